@@ -15,14 +15,10 @@
 
 pub mod sealing;
 
-use crate::authorize::Policy;
+use config::Policy;
 use kernel::call::Call;
 use kernel::contract::Invocation;
-use model::NoRandomness;
-use model::Person;
-use model::ProposalId;
-use model::Random;
-use model::SealedRequest;
+use model::{NoRandomness, Person, ProposalId, Random, SealedRequest};
 use serde_json::json;
 use shared::Provider;
 use shared::digest::Digest;

@@ -8,28 +8,21 @@ mod external;
 use crate::accounts;
 use crate::approvals::sealing;
 use crate::clean::Filters;
-use crate::config::flows::FlowsTable;
 use crate::limits;
+use config::Policy;
 use kernel::call::{Call, Target};
 use kernel::contract::{Guard, Invocation, Needs};
 use model::approval::{Approval, State};
-use model::{Caller, KillScope};
-use model::{ChatType, Person, Subject};
-use model::{Declaration, Exposure};
+use model::{Caller, ChatType, Declaration, Exposure, KillScope, Person, Subject};
 use policy::decide::{Decision, decide};
 use policy::facts::{
     Agreed, ChatsFact, EgressFact, Facts, GateFact, GrantFact, GuardFact, KilledBy, LiveGrant, OperationFact, Outage,
     ParamsFact, PersonFact, ProviderFact, RulesFact, SessionFact, TaskFact,
 };
-use policy::limits::Limits;
 use policy::profile::{ApprovalMode, Profiles};
-use rules::{Asking, Rules};
-use shared::digest::Digest;
-use shared::{Action, Gate, Group, Provider, TaskId, Timestamp};
+use rules::Asking;
+use shared::{Action, Gate, Group, TaskId, Timestamp};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-use store::StoreError;
-use store::View;
 use store::state::approvals;
 use store::state::external_grants::session_of;
 use store::state::gates;
@@ -38,23 +31,7 @@ use store::state::grants::Grant;
 use store::state::kill;
 use store::state::proposals;
 use store::state::sessions;
-
-/// What the operators have laid down, beside what is stored.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Policy {
-    /// How many different approvers each gate needs.
-    pub quorum: BTreeMap<Gate, usize>,
-    /// Who else must agree, by group.
-    pub profiles: Profiles,
-    /// What is permitted where the profiles leave it to rules.
-    pub rules: Rules,
-    /// How much a group may do in a time.
-    pub limits: Limits,
-    /// What external agents may be given.
-    pub flows: FlowsTable,
-    /// How each provider is set up, as a digest: what was agreed to at one endpoint is not agreed to at another.
-    pub settings: BTreeMap<Provider, Digest>,
-}
+use store::{StoreError, View};
 
 /// The facts of a call, and the decision on them; `filters` look at what would leave. `times` are what the machine's clock
 /// and the steady clock say.

@@ -1,6 +1,6 @@
 //! The catalogue: every provider and action there is, as configuration and secrets make it.
 
-use crate::config::provider::ProviderTable;
+use config::provider::ProviderTable;
 use kernel::contract::{Failure, InverseError, Invocation, Operation, Probed, Proposed, Running};
 use kernel::execution::Execution;
 use model::{Declaration, ParamError, ProposalId, Refusal};
@@ -145,14 +145,6 @@ impl Catalogue {
         }
     }
 
-    /// Whether it may be a capability of a bridge of which nobody knows what it can do: nothing was accepted, or it cannot be
-    /// read. What is configured about it can then not be held against anything.
-    pub fn may_be_of_a_bridge(&self, provider: &Provider) -> bool {
-        let owner = provider.namespace().and_then(|namespace| namespace.parse::<Provider>().ok());
-        let listed = owner.and_then(|owner| self.providers.get(&owner));
-        listed.is_some_and(|listed| listed.kind == "bridge" && listed.state.is_err())
-    }
-
     /// Puts another text in the place of what a provider says it is.
     pub fn redescribe(&mut self, new: impl Fn(&str) -> String) {
         for description in self.providers.values_mut().filter_map(|listed| listed.description.as_mut()) {
@@ -187,14 +179,15 @@ impl Catalogue {
         self.providers.get(provider)
     }
 
-    /// The providers and actions, as rules name them.
-    pub fn for_rules(&self) -> Vec<NamedProvider<'_>> {
+    /// Returns the providers and their declarations, for the checks of rules and of the configuration.
+    pub fn named(&self) -> Vec<NamedProvider<'_>> {
         fn action(operation: &Arc<dyn Operation>) -> NamedAction<'_> {
             NamedAction { declaration: operation.declaration(), fills_defaults: operation.fills_defaults() }
         }
         let named = self.providers.iter().map(|(name, listed)| NamedProvider {
             name,
             kind: listed.kind,
+            is_ready: listed.state.is_ok(),
             actions: listed.operations.values().map(action).collect(),
         });
         named.collect()

@@ -47,6 +47,7 @@ pub mod token;
 pub mod vault;
 pub mod web;
 
+use ::config::provider::Kinds;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use output::{Fault, Output};
 use platform::clock::SystemClock;
@@ -167,6 +168,8 @@ pub struct Context {
     pub home_is_argument: bool,
     /// Time, randomness, environment.
     pub platform: Platform,
+    /// The kinds of providers.
+    pub kinds: Kinds,
     /// Where results go.
     pub output: Output,
 }
@@ -196,7 +199,7 @@ impl Context {
 }
 
 /// Runs the command named by the process's arguments.
-pub fn run(environment: Environment) -> ExitCode {
+pub fn run(environment: Environment, kinds: Kinds) -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return misused(&error),
@@ -225,6 +228,7 @@ pub fn run(environment: Environment) -> ExitCode {
         home: Home::at(std::path::absolute(&home).unwrap_or(home)),
         home_is_chosen,
         home_is_argument,
+        kinds,
         platform: Platform {
             clock: Arc::new(SystemClock),
             ids: Arc::new(SystemRandom),

@@ -12,8 +12,6 @@ use crate::broker::{Broker, run};
 use crate::call::{Directive, FlowOrder, Order, Parsed, Rubbish};
 use crate::catalogue::Catalogue;
 use crate::chat::{self, Relayed};
-use crate::config::channels::is_identity;
-use crate::config::{Config, ROOT, unlisted};
 use crate::daemon::Exchange;
 use crate::event::{Event, News, Reports};
 use crate::host::StartError;
@@ -23,6 +21,8 @@ use crate::inspection::Inspector;
 use crate::questions::Given;
 use crate::settling::by_person::Finding;
 use crate::terms::Foundation;
+use config::channels::is_identity;
+use config::{Config, ROOT, unlisted};
 use filter::holds_own;
 use filter::scrub::Scrubber;
 use kernel::call::{Header, Origin};
@@ -632,7 +632,8 @@ mod tests {
 
     /// Makes a clerk of the user 1 with these people.
     fn clerk(text: &str) -> Clerk {
-        let config = Config::parse(text, Path::new("/x/broker.toml"), &Environment::new()).unwrap();
+        let config =
+            Config::parse(text, Path::new("/x/broker.toml"), &Environment::new(), crate::providers::KINDS).unwrap();
         let key = Arc::new(LedgerKey::new(vec![0; 32]));
         let (_sender, catalogue) = watch::channel(Arc::default());
         Clerk {

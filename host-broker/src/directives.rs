@@ -16,28 +16,23 @@ pub use granting::grant_value;
 use crate::broker::{Broker, Fulfilled};
 use crate::call::{Directive, Order};
 use crate::capability_answers::CapabilityAnswer;
-use crate::config::near_miss;
 use crate::flows::standing::{Use, standing};
 use crate::questions::{self, Given, Resolved, Taken};
 use crate::rights;
 use crate::settling::by_person;
 use crate::snapshot;
+use config::near_miss;
 use kernel::Answer;
 use kernel::authorize::Refusal;
 use kernel::call::Header;
-use model::Account;
-use model::approval;
 use model::approval::{Approval, State};
-use model::{Caller, KillScope};
-use model::{Subject, TokenError};
+use model::{Account, Caller, KillScope, Subject, TokenError, approval};
 use serde_json::{Map, Value, json};
 use shared::flow::request::FlowRequest;
 use shared::request::{CancelRequest, CapabilitiesRequest, GateRequest, ListRequest, RevokeRequest, TaskRequest};
 use shared::snapshot::{Availability, Snapshot, TokenFault};
 use shared::{Code, Gate, Group, Level, Provider, Reply, RequestId, TaskId, Timestamp};
 use std::sync::Arc;
-use store::StoreError;
-use store::Transaction;
 use store::ledger::chain::{Draft, Kind};
 use store::ledger::minor::MinorRow;
 use store::state::accounts as stored_accounts;
@@ -47,6 +42,7 @@ use store::state::gates::{Task, TaskState};
 use store::state::grants;
 use store::state::kill;
 use store::state::requests;
+use store::{StoreError, Transaction};
 
 /// What a directive comes to: done, with a row of this kind, or refused.
 pub(crate) enum Said {

@@ -9,10 +9,6 @@ use crate::assembly::secrets::load_secrets;
 use crate::assembly::vault::{checked_vault, open_vault};
 use crate::broker::Broker;
 use crate::call::Desk;
-use crate::config::socket::group_number;
-use crate::config::warnings::warnings;
-use crate::config::{Config, ConfigError};
-use crate::config::{permissions, profiles, rules};
 use crate::control::{self, Clerk};
 use crate::daemon::Daemon;
 use crate::event::{Event, Reports};
@@ -23,6 +19,11 @@ use crate::mailroom::{Mailroom, RoomError};
 use crate::notices::courier::Courier;
 use crate::outbox::{Outbox, sweep};
 use crate::terms::{Foundation, Terms};
+use config::provider::Kinds;
+use config::socket::group_number;
+use config::warnings::warnings;
+use config::{Config, ConfigError};
+use config::{permissions, profiles, rules};
 use inbox::Inbox;
 use kernel::Ledger;
 use model::{Clock, LedgerKey, NoRandomness, Nonce, Random};
@@ -149,25 +150,26 @@ impl Office {
     ///
     /// # Errors
     /// [`StartError`], naming what is wrong and what to do.
-    pub fn open(home: Home, platform: &Platform) -> Result<Self, StartError> {
-        Self::load(home, platform, open_vault)
+    pub fn open(home: Home, platform: &Platform, kinds: Kinds) -> Result<Self, StartError> {
+        Self::load(home, platform, kinds, open_vault)
     }
 
     /// Loads a home to find out whether it can be opened. Makes no master key.
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub fn check(home: Home, platform: &Platform) -> Result<Self, StartError> {
-        Self::load(home, platform, checked_vault)
+    pub fn check(home: Home, platform: &Platform, kinds: Kinds) -> Result<Self, StartError> {
+        Self::load(home, platform, kinds, checked_vault)
     }
 
     fn load(
         home: Home,
         platform: &Platform,
+        kinds: Kinds,
         open_vault: fn(&Config, &Home, &Platform) -> Result<Arc<Vault>, StartError>,
     ) -> Result<Self, StartError> {
         permissions::check(&home)?;
-        let config = Arc::new(Config::load(&home.config(), &platform.environment)?);
+        let config = Arc::new(Config::load(&home.config(), &platform.environment, kinds)?);
         permissions::check_named(&home, &config)?;
         let notes = keys::continuity(&home, config.vault.key.is_none())?;
         let key = Arc::new(keys::ledger(&home, platform.ids.as_ref())?);

@@ -4,7 +4,7 @@
 //! becomes of a verdict. The classifier sees what the agent would see: credentials are out of it by then. Its word can only make
 //! a verdict stricter, so whoever talks it over has gained nothing.
 
-use crate::config::inspection::{CLASSIFIER_TOKEN, ClassifierTable, InspectionTable};
+use config::inspection::{CLASSIFIER_TOKEN, ClassifierTable, InspectionTable};
 use filter::clean_whole;
 use filter::fence::{Fence, fence_suspicious};
 use filter::inspect::{Reason, Verdict, inspect};

@@ -2,7 +2,6 @@
 //!
 //! The list below is the order in which a request meets the modules. [`broker`] is the file to read first.
 
-pub mod config;
 pub mod mailroom;
 
 pub mod intake;

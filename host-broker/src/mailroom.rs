@@ -2,7 +2,7 @@
 
 pub mod pace;
 
-use crate::config::Config;
+use config::Config;
 use kernel::call::Lane;
 use pace::Pace;
 use platform::home::Home;

@@ -1,6 +1,7 @@
 //! The program: reads the environment once, and hands over to a command.
 
 use host_broker::cli;
+use host_broker::providers::KINDS;
 use platform::egress::init;
 use std::process::ExitCode;
 
@@ -14,5 +15,5 @@ fn main() -> ExitCode {
     close_fds::set_fds_cloexec(FIRST_AFTER_STANDARD_ERROR, &[]);
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
     let environment = std::env::vars().collect();
-    cli::run(environment)
+    cli::run(environment, KINDS)
 }

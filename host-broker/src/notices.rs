@@ -18,8 +18,8 @@ mod text;
 
 use crate::broker::Broker;
 use crate::chat;
-use crate::config::channels::ChannelTable;
 use crate::questions::may_answer;
+use config::channels::ChannelTable;
 use kernel::{Message, NoticeDraft, PendingNotice};
 use model::NoticeEvent;
 use model::approval::{Approval, State};
@@ -28,11 +28,10 @@ use shared::Timestamp;
 use shared::digest::Digest;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use store::StoreError;
-use store::Transaction;
 use store::ledger::chain::{Draft, Kind};
 use store::state::approvals;
 use store::state::notices as stored;
+use store::{StoreError, Transaction};
 use stored::{Notice, Standing};
 
 /// More than this many wait for no channel.

@@ -1,6 +1,6 @@
 //! Whether an operator token holds now.
 
-use crate::config::Config;
+use config::Config;
 use model::TokenId;
 use shared::Timestamp;
 use shared::flow::operations::Part;

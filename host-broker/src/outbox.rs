@@ -262,7 +262,7 @@ pub fn sweep(mailroom: &Mailroom, now: Timestamp) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use config::Config;
     use platform::home::Home;
     use std::collections::BTreeMap;
 
@@ -270,7 +270,13 @@ mod tests {
     fn a_group_whose_directory_is_broken_takes_no_place_from_another() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::at(folder.path().to_owned());
-        let config = Config::parse("[groups.broken]\n[groups.other]\n", &home.config(), &BTreeMap::new()).unwrap();
+        let config = Config::parse(
+            "[groups.broken]\n[groups.other]\n",
+            &home.config(),
+            &BTreeMap::new(),
+            crate::providers::KINDS,
+        )
+        .unwrap();
         let mut outbox = Outbox::new(Mailroom::open(&home, &config).unwrap());
         let [broken, other]: [Group; 2] = ["broken", "other"].map(|name| name.parse().unwrap());
         let responses = |group: &Group| home.mailbox(group).join("responses");

@@ -7,11 +7,11 @@
 //!
 //! What cannot be offered, or cannot be shown in full, nobody is asked about: an operator looks at it at the command line.
 
-use crate::authorize::Policy;
 use crate::broker::Broker;
 use crate::proposing::named_after;
 use crate::questions::Posed;
 use crate::terms::Terms;
+use config::Policy;
 use kernel::call::{Header, Origin};
 use model::approval::{Approval, ApprovalReason, Kind, State};
 use model::card::{BYTES_MAX, Card};

@@ -12,7 +12,7 @@
 //! Enter at [`of`]. A relay holds none of the first four beyond `Known`, so it relays and nothing else.
 
 use crate::call::Order;
-use crate::config::Config;
+use config::Config;
 use model::external;
 use shared::request::GrantRequest;
 use shared::{Group, Level, Provider};

@@ -1,8 +1,9 @@
 //! What a group may do, as a document: `ext_capabilities.json` and the live form of it.
 
-use crate::authorize::{Policy, chats_fact, kinds_fact};
+use crate::authorize::{chats_fact, kinds_fact};
 use crate::catalogue::Catalogue;
-use crate::config::Config;
+use config::Config;
+use config::Policy;
 use model::{ChatType, Declaration, Exposure, Subject};
 use policy::facts::{ChatsFact, RulesFact};
 use policy::profile::ApprovalMode;

@@ -9,15 +9,15 @@
 
 use crate::assembly::catalogue::{self, Supplies};
 use crate::assembly::filters;
-use crate::authorize::Policy;
 use crate::catalogue::Catalogue;
 use crate::clean::{Filters, Schemas};
-use crate::config::profiles::Written;
-use crate::config::{Config, ConfigError};
 use crate::event::{Event, Reports};
 use crate::host::StartError;
 use crate::inspection::Inspector;
 use crate::redefining::{Proposed, Redefined};
+use config::Policy;
+use config::profiles::Written;
+use config::{Config, ConfigError};
 use filter::{declared, holds_own};
 use model::LedgerKey;
 use platform::Platform;
@@ -90,7 +90,7 @@ impl Foundation {
         let catalogue = catalogue::catalogue(&self.config, &self.home, &self.platform, Some(&self.supplies()));
         let schemas = filters::schemas(&catalogue)?;
         let catalogue = self.cleaned(catalogue);
-        let policy = self.written.policy(&self.home, &self.config, &catalogue)?;
+        let policy = self.written.policy(&self.home, &self.config, &catalogue.named())?;
         let inspector = Inspector::new(&self.config.inspection, policy.profiles.clone(), &self.secrets, &self.platform);
         Ok(self.over(catalogue, policy, schemas, Arc::new(inspector)))
     }
@@ -111,7 +111,7 @@ impl Foundation {
         let catalogue = present.catalogue.exchanged(is_its, self.cleaned(fresh));
         let kept = present.filters.schemas.iter().filter(|((of, _), _)| !is_its(of));
         schemas.extend(kept.map(|(of, schema)| (of.clone(), Arc::clone(schema))));
-        let policy = self.written.policy(&self.home, &self.config, &catalogue)?;
+        let policy = self.written.policy(&self.home, &self.config, &catalogue.named())?;
         Ok(self.over(catalogue, policy, schemas, Arc::clone(&present.filters.inspector)))
     }
 

@@ -5,9 +5,11 @@ use crate::fakes::{CountedRandom, FakeClock, real_now};
 use crate::group::Group;
 use crate::strace::{self, Begun};
 use crate::{evidence, logs, programs, runs, until};
-use host_broker::config::{Config, profiles};
+use config::provider::Kinds;
+use config::{Config, profiles};
 use host_broker::control::{self, Control};
 use host_broker::host::{Host, Office, StartError};
+use host_broker::providers::KINDS;
 use model::Clock as _;
 use platform::commands::SystemCommands;
 use platform::home::Home;
@@ -143,6 +145,7 @@ pub struct World {
     /// Randomness, also for the test's own choices.
     pub ids: Arc<CountedRandom>,
     secrets: Vec<Vec<u8>>,
+    kinds: Kinds,
     count: Arc<AtomicU64>,
     runtime: Runtime,
     running: Running,
@@ -169,6 +172,7 @@ pub struct Builder {
     scripts: Vec<(String, String)>,
     files: Vec<(String, Vec<u8>)>,
     start: Timestamp,
+    kinds: Kinds,
 }
 
 /// How far back a world's clock begins: requests are real files whose age is measured against it, so a test can let
@@ -201,6 +205,12 @@ impl Builder {
         self
     }
 
+    /// Sets the kinds of providers.
+    pub fn kinds(mut self, kinds: Kinds) -> Self {
+        self.kinds = kinds;
+        self
+    }
+
     /// Makes the home; nothing runs on it yet.
     pub fn down(self) -> World {
         logs::listen();
@@ -225,7 +235,7 @@ impl Builder {
             std::fs::write(path, bytes).unwrap();
         }
         let path = home.join("broker.toml");
-        let parsed = Config::parse(&config, &path, &Environment::new()).map(|config| config.groups);
+        let parsed = Config::parse(&config, &path, &Environment::new(), self.kinds).map(|config| config.groups);
         for group in parsed.unwrap_or_default().keys() {
             profiles::write(&Home::at(home.clone()), group, PROFILE).unwrap();
         }
@@ -238,6 +248,7 @@ impl Builder {
             clock: Arc::new(FakeClock::at(self.start)),
             ids: Arc::new(CountedRandom::of(&name)),
             secrets: Vec::new(),
+            kinds: self.kinds,
             count: Arc::new(AtomicU64::new(1)),
             runtime,
             running: Running::Nothing,
@@ -267,6 +278,7 @@ impl World {
             scripts: vec![("demo".to_owned(), SCRIPT.to_owned()), ("private".to_owned(), PRIVATE_SCRIPT.to_owned())],
             files: Vec::new(),
             start: real_now().minus(BEGINNING),
+            kinds: KINDS,
         }
     }
 
@@ -369,7 +381,7 @@ impl World {
     /// What the host says.
     pub fn try_start(&mut self) -> Result<(), StartError> {
         let platform = self.platform();
-        let office = Office::open(Home::at(self.home()), &platform)?;
+        let office = Office::open(Home::at(self.home()), &platform, self.kinds)?;
         self.running = Running::Here(Box::new(Host::start(&office, &platform)?));
         Ok(())
     }
@@ -584,7 +596,7 @@ impl World {
     /// A person's command where no daemon runs.
     pub fn in_place(&self, control: &Control) -> Value {
         let platform = self.platform();
-        let office = Office::open(Home::at(self.home()), &platform).unwrap();
+        let office = Office::open(Home::at(self.home()), &platform, self.kinds).unwrap();
         let mut ledger = office.ledger(Arc::clone(&platform.clock)).unwrap();
         control::administer(&mut ledger, &mut office.broker(&platform.ids), &office.clerk(&platform), control).unwrap()
     }

@@ -10,6 +10,13 @@ use serde_json::{Value, json};
 #[error("{0}")]
 pub struct TableError(String);
 
+impl TableError {
+    /// An error with this message.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
 /// Parses a whole table.
 ///
 /// # Errors

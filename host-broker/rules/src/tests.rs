@@ -36,6 +36,7 @@ impl Providers {
         let named = self.0.iter().map(|(name, kind, declarations)| NamedProvider {
             name,
             kind,
+            is_ready: true,
             actions: declarations
                 .iter()
                 .map(|declaration| NamedAction { declaration, fills_defaults: false })

@@ -19,6 +19,8 @@ pub struct NamedProvider<'a> {
     pub name: &'a Provider,
     /// Its kind, as the configuration names it.
     pub kind: &'a str,
+    /// Whether it takes calls. If not, its actions may be unknown.
+    pub is_ready: bool,
     /// Its actions.
     pub actions: Vec<NamedAction<'a>>,
 }
@@ -216,7 +218,7 @@ fn store(named: &[NamedProvider<'_>], demanded: Level, types: &Types) -> Result<
     let level = uid(&types.action, level_name(demanded));
     let alone = |uid: EntityUid| Entity::new_no_attrs(uid, HashSet::new());
     let mut entities: Vec<Entity> = LEVELS.map(|level| alone(uid(&types.action, level.word()))).into();
-    for NamedProvider { name: provider, kind, actions } in named {
+    for NamedProvider { name: provider, kind, is_ready: _, actions } in named {
         let group = uid(&types.action, provider.as_str());
         entities.push(alone(group.clone()));
         for NamedAction { declaration, .. } in actions {

@@ -5,13 +5,11 @@
 //! yes   ─► parsed again ─► gets the stored one back, with its nonce ─► seals the same bytes? ─► intent ─► they are sent
 //! ```
 
-use crate::authorize::Policy;
+use config::Policy;
 use kernel::call::Call;
 use model::approval::Approval;
-use store::StoreError;
-use store::Transaction;
-use store::View;
 use store::state::approvals;
+use store::{StoreError, Transaction, View};
 
 /// Hands a call about which a person was asked the request that was shown, and the nonce in it: that nonce is written
 /// down with the intent, and a probe looks for it.

@@ -3,10 +3,10 @@
 //! A provider that cannot be built is listed with the reason and takes no calls. The other providers work.
 
 use crate::catalogue::{Catalogue, Listed};
-use crate::config::Config;
-use crate::config::provider::ProviderTable;
-use crate::config::web::Loopback;
 use crate::http::callback;
+use config::Config;
+use config::provider::ProviderTable;
+use config::web::Loopback;
 use platform::Platform;
 use platform::home::Home;
 use policy::facts::Outage;

@@ -1,8 +1,8 @@
 //! Loads the secrets that the configuration names.
 
-use crate::config::Config;
-use crate::config::inspection::CLASSIFIER_TOKEN;
-use crate::config::provider::ProviderTable;
+use config::Config;
+use config::inspection::CLASSIFIER_TOKEN;
+use config::provider::ProviderTable;
 use platform::Platform;
 use platform::commands::{Command, Commands, Ending};
 use provider::kind::secret_name;

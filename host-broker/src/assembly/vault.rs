@@ -1,8 +1,8 @@
 //! Opens the vault of persons' credentials.
 
 use super::secrets::Helper;
-use crate::config::Config;
 use crate::host::StartError;
+use config::Config;
 use platform::Platform;
 use platform::home::Home;
 use secrets::source::SecretSource;

@@ -1,13 +1,12 @@
 //! What an external agent has instead of a grant: its access, for the level of the action that its tool stands for.
 
-use crate::config::flows::FlowsTable;
 use crate::flows::standing::{Use, standing};
+use config::flows::FlowsTable;
 use kernel::call::Call;
 use policy::facts::{ChatsFact, GrantFact, LiveGrant};
 use shared::flow::GrantId;
 use shared::{Code, Gate, Level, Timestamp};
-use store::StoreError;
-use store::View;
+use store::{StoreError, View};
 
 /// The fact, and the gate that the operator has named for the tool.
 ///

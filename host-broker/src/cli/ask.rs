@@ -51,7 +51,7 @@ pub fn answer(context: &Context, control: &Control) -> Result<Value, Fault> {
     if let Some(reply) = control::send(&socket, control)? {
         return Ok(with_age(context, reply));
     }
-    let office = Office::open(context.home.clone(), &context.platform)?;
+    let office = Office::open(context.home.clone(), &context.platform, context.kinds)?;
     for note in &office.notes {
         context.output.say(&format!("host-broker: {note}"));
     }

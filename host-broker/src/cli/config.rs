@@ -2,8 +2,8 @@
 
 use crate::cli::Context;
 use crate::cli::output::Fault;
-use crate::config::{Config, ConfigError};
 use clap::{Args, Subcommand};
+use config::{Config, ConfigError};
 use policy::profile::Profile;
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -90,7 +90,7 @@ fn check(context: &Context) -> Result<(), Fault> {
 }
 
 fn schema(context: &Context, profile: bool) -> Result<(), Fault> {
-    let schema = if profile { schemars::schema_for!(Profile) } else { schemars::schema_for!(Config) };
+    let schema = if profile { schemars::schema_for!(Profile) } else { Config::schema(context.kinds) };
     let schema = Value::from(schema);
     let pretty = serde_json::to_string_pretty(&schema).map_err(|error| Fault::internal(&error))?;
     context.output.show(&schema, || pretty);

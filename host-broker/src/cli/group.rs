@@ -7,8 +7,8 @@ use crate::cli::Context;
 use crate::cli::ask::running;
 use crate::cli::output::{Fault, Output};
 use crate::cli::reading::known_group;
-use crate::config::profiles;
 use clap::{Args, Subcommand};
+use config::profiles;
 use serde_json::{Value, json};
 use shared::Group as Name;
 use store::state::grants;
@@ -105,7 +105,7 @@ fn list(context: &Context) -> Result<(), Fault> {
         })
         .collect();
     context.output.show(&json!({ "groups": values }), || {
-        let row = |(name, table): (&Name, &crate::config::GroupTable)| {
+        let row = |(name, table): (&Name, &config::GroupTable)| {
             let flags = [
                 table.main.then(|| "main".to_owned()),
                 table.uid.map(|uid| format!("uid {uid}")),

@@ -2,10 +2,10 @@
 
 use crate::cli::Context;
 use crate::cli::output::Fault;
-use crate::config::{Config, permissions, profiles, rules};
 use crate::host::Office;
 use crate::mailroom::Mailroom;
 use clap::Args;
+use config::{Config, permissions, profiles, rules};
 use platform::Environment;
 use platform::home::make_private_directory;
 use serde_json::json;
@@ -71,14 +71,15 @@ impl Init {
             }),
             None => text,
         };
-        let config = Config::parse(&text, &config_path, &context.platform.environment)
+        let config = Config::parse(&text, &config_path, &context.platform.environment, context.kinds)
             .map_err(|error| Fault::configuration(&error))?;
         make_home(context, &config)?;
         // Last, because it is what makes a home: a run that fails before can simply be repeated.
         write_new(&config_path, &text).map_err(|error| {
             if error.kind() == ErrorKind::AlreadyExists { exists(&config_path) } else { cannot(&config_path, &error) }
         })?;
-        Office::open(context.home.clone(), &context.platform)?.ledger(Arc::clone(&context.platform.clock))?;
+        Office::open(context.home.clone(), &context.platform, context.kinds)?
+            .ledger(Arc::clone(&context.platform.clock))?;
         for warning in context.warnings(&config)? {
             context.output.say(&format!("host-broker: {warning}"));
         }

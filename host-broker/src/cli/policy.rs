@@ -6,9 +6,9 @@ mod test;
 use crate::catalogue::Catalogue;
 use crate::cli::Context;
 use crate::cli::output::Fault;
-use crate::config::{Config, rules};
 use ::rules::{RuleFile, Rules as RuleSet};
 use clap::{Args, Subcommand};
+use config::{Config, rules};
 use std::path::PathBuf;
 
 /// Check the rules of policy/*.cedar and test changes to them.
@@ -90,5 +90,5 @@ fn files(context: &Context, given: Vec<PathBuf>) -> Result<Vec<RuleFile>, Fault>
 }
 
 fn parse(files: &[RuleFile], config: &Config, catalogue: &Catalogue) -> Result<RuleSet, Fault> {
-    rules::parse(files, config, catalogue).map_err(|error| Fault::configuration(&error))
+    rules::parse(files, config, &catalogue.named()).map_err(|error| Fault::configuration(&error))
 }

@@ -6,8 +6,8 @@ mod check;
 use crate::catalogue::{Catalogue, Listed};
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
-use crate::config::Config;
 use clap::{Args, Subcommand};
+use config::Config;
 use serde_json::{Value, json};
 use shared::{Level, Provider as Name};
 

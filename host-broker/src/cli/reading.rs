@@ -3,13 +3,13 @@
 
 use crate::assembly::catalogue::{Supplies, catalogue};
 use crate::assembly::secrets::{load_secrets, secrets_at_hand, sights};
-use crate::authorize::Policy;
 use crate::catalogue::{Catalogue, Listed};
 use crate::cli::Context;
 use crate::cli::ask::{BEHIND, is_behind, running};
 use crate::cli::output::Fault;
-use crate::config::warnings::warnings;
-use crate::config::{Config, nearest, permissions, profiles};
+use config::Policy;
+use config::warnings::warnings;
+use config::{Config, nearest, permissions, profiles};
 use model::{ChatType, Person};
 use policy::facts::Outage;
 use secrets::keys;
@@ -50,7 +50,7 @@ impl Context {
     pub fn config_alone(&self) -> Result<Config, Fault> {
         let unusable = |error| Fault::configuration(&error);
         permissions::check(&self.home).map_err(unusable)?;
-        let config = Config::load(&self.home.config(), &self.platform.environment).map_err(unusable)?;
+        let config = Config::load(&self.home.config(), &self.platform.environment, self.kinds).map_err(unusable)?;
         permissions::check_named(&self.home, &config).map_err(unusable)?;
         Ok(config)
     }
@@ -113,7 +113,7 @@ impl Context {
     /// # Errors
     /// [`Fault`] if a profile cannot be used.
     pub fn policy(&self, config: &Config, catalogue: &Catalogue) -> Result<Policy, Fault> {
-        profiles::policy(&self.home, config, catalogue).map_err(|error| Fault::configuration(&error))
+        profiles::policy(&self.home, config, &catalogue.named()).map_err(|error| Fault::configuration(&error))
     }
 
     /// Returns warnings about a valid home that may differ from the operator's intent.

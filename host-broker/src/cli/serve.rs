@@ -56,8 +56,8 @@ pub fn serve(context: &Context, ready: &Value) -> Result<bool, Fault> {
     let said = said.join(",");
     let filter = EnvFilter::try_new(format!("{said},rmcp=off")).unwrap_or_else(|_bad| EnvFilter::new(LOG_FILTER));
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter(filter).try_init().ok();
-    let mut office = Office::open(context.home.clone(), &context.platform)?;
-    let reload = Reload::new(context.home.clone(), &context.platform, &office.config);
+    let mut office = Office::open(context.home.clone(), &context.platform, context.kinds)?;
+    let reload = Reload::new(context.home.clone(), &context.platform, context.kinds, &office.config);
     office.reload = Some(reload.clone());
     loop {
         let host = Host::start(&office, &context.platform)?;

@@ -6,9 +6,9 @@ use crate::cli::Context;
 use crate::cli::ask::running;
 use crate::cli::output::{Fault, Output};
 use crate::cli::reading::{Standing, standing};
-use crate::config::Config;
 use crate::flows::issuers::without_right;
 use clap::Args;
+use config::Config;
 use secrets::identity::issuers;
 use secrets::{SecretFault, Secrets};
 use serde_json::{Value, json};
@@ -338,7 +338,7 @@ Ledger  {head}{written}{verified}{limits}",
     }
 
     fn groups(&self) -> String {
-        let row = |(group, table): (&shared::Group, &crate::config::GroupTable)| {
+        let row = |(group, table): (&shared::Group, &config::GroupTable)| {
             let grants: Vec<_> =
                 self.live_grants(group).map(|grant| format!("{} L{}", grant.provider, grant.level.number())).collect();
             let access = if grants.is_empty() { "no access".to_owned() } else { grants.join(", ") };

@@ -4,10 +4,10 @@ use crate::assembly::vault::open_vault;
 use crate::cli::Context;
 use crate::cli::ask::running;
 use crate::cli::output::Fault;
-use crate::config::Config;
 use crate::control::{self, Control};
 use crate::host::Office;
 use clap::{Args, Subcommand};
+use config::Config;
 use secrets::keys;
 use secrets::vault::key_names;
 use serde_json::json;
@@ -101,7 +101,7 @@ fn renew(context: &Context, config: &Config, forget: bool) -> Result<(), Fault> 
         // What was under the one that is lost is forgotten; without that nothing makes a key where there are records.
         keys::vault(&context.home, ids)?;
     }
-    let office = Office::open(context.home.clone(), &context.platform)?;
+    let office = Office::open(context.home.clone(), &context.platform, context.kinds)?;
     // INVARIANT: keys change, and go, only under the lock, which a daemon holds as long as it lives; it looks at them when it
     // has taken it.
     let mut ledger = office.ledger(Arc::clone(&context.platform.clock))?;

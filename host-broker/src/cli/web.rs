@@ -2,10 +2,10 @@
 
 use crate::cli::Context;
 use crate::cli::output::Fault;
-use crate::config::web::TokenDigest;
 use crate::control::{self, Control};
 use crate::http::web::entrance::fresh_secret;
 use clap::{Args, Subcommand};
+use config::web::TokenDigest;
 use serde_json::json;
 use std::fmt::Write as _;
 

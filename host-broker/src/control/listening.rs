@@ -4,7 +4,7 @@
 //! daemon's own user and root have connections of their own, which no other user can take.
 
 use super::{Clerk, Reports, answer, fault};
-use crate::config::ROOT;
+use config::ROOT;
 use shared::limits;
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind, Write as _};

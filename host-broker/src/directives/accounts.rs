@@ -2,17 +2,15 @@
 
 use super::Said;
 use crate::broker::Broker;
-use crate::config::near_miss;
-use model::Caller;
-use model::{Account, Share};
+use config::near_miss;
+use model::{Account, Caller, Share};
 use serde_json::json;
 use shared::{Code, Group, Provider};
-use store::StoreError;
-use store::Transaction;
 use store::ledger::chain::Kind;
 use store::state::accounts;
 use store::state::linking as stored;
 use store::state::linking::Resealed;
+use store::{StoreError, Transaction};
 
 /// The longest label, in bytes.
 const LABEL_MAX: usize = 256;

@@ -3,26 +3,22 @@
 use super::{RowSubject, Said, refuse, write};
 use crate::broker::{Broker, Fulfilled};
 use crate::call::Directive;
-use crate::config::near_miss;
 use crate::questions::{self, Ended, Posed};
-use model::Exposure;
-use model::approval;
-use model::approval::ApprovalReason;
-use model::approval::{Approval, State};
+use config::near_miss;
+use model::approval::{Approval, ApprovalReason, State};
 use model::card::Card;
-use model::{ChatType, Subject};
+use model::{ChatType, Exposure, Subject, approval};
 use serde_json::{Value, json};
 use shared::digest::Digest;
 use shared::request::GrantRequest;
 use shared::{Action, Code, Gate, Group, Level, Provider, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
-use store::StoreError;
-use store::Transaction;
 use store::ledger::chain::Kind;
 use store::state::approvals;
 use store::state::grants;
 use store::state::grants::Grant;
 use store::state::sessions;
+use store::{StoreError, Transaction};
 
 impl Broker {
     /// Gives access, or asks a person whether to.

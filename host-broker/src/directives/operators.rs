@@ -2,21 +2,19 @@
 
 use super::Said;
 use crate::broker::Broker;
-use crate::config::flows::FlowsTable;
 use crate::flows::issuers;
+use config::flows::FlowsTable;
 use kernel::call::Header;
-use model::Caller;
-use model::TokenId;
 use model::bearer::Bearer;
+use model::{Caller, TokenId};
 use serde_json::{Map, Value, json};
 use shared::Code;
 use std::time::Duration;
-use store::StoreError;
-use store::Transaction;
 use store::ledger::chain::Kind;
 use store::state::external_grants;
 use store::state::operators;
 use store::state::operators::{BEARER, LIFE_MAX, Operator, Wanted, fresh_id};
+use store::{StoreError, Transaction};
 
 /// The longest label, in bytes.
 const LABEL_MAX: usize = 256;

@@ -1,6 +1,6 @@
 //! On whose right the accesses of external agents rest, and whether it still holds.
 
-use crate::config::flows::FlowsTable;
+use config::flows::FlowsTable;
 use model::TokenId;
 use shared::Timestamp;
 use store::state::external_grants::living_by_issuer;

@@ -1,7 +1,7 @@
 //! Whether the access of an external agent holds now.
 
-use crate::config::flows::FlowsTable;
 use crate::flows::issuers;
+use config::flows::FlowsTable;
 use model::external;
 use shared::flow::{GrantId, Id, Opaque};
 use shared::{Code, Timestamp};

@@ -5,10 +5,11 @@
 //! its own.
 
 use super::{Office, StartError, every_record_opens, group_number};
-use crate::config::web::Loopback;
-use crate::config::{Config, ConfigError};
 use crate::http;
 use crate::mailroom::Mailroom;
+use config::provider::Kinds;
+use config::web::Loopback;
+use config::{Config, ConfigError};
 use nix::sys::signal::{SigSet, Signal};
 use platform::Platform;
 use platform::home::Home;
@@ -25,6 +26,7 @@ use std::time::Duration;
 pub struct Reload {
     home: Home,
     platform: Platform,
+    kinds: Kinds,
     addresses: [Option<SocketAddr>; 2],
     wanted: Arc<AtomicBool>,
     stopped: Arc<AtomicBool>,
@@ -32,9 +34,9 @@ pub struct Reload {
 
 impl Reload {
     /// For the daemon that runs on this configuration.
-    pub fn new(home: Home, platform: &Platform, running: &Config) -> Self {
+    pub fn new(home: Home, platform: &Platform, kinds: Kinds, running: &Config) -> Self {
         let addresses = addresses(running);
-        Self { home, platform: platform.clone(), addresses, wanted: Arc::default(), stopped: Arc::default() }
+        Self { home, platform: platform.clone(), kinds, addresses, wanted: Arc::default(), stopped: Arc::default() }
     }
 
     /// Opens everything that a start reads, and notes that the daemon restarts once it has stopped. This blocks.
@@ -49,7 +51,7 @@ impl Reload {
 
     fn check(&self) -> Result<(), StartError> {
         // Makes no master key: another process could use it, so a check that fails could not remove it.
-        let office = Office::check(self.home.clone(), &self.platform)?;
+        let office = Office::check(self.home.clone(), &self.platform, self.kinds)?;
         every_record_opens(&office)?;
         Mailroom::check_keys(&office.home, &office.config)?;
         let group = office.config.broker.socket_group.as_deref().map(group_number).transpose();

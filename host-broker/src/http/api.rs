@@ -11,8 +11,6 @@
 
 use crate::call::Order;
 use crate::chat::{self, Relayed};
-use crate::config::Config;
-use crate::config::channels::is_identity;
 use crate::control::{Asked, Clerk, Control};
 use crate::event::Reports;
 use crate::http::pace::Pace;
@@ -20,6 +18,8 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use config::Config;
+use config::channels::is_identity;
 use model::Clock;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -22,7 +22,6 @@ mod operators;
 mod rates;
 
 use crate::call::{Directive, Order, Parsed, Rubbish};
-use crate::config::Config;
 use crate::control::Clerk;
 use crate::event::{Event, Reports};
 use crate::flows::standing::{Use, standing};
@@ -40,14 +39,12 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get, post};
+use config::Config;
 use futures_util::StreamExt as _;
 use http_body::Body as _;
 use kernel::call::{Header, Origin};
-use model::Caller;
-use model::Clock;
-use model::Nonce;
-use model::Subject;
 use model::bearer::Bearer;
+use model::{Caller, Clock, Nonce, Subject};
 pub(super) use rates::Rates;
 use serde_json::{Map, Value, json};
 use shared::flow::GrantId;
@@ -55,11 +52,10 @@ use shared::{Code, Reply, RequestId, Status, limits};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use store::StoreError;
-use store::View;
 use store::state::external_grants;
 use store::state::operators as tokens;
 use store::state::operators::Operator;
+use store::{StoreError, View};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 

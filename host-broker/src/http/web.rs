@@ -19,7 +19,6 @@ mod page;
 pub mod sessions;
 mod signing;
 
-use crate::config::Config;
 use crate::control::Clerk;
 use crate::event::Reports;
 use crate::http::api::{self, Api};
@@ -32,6 +31,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
+use config::Config;
 pub(super) use desk::Desk;
 pub(super) use door::{Closed, check_host, seal};
 use entrance::Entrance;
@@ -40,8 +40,7 @@ use model::Clock;
 use sessions::{Use, Visitor};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use store::StoreError;
-use store::View;
+use store::{StoreError, View};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 

@@ -4,11 +4,11 @@ use super::*;
 use crate::assembly::filters::{filters, scrubber};
 use crate::call::Invoked;
 use crate::catalogue::Listed;
-use crate::config::Config;
-use crate::config::inspection::InspectionTable;
 use crate::event::Reports;
 use crate::inspection::Inspector;
 use crate::mailroom::Room;
+use config::Config;
+use config::inspection::InspectionTable;
 use filter::values::Formats;
 use kernel::call::Lane;
 use model::{LedgerKey, NoRandomness, Random};
@@ -95,7 +95,7 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::at(folder.path().to_owned());
         let text = "[groups.developer]\n[groups.security]\n";
-        let config = Config::parse(text, &home.config(), &Environment::new()).unwrap();
+        let config = Config::parse(text, &home.config(), &Environment::new(), crate::providers::KINDS).unwrap();
         let mailroom = Mailroom::open(&home, &config).unwrap();
         let (sender, news) = channel();
         let (worker, work) = ParseWorker::new(Reports::new(sender, Arc::clone(mailroom.waker())));
@@ -228,7 +228,7 @@ fn what_would_leave_is_inspected_beside_the_loop_only_where_the_caller_may_send(
     world.write("b.json", &call_of_send("second", &text));
     assert!(is_inspected(&world.next()));
     // The same of an external agent.
-    let mut config = Config::parse("", &world.home.config(), &Environment::new()).unwrap();
+    let mut config = Config::parse("", &world.home.config(), &Environment::new(), crate::providers::KINDS).unwrap();
     let tool = json!({ "id": "sender", "description": "", "provider": "mock", "action": "send", "open": ["text"] });
     config.flows = serde_json::from_value(json!({ "external_agent": { "allowed_tools": [tool] } })).unwrap();
     let config = Arc::new(config);
@@ -282,7 +282,9 @@ fn a_group_whose_whole_directory_is_replaced_is_noticed_at_once() {
 fn a_stored_question_is_parsed_by_the_worker_alone() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::at(folder.path().to_owned());
-    let config = Arc::new(Config::parse("[groups.developer]\n", &home.config(), &Environment::new()).unwrap());
+    let config = Arc::new(
+        Config::parse("[groups.developer]\n", &home.config(), &Environment::new(), crate::providers::KINDS).unwrap(),
+    );
     let mailroom = Mailroom::open(&home, &config).unwrap();
     let (sender, news) = std::sync::mpsc::channel();
     let (worker, work) = ParseWorker::new(Reports::new(sender, Arc::clone(mailroom.waker())));

@@ -1,14 +1,13 @@
 //! A notice that the evidence itself is not right. It is about no question, so every channel is told.
 
 use crate::broker::Broker;
-use crate::config::channels::ChannelTable;
+use config::channels::ChannelTable;
 use kernel::{Message, NoticeDraft, PendingNotice};
 use serde_json::json;
-use store::StoreError;
-use store::Transaction;
 use store::ledger::broken;
 use store::ledger::chain::{Draft, Kind};
 use store::ledger::health::Verification;
+use store::{StoreError, Transaction};
 
 impl Broker {
     /// Writes the result of the verification of all rows. If something is wrong, words a notice for each channel.

@@ -1,8 +1,8 @@
 //! Carries notices out: a program, a request, a document. Nothing here waits longer than ten seconds.
 
-use crate::config::Config;
-use crate::config::channels::fit::is_closed;
-use crate::config::channels::{ChannelTable, Format, Way};
+use config::Config;
+use config::channels::fit::is_closed;
+use config::channels::{ChannelTable, Format, Way};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};

@@ -144,12 +144,15 @@ fn others(but: &[&str]) -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
     sources(&root.join("src"), &mut files);
-    for directory in std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()) {
+    let directories = [root.to_owned(), root.join("providers")];
+    let directories = directories.iter().flat_map(|parent| std::fs::read_dir(parent).unwrap());
+    for directory in directories.map(|entry| entry.unwrap().path()) {
         let is_other = directory.file_name().is_some_and(|name| but.iter().all(|but| name != *but));
         if is_other && directory.join("Cargo.toml").exists() {
             sources(&directory.join("src"), &mut files);
         }
     }
+    assert!(files.iter().any(|(file, _)| file.contains("providers/github/src/")), "the providers are not read");
     assert!(files.len() > 300, "{} files", files.len());
     files
 }

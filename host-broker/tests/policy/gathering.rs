@@ -1,7 +1,8 @@
 //! The facts as they are gathered from a real ledger: what people and agents have said decides the next call.
 
 use crate::policy::world::{ACTIONS, START, World, listed, policy, with_mock};
-use host_broker::authorize::{Policy, judge};
+use config::Policy;
+use host_broker::authorize::judge;
 use host_broker::broker::Broker;
 use host_broker::call::{Directive, Order, Parsed};
 use host_broker::catalogue::Listed;

@@ -2,7 +2,8 @@
 //! as they were written and the session as the ledger knows it.
 
 use crate::policy::world::{START, World, with_mock};
-use host_broker::authorize::{Policy, judge};
+use config::Policy;
+use host_broker::authorize::judge;
 use host_broker::call::{Desk, hypothetical};
 use host_broker::catalogue::{Catalogue, Listed};
 use kernel::call::Call;
@@ -65,7 +66,7 @@ impl Ruled {
         };
         let groups = world.clerk.config.groups.keys().cloned();
         let file = RuleFile { path: "own.cedar".into(), text: RULES.to_owned() };
-        let rules = Rules::parse(&[file], &catalogue.for_rules(), groups.clone().collect()).unwrap();
+        let rules = Rules::parse(&[file], &catalogue.named(), groups.clone().collect()).unwrap();
         let profile = Profile { write: Some(setting), ..Profile::default() };
         let profiles = Profiles::new(groups.map(|group| (group, profile.clone())).collect());
         Self { world, desk, policy: Policy { rules, profiles, ..Policy::default() } }
@@ -145,7 +146,7 @@ async fn rules_see_every_parameter_of_the_github_actions() {
     let operations = provider_github::operations(&provider, settings, None, Arc::new(SystemClock)).unwrap();
     let mut catalogue = Catalogue::default();
     catalogue.insert(provider, Listed::ready("github", operations));
-    let vocabulary = Vocabulary::new(&catalogue.for_rules(), BTreeSet::new()).unwrap();
+    let vocabulary = Vocabulary::new(&catalogue.named(), BTreeSet::new()).unwrap();
     assert!(vocabulary.unseen().count() > 0);
     for (_, action, unseen) in vocabulary.unseen() {
         let places: Vec<&str> = unseen.iter().map(|unseen| unseen.place.as_str()).collect();

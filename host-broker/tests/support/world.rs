@@ -1,13 +1,13 @@
 //! A home with a ledger, a clock that stands still, and a broker on a small catalogue; what it does goes through
 //! the same transactions as everything else.
 
+use config::Config;
+use config::Policy;
 use filter::values::Formats;
 use host_broker::assembly::filters::scrubber;
-use host_broker::authorize::Policy;
 use host_broker::broker::Broker;
 use host_broker::call::Parsed;
 use host_broker::catalogue::{Catalogue, Listed};
-use host_broker::config::Config;
 use host_broker::control::{Clerk, Control, administer};
 use host_broker::event::Event;
 use kernel::call::{Call, Header, Origin, Params, Target, Written};
@@ -217,7 +217,9 @@ impl World {
             "{CONFIG}[people.alice]\nuid = {uid}\napproves = {{}}\n[people.bob]\nuid = {}\napproves = {{}}\n[approvals.actions.mock.ask]\nquorum = 2\n{more}",
             uid + 1
         );
-        let config = Arc::new(Config::parse(&text, Path::new("broker.toml"), &Environment::new()).unwrap());
+        let config = Arc::new(
+            Config::parse(&text, Path::new("broker.toml"), &Environment::new(), host_broker::providers::KINDS).unwrap(),
+        );
         let catalogue = Arc::new(with_mock(listed(&ACTIONS)));
         let ids: Arc<dyn Random> = Arc::new(Counted(AtomicU64::new(1)));
         let key = Arc::new(LedgerKey::new(vec![7; 32]));

@@ -16,7 +16,7 @@ const WEB: &str = "[web]\nlisten = \"127.0.0.1:0\"\n";
 const ALICE: &str = "\n[people.alice]\nweb_token_sha256 = \"";
 
 fn builder(more: &str) -> tests::world::Builder {
-    let alice = String::from(host_broker::config::web::TokenDigest::of("alices-token"));
+    let alice = String::from(config::web::TokenDigest::of("alices-token"));
     let config = format!("{}\n{WEB}{ALICE}{alice}\"\n{more}", tests::world::CONFIG);
     World::builder().config(&config).file("policy/profiles/developer.toml", ASKS)
 }

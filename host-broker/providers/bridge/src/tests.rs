@@ -152,7 +152,7 @@ fn the_exchange_of_the_document_is_what_the_example_answers() {
     let (requests, answers) = (blocks("request"), blocks("answer"));
     assert_eq!((requests.len(), answers.len()), (4, 4));
     let folder = tempfile::tempdir().unwrap();
-    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/bridges/notes.mjs");
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/bridges/notes.mjs");
     let token = signed("notes", SystemClock.now());
     for (asked, answered) in requests.into_iter().zip(answers) {
         let id = asked["id"].as_str().unwrap().to_owned();

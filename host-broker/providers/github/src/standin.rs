@@ -26,7 +26,7 @@ impl Standin {
             );
             return None;
         };
-        let support = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/support/github");
+        let support = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../tests/support/github");
         let log = std::env::temp_dir().join(format!("ext-github-{}-{test}.jsonl", std::process::id()));
         let mut node = Command::new("node");
         node.arg("-r").arg(support.join("loopback.cjs")).arg(emulate.join("dist/index.js"));

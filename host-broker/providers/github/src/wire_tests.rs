@@ -402,7 +402,7 @@ async fn without_root_certificates_there_is_no_client_but_a_remedy() {
         assert!(said.contains("(no native root CA certificates found") && said.contains("ca-certificates"), "{said}");
         return;
     }
-    let name = "providers::github::wire_tests::without_root_certificates_there_is_no_client_but_a_remedy";
+    let name = "wire_tests::without_root_certificates_there_is_no_client_but_a_remedy";
     let again = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name])
         .env(MARK, "1")

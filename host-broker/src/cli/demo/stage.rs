@@ -1,7 +1,7 @@
 //! The processes of the demo: the daemon, the shims, and the clients that drive them.
 
 use crate::cli::output::{Fault, Output};
-use crate::config::profiles;
+use config::profiles;
 use model::approval;
 use model::approval::Approval;
 use platform::Platform;

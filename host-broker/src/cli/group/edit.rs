@@ -5,7 +5,7 @@
 
 use crate::cli::Context;
 use crate::cli::output::Fault;
-use crate::config::{Config, ConfigError};
+use config::{Config, ConfigError};
 use shared::Group;
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
@@ -22,7 +22,7 @@ pub(in crate::cli) fn change(context: &Context, edit: impl FnOnce(&str) -> Resul
     let text = std::fs::read_to_string(&path)
         .map_err(|source| Fault::configuration(&ConfigError::Read { path: path.clone(), source }))?;
     let edited = edit(&text)?;
-    Config::parse(&edited, &path, &context.platform.environment).map_err(|error| {
+    Config::parse(&edited, &path, &context.platform.environment, context.kinds).map_err(|error| {
         let fault = Fault::configuration(&error);
         Fault { text: format!("{}; nothing was changed", fault.text), ..fault }
     })?;

@@ -4,7 +4,7 @@ use super::{Check, files, parse};
 use crate::catalogue::Catalogue;
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
-use crate::config::{Config, profiles};
+use config::{Config, profiles};
 use model::{Declaration, Exposure};
 use policy::facts::RulesFact;
 use policy::profile::ApprovalMode;
@@ -32,7 +32,7 @@ impl Check {
         let catalogue = context.catalogue(&config);
         let fault = |error: &dyn std::error::Error| Fault::configuration(error);
         let groups = config.groups.keys().cloned().collect();
-        let vocabulary = Vocabulary::new(&catalogue.for_rules(), groups).map_err(|error| fault(&error))?;
+        let vocabulary = Vocabulary::new(&catalogue.named(), groups).map_err(|error| fault(&error))?;
         if self.schema {
             let schema = vocabulary.text().map_err(|error| fault(&error))?;
             context.output.show(&json!({ "schema": schema }), || schema.clone());
@@ -80,7 +80,8 @@ fn unpermitted(
     catalogue: &Catalogue,
     rules: &Rules,
 ) -> Result<Vec<Unpermitted>, Fault> {
-    let profiles = profiles::load(&context.home, config, catalogue).map_err(|error| Fault::configuration(&error))?;
+    let profiles =
+        profiles::load(&context.home, config, &catalogue.named()).map_err(|error| Fault::configuration(&error))?;
     let replay = Replay::new(rules, Unknown::OfActions).map_err(|error| Fault::configuration(&error))?;
     let actions: Vec<&Declaration> = catalogue
         .providers()

@@ -4,7 +4,7 @@ use super::{Test, files, parse};
 use crate::catalogue::Catalogue;
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
-use crate::config::profiles;
+use config::profiles;
 use model::Exposure;
 use policy::facts::RulesFact;
 use policy::profile::{ApprovalMode, Profiles};
@@ -63,7 +63,7 @@ impl Test {
         let rules = parse(&files(context, self.files)?, &config, &catalogue)?;
         let mut trial = Trial {
             replay: Replay::new(&rules, Unknown::OfRows).map_err(|error| fault(&error))?,
-            profiles: profiles::load(&context.home, &config, &catalogue).map_err(|error| fault(&error))?,
+            profiles: profiles::load(&context.home, &config, &catalogue.named()).map_err(|error| fault(&error))?,
             catalogue: &catalogue,
             all: self.all,
             found: Found::default(),

@@ -1,18 +1,17 @@
 //! What the pages show, read from the ledger.
 
-use crate::config::Config;
 use crate::questions::may_answer;
+use config::Config;
 use model::approval::{Answered, Approval, Kind, State};
 use serde_json::Value;
 use shared::Timestamp;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use store;
-use store::StoreError;
-use store::View;
 use store::ledger::calls;
 use store::state::approvals;
 use store::state::proposals;
+use store::{StoreError, View};
 
 /// One connection that cannot write, opened when it is needed.
 pub(in crate::http) struct Desk {

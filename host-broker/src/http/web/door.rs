@@ -112,7 +112,7 @@ pub(in crate::http) fn seal(headers: &mut HeaderMap) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::web::PublicUrl;
+    use config::web::PublicUrl;
     use model::LedgerKey;
 
     fn address(public: Option<&str>) -> Address {

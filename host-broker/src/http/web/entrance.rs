@@ -2,16 +2,13 @@
 //!
 //! All of it is in memory, so after a restart everybody signs in again. What is kept of a secret is its digest.
 
-use crate::config::Config;
-use crate::config::web::{PublicUrl, TokenDigest};
 use crate::http::pace::Pace;
 use crate::http::web::sessions::{Sessions, Use, Visitor};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use model::Clock;
-use model::LedgerKey;
-use model::NoRandomness;
-use model::Random;
+use config::Config;
+use config::web::{PublicUrl, TokenDigest};
+use model::{Clock, LedgerKey, NoRandomness, Random};
 use shared::Timestamp;
 use shared::digest::Digest;
 use std::net::SocketAddr;
@@ -115,8 +112,7 @@ struct State {
 impl Entrance {
     /// An entrance through which nobody has come yet.
     pub fn new(address: Address, config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Random>) -> Self {
-        let token =
-            |(name, table): (&String, &crate::config::PersonTable)| Some((name.clone(), table.web_token_sha256?));
+        let token = |(name, table): (&String, &config::PersonTable)| Some((name.clone(), table.web_token_sha256?));
         let tokens = config.people.iter().filter_map(token).collect();
         Self { address, clock, ids, tokens, state: Mutex::default() }
     }

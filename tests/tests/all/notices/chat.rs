@@ -154,7 +154,7 @@ fn two_answers_at_once_are_one() {
 
 #[test]
 fn a_channel_with_a_token_hands_answers_in_over_http_and_nobody_else_does() {
-    let digest = |token: &str| String::from(host_broker::config::web::TokenDigest::of(token));
+    let digest = |token: &str| String::from(config::web::TokenDigest::of(token));
     let world = world(|world| {
         let channel = appends(
             world,

@@ -4,7 +4,7 @@ use super::Name;
 use crate::cli::Context;
 use crate::cli::group::edit;
 use crate::cli::output::Fault;
-use crate::config::Config;
+use config::Config;
 use model::{Exposes, Tier};
 use provider_mcp::proposals::Proposal;
 use provider_mcp::tools::{Said, ToolTable};
@@ -93,7 +93,7 @@ pub(super) fn edited(context: &Context, name: &Name, proposed: &[Line]) -> Resul
     let text = std::fs::read_to_string(&path)
         .map_err(|error| Fault::home(format!("cannot read {}: {error}", path.display())))?;
     let text = with_lines(&text, name, proposed)?;
-    let config = Config::parse(&text, &path, &context.platform.environment);
+    let config = Config::parse(&text, &path, &context.platform.environment, context.kinds);
     let config = config.map_err(|error| Fault::configuration(&error))?;
     Ok(Edited { config, text, count: proposed.len() })
 }

@@ -2,7 +2,7 @@
 //!
 //! They reach the calls of the access that asks, and no others: the broker looks a call up under its caller's name.
 
-use crate::config::flows::BROKERS_OWN;
+use config::flows::BROKERS_OWN;
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Map, Value};
 use shared::request::{CancelRequest, Request, ResultRequest, of_members};

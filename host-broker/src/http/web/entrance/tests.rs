@@ -27,7 +27,7 @@ impl Random for Counted {
 
 fn entrance() -> (Entrance, Arc<Hand>) {
     let text = format!("[people.alice]\nweb_token_sha256 = \"{}\"\n", String::from(TokenDigest::of("right")));
-    let config = Config::parse(&text, Path::new("x"), &Environment::new()).unwrap();
+    let config = Config::parse(&text, Path::new("x"), &Environment::new(), crate::providers::KINDS).unwrap();
     let clock = Arc::new(Hand(AtomicI64::new(1_000_000)));
     let address = Address::new("127.0.0.1:7420".parse().unwrap(), None, &LedgerKey::new(vec![7; 32]));
     let ids = Arc::new(Counted(AtomicU64::new(0)));

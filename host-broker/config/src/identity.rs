@@ -1,6 +1,6 @@
 //! Who may say on whose behalf a group asks: `[identity]`.
 
-use crate::config::web::Loopback;
+use crate::web::Loopback;
 use schemars::JsonSchema;
 use secrets::identity::issuers::IssuerTable;
 use secrets::identity::issuers::{OWN, public_key};

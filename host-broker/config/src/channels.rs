@@ -9,10 +9,10 @@
 //! bearer = { file = "/etc/host-broker/ntfy-token" }
 //! ```
 
-pub(crate) mod fit;
+pub mod fit;
 mod written;
 
-use crate::config::Config;
+use crate::Config;
 use http::Uri;
 use model::NoticeEvent;
 use schemars::JsonSchema;

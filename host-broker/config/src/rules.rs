@@ -1,9 +1,8 @@
 //! The files of the rules: `policy/*.cedar`.
 
-use crate::catalogue::Catalogue;
-use crate::config::profiles::entries;
-use crate::config::{Config, ConfigError};
-use ::rules::{RuleFile, Rules, SHIPPED};
+use crate::profiles::entries;
+use crate::{Config, ConfigError};
+use ::rules::{NamedProvider, RuleFile, Rules, SHIPPED};
 use model::external;
 use platform::home::Home;
 use std::path::{Path, PathBuf};
@@ -15,16 +14,16 @@ const EXTENSION: &str = "cedar";
 ///
 /// # Errors
 /// [`ConfigError`], naming the file, the line and what to do.
-pub fn load(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<Rules, ConfigError> {
-    parse(&files(home)?, config, catalogue)
+pub fn load(home: &Home, config: &Config, providers: &[NamedProvider<'_>]) -> Result<Rules, ConfigError> {
+    parse(&files(home)?, config, providers)
 }
 
 /// Holds these files against the configuration and the catalogue.
 ///
 /// # Errors
 /// [`ConfigError::Rules`].
-pub fn parse(files: &[RuleFile], config: &Config, catalogue: &Catalogue) -> Result<Rules, ConfigError> {
-    Ok(Rules::parse(files, &catalogue.for_rules(), config.groups.keys().chain([external()]).cloned().collect())?)
+pub fn parse(files: &[RuleFile], config: &Config, providers: &[NamedProvider<'_>]) -> Result<Rules, ConfigError> {
+    Ok(Rules::parse(files, providers, config.groups.keys().chain([external()]).cloned().collect())?)
 }
 
 /// The files of the home, by name.

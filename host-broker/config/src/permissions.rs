@@ -7,8 +7,8 @@
 //! A path is judged as it is written: each directory on the way, each link and the directories of the link. A user who can
 //! replace one of them can replace the file.
 
-use crate::config::channels::Way;
-use crate::config::{Config, ConfigError};
+use crate::channels::Way;
+use crate::{Config, ConfigError};
 use platform::commands::located;
 use platform::home::{Home, quoted};
 use provider::child;
@@ -416,7 +416,7 @@ mod tests {
 
     fn of_provider(provider: &str) -> Config {
         let text = format!("[providers.own]\nkind = \"bridge\"\n{provider}\n");
-        Config::parse(&text, Path::new("/x/broker.toml"), &platform::Environment::new()).unwrap()
+        Config::parse(&text, Path::new("/x/broker.toml"), &platform::Environment::new(), crate::KINDS).unwrap()
     }
 
     #[test]

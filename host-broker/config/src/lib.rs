@@ -10,6 +10,8 @@ pub mod flows;
 pub mod identity;
 pub mod channels;
 pub mod permissions;
+mod known;
+mod policy;
 pub mod profiles;
 pub mod provider;
 pub mod rules;
@@ -18,8 +20,11 @@ pub mod vault;
 pub mod warnings;
 pub mod web;
 
-use self::provider::ProviderTable;
+use self::provider::{Kinds, ProviderTable};
+pub use policy::Policy;
+
 use ::filter::values::Formats;
+use ::policy::limits::Limits;
 use ::rules::RulesError;
 use administrators::Administrators;
 use channels::{ChannelTable, NoticesTable};
@@ -29,14 +34,14 @@ use identity::IdentityTable;
 use inspection::InspectionTable;
 use model::external;
 use platform::Environment;
-use policy::limits::Limits;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use secrets::identity::issuers::OWN;
 use serde::{Deserialize, Serialize};
 use shared::digest::Digest;
 use shared::{Action, Gate, Group, Level, Provider};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vault::VaultTable;
@@ -83,7 +88,7 @@ pub struct Config {
     #[serde(default)]
     pub limits: Limits,
     /// The providers, by the name that grants and calls use.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "provider::skipped")]
     pub providers: BTreeMap<Provider, ProviderTable>,
     /// Additional formats of credentials that are redacted from results.
     #[serde(default)]
@@ -354,17 +359,18 @@ impl Config {
     ///
     /// # Errors
     /// [`ConfigError`]; nothing was changed.
-    pub fn load(path: &Path, environment: &Environment) -> Result<Self, ConfigError> {
+    pub fn load(path: &Path, environment: &Environment, kinds: Kinds) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.into(), source })?;
-        Self::parse(&text, path, environment)
+        Self::parse(&text, path, environment, kinds)
     }
 
     /// The same, of a text; `path` is for messages and for relative paths in it.
     ///
     /// # Errors
     /// [`ConfigError`].
-    pub fn parse(text: &str, path: &Path, environment: &Environment) -> Result<Self, ConfigError> {
+    pub fn parse(text: &str, path: &Path, environment: &Environment, kinds: Kinds) -> Result<Self, ConfigError> {
         let mut config: Self = parse(text, path)?;
+        config.providers = provider::tables(text, path, kinds)?;
         config.apply(environment)?;
         let folder = path.parent().unwrap_or(Path::new("."));
         for group in config.groups.values_mut() {
@@ -375,6 +381,11 @@ impl Config {
         config.flows.administrators = Administrators::of(&config.people, &config.groups);
         config.check(path)?;
         Ok(config)
+    }
+
+    /// Returns the schema of the whole file.
+    pub fn schema(kinds: Kinds) -> Schema {
+        provider::schema(kinds)
     }
 
     fn apply(&mut self, environment: &Environment) -> Result<(), ConfigError> {
@@ -679,27 +690,27 @@ impl Config {
     }
 }
 
-/// Reads a TOML document; an error names the line, the key and what may have been meant.
+/// Reads a TOML document. An error names the line, the key and the nearest known word.
 fn parse<T: serde::de::DeserializeOwned>(text: &str, path: &Path) -> Result<T, ConfigError> {
-    let error = |place: String, error: &toml::de::Error| {
-        let line = error.span().map(|span| 1 + text.bytes().take(span.start).filter(|b| *b == b'\n').count());
-        let place = match (line, place.as_str()) {
-            (Some(line), "" | ".") => format!("line {line}: "),
-            (Some(line), place) => format!("line {line}, {place}: "),
-            (None, "" | ".") => String::new(),
-            (None, place) => format!("{place}: "),
-        };
-        let fault = match error.span().and_then(|span| text.get(span)).map(str::trim) {
-            Some(key) if error.message() == "duplicate key" && !key.is_empty() => {
-                format!("`{key}` occurs twice; merge the two")
-            }
-            _ => plain(error.message()),
-        };
-        let hint = suggestion(&fault).map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
-        ConfigError::Parse { path: path.into(), place, fault, hint }
-    };
+    let error = |place: String, error: &toml::de::Error| parse_error(text, path, &place, error.span(), error.message());
     let deserializer = toml::Deserializer::parse(text).map_err(|fault| error(String::new(), &fault))?;
     serde_path_to_error::deserialize(deserializer).map_err(|fault| error(fault.path().to_string(), fault.inner()))
+}
+
+fn parse_error(text: &str, path: &Path, place: &str, span: Option<Range<usize>>, message: &str) -> ConfigError {
+    let line = span.as_ref().map(|span| 1 + text.bytes().take(span.start).filter(|byte| *byte == b'\n').count());
+    let place = match (line, place) {
+        (Some(line), "" | ".") => format!("line {line}: "),
+        (Some(line), place) => format!("line {line}, {place}: "),
+        (None, "" | ".") => String::new(),
+        (None, place) => format!("{place}: "),
+    };
+    let fault = match span.and_then(|span| text.get(span)).map(str::trim) {
+        Some(key) if message == "duplicate key" && !key.is_empty() => format!("`{key}` occurs twice; merge the two"),
+        _ => plain(message),
+    };
+    let hint = suggestion(&fault).map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
+    ConfigError::Parse { path: path.into(), place, fault, hint }
 }
 
 /// Returns serde's message with the range of a number in place of the name of its type.
@@ -730,12 +741,23 @@ pub fn near_miss<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String
     nearest(name, known).map(|word| format!(" (did you mean '{word}'?)")).unwrap_or_default()
 }
 
+/// The kinds that the tests of this crate use.
+#[cfg(test)]
+const KINDS: Kinds = &[
+    provider_mock::KIND,
+    provider_github::KIND,
+    provider_cloud_logs::KIND,
+    provider_files::KIND,
+    provider_bridge::KIND,
+    provider_mcp::KIND,
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Config, ConfigError> {
-        Config::parse(text, Path::new("/home/x/broker.toml"), &Environment::new())
+        Config::parse(text, Path::new("/home/x/broker.toml"), &Environment::new(), KINDS)
     }
 
     fn fault(text: &str) -> String {
@@ -781,9 +803,9 @@ mod tests {
     #[test]
     fn the_environment_overrides_the_file() {
         let environment = Environment::from([("EXT_CALL_TIMEOUT".to_owned(), "5000".to_owned())]);
-        let config = Config::parse("", Path::new("x"), &environment).unwrap();
+        let config = Config::parse("", Path::new("x"), &environment, KINDS).unwrap();
         assert_eq!(config.patience(), Duration::from_secs(5));
         let bad = Environment::from([("EXT_CALL_TIMEOUT".to_owned(), "soon".to_owned())]);
-        assert!(Config::parse("", Path::new("x"), &bad).is_err());
+        assert!(Config::parse("", Path::new("x"), &bad, KINDS).is_err());
     }
 }

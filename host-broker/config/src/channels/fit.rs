@@ -1,7 +1,7 @@
 //! Whether channels and people fit each other, and what full cards may go through.
 
 use super::{ChannelTable, Way, is_identity, is_safe};
-use crate::config::Config;
+use crate::Config;
 use platform::home::Home;
 use shared::Group;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ const OTHERS: u32 = 0o007;
 
 impl Config {
     /// Whether channels and people fit each other and the rest.
-    pub(in crate::config) fn check_notify(&self, folder: &Path) -> Result<(), String> {
+    pub(crate) fn check_notify(&self, folder: &Path) -> Result<(), String> {
         let mut names = BTreeSet::new();
         for table in &self.channels {
             let place = format!("channels `{}`", table.name);
@@ -121,7 +121,7 @@ impl Config {
 ///
 /// # Errors
 /// What is wrong, and what to do.
-pub(crate) fn is_closed(directory: &Path) -> Result<(), String> {
+pub fn is_closed(directory: &Path) -> Result<(), String> {
     let shown = directory.display();
     match std::fs::metadata(directory) {
         Ok(found) if found.mode() & OTHERS == 0 => Ok(()),

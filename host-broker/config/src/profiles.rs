@@ -1,15 +1,15 @@
 //! The files of the groups' profiles: `policy/profiles/<group>.toml`.
 
-use crate::authorize::Policy;
-use crate::catalogue::Catalogue;
-use crate::config::{Config, ConfigError, parse, rules};
-use ::rules::RuleFile;
+use crate::Policy;
+use crate::known::Known;
+use crate::{Config, ConfigError, parse, rules};
+use ::rules::{NamedProvider, RuleFile};
 use model::Patterns;
 use platform::home::Home;
 use policy::profile::STARTING;
 use policy::profile::{ApprovalMode, Profile, Profiles};
 use shared::digest::Digest;
-use shared::{Action, Group, Provider};
+use shared::{Group, Provider};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// Reads all of it. A group without a file has the strict profile; [`warnings`](crate::config::warnings) names it.
+    /// Reads all of it. A group without a file has the strict profile; [`warnings`](crate::warnings) names it.
     ///
     /// # Errors
     /// [`ConfigError`], naming the file, the place and what to do.
@@ -34,22 +34,22 @@ impl Written {
     ///
     /// # Errors
     /// [`ConfigError`], naming the file, the place and what to do.
-    pub fn policy(&self, home: &Home, config: &Config, catalogue: &Catalogue) -> Result<Policy, ConfigError> {
-        checked(home, config, catalogue)?;
+    pub fn policy(&self, home: &Home, config: &Config, providers: &[NamedProvider<'_>]) -> Result<Policy, ConfigError> {
+        checked(home, Known { config, providers })?;
         let digest = |name: &Provider| {
             let (_, table) = config.table_of(name)?;
             Some((name.clone(), Digest::of(&shared::json::canonical(table))))
         };
-        let settings = catalogue.providers().filter_map(|(name, _)| digest(name)).collect();
-        let profiles = self.profiles(catalogue)?;
-        let rules = rules::parse(&self.rules, config, catalogue)?;
+        let settings = providers.iter().filter_map(|named| digest(named.name)).collect();
+        let profiles = self.profiles(Known { config, providers })?;
+        let rules = rules::parse(&self.rules, config, providers)?;
         let flows = config.flows.clone();
         Ok(Policy { quorum: config.quorums(), profiles, rules, limits: config.limits.clone(), flows, settings })
     }
 
-    fn profiles(&self, catalogue: &Catalogue) -> Result<Profiles, ConfigError> {
+    fn profiles(&self, known: Known<'_>) -> Result<Profiles, ConfigError> {
         for (path, profile) in self.profiles.values() {
-            check(profile, catalogue).map_err(|fault| ConfigError::Inconsistent { path: path.clone(), fault })?;
+            check(profile, known).map_err(|fault| ConfigError::Inconsistent { path: path.clone(), fault })?;
         }
         let profiles = self.profiles.iter().map(|(group, (_, profile))| (group.clone(), profile.clone()));
         Ok(Profiles::new(profiles.collect()))
@@ -60,18 +60,18 @@ impl Written {
 ///
 /// # Errors
 /// [`ConfigError`], naming the file, the place and what to do.
-pub fn policy(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<Policy, ConfigError> {
-    Written::read(home, config)?.policy(home, config, catalogue)
+pub fn policy(home: &Home, config: &Config, providers: &[NamedProvider<'_>]) -> Result<Policy, ConfigError> {
+    Written::read(home, config)?.policy(home, config, providers)
 }
 
 /// What the configuration says of single actions: each must be there.
-fn checked(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<(), ConfigError> {
+fn checked(home: &Home, known: Known<'_>) -> Result<(), ConfigError> {
+    let config = known.config;
     for (provider, actions) in &config.approvals.actions {
-        let known = |action: &Action| catalogue.provider(provider).is_some_and(|p| p.operations.contains_key(action));
-        if catalogue.may_be_of_a_bridge(provider) {
+        if known.may_be_of_a_bridge(provider) {
             continue;
         }
-        if let Some(action) = actions.keys().find(|action| !known(action)) {
+        if let Some(action) = actions.keys().find(|action| known.action(provider, action).is_none()) {
             // A quorum for something that does not exist protects nothing.
             let fault = format!(
                 "approvals.actions.{provider}.{action}: provider {provider} has no such action; correct the name"
@@ -80,8 +80,8 @@ fn checked(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<(), Co
         }
     }
     for (provider, actions) in &config.approvals.actions {
-        let is_files = catalogue.provider(provider).is_some_and(|listed| listed.kind == "files");
-        if let Some((action, _)) = actions.iter().find(|(_, table)| is_files && table.expires_s.is_some()) {
+        let has_own = known.has_workspaces(provider);
+        if let Some((action, _)) = actions.iter().find(|(_, table)| has_own && table.expires_s.is_some()) {
             let fault = format!(
                 "approvals.actions.{provider}.{action}.expires_s: proposals do not use it; set hitl_ttl_seconds of \
                  [providers.{provider}]"
@@ -89,12 +89,12 @@ fn checked(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<(), Co
             return Err(ConfigError::Inconsistent { path: home.config(), fault });
         }
     }
-    if let Err(fault) = config.flows.check_against(catalogue) {
+    if let Err(fault) = config.flows.check_against(known) {
         return Err(ConfigError::Inconsistent { path: home.config(), fault });
     }
     for (place, provider, action) in config.limits.amounts() {
-        let mut listed = catalogue.providers().filter(|(name, _)| provider == "*" || name.as_str() == provider);
-        if !listed.any(|(_, listed)| listed.operations.contains_key(action)) {
+        let named = known.providers.iter().filter(|named| provider == "*" || named.name.as_str() == provider);
+        if !named.flat_map(|named| &named.actions).any(|named| named.declaration.action == *action) {
             let fault = format!("{place}.{action}: no matching provider has such an action; correct the name");
             return Err(ConfigError::Inconsistent { path: home.config(), fault });
         }
@@ -106,8 +106,8 @@ fn checked(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<(), Co
 ///
 /// # Errors
 /// [`ConfigError`], naming the file, the place and what to do.
-pub fn load(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<Profiles, ConfigError> {
-    Written { profiles: read(home, config)?, rules: Vec::new() }.profiles(catalogue)
+pub fn load(home: &Home, config: &Config, providers: &[NamedProvider<'_>]) -> Result<Profiles, ConfigError> {
+    Written { profiles: read(home, config)?, rules: Vec::new() }.profiles(Known { config, providers })
 }
 
 /// Returns the sorted entries of a directory of the operators; none if there is no such directory.
@@ -204,27 +204,27 @@ fn write_in(directory: &Path, group: &Group, text: &str) -> Result<(), ConfigErr
 }
 
 /// A line about something that does not exist protects nothing.
-fn check(profile: &Profile, catalogue: &Catalogue) -> Result<(), String> {
+fn check(profile: &Profile, known: Known<'_>) -> Result<(), String> {
     for (provider, posture) in &profile.providers {
-        if catalogue.may_be_of_a_bridge(provider) {
+        if known.may_be_of_a_bridge(provider) {
             tracing::warn!(%provider, "nobody has accepted such a capability; what a profile says of it waits for that");
             continue;
         }
-        let listed = catalogue.provider(provider).ok_or_else(|| match provider.namespace() {
+        let named = known.provider(provider).ok_or_else(|| match provider.namespace() {
             Some(bridge) => format!(
                 "there is no provider `{provider}`; to accept it as a capability of \
                                      [providers.{bridge}]: host-broker provider accept {bridge}"
             ),
             None => format!("there is no provider `{provider}`; add [providers.{provider}] to broker.toml"),
         })?;
-        if let Some(action) = posture.actions.keys().find(|action| !listed.operations.contains_key(*action)) {
-            let known: Vec<&str> = listed.operations.keys().map(shared::Action::as_str).collect();
-            return Err(format!("provider {provider} has no action `{action}`; it has {}", known.join(", ")));
+        if let Some(action) = posture.actions.keys().find(|action| known.action(provider, action).is_none()) {
+            let names: Vec<&str> = named.actions.iter().map(|named| named.declaration.action.as_str()).collect();
+            return Err(format!("provider {provider} has no action `{action}`; it has {}", names.join(", ")));
         }
         if posture.trifecta_off.as_ref().is_some_and(|why| why.trim().is_empty()) {
             return Err(format!("providers.{provider}.trifecta_off must not be empty; state the reason"));
         }
-        if !posture.paths.is_empty() && listed.kind != "files" {
+        if !posture.paths.is_empty() && !known.has_workspaces(provider) {
             return Err(format!("providers.{provider}.paths: only providers of files have paths; remove them"));
         }
         for (pattern, setting) in &posture.paths {

@@ -2,7 +2,7 @@
 
 use super::ConfigError;
 use super::administrators::Administrators;
-use crate::catalogue::Catalogue;
+use crate::known::Known;
 use platform::Environment;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -260,7 +260,7 @@ impl FlowsTable {
     ///
     /// # Errors
     /// The first fault.
-    pub(super) fn check_against(&self, catalogue: &Catalogue) -> Result<(), String> {
+    pub(super) fn check_against(&self, known: Known<'_>) -> Result<(), String> {
         for tool in &self.external_agent.allowed_tools {
             let ToolTable { id, provider, action, .. } = tool;
             let place = format!("flows.external_agent.allowed_tools.{id}");
@@ -269,25 +269,23 @@ impl FlowsTable {
                     "{place}: {provider} needs a person as its subject, but an external agent has none; use another provider"
                 ));
             }
-            if catalogue.provider(provider).is_some_and(|listed| listed.kind == "files") {
+            if known.has_workspaces(provider) {
                 return Err(format!(
                     "{place}: {provider} uses files of groups, but an external agent has none; use another provider"
                 ));
             }
-            let listed = catalogue.provider(provider).and_then(|listed| listed.operations.get(action));
-            let Some(operation) = listed else {
+            let Some(declaration) = known.action(provider, action) else {
                 // What a bridge or a server can do may be accepted later.
-                if catalogue.may_be_of_a_bridge(provider) {
+                if known.may_be_of_a_bridge(provider) {
                     continue;
                 }
                 return Err(format!("{place}: provider {provider} has no action `{action}`"));
             };
-            let declaration = operation.declaration();
             if declaration.level >= Level::Production && tool.gate.is_none() {
                 return Err(format!("{place}: `{action}` is a production action; add `gate` and `task_id`"));
             }
-            let known = declaration.input_schema.get("properties").and_then(Value::as_object);
-            let unknown = |name: &&String| known.is_some_and(|known| !known.contains_key(*name));
+            let declared = declaration.input_schema.get("properties").and_then(Value::as_object);
+            let unknown = |name: &&String| declared.is_some_and(|declared| !declared.contains_key(*name));
             if let Some(name) = tool.params.keys().chain(&tool.open).find(unknown) {
                 return Err(format!("{place}: `{action}` has no parameter `{name}`"));
             }

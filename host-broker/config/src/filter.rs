@@ -87,12 +87,12 @@ impl RuleSetTable {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::Config;
+    use crate::Config;
     use platform::Environment;
     use std::path::Path;
 
     fn formats(text: &str, folder: &Path) -> Result<String, String> {
-        let config = Config::parse(text, &folder.join("broker.toml"), &Environment::new());
+        let config = Config::parse(text, &folder.join("broker.toml"), &Environment::new(), crate::KINDS);
         let config = config.map_err(|fault| fault.to_string())?;
         config.filter.formats().map(|formats| format!("{formats:?}"))
     }

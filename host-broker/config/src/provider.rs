@@ -1,17 +1,24 @@
 //! The table of one provider: the keys of every provider, and those of its kind.
 
-use crate::config::ConfigError;
-use crate::providers::KINDS;
+use crate::{Config, ConfigError, parse, parse_error};
 use platform::Environment;
 use provider::kind::{Configured, EnvironmentError, ProviderKind};
-use provider::table;
+use provider::table::{self, TableError};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::Error as _;
+use serde::de::IgnoredAny;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::json;
+use shared::Provider;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use toml::Spanned;
+
+/// The kinds of providers that exist.
+pub type Kinds = &'static [&'static dyn ProviderKind];
 
 /// One provider.
 ///
@@ -60,20 +67,43 @@ fn invalid(error: EnvironmentError) -> ConfigError {
     ConfigError::Environment { name: error.name, fault: error.fault }
 }
 
-impl<'de> Deserialize<'de> for ProviderTable {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut keys = toml::Table::deserialize(deserializer)?;
-        let kind: Option<String> = table::take(&mut keys, "kind").map_err(D::Error::custom)?;
-        let kind = kind.ok_or_else(|| D::Error::missing_field("kind"))?;
-        let enabled = table::take(&mut keys, "enabled").map_err(D::Error::custom)?.unwrap_or(true);
-        let timeout_ms = table::take(&mut keys, "timeout_ms").map_err(D::Error::custom)?;
-        let Some(kind) = KINDS.iter().find(|known| known.name() == kind) else {
-            let known: Vec<String> = KINDS.iter().map(|kind| format!("`{}`", kind.name())).collect();
-            return Err(D::Error::custom(format!("unknown variant `{kind}`, expected one of {}", known.join(", "))));
-        };
-        let configured = kind.parse(keys).map_err(D::Error::custom)?;
-        Ok(Self { enabled, timeout_ms, kind: kind.name(), configured })
+/// Skips the tables of the providers, which [`tables`] parses with the kinds that exist.
+pub(super) fn skipped<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<Provider, ProviderTable>, D::Error> {
+    IgnoredAny::deserialize(deserializer).map(|_skipped| BTreeMap::new())
+}
+
+/// Parses the tables of the providers in the whole file.
+///
+/// # Errors
+/// [`ConfigError::Parse`] with the line and the key.
+pub(super) fn tables(text: &str, path: &Path, kinds: Kinds) -> Result<BTreeMap<Provider, ProviderTable>, ConfigError> {
+    #[derive(Deserialize)]
+    struct File {
+        #[serde(default)]
+        providers: BTreeMap<Provider, Spanned<toml::Table>>,
     }
+    let File { providers } = parse(text, path)?;
+    let parsed = providers.into_iter().map(|(name, keys)| {
+        let span = keys.span();
+        let error =
+            |fault: TableError| parse_error(text, path, &format!("providers.{name}"), Some(span), &fault.to_string());
+        table(keys.into_inner(), kinds).map(|table| (name.clone(), table)).map_err(error)
+    });
+    parsed.collect()
+}
+
+fn table(mut keys: toml::Table, kinds: Kinds) -> Result<ProviderTable, TableError> {
+    let kind: Option<String> = table::take(&mut keys, "kind")?;
+    let kind = kind.ok_or_else(|| TableError::new("missing field `kind`"))?;
+    let enabled = table::take(&mut keys, "enabled")?.unwrap_or(true);
+    let timeout_ms = table::take(&mut keys, "timeout_ms")?;
+    let Some(kind) = kinds.iter().find(|known| known.name() == kind) else {
+        let known: Vec<String> = kinds.iter().map(|kind| format!("`{}`", kind.name())).collect();
+        return Err(TableError::new(format!("unknown variant `{kind}`, expected one of {}", known.join(", "))));
+    };
+    Ok(ProviderTable { enabled, timeout_ms, kind: kind.name(), configured: kind.parse(keys)? })
 }
 
 impl Serialize for ProviderTable {
@@ -94,10 +124,21 @@ impl JsonSchema for ProviderTable {
         "ProviderTable".into()
     }
 
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let kinds: Vec<_> = KINDS.iter().flat_map(|kind| schemas(*kind, generator)).collect();
-        json_schema!({ "oneOf": kinds })
+    /// Any table; [`Config::schema`](crate::Config::schema) puts the schemas of the kinds in its place.
+    fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "object" })
     }
+}
+
+/// Returns the schema of the whole file.
+pub(super) fn schema(kinds: Kinds) -> Schema {
+    let mut generator = SchemaGenerator::default();
+    let tables: Vec<_> = kinds.iter().flat_map(|kind| schemas(*kind, &mut generator)).collect();
+    let mut schema = generator.into_root_schema_for::<Config>();
+    if let Some(definition) = schema.pointer_mut("/$defs/ProviderTable") {
+        *definition = json!({ "oneOf": tables });
+    }
+    schema
 }
 
 /// The schemas of a kind, with the keys of every provider.

@@ -159,12 +159,13 @@ impl From<TokenDigest> for String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::Config;
     use platform::Environment;
     use std::path::Path;
 
     fn parsed(text: &str) -> Result<Config, String> {
-        Config::parse(text, Path::new("/x/broker.toml"), &Environment::new()).map_err(|error| error.to_string())
+        Config::parse(text, Path::new("/x/broker.toml"), &Environment::new(), crate::KINDS)
+            .map_err(|error| error.to_string())
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Warnings about a valid home that may differ from the operator's intent. `serve` logs them; `status` and
 //! `config check` print them. They change no decision.
 
-use crate::config::inspection::ClassifierTable;
-use crate::config::profiles::{entries, profile_name, read};
-use crate::config::rules::is_rule_file;
-use crate::config::{Config, ConfigError, socket};
+use crate::inspection::ClassifierTable;
+use crate::profiles::{entries, profile_name, read};
+use crate::rules::is_rule_file;
+use crate::{Config, ConfigError, socket};
 use platform::home::{Home, quoted};
 use policy::profile::Profile;
 use shared::Group;

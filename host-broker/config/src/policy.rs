@@ -1,0 +1,26 @@
+//! The policy of the operators, as the decision uses it.
+
+use crate::flows::FlowsTable;
+use policy::limits::Limits;
+use policy::profile::Profiles;
+use rules::Rules;
+use shared::digest::Digest;
+use shared::{Gate, Provider};
+use std::collections::BTreeMap;
+
+/// The policy of the operators, beside the stored grants.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Policy {
+    /// The number of different approvers of each gate.
+    pub quorum: BTreeMap<Gate, usize>,
+    /// The profiles of the groups.
+    pub profiles: Profiles,
+    /// The rules, for the calls that the profiles leave to rules.
+    pub rules: Rules,
+    /// The limits of the groups.
+    pub limits: Limits,
+    /// The flows, and the tools of external agents.
+    pub flows: FlowsTable,
+    /// The digest of each provider's settings: an approval for one endpoint is none for another.
+    pub settings: BTreeMap<Provider, Digest>,
+}
