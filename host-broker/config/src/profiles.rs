@@ -218,8 +218,9 @@ fn check(profile: &Profile, known: Known<'_>) -> Result<(), String> {
             None => format!("there is no provider `{provider}`; add [providers.{provider}] to broker.toml"),
         })?;
         if let Some(action) = posture.actions.keys().find(|action| known.action(provider, action).is_none()) {
-            let names: Vec<&str> = named.actions.iter().map(|named| named.declaration.action.as_str()).collect();
-            return Err(format!("provider {provider} has no action `{action}`; it has {}", names.join(", ")));
+            let known_actions: Vec<&str> =
+                named.actions.iter().map(|named| named.declaration.action.as_str()).collect();
+            return Err(format!("provider {provider} has no action `{action}`; it has {}", known_actions.join(", ")));
         }
         if posture.trifecta_off.as_ref().is_some_and(|why| why.trim().is_empty()) {
             return Err(format!("providers.{provider}.trifecta_off must not be empty; state the reason"));
