@@ -141,7 +141,8 @@ impl NativeAction for AddNote {
     const LEVEL: Level = Level::Write;
     const DESCRIPTION: &'static str = "Adds a note.";
     const IDEMPOTENT: bool = false;
-    const EXPOSES: Exposure = Exposure { untrusted: false, sensitive: false, egress: true };
+    // The note stays on this host.
+    const EXPOSES: Exposure = Exposure::NONE;
 
     fn summary(&self) -> String {
         format!("add a note of {} bytes", self.text.len())

@@ -5,11 +5,12 @@
 mod notes;
 
 use config::provider::Kinds;
+use host_broker::control::Control;
 use serde_json::{Value, json};
 use std::path::Path;
-use tests::World;
 use tests::group::{Group, code, error};
 use tests::world::CONFIG;
+use tests::{World, until};
 
 const KINDS: Kinds = &[notes::KIND, provider_mock::KIND];
 
@@ -50,15 +51,20 @@ fn call(group: &Group, action: &str, params: Value) -> Value {
     group.ask(document)
 }
 
-#[test]
-fn the_provider_of_the_page_serves_calls() {
+/// A host with the provider, on a home with the table of the page. The developers may write.
+fn world(profile: &str) -> World {
     let config = format!("{CONFIG}\n{}", blocks("toml")[1]);
-    let world = World::builder().config(&config).kinds(KINDS).up();
-    let developer = world.group("developer");
-    assert_eq!(code(&call(&developer, "list_notes", json!({}))), "no_grant");
+    let world = World::builder().config(&config).kinds(KINDS).file("policy/profiles/developer.toml", profile).up();
     let grant = json!({ "type": "grant", "group_folder": "developer", "provider": "notes", "access_level": 2 });
     assert_eq!(code(&world.command(grant)), "executed");
+    world
+}
 
+#[test]
+fn the_provider_of_the_page_serves_calls() {
+    let world = world("write = \"auto\"");
+    let developer = world.group("developer");
+    assert_eq!(code(&call(&world.group("security"), "list_notes", json!({}))), "no_grant");
     assert_eq!(call(&developer, "list_notes", json!({}))["data"], json!({ "notes": [] }));
     assert_eq!(call(&developer, "add_note", json!({ "text": "buy milk" }))["data"], json!({ "bytes": 8 }));
     assert_eq!(code(&call(&developer, "add_note", json!({ "text": "call Ada" }))), "executed");
@@ -72,14 +78,27 @@ fn the_provider_of_the_page_serves_calls() {
 }
 
 #[test]
-fn the_provider_of_the_page_reports_an_unusable_file() {
-    let config = format!("{CONFIG}\n{}", blocks("toml")[1]);
-    let world = World::builder().config(&config).kinds(KINDS).up();
-    let grant = json!({ "type": "grant", "group_folder": "developer", "provider": "notes", "access_level": 2 });
-    assert_eq!(code(&world.command(grant)), "executed");
+fn a_write_of_the_page_waits_for_an_approval() {
+    let world = world("write = \"human\"");
+    let developer = world.group("developer");
+    let document = json!({ "type": "ext_call", "provider": "notes", "action": "add_note", "params": { "text": "x" } });
+    let id = developer.send(document);
+    let open = "SELECT code FROM approvals WHERE state = 'waiting'";
+    let asked = until("an approval request", || world.query(open).pop());
+    assert!(!world.path("notes.txt").exists());
+    let approval = asked["code"].as_str().unwrap().to_owned();
+    let answer = Control::Answer { code: approval, yes: true, reason: None, apply: false };
+    assert_eq!(code(&world.control(&answer)), "executed");
+    assert_eq!(code(&developer.reply(&id)), "executed");
+    assert!(std::fs::read_to_string(world.path("notes.txt")).unwrap().ends_with(" x\n"));
+}
+
+#[test]
+fn a_failure_of_the_page_says_whether_anything_was_changed() {
+    let world = world("write = \"auto\"");
     std::fs::create_dir(world.path("notes.txt")).unwrap();
     let developer = world.group("developer");
     let reply = call(&developer, "add_note", json!({ "text": "x" }));
-    assert_eq!((code(&reply), error(&reply).contains("directory")), ("provider_refused", true), "{reply}");
-    assert_eq!(code(&call(&developer, "list_notes", json!({}))), "provider_unavailable");
+    assert_eq!((code(&reply), error(&reply).contains("directory")), ("provider_failed", true), "{reply}");
+    assert_eq!(code(&call(&developer, "list_notes", json!({}))), "provider_failed");
 }
