@@ -2,13 +2,14 @@
 
 use crate::merge_pr::{Facts, MergePr};
 use crate::params::Repo;
+use crate::read::Read;
 use crate::scripted::{Caller, Fixed, NOW, PATIENCE, Reply, Scripted, TOKEN};
+use crate::write::Write;
 use crate::{
     Github, Settings, SetupFault, close_issue, comment_pr, create_branch, create_issue, get_issue, get_pr, get_repo,
     list_repos, operations,
 };
 use provider::contract::{Failure, Guard, Invocation, Operation, Probed};
-use provider::native::NativeAction;
 use secrets::Secret;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -152,7 +153,7 @@ async fn the_main_line_is_never_created() {
     }
     let facts = create_branch::Facts { default_branch: "Trunk".into(), sha: sha('a') };
     let guard = |branch: &str| {
-        action::<create_branch::CreateBranch>(&json!({ "branch": branch })).guard(&shared(), Some(&facts), NOW)
+        action::<create_branch::CreateBranch>(&json!({ "branch": branch })).guard(&shared().guardrails, Some(&facts))
     };
     assert!(matches!(guard("trunk"), Guard::Refuse(r) if r.reason.contains("default branch")));
     assert_eq!(guard("trunk2"), Guard::Pass);
@@ -193,7 +194,7 @@ async fn an_issue_is_closed_with_the_reason_that_was_given() {
         let caller = Caller::to(&server.base());
         let close = action::<close_issue::CloseIssue>(&params);
         assert_eq!(close.summary(), summary);
-        close.perform(&caller.session(PATIENCE)).await.unwrap();
+        close.perform(&caller.session(PATIENCE), None).await.unwrap();
         let body: Value = serde_json::from_str(server.requests()[0].split_once("\r\n\r\n").unwrap().1).unwrap();
         assert_eq!(body, sent);
     }
@@ -254,7 +255,8 @@ async fn every_check_of_a_commit_is_looked_at() {
     let (owner, name) = (&"octocat".parse().unwrap(), &"hello-world".parse().unwrap());
     let session = &caller.session(PATIENCE);
     let facts = Facts::fetch(session, Repo { owner, name }, 1.try_into().unwrap(), true).await.unwrap();
-    let verdict = action::<MergePr>(&json!({ "number": 1, "method": "squash" })).guard(&shared(), Some(&facts), NOW);
+    let verdict =
+        action::<MergePr>(&json!({ "number": 1, "method": "squash" })).guard(&shared().guardrails, Some(&facts));
     assert!(
         matches!(&verdict, Guard::Refuse(r) if r.reason.contains("not all of its checks are successful")),
         "{verdict:?}"
@@ -276,8 +278,11 @@ async fn a_renamed_repository_is_refused_and_not_silently_followed() {
         action::<get_repo::GetRepo>(&json!({})).perform(session).await.err(),
         action::<get_issue::GetIssue>(&json!({ "number": 1 })).perform(session).await.err(),
         action::<get_pr::GetPr>(&json!({ "number": 1 })).perform(session).await.err(),
-        action::<create_branch::CreateBranch>(&json!({ "branch": "x" })).facts(session).await.err(),
-        action::<close_issue::CloseIssue>(&json!({ "number": 1 })).facts(session).await.err(),
+        action::<create_branch::CreateBranch>(&json!({ "branch": "x" }))
+            .facts(session, &shared().guardrails)
+            .await
+            .err(),
+        action::<close_issue::CloseIssue>(&json!({ "number": 1 })).facts(session, &shared().guardrails).await.err(),
         Facts::fetch(session, Repo { owner, name }, 1.try_into().unwrap(), false).await.err(),
     ] {
         assert!(matches!(&failure, Some(Failure::Refused { message }) if message.contains("renamed")), "{failure:?}");
@@ -297,10 +302,10 @@ async fn a_branch_starts_at_the_commit_that_was_looked_up() {
     let caller = Caller::to(&server.base());
     let session = &caller.session(PATIENCE);
     let create = action::<create_branch::CreateBranch>(&json!({ "branch": "topic/x" }));
-    let facts = create.facts(session).await.unwrap();
+    let facts = create.facts(session, &shared().guardrails).await.unwrap();
     assert_eq!((&*facts.default_branch, &*facts.sha), ("trunk", &*sha('b')));
-    assert_eq!(create.perform(session, &facts).await.unwrap().0.sha, Some(sha('b')));
-    assert!(matches!(create.perform(session, &facts).await, Err(Failure::Unknown { .. })));
+    assert_eq!(create.perform(session, Some(&facts)).await.unwrap().0.sha, Some(sha('b')));
+    assert!(matches!(create.perform(session, Some(&facts)).await, Err(Failure::Unknown { .. })));
     assert_eq!(server.lines()[1], "GET /repos/octocat/hello-world/git/ref/heads/trunk");
     assert!(server.requests()[2].ends_with(&json!({ "ref": "refs/heads/topic/x", "sha": sha('b') }).to_string()));
 }
@@ -324,20 +329,20 @@ async fn the_commit_that_was_checked_rides_in_the_merge() {
     let (owner, name) = (&"octocat".parse().unwrap(), &"hello-world".parse().unwrap());
     let facts = Facts::fetch(session, Repo { owner, name }, 1.try_into().unwrap(), true).await.unwrap();
     let merge = action::<MergePr>(&json!({ "number": 1, "method": "squash" }));
-    let verdict = merge.guard(&shared(), Some(&facts), NOW);
+    let verdict = merge.guard(&shared().guardrails, Some(&facts));
     assert!(matches!(verdict, Guard::Refuse(r) if r.code == Code::Guardrail && r.reason.contains("finished")));
 
-    merge.perform(session, &facts).await.unwrap();
+    merge.perform(session, Some(&facts)).await.unwrap();
     let sent: Value = serde_json::from_str(server.requests()[4].split_once("\r\n\r\n").unwrap().1).unwrap();
     let message = format!("Ext-Broker: {}", caller.nonce.as_str());
     assert_eq!(sent, json!({ "merge_method": "squash", "sha": sha('c'), "commit_message": message }));
 
-    let moved = merge.perform(session, &facts).await.unwrap_err();
+    let moved = merge.perform(session, Some(&facts)).await.unwrap_err();
     assert!(matches!(&moved, Failure::Guard(refusal) if refusal.code == Code::Guardrail), "{moved:?}");
-    let refused = merge.perform(session, &facts).await.unwrap_err();
+    let refused = merge.perform(session, Some(&facts)).await.unwrap_err();
     assert!(matches!(&refused, Failure::Refused { message } if message.contains("Base branch")), "{refused:?}");
     let rebase = action::<MergePr>(&json!({ "number": 1, "method": "rebase" }));
-    assert!(matches!(rebase.perform(session, &facts).await, Err(Failure::Unknown { .. })));
+    assert!(matches!(rebase.perform(session, Some(&facts)).await, Err(Failure::Unknown { .. })));
     assert!(!server.requests()[7].contains("commit_message"));
 }
 
@@ -348,8 +353,8 @@ async fn a_pull_request_is_not_closed_as_an_issue() {
     let caller = Caller::to(&server.base());
     let close = action::<close_issue::CloseIssue>(&json!({ "number": 1 }));
     for refused in [true, false] {
-        let facts = close.facts(&caller.session(PATIENCE)).await.unwrap();
-        let verdict = close.guard(&shared(), Some(&facts), NOW);
+        let facts = close.facts(&caller.session(PATIENCE), &shared().guardrails).await.unwrap();
+        let verdict = close.guard(&shared().guardrails, Some(&facts));
         assert_eq!(matches!(verdict, Guard::Refuse(_)), refused, "{verdict:?}");
     }
 }
@@ -363,7 +368,7 @@ async fn a_review_comment_is_on_the_head_that_was_looked_up() {
     let caller = Caller::to(&server.base());
     let session = &caller.session(PATIENCE);
     let comment = action::<comment_pr::CommentPr>(&json!({ "number": 1, "body": "b", "path": "src/a.rs", "line": 7 }));
-    let facts = comment.facts(session).await.unwrap();
+    let facts = comment.facts(session, &shared().guardrails).await.unwrap();
     assert_eq!(comment.perform(session, Some(&facts)).await.unwrap().0.id, 9);
     let sent: Value = serde_json::from_str(server.requests()[1].split_once("\r\n\r\n").unwrap().1).unwrap();
     let body = format!("b\n\n<!-- ext-broker:{} -->", caller.nonce.as_str());
@@ -441,8 +446,9 @@ async fn an_accepted_write_with_an_odd_answer_is_an_unknown_outcome() {
     let server = Scripted::new(odd.iter().map(Reply::ok));
     let caller = Caller::to(&server.base());
     for _ in &odd {
-        let outcome =
-            action::<create_issue::CreateIssue>(&json!({ "title": "x" })).perform(&caller.session(PATIENCE)).await;
+        let outcome = action::<create_issue::CreateIssue>(&json!({ "title": "x" }))
+            .perform(&caller.session(PATIENCE), None)
+            .await;
         assert!(matches!(outcome, Err(Failure::Unknown { .. })), "{outcome:?}");
     }
 }

@@ -3,19 +3,18 @@
 use crate::base::Target;
 use crate::client::{Change, Session};
 use crate::fields::{is_pull_request, text};
-use crate::guardrails::refusal;
+use crate::guardrails::{Guardrails, refusal};
 use crate::nonce::Handle;
 use crate::params::{Number, Owner, Repo, RepoName};
 use crate::shapes::Touched;
-use crate::{Github, WRITES, probe, repo_of_url, same_repo, unusual, unusual_write};
+use crate::write::Write;
+use crate::{probe, repo_of_url, same_repo, unusual};
 use http::Method;
-use model::{EffectMarker, Exposure, Nonce, SealedRequest};
-use provider::contract::{Execution, Failure, Guard, Probed};
-use provider::native::NativeAction;
+use model::Nonce;
+use provider::contract::{Failure, Guard, Probed};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shared::{Level, Timestamp};
 
 /// The parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -58,91 +57,58 @@ pub(super) struct Facts {
     pub(super) is_pull_request: bool,
 }
 
-impl NativeAction for CloseIssue {
-    type Shared = Github;
+impl Write for CloseIssue {
     type Facts = Facts;
     type Output = Touched;
 
     const NAME: &'static str = "close_issue";
-    const LEVEL: Level = Level::Write;
     const DESCRIPTION: &'static str =
         "Closes an issue, as completed or as not planned; pull requests are not closed by it.";
     const IDEMPOTENT: bool = true;
-    const EXPOSES: Exposure = WRITES;
+
+    fn repo(&self) -> Repo<'_> {
+        Repo { owner: &self.owner, name: &self.repo }
+    }
+
+    fn number(&self) -> Option<Number> {
+        Some(self.number)
+    }
 
     fn summary(&self) -> String {
         format!("close issue {}#{}{}", self.repo(), self.number, self.why())
     }
 
-    fn guard(&self, shared: &Github, facts: Option<&Facts>, _now: Timestamp) -> Guard {
-        match (shared.guardrails.repo(self.repo()), facts) {
-            (Guard::Pass, None) => Guard::NeedsRemote,
-            (Guard::Pass, Some(Facts { is_pull_request: true })) => {
+    fn guard(&self, _guardrails: &Guardrails, facts: Option<&Facts>) -> Guard {
+        match facts {
+            None => Guard::NeedsRemote,
+            Some(Facts { is_pull_request: true }) => {
                 Guard::Refuse(refusal(format!("{}#{} is a pull request, not an issue.", self.repo(), self.number)))
             }
-            (verdict, _) => verdict,
+            Some(Facts { is_pull_request: false }) => Guard::Pass,
         }
     }
 
-    async fn prepare(&self, shared: &Github, execution: &Execution) -> Result<Facts, Failure> {
-        self.facts(&shared.session(execution)?).await
-    }
-
-    fn seal(&self, shared: &Github, _facts: Option<&Facts>, nonce: &Nonce) -> Option<SealedRequest> {
-        Some(shared.client.seal(&self.change(), nonce))
-    }
-
-    fn probe_handle(&self, _facts: Option<&Self::Facts>, planted: &EffectMarker) -> Option<Value> {
-        Handle::stored(self.repo(), Some(self.number), planted)
-    }
-
-    async fn probe(shared: &Github, handle: Value, execution: &Execution) -> Result<Probed, Failure> {
-        Self::look(&shared.session(execution)?.patient(), handle).await
-    }
-
-    async fn run(self, shared: &Github, _: Option<Facts>, execution: &Execution) -> Result<(Touched, String), Failure> {
-        self.perform(&shared.session(execution)?).await
-    }
-}
-
-impl CloseIssue {
-    fn repo(&self) -> Repo<'_> {
-        Repo { owner: &self.owner, name: &self.repo }
-    }
-
-    fn why(&self) -> &'static str {
-        match self.reason {
-            None | Some(Reason::Completed) => "",
-            Some(Reason::NotPlanned) => " as not planned",
-        }
-    }
-
-    fn at(&self) -> Target {
-        Target::repo(self.repo()).then("issues").number(self.number)
-    }
-
-    pub(super) async fn facts(&self, session: &Session<'_>) -> Result<Facts, Failure> {
+    async fn facts(&self, session: &Session<'_>, _guardrails: &Guardrails) -> Result<Facts, Failure> {
         let issue = session.get(&self.at()).await?;
         same_repo(self.repo(), repo_of_url(&issue))?;
         Touched::from(&issue).ok_or_else(unusual)?;
         Ok(Facts { is_pull_request: is_pull_request(&issue) })
     }
 
-    fn change(&self) -> Change {
+    fn change(&self, _facts: Option<&Facts>, _nonce: &Nonce) -> Option<Change> {
         let mut body = json!({ "state": "closed" });
         if let (Some(reason), Some(fields)) = (self.reason, body.as_object_mut()) {
             fields.insert("state_reason".into(), reason.word().into());
         }
-        Change { method: Method::PATCH, target: self.at(), body }
+        Some(Change { method: Method::PATCH, target: self.at(), body })
     }
 
-    pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(Touched, String), Failure> {
-        let answer = session.write(&self.change()).await?;
-        let issue = Touched::from(&answer).filter(|issue| issue.state == "closed").ok_or_else(unusual_write)?;
-        Ok((issue, format!("closed issue {}#{}{}", self.repo(), self.number, self.why())))
+    fn outcome(&self, answer: &Value) -> Option<(Touched, String)> {
+        let issue = Touched::from(answer).filter(|issue| issue.state == "closed")?;
+        Some((issue, format!("closed issue {}#{}{}", self.repo(), self.number, self.why())))
     }
 
-    pub(super) async fn look(session: &Session<'_>, handle: Value) -> Result<Probed, Failure> {
+    async fn look(session: &Session<'_>, handle: Value) -> Result<Probed, Failure> {
         let handle = Handle::read(handle)?;
         let (repo, number) = handle.thread()?;
         let issue = session.get(&Target::repo(repo).then("issues").number(number)).await?;
@@ -161,5 +127,18 @@ impl CloseIssue {
             },
             Some(_) | None => probe::state(&issue, &what),
         })
+    }
+}
+
+impl CloseIssue {
+    fn why(&self) -> &'static str {
+        match self.reason {
+            None | Some(Reason::Completed) => "",
+            Some(Reason::NotPlanned) => " as not planned",
+        }
+    }
+
+    fn at(&self) -> Target {
+        Target::repo(self.repo()).then("issues").number(self.number)
     }
 }

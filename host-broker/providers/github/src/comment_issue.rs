@@ -6,15 +6,13 @@ use crate::nonce::{BODY_CHARS_MAX, Handle, marked};
 use crate::params::{Number, Owner, Repo, RepoName};
 use crate::probe;
 use crate::shapes::Commented;
-use crate::{Github, WRITES, unusual_write};
+use crate::write::Write;
 use http::Method;
-use model::{EffectMarker, Exposure, Nonce, SealedRequest};
-use provider::contract::{Execution, Failure, Guard, Probed};
-use provider::native::NativeAction;
+use model::Nonce;
+use provider::contract::{Failure, Probed};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shared::{Level, Timestamp};
 
 /// The parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -31,51 +29,35 @@ pub(super) struct CommentIssue {
     body: String,
 }
 
-impl NativeAction for CommentIssue {
-    type Shared = Github;
+impl Write for CommentIssue {
     type Facts = ();
     type Output = Commented;
 
     const NAME: &'static str = "comment_issue";
-    const LEVEL: Level = Level::Write;
     const DESCRIPTION: &'static str = "Adds a comment to an issue.";
-    const IDEMPOTENT: bool = false;
-    const EXPOSES: Exposure = WRITES;
+
+    fn repo(&self) -> Repo<'_> {
+        Repo { owner: &self.owner, name: &self.repo }
+    }
+
+    fn number(&self) -> Option<Number> {
+        Some(self.number)
+    }
 
     fn summary(&self) -> String {
         format!("comment on {}#{}", self.repo(), self.number)
     }
 
-    fn guard(&self, shared: &Github, _facts: Option<&()>, _now: Timestamp) -> Guard {
-        shared.guardrails.repo(self.repo())
+    fn change(&self, _facts: Option<&()>, nonce: &Nonce) -> Option<Change> {
+        Some(added(self.repo(), self.number, &self.body, nonce))
     }
 
-    fn seal(&self, shared: &Github, _facts: Option<&()>, nonce: &Nonce) -> Option<SealedRequest> {
-        Some(shared.client.seal(&added(self.repo(), self.number, &self.body, nonce), nonce))
+    fn outcome(&self, answer: &Value) -> Option<(Commented, String)> {
+        told(self.repo(), self.number, answer)
     }
 
-    fn probe_handle(&self, _facts: Option<&Self::Facts>, planted: &EffectMarker) -> Option<Value> {
-        Handle::stored(self.repo(), Some(self.number), planted)
-    }
-
-    async fn probe(shared: &Github, handle: Value, execution: &Execution) -> Result<Probed, Failure> {
-        look(&shared.session(execution)?.patient(), &Handle::read(handle)?).await
-    }
-
-    async fn run(self, shared: &Github, _: Option<()>, execution: &Execution) -> Result<(Commented, String), Failure> {
-        self.perform(&shared.session(execution)?).await
-    }
-}
-
-impl CommentIssue {
-    fn repo(&self) -> Repo<'_> {
-        Repo { owner: &self.owner, name: &self.repo }
-    }
-
-    pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(Commented, String), Failure> {
-        let change = added(self.repo(), self.number, &self.body, session.nonce());
-        let answer = session.write(&change).await?;
-        told(self.repo(), self.number, &answer).ok_or_else(unusual_write)
+    async fn look(session: &Session<'_>, handle: Value) -> Result<Probed, Failure> {
+        look(session, &Handle::read(handle)?).await
     }
 }
 

@@ -3,19 +3,18 @@
 use crate::base::Target;
 use crate::client::{Change, Session};
 use crate::fields::{commit, text};
-use crate::guardrails::refusal;
+use crate::guardrails::{Guardrails, refusal};
 use crate::nonce::{BODY_CHARS_MAX, Handle, marked};
 use crate::params::{Number, Owner, Repo, RepoName};
 use crate::shapes::Commented;
-use crate::{Github, WRITES, comment_issue, probe, same_repo, unusual, unusual_write};
+use crate::write::Write;
+use crate::{comment_issue, probe, same_repo, unusual};
 use http::Method;
-use model::{EffectMarker, Exposure, Nonce, SealedRequest};
-use provider::contract::{Execution, Failure, Guard, Probed};
-use provider::native::NativeAction;
+use model::Nonce;
+use provider::contract::{Failure, Guard, Probed};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shared::{Level, Timestamp};
 
 /// The parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -47,73 +46,39 @@ pub(super) struct Facts {
     pub(super) head_sha: String,
 }
 
-impl NativeAction for CommentPr {
-    type Shared = Github;
+impl Write for CommentPr {
     type Facts = Facts;
     type Output = Commented;
 
     const NAME: &'static str = "comment_pr";
-    const LEVEL: Level = Level::Write;
     const DESCRIPTION: &'static str =
         "Adds a comment to a pull request: to a line of its diff with `path` and `line`, else to its conversation.";
-    const IDEMPOTENT: bool = false;
-    const EXPOSES: Exposure = WRITES;
+
+    fn repo(&self) -> Repo<'_> {
+        Repo { owner: &self.owner, name: &self.repo }
+    }
+
+    fn number(&self) -> Option<Number> {
+        Some(self.number)
+    }
 
     fn summary(&self) -> String {
         let kind = if self.place().is_some() { "add a review comment to" } else { "comment on" };
         format!("{kind} pull request {}#{}", self.repo(), self.number)
     }
 
-    fn guard(&self, shared: &Github, facts: Option<&Facts>, _now: Timestamp) -> Guard {
-        match (shared.guardrails.repo(self.repo()), facts) {
-            (Guard::Pass, _) if self.path.is_some() != self.line.is_some() => {
-                Guard::Refuse(refusal("A review comment needs both `path` and `line`."))
-            }
-            (Guard::Pass, None) if self.place().is_some() => Guard::NeedsRemote,
-            (verdict, _) => verdict,
+    fn guard(&self, _guardrails: &Guardrails, facts: Option<&Facts>) -> Guard {
+        if self.path.is_some() != self.line.is_some() {
+            return Guard::Refuse(refusal("A review comment needs both `path` and `line`."));
         }
+        if facts.is_none() && self.place().is_some() { Guard::NeedsRemote } else { Guard::Pass }
     }
 
     fn precondition(&self, facts: &Facts) -> Option<Value> {
         Some(json!({ "commit": facts.head_sha }))
     }
 
-    async fn prepare(&self, shared: &Github, execution: &Execution) -> Result<Facts, Failure> {
-        self.facts(&shared.session(execution)?).await
-    }
-
-    fn seal(&self, shared: &Github, facts: Option<&Facts>, nonce: &Nonce) -> Option<SealedRequest> {
-        Some(shared.client.seal(&self.change(facts, nonce)?, nonce))
-    }
-
-    fn probe_handle(&self, _facts: Option<&Self::Facts>, planted: &EffectMarker) -> Option<Value> {
-        Handle::stored(self.repo(), Some(self.number), planted)
-    }
-
-    async fn probe(shared: &Github, handle: Value, execution: &Execution) -> Result<Probed, Failure> {
-        Self::look(&shared.session(execution)?.patient(), handle).await
-    }
-
-    async fn run(
-        self,
-        shared: &Github,
-        facts: Option<Facts>,
-        execution: &Execution,
-    ) -> Result<(Commented, String), Failure> {
-        self.perform(&shared.session(execution)?, facts.as_ref()).await
-    }
-}
-
-impl CommentPr {
-    fn repo(&self) -> Repo<'_> {
-        Repo { owner: &self.owner, name: &self.repo }
-    }
-
-    fn place(&self) -> Option<(&str, Number)> {
-        self.path.as_deref().zip(self.line)
-    }
-
-    pub(super) async fn facts(&self, session: &Session<'_>) -> Result<Facts, Failure> {
+    async fn facts(&self, session: &Session<'_>, _guardrails: &Guardrails) -> Result<Facts, Failure> {
         let v = session.get(&Target::repo(self.repo()).then("pulls").number(self.number)).await?;
         same_repo(self.repo(), text(&v, "/base/repo/full_name"))?;
         let head_sha = commit(&v, "/head/sha");
@@ -135,20 +100,12 @@ impl CommentPr {
         Some(Change { method: Method::POST, target: review(self.repo(), self.number), body: comment })
     }
 
-    pub(super) async fn perform(
-        &self,
-        session: &Session<'_>,
-        facts: Option<&Facts>,
-    ) -> Result<(Commented, String), Failure> {
-        let Some(change) = self.change(facts, session.nonce()) else {
-            return Err(Failure::Guard(refusal("The pull request's head is not known.")));
-        };
-        let answer = session.write(&change).await?;
-        comment_issue::told(self.repo(), self.number, &answer).ok_or_else(unusual_write)
+    fn outcome(&self, answer: &Value) -> Option<(Commented, String)> {
+        comment_issue::told(self.repo(), self.number, answer)
     }
 
     /// The handle does not say which kind of comment it was, so both places are looked at.
-    pub(super) async fn look(session: &Session<'_>, handle: Value) -> Result<Probed, Failure> {
+    async fn look(session: &Session<'_>, handle: Value) -> Result<Probed, Failure> {
         let handle = Handle::read(handle)?;
         let (repo, number) = handle.thread()?;
         let list = probe::newest(review(repo, number));
@@ -157,6 +114,13 @@ impl CommentPr {
             Probed::Absent { .. } => comment_issue::look(session, &handle).await,
             found @ (Probed::Happened(_) | Probed::State { .. }) => Ok(found),
         }
+    }
+}
+
+impl CommentPr {
+    /// The line of the diff that the comment is about.
+    fn place(&self) -> Option<(&str, Number)> {
+        self.path.as_deref().zip(self.line)
     }
 }
 

@@ -3,19 +3,19 @@
 use crate::base::Target;
 use crate::client::{Change, Session};
 use crate::fields::{commit, text};
-use crate::guardrails::{is_main, refusal};
+use crate::guardrails::{Guardrails, is_main, refusal};
 use crate::nonce::unreadable;
 use crate::params::{BranchName, CommitSha, Owner, Repo, RepoName};
 use crate::shapes::Branch;
-use crate::{Github, WRITES, same_repo, unusual, unusual_write};
+use crate::write::Write;
+use crate::{same_repo, unusual};
 use http::Method;
-use model::{EffectMarker, Exposure, Nonce, SealedRequest};
-use provider::contract::{Execution, Failure, Guard, Probed};
-use provider::native::NativeAction;
+use model::{EffectMarker, Nonce};
+use provider::contract::{Failure, Guard, Probed};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use shared::{Level, Timestamp};
+use shared::Level;
 
 /// The parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -52,36 +52,36 @@ struct Handle {
     sha: Option<String>,
 }
 
-impl NativeAction for CreateBranch {
-    type Shared = Github;
+impl Write for CreateBranch {
     type Facts = Facts;
     type Output = Branch;
 
     const NAME: &'static str = "create_branch";
-    const LEVEL: Level = Level::Write;
     const DESCRIPTION: &'static str =
         "Creates a branch, never the default branch, main or master. A production branch needs L3.";
-    const IDEMPOTENT: bool = false;
-    const EXPOSES: Exposure = WRITES;
 
-    fn level(&self, shared: &Github) -> Level {
-        if shared.guardrails.is_production(&self.branch) { Level::Production } else { Self::LEVEL }
+    fn repo(&self) -> Repo<'_> {
+        Repo { owner: &self.owner, name: &self.repo }
     }
 
     fn summary(&self) -> String {
         format!("create branch {} in {}", self.branch, self.repo())
     }
 
-    fn guard(&self, shared: &Github, facts: Option<&Facts>, _now: Timestamp) -> Guard {
+    fn level(&self, guardrails: &Guardrails) -> Level {
+        if guardrails.is_production(&self.branch) { Level::Production } else { Self::LEVEL }
+    }
+
+    fn guard(&self, _guardrails: &Guardrails, facts: Option<&Facts>) -> Guard {
         let never =
             |why: &str| Guard::Refuse(refusal(format!("A branch named {} is not created: {why}.", self.branch)));
-        match (shared.guardrails.repo(self.repo()), facts) {
-            (Guard::Pass, _) if is_main(&self.branch) => never("that name is reserved for the main line"),
-            (Guard::Pass, None) => Guard::NeedsRemote,
-            (Guard::Pass, Some(facts)) if facts.default_branch.eq_ignore_ascii_case(self.branch.as_str()) => {
+        match facts {
+            _ if is_main(&self.branch) => never("that name is reserved for the main line"),
+            None => Guard::NeedsRemote,
+            Some(facts) if facts.default_branch.eq_ignore_ascii_case(self.branch.as_str()) => {
                 never("it is the repository's default branch")
             }
-            (verdict, _) => verdict,
+            Some(_) => Guard::Pass,
         }
     }
 
@@ -89,43 +89,12 @@ impl NativeAction for CreateBranch {
         Some(json!({ "commit": facts.sha }))
     }
 
-    async fn prepare(&self, shared: &Github, execution: &Execution) -> Result<Facts, Failure> {
-        self.facts(&shared.session(execution)?).await
-    }
-
-    fn seal(&self, shared: &Github, facts: Option<&Facts>, nonce: &Nonce) -> Option<SealedRequest> {
-        Some(shared.client.seal(&self.change(facts?), nonce))
-    }
-
-    fn probe_handle(&self, facts: Option<&Self::Facts>, _planted: &EffectMarker) -> Option<Value> {
+    fn handle(&self, facts: Option<&Facts>, _marker: &EffectMarker) -> Option<Value> {
         let (owner, repo, branch) = (self.owner.clone(), self.repo.clone(), self.branch.clone());
         serde_json::to_value(Handle { owner, repo, branch, sha: facts.map(|facts| facts.sha.clone()) }).ok()
     }
 
-    async fn probe(shared: &Github, handle: Value, execution: &Execution) -> Result<Probed, Failure> {
-        Self::look(&shared.session(execution)?.patient(), handle).await
-    }
-
-    async fn run(
-        self,
-        shared: &Github,
-        facts: Option<Facts>,
-        execution: &Execution,
-    ) -> Result<(Branch, String), Failure> {
-        let session = shared.session(execution)?;
-        match facts {
-            Some(facts) => self.perform(&session, &facts).await,
-            None => Err(Failure::Guard(refusal("The default branch is not known."))),
-        }
-    }
-}
-
-impl CreateBranch {
-    fn repo(&self) -> Repo<'_> {
-        Repo { owner: &self.owner, name: &self.repo }
-    }
-
-    pub(super) async fn facts(&self, session: &Session<'_>) -> Result<Facts, Failure> {
+    async fn facts(&self, session: &Session<'_>, _guardrails: &Guardrails) -> Result<Facts, Failure> {
         let repository = session.get(&Target::repo(self.repo())).await?;
         same_repo(self.repo(), text(&repository, "/full_name"))?;
         let default_branch = text(&repository, "/default_branch").ok_or_else(unusual)?;
@@ -143,21 +112,19 @@ impl CreateBranch {
         Ok(Facts { default_branch, sha: sha.ok_or_else(unusual)? })
     }
 
-    fn change(&self, facts: &Facts) -> Change {
-        let reference = json!({ "ref": format!("refs/heads/{}", self.branch), "sha": facts.sha });
-        Change { method: Method::POST, target: Target::repo(self.repo()).then("git/refs"), body: reference }
+    fn change(&self, facts: Option<&Facts>, _nonce: &Nonce) -> Option<Change> {
+        let reference = json!({ "ref": format!("refs/heads/{}", self.branch), "sha": facts?.sha });
+        Some(Change { method: Method::POST, target: Target::repo(self.repo()).then("git/refs"), body: reference })
     }
 
-    pub(super) async fn perform(&self, session: &Session<'_>, facts: &Facts) -> Result<(Branch, String), Failure> {
-        let answer = session.write(&self.change(facts)).await?;
-        let made = text(&answer, "/ref").filter(|made| *made == format!("refs/heads/{}", self.branch));
-        made.ok_or_else(unusual_write)?;
-        let sha = commit(&answer, "/object/sha");
+    fn outcome(&self, answer: &Value) -> Option<(Branch, String)> {
+        text(answer, "/ref").filter(|made| *made == format!("refs/heads/{}", self.branch))?;
+        let sha = commit(answer, "/object/sha");
         let branch = Branch { name: self.branch.to_string(), sha, protected: false };
-        Ok((branch, format!("created branch {} in {}", self.branch, self.repo())))
+        Some((branch, format!("created branch {} in {}", self.branch, self.repo())))
     }
 
-    pub(super) async fn look(session: &Session<'_>, handle: Value) -> Result<Probed, Failure> {
+    async fn look(session: &Session<'_>, handle: Value) -> Result<Probed, Failure> {
         let Handle { owner, repo, branch, sha: wanted } =
             serde_json::from_value(handle).map_err(|_why| unreadable())?;
         let repo = Repo { owner: &owner, name: &repo };

@@ -6,15 +6,13 @@ use crate::nonce::{BODY_CHARS_MAX, Handle, marked};
 use crate::params::{Owner, Repo, RepoName};
 use crate::probe;
 use crate::shapes::Touched;
-use crate::{Github, WRITES, unusual_write};
+use crate::write::Write;
 use http::Method;
-use model::{EffectMarker, Exposure, Nonce, SealedRequest};
-use provider::contract::{Execution, Failure, Guard, Probed};
-use provider::native::NativeAction;
+use model::Nonce;
+use provider::contract::{Failure, Probed};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shared::{Level, Timestamp};
 
 /// The parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -37,62 +35,35 @@ pub(super) struct CreateIssue {
     labels: Vec<String>,
 }
 
-impl NativeAction for CreateIssue {
-    type Shared = Github;
+impl Write for CreateIssue {
     type Facts = ();
     type Output = Touched;
 
     const NAME: &'static str = "create_issue";
-    const LEVEL: Level = Level::Write;
     const DESCRIPTION: &'static str = "Opens an issue.";
-    const IDEMPOTENT: bool = false;
-    const EXPOSES: Exposure = WRITES;
+
+    fn repo(&self) -> Repo<'_> {
+        Repo { owner: &self.owner, name: &self.repo }
+    }
 
     fn summary(&self) -> String {
         format!("open an issue in {}", self.repo())
     }
 
-    fn guard(&self, shared: &Github, _facts: Option<&()>, _now: Timestamp) -> Guard {
-        shared.guardrails.repo(self.repo())
-    }
-
-    fn seal(&self, shared: &Github, _facts: Option<&()>, nonce: &Nonce) -> Option<SealedRequest> {
-        Some(shared.client.seal(&self.change(nonce), nonce))
-    }
-
-    fn probe_handle(&self, _facts: Option<&Self::Facts>, planted: &EffectMarker) -> Option<Value> {
-        Handle::stored(self.repo(), None, planted)
-    }
-
-    async fn probe(shared: &Github, handle: Value, execution: &Execution) -> Result<Probed, Failure> {
-        Self::look(&shared.session(execution)?.patient(), handle).await
-    }
-
-    async fn run(self, shared: &Github, _: Option<()>, execution: &Execution) -> Result<(Touched, String), Failure> {
-        self.perform(&shared.session(execution)?).await
-    }
-}
-
-impl CreateIssue {
-    fn repo(&self) -> Repo<'_> {
-        Repo { owner: &self.owner, name: &self.repo }
-    }
-
-    fn change(&self, nonce: &Nonce) -> Change {
+    fn change(&self, _facts: Option<&()>, nonce: &Nonce) -> Option<Change> {
         let body = marked(self.body.as_deref(), nonce);
-        Change {
+        Some(Change {
             method: Method::POST,
             target: Target::repo(self.repo()).then("issues"),
             body: json!({ "title": self.title, "body": body, "labels": self.labels }),
-        }
+        })
     }
 
-    pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(Touched, String), Failure> {
-        let answer = session.write(&self.change(session.nonce())).await?;
-        told(self.repo(), &answer).ok_or_else(unusual_write)
+    fn outcome(&self, answer: &Value) -> Option<(Touched, String)> {
+        told(self.repo(), answer)
     }
 
-    pub(super) async fn look(session: &Session<'_>, handle: Value) -> Result<Probed, Failure> {
+    async fn look(session: &Session<'_>, handle: Value) -> Result<Probed, Failure> {
         let handle = Handle::read(handle)?;
         let list = probe::newest(Target::repo(handle.repo()).then("issues").with("state", "all"));
         probe::marked(session, &handle, &list, |found| told(handle.repo(), found)).await

@@ -2,19 +2,19 @@
 
 use crate::base::Target;
 use crate::client::{Change, Session};
+use crate::guardrails::Guardrails;
 use crate::nonce::{BODY_CHARS_MAX, Handle, marked};
 use crate::params::{BranchName, HeadName, Owner, Repo, RepoName};
 use crate::probe;
 use crate::shapes::Touched;
-use crate::{Github, WRITES, unusual_write};
+use crate::write::Write;
 use http::Method;
-use model::{EffectMarker, Exposure, Nonce, SealedRequest};
-use provider::contract::{Execution, Failure, Guard, Probed};
-use provider::native::NativeAction;
+use model::Nonce;
+use provider::contract::{Failure, Probed};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shared::{Level, Timestamp};
+use shared::Level;
 
 /// The parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -40,52 +40,26 @@ pub(super) struct CreatePr {
     draft: bool,
 }
 
-impl NativeAction for CreatePr {
-    type Shared = Github;
+impl Write for CreatePr {
     type Facts = ();
     type Output = Touched;
 
     const NAME: &'static str = "create_pr";
-    const LEVEL: Level = Level::Write;
     const DESCRIPTION: &'static str = "Opens a pull request. One onto a production branch needs L3.";
-    const IDEMPOTENT: bool = false;
-    const EXPOSES: Exposure = WRITES;
 
-    fn level(&self, shared: &Github) -> Level {
-        if shared.guardrails.is_production(&self.base) { Level::Production } else { Self::LEVEL }
+    fn repo(&self) -> Repo<'_> {
+        Repo { owner: &self.owner, name: &self.repo }
     }
 
     fn summary(&self) -> String {
         format!("open a pull request in {} from {} onto {}", self.repo(), self.head, self.base)
     }
 
-    fn guard(&self, shared: &Github, _facts: Option<&()>, _now: Timestamp) -> Guard {
-        shared.guardrails.repo(self.repo())
+    fn level(&self, guardrails: &Guardrails) -> Level {
+        if guardrails.is_production(&self.base) { Level::Production } else { Self::LEVEL }
     }
 
-    fn seal(&self, shared: &Github, _facts: Option<&()>, nonce: &Nonce) -> Option<SealedRequest> {
-        Some(shared.client.seal(&self.change(nonce), nonce))
-    }
-
-    fn probe_handle(&self, _facts: Option<&Self::Facts>, planted: &EffectMarker) -> Option<Value> {
-        Handle::stored(self.repo(), None, planted)
-    }
-
-    async fn probe(shared: &Github, handle: Value, execution: &Execution) -> Result<Probed, Failure> {
-        Self::look(&shared.session(execution)?.patient(), handle).await
-    }
-
-    async fn run(self, shared: &Github, _: Option<()>, execution: &Execution) -> Result<(Touched, String), Failure> {
-        self.perform(&shared.session(execution)?).await
-    }
-}
-
-impl CreatePr {
-    fn repo(&self) -> Repo<'_> {
-        Repo { owner: &self.owner, name: &self.repo }
-    }
-
-    fn change(&self, nonce: &Nonce) -> Change {
+    fn change(&self, _facts: Option<&()>, nonce: &Nonce) -> Option<Change> {
         let pull_request = json!({
             "title": self.title,
             "body": marked(self.body.as_deref(), nonce),
@@ -93,15 +67,14 @@ impl CreatePr {
             "base": self.base,
             "draft": self.draft,
         });
-        Change { method: Method::POST, target: Target::repo(self.repo()).then("pulls"), body: pull_request }
+        Some(Change { method: Method::POST, target: Target::repo(self.repo()).then("pulls"), body: pull_request })
     }
 
-    pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(Touched, String), Failure> {
-        let answer = session.write(&self.change(session.nonce())).await?;
-        told(self.repo(), &answer).ok_or_else(unusual_write)
+    fn outcome(&self, answer: &Value) -> Option<(Touched, String)> {
+        told(self.repo(), answer)
     }
 
-    pub(super) async fn look(session: &Session<'_>, handle: Value) -> Result<Probed, Failure> {
+    async fn look(session: &Session<'_>, handle: Value) -> Result<Probed, Failure> {
         let handle = Handle::read(handle)?;
         let list = probe::newest(Target::repo(handle.repo()).then("pulls").with("state", "all"));
         probe::marked(session, &handle, &list, |found| told(handle.repo(), found)).await

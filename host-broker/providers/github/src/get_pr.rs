@@ -5,15 +5,13 @@ use crate::client::Session;
 use crate::fields::{count, text};
 use crate::pages::{Place, listed};
 use crate::params::{Number, Owner, Repo, RepoName};
+use crate::read::Read;
 use crate::shapes::{ChangedFile, PullRequest};
-use crate::{Github, READS, same_repo, unusual};
-use model::Exposure;
-use provider::contract::{Execution, Failure, Guard};
-use provider::native::NativeAction;
+use crate::{same_repo, unusual};
+use provider::contract::Failure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use shared::{Level, Timestamp};
 
 /// The parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -65,41 +63,21 @@ pub(super) struct Details {
 /// GitHub sends each file with its patch, so few at a time; the totals above count all.
 const FILES_MAX: usize = 50;
 
-impl NativeAction for GetPr {
-    type Shared = Github;
-    type Facts = ();
+impl Read for GetPr {
     type Output = Details;
 
     const NAME: &'static str = "get_pr";
-    const LEVEL: Level = Level::Read;
     const DESCRIPTION: &'static str = "Shows one pull request: its text, its state, and a summary of its diff (totals, and the files with their line counts, 50 at a time).";
-    const IDEMPOTENT: bool = true;
-    const EXPOSES: Exposure = READS;
+
+    fn repo(&self) -> Repo<'_> {
+        Repo { owner: &self.owner, name: &self.repo }
+    }
 
     fn summary(&self) -> String {
         format!("get pull request {}#{}", self.repo(), self.number)
     }
 
-    fn guard(&self, shared: &Github, _facts: Option<&()>, _now: Timestamp) -> Guard {
-        shared.guardrails.repo(self.repo())
-    }
-
-    async fn run(
-        self,
-        shared: &Github,
-        _facts: Option<()>,
-        execution: &Execution,
-    ) -> Result<(Details, String), Failure> {
-        self.perform(&shared.session(execution)?).await
-    }
-}
-
-impl GetPr {
-    fn repo(&self) -> Repo<'_> {
-        Repo { owner: &self.owner, name: &self.repo }
-    }
-
-    pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(Details, String), Failure> {
+    async fn perform(&self, session: &Session<'_>) -> Result<(Details, String), Failure> {
         let at = Target::repo(self.repo()).then("pulls").number(self.number);
         let v = session.get(&at).await?;
         let pull_request = PullRequest::from(&v).ok_or_else(unusual)?;

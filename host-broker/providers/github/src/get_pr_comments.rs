@@ -4,14 +4,11 @@ use crate::base::Target;
 use crate::client::Session;
 use crate::pages::{Place, listed};
 use crate::params::{Limit, Number, Owner, Repo, RepoName};
+use crate::read::Read;
 use crate::shapes::ReviewComment;
-use crate::{Github, READS};
-use model::Exposure;
-use provider::contract::{Execution, Failure, Guard};
-use provider::native::NativeAction;
+use provider::contract::Failure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use shared::{Level, Timestamp};
 
 /// The parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -43,42 +40,22 @@ pub(super) struct ReviewComments {
     cursor: Option<String>,
 }
 
-impl NativeAction for GetPrComments {
-    type Shared = Github;
-    type Facts = ();
+impl Read for GetPrComments {
     type Output = ReviewComments;
 
     const NAME: &'static str = "get_pr_comments";
-    const LEVEL: Level = Level::Read;
     const DESCRIPTION: &'static str =
         "Lists the review comments of a pull request, those on lines of its diff, the oldest first.";
-    const IDEMPOTENT: bool = true;
-    const EXPOSES: Exposure = READS;
+
+    fn repo(&self) -> Repo<'_> {
+        Repo { owner: &self.owner, name: &self.repo }
+    }
 
     fn summary(&self) -> String {
         format!("list review comments of {}#{}", self.repo(), self.number)
     }
 
-    fn guard(&self, shared: &Github, _facts: Option<&()>, _now: Timestamp) -> Guard {
-        shared.guardrails.repo(self.repo())
-    }
-
-    async fn run(
-        self,
-        shared: &Github,
-        _facts: Option<()>,
-        execution: &Execution,
-    ) -> Result<(ReviewComments, String), Failure> {
-        self.perform(&shared.session(execution)?).await
-    }
-}
-
-impl GetPrComments {
-    fn repo(&self) -> Repo<'_> {
-        Repo { owner: &self.owner, name: &self.repo }
-    }
-
-    pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(ReviewComments, String), Failure> {
+    async fn perform(&self, session: &Session<'_>) -> Result<(ReviewComments, String), Failure> {
         let at = Target::repo(self.repo()).then("pulls").number(self.number).then("comments").with("per_page", "30");
         let found =
             listed(session, &at, (self.cursor.as_ref(), self.limit.count()), |_| true, ReviewComment::from).await?;

@@ -1,9 +1,9 @@
 //! GitHub: repositories, issues and pull requests, through GitHub's REST API.
 //!
-//! One file per action, `github/<action>.rs`: its fields are its parameters, its `perform` is what it does. They
-//! stand on a few shared rooms: `params` (what may be part of a request), `base` and `client` (the only way out),
-//! `departure` and `errors` (what a failure proves), `guardrails`, `nonce` and `probe` (settling a lost answer),
-//! `pages`, `links`, `etags`, `fields` and `shapes` (what comes back).
+//! Each action is one file: its fields are the parameters, and it implements [`read::Read`] or [`write::Write`], which add
+//! everything that actions have in common. The shared modules are `params` (the parts of a request), `base` and `client`
+//! (the only way out), `departure` and `errors` (what a failure proves), `guardrails`, `nonce` and `probe` (the search for
+//! a lost effect), `pages`, `links`, `etags`, `fields` and `shapes` (the results).
 //!
 //! Enter at [`operations`]. Works with github.com, with an enterprise server, and with a stand-in on loopback.
 
@@ -19,8 +19,10 @@ mod nonce;
 mod pages;
 mod params;
 mod probe;
+mod read;
 mod shapes;
 mod table;
+mod write;
 
 mod close_issue;
 mod comment_issue;
@@ -61,11 +63,13 @@ use model::{Clock, Exposure};
 use params::Repo;
 use provider::contract::{Execution, Failure, Operation};
 use provider::native::{BadDeclaration, operation};
+use read::ReadAction;
 use schemars::JsonSchema;
 use secrets::Secret;
 use serde::{Deserialize, Serialize};
 use shared::Provider;
 use std::sync::Arc;
+use write::WriteAction;
 
 /// The settings of the GitHub provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -123,20 +127,20 @@ pub fn operations(
     let shared = &Arc::new(Github::new(settings, token, clock)?);
     let all = [
         operation::<list_repos::ListRepos>(name, shared),
-        operation::<get_repo::GetRepo>(name, shared),
-        operation::<list_issues::ListIssues>(name, shared),
-        operation::<get_issue::GetIssue>(name, shared),
-        operation::<list_prs::ListPrs>(name, shared),
-        operation::<get_pr::GetPr>(name, shared),
-        operation::<get_pr_comments::GetPrComments>(name, shared),
-        operation::<list_branches::ListBranches>(name, shared),
-        operation::<create_issue::CreateIssue>(name, shared),
-        operation::<comment_issue::CommentIssue>(name, shared),
-        operation::<close_issue::CloseIssue>(name, shared),
-        operation::<create_branch::CreateBranch>(name, shared),
-        operation::<create_pr::CreatePr>(name, shared),
-        operation::<comment_pr::CommentPr>(name, shared),
-        operation::<merge_pr::MergePr>(name, shared),
+        operation::<ReadAction<get_repo::GetRepo>>(name, shared),
+        operation::<ReadAction<list_issues::ListIssues>>(name, shared),
+        operation::<ReadAction<get_issue::GetIssue>>(name, shared),
+        operation::<ReadAction<list_prs::ListPrs>>(name, shared),
+        operation::<ReadAction<get_pr::GetPr>>(name, shared),
+        operation::<ReadAction<get_pr_comments::GetPrComments>>(name, shared),
+        operation::<ReadAction<list_branches::ListBranches>>(name, shared),
+        operation::<WriteAction<create_issue::CreateIssue>>(name, shared),
+        operation::<WriteAction<comment_issue::CommentIssue>>(name, shared),
+        operation::<WriteAction<close_issue::CloseIssue>>(name, shared),
+        operation::<WriteAction<create_branch::CreateBranch>>(name, shared),
+        operation::<WriteAction<create_pr::CreatePr>>(name, shared),
+        operation::<WriteAction<comment_pr::CommentPr>>(name, shared),
+        operation::<WriteAction<merge_pr::MergePr>>(name, shared),
     ];
     all.into_iter().map(|one| one.map_err(SetupFault::Declaration)).collect()
 }

@@ -4,14 +4,11 @@ use crate::base::Target;
 use crate::client::Session;
 use crate::pages::{Place, listed};
 use crate::params::{Limit, Owner, Repo, RepoName};
+use crate::read::Read;
 use crate::shapes::Branch;
-use crate::{Github, READS};
-use model::Exposure;
-use provider::contract::{Execution, Failure, Guard};
-use provider::native::NativeAction;
+use provider::contract::Failure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use shared::{Level, Timestamp};
 
 /// The parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -42,41 +39,21 @@ pub(super) struct Branches {
     cursor: Option<String>,
 }
 
-impl NativeAction for ListBranches {
-    type Shared = Github;
-    type Facts = ();
+impl Read for ListBranches {
     type Output = Branches;
 
     const NAME: &'static str = "list_branches";
-    const LEVEL: Level = Level::Read;
     const DESCRIPTION: &'static str = "Lists a repository's branches with the commits they point to.";
-    const IDEMPOTENT: bool = true;
-    const EXPOSES: Exposure = READS;
+
+    fn repo(&self) -> Repo<'_> {
+        Repo { owner: &self.owner, name: &self.repo }
+    }
 
     fn summary(&self) -> String {
         format!("list branches of {}", self.repo())
     }
 
-    fn guard(&self, shared: &Github, _facts: Option<&()>, _now: Timestamp) -> Guard {
-        shared.guardrails.repo(self.repo())
-    }
-
-    async fn run(
-        self,
-        shared: &Github,
-        _facts: Option<()>,
-        execution: &Execution,
-    ) -> Result<(Branches, String), Failure> {
-        self.perform(&shared.session(execution)?).await
-    }
-}
-
-impl ListBranches {
-    fn repo(&self) -> Repo<'_> {
-        Repo { owner: &self.owner, name: &self.repo }
-    }
-
-    pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(Branches, String), Failure> {
+    async fn perform(&self, session: &Session<'_>) -> Result<(Branches, String), Failure> {
         let list = Target::repo(self.repo()).then("branches").with("per_page", "100");
         let found = listed(session, &list, (self.cursor.as_ref(), self.limit.count()), |_| true, Branch::from).await?;
         let (more, cursor) = (found.more(), found.cursor());

@@ -5,14 +5,11 @@ use crate::client::Session;
 use crate::fields::is_pull_request;
 use crate::pages::{Place, listed};
 use crate::params::{Limit, Owner, Repo, RepoName, StateFilter};
+use crate::read::Read;
 use crate::shapes::Issue;
-use crate::{Github, READS};
-use model::Exposure;
-use provider::contract::{Execution, Failure, Guard};
-use provider::native::NativeAction;
+use provider::contract::Failure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use shared::{Level, Timestamp};
 
 /// The parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -50,42 +47,22 @@ pub(super) struct Issues {
     cursor: Option<String>,
 }
 
-impl NativeAction for ListIssues {
-    type Shared = Github;
-    type Facts = ();
+impl Read for ListIssues {
     type Output = Issues;
 
     const NAME: &'static str = "list_issues";
-    const LEVEL: Level = Level::Read;
     const DESCRIPTION: &'static str =
         "Lists a repository's issues, the newest first, without pull requests. `get_issue` has the text.";
-    const IDEMPOTENT: bool = true;
-    const EXPOSES: Exposure = READS;
+
+    fn repo(&self) -> Repo<'_> {
+        Repo { owner: &self.owner, name: &self.repo }
+    }
 
     fn summary(&self) -> String {
         format!("list {} issues of {}", self.state.word(), self.repo())
     }
 
-    fn guard(&self, shared: &Github, _facts: Option<&()>, _now: Timestamp) -> Guard {
-        shared.guardrails.repo(self.repo())
-    }
-
-    async fn run(
-        self,
-        shared: &Github,
-        _facts: Option<()>,
-        execution: &Execution,
-    ) -> Result<(Issues, String), Failure> {
-        self.perform(&shared.session(execution)?).await
-    }
-}
-
-impl ListIssues {
-    fn repo(&self) -> Repo<'_> {
-        Repo { owner: &self.owner, name: &self.repo }
-    }
-
-    pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(Issues, String), Failure> {
+    async fn perform(&self, session: &Session<'_>) -> Result<(Issues, String), Failure> {
         let mut list = Target::repo(self.repo()).then("issues").with("state", self.state.word());
         if !self.labels.is_empty() {
             list = list.with("labels", &self.labels.join(","));

@@ -4,14 +4,11 @@ use crate::base::Target;
 use crate::client::Session;
 use crate::pages::{Place, listed};
 use crate::params::{Limit, Owner, Repo, RepoName, StateFilter};
+use crate::read::Read;
 use crate::shapes::PullRequest;
-use crate::{Github, READS};
-use model::Exposure;
-use provider::contract::{Execution, Failure, Guard};
-use provider::native::NativeAction;
+use provider::contract::Failure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use shared::{Level, Timestamp};
 
 /// The parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -45,41 +42,21 @@ pub(super) struct PullRequests {
     cursor: Option<String>,
 }
 
-impl NativeAction for ListPrs {
-    type Shared = Github;
-    type Facts = ();
+impl Read for ListPrs {
     type Output = PullRequests;
 
     const NAME: &'static str = "list_prs";
-    const LEVEL: Level = Level::Read;
     const DESCRIPTION: &'static str = "Lists a repository's pull requests, the newest first. `get_pr` has the details.";
-    const IDEMPOTENT: bool = true;
-    const EXPOSES: Exposure = READS;
+
+    fn repo(&self) -> Repo<'_> {
+        Repo { owner: &self.owner, name: &self.repo }
+    }
 
     fn summary(&self) -> String {
         format!("list {} pull requests of {}", self.state.word(), self.repo())
     }
 
-    fn guard(&self, shared: &Github, _facts: Option<&()>, _now: Timestamp) -> Guard {
-        shared.guardrails.repo(self.repo())
-    }
-
-    async fn run(
-        self,
-        shared: &Github,
-        _facts: Option<()>,
-        execution: &Execution,
-    ) -> Result<(PullRequests, String), Failure> {
-        self.perform(&shared.session(execution)?).await
-    }
-}
-
-impl ListPrs {
-    fn repo(&self) -> Repo<'_> {
-        Repo { owner: &self.owner, name: &self.repo }
-    }
-
-    pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(PullRequests, String), Failure> {
+    async fn perform(&self, session: &Session<'_>) -> Result<(PullRequests, String), Failure> {
         // Small pages: each entry carries its whole text and two repositories, and an answer is bounded.
         let list = Target::repo(self.repo()).then("pulls").with("state", self.state.word()).with("per_page", "30");
         let found =

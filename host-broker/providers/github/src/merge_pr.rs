@@ -5,19 +5,19 @@ mod facts;
 use crate::base::Target;
 use crate::client::{Change, Session};
 use crate::fields::{commit, flag, text};
-use crate::guardrails::refusal;
+use crate::guardrails::{Guardrails, refusal};
 use crate::nonce::{Handle, trailer};
 use crate::params::{CommitSha, Number, Owner, Repo, RepoName};
-use crate::{Github, WRITES, probe, unusual, unusual_write};
+use crate::write::{Write, unknown_facts};
+use crate::{probe, unusual, unusual_write};
 pub(super) use facts::Facts;
 use http::{Method, StatusCode};
-use model::{EffectMarker, Exposure, Nonce, SealedRequest};
-use provider::contract::{Execution, Failure, Guard, Probed, Success};
-use provider::native::NativeAction;
+use model::Nonce;
+use provider::contract::{Failure, Guard, Probed, Success};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use shared::{Level, Timestamp};
+use shared::Level;
 
 /// The parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -70,8 +70,7 @@ pub(super) struct Outcome {
     merged: bool,
 }
 
-impl NativeAction for MergePr {
-    type Shared = Github;
+impl Write for MergePr {
     type Facts = Facts;
     type Output = Outcome;
 
@@ -79,67 +78,37 @@ impl NativeAction for MergePr {
     const LEVEL: Level = Level::Production;
     const DESCRIPTION: &'static str =
         "Merges a pull request that is open, mergeable and has passed its checks, exactly as it was checked.";
-    const IDEMPOTENT: bool = false;
-    const EXPOSES: Exposure = WRITES;
+
+    fn repo(&self) -> Repo<'_> {
+        Repo { owner: &self.owner, name: &self.repo }
+    }
+
+    fn number(&self) -> Option<Number> {
+        Some(self.number)
+    }
 
     fn summary(&self) -> String {
         format!("{} pull request {}#{}", self.method.word(), self.repo(), self.number)
     }
 
-    fn guard(&self, shared: &Github, facts: Option<&Facts>, _now: Timestamp) -> Guard {
-        match (shared.guardrails.repo(self.repo()), facts) {
-            (Guard::Pass, None) => Guard::NeedsRemote,
-            (Guard::Pass, Some(facts)) => {
-                match facts.objection(self.sha.as_ref(), shared.guardrails.merge_without_checks()) {
-                    Some(why) => Guard::Refuse(refusal(format!("{}#{}: {why}.", self.repo(), self.number))),
-                    None => Guard::Pass,
-                }
-            }
-            (verdict, _) => verdict,
+    fn guard(&self, guardrails: &Guardrails, facts: Option<&Facts>) -> Guard {
+        let Some(facts) = facts else { return Guard::NeedsRemote };
+        match facts.objection(self.sha.as_ref(), guardrails.merge_without_checks()) {
+            Some(why) => Guard::Refuse(refusal(format!("{}#{}: {why}.", self.repo(), self.number))),
+            None => Guard::Pass,
         }
+    }
+
+    async fn facts(&self, session: &Session<'_>, guardrails: &Guardrails) -> Result<Facts, Failure> {
+        Facts::fetch(session, self.repo(), self.number, !guardrails.merge_without_checks()).await
     }
 
     fn precondition(&self, facts: &Facts) -> Option<Value> {
         Some(json!({ "head": facts.head_sha, "base": facts.base, "title": facts.title }))
     }
 
-    async fn prepare(&self, shared: &Github, execution: &Execution) -> Result<Facts, Failure> {
-        let with_checks = !shared.guardrails.merge_without_checks();
-        Facts::fetch(&shared.session(execution)?, self.repo(), self.number, with_checks).await
-    }
-
-    fn seal(&self, shared: &Github, facts: Option<&Facts>, nonce: &Nonce) -> Option<SealedRequest> {
-        Some(shared.client.seal(&self.change(facts?, nonce), nonce))
-    }
-
-    fn probe_handle(&self, _facts: Option<&Self::Facts>, planted: &EffectMarker) -> Option<Value> {
-        Handle::stored(self.repo(), Some(self.number), planted)
-    }
-
-    async fn probe(shared: &Github, handle: Value, execution: &Execution) -> Result<Probed, Failure> {
-        Self::look(&shared.session(execution)?.patient(), handle).await
-    }
-
-    async fn run(
-        self,
-        shared: &Github,
-        facts: Option<Facts>,
-        execution: &Execution,
-    ) -> Result<(Outcome, String), Failure> {
-        let session = shared.session(execution)?;
-        match facts {
-            Some(facts) => self.perform(&session, &facts).await,
-            None => Err(Failure::Guard(refusal("The pull request's head is not known."))),
-        }
-    }
-}
-
-impl MergePr {
-    fn repo(&self) -> Repo<'_> {
-        Repo { owner: &self.owner, name: &self.repo }
-    }
-
-    fn change(&self, facts: &Facts, nonce: &Nonce) -> Change {
+    fn change(&self, facts: Option<&Facts>, nonce: &Nonce) -> Option<Change> {
+        let facts = facts?;
         let at = Target::repo(self.repo()).then("pulls").number(self.number).then("merge");
         let mut merge = json!({ "merge_method": self.method.word(), "sha": facts.head_sha });
         let message = match self.method {
@@ -152,23 +121,24 @@ impl MergePr {
         if let (Some(message), Some(fields)) = (message, merge.as_object_mut()) {
             fields.insert("commit_message".into(), message.into());
         }
-        Change { method: Method::PUT, target: at, body: merge }
+        Some(Change { method: Method::PUT, target: at, body: merge })
     }
 
-    pub(super) async fn perform(&self, session: &Session<'_>, facts: &Facts) -> Result<(Outcome, String), Failure> {
-        let answer = session.send(&self.change(facts, session.nonce())).await?;
+    fn outcome(&self, answer: &Value) -> Option<(Outcome, String)> {
+        flag(answer, "/merged").then(|| told(self.repo(), self.number, commit(answer, "/sha")))
+    }
+
+    async fn perform(&self, session: &Session<'_>, facts: Option<&Facts>) -> Result<(Outcome, String), Failure> {
+        let change = self.change(facts, session.nonce()).ok_or_else(unknown_facts)?;
+        let answer = session.send(&change).await?;
         if answer.status == StatusCode::CONFLICT {
             let moved = format!("{}#{}: its head is no longer the commit that was checked.", self.repo(), self.number);
             return Err(Failure::Guard(refusal(moved)));
         }
-        let document = session.reader().written(&answer)?;
-        if !flag(&document, "/merged") {
-            return Err(unusual_write());
-        }
-        Ok(told(self.repo(), self.number, commit(&document, "/sha")))
+        self.outcome(&session.reader().written(&answer)?).ok_or_else(unusual_write)
     }
 
-    pub(super) async fn look(session: &Session<'_>, handle: Value) -> Result<Probed, Failure> {
+    async fn look(session: &Session<'_>, handle: Value) -> Result<Probed, Failure> {
         let handle = Handle::read(handle)?;
         let (repo, number) = handle.thread()?;
         let v = session.get(&Target::repo(repo).then("pulls").number(number)).await?;

@@ -5,12 +5,12 @@ use crate::client::Session;
 use crate::merge_pr::{Facts, MergePr};
 use crate::params::Repo;
 use crate::scripted::{Caller, Fixed, PATIENCE, Reply, Scripted, TOKEN};
+use crate::write::Write;
 use crate::{Github, Settings, close_issue, comment_issue, comment_pr, create_branch, create_issue, create_pr};
 use model::card::Card;
 use model::{Nonce, SealedRequest};
 use platform::random::SystemRandom;
 use provider::contract::Failure;
-use provider::native::NativeAction;
 use secrets::Secret;
 use serde_json::{Value, json};
 use shared::{Code, Level};
@@ -33,8 +33,8 @@ impl Bench {
         Self { server, github, nonce: Nonce::fresh(&SystemRandom).unwrap() }
     }
 
-    fn seal<A: NativeAction<Shared = Github>>(&self, action: &A, facts: Option<&A::Facts>) -> SealedRequest {
-        action.seal(&self.github, facts, &self.nonce).unwrap()
+    fn seal<A: Write>(&self, action: &A, facts: Option<&A::Facts>) -> SealedRequest {
+        self.github.client.seal(&action.change(facts, &self.nonce).unwrap(), &self.nonce)
     }
 
     fn session<'a>(&'a self, agreed: Option<&'a SealedRequest>) -> Session<'a> {
@@ -52,25 +52,25 @@ impl Bench {
             "create_issue" => {
                 let it: create_issue::CreateIssue =
                     action(&json!({ "title": "A \"title\"\n", "body": "Text", "labels": ["bug", "ü"] }));
-                (self.seal(&it, None), it.perform(session).await.err())
+                (self.seal(&it, None), it.perform(session, None).await.err())
             }
             "comment_issue" => {
                 let it: comment_issue::CommentIssue = action(&json!({ "number": 1, "body": "Text" }));
-                (self.seal(&it, None), it.perform(session).await.err())
+                (self.seal(&it, None), it.perform(session, None).await.err())
             }
             "close_issue" => {
                 let it: close_issue::CloseIssue = action(&json!({ "number": 1 }));
-                (self.seal(&it, None), it.perform(session).await.err())
+                (self.seal(&it, None), it.perform(session, None).await.err())
             }
             "create_branch" => {
                 let it: create_branch::CreateBranch = action(&json!({ "branch": "topic/x" }));
                 let facts = create_branch::Facts { default_branch: "main".into(), sha: sha('b') };
-                (self.seal(&it, Some(&facts)), it.perform(session, &facts).await.err())
+                (self.seal(&it, Some(&facts)), it.perform(session, Some(&facts)).await.err())
             }
             "create_pr" => {
                 let it: create_pr::CreatePr =
                     action(&json!({ "title": "Title", "head": "fork:topic", "base": "main", "draft": true }));
-                (self.seal(&it, None), it.perform(session).await.err())
+                (self.seal(&it, None), it.perform(session, None).await.err())
             }
             "comment_pr" => {
                 let it: comment_pr::CommentPr = action(&json!({ "number": 1, "body": "Text" }));
@@ -84,7 +84,7 @@ impl Bench {
             "merge_pr, merge" | "merge_pr, squash" | "merge_pr, rebase" => {
                 let it = merge(name.trim_start_matches("merge_pr, "));
                 let facts = checked("A change", 'd').await;
-                (self.seal(&it, Some(&facts)), it.perform(session, &facts).await.err())
+                (self.seal(&it, Some(&facts)), it.perform(session, Some(&facts)).await.err())
             }
             other => panic!("{other}"),
         }
@@ -211,7 +211,7 @@ async fn other_facts_and_another_nonce_seal_another_request() {
     assert_eq!(sealed, seal(checked("A change", 'a').await));
     assert_ne!(sealed.body, seal(checked("A change", 'b').await).body);
     assert_ne!(sealed.body, seal(checked("Another change", 'a').await).body);
-    assert!(merge.seal(&bench.github, None, &bench.nonce).is_none(), "nothing is sealed before the head is known");
+    assert!(merge.change(None, &bench.nonce).is_none(), "nothing is sealed before the head is known");
     let other = Bench::new();
     assert_ne!(other.seal(&merge, Some(&checked("A change", 'a').await)).body, sealed.body);
 }

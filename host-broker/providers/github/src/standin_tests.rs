@@ -6,8 +6,10 @@ use crate::guardrails::Guardrails;
 use crate::merge_pr::{Facts, MergePr};
 use crate::nonce::Handle;
 use crate::params::{Number, Owner, Repo, RepoName};
+use crate::read::Read;
 use crate::scripted::{Caller, PATIENCE, SHORT};
 use crate::standin::{Standin, TOKEN};
+use crate::write::Write;
 use crate::{
     close_issue, comment_issue, comment_pr, create_branch, create_issue, create_pr, get_issue, get_pr, get_pr_comments,
     get_repo, list_branches, list_issues, list_prs, list_repos,
@@ -66,6 +68,10 @@ fn number(n: u64) -> Number {
     Number::try_from(n).unwrap()
 }
 
+fn all() -> Guardrails {
+    Guardrails::new(&["*".to_owned()], &[], false).unwrap()
+}
+
 /// Performs an action within `patience`; what it needs to know beforehand is read through `well`.
 async fn perform(
     action: &str,
@@ -77,8 +83,7 @@ async fn perform(
     let session = || caller.session(patience);
     match action {
         "list_repos" => {
-            let all = Guardrails::new(&["*".to_owned()], &[], false).unwrap();
-            told(serde_json::from_value::<list_repos::ListRepos>(p.clone()).unwrap().perform(&session(), &all).await)
+            told(serde_json::from_value::<list_repos::ListRepos>(p.clone()).unwrap().perform(&session(), &all()).await)
         }
         "get_repo" => told(params::<get_repo::GetRepo>(p).perform(&session()).await),
         "list_issues" => told(params::<list_issues::ListIssues>(p).perform(&session()).await),
@@ -87,24 +92,24 @@ async fn perform(
         "get_pr" => told(params::<get_pr::GetPr>(p).perform(&session()).await),
         "get_pr_comments" => told(params::<get_pr_comments::GetPrComments>(p).perform(&session()).await),
         "list_branches" => told(params::<list_branches::ListBranches>(p).perform(&session()).await),
-        "create_issue" => told(params::<create_issue::CreateIssue>(p).perform(&session()).await),
-        "comment_issue" => told(params::<comment_issue::CommentIssue>(p).perform(&session()).await),
-        "close_issue" => told(params::<close_issue::CloseIssue>(p).perform(&session()).await),
+        "create_issue" => told(params::<create_issue::CreateIssue>(p).perform(&session(), None).await),
+        "comment_issue" => told(params::<comment_issue::CommentIssue>(p).perform(&session(), None).await),
+        "close_issue" => told(params::<close_issue::CloseIssue>(p).perform(&session(), None).await),
         "create_branch" => {
             let action = params::<create_branch::CreateBranch>(p);
-            let facts = action.facts(well).await?;
-            told(action.perform(&session(), &facts).await)
+            let facts = action.facts(well, &all()).await?;
+            told(action.perform(&session(), Some(&facts)).await)
         }
-        "create_pr" => told(params::<create_pr::CreatePr>(p).perform(&session()).await),
+        "create_pr" => told(params::<create_pr::CreatePr>(p).perform(&session(), None).await),
         "comment_pr" => {
             let action = params::<comment_pr::CommentPr>(p);
-            let facts = action.facts(well).await?;
+            let facts = action.facts(well, &all()).await?;
             told(action.perform(&session(), Some(&facts)).await)
         }
         "merge_pr" => {
             let (owner, name) = (&"octocat".parse().unwrap(), &"hello-world".parse().unwrap());
             let facts = Facts::fetch(well, Repo { owner, name }, number(p["number"].as_u64().unwrap()), true).await?;
-            told(params::<MergePr>(p).perform(&session(), &facts).await)
+            told(params::<MergePr>(p).perform(&session(), Some(&facts)).await)
         }
         other => panic!("{other}"),
     }
