@@ -2,5 +2,6 @@
 
 pub mod catalogue;
 pub mod filters;
+pub mod ruleset;
 pub mod secrets;
 pub mod vault;

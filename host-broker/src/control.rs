@@ -8,21 +8,23 @@ mod own;
 
 pub use listening::listen;
 
-use crate::broker::{Broker, run};
-use crate::call::{Directive, FlowOrder, Order, Parsed, Rubbish};
-use crate::catalogue::Catalogue;
-use crate::chat::{self, Relayed};
+use crate::assembly::ruleset::RulesetBuilder;
 use crate::daemon::Exchange;
-use crate::event::{Event, News, Reports};
+use crate::daemon::{EventSender, Message};
 use crate::host::StartError;
 use crate::host::reload::Reload;
 use crate::http::web::entrance::Entrance;
-use crate::inspection::Inspector;
-use crate::questions::Given;
-use crate::settling::by_person::Finding;
-use crate::terms::Foundation;
 use config::channels::is_identity;
 use config::{Config, ROOT, unlisted};
+use engine::approval_requests::Given;
+use engine::broker::{Broker, run};
+use engine::catalogue::Catalogue;
+use engine::chat;
+use engine::chat::Relayed;
+use engine::event::Event;
+use engine::inspection::Inspector;
+use engine::outcomes::by_person::Finding;
+use engine::request::{Directive, FlowOrder, Order, Parsed, Rubbish};
 use filter::holds_own;
 use filter::scrub::Scrubber;
 use kernel::call::{Header, Origin};
@@ -280,7 +282,7 @@ pub struct Clerk {
     /// What looks at results in the running daemon.
     pub inspector: Option<Arc<Inspector>>,
     /// The configuration of the running daemon; `None` in a command that works in place.
-    pub foundation: Option<Arc<Foundation>>,
+    pub foundation: Option<Arc<RulesetBuilder>>,
     /// How the running daemon reads its configuration again, if it does.
     pub reload: Option<Reload>,
     /// The name of this start of the daemon: no other start has it.
@@ -343,7 +345,7 @@ impl Clerk {
     ///
     /// # Errors
     /// Why there is none; whether it was executed is known only if randomness failed: then it was not.
-    pub async fn ask(&self, reports: &Reports, asked: Asked<'_>) -> Result<Vec<u8>, String> {
+    pub async fn ask(&self, reports: &EventSender, asked: Asked<'_>) -> Result<Vec<u8>, String> {
         let (sender, receiver) = oneshot::channel();
         let event = self.directive(asked, Origin::Socket(sender)).map_err(|none| none.to_string())?;
         reports.happened(event);
@@ -448,7 +450,7 @@ fn order(control: &Control, may_relay: bool) -> Result<Order, Own> {
     })
 }
 
-async fn answer(person: String, may_relay: bool, line: &[u8], clerk: &Clerk, reports: &Reports) -> Vec<u8> {
+async fn answer(person: String, may_relay: bool, line: &[u8], clerk: &Clerk, reports: &EventSender) -> Vec<u8> {
     let control: Control = match serde_json::from_slice(line) {
         Ok(control) => control,
         Err(error) => return fault(&format!("not a command: {error}")),
@@ -472,7 +474,7 @@ async fn answer(person: String, may_relay: bool, line: &[u8], clerk: &Clerk, rep
     }
     if let Control::Exchange { provider, digest } = control {
         let (answer, exchanged) = oneshot::channel();
-        reports.send(News::Accepted(Exchange::of_home(provider, digest, answer)));
+        reports.send(Message::Accepted(Exchange::of_home(provider, digest, answer)));
         return exchanged.await.unwrap_or_else(|_gone| fault("the daemon stops"));
     }
     let order = match order {
@@ -568,7 +570,7 @@ pub fn look(
         Ok(looking) => looking,
         Err(why) => return Ok(refusal(&why)),
     };
-    let Some(filters) = broker.filters.clone() else { return Ok(refusal("there is no filter")) };
+    let Some(filters) = broker.filters().cloned() else { return Ok(refusal("there is no filter")) };
     let batch = ledger.batch(Durability::Full, vec![event], broker);
     if let Some((_, error)) = batch.unwritten.into_iter().next() {
         return Err(ControlError::Ledger(error));

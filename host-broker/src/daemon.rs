@@ -12,6 +12,7 @@
 
 mod asked;
 mod exchanging;
+mod messages;
 mod holding;
 mod late;
 mod notices;
@@ -20,22 +21,24 @@ mod unwritten;
 mod verifying;
 mod waiting;
 
-use crate::broker::{Broker, run};
-use crate::call::{Invoked, Parsed};
-use crate::catalogue::Catalogue;
-use crate::clean::Outcome;
-use crate::event::{Event, News, Reports};
-use crate::flows::standing::{Use, standing};
+use crate::assembly::ruleset::RulesetBuilder;
 use crate::intake::Intake;
-use crate::notices::courier::Courier;
 use crate::outbox::Outbox;
-use crate::settling::probe_for;
-use crate::snapshot;
-use crate::terms::{Foundation, Terms};
+use engine::broker::{Broker, run};
+use engine::catalogue::Catalogue;
+use engine::event::Event;
+use engine::flows::standing::{Use, standing};
+use engine::follow_ups::FollowUps;
+use engine::notices::courier::Courier;
+use engine::outcomes::probe_for;
+use engine::request::{Invoked, Parsed};
+use engine::ruleset::Ruleset;
+use engine::snapshot;
 pub use exchanging::Exchange;
 use kernel::call::{Header, Origin};
 use kernel::run_handle::RunHandle;
-use kernel::{Batch, Committed, Effect, Held, Intended, Ledger, Settled};
+use kernel::{Batch, Committed, Held, Intended, Ledger, Settled};
+pub use messages::{Checked, EventSender, Invocation, Message, OAuthCallback, Resumed};
 use model::Clock;
 use model::approval::Kind;
 use store::ledger::health::Health;
@@ -51,7 +54,7 @@ use notices::Notices;
 use rotating::Rotation;
 use shared::reply::Progress;
 use shared::{Group, RequestId, Timestamp, limits};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
@@ -77,17 +80,17 @@ pub struct Daemon {
     /// Where documents come from.
     pub intake: Intake,
     /// Where everything else comes from.
-    pub news: Receiver<News>,
+    pub news: Receiver<Message>,
     /// Where effects report.
-    pub reports: Reports,
+    pub reports: EventSender,
     /// Where replies leave.
     pub outbox: Outbox,
     /// The document `host.json`.
     pub host_info: Vec<u8>,
     /// What every call is held to, which is exchanged when an operator accepts what a provider says of itself.
-    pub terms: Terms,
+    pub terms: Ruleset,
     /// What terms are made of.
-    pub foundation: Arc<Foundation>,
+    pub foundation: Arc<RulesetBuilder>,
     /// The actions that exist, for those beside the loop.
     pub catalogue: watch::Sender<Arc<Catalogue>>,
     /// The time.
@@ -104,6 +107,13 @@ pub struct Daemon {
 
 /// An event that waits, and until when.
 type Waiter = (Instant, Event);
+
+/// When the next approval request expires.
+struct Lapses {
+    next: Option<Timestamp>,
+    // The approval requests have changed since.
+    is_stale: bool,
+}
 
 /// What the loop keeps between batches. All of it can be lost: the ledger and the directories have what matters.
 struct Loop {
@@ -122,8 +132,8 @@ struct Loop {
     postponed: Vec<(Arc<str>, RequestId)>,
     /// Whether something that people wanted applied at once was turned away.
     wanted: bool,
-    // When the next silence becomes a no.
-    lapses: Option<Timestamp>,
+    // When the next approval request expires.
+    lapses: Lapses,
     // Which notices are under way, and when the next is due.
     notices: Notices,
     // What was accepted and does not count yet.
@@ -166,7 +176,7 @@ impl Daemon {
             unchecked: VecDeque::new(),
             postponed: Vec::new(),
             wanted: true,
-            lapses: None,
+            lapses: Lapses { next: None, is_stale: true },
             notices: Notices::default(),
             exchanges: Exchanges::default(),
             rotation: Rotation::default(),
@@ -209,7 +219,7 @@ impl Daemon {
 /// Says now and then that a call still runs, to whoever waits for it.
 async fn with_progress(
     running: impl Future<Output = Event>,
-    talk: Option<(Group, RequestId, Arc<RunHandle>, Reports)>,
+    talk: Option<(Group, RequestId, Arc<RunHandle>, EventSender)>,
 ) -> Event {
     let mut running = std::pin::pin!(running);
     let started = Instant::now();
@@ -222,7 +232,7 @@ async fn with_progress(
                 let reported = run_handle.progress();
                 let (done, total) = (reported.map(|run| run.done), reported.and_then(|run| run.total));
                 let progress = Progress { message, progress: done, total };
-                reports.send(News::Runs(group.clone(), id.clone(), progress));
+                reports.send(Message::Runs(group.clone(), id.clone(), progress));
             }
         }
     }
@@ -253,9 +263,7 @@ impl Loop {
         }
         self.ask_on();
         self.probe_what_was_left();
-        let groups: Vec<Group> = self.daemon.broker.config.groups.keys().cloned().collect();
-        self.daemon.broker.stale_snapshots.extend(groups);
-        self.write_snapshots();
+        self.write_all_snapshots();
         Ok(())
     }
 
@@ -312,37 +320,37 @@ impl Loop {
         }
         while let Ok(news) = self.daemon.news.try_recv() {
             match news {
-                News::Happened(Event::Stopping) => {
+                Message::Happened(Event::Stopping) => {
                     self.stopping.get_or_insert_with(Instant::now);
                 }
-                News::Happened(event @ (Event::Finished(_) | Event::Told(_))) => self.pending.push_back(event),
-                News::Happened(event) if self.stopping.is_none() => self.pending.push_back(event),
-                News::Back(back) if self.stopping.is_none() => self.bring_back(back),
-                News::Accepted(exchange) if self.stopping.is_none() => self.exchange(exchange),
-                News::Invoked(invocation) if self.stopping.is_none() => {
+                Message::Happened(event @ (Event::Finished(_) | Event::Told(_))) => self.pending.push_back(event),
+                Message::Happened(event) if self.stopping.is_none() => self.pending.push_back(event),
+                Message::Callback(back) if self.stopping.is_none() => self.bring_back(back),
+                Message::Accepted(exchange) if self.stopping.is_none() => self.exchange(exchange),
+                Message::Invoked(invocation) if self.stopping.is_none() => {
                     let is_permitted = self.may_call(&invocation.invoked);
-                    let config = Arc::clone(&self.daemon.broker.config);
+                    let config = Arc::clone(self.daemon.broker.config());
                     self.daemon.intake.invoke(*invocation, is_permitted, config);
                 }
-                News::Resumed(resumed) if self.stopping.is_none() => self.resumed(*resumed),
-                News::Checked(checked) if self.stopping.is_none() => self.checked(*checked),
+                Message::Resumed(resumed) if self.stopping.is_none() => self.resumed(*resumed),
+                Message::Checked(checked) if self.stopping.is_none() => self.checked(*checked),
                 // A document that arrives too late stays in its directory for the next daemon.
-                News::Parsed(documents) if self.stopping.is_none() => {
+                Message::Parsed(documents) if self.stopping.is_none() => {
                     self.pending.extend(self.daemon.intake.parsed(*documents));
                 }
                 // A segment that no row names is written again by the next daemon.
-                News::Segment(result) if self.stopping.is_none() => self.written(*result),
+                Message::Segment(result) if self.stopping.is_none() => self.written(*result),
                 // What it found is noted also by a daemon that stops.
-                News::Verified(result) => self.verified(*result),
-                News::Happened(_)
-                | News::Back(_)
-                | News::Accepted(_)
-                | News::Invoked(_)
-                | News::Parsed(_)
-                | News::Resumed(_)
-                | News::Checked(_)
-                | News::Segment(_) => {}
-                News::Runs(group, id, progress) => self.daemon.outbox.progress(group, id, &progress),
+                Message::Verified(result) => self.verified(*result),
+                Message::Happened(_)
+                | Message::Callback(_)
+                | Message::Accepted(_)
+                | Message::Invoked(_)
+                | Message::Parsed(_)
+                | Message::Resumed(_)
+                | Message::Checked(_)
+                | Message::Segment(_) => {}
+                Message::Runs(group, id, progress) => self.daemon.outbox.progress(group, id, &progress),
             }
         }
         let batch: Vec<Event> = self.pending.drain(..self.pending.len().min(BATCH_MAX)).collect();
@@ -355,7 +363,7 @@ impl Loop {
         let Daemon { ledger, broker, clock, .. } = &self.daemon;
         // A repeated call is decided on, too, although the access may be used up.
         let wanted = Use::Again(&invoked.tool);
-        let standing = standing(ledger.view(), &broker.config.flows, clock.now(), &invoked.grant, wanted);
+        let standing = standing(ledger.view(), &broker.config().flows, clock.now(), &invoked.grant, wanted);
         standing.is_ok_and(|standing| standing.is_ok())
     }
 
@@ -413,7 +421,9 @@ impl Loop {
                 self.readmit(&key);
             }
             self.take_up_what_was_postponed();
-            self.daemon.ledger.heed_space(self.daemon.broker.config.broker.free_space_mib.saturating_mul(1024 * 1024));
+            self.daemon
+                .ledger
+                .heed_space(self.daemon.broker.config().broker.free_space_mib.saturating_mul(1024 * 1024));
             let Daemon { outbox, broker, ledger, .. } = &mut self.daemon;
             let (broker, ledger) = (&*broker, &*ledger);
             outbox.send_again(|group, id, document| {
@@ -426,11 +436,9 @@ impl Loop {
             }
         }
         if self.expiry.is_some_and(|at| at <= now) {
-            let groups: Vec<Group> = self.daemon.broker.config.groups.keys().cloned().collect();
-            self.daemon.broker.stale_snapshots.extend(groups);
-            self.write_snapshots();
+            self.write_all_snapshots();
         }
-        if self.lapses.is_some_and(|at| at <= now) {
+        if self.lapses.next.is_some_and(|at| at <= now) {
             self.handle(vec![Event::Overdue]);
         }
         if self.held_until.is_some_and(|until| until <= Instant::now()) {
@@ -454,15 +462,20 @@ impl Loop {
             return;
         }
         let durability = self.durability(&events);
-        let batch = self.daemon.ledger.batch(durability, events, &mut self.daemon.broker);
+        let mut batch = self.daemon.ledger.batch(durability, events, &mut self.daemon.broker);
         match batch.fault() {
             Some(error) => self.note_unwritten(error),
             None if batch.held.is_empty() => self.note_written(),
             // Whether it can be synced is known when these are released.
             None => {}
         }
+        let mut follow_ups = FollowUps::default();
+        for mut more in std::mem::take(&mut batch.follow_ups) {
+            self.daemon.broker.remember(&mut more);
+            follow_ups.append(more);
+        }
         // Snapshots leave before the replies that say that they changed.
-        self.write_snapshots();
+        self.write_snapshots(&follow_ups.stale_snapshots);
         // ORDER: replies leave in the order of their rows, because all up to the last one count as delivered.
         if self.daemon.ledger.has_synced(&self.held) {
             self.release_held();
@@ -472,22 +485,22 @@ impl Loop {
             // Nothing is under way whose sync they could wait for.
             self.release_held();
         }
-        for resolved in std::mem::take(&mut self.daemon.broker.resolved) {
+        for resolved in follow_ups.resolved {
             match resolved.kind {
                 Kind::Call | Kind::Grant => self.readmit(&resolved.key),
                 Kind::File | Kind::Account | Kind::Flow => self.wake(&resolved.key),
                 Kind::Definition => self.take_up(&resolved.key.1),
             }
         }
-        for to_apply in std::mem::take(&mut self.daemon.broker.to_apply) {
+        for to_apply in follow_ups.to_apply {
             self.apply(to_apply.wanted);
         }
-        if self.daemon.broker.questions_changed {
+        self.lapses.is_stale |= follow_ups.approvals_changed;
+        if self.lapses.is_stale {
             self.daemon.questions.send_modify(|changes| *changes = changes.wrapping_add(1));
             let reader = self.daemon.ledger.view();
             if let (Ok(silence), Ok(due)) = (approvals::next_expiry(reader), proposals::next_due(reader)) {
-                self.lapses = silence.into_iter().chain(due).min();
-                self.daemon.broker.questions_changed = false;
+                self.lapses = Lapses { next: silence.into_iter().chain(due).min(), is_stale: false };
                 self.notices.look();
             }
         }
@@ -498,7 +511,7 @@ impl Loop {
     }
 
     /// Lets everything follow from what is committed.
-    fn follow(&mut self, batch: Batch<Event>) {
+    fn follow<F>(&mut self, batch: Batch<Event, F>) {
         for (committed, cost) in batch.committed.into_iter().zip(batch.costs) {
             match committed {
                 Committed::Start(intended) => self.start_effect(intended),
@@ -535,7 +548,7 @@ impl Loop {
             .zip(run_handle.clone())
             .map(|(group, run_handle)| (group, intended.request_id().clone(), run_handle, reports.clone()));
         if let Some((key, run_handle)) = intended.call_key().zip(run_handle) {
-            self.daemon.broker.under_way.insert(key, run_handle);
+            self.daemon.broker.begin_run(key, run_handle);
         }
         let mut effect: Pin<Box<dyn Future<Output = Event> + Send>> =
             Box::pin(async move { with_progress(run(intended, &filters), talk).await });
@@ -551,27 +564,17 @@ impl Loop {
     fn close(&mut self, event: Event, settled: Option<Settled>, cost: Duration) {
         let event = match event {
             Event::Finished(mut filtered) => {
-                if let Effect::Run(call) | Effect::Prepare(call) = &filtered.effect {
-                    self.daemon.broker.under_way.remove(&call.header.key());
-                }
-                if let (Effect::Run(call) | Effect::Prepare(call), false) =
-                    (&filtered.effect, matches!(filtered.outcome, Outcome::Prepared(_)))
-                {
-                    self.over(&call.header.key());
+                if let Some(key) = filtered.call().map(|call| call.header.key()) {
+                    self.daemon.broker.end_run(&key);
+                    if !filtered.is_prepared() {
+                        self.over(&key);
+                    }
                 }
                 self.pending.extend(probe_for(&mut filtered).map(Event::Probe));
-                if let (Effect::Prepare(_), Outcome::Prepared(_)) = (&filtered.effect, &filtered.outcome) {
-                    let filtered = *filtered;
-                    if let (Effect::Prepare(mut call), Outcome::Prepared(invocation)) =
-                        (filtered.effect, filtered.outcome)
-                    {
-                        call.target.resume(invocation);
-                        call.prepared = true;
-                        self.pending.push_back(Event::Prepared(call));
-                    }
-                    return;
+                match filtered.into_prepared() {
+                    Ok(call) => return self.pending.push_back(Event::Prepared(call)),
+                    Err(filtered) => Event::Finished(filtered),
                 }
-                Event::Finished(filtered)
             }
             Event::Ticked { delivered } => {
                 self.delivered = delivered;
@@ -612,13 +615,11 @@ impl Loop {
             }
             other @ (Event::Started | Event::Overdue | Event::Arrived(_) | Event::Probe(_) | Event::Stopping) => other,
         };
-        if let Event::Arrived(Parsed::Call(call)) = &event
-            && !self.daemon.broker.cancelled.is_empty()
-        {
-            self.daemon.broker.cancelled.remove(&call.header.key());
+        if let Event::Arrived(Parsed::Call(call)) = &event {
+            self.daemon.broker.forget_cancelled(&call.header.key());
         }
         let over = event.asked().map(Header::key);
-        self.daemon.broker.questions_changed |= over.is_some();
+        self.lapses.is_stale |= over.is_some();
         let asker = over.as_ref().and_then(|key| {
             self.over(key);
             self.asked.remove(key)
@@ -652,21 +653,26 @@ impl Loop {
         }
     }
 
-    fn write_snapshots(&mut self) {
-        let stale = std::mem::take(&mut self.daemon.broker.stale_snapshots);
+    fn write_all_snapshots(&mut self) {
+        let groups = self.daemon.broker.config().groups.keys().cloned().collect();
+        self.write_snapshots(&groups);
+    }
+
+    fn write_snapshots(&mut self, stale: &BTreeSet<Group>) {
         if stale.is_empty() {
             return;
         }
         let now = self.daemon.clock.now();
         let reader = self.daemon.ledger.view();
         for group in stale {
-            self.daemon.broker.capability_answers.forget(&group);
-            let Broker { config, catalogue, policy, .. } = &self.daemon.broker;
-            match snapshot::snapshot(reader, now, &group, config, catalogue, policy, None) {
+            self.daemon.broker.forget_capabilities(group);
+            let broker = &self.daemon.broker;
+            let (config, catalogue, policy) = (broker.config(), broker.catalogue(), broker.policy());
+            match snapshot::snapshot(reader, now, group, config, catalogue, policy, None) {
                 Ok(snapshot) => {
                     let bytes = serde_json::to_vec_pretty(&snapshot).unwrap_or_default();
-                    self.daemon.outbox.snapshot(&group, &bytes);
-                    self.daemon.intake.set_snapshot(&group, &Arc::new(snapshot));
+                    self.daemon.outbox.snapshot(group, &bytes);
+                    self.daemon.intake.set_snapshot(group, &Arc::new(snapshot));
                 }
                 Err(error) => {
                     tracing::error!(%group, error = ?error, "the snapshot cannot be made");

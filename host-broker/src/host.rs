@@ -5,25 +5,27 @@ pub mod reload;
 
 use crate::assembly::catalogue::create_directories;
 use crate::assembly::filters::scrubber;
+use crate::assembly::ruleset::RulesetBuilder;
 use crate::assembly::secrets::load_secrets;
 use crate::assembly::vault::{checked_vault, open_vault};
-use crate::broker::Broker;
-use crate::call::Desk;
 use crate::control::{self, Clerk};
 use crate::daemon::Daemon;
-use crate::event::{Event, Reports};
+use crate::daemon::EventSender;
 use crate::http::web::entrance::Address;
 use crate::http::{self, Server};
 use crate::intake::{Intake, ParseWorker};
 use crate::mailroom::{Mailroom, RoomError};
-use crate::notices::courier::Courier;
 use crate::outbox::{Outbox, sweep};
-use crate::terms::{Foundation, Terms};
 use config::provider::Kinds;
 use config::socket::group_number;
 use config::warnings::warnings;
 use config::{Config, ConfigError};
 use config::{permissions, profiles, rules};
+use engine::broker::Broker;
+use engine::event::Event;
+use engine::notices::courier::Courier;
+use engine::request::Desk;
+use engine::ruleset::Ruleset;
 use inbox::Inbox;
 use kernel::Ledger;
 use model::{Clock, LedgerKey, NoRandomness, Nonce, Random};
@@ -58,9 +60,9 @@ pub struct Office {
     /// The configuration.
     pub config: Arc<Config>,
     /// What every call is held to.
-    pub terms: Terms,
+    pub terms: Ruleset,
     /// What that is made of.
-    pub foundation: Arc<Foundation>,
+    pub foundation: Arc<RulesetBuilder>,
     /// What carries notices out.
     pub courier: Arc<Courier>,
     /// The key of digests.
@@ -77,7 +79,7 @@ pub struct Office {
 
 /// A running daemon.
 pub struct Host {
-    reports: Reports,
+    reports: EventSender,
     stop: Arc<AtomicBool>,
     broker: JoinHandle<()>,
     sweeper: JoinHandle<()>,
@@ -181,8 +183,8 @@ impl Office {
         let vault = open_vault(&config, &home, platform)?;
         let courier = Arc::new(Courier::new(&config, &secrets, platform));
         let running = RuntimeDeps { scrubber, own, vault: Arc::clone(&vault), renewing: Arc::default() };
-        let foundation = Arc::new(Foundation::lay((&home, &config), platform, secrets, running, &key)?);
-        let terms = foundation.terms()?;
+        let foundation = Arc::new(RulesetBuilder::new((&home, &config), platform, secrets, running, &key)?);
+        let terms = foundation.build()?;
         Ok(Self { home, config, terms, foundation, courier, key, vault, issuers, notes, reload: None })
     }
 
@@ -196,7 +198,7 @@ impl Office {
 
     /// A broker on this configuration.
     pub fn broker(&self, ids: &Arc<dyn Random>) -> Broker {
-        let Terms { catalogue, policy, filters, version: _ } = self.terms.clone();
+        let Ruleset { catalogue, policy, filters, version: _ } = self.terms.clone();
         Broker::new(Arc::clone(&self.config), catalogue, policy, Arc::clone(ids))
             .with_filters(filters)
             .with_vault(Arc::clone(&self.vault))
@@ -258,7 +260,7 @@ impl Host {
             tracing::warn!(warning, "the home may not be what you mean");
         }
         let (sender, news) = channel();
-        let reports = Reports::new(sender, Arc::clone(mailroom.waker()));
+        let reports = EventSender::new(sender, Arc::clone(mailroom.waker()));
         let desk = Desk {
             catalogue: Arc::clone(&office.terms.catalogue),
             key: Arc::clone(&office.key),
@@ -299,7 +301,7 @@ impl Host {
             questions,
             health,
         };
-        office.foundation.attend(&office.terms, &reports);
+        office.foundation.watch(&office.terms, &reports);
         let socket = office.home.socket();
         let group = office.config.broker.socket_group.as_deref().map(group_number).transpose();
         let group = group.map_err(|fault| ConfigError::Inconsistent { path: office.home.config(), fault })?;
@@ -364,7 +366,7 @@ impl Host {
     }
 
     /// Where news goes; for a signal that asks the daemon to stop.
-    pub fn reports(&self) -> Reports {
+    pub fn reports(&self) -> EventSender {
         self.reports.clone()
     }
 }

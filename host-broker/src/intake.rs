@@ -17,18 +17,19 @@ mod worker;
 
 use model::{Caller, Clock, Subject};
 use worker::Remade;
-pub use worker::{Inbound, ParseWorker, ParsedDocuments};
+pub use worker::{ParseWorker, ParsedDocuments};
 
-use crate::call;
-use crate::call::{Desk, Parsed};
-use crate::catalogue::Catalogue;
-use crate::clean::Filters;
-use crate::event::{Event, Invocation, News};
+use crate::daemon::{Invocation, Message};
 use crate::mailroom::Mailroom;
-use crate::own_secrets;
-use crate::questions::Why;
 use config::flows::FlowsTable;
 use config::{Config, UnknownRequests};
+use engine::approval_requests::Why;
+use engine::catalogue::Catalogue;
+use engine::clean::Filters;
+use engine::event::Event;
+use engine::own_secrets;
+use engine::request;
+use engine::request::{Desk, Parsed};
 use kernel::call::{Call, Origin};
 use model::approval::Kind;
 use queue::Queue;
@@ -144,7 +145,7 @@ impl Intake {
         intake
     }
 
-    /// Parses a request again about which a person was asked, beside the loop. [`News::Resumed`] brings it, or what is
+    /// Parses a request again about which a person was asked, beside the loop. [`Message::Resumed`] brings it, or what is
     /// wrong with its document; a proposal's request is over, so nothing comes.
     pub fn readmit(&self, caller: Caller, id: RequestId, waiting: Waiting, config: Arc<Config>) {
         if !matches!(waiting.kind, Kind::Call | Kind::Grant) {
@@ -152,11 +153,11 @@ impl Intake {
         }
         let key = (Arc::from(caller.to_string()), id.clone());
         let make = move |desk: &Desk| parse_again(caller, id, waiting, &config.flows, desk);
-        let news = move |made| Some(News::Resumed(Box::new((key, made))));
+        let news = move |made| Some(Message::Resumed(Box::new((key, made))));
         self.worker.remake(Remade { make: Box::new(make), news: Box::new(news) }, &self.desk);
     }
 
-    /// Checks beside the loop whether a person's answer could permit this request. [`News::Checked`] brings the result.
+    /// Checks beside the loop whether a person's answer could permit this request. [`Message::Checked`] brings the result.
     /// Returns `false` if nothing comes: a proposal's request is over, or everything ends.
     pub fn check(&self, caller: Caller, id: RequestId, waiting: Waiting, config: Arc<Config>) -> bool {
         if !matches!(waiting.kind, Kind::Call | Kind::Grant) {
@@ -166,7 +167,7 @@ impl Intake {
         let make = move |desk: &Desk| parse_again(caller, id, waiting, &config.flows, desk);
         let news = move |made: Result<Event, Why>| {
             let refusal = made.map(|event| Some(event).filter(Event::is_invalid));
-            Some(News::Checked(Box::new((key, refusal))))
+            Some(Message::Checked(Box::new((key, refusal))))
         };
         self.worker.remake(Remade { make: Box::new(make), news: Box::new(news) }, &self.desk)
     }
@@ -175,15 +176,15 @@ impl Intake {
     /// the agent may call the tool, as far as is known; only then the data that would leave is inspected here.
     pub fn invoke(&self, Invocation { invoked, answer }: Invocation, is_permitted: bool, config: Arc<Config>) {
         let make = move |desk: &Desk| {
-            let mut parsed = call::invoked(invoked, &config.flows, desk).map_or_else(|other| other, Parsed::Call);
+            let mut parsed = request::invoked(invoked, &config.flows, desk).map_or_else(|other| other, Parsed::Call);
             if is_permitted {
-                call::inspect(&mut parsed, desk);
+                request::inspect(&mut parsed, desk);
             }
             *parsed.origin_mut() = Origin::Socket(answer);
             Ok(Event::Arrived(parsed))
         };
         // A fault in the broker drops the answer, so that the agent hears of it.
-        let news = |made: Result<Event, Why>| made.ok().map(News::Happened);
+        let news = |made: Result<Event, Why>| made.ok().map(Message::Happened);
         self.worker.remake(Remade { make: Box::new(make), news: Box::new(news) }, &self.desk);
     }
 
@@ -210,7 +211,7 @@ impl Intake {
         behalf: Subject,
         document: &[u8],
     ) -> Result<Box<Call>, String> {
-        call::made(group, id, behalf, document, &self.desk)
+        request::made(group, id, behalf, document, &self.desk)
     }
 
     /// Returns the events of documents that were parsed beside the loop.
@@ -444,8 +445,8 @@ fn parse_again(caller: Caller, id: RequestId, waiting: Waiting, flows: &FlowsTab
         return Err(Why::OwnSecret);
     }
     let event = match (kind, caller) {
-        (Kind::Call, caller) => call::readmit(caller, id, behalf, &document, (flows, desk)).map(Event::Readmitted),
-        (Kind::Grant, Caller::Group(group)) => call::readmit_grant(group, id, behalf, &document, desk)
+        (Kind::Call, caller) => request::readmit(caller, id, behalf, &document, (flows, desk)).map(Event::Readmitted),
+        (Kind::Grant, Caller::Group(group)) => request::readmit_grant(group, id, behalf, &document, desk)
             .map(|directive| Event::Arrived(Parsed::Directive(directive))),
         (Kind::Grant, _) => Err("it is no group's".to_owned()),
         (Kind::File | Kind::Account | Kind::Definition | Kind::Flow, _) => Err("it is no call and no grant".to_owned()),

@@ -3,6 +3,7 @@
 pub mod pace;
 
 use config::Config;
+use engine::request::DocumentMemory;
 use kernel::call::Lane;
 use pace::Pace;
 use platform::home::Home;
@@ -44,7 +45,7 @@ pub struct Room {
     /// The user id that must own its requests.
     pub owner: Option<u32>,
     /// The key with which its requests must be signed.
-    pub signing_key: Option<String>,
+    pub signing_key: Option<Arc<str>>,
     path: PathBuf,
     handles: RwLock<Option<Arc<Handles>>>,
     // The directories may have been replaced since they were opened.
@@ -167,7 +168,7 @@ impl Mailroom {
             let room = Room {
                 group: group.clone(),
                 owner: table.uid,
-                signing_key,
+                signing_key: signing_key.map(Arc::from),
                 path,
                 handles: RwLock::new(handles),
                 may_be_replaced: AtomicBool::new(false),
@@ -378,12 +379,13 @@ impl Drop for Slot {
     }
 }
 
-impl Weight {
-    /// Adds the values and keys of the parsed document to the cost.
-    pub fn parsed(&mut self, nodes: usize) {
+impl DocumentMemory for Weight {
+    fn parsed(&mut self, nodes: usize) {
         self.add(nodes.saturating_mul(NODE_COST));
     }
+}
 
+impl Weight {
     fn add(&mut self, cost: usize) {
         self.cost += cost;
         self.room.cost.fetch_add(cost, Ordering::AcqRel);

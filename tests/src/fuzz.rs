@@ -88,7 +88,7 @@ pub fn token(bytes: &[u8]) {
 /// again.
 pub fn chat(bytes: &[u8]) {
     let Ok(line) = std::str::from_utf8(bytes) else { return };
-    let Ok(spoken) = host_broker::chat::read(line) else { return };
+    let Ok(spoken) = engine::chat::read(line) else { return };
     assert!(spoken.code.len() == 6 && spoken.code.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit()));
     assert!(!(spoken.yes && spoken.reason.is_some()), "a yes has no conditions");
     assert!(spoken.reason.iter().all(|reason| !reason.chars().any(char::is_control)));
@@ -98,7 +98,7 @@ pub fn chat(bytes: &[u8]) {
         // With the word that may have been left out it may be too long.
         return;
     }
-    assert_eq!(host_broker::chat::read(&format!("{word} {}{why}", spoken.code)).as_ref(), Ok(&spoken));
+    assert_eq!(engine::chat::read(&format!("{word} {}{why}", spoken.code)).as_ref(), Ok(&spoken));
 }
 
 /// A request document: what is read is what would be written.

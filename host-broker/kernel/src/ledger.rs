@@ -5,7 +5,7 @@
 //! in [`proofs`](crate::proofs).
 
 use crate::held::{Held, shares};
-use crate::proofs::{Committed, Effect, Parts, Scribe, Step, Unwritten};
+use crate::proofs::{BatchWriter, Committed, Effect, Parts, Step, WriteError};
 use model::Clock;
 use std::ops::Deref;
 use std::path::Path;
@@ -31,7 +31,7 @@ impl Deref for Ledger {
 
 /// What became of a batch.
 #[derive(Debug)]
-pub struct Batch<E> {
+pub struct Batch<E, F = ()> {
     /// What may start and what may be answered, in the order of the events.
     pub committed: Vec<Committed<E>>,
     /// How long each of these took, in the same order. The commit's time is shared by the bytes that each wrote.
@@ -42,15 +42,24 @@ pub struct Batch<E> {
     pub unwritten: Vec<(E, Arc<StoreError>)>,
     /// Why the sync failed, if it did.
     pub unsynced: Option<Arc<StoreError>>,
+    /// The consequences of each committed transaction, in their order.
+    pub follow_ups: Vec<F>,
 }
 
-impl<E> Default for Batch<E> {
+impl<E, F> Default for Batch<E, F> {
     fn default() -> Self {
-        Self { committed: Vec::new(), costs: Vec::new(), held: Vec::new(), unwritten: Vec::new(), unsynced: None }
+        Self {
+            committed: Vec::new(),
+            costs: Vec::new(),
+            held: Vec::new(),
+            unwritten: Vec::new(),
+            unsynced: None,
+            follow_ups: Vec::new(),
+        }
     }
 }
 
-impl<E> Batch<E> {
+impl<E, F> Batch<E, F> {
     /// Returns why the ledger could not be written, if it could not. An error of one event among others is that event's.
     pub fn fault(&self) -> Option<&StoreError> {
         let is_empty = self.committed.is_empty() && self.held.is_empty();
@@ -62,7 +71,7 @@ impl<E> Batch<E> {
 /// A transaction that came to nothing, and its events in their order.
 enum Lost<E> {
     /// One event could not be written.
-    One { fault: Unwritten<E>, others: Vec<E> },
+    One { fault: WriteError<E>, others: Vec<E> },
     /// It could not be begun or committed.
     All { events: Vec<E>, error: Arc<StoreError> },
     /// One event asks a person or starts more than a harmless read, so the commit must be synced.
@@ -121,12 +130,12 @@ impl Ledger {
     /// An event that fails is unwritten, and the others are written without it: the transaction is rolled back and
     /// begun again. If the commit itself fails, the events are tried again one by one. If an event turns out to need a
     /// synced commit, all are tried again with one.
-    pub fn batch<E: From<Effect>>(
+    pub fn batch<E: From<Effect>, W: BatchWriter<E>>(
         &mut self,
         durability: Durability,
         events: Vec<E>,
-        scribe: &mut impl Scribe<E>,
-    ) -> Batch<E> {
+        writer: &mut W,
+    ) -> Batch<E, W::FollowUps> {
         let mut done = Batch::default();
         let mut waiting = vec![(durability, events)];
         while let Some((durability, events)) = waiting.pop() {
@@ -134,18 +143,20 @@ impl Ledger {
                 continue;
             }
             let single = events.len() == 1;
-            let lost = match self.attempt(durability, events, scribe) {
+            let attempt = self.attempt(durability, events, writer);
+            let follow_ups = writer.take_follow_ups();
+            let lost = match attempt {
                 Ok(batch) => {
                     done.committed.extend(batch.committed);
                     done.costs.extend(batch.costs);
                     done.held.extend(batch.held);
                     done.unwritten.extend(batch.unwritten);
                     done.unsynced = batch.unsynced.or(done.unsynced);
+                    done.follow_ups.push(follow_ups);
                     continue;
                 }
                 Err(lost) => lost,
             };
-            scribe.undone(self.store.head().seq);
             match lost {
                 Lost::One { fault, others } => {
                     done.unwritten.push((fault.event, Arc::new(fault.error)));
@@ -169,10 +180,10 @@ impl Ledger {
         &mut self,
         durability: Durability,
         events: Vec<E>,
-        scribe: &mut impl Scribe<E>,
+        writer: &mut impl BatchWriter<E>,
     ) -> Result<Batch<E>, Lost<E>> {
         // Only the event that accepts the clock passes by it, and none beside it.
-        let accepts = matches!(events.as_slice(), [event] if scribe.accepts_clock(event));
+        let accepts = matches!(events.as_slice(), [event] if writer.accepts_clock(event));
         let clock = if accepts { ClockCheck::Skipped } else { ClockCheck::Required };
         let mut events = events.into_iter();
         let written = self.store.transaction((durability, clock), |transaction| {
@@ -180,7 +191,7 @@ impl Ledger {
             let (mut costs, mut bytes) = (Vec::with_capacity(events.len()), Vec::with_capacity(events.len()));
             while let Some(event) = events.next() {
                 let (began, before) = (Instant::now(), transaction.written());
-                match scribe.write(transaction, event).map(Step::loosen) {
+                match writer.write(transaction, event).map(Step::loosen) {
                     Ok(part) => {
                         parts.push(part);
                         costs.push(began.elapsed());

@@ -129,18 +129,22 @@ pub enum Committed<E> {
     Notify(E, Vec<OutgoingNotice>),
 }
 
-/// Turns events into rows. The broker does; the ledger only says when.
-pub trait Scribe<E> {
-    /// Handles one event inside a transaction.
+/// Turns events into rows.
+pub trait BatchWriter<E> {
+    /// The consequences of the events of one transaction, once it is committed.
+    type FollowUps: Default;
+
+    /// Writes one event inside a transaction.
     ///
     /// # Errors
-    /// [`Unwritten`] with the whole event; nothing was executed, and the whole transaction is undone.
-    fn write<'tx>(&mut self, tx: &'tx Transaction<'_>, event: E) -> Result<Step<'tx, E>, Unwritten<E>>;
+    /// [`WriteError`] with the whole event; nothing was executed, and the whole transaction is rolled back.
+    fn write<'tx>(&mut self, tx: &'tx Transaction<'_>, event: E) -> Result<Step<'tx, E>, WriteError<E>>;
 
-    /// Rows after this one were undone: whatever is remembered of them must be forgotten.
-    fn undone(&mut self, seq: i64);
+    /// Returns the consequences of the events since the last call. The ledger calls it after each transaction, and drops
+    /// the value if the transaction is rolled back. So no memory of a lost transaction remains.
+    fn take_follow_ups(&mut self) -> Self::FollowUps;
 
-    /// Whether the event accepts the machine's clock: it is written although the clock is behind the last row.
+    /// Returns whether the event accepts the machine's clock: it is written although the clock is behind the last row.
     fn accepts_clock(&self, _event: &E) -> bool {
         false
     }
@@ -148,7 +152,7 @@ pub trait Scribe<E> {
 
 /// An event that could not be written, and why.
 #[derive(Debug)]
-pub struct Unwritten<E> {
+pub struct WriteError<E> {
     /// The event, whole.
     pub event: E,
     /// Why.
@@ -267,15 +271,15 @@ impl Settled {
 /// Writes the intent of an authorized effect, and spends what it was authorized with.
 ///
 /// # Errors
-/// [`Unwritten`] with the event; nothing was executed.
+/// [`WriteError`] with the event; nothing was executed.
 pub fn record_intent<'tx, E: From<Effect>>(
     tx: &'tx Transaction<'_>,
     authorized: Authorized<'tx>,
-) -> Result<Pending<'tx>, Unwritten<E>> {
+) -> Result<Pending<'tx>, WriteError<E>> {
     let (effect, obligations) = authorized.into_parts();
     match intent(tx, &effect, &obligations) {
         Ok(row) => Ok(Pending { effect, evidence: *row, tx: PhantomData }),
-        Err(error) => Err(Unwritten { event: effect.into(), error }),
+        Err(error) => Err(WriteError { event: effect.into(), error }),
     }
 }
 

@@ -2,11 +2,11 @@
 //!
 //! A provider that cannot be built is listed with the reason and takes no calls. The other providers work.
 
-use crate::catalogue::{Catalogue, Listed};
 use crate::http::callback;
 use config::Config;
 use config::provider::ProviderTable;
 use config::web::Loopback;
+use engine::catalogue::{Catalogue, Listed};
 use platform::Platform;
 use platform::home::Home;
 use policy::facts::Outage;

@@ -1,9 +1,9 @@
 //! Builds the filters of results.
 
-use crate::catalogue::Catalogue;
-use crate::clean::{Filters, Schemas};
 use crate::host::StartError;
-use crate::inspection::Inspector;
+use engine::catalogue::Catalogue;
+use engine::clean::{Filters, Schemas};
+use engine::inspection::Inspector;
 use filter::scrub::Scrubber;
 use filter::values::Formats;
 use model::LedgerKey;

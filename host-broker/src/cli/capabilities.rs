@@ -3,8 +3,8 @@
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
 use crate::cli::reading::known_group;
-use crate::snapshot::snapshot;
 use clap::Args;
+use engine::snapshot::snapshot;
 use shared::Group;
 use shared::snapshot::{Availability, Capability, Snapshot};
 

@@ -1,16 +1,16 @@
 //! `explain`: what would be decided, and why, without asking anybody or changing anything.
 
-use crate::accounts;
 use crate::assembly::filters::{filters, scrubber};
-use crate::authorize;
-use crate::call::{Desk, hypothetical, hypothetical_of_tool};
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
 use crate::cli::reading::{chat_type, known_group, person};
-use crate::inspection::Inspector;
-use crate::proposing;
 use clap::Args;
 use config::flows::FlowsTable;
+use engine::accounts;
+use engine::facts;
+use engine::file_proposals;
+use engine::inspection::Inspector;
+use engine::request::{Desk, hypothetical, hypothetical_of_tool};
 use kernel::call::Call;
 use model::{ChatType, LedgerKey, Person};
 use policy::explain::explain;
@@ -122,9 +122,9 @@ impl Explain {
         // The steps look at several tables; all of them as of one moment.
         let now = context.platform.clock.now();
         let (facts, decision) = ledger.at_one_moment(|view| {
-            proposing::supply(view, now, &mut call)?;
+            file_proposals::supply(view, now, &mut call)?;
             accounts::choose(view, &mut call)?;
-            authorize::judge(view, (now, steady_estimate(view, now)?), &call, &policy, Some(&filters))
+            facts::judge(view, (now, steady_estimate(view, now)?), &call, &policy, Some(&filters))
         })?;
         let explained = explain(&facts, &decision);
         context.output.show(&explained, || text(&explained));

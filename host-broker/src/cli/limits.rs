@@ -2,8 +2,8 @@
 
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
-use crate::limits;
 use clap::Args;
+use engine::limits;
 use serde_json::json;
 use store::state::counters::Used;
 

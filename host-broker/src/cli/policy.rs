@@ -3,12 +3,12 @@
 mod check;
 mod test;
 
-use crate::catalogue::Catalogue;
 use crate::cli::Context;
 use crate::cli::output::Fault;
 use ::rules::{RuleFile, Rules as RuleSet};
 use clap::{Args, Subcommand};
 use config::{Config, rules};
+use engine::catalogue::Catalogue;
 use std::path::PathBuf;
 
 /// Check the rules of policy/*.cedar and test changes to them.

@@ -3,11 +3,11 @@
 mod accept;
 mod check;
 
-use crate::catalogue::{Catalogue, Listed};
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
 use clap::{Args, Subcommand};
 use config::Config;
+use engine::catalogue::{Catalogue, Listed};
 use serde_json::{Value, json};
 use shared::{Level, Provider as Name};
 

@@ -3,13 +3,13 @@
 
 use crate::assembly::catalogue::{Supplies, catalogue};
 use crate::assembly::secrets::{load_secrets, secrets_at_hand, sights};
-use crate::catalogue::{Catalogue, Listed};
 use crate::cli::Context;
 use crate::cli::ask::{BEHIND, is_behind, running};
 use crate::cli::output::Fault;
 use config::Policy;
 use config::warnings::warnings;
 use config::{Config, nearest, permissions, profiles};
+use engine::catalogue::{Catalogue, Listed};
 use model::{ChatType, Person};
 use policy::facts::Outage;
 use secrets::keys;

@@ -2,10 +2,11 @@
 
 use crate::cli::Context;
 use crate::cli::output::Fault;
-use crate::event::{Event, Reports};
+use crate::daemon::EventSender;
 use crate::host::reload::{Reload, begun, reap_inherited, restart};
 use crate::host::{Host, Office};
 use clap::Args;
+use engine::event::Event;
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -90,7 +91,7 @@ pub fn serve(context: &Context, ready: &Value) -> Result<bool, Fault> {
 
 const KEEPS: &str = "the configuration is invalid; the daemon keeps the current one";
 
-async fn reload_on_signal(hangup: Option<Signal>, reload: Reload, reports: Reports) {
+async fn reload_on_signal(hangup: Option<Signal>, reload: Reload, reports: EventSender) {
     let Some(mut hangup) = hangup.or_else(|| signal(SignalKind::hangup()).ok()) else { return };
     while hangup.recv().await.is_some() {
         let asked = reload.clone();
@@ -102,7 +103,7 @@ async fn reload_on_signal(hangup: Option<Signal>, reload: Reload, reports: Repor
     }
 }
 
-async fn stop_on_signal(reload: Reload, reports: Reports) {
+async fn stop_on_signal(reload: Reload, reports: EventSender) {
     let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
         return;

@@ -1,14 +1,14 @@
 //! `status`: how the broker is, on one page.
 
 use crate::assembly::secrets::{Sight, secrets_at_hand, sights};
-use crate::catalogue::{Catalogue, Listed};
 use crate::cli::Context;
 use crate::cli::ask::running;
 use crate::cli::output::{Fault, Output};
 use crate::cli::reading::{Standing, standing};
-use crate::flows::issuers::without_right;
 use clap::Args;
 use config::Config;
+use engine::catalogue::{Catalogue, Listed};
+use engine::flows::issuers::without_right;
 use secrets::identity::issuers;
 use secrets::{SecretFault, Secrets};
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 //! The kernel says whose each connection is, so a user who is not in the configuration is refused before a byte is read. The
 //! daemon's own user and root have connections of their own, which no other user can take.
 
-use super::{Clerk, Reports, answer, fault};
+use super::{Clerk, EventSender, answer, fault};
 use config::ROOT;
 use shared::limits;
 use std::collections::BTreeMap;
@@ -68,7 +68,7 @@ impl Drop for Connection {
 }
 
 /// Listens for commands until the daemon stops.
-pub async fn listen(listener: UnixListener, clerk: Clerk, reports: Reports) {
+pub async fn listen(listener: UnixListener, clerk: Clerk, reports: EventSender) {
     let connections = Connections::default();
     loop {
         let stream = match listener.accept().await {
@@ -115,7 +115,7 @@ async fn serve(
     stream: UnixStream,
     (person, uid): (String, u32),
     clerk: &Clerk,
-    reports: &Reports,
+    reports: &EventSender,
 ) -> Result<(), Error> {
     let (reader, mut writer) = stream.into_split();
     let mut answer = match command(reader, PATIENCE).await? {

@@ -1,7 +1,7 @@
 //! What is asked of the process and not of the ledger: no row, and nothing is changed.
 
 use super::Clerk;
-use crate::rights::Right;
+use engine::rights::Right;
 use policy::facts::Outage;
 use serde_json::json;
 use std::sync::Arc;

@@ -3,14 +3,14 @@
 //! In memory there is only who waits and until when; the questions themselves are rows, so a restart asks on.
 
 use super::{Loop, TICK, group_of};
-use crate::call::Parsed;
-use crate::event::{Back, Checked, Event, Resumed};
-use crate::proposing::named_after;
-use crate::questions::{Unanswerable, Why};
+use crate::daemon::{Checked, OAuthCallback, Resumed};
+use engine::approval_requests::{Unanswerable, Why};
+use engine::event::Event;
+use engine::file_proposals::named_after;
+use engine::request::Parsed;
 use kernel::call::Origin;
-use model::Caller;
-use model::Nonce;
 use model::approval::{Kind, State};
+use model::{Caller, Nonce};
 use serde_json::json;
 use shared::RequestId;
 use shared::reply::Progress;
@@ -76,7 +76,7 @@ impl Loop {
         while let Some(key) = self.unchecked.pop_front() {
             match self.waiting(&key) {
                 Ok(Ok(Some((caller, waiting)))) => {
-                    let config = Arc::clone(&self.daemon.broker.config);
+                    let config = Arc::clone(self.daemon.broker.config());
                     if self.daemon.intake.check(caller, key.1, waiting, config) {
                         return;
                     }
@@ -112,7 +112,7 @@ impl Loop {
     pub(super) fn readmit(&mut self, key: &(Arc<str>, RequestId)) {
         match self.waiting(key) {
             Ok(Ok(Some((caller, waiting)))) => {
-                let config = Arc::clone(&self.daemon.broker.config);
+                let config = Arc::clone(self.daemon.broker.config());
                 self.daemon.intake.readmit(caller, key.1.clone(), waiting, config);
             }
             // It is over.
@@ -127,7 +127,7 @@ impl Loop {
 
     /// The caller and the stored request, or why it cannot be admitted again; `None` for one that is over.
     fn waiting(&self, key: &(Arc<str>, RequestId)) -> Result<Result<Option<(Caller, Waiting)>, Why>, StoreError> {
-        let config = &self.daemon.broker.config;
+        let config = self.daemon.broker.config();
         let is_there = |caller: &Caller| caller.group().is_none_or(|group| config.groups.contains_key(group));
         let Some(caller) = Caller::stored(&key.0).filter(is_there) else { return Ok(Err(Why::GroupGone)) };
         let waiting = approvals::waiting(self.daemon.ledger.view(), &key.0, &key.1)?;
@@ -157,8 +157,8 @@ impl Loop {
 
     /// A browser has brought a person back from the page on which an account is linked: the flow is completed, by a call of
     /// the group that began it and on the person's behalf, decided on like every other.
-    pub(super) fn bring_back(&mut self, back: Back) {
-        let Back { brought, url, answer } = back;
+    pub(super) fn bring_back(&mut self, back: OAuthCallback) {
+        let OAuthCallback { brought, url, answer } = back;
         let state = brought.state.as_deref().unwrap_or_default();
         let begun = stored::by_state(self.daemon.ledger.view(), state, self.daemon.clock.now());
         let begun = match begun {
@@ -166,12 +166,13 @@ impl Loop {
             Err(error) => return tracing::error!(error = ?error, "the flow cannot be looked up"),
         };
         let Some(Begun { id, caller, behalf }) = begun else { return };
-        let Ok(nonce) = Nonce::fresh(self.daemon.broker.ids.as_ref()) else { return };
+        let Ok(nonce) = Nonce::fresh(self.daemon.broker.ids()) else { return };
         let (request_id, document) = (
             named_after("callback", &nonce),
             json!({ "type": "ext_auth_complete", "flow_id": id, "callback_url": *url }),
         );
-        let Some(group) = group_of(&caller).filter(|group| self.daemon.broker.config.groups.contains_key(group)) else {
+        let Some(group) = group_of(&caller).filter(|group| self.daemon.broker.config().groups.contains_key(group))
+        else {
             return;
         };
         match self.daemon.intake.on_behalf(group, request_id, behalf, document.to_string().as_bytes()) {

@@ -1,9 +1,10 @@
 //! What an operator has accepted counts at once: new terms are made beside the loop, and exchanged between two batches.
 
 use super::Loop;
-use crate::event::Event;
-use crate::redefining::{Exchanged, agreed, asked_about};
-use crate::terms::{Foundation, Terms};
+use crate::assembly::ruleset::RulesetBuilder;
+use engine::definitions::{Exchanged, agreed, asked_about};
+use engine::event::Event;
+use engine::ruleset::Ruleset;
 use model::{Caller, approval};
 use provider::accepted::Accepted;
 use shared::digest::Digest;
@@ -77,7 +78,7 @@ impl Loop {
             }
         };
         let provider = approval.provider;
-        let (foundation, policy) = (&self.daemon.foundation, &self.daemon.broker.policy);
+        let (foundation, policy) = (&self.daemon.foundation, self.daemon.broker.policy());
         let said = asked_about(&waiting.document).and_then(|said| {
             let before = foundation.accepted_of(&provider)?;
             // A daemon that died in the middle has stored it already.
@@ -156,9 +157,9 @@ impl Loop {
                 daemon.intake.exchange(Arc::clone(&terms.catalogue), Arc::clone(&terms.filters));
                 daemon.ledger.set_policy_version(terms.version.clone());
                 daemon.catalogue.send_replace(Arc::clone(&terms.catalogue));
-                daemon.foundation.attend(&terms, &daemon.reports);
+                daemon.foundation.watch(&terms, &daemon.reports);
                 daemon.terms = terms;
-                self.write_snapshots();
+                self.write_all_snapshots();
             }
             Err(why) => tracing::warn!(%provider, why, "what was accepted cannot be used"),
         }
@@ -171,12 +172,12 @@ impl Loop {
 /// What an exchange comes to.
 struct Made {
     digest: Option<Digest>,
-    terms: Result<Terms, String>,
+    terms: Result<Ruleset, String>,
     // Whether what the operators have written is another than these terms know.
     is_behind: bool,
 }
 
-fn make(foundation: &Foundation, present: &Terms, provider: &Provider, what: What) -> Result<Made, String> {
+fn make(foundation: &RulesetBuilder, present: &Ruleset, provider: &Provider, what: What) -> Result<Made, String> {
     let meanwhile = "something else was accepted meanwhile; look at it again";
     let present_digest = || Ok::<_, String>(foundation.accepted_of(provider)?.map(|accepted| accepted.digest()));
     let (accepted, before) = match what {
@@ -195,7 +196,7 @@ fn make(foundation: &Foundation, present: &Terms, provider: &Provider, what: Wha
         }
     };
     // What a daemon would not start with is not kept, either.
-    let terms = foundation.with(present, provider, &accepted).map_err(|error| error.to_string());
+    let terms = foundation.replace(present, provider, &accepted).map_err(|error| error.to_string());
     if let (Ok(_), Some(before)) = (&terms, before) {
         let now = present_digest()?;
         if now != before && now != Some(accepted.digest()) {

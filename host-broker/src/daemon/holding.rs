@@ -1,7 +1,7 @@
 //! Replies that wait for the sync of another event, so that refusals of one group cause few syncs for which others wait.
 
 use super::Loop;
-use crate::event::Event;
+use engine::event::Event;
 use kernel::Held;
 use std::time::Duration;
 use store::Durability;

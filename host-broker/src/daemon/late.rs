@@ -1,7 +1,7 @@
 //! Replies that leave late: after a restart, or because they could not be written at once.
 
-use crate::answers::says_no_more_than_a_refusal;
-use crate::broker::Broker;
+use engine::broker::Broker;
+use engine::replies::says_no_more_than_a_refusal;
 use model::Caller;
 use shared::{Group, RequestId, Timestamp};
 use store::View;

@@ -4,8 +4,8 @@
 //! time, on the runtime: a channel that hangs holds up nobody but itself.
 
 use super::{Loop, TICK};
-use crate::event::Event;
-use crate::notices::Attempt;
+use engine::event::Event;
+use engine::notices::Attempt;
 use futures_util::FutureExt as _;
 use kernel::OutgoingNotice;
 use shared::Timestamp;

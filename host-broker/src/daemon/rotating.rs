@@ -1,7 +1,8 @@
 //! Moves the oldest rows into segments when the ledger has become large.
 
 use super::Loop;
-use crate::event::{Event, News};
+use crate::daemon::Message;
+use engine::event::Event;
 use std::time::Duration;
 use store::StoreError;
 use store::ledger::segments;
@@ -24,7 +25,7 @@ pub(super) struct Rotation {
 impl Loop {
     /// Has the next segment written beside the loop, if one is due.
     pub(super) fn rotate(&mut self) {
-        let limit = self.daemon.broker.config.broker.ledger_mib.saturating_mul(1024 * 1024);
+        let limit = self.daemon.broker.config().broker.ledger_mib.saturating_mul(1024 * 1024);
         let now = Instant::now();
         let waits = self.rotation.next.is_some_and(|next| now < next) && !self.rotation.has_deletable;
         if limit == 0 || self.rotation.is_under_way || waits || self.stopping.is_some() {
@@ -41,7 +42,7 @@ impl Loop {
                 self.rotation.is_under_way = true;
                 let (home, reports) = (self.daemon.ledger.home().to_owned(), self.daemon.reports.clone());
                 self.daemon.runtime.spawn_blocking(move || {
-                    reports.send(News::Segment(Box::new(segments::write(&home, due))));
+                    reports.send(Message::Segment(Box::new(segments::write(&home, due))));
                 });
             }
             Ok(None) => {}

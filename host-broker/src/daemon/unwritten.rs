@@ -1,10 +1,9 @@
 //! What could not be recorded: an outcome waits for the ledger, everything else is turned away.
 
 use super::Loop;
-use crate::call::Parsed;
-use crate::event::Event;
 use crate::outbox::Unrecorded;
-use kernel::Effect;
+use engine::event::Event;
+use engine::request::Parsed;
 use kernel::call::Origin;
 use shared::Timestamp;
 use std::sync::Arc;
@@ -54,14 +53,14 @@ impl Loop {
     pub(super) fn answer_unsettled(&mut self, now: Timestamp) {
         for event in &mut self.unsettled {
             let Event::Finished(filtered) = event else { continue };
-            let (Effect::Run(call) | Effect::Prepare(call)) = &mut filtered.effect else { continue };
-            let key = (Arc::clone(&call.header.caller_key), call.header.request_id.clone());
+            let Some(header) = filtered.call().map(|call| &call.header) else { continue };
+            let key = header.key();
             let asker = self.asked.get(&key).map(|asker| asker.until);
-            if Instant::now() >= asker.unwrap_or_else(|| call.header.reply_deadline()) {
-                let origin = std::mem::replace(&mut call.header.origin, Origin::Broker);
-                let origin = self.asked.remove(&key).map_or(origin, |asker| asker.origin);
-                let reply = Unrecorded::outcome_withheld(call.header.request_id.clone(), now);
-                self.daemon.outbox.unrecorded(origin, reply);
+            if Instant::now() >= asker.unwrap_or_else(|| header.reply_deadline()) {
+                let origin = filtered.take_origin();
+                if let Some(origin) = self.asked.remove(&key).map(|asker| asker.origin).or(origin) {
+                    self.daemon.outbox.unrecorded(origin, Unrecorded::outcome_withheld(key.1, now));
+                }
             }
         }
     }

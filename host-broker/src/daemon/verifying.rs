@@ -4,8 +4,9 @@
 //! also after a restart.
 
 use super::Loop;
-use crate::event::{Event, News};
-use crate::notices;
+use crate::daemon::Message;
+use engine::event::Event;
+use engine::notices;
 use kernel::OutgoingNotice;
 use model::errors::chain;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ impl Loop {
             return;
         }
         let reports = self.daemon.reports.clone();
-        let report = move |result| reports.send(News::Verified(Box::new(result)));
+        let report = move |result| reports.send(Message::Verified(Box::new(result)));
         let ledger = &self.daemon.ledger;
         match verification::start(ledger.home(), ledger.head(), self.daemon.health.clone(), report) {
             Ok(running) => self.verification = Some(running),
@@ -141,7 +142,7 @@ impl Loop {
     }
 }
 
-async fn send(courier: &crate::notices::courier::Courier, outgoing: &OutgoingNotice) {
+async fn send(courier: &engine::notices::courier::Courier, outgoing: &OutgoingNotice) {
     for attempt in 1..=ATTEMPTS_MAX {
         let Err(reason) = courier.carry(outgoing).await else { return };
         tracing::warn!(channel = outgoing.channel(), %reason, "a notice about the ledger could not be sent");

@@ -1,9 +1,9 @@
 //! Events that wait for another request of the same caller: until that is over, or their own time is.
 
 use super::Loop;
-use crate::broker::Parked;
-use crate::call::Parsed;
-use crate::event::Event;
+use engine::broker::WaitingRequest;
+use engine::event::Event;
+use engine::request::Parsed;
 use shared::RequestId;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 impl Loop {
     /// A request is over: events that waited for it are handled again, because now there is a reply to copy.
     pub(super) fn over(&mut self, key: &(Arc<str>, RequestId)) {
-        self.daemon.broker.cancelled.remove(key);
+        self.daemon.broker.forget_cancelled(key);
         self.wake(key);
     }
 
@@ -26,30 +26,26 @@ impl Loop {
     }
 
     fn fewer_waiting(&mut self, caller: &Arc<str>, number: usize) {
-        if let Some(waiting) = self.daemon.broker.waiting.get_mut(caller) {
-            *waiting = waiting.saturating_sub(number);
-        }
-        self.daemon.broker.waiting.retain(|_, waiting| *waiting > 0);
+        self.daemon.broker.fewer_waiting(caller, number);
     }
 
     pub(super) fn park(&mut self, event: Event, of: RequestId) {
         // Nothing else ever waits.
         let Some(header) = event.header() else { return };
         let (key, until) = ((Arc::clone(&header.caller_key), of), header.reply_deadline());
-        let parked = Parked {
+        let waiting = WaitingRequest {
             of: key.1.clone(),
             person: header.behalf.key(),
             request_digest: header.request_digest,
             is_call: !matches!(event, Event::Arrived(Parsed::Directive(_))),
         };
-        self.daemon.broker.parked.insert(header.key(), parked);
-        self.daemon.broker.waiting.entry(Arc::clone(&key.0)).and_modify(|n| *n += 1).or_insert(1);
+        self.daemon.broker.begin_waiting(header.key(), waiting);
         self.waiting.entry(key).or_default().push((until, event));
     }
 
     fn unpark(&mut self, event: &Event) {
         if let Some(header) = event.header() {
-            self.daemon.broker.parked.remove(&header.key());
+            self.daemon.broker.end_waiting(&header.key());
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Office, StartError};
 use crate::control::Clerk;
-use crate::event::Reports;
+use crate::daemon::EventSender;
 use crate::http::web::entrance::{Address, Entrance};
 use crate::http::web::{self, Web};
 use crate::http::{self, Server};
@@ -36,7 +36,7 @@ impl Inbox {
         office: &Office,
         platform: &Platform,
         clerk: Clerk,
-        reports: Reports,
+        reports: EventSender,
         changes: watch::Receiver<u64>,
     ) -> (Server, Address) {
         let stop = CancellationToken::new();

@@ -9,10 +9,8 @@
 //! The same as `host-broker approvals relay`: the channel is believed about who wrote, and whether it counts is decided by the
 //! broker. A browser has no business here, so whatever names an origin is turned away.
 
-use crate::call::Order;
-use crate::chat::{self, Relayed};
 use crate::control::{Asked, Clerk, Control};
-use crate::event::Reports;
+use crate::daemon::EventSender;
 use crate::http::pace::Pace;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -20,6 +18,9 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use config::Config;
 use config::channels::is_identity;
+use engine::chat;
+use engine::chat::Relayed;
+use engine::request::Order;
 use model::Clock;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -39,7 +40,7 @@ pub(super) struct Api {
     /// Who puts an answer to the broker.
     pub(super) clerk: Clerk,
     /// Where answers go.
-    pub(super) reports: Reports,
+    pub(super) reports: EventSender,
     /// The time.
     pub(super) clock: Arc<dyn Clock>,
     /// How fast tokens may be wrong.

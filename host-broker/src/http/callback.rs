@@ -6,7 +6,7 @@
 
 use super::Server;
 use super::web::seal;
-use crate::event::{Back, News, Reports};
+use crate::daemon::{EventSender, Message, OAuthCallback};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::header::HOST;
@@ -30,12 +30,12 @@ const PATIENCE: Duration = Duration::from_secs(125);
 /// What the route is made of.
 #[derive(Clone)]
 struct Door {
-    reports: Reports,
+    reports: EventSender,
     port: u16,
 }
 
 /// Serves the route on this address.
-pub fn serve(listener: TcpListener, address: SocketAddr, reports: Reports, runtime: &Handle) -> Server {
+pub fn serve(listener: TcpListener, address: SocketAddr, reports: EventSender, runtime: &Handle) -> Server {
     let door = Door { reports, port: address.port() };
     // Whoever only looks whether something is there completes nothing.
     let route = || get(back).head(elsewhere);
@@ -64,7 +64,7 @@ async fn back(State(door): State<Door>, request: Request) -> Response {
         Err(code) => return page(StatusCode::BAD_REQUEST, code.meaning(), Some(code.remedy())),
     };
     let (answer, answered) = oneshot::channel();
-    door.reports.send(News::Back(Back { brought, url, answer }));
+    door.reports.send(Message::Callback(OAuthCallback { brought, url, answer }));
     match tokio::time::timeout(PATIENCE, answered).await {
         Ok(Ok(reply)) => told(&reply),
         Ok(Err(_no_flow)) => {

@@ -21,15 +21,11 @@ mod openapi;
 mod operators;
 mod rates;
 
-use crate::call::{Directive, Order, Parsed, Rubbish};
 use crate::control::Clerk;
-use crate::event::{Event, Reports};
-use crate::flows::standing::{Use, standing};
+use crate::daemon::EventSender;
 use crate::http::connections::Standing;
 use crate::http::pace::Pace;
 use crate::http::web::{Closed, Desk, check_host, entrance::Entrance, seal};
-use crate::operators::is_in_force;
-use crate::own_secrets;
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::rejection::PathRejection;
@@ -40,6 +36,11 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get, post};
 use config::Config;
+use engine::event::Event;
+use engine::flows::standing::{Use, standing};
+use engine::operator_tokens::is_in_force;
+use engine::own_secrets;
+use engine::request::{Directive, Order, Parsed, Rubbish};
 use futures_util::StreamExt as _;
 use http_body::Body as _;
 use kernel::call::{Header, Origin};
@@ -88,7 +89,7 @@ pub(super) struct Outside {
     /// Who puts a request to the broker.
     pub(super) clerk: Clerk,
     /// Where requests go.
-    pub(super) reports: Reports,
+    pub(super) reports: EventSender,
     /// Where bearers are looked up.
     pub(super) desk: Arc<Desk>,
     /// The time.

@@ -20,7 +20,7 @@ pub mod sessions;
 mod signing;
 
 use crate::control::Clerk;
-use crate::event::Reports;
+use crate::daemon::EventSender;
 use crate::http::api::{self, Api};
 use crate::http::connections::Standing;
 use crate::http::outside::{self, Outside};
@@ -62,7 +62,7 @@ pub struct Web {
     /// Who puts an answer to the broker.
     pub clerk: Clerk,
     /// Where answers go.
-    pub reports: Reports,
+    pub reports: EventSender,
     /// Where the ledger lies.
     pub home: std::path::PathBuf,
     /// Counts the changes of what people are asked.

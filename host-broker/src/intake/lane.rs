@@ -2,8 +2,8 @@
 //!
 //! The answer is a guess that costs no look into the ledger. The decision alone says what is permitted.
 
-use crate::call::{Order, Parsed};
-use crate::directives::is_for_main_only;
+use engine::commands::is_for_main_only;
+use engine::request::{Order, Parsed};
 use kernel::call::Lane;
 use shared::snapshot::Snapshot;
 

@@ -3,12 +3,11 @@
 use super::lane::{has_any, lane};
 use super::worker::{Job, Look, ParsedDocuments, Reading};
 use super::{ParseWorker, UnknownRequests};
-use crate::call;
-use crate::call::{Desk, Parsed};
-use crate::event::Event;
 use crate::mailroom::{Handles, Room, RoomError};
-use kernel::call::Lane;
-use kernel::call::Origin;
+use engine::event::Event;
+use engine::request;
+use engine::request::{Desk, Parsed};
+use kernel::call::{Lane, Origin};
 use model::Clock;
 use shared::mailbox::{FileIdentity, Listing, is_document};
 use shared::snapshot::Snapshot;
@@ -384,7 +383,7 @@ impl Queue {
                     self.worker = Worker::Parses;
                 }
             } else if let Some(inbound) = job.read() {
-                let parsed = call::parse(inbound, desk);
+                let parsed = request::parse(inbound, desk);
                 events.extend(self.accept(parsed, began.elapsed(), desk));
             } else {
                 self.again = true;

@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::assembly::filters::{filters, scrubber};
-use crate::call::Invoked;
-use crate::catalogue::Listed;
-use crate::event::Reports;
-use crate::inspection::Inspector;
+use crate::daemon::EventSender;
 use crate::mailroom::Room;
 use config::Config;
 use config::inspection::InspectionTable;
+use engine::catalogue::Listed;
+use engine::inspection::Inspector;
+use engine::request::Invoked;
 use filter::values::Formats;
 use kernel::call::Lane;
 use model::{LedgerKey, NoRandomness, Random};
@@ -31,7 +31,7 @@ const SECOND: Duration = Duration::from_secs(1);
 struct World {
     home: Home,
     intake: Intake,
-    news: Receiver<News>,
+    news: Receiver<Message>,
     room: Arc<Room>,
     _folder: tempfile::TempDir,
 }
@@ -98,7 +98,7 @@ impl World {
         let config = Config::parse(text, &home.config(), &Environment::new(), crate::providers::KINDS).unwrap();
         let mailroom = Mailroom::open(&home, &config).unwrap();
         let (sender, news) = channel();
-        let (worker, work) = ParseWorker::new(Reports::new(sender, Arc::clone(mailroom.waker())));
+        let (worker, work) = ParseWorker::new(EventSender::new(sender, Arc::clone(mailroom.waker())));
         std::thread::spawn(work);
         let room = Arc::clone(mailroom.room(&"developer".parse().unwrap()).unwrap());
         let mut intake = Intake::new(mailroom, desk(folder.path()), Arc::new(SystemClock), worker);
@@ -126,9 +126,9 @@ impl World {
         let mut events = VecDeque::new();
         self.intake.gather(Duration::from_millis(20), 8, &mut events);
         while let Ok(news) = self.news.try_recv() {
-            if let News::Parsed(documents) = news {
+            if let Message::Parsed(documents) = news {
                 events.extend(self.intake.parsed(*documents));
-            } else if let News::Happened(event) = news {
+            } else if let Message::Happened(event) = news {
                 events.push_back(event);
             }
         }
@@ -287,7 +287,7 @@ fn a_stored_question_is_parsed_by_the_worker_alone() {
     );
     let mailroom = Mailroom::open(&home, &config).unwrap();
     let (sender, news) = std::sync::mpsc::channel();
-    let (worker, work) = ParseWorker::new(Reports::new(sender, Arc::clone(mailroom.waker())));
+    let (worker, work) = ParseWorker::new(EventSender::new(sender, Arc::clone(mailroom.waker())));
     let intake = Intake::new(mailroom, desk(), Arc::new(SystemClock), worker);
     let check = |kind, document: &str| {
         let waiting = Waiting { kind, document: document.as_bytes().to_vec(), behalf: Subject::NOBODY };
@@ -301,7 +301,7 @@ fn a_stored_question_is_parsed_by_the_worker_alone() {
     // The worker ends when nobody hands it anything any more.
     drop(intake);
     work();
-    let found: Vec<News> = news.try_iter().collect();
-    let [News::Checked(damaged), News::Checked(asked)] = found.as_slice() else { panic!("{found:?}") };
+    let found: Vec<Message> = news.try_iter().collect();
+    let [Message::Checked(damaged), Message::Checked(asked)] = found.as_slice() else { panic!("{found:?}") };
     assert!(damaged.1.is_err() && matches!(asked.1, Ok(None)), "{found:?}");
 }

@@ -5,10 +5,13 @@
 //! brings now: requests about which a person was asked, and calls of external agents.
 
 use super::lane::lane;
-use crate::call::{self, Desk, Parsed};
-use crate::event::{Event, News, Reports};
-use crate::mailroom::{Room, Slot, Weight};
-use crate::questions::Why;
+use crate::daemon::{EventSender, Message};
+use crate::mailroom::{Room, Slot};
+use engine::approval_requests::Why;
+use engine::event::Event;
+use engine::request;
+use engine::request::InboundRequest;
+use engine::request::{Desk, Parsed};
 use kernel::call::Lane;
 use model::Clock;
 use shared::mailbox::{FileIdentity, Found, ReadFault};
@@ -27,29 +30,6 @@ const SHORT_BYTES_MAX: usize = 4 * 1024;
 const PERMITTED_MAX: usize = 4;
 /// A look ends after this time; other groups wait that long.
 const LOOK_MAX: Duration = Duration::from_millis(2);
-
-/// A file that was read, before it is understood.
-#[derive(Debug)]
-pub struct Inbound {
-    /// The group's directory.
-    pub room: Arc<Room>,
-    /// Its name in `tasks/`.
-    pub name: String,
-    /// Its bytes, or why they were not read.
-    pub bytes: Result<Vec<u8>, (Code, String)>,
-    /// The identity of the file.
-    pub identity: FileIdentity,
-    /// The age of the file.
-    pub age: Duration,
-    /// The time at which it was found, on the monotonic clock.
-    pub arrived: Instant,
-    /// The time at which it was found, on the wall clock.
-    pub wall: Timestamp,
-    /// Its place in the group's queue.
-    pub slot: Slot,
-    /// The memory that it takes.
-    pub weight: Weight,
-}
 
 /// A file that was found: open, or refused unread.
 #[derive(Debug)]
@@ -134,18 +114,18 @@ impl Alone {
 }
 
 /// Parses a document, and inspects the data that it would let leave if the group may send it. Also returns its lane.
-fn parsed(inbound: Inbound, snapshot: Option<&Snapshot>, desk: &Desk) -> (Parsed, Lane) {
-    let mut parsed = call::parse(inbound, desk);
+fn parsed(inbound: InboundRequest, snapshot: Option<&Snapshot>, desk: &Desk) -> (Parsed, Lane) {
+    let mut parsed = request::parse(inbound, desk);
     let lane = lane(snapshot, &parsed);
     if lane == Lane::Permitted {
-        call::inspect(&mut parsed, desk);
+        request::inspect(&mut parsed, desk);
     }
     (parsed, lane)
 }
 
 impl Job {
     /// Reads it; `None` if it cannot be read now, and is no longer in hand.
-    pub(super) fn read(self) -> Option<Inbound> {
+    pub(super) fn read(self) -> Option<InboundRequest> {
         let Self { room, name, reading, slot, arrived, wall, .. } = self;
         let identity = reading.identity();
         let unreadable = || Err((Code::MalformedRequest, "The request's file cannot be read.".to_owned()));
@@ -167,7 +147,18 @@ impl Job {
         let weight = room.weigh(bytes.as_ref().map_or(0, |bytes| bytes.len().saturating_mul(2)));
         let changed = Timestamp::from_millis(i64::try_from(identity.changed_ns / 1_000_000).unwrap_or(i64::MAX));
         let age = wall.since(changed);
-        Some(Inbound { room, name, bytes, identity, age, arrived, wall, slot, weight })
+        Some(InboundRequest {
+            group: room.group.clone(),
+            signing_key: room.signing_key.clone(),
+            name,
+            bytes,
+            identity,
+            age,
+            arrived,
+            wall,
+            slot: Box::new(slot),
+            memory: Box::new(weight),
+        })
     }
 }
 
@@ -240,7 +231,7 @@ impl Look {
 /// Makes a request.
 pub(super) type Make = Box<dyn FnOnce(&Desk) -> Result<Event, Why> + Send>;
 /// Says what the loop hears of it.
-pub(super) type Announce = Box<dyn FnOnce(Result<Event, Why>) -> Option<News> + Send>;
+pub(super) type Announce = Box<dyn FnOnce(Result<Event, Why>) -> Option<Message> + Send>;
 
 /// A request that is parsed although no file brought it now.
 pub(super) struct Remade {
@@ -261,7 +252,7 @@ pub struct ParseWorker(Sender<(Task, Arc<Desk>)>);
 
 impl ParseWorker {
     /// Makes a worker that reports here, and the function of its thread, which runs until the last sender is gone.
-    pub fn new(reports: Reports) -> (Self, impl FnOnce() + Send + 'static) {
+    pub fn new(reports: EventSender) -> (Self, impl FnOnce() + Send + 'static) {
         let (sender, tasks) = channel();
         (Self(sender), move || work(&tasks, &reports))
     }
@@ -286,7 +277,7 @@ impl ParseWorker {
     }
 }
 
-fn work(tasks: &Receiver<(Task, Arc<Desk>)>, reports: &Reports) {
+fn work(tasks: &Receiver<(Task, Arc<Desk>)>, reports: &EventSender) {
     for (task, desk) in tasks {
         let began = Instant::now();
         let news = match task {
@@ -300,7 +291,7 @@ fn work(tasks: &Receiver<(Task, Arc<Desk>)>, reports: &Reports) {
                 let (queue, group) = (document.job.queue, document.job.room.group.clone());
                 let mut done = ParsedDocuments { queue, ..ParsedDocuments::default() };
                 guarded(&group, || document.run(&desk, &mut done));
-                News::Parsed(Box::new(ParsedDocuments { took: began.elapsed(), ..done }))
+                Message::Parsed(Box::new(ParsedDocuments { took: began.elapsed(), ..done }))
             }
             Task::Look(look) => {
                 let (queue, group) = (look.queue, look.room.group.clone());
@@ -310,7 +301,7 @@ fn work(tasks: &Receiver<(Task, Arc<Desk>)>, reports: &Reports) {
                     let again = look.run(&desk, &mut done);
                     done.again = again;
                 });
-                News::Parsed(Box::new(ParsedDocuments { took: began.elapsed(), ..done }))
+                Message::Parsed(Box::new(ParsedDocuments { took: began.elapsed(), ..done }))
             }
         };
         reports.send(news);

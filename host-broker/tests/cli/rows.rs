@@ -1,15 +1,13 @@
 //! A ledger that is months old, with as many rows as a test wants.
 
-use kernel::Ledger;
-use kernel::{Effect, Scribe, Step, Unwritten};
+use kernel::{BatchWriter, Effect, Ledger, Step, WriteError};
 use model::Clock;
 use shared::Timestamp;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use store::Durability;
-use store::Transaction;
 use store::ledger::chain::{Draft, Kind};
+use store::{Durability, Transaction};
 
 /// 2026-02-14T10:00:00Z, always.
 struct Past;
@@ -35,15 +33,17 @@ impl From<Effect> for OneRow {
 
 struct Writer;
 
-impl Scribe<OneRow> for Writer {
-    fn write<'tx>(&mut self, tx: &'tx Transaction<'_>, event: OneRow) -> Result<Step<'tx, OneRow>, Unwritten<OneRow>> {
+impl BatchWriter<OneRow> for Writer {
+    type FollowUps = ();
+
+    fn write<'tx>(&mut self, tx: &'tx Transaction<'_>, event: OneRow) -> Result<Step<'tx, OneRow>, WriteError<OneRow>> {
         match tx.append(&Draft::new(Kind::Noted, "broker")) {
             Ok(_) => Ok(kernel::close(tx, event, None)),
-            Err(error) => Err(Unwritten { event, error }),
+            Err(error) => Err(WriteError { event, error }),
         }
     }
 
-    fn undone(&mut self, _seq: i64) {}
+    fn take_follow_ups(&mut self) {}
 }
 
 /// Writes rows until there are more than so many.

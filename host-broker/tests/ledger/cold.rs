@@ -7,19 +7,17 @@
 //! prints the time of each deletion with its commit, and of the commits of one row in between.
 
 use crate::ledger::world::{Hand, START, open};
-use kernel::Ledger;
-use kernel::{Effect, Scribe, Step, Unwritten};
+use kernel::{BatchWriter, Effect, Ledger, Step, WriteError};
 use rustix::fs::{Advice, fadvise};
 use serde_json::json;
 use shared::digest::Digest;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::Durability;
-use store::Transaction;
 use store::ledger::chain::{Draft, Kind};
 use store::ledger::segments;
 use store::ledger::segments::Written;
+use store::{Durability, Transaction};
 
 /// The rows in the segment.
 const ROWS: i64 = 20_000;
@@ -41,12 +39,14 @@ impl From<Effect> for Happening {
 
 struct Writer;
 
-impl Scribe<Happening> for Writer {
+impl BatchWriter<Happening> for Writer {
+    type FollowUps = ();
+
     fn write<'tx>(
         &mut self,
         tx: &'tx Transaction<'_>,
         event: Happening,
-    ) -> Result<Step<'tx, Happening>, Unwritten<Happening>> {
+    ) -> Result<Step<'tx, Happening>, WriteError<Happening>> {
         let written = match &event {
             Happening::Row(number) => {
                 // Ids of clients are random: each is in another place of the index.
@@ -60,11 +60,11 @@ impl Scribe<Happening> for Writer {
         };
         match written {
             Ok(()) => Ok(kernel::close(tx, event, None)),
-            Err(error) => Err(Unwritten { event, error }),
+            Err(error) => Err(WriteError { event, error }),
         }
     }
 
-    fn undone(&mut self, _seq: i64) {}
+    fn take_follow_ups(&mut self) {}
 }
 
 fn timed(ledger: &mut Ledger, event: Happening) -> Duration {

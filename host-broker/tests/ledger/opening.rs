@@ -3,19 +3,18 @@
 use crate::ledger::dice::Dice;
 use crate::ledger::scribe::{Clerk, Happening, fill, raw, rows, verify, write};
 use crate::ledger::world::{World, open};
-use host_broker::event::Event;
-use kernel::{Committed, Scribe, Step, Unwritten};
+use engine::event::Event;
+use kernel::{BatchWriter, Committed, Step, WriteError};
 use model::Clock as _;
 use rusqlite::Connection;
 use serde_json::json;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use store::Transaction;
 use store::ledger::calls;
 use store::ledger::chain::{Break, Verifier};
 use store::state::{approvals, grants, requests};
-use store::{Durability, StoreError};
+use store::{Durability, StoreError, Transaction};
 use tempfile::TempDir;
 
 /// What a machine that lost its power would have: the database and its log, as they are on the disk now.
@@ -67,18 +66,20 @@ struct Crashing {
     copy: Option<TempDir>,
 }
 
-impl Scribe<Happening> for Crashing {
+impl BatchWriter<Happening> for Crashing {
+    type FollowUps = ();
+
     fn write<'tx>(
         &mut self,
         tx: &'tx Transaction<'_>,
         event: Happening,
-    ) -> Result<Step<'tx, Happening>, Unwritten<Happening>> {
+    ) -> Result<Step<'tx, Happening>, WriteError<Happening>> {
         let step = Clerk::default().write(tx, event)?;
         self.copy = Some(crashed(&self.home));
         Ok(step)
     }
 
-    fn undone(&mut self, _seq: i64) {}
+    fn take_follow_ups(&mut self) {}
 }
 
 #[test]

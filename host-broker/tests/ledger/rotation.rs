@@ -2,10 +2,9 @@
 
 use crate::ledger::scribe::{Clerk, Happening, fill, raw, verify, write};
 use crate::ledger::world::{World, open};
-use host_broker::call::{Directive, Order, Parsed};
-use host_broker::event::Event;
-use kernel::Committed;
-use kernel::Ledger;
+use engine::event::Event;
+use engine::request::{Directive, Order, Parsed};
+use kernel::{Committed, Ledger};
 use serde_json::{Value, json};
 use shared::request::ResultRequest;
 use std::io::Read as _;

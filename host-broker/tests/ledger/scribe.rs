@@ -1,17 +1,14 @@
 //! Events for the ledger alone, and what turns them into rows: no broker, no policy.
 
 use crate::ledger::dice::Dice;
-use kernel::{Batch, Ledger};
-use kernel::{Effect, Scribe, Step, Unwritten};
+use kernel::{Batch, BatchWriter, Effect, Ledger, Step, WriteError};
 use rusqlite::Connection;
 use serde_json::json;
 use shared::digest::Digest;
 use shared::{Code, Level, Reply};
-use store::Durability;
-use store::StoreError;
 use store::ledger::chain::{Draft, Head, Kind, Row, Verifier};
 use store::ledger::export;
-use store::{Transaction, View};
+use store::{Durability, StoreError, Transaction, View};
 
 /// Something to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,12 +35,14 @@ pub(super) struct Clerk {
     pub(super) asked: Vec<Happening>,
 }
 
-impl Scribe<Happening> for Clerk {
+impl BatchWriter<Happening> for Clerk {
+    type FollowUps = ();
+
     fn write<'tx>(
         &mut self,
         tx: &'tx Transaction<'_>,
         event: Happening,
-    ) -> Result<Step<'tx, Happening>, Unwritten<Happening>> {
+    ) -> Result<Step<'tx, Happening>, WriteError<Happening>> {
         self.asked.push(event.clone());
         let broken = || StoreError::Stored { what: "test" };
         let row = |caller: &str| tx.append(&Draft::new(Kind::Noted, caller));
@@ -58,11 +57,11 @@ impl Scribe<Happening> for Clerk {
         };
         match written {
             Ok(answer) => Ok(kernel::close(tx, event, answer)),
-            Err(error) => Err(Unwritten { event, error }),
+            Err(error) => Err(WriteError { event, error }),
         }
     }
 
-    fn undone(&mut self, _seq: i64) {}
+    fn take_follow_ups(&mut self) {}
 }
 
 /// A row, or an intent and its outcome, with columns present and absent.

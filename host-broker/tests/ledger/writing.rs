@@ -2,11 +2,10 @@
 
 use crate::ledger::scribe::{Clerk, Happening, callers, fill, raw, rows, verify, write};
 use crate::ledger::world::{START, World};
-use host_broker::call::{Parsed, Rubbish};
-use host_broker::event::Event;
-use kernel::Batch;
-use kernel::Committed;
+use engine::event::Event;
+use engine::request::{Parsed, Rubbish};
 use kernel::call::Origin;
+use kernel::{Batch, Committed};
 use model::Caller;
 use rusqlite::Connection;
 use serde_json::json;
@@ -354,7 +353,7 @@ fn an_alarm_stays_if_its_row_is_written_and_a_later_event_of_its_batch_is_not() 
     let reopened = || Event::Reopened("developer".parse().unwrap());
     let events = vec![Event::Verified(Box::new(broken())), reopened()];
     let batch = world.ledger.batch(Durability::Full, events, &mut world.broker);
-    let alarms = |batch: &kernel::Batch<Event>| -> usize {
+    let alarms = |batch: &kernel::Batch<Event, engine::follow_ups::FollowUps>| -> usize {
         let of = |committed: &Committed<Event>| {
             if let Committed::Notify(_, notices) = committed { notices.len() } else { 0 }
         };

@@ -2,12 +2,12 @@
 
 use crate::policy::world::{ACTIONS, START, World, listed, policy, with_mock};
 use config::Policy;
-use host_broker::authorize::judge;
-use host_broker::broker::Broker;
-use host_broker::call::{Directive, Order, Parsed};
-use host_broker::catalogue::Listed;
-use host_broker::event::Event;
-use kernel::{Committed, Scribe, Step, Unwritten};
+use engine::broker::Broker;
+use engine::catalogue::Listed;
+use engine::event::Event;
+use engine::facts::judge;
+use engine::request::{Directive, Order, Parsed};
+use kernel::{BatchWriter, Committed, Step, WriteError};
 use model::{ChatType, Person, Subject};
 use policy::facts::{ChatsFact, Facts, GateFact, GrantFact, ParamsFact, TaskFact};
 use serde_json::{Value, json};
@@ -521,15 +521,17 @@ fn a_gate_that_takes_nobody_is_closed() {
 /// Spends the first approval for each event, as if it had been found unspent.
 struct Spender;
 
-impl Scribe<Event> for Spender {
-    fn write<'tx>(&mut self, tx: &'tx Transaction<'_>, event: Event) -> Result<Step<'tx, Event>, Unwritten<Event>> {
+impl BatchWriter<Event> for Spender {
+    type FollowUps = ();
+
+    fn write<'tx>(&mut self, tx: &'tx Transaction<'_>, event: Event) -> Result<Step<'tx, Event>, WriteError<Event>> {
         match gates::spend(tx, &[1], 7) {
             Ok(()) => Ok(kernel::close(tx, event, None)),
-            Err(error) => Err(Unwritten { event, error }),
+            Err(error) => Err(WriteError { event, error }),
         }
     }
 
-    fn undone(&mut self, _seq: i64) {}
+    fn take_follow_ups(&mut self) {}
 }
 
 #[test]

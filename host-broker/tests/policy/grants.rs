@@ -1,7 +1,7 @@
 //! Grants: whether one gives more than another, and what the main group's agent may do to what a person has set.
 
 use crate::policy::world::{START, World};
-use host_broker::call::Order;
+use engine::request::Order;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};

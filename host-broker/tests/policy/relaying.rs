@@ -1,9 +1,9 @@
 //! Who may hand in what others have answered in a chat.
 
 use crate::policy::world::World;
-use host_broker::call::{Directive, Order, Parsed};
-use host_broker::chat::{Relayed, read};
-use host_broker::event::Event;
+use engine::chat::{Relayed, read};
+use engine::event::Event;
+use engine::request::{Directive, Order, Parsed};
 use kernel::Committed;
 use kernel::call::Header;
 use model::Caller;

@@ -3,9 +3,9 @@
 
 use crate::policy::world::{START, World, with_mock};
 use config::Policy;
-use host_broker::authorize::judge;
-use host_broker::call::{Desk, hypothetical};
-use host_broker::catalogue::{Catalogue, Listed};
+use engine::catalogue::{Catalogue, Listed};
+use engine::facts::judge;
+use engine::request::{Desk, hypothetical};
 use kernel::call::Call;
 use platform::clock::SystemClock;
 use policy::decide::{Step, Verdict};

@@ -3,13 +3,14 @@
 
 use config::Config;
 use config::Policy;
+use engine::broker::Broker;
+use engine::catalogue::{Catalogue, Listed};
+use engine::event::Event;
+use engine::follow_ups::FollowUps;
+use engine::request::Parsed;
 use filter::values::Formats;
 use host_broker::assembly::filters::scrubber;
-use host_broker::broker::Broker;
-use host_broker::call::Parsed;
-use host_broker::catalogue::{Catalogue, Listed};
 use host_broker::control::{Clerk, Control, administer};
-use host_broker::event::Event;
 use kernel::call::{Call, Header, Origin, Params, Target, Written};
 use kernel::contract::{Failure, Guard, Invocation, Operation, Probed, Running, Success};
 use kernel::execution::Execution;
@@ -319,7 +320,7 @@ impl World {
     }
 
     /// A batch of calls.
-    pub(crate) fn admit(&mut self, durability: Durability, calls: Vec<Call>) -> Batch<Event> {
+    pub(crate) fn admit(&mut self, durability: Durability, calls: Vec<Call>) -> Batch<Event, FollowUps> {
         let events = calls.into_iter().map(|call| Event::Arrived(Parsed::Call(Box::new(call)))).collect();
         self.ledger.batch(durability, events, &mut self.broker)
     }

@@ -1,7 +1,7 @@
 //! What rules cost: to read and validate them at start, and to ask them about a call.
 
 use crate::{ms, share, us};
-use host_broker::catalogue::{Catalogue, Listed};
+use engine::catalogue::{Catalogue, Listed};
 use model::Exposure;
 use policy::facts::RulesFact;
 use rules::{Asking, RuleFile, Rules};

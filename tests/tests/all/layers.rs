@@ -9,7 +9,7 @@ use std::process::Command;
 const A_PROVIDER: &[&str] = &["filter", "model", "platform", "provider", "secrets", "shared"];
 
 /// Each crate with the workspace crates that it may use. The page has the same table.
-const ALLOWED: [(&str, &[&str]); 20] = [
+const ALLOWED: [(&str, &[&str]); 21] = [
     ("shared", &[]),
     ("mcp-shim", &["shared"]),
     ("model", &["shared"]),
@@ -29,9 +29,17 @@ const ALLOWED: [(&str, &[&str]); 20] = [
     ("provider-mock", A_PROVIDER),
     ("config", &["filter", "model", "platform", "policy", "provider", "rules", "secrets", "shared"]),
     (
+        "engine",
+        &[
+            "config", "filter", "kernel", "model", "platform", "policy", "provider", "rules", "secrets", "shared",
+            "store",
+        ],
+    ),
+    (
         "host-broker",
         &[
             "config",
+            "engine",
             "filter",
             "kernel",
             "model",
@@ -54,6 +62,7 @@ const ALLOWED: [(&str, &[&str]); 20] = [
         "tests",
         &[
             "config",
+            "engine",
             "filter",
             "host-broker",
             "kernel",

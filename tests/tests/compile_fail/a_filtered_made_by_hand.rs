@@ -1,4 +1,4 @@
-use host_broker::clean::{Filtered, Outcome};
+use engine::clean::{Filtered, Outcome};
 use kernel::Effect;
 use shared::reply::Evidence;
 use std::time::Duration;

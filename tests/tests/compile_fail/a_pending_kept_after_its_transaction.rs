@@ -1,6 +1,6 @@
 use kernel::authorize::Authorized;
-use host_broker::event::Event;
-use kernel::{Pending, Unwritten};
+use engine::event::Event;
+use kernel::{Pending, WriteError};
 use store::Transaction;
 
 struct Thief {
@@ -8,7 +8,7 @@ struct Thief {
 }
 
 impl Thief {
-    fn keep<'tx>(&mut self, tx: &'tx Transaction<'_>, authorized: Authorized<'tx>) -> Result<(), Unwritten<Event>> {
+    fn keep<'tx>(&mut self, tx: &'tx Transaction<'_>, authorized: Authorized<'tx>) -> Result<(), WriteError<Event>> {
         self.kept = Some(kernel::record_intent(tx, authorized)?);
         Ok(())
     }

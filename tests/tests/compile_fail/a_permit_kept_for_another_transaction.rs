@@ -1,9 +1,9 @@
 use kernel::authorize::Authorized;
-use host_broker::event::Event;
-use kernel::{Pending, Unwritten};
+use engine::event::Event;
+use kernel::{Pending, WriteError};
 use store::Transaction;
 
-fn later<'old, 'new>(tx: &'new Transaction<'_>, old: Authorized<'old>) -> Result<Pending<'new>, Unwritten<Event>> {
+fn later<'old, 'new>(tx: &'new Transaction<'_>, old: Authorized<'old>) -> Result<Pending<'new>, WriteError<Event>> {
     kernel::record_intent(tx, old)
 }
 

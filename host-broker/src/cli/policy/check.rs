@@ -1,10 +1,10 @@
 //! `policy check`: whether rules can be used, and what they do not reach.
 
 use super::{Check, files, parse};
-use crate::catalogue::Catalogue;
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
 use config::{Config, profiles};
+use engine::catalogue::Catalogue;
 use model::{Declaration, Exposure};
 use policy::facts::RulesFact;
 use policy::profile::ApprovalMode;

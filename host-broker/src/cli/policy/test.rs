@@ -1,10 +1,10 @@
 //! `policy test`: rules, tried on what was decided so far.
 
 use super::{Test, files, parse};
-use crate::catalogue::Catalogue;
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
 use config::profiles;
+use engine::catalogue::Catalogue;
 use model::Exposure;
 use policy::facts::RulesFact;
 use policy::profile::{ApprovalMode, Profiles};

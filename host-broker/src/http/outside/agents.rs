@@ -3,12 +3,12 @@
 use super::{
     IDEMPOTENCY_KEY, Members, Outside, PREFER, Segment, Visitor, code_of, invalid, named, only, refused, reply, said,
 };
-use crate::call::{Invoked, Order};
-use crate::event::{Invocation, News};
+use crate::daemon::{Invocation, Message};
 use axum::Extension;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use engine::request::{Invoked, Order};
 use model::Caller;
 use serde_json::{Map, Value};
 use shared::flow::{GrantId, Id, Opaque};
@@ -46,7 +46,7 @@ impl Outside {
         let of = request_id.clone();
         let mut asker = Asker { outside: self, access: access.clone(), of: of.clone(), withdraws: unless_left };
         let invoked = Invoked { grant: access, tool, given, request_id, idempotency_key: key, patience };
-        self.reports.send(News::Invoked(Box::new(Invocation { invoked, answer })));
+        self.reports.send(Message::Invoked(Box::new(Invocation { invoked, answer })));
         let reply = reply(receiver, limits::PATIENCE_MAX).await;
         asker.withdraws = false;
         reply.map(|reply| (of, veiled(reply)))

@@ -4,13 +4,13 @@
 //! is read by the same parser as what the main group's agent and the command line ask.
 
 use super::{Members, Outside, VAULT, Visitor, invalid, only, refused, said};
-use crate::call::{FlowOrder, Order};
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{Query, RawPathParams, Request, State};
 use axum::http::Uri;
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 use axum::{Extension, Router};
+use engine::request::{FlowOrder, Order};
 use model::Caller;
 use serde_json::{Map, Value};
 use shared::flow::Id;

@@ -4,23 +4,22 @@ use super::desk::{self, Listed};
 use super::inbox::NOT_YOURS;
 use super::page::answered::Answered;
 use super::{Shared, html, page};
-use crate::call::Order;
 use crate::control::{Asked, Control};
 use crate::http::web::sessions::{Use, Visitor};
-use crate::questions::{Given, may_answer};
 use axum::extract::rejection::FormRejection;
 use axum::extract::{Form, Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use engine::approval_requests::{Given, may_answer};
+use engine::request::Order;
 use model::approval::{Approval, Kind, State as Stands};
 use serde::Deserialize;
 use shared::Reply;
 use shared::reply::Status;
 use std::sync::Arc;
 use std::time::Duration;
-use store::StoreError;
-use store::View;
 use store::state::approvals;
+use store::{StoreError, View};
 use tokio::time::Instant;
 
 /// What the form says.

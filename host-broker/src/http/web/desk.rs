@@ -1,7 +1,7 @@
 //! What the pages show, read from the ledger.
 
-use crate::questions::may_answer;
 use config::Config;
+use engine::approval_requests::may_answer;
 use model::approval::{Answered, Approval, Kind, State};
 use serde_json::Value;
 use shared::Timestamp;

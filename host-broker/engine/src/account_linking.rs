@@ -1,0 +1,384 @@
+//! Accounts in the life of a call: what a call that links one is given, what becomes of the flow, and the question that
+//! stands before every account.
+//!
+//! ```text
+//! begin ──► flow (open) ──► complete, or a poll that finds it done ──► question ──yes──► account linked
+//!               └─► its time is over                                      └─no, silence──► nothing is kept
+//! ```
+//!
+//! An agent sees the address and could finish the flow with somebody else's account; so an account is linked only once a
+//! person has seen whose it is, and until then nothing can be done with it. A flow is spent in the very transaction that
+//! writes the intent of the call that completes it.
+
+mod said;
+
+use crate::approval_requests;
+use crate::approval_requests::Posed;
+use crate::broker::Broker;
+use crate::clean::{Filtered, Outcome};
+use crate::file_proposals::named_after;
+use filter::inspect::inspect_text;
+use kernel::Effect;
+use kernel::authorize::Refusal;
+use kernel::call::Call;
+use kernel::contract::{Found, Invocation, Needs, Progress, Supplied};
+use model::approval::{Approval, ApprovalReason, Kind, State};
+use model::card::{Card, visible};
+use model::{Account, Nonce, Standing};
+use provider::linking::{BEGUN_MAX, FLOW_LIFE, too_many_flows};
+use provider::oauth::Late;
+use said::said;
+use serde_json::{Value, json};
+use shared::digest::Digest;
+use shared::{Code, Level, Provider, Timestamp};
+use std::collections::BTreeSet;
+use store::ledger::chain;
+use store::ledger::chain::Draft;
+use store::state::accounts;
+use store::state::approvals;
+use store::state::linking as stored;
+use store::{StoreError, Transaction, View};
+use stored::{Asked, Entry, Link, Owner};
+
+/// Hands a call what its decision needs of flows and accounts.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read; nothing may then be permitted.
+pub fn supply(connection: &View, now: Timestamp, call: &mut Call) -> Result<(), StoreError> {
+    let Some(person) = call.header.behalf.key() else { return Ok(()) };
+    let owner = Owner { caller: &call.header.caller_key, person: &person };
+    let supplied = match call.target.invocation().map(Invocation::needs) {
+        Some(Needs::ToBegin) => Supplied::Begun(stored::begun_since(connection, &owner, now.minus(FLOW_LIFE))?),
+        Some(Needs::ToComplete(id) | Needs::ToPoll(id)) => {
+            let id = id.clone();
+            let is_here = id.capability() == call.provider;
+            let standing = if is_here { stored::find(connection, &owner, &id, now)? } else { Standing::Missing };
+            let due = matches!(&standing, Standing::Open(flow) if flow.is_due(now));
+            call.flow = Some(id);
+            Supplied::Flow(standing, due)
+        }
+        Some(Needs::Accounts) => Supplied::Accounts(accounts::labelled(connection, &person, &call.provider)?),
+        // The decision has not said yet whether it may be used; without an execution it cannot be opened.
+        Some(Needs::Credential) => {
+            let (owner, account) = model::owned(call.account_ref.as_deref().unwrap_or_default());
+            let owner = owner.unwrap_or(&person);
+            Supplied::Credential(stored::credential(connection, owner, &call.provider, account)?)
+        }
+        Some(Needs::Nothing | Needs::ToApply(..) | Needs::ToWithdraw(_) | Needs::Proposals | Needs::ToUnlink(_))
+        | None => return Ok(()),
+    };
+    call.target.supply(supplied);
+    Ok(())
+}
+
+/// Keeps a renewal that came when nobody waited for it any more, and notes it where it is not what is kept already.
+///
+/// # Errors
+/// [`StoreError`]; what is kept is as it was.
+pub(crate) fn keep_late(tx: &Transaction<'_>, late: &Late) -> Result<(), StoreError> {
+    let Late { capability, owner, account, renewal } = late;
+    if stored::renew(tx, owner, capability, account, renewal)? {
+        let body = json!({ "renewed_late": account });
+        tx.append(&Draft {
+            provider: Some(capability),
+            person: Some(owner.clone()),
+            body,
+            ..Draft::new(chain::Kind::Noted, "broker")
+        })?;
+    }
+    Ok(())
+}
+
+impl Broker {
+    /// What a permitted call does to flows and accounts with its intent, and what it is given to work with.
+    pub(crate) fn link_with_intent(&mut self, tx: &Transaction<'_>, call: &mut Call) -> Result<(), StoreError> {
+        let Some(person) = call.header.behalf.key() else { return Ok(()) };
+        let owner = Owner { caller: &call.header.caller_key, person: &person };
+        let supplied = match call.target.invocation().map(Invocation::needs) {
+            Some(Needs::ToComplete(id)) => {
+                stored::spend(tx, id)?;
+                return Ok(());
+            }
+            Some(Needs::ToPoll(id)) => {
+                let standing = stored::find(tx.view(), &owner, id, tx.now())?;
+                if matches!(&standing, Standing::Open(flow) if flow.is_due(tx.now())) {
+                    stored::polled(tx, id)?;
+                }
+                return Ok(());
+            }
+            Some(Needs::ToUnlink(account)) => {
+                let (capability, account) = (Some(&call.provider), Some(account.as_str()));
+                Supplied::Unlinked(self.unlink(tx, &person, capability, account)? > 0)
+            }
+            Some(
+                Needs::Credential
+                | Needs::Nothing
+                | Needs::ToApply(..)
+                | Needs::ToWithdraw(_)
+                | Needs::Proposals
+                | Needs::ToBegin
+                | Needs::Accounts,
+            )
+            | None => return Ok(()),
+        };
+        call.target.supply(supplied);
+        Ok(())
+    }
+
+    /// What an effect has come to with linking an account is stored, and a person asked where there is one.
+    pub(crate) fn link_further(&mut self, tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<(), StoreError> {
+        if let (Effect::Prepare(call), Outcome::Prepared(prepared)) = (&filtered.effect, &filtered.outcome)
+            && let (Some(renewal), Some(person)) = (prepared.renewed(), call.header.behalf.key())
+        {
+            let (owner, account) = model::owned(call.account_ref.as_deref().unwrap_or_default());
+            return stored::renew(tx, owner.unwrap_or(&person), &call.provider, account, renewal).map(drop);
+        }
+        let Effect::Run(call) = &filtered.effect else { return Ok(()) };
+        if let (Outcome::Failed { code, .. }, Some(flow)) = (&filtered.outcome, &call.flow) {
+            let over =
+                [Code::CapabilityAuthFlowDenied, Code::CapabilityAuthFlowExpired, Code::CapabilityAuthFlowInvalid];
+            if call.mutating && *code == Code::CapabilityBackendUnavailable {
+                // It was spent by this call, and nobody was asked: what the person brought can be brought again.
+                stored::give_back(tx, flow)?;
+            } else if over.contains(code) {
+                stored::spend(tx, flow)?;
+            }
+            return Ok(());
+        }
+        let (Some(person), Some(progress), Outcome::Succeeded(_)) = (
+            call.header.behalf.key(),
+            filtered.aside.as_ref().and_then(|aside| aside.progress.as_ref()),
+            &filtered.outcome,
+        ) else {
+            return Ok(());
+        };
+        match progress {
+            Progress::Begun(id, flow) => {
+                let owner = Owner { caller: &call.header.caller_key, person: &person };
+                let Some(behalf) = call.header.behalf.person() else { return Ok(()) };
+                // Others may have been begun meanwhile.
+                if stored::begun_since(tx.view(), &owner, tx.now().minus(FLOW_LIFE))? >= BEGUN_MAX {
+                    filtered.outcome = Outcome::of(Code::Busy, too_many_flows());
+                    return Ok(());
+                }
+                stored::begin(tx, &Entry { id, owner, behalf, flow })
+            }
+            Progress::Slower(id, pace) => stored::slower(tx, id, *pace),
+            Progress::Found(found) => {
+                if let Err(refusal) = self.ask_about_account(tx, call, &person, found)? {
+                    filtered.outcome = Outcome::of(refusal.code, refusal.reason);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Asks a person whether an account that a provider has given is the one that it should be.
+    fn ask_about_account(
+        &mut self,
+        tx: &Transaction<'_>,
+        call: &Call,
+        person: &str,
+        found: &Found,
+    ) -> Result<Result<(), Refusal>, StoreError> {
+        let header = &call.header;
+        let no = |code: Code, reason: &str| Ok(Err(Refusal::new(code, reason.to_owned())));
+        let Some(group) = header.caller.group() else { return no(Code::Guardrail, "Only a group links accounts.") };
+        let owner = Owner { caller: &header.caller_key, person };
+        // Somebody else was quicker, or has ended it since.
+        if !stored::is_under_way(tx.view(), &owner, &found.flow)? {
+            return no(Code::CapabilityAuthFlowInvalid, Code::CapabilityAuthFlowInvalid.meaning());
+        }
+        let Ok(nonce) = Nonce::fresh(self.ids.as_ref()) else {
+            return no(Code::EvidenceUnavailable, "The system's random source failed.");
+        };
+        // Of two that wait for one name a person would not know which is which.
+        for question in stored::waiting(tx.view(), person, Some(&call.provider), Some(found.account.as_str()))? {
+            self.cancel_link(tx, question)?;
+        }
+        let replaces = accounts::own(tx.view(), person, &call.provider)?.contains(&found.account.to_string());
+        let Some(card) = card(call, found, replaces) else {
+            return no(Code::TooLarge, "What the provider says of the account is too long to be shown to a person.");
+        };
+        let hidden = named_after("account", &nonce);
+        let posed = Posed {
+            kind: Kind::Account,
+            caller: &header.caller_key,
+            group: Some(group),
+            request_id: &hidden,
+            provider: &call.provider,
+            action: &call.action,
+            level: Level::Write,
+            digest: agreed(&header.caller_key, person, &call.provider, found),
+            subject: None,
+            asking: self.config.asking(&call.provider, &call.action),
+            born_approved: None,
+            asks: BTreeSet::from([ApprovalReason::Tier]),
+            card: &card,
+            document: None,
+            params_digest: None,
+            summary: Some(format!("link the account {}", found.account)),
+            task_id: None,
+        };
+        let approval = match self.pose(tx, header, &posed)? {
+            Ok(approval) => approval,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let label = label(&found.shown);
+        let sealed = found.credential.as_ref();
+        let (flow, account) = (&found.flow, &found.account);
+        let (label, fresh_until) = (label.as_deref(), found.fresh_until);
+        stored::ask(tx, &Link { approval, flow, person, account, label, sealed, fresh_until, replaces })?;
+        Ok(Ok(()))
+    }
+
+    /// A question about an account is over: it is linked with what it is worked with, or nothing of it is kept.
+    pub(crate) fn end_link(
+        &mut self,
+        tx: &Transaction<'_>,
+        approval: &Approval,
+        state: State,
+        by: &str,
+    ) -> Result<(), StoreError> {
+        let mut became = state.word();
+        let asked = stored::asked_by(tx.view(), approval.id)?.filter(|_| state == State::Approved);
+        let is_as_shown = |asked: &Asked| -> Result<bool, StoreError> {
+            let linked = accounts::own(tx.view(), &asked.person, &asked.capability)?;
+            Ok(asked.replaces || !linked.contains(&asked.account.to_string()))
+        };
+        if let Some(asked) = asked {
+            if is_as_shown(&asked)? {
+                Self::link_asked(tx, &asked, by)?;
+            } else {
+                // The card did not say that one of this name is linked: it was linked since.
+                became = State::Cancelled.word();
+            }
+        }
+        stored::drop_asked(tx, approval.id)?;
+        approvals::close(tx, &approval.caller, &approval.request_id, became)?;
+        self.follow_ups.approvals_changed = true;
+        Ok(())
+    }
+
+    fn link_asked(tx: &Transaction<'_>, asked: &Asked, by: &str) -> Result<(), StoreError> {
+        let account = Account {
+            person: asked.person.clone(),
+            capability: asked.capability.clone(),
+            account_ref: asked.account.to_string(),
+            label: asked.label.clone(),
+            linked_at: tx.now(),
+            linked_by: by.to_owned(),
+        };
+        accounts::link(tx, &account)?;
+        stored::keep_credential(tx, asked)
+    }
+
+    /// Nobody is to answer this question about an account any more.
+    pub(crate) fn cancel_link(&mut self, tx: &Transaction<'_>, question: i64) -> Result<(), StoreError> {
+        match approvals::numbered(tx.view(), question)? {
+            Some(approval) => self.end_link(tx, &approval, State::Cancelled, ""),
+            None => Ok(()),
+        }
+    }
+
+    /// Unlinks a person's accounts: those at this capability, of this name, or all of them, with everything that was kept
+    /// for them or waits for a yes. Says how many were linked.
+    pub(crate) fn unlink(
+        &mut self,
+        tx: &Transaction<'_>,
+        person: &str,
+        capability: Option<&Provider>,
+        account: Option<&str>,
+    ) -> Result<usize, StoreError> {
+        for question in stored::waiting(tx.view(), person, capability, account)? {
+            self.cancel_link(tx, question)?;
+        }
+        if account.is_none() {
+            stored::forget_asked(tx, person, capability)?;
+            stored::end_flows(tx, person, capability)?;
+            accounts::forget_shared_with(tx, person, capability)?;
+        }
+        stored::drop_credentials(tx, person, capability, account)?;
+        accounts::unlink(tx, person, capability, account)
+    }
+
+    /// Ends what a group has begun with persons' accounts: its flows, and the questions about accounts that it brought up.
+    /// What is linked is the persons' own. Says how many of both.
+    pub(crate) fn end_what_a_group_began(&mut self, tx: &Transaction<'_>, caller: &str) -> Result<usize, StoreError> {
+        let questions = stored::waiting_of(tx.view(), caller)?;
+        for question in &questions {
+            self.cancel_link(tx, *question)?;
+        }
+        Ok(questions.len() + stored::end_flows_of(tx, caller)?)
+    }
+}
+
+/// Everything of an account that a person agrees to.
+fn agreed(caller: &str, person: &str, capability: &Provider, found: &Found) -> Digest {
+    let credential = found.credential.as_ref().map(|sealed| Digest::of(sealed.bytes()));
+    Digest::of(&shared::json::canonical(&json!({
+        "caller": caller,
+        "person": person,
+        "capability": capability,
+        "account": found.account,
+        "shown": found.shown,
+        "credential": credential,
+    })))
+}
+
+/// What a person is shown of an account; `None` if it cannot be shown in full.
+fn card(call: &Call, found: &Found, replaces: bool) -> Option<Card> {
+    let mut card = Card::new();
+    if let Some(group) = call.header.caller.group() {
+        card.say("Workspace", group.as_str());
+    }
+    approval_requests::say_for_whom(&mut card, &call.header.behalf);
+    card.say("Link at", call.provider.as_str());
+    card.say("Account", found.account.as_str());
+    card.say("Says the provider", &said(&found.shown));
+    if replaces {
+        card.say("Note", "an account of this name is linked already; this one takes its place");
+    }
+    card.reasons.push(
+        "Whoever opened the page may have signed in as anybody: the account must be this person's own.".to_owned(),
+    );
+    card.list(&found.shown).then_some(card)
+}
+
+/// How long a label may be, in bytes.
+const LABEL_MAX: usize = 64;
+
+/// How many questions about accounts of one person wait in one group.
+const QUESTIONS_MAX: usize = 3;
+
+/// Why a call that may bring up a question about an account has to wait: said before the provider is asked, because what the
+/// person brought is good for once. Each person has questions of their own, so that nobody holds up another.
+///
+/// # Errors
+/// [`StoreError`] if it is not known; nothing may then be permitted.
+pub fn too_many(connection: &View, call: &Call) -> Result<Option<Refusal>, StoreError> {
+    let needs = call.target.invocation().map(Invocation::needs);
+    let (Some(Needs::ToComplete(_) | Needs::ToPoll(_)), Some(person)) = (needs, call.header.behalf.key()) else {
+        return Ok(None);
+    };
+    // Whoever asks what became of a question that waits puts no other one.
+    if let Some(Needs::ToPoll(id)) = needs {
+        let owner = Owner { caller: &call.header.caller_key, person: &person };
+        if !stored::is_under_way(connection, &owner, id)? {
+            return Ok(None);
+        }
+    }
+    let owner = Owner { caller: &call.header.caller_key, person: &person };
+    let waiting = stored::questions(connection, &owner)?;
+    let reason = || format!("{QUESTIONS_MAX} accounts of this person wait for a yes already; wait for the answers.");
+    Ok((waiting >= QUESTIONS_MAX).then(|| Refusal::new(Code::Busy, reason())))
+}
+
+/// What people would call it: by what the provider says its name or address is.
+fn label(shown: &Value) -> Option<String> {
+    let named = ["account_email", "email", "account_name", "name"].iter().find_map(|name| shown.get(name)?.as_str())?;
+    let mut label = visible(named);
+    label.truncate(label.floor_char_boundary(LABEL_MAX));
+    // Agents see it.
+    inspect_text(&label).is_clean().then_some(label)
+}

@@ -1,0 +1,543 @@
+//! Questions to people, and what becomes of the requests that wait for the answers.
+//!
+//! `Broker::ask` puts the question; `Broker::answer_question` takes a person's answer; `Broker::lapse` turns silence
+//! into a no. A request whose question is resolved is admitted again, and decided on like the first time. What people are
+//! shown is in `questions/shown`, what callers hear in `questions/told`.
+
+mod shown;
+mod told;
+mod unanswerable;
+
+pub(crate) use shown::say_for_whom;
+pub use unanswerable::{Unanswerable, Why};
+
+pub(crate) use told::{Ended, answer, behind, ended, pending, said_no, still_asked, told};
+
+use crate::approvals::{OPEN_MAX, sealing};
+use crate::broker::{Broker, event_of};
+use crate::chat::HandedIn;
+use crate::event::Event;
+use crate::file_proposals::Collected;
+use crate::replies::{copy_of, refused, still_running};
+use config::Config;
+use kernel::authorize::Refusal;
+use kernel::call::{Asked, Call, Header};
+use kernel::contract::{Invocation, Needs};
+use kernel::{Answer, Step, WriteError};
+use model::approval::{Answered, Approval, ApprovalReason, Kind, Question, State};
+use model::card::Card;
+use model::{Caller, approval};
+use serde_json::json;
+use shared::digest::Digest;
+use shared::time::Timestamp;
+use shared::{Action, Code, Group, Level, Provider, RequestId, TaskId};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use store::ledger::chain::Draft;
+use store::state::counters;
+use store::state::external_grants;
+use store::state::proposals;
+use store::state::requests;
+use store::state::{approvals, denials};
+use store::{Receipt, StoreError, Transaction};
+use tokio::time::Instant;
+
+/// A person's answer, as it came in.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Given {
+    /// Which question.
+    pub code: String,
+    /// Yes, or no.
+    pub yes: bool,
+    /// Why.
+    pub reason: Option<String>,
+    /// Whether changes to files are to be made at once.
+    pub apply: bool,
+    /// Through which channel.
+    pub channel: &'static str,
+    /// Who handed it in, if that is somebody else.
+    pub handed_in: Option<HandedIn>,
+}
+
+impl std::fmt::Debug for Given {
+    /// Without the code, which is a secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Given({}, by {})", if self.yes { "yes" } else { "no" }, self.channel)
+    }
+}
+
+impl Given {
+    /// Adds to a row's body how the answer came in.
+    pub(crate) fn way(&self, mut body: serde_json::Value) -> serde_json::Value {
+        if let Some(body) = body.as_object_mut() {
+            body.insert("channel".into(), self.channel.into());
+            if let Some(HandedIn { from, by }) = &self.handed_in {
+                body.insert("from".into(), from.as_str().into());
+                body.insert("handed_in_by".into(), by.as_str().into());
+            }
+        }
+        body
+    }
+}
+
+/// What an answer came to.
+pub(crate) enum Taken {
+    /// It counts: the row's kind, and the question after it.
+    Counted(store::ledger::chain::Kind, Box<Approval>),
+    /// It does not; the name of the question, if it was one.
+    No(Code, String, Option<String>),
+}
+
+/// What a person is to be asked.
+pub(crate) struct Posed<'a> {
+    pub(crate) kind: Kind,
+    /// Who asks, as the ledger writes callers.
+    pub(crate) caller: &'a str,
+    /// Whose calls, access or files it is about, if it is about a group's.
+    pub(crate) group: Option<&'a Group>,
+    /// The request that the answer is for.
+    pub(crate) request_id: &'a RequestId,
+    pub(crate) provider: &'a Provider,
+    pub(crate) action: &'a Action,
+    pub(crate) level: Level,
+    pub(crate) digest: Digest,
+    /// What nobody is asked about again for a while after a no, as [`denials`] notes it.
+    pub(crate) subject: Option<Digest>,
+    /// How many must say yes, and for how long it waits.
+    pub(crate) asking: (usize, Duration),
+    /// The row that already is the yes, where no person needs to be asked.
+    pub(crate) born_approved: Option<i64>,
+    /// Why.
+    pub(crate) asks: BTreeSet<ApprovalReason>,
+    pub(crate) card: &'a Card,
+    /// What is admitted again after the answer.
+    pub(crate) document: Option<&'a [u8]>,
+    pub(crate) params_digest: Option<Digest>,
+    pub(crate) summary: Option<String>,
+    pub(crate) task_id: Option<&'a TaskId>,
+}
+
+/// A question that is over, whose request is admitted again.
+#[derive(Debug)]
+pub struct Resolved {
+    /// What it was about.
+    pub kind: approval::Kind,
+    /// The caller and the request.
+    pub key: (Arc<str>, RequestId),
+}
+
+enum Put {
+    Asked,
+    Joined(RequestId),
+    Waits(RequestId),
+    Answered(Option<Answer>),
+}
+
+/// Returns why people are not asked about this now, if one of them refused it. A person may ask at any time.
+fn paused(
+    tx: &Transaction<'_>,
+    header: &Header,
+    (kind, digest): (Kind, &Digest),
+    (provider, action): (&Provider, &Action),
+) -> Result<Option<Refusal>, StoreError> {
+    if matches!(header.caller, Caller::Person(_) | Caller::Broker) {
+        return Ok(None);
+    }
+    let person = header.behalf.key();
+    let subject = denials::Subject { caller: &header.caller_key, person: person.as_deref(), provider, action, digest };
+    Ok(denials::paused_until(tx, &subject)?.map(|until| {
+        let what = kind.noun();
+        let reason = format!(
+            "A person said no to exactly this {what}, so nobody is asked about it again before {}. Another {what} may be \
+             asked about.",
+            until.clock()
+        );
+        Refusal { retry_after: Some(until.since(tx.now())), ..Refusal::new(Code::ApprovalDenied, reason) }
+    }))
+}
+
+impl Broker {
+    /// Asks a person about this call, once.
+    pub(crate) fn ask<'tx>(
+        &mut self,
+        tx: &'tx Transaction<'_>,
+        mut call: Box<Call>,
+        reasons: &[(ApprovalReason, String)],
+    ) -> Result<Step<'tx, Event>, WriteError<Event>> {
+        match self.put(tx, &call, reasons) {
+            Ok(Put::Asked) => Ok(kernel::ask(tx, event_of(call))),
+            Ok(Put::Joined(of)) => {
+                call.asked = Asked::AboutAnother(of.clone());
+                Ok(Step::Wait(event_of(call), of))
+            }
+            Ok(Put::Waits(of)) => Ok(Step::Wait(event_of(call), of)),
+            Ok(Put::Answered(answer)) => Ok(kernel::close(tx, event_of(call), answer)),
+            Err(error) => Err(WriteError { event: event_of(call), error }),
+        }
+    }
+
+    fn put(
+        &mut self,
+        tx: &Transaction<'_>,
+        call: &Call,
+        reasons: &[(ApprovalReason, String)],
+    ) -> Result<Put, StoreError> {
+        let header = &call.header;
+        let no = |code: Code, reason: String| refused(tx, call, &Refusal::new(code, reason)).map(Put::Answered);
+        if let Some(Needs::ToApply(id, path)) = call.target.invocation().map(Invocation::needs) {
+            return Ok(match self.collect(tx, call, id, path)? {
+                Collected::Waits(of) => Put::Waits(of),
+                Collected::Answered(answer) => Put::Answered(answer),
+            });
+        }
+        if call.was_asked() {
+            // Whoever agreed has agreed to something else. Nobody is asked twice about one request.
+            let reason = "What a person agreed to is not what would run now.".to_owned();
+            return no(Code::ApprovalRequired, reason);
+        }
+        let (Caller::Group(_) | Caller::External(_)) = &header.caller else {
+            return no(Code::ApprovalRequired, Code::ApprovalRequired.meaning().to_owned());
+        };
+        if let Asked::AboutAnother(of) = &call.asked {
+            // Its time is over, or the question's is.
+            let open = approvals::of_request(tx.view(), &header.caller_key, of)?;
+            return match open.filter(|approval| approval.state != State::Closed) {
+                Some(approval) => told(tx, header, &approval).map(Some).map(Put::Answered),
+                None if requests::is_open(tx, &header.caller_key, of)? => {
+                    still_running(tx, header, of).map(Some).map(Put::Answered)
+                }
+                None => copy_of(tx, header, of).map(Some).map(Put::Answered),
+            };
+        }
+        let open = approvals::open(tx.view(), Some(&header.caller_key))?;
+        let lives = |approval: &Approval| match approval.state {
+            State::Waiting => approval.expires_at > tx.now(),
+            State::Approved => true,
+            State::Denied | State::Expired | State::Cancelled | State::Closed => false,
+        };
+        let is_like = |approval: &&Approval| {
+            approval.kind == Kind::Call && approval.provider == call.provider && approval.action == call.action
+        };
+        for equal in open.iter().filter(is_like).filter(|approval| lives(approval)) {
+            if !sealing::is_about(tx.view(), equal, call, &self.policy)? {
+                continue;
+            }
+            if self.may_wait(header) {
+                return Ok(Put::Joined(equal.request_id.clone()));
+            }
+            return told(tx, header, equal).map(Some).map(Put::Answered);
+        }
+        if let Some(refusal) = paused(tx, header, (Kind::Call, &call.params_digest), (&call.provider, &call.action))? {
+            return refused(tx, call, &refusal).map(Put::Answered);
+        }
+        // What a person sees here, and says yes to, is what leaves.
+        let sealed = call.target.invocation().and_then(|invocation| invocation.seal(&call.planted.nonce));
+        let access = match &header.caller {
+            Caller::External(access) => external_grants::find(tx.view(), access)?,
+            Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => None,
+        };
+        let together = shown::together(tx.view(), call, reasons)?;
+        let Some(card) = shown::card(call, access.as_ref(), sealed.as_ref(), reasons, together) else {
+            let reason = "The call is too large to be shown to a person in full, so nobody is asked.".to_owned();
+            return no(Code::Guardrail, reason);
+        };
+        let Some(group) = header.caller.policy_group() else {
+            return no(Code::ApprovalRequired, Code::ApprovalRequired.meaning().to_owned());
+        };
+        let posed = Posed {
+            kind: Kind::Call,
+            caller: &header.caller_key,
+            group: Some(group),
+            request_id: &header.request_id,
+            provider: &call.provider,
+            action: &call.action,
+            level: call.target.demanded(),
+            digest: crate::approvals::digest_of(call, sealed.as_ref(), &self.policy),
+            // It was looked for above.
+            subject: None,
+            asking: self.config.asking(&call.provider, &call.action),
+            born_approved: None,
+            asks: reasons.iter().map(|(ask, _)| *ask).collect(),
+            card: &card,
+            document: Some(&call.to_be_made_again()),
+            params_digest: Some(call.params_digest),
+            summary: call.target.invocation().map(Invocation::summary),
+            task_id: call.task_id.as_ref(),
+        };
+        match self.pose(tx, header, &posed)? {
+            Ok(question) => {
+                if let Some(sealed) = &sealed {
+                    approvals::keep_sealed(tx, question, sealed)?;
+                }
+                Ok(Put::Asked)
+            }
+            Err(refusal) => refused(tx, call, &refusal).map(Put::Answered),
+        }
+    }
+
+    /// Puts a question, whatever it is about, and says under which number. One that was born approved is put to nobody.
+    pub(crate) fn pose(
+        &mut self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        posed: &Posed<'_>,
+    ) -> Result<Result<i64, Refusal>, StoreError> {
+        // What a person puts is not held up by what an agent has put.
+        // An account has been given by then, and each person has few such questions.
+        let by_agent = header.caller.policy_group().is_some() && posed.kind != Kind::Account;
+        if by_agent && approvals::count_open(tx.view(), posed.caller)? >= OPEN_MAX {
+            return Ok(Err(too_many()));
+        }
+        if posed.born_approved.is_none()
+            && let Some(subject) = &posed.subject
+            && let Some(refusal) = paused(tx, header, (posed.kind, subject), (posed.provider, posed.action))?
+        {
+            return Ok(Err(refusal));
+        }
+        let counted_as = external_grants::counted_as(tx.view(), posed.caller)?;
+        if by_agent
+            && posed.born_approved.is_none()
+            && let Some(wait) = counters::charge_question(tx, &counted_as, header.behalf.key().as_deref())?
+        {
+            let reason = "People were asked too often on behalf of this caller.".to_owned();
+            return Ok(Err(Refusal { retry_after: Some(wait), ..Refusal::new(Code::RateLimited, reason) }));
+        }
+        // After the limits, because a long card takes long to search.
+        if self.card_shows_own(posed.card) {
+            let reason = "A person would be shown a secret of the broker's own, so nobody is asked.";
+            return Ok(Err(Refusal::new(Code::OwnSecret, reason.to_owned())));
+        }
+        let taken = |code: &str| approvals::with_code(tx.view(), code).map(|found| found.is_some());
+        let Ok(code) = crate::approvals::fresh_code(self.ids.as_ref(), taken)? else {
+            let reason = "The system's random source failed.".to_owned();
+            return Ok(Err(Refusal::new(Code::EvidenceUnavailable, reason)));
+        };
+        let (quorum, patience) = posed.asking;
+        let expires_at = tx.now().plus(patience);
+        let asked_seq = match posed.born_approved {
+            Some(row) => row,
+            None => asked(tx, header, posed, expires_at)?.seq,
+        };
+        let left = header.reply_deadline().saturating_duration_since(Instant::now());
+        let id = approvals::ask(
+            tx,
+            &Question {
+                code: &code,
+                kind: posed.kind,
+                state: if posed.born_approved.is_some() { State::Approved } else { State::Waiting },
+                caller: posed.caller,
+                group: posed.group,
+                request_id: posed.request_id,
+                reply_as: header.reply_as(),
+                provider: posed.provider,
+                action: posed.action,
+                level: posed.level,
+                document: posed.document,
+                person: header.behalf.person(),
+                digest: posed.digest,
+                quorum,
+                asked_seq,
+                expires_at,
+                reply_by: tx.now().plus(left),
+                asks: &posed.asks,
+                card: posed.card,
+            },
+        )?;
+        self.follow_ups.approvals_changed = true;
+        Ok(Ok(id))
+    }
+
+    /// Takes a person's answer. Whoever may not answer changes nothing.
+    pub(crate) fn answer_question(
+        &mut self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        given: &Given,
+    ) -> Result<Taken, StoreError> {
+        let Caller::Person(person) = &header.caller else {
+            return Ok(Taken::No(Code::Guardrail, "Only people answer questions.".to_owned(), None));
+        };
+        let code = given.code.trim().to_ascii_lowercase();
+        let Some(approval) = approvals::with_code(tx.view(), &code)? else {
+            return Ok(Taken::No(Code::InvalidParams, "There is no question with this code.".to_owned(), None));
+        };
+        let about = Some(approval.reference());
+        if !may_answer(&self.config, person, &approval) {
+            return Ok(Taken::No(
+                Code::Guardrail,
+                format!(
+                    "{person} may not answer this: [people.{person}] in broker.toml needs `approves` with this group, \
+                     provider and level."
+                ),
+                about,
+            ));
+        }
+        if !given.yes && Self::takes_back_a_yes(tx, &approval)? {
+            approvals::retract(tx, approval.id, &answered_by(header, given, tx))?;
+            self.resolve(tx, &approval, State::Denied, &header.caller_key)?;
+            let kind = store::ledger::chain::Kind::Denied;
+            return Ok(Taken::Counted(kind, Box::new(Approval { state: State::Denied, ..approval })));
+        }
+        if approval.state != State::Waiting || approval.expires_at <= tx.now() {
+            let silent = approval.state == State::Waiting;
+            let state = approval.became.as_deref().unwrap_or(if silent { "expired" } else { approval.state.word() });
+            return Ok(Taken::No(Code::ApprovalExpired, format!("It is too late: the question is {state}."), about));
+        }
+        if !approvals::answer(tx, approval.id, &answered_by(header, given, tx))? {
+            return Ok(Taken::No(Code::Guardrail, format!("{person} has answered this question before."), about));
+        }
+        let yes = approvals::answers(tx.view(), approval.id)?.iter().filter(|answer| answer.yes).count();
+        let state = match given.yes {
+            false => State::Denied,
+            true if yes >= approval.quorum => State::Approved,
+            true => State::Waiting,
+        };
+        if state == State::Denied {
+            denials::note(tx, &approval)?;
+        }
+        if state != State::Waiting {
+            // The row of the answer is the next one.
+            self.resolve(tx, &approval, state, &header.caller_key)?;
+        }
+        // Who has answered is shown as well.
+        self.follow_ups.approvals_changed = true;
+        let kind = if given.yes { store::ledger::chain::Kind::Approved } else { store::ledger::chain::Kind::Denied };
+        Ok(Taken::Counted(kind, Box::new(Approval { state, ..approval })))
+    }
+
+    /// Whether a no comes before a yes to changes of files has had its effect.
+    fn takes_back_a_yes(tx: &Transaction<'_>, approval: &Approval) -> Result<bool, StoreError> {
+        if approval.kind != Kind::File || approval.state != State::Approved {
+            return Ok(false);
+        }
+        let proposal = proposals::asked_by(tx.view(), approval.id)?;
+        Ok(proposal.is_some_and(|proposal| proposal.until > tx.now()))
+    }
+
+    /// Nobody said anything in time: that is a no, and recorded as silence.
+    pub(crate) fn lapse(&mut self, tx: &Transaction<'_>) -> Result<(), StoreError> {
+        // Whatever is found, the next silence is another one.
+        self.follow_ups.approvals_changed = true;
+        for approval in approvals::overdue(tx.view(), tx.now())? {
+            let proposal = match approval.kind {
+                Kind::File => proposals::asked_by(tx.view(), approval.id)?,
+                Kind::Call | Kind::Grant | Kind::Account | Kind::Definition | Kind::Flow => None,
+            };
+            let id = proposal.as_ref().map_or(&approval.request_id, |proposal| &proposal.proposed_by);
+            tx.append(&Draft {
+                person: requests::person_of(tx, &approval.caller, id)?,
+                request_id: Some(id),
+                provider: Some(&approval.provider),
+                action: Some(&approval.action),
+                approval: Some(approval.reference()),
+                body: json!({ "answers": approvals::answers(tx.view(), approval.id)?.len() }),
+                ..Draft::new(store::ledger::chain::Kind::Lapsed, &approval.caller)
+            })?;
+            self.resolve(tx, &approval, State::Expired, "broker")?;
+        }
+        for proposal in proposals::uncollected(tx.view(), tx.now())? {
+            let approval = &proposal.approval;
+            tx.append(&Draft {
+                person: requests::person_of(tx, &approval.caller, &proposal.proposed_by)?,
+                request_id: Some(&proposal.proposed_by),
+                provider: Some(&approval.provider),
+                action: Some(&approval.action),
+                approval: Some(approval.reference()),
+                body: json!({ "applied": false }),
+                ..Draft::new(store::ledger::chain::Kind::Lapsed, &approval.caller)
+            })?;
+            self.end_proposal(tx, &proposal, "expired")?;
+        }
+        Ok(())
+    }
+
+    /// Whoever waits to apply this proposal is let go.
+    pub(crate) fn resolved_proposal(&mut self, approval: &Approval) {
+        let key = (Arc::from(approval.caller.as_str()), approval.request_id.clone());
+        self.follow_ups.resolved.push(Resolved { kind: approval.kind, key });
+        self.follow_ups.approvals_changed = true;
+    }
+
+    /// The question is over, by whom: its request is admitted again, or what it was about is done or dropped.
+    pub(crate) fn resolve(
+        &mut self,
+        tx: &Transaction<'_>,
+        approval: &Approval,
+        state: State,
+        by: &str,
+    ) -> Result<(), StoreError> {
+        approvals::resolve(tx, approval.id, state)?;
+        if approval.kind == Kind::File {
+            return match proposals::asked_by(tx.view(), approval.id)? {
+                Some(proposal) if state != State::Approved => self.end_proposal(tx, &proposal, state.word()),
+                Some(_) | None => {
+                    self.resolved_proposal(approval);
+                    Ok(())
+                }
+            };
+        }
+        if approval.kind == Kind::Account {
+            return self.end_link(tx, approval, state, by);
+        }
+        if approval.kind == Kind::Flow {
+            return self.end_flow(tx, approval, state, by);
+        }
+        if approval.kind == Kind::Definition && state != State::Approved {
+            return self.end_definitions(tx, approval, state);
+        }
+        // What was approved before is on its way back in already.
+        if approval.state == State::Waiting {
+            let key = (Arc::from(approval.caller.as_str()), approval.request_id.clone());
+            self.follow_ups.resolved.push(Resolved { kind: approval.kind, key });
+        }
+        self.follow_ups.approvals_changed = true;
+        Ok(())
+    }
+}
+
+/// The row that says that a person is asked.
+fn asked(
+    tx: &Transaction<'_>,
+    header: &Header,
+    posed: &Posed<'_>,
+    expires_at: Timestamp,
+) -> Result<Receipt, StoreError> {
+    tx.append(&Draft {
+        provider: Some(posed.provider),
+        action: Some(posed.action),
+        level: Some(posed.level),
+        params_digest: posed.params_digest,
+        summary: posed.summary.clone(),
+        task_id: posed.task_id,
+        body: json!({
+            "request": header.request_digest,
+            "kind": posed.kind,
+            "agrees_to": posed.digest,
+            "expires_at": expires_at,
+            "quorum": posed.asking.0,
+            "why": posed.card.reasons,
+        }),
+        ..header.draft(store::ledger::chain::Kind::Asked)
+    })
+}
+
+/// Nobody is asked more than can be answered.
+pub(crate) fn too_many() -> Refusal {
+    Refusal::new(Code::Busy, format!("{OPEN_MAX} questions of this group wait for people already."))
+}
+
+fn answered_by(header: &Header, given: &Given, tx: &Transaction<'_>) -> Answered {
+    Answered {
+        by: header.caller_key.to_string(),
+        channel: given.channel.to_owned(),
+        yes: given.yes,
+        reason: given.reason.clone(),
+        at: tx.now(),
+    }
+}
+
+/// Whether this person may answer this question.
+pub fn may_answer(config: &Config, person: &str, approval: &Approval) -> bool {
+    config.may_approve(person, approval.group.as_ref(), &approval.provider, approval.level)
+}

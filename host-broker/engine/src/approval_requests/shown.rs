@@ -1,0 +1,100 @@
+//! What a person is shown of a call, and on whose behalf it is asked.
+
+use kernel::call::Call;
+use kernel::contract::Invocation;
+use model::approval::ApprovalReason;
+use model::card::{Card, Together};
+use model::{Caller, ChatType, SealedRequest, Subject};
+use shared::Level;
+use store::state::external_grants::{Access, session_of};
+use store::state::sessions;
+use store::{StoreError, View};
+
+/// Everything that a person agrees to; `None` if it cannot be shown in full.
+pub(super) fn card(
+    call: &Call,
+    access: Option<&Access>,
+    sealed: Option<&SealedRequest>,
+    reasons: &[(ApprovalReason, String)],
+    together: Option<Together>,
+) -> Option<Card> {
+    let mut card = Card::new();
+    let level = call.target.demanded();
+    match &call.header.caller {
+        Caller::Group(group) => card.say("Workspace", group.as_str()),
+        Caller::External(access) => card.say("External agent", access.as_str()),
+        Caller::Person(_) | Caller::Operator(_) | Caller::Broker => {}
+    }
+    if let Some(access) = access {
+        card.say("Flow", &format!("{}@{}", access.flow_id, access.version));
+        card.say("Access given by", &access.issued_by);
+    }
+    if let Some(tool) = &call.tool {
+        card.say("Tool", tool.as_str());
+    }
+    say_for_whom(&mut card, &call.header.behalf);
+    card.say("Action", &format!("{}.{}", call.provider, call.action));
+    card.say("Level", &level.to_string());
+    if let Some(invocation) = call.target.invocation() {
+        card.say("In short", &invocation.summary());
+    }
+    if let Some(task) = &call.task_id {
+        card.say("Task", task.as_str());
+    }
+    if let Some(account) = &call.account_ref {
+        card.say("Account", account);
+    }
+    if level >= Level::Production {
+        card.say("Note", "a production action");
+    }
+    if let Some(key) = &call.idempotency_key {
+        card.say("Idempotency key", key.as_str());
+    }
+    let condition = call.target.invocation().and_then(Invocation::precondition).unwrap_or_default();
+    card.reasons.extend(reasons.iter().map(|(_, reason)| reason.clone()));
+    card.together = together;
+    let mut params = call.params.value().clone();
+    // What completes a flow is good for whoever reads it first.
+    for name in ["code", "callback_url"] {
+        let brought = params.get_mut(name).filter(|_| call.flow.is_some());
+        if let Some(brought) = brought {
+            *brought = "(what the person brought back, not shown)".into();
+        }
+    }
+    let shown = card.list(&params)
+        && (condition.is_null() || card.holds(&condition))
+        && sealed.is_none_or(|sealed| card.sends(sealed));
+    shown.then_some(card)
+}
+
+/// The calls behind the reason that private data, content of others and a way out would come together, if that is one.
+///
+/// # Errors
+/// [`StoreError`] if the session cannot be read; nobody is asked then.
+pub(super) fn together(
+    connection: &View,
+    call: &Call,
+    reasons: &[(ApprovalReason, String)],
+) -> Result<Option<Together>, StoreError> {
+    let Some(reason) = reasons.iter().position(|(ask, _)| *ask == ApprovalReason::Trifecta) else { return Ok(None) };
+    let Some(operation) = call.target.operation() else { return Ok(None) };
+    let earlier = sessions::exposures(connection, &session_of(connection, &call.header.caller_key)?)?;
+    Ok(Some(sessions::together(&earlier, operation.declaration().exposes, reason)))
+}
+
+/// Says on whose behalf it is asked. The key and the kind of chat are proved; names are the person's own choice, so each
+/// stands on a line of its own, between quotes.
+pub(crate) fn say_for_whom(card: &mut Card, behalf: &Subject) {
+    let Some(person) = behalf.person() else { return };
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    card.say("On behalf of", &person.key());
+    if let Some(name) = person.source_display_name.as_ref().or(person.source_username.as_ref()) {
+        card.say("Who goes by", &quoted(name));
+    }
+    let kind = person.chat_type.map(ChatType::word);
+    let chat = person.chat_id.as_deref().map(quoted);
+    let words: Vec<&str> = kind.into_iter().chain(chat.as_deref()).collect();
+    if !words.is_empty() {
+        card.say("Chat", &words.join(" "));
+    }
+}

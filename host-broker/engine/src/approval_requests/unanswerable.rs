@@ -1,0 +1,87 @@
+//! Approval requests whose call cannot be decided on again: its group is gone, its tool takes other parameters now, or it
+//! holds a secret that the broker has got since.
+//!
+//! Nobody's answer would change anything, so they are closed at the start and when an answer or silence ends them.
+
+use crate::broker::Broker;
+use kernel::Answer;
+use model::Caller;
+use model::approval::{Kind, State};
+use serde_json::json;
+use shared::{Code, Reply, RequestId};
+use std::sync::Arc;
+use store::ledger::chain;
+use store::ledger::chain::Draft;
+use store::state::approvals;
+use store::state::requests;
+use store::{StoreError, Transaction};
+
+/// A request that cannot be decided on again.
+#[derive(Debug)]
+pub struct Unanswerable {
+    /// The caller and the request.
+    pub key: (Arc<str>, RequestId),
+    /// Why.
+    pub why: Why,
+}
+
+/// Why a request cannot be decided on again.
+#[derive(Debug)]
+pub enum Why {
+    /// Its group is not configured any more.
+    GroupGone,
+    /// Its stored document holds a secret that the broker has got since.
+    OwnSecret,
+    /// Its stored document is not a valid call any more.
+    Invalid(String),
+}
+
+impl Why {
+    fn reason(&self) -> (Code, String) {
+        match self {
+            Self::GroupGone => (Code::Cancelled, "The group is not configured any more.".to_owned()),
+            Self::OwnSecret => (Code::OwnSecret, Code::OwnSecret.meaning().to_owned()),
+            Self::Invalid(fault) => {
+                let reason = format!("What a person was asked about cannot be called any more: {fault}");
+                (Code::InvalidParams, reason)
+            }
+        }
+    }
+}
+
+impl Broker {
+    /// Closes the approval request with a row, and answers the caller if it still waits.
+    pub(crate) fn close_unanswerable(
+        &mut self,
+        tx: &Transaction<'_>,
+        ended: &Unanswerable,
+    ) -> Result<Option<Answer>, StoreError> {
+        let (caller, id) = (&*ended.key.0, &ended.key.1);
+        let found = approvals::of_request(tx.view(), caller, id)?;
+        let Some(approval) = found.filter(|approval| approval.state != State::Closed) else { return Ok(None) };
+        let (code, reason) = ended.why.reason();
+        let row = tx.append(&Draft {
+            person: requests::person_of(tx, caller, id)?,
+            request_id: Some(id),
+            provider: Some(&approval.provider),
+            action: Some(&approval.action),
+            reason_code: Some(code),
+            approval: Some(approval.reference()),
+            body: json!({ "why": reason }),
+            ..Draft::new(chain::Kind::Refused, caller)
+        })?;
+        self.follow_ups.approvals_changed = true;
+        if !matches!(approval.kind, Kind::Call | Kind::Grant) {
+            // Its request was over when it was put; what it was about is dropped.
+            self.resolve(tx, &approval, State::Cancelled, &Caller::Broker.to_string())?;
+            return Ok(None);
+        }
+        approvals::close(tx, caller, id, code.word())?;
+        let reply = Reply::of_reason(id.clone(), code, &reason, tx.now());
+        // A group that is gone has no directory.
+        if matches!(ended.why, Why::GroupGone) || approval.told {
+            return kernel::keep(tx, caller, reply, row).map(|()| None);
+        }
+        kernel::answer(tx, caller, reply, row).map(Some)
+    }
+}

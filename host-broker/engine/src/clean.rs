@@ -1,0 +1,465 @@
+//! From [`Executed`] to [`Filtered`]: nothing that a provider brought back goes on unfiltered.
+//!
+//! To audit: `Filtered { ` is constructed in this file only, in [`filter()`].
+
+use crate::inspection::{Inspector, Looked};
+use aho_corasick::BuildError;
+use filter::credentials;
+use filter::credentials::{Extent, Scrubbed};
+use filter::inspect;
+use filter::inspect::Verdict;
+use filter::scrub::Scrubber;
+use filter::{Cleaned, Rules, Strictness, clean_text, redacted_with, shorten};
+use jsonschema::Validator;
+use kernel::Effect;
+use kernel::call::{Call, Origin};
+use kernel::contract::{Aside, Failure, Invocation, Probed, Success};
+use kernel::execution::{Attempted, Brought, Executed};
+use model::{LedgerKey, Treatment};
+use policy::facts::EgressFact;
+use secrets::vault::witness::Witness;
+use serde_json::Value;
+use shared::digest::Digest;
+use shared::limits::SUMMARY_BYTES_MAX;
+use shared::reply::{Evidence, Notice};
+use shared::{Action, Code, Provider, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The most bytes of canonical JSON that are searched for the broker's own secrets. More does not leave.
+const DEPARTING_MAX: usize = 1024 * 1024;
+
+/// The most bytes of canonical JSON that are inspected. A person decides about more.
+const INSPECTED_MAX: usize = 64 * 1024;
+
+/// The output schemas, compiled, by provider and action.
+pub type Schemas = BTreeMap<(Provider, Action), Arc<Validator>>;
+
+/// What every result is held to: the broker's own secrets, and what each action promises.
+pub struct Filters {
+    /// Finds the broker's own secrets.
+    pub scrubber: Arc<Scrubber>,
+    /// The output schemas, compiled, by provider and action.
+    pub schemas: Arc<Schemas>,
+    /// The key of digests.
+    pub key: Arc<LedgerKey>,
+    /// Looks at what others may have written.
+    pub inspector: Arc<Inspector>,
+}
+
+impl Filters {
+    /// The same, which also keep out what an execution has seen of credentials; `None` if that is nothing.
+    fn beside(&self, witnessed: &Witness) -> Result<Option<Self>, BuildError> {
+        let with = |scrubber| Self {
+            scrubber: Arc::new(scrubber),
+            schemas: Arc::clone(&self.schemas),
+            key: Arc::clone(&self.key),
+            inspector: Arc::clone(&self.inspector),
+        };
+        Ok(self.scrubber.with_seen(witnessed)?.map(with))
+    }
+
+    fn rules(&self, effect: &Effect) -> Rules<'_> {
+        let (provider, action) = match effect {
+            Effect::Run(call) | Effect::Prepare(call) => (&call.provider, &call.action),
+            Effect::Probe(probe) => (&probe.operation.declaration().provider, &probe.operation.declaration().action),
+        };
+        let verbatim = match effect {
+            Effect::Run(call) | Effect::Prepare(call) => call.target.operation(),
+            Effect::Probe(probe) => Some(&probe.operation),
+        };
+        let verbatim = verbatim.is_some_and(|operation| operation.declaration().verbatim);
+        let is_namespaced = provider.as_str().contains('.');
+        Rules {
+            scrubber: &self.scrubber,
+            // What a probe finds is not what the action itself would have answered.
+            output_schema: match effect {
+                Effect::Run(_) => self.schemas.get(&(provider.clone(), action.clone())).map(Arc::as_ref),
+                Effect::Prepare(_) | Effect::Probe(_) => None,
+            },
+            strictness: match is_namespaced {
+                _ if verbatim => Strictness::OwnSecrets,
+                true => Strictness::Namespaced,
+                false => Strictness::Ordinary,
+            },
+        }
+    }
+
+    /// Cleans a result and looks at it before an agent does.
+    async fn look(&self, effect: &Effect, attempted: &Attempted, success: Success, rules: &Rules<'_>) -> Seen {
+        let Success { data, mut summary, .. } = success;
+        let cleaned = redacted_with(data, &mut summary, rules);
+        let mut seen = Seen { cleaned, summary, looked: None, kept_back: None };
+        let (Effect::Run(call), Ok(data)) = (effect, &seen.cleaned.data) else { return seen.shortened() };
+        let Some(operation) = call.target.operation() else { return seen.shortened() };
+        let declaration = operation.declaration();
+        let until = call.header.reply_deadline();
+        let looked = self
+            .inspector
+            .look(attempted, call.header.caller.policy_group(), declaration, data, &self.scrubber, until)
+            .await;
+        seen = seen.shortened();
+        if looked.verdict.is_clean() {
+            return seen;
+        }
+        if let Ok(data) = &mut seen.cleaned.data {
+            match looked.treatment {
+                Treatment::Off => {}
+                // What is written back must come back as it is: it is only told of.
+                Treatment::Annotate if declaration.verbatim => {
+                    seen.cleaned.notices.extend([Notice::UntrustedContent, Notice::Unmarked]);
+                }
+                Treatment::Annotate if self.inspector.fence(data, &looked.verdict) => {
+                    seen.cleaned.notices.push(Notice::UntrustedContent);
+                }
+                Treatment::Annotate | Treatment::Withhold => {
+                    let data = std::mem::take(data);
+                    let (verdict, summary) = (looked.verdict.clone(), self.line(&seen.summary));
+                    seen.kept_back = Some(KeptBack { verdict, data, summary });
+                    seen.cleaned.notices = vec![Notice::Withheld];
+                }
+            }
+        }
+        seen.looked = Some(looked);
+        seen
+    }
+
+    /// What is found in what a call would let leave.
+    ///
+    /// The thread that runs this serves every group. So only the search for the broker's own secrets reads a long text
+    /// to its end.
+    pub fn departing(&self, params: &Value) -> EgressFact {
+        let length = shared::json::canonical(params).len();
+        if length > DEPARTING_MAX {
+            let why = "It is longer than what is searched for secrets of the broker's own, 1 MiB.";
+            return EgressFact::Hostile(vec![why.to_owned()]);
+        }
+        let mut value = params.clone();
+        let mut sentences: Vec<String> = Vec::new();
+        if credentials::scrub(&mut value, &self.scrubber, Extent::Own) != Scrubbed::Untouched {
+            return EgressFact::Hostile(vec!["It holds a secret of the broker's own.".to_owned()]);
+        }
+        if length > INSPECTED_MAX {
+            return EgressFact::Suspicious(vec!["It is longer than what is inspected, 64 KiB.".to_owned()]);
+        }
+        if credentials::scrub(&mut value, &self.scrubber, Extent::All) != Scrubbed::Untouched {
+            sentences.push("It holds what looks like a credential.".to_owned());
+        }
+        let verdict = inspect::departing(&value);
+        sentences.extend(verdict.reasons().iter().map(|reason| reason.sentence().to_owned()));
+        match verdict {
+            Verdict::Hostile(_) => EgressFact::Hostile(sentences),
+            Verdict::Clean if sentences.is_empty() => EgressFact::Clean,
+            Verdict::Clean | Verdict::Suspicious(_) => EgressFact::Suspicious(sentences),
+        }
+    }
+
+    /// Takes the broker's own secrets out of a text; `false` if that cannot be done, and then it must not be shown.
+    pub fn own_secrets(&self, text: &mut String) -> bool {
+        let mut value = Value::String(std::mem::take(text));
+        let scrubbed = credentials::scrub(&mut value, &self.scrubber, Extent::Own);
+        let (Scrubbed::Untouched | Scrubbed::Redacted, Value::String(clean)) = (scrubbed, value) else { return false };
+        *text = clean;
+        true
+    }
+
+    /// One line of what a remote said of a failure; a remote's words are others' words.
+    fn said(&self, text: &str) -> String {
+        const NOT_SHOWN: &str = "(its message looks like an attack on an agent, and is not shown)";
+        let line = self.line(text);
+        if inspect::inspect_text(&line).is_clean() { line } else { NOT_SHOWN.to_owned() }
+    }
+
+    fn line(&self, text: &str) -> String {
+        clean_text(text, SUMMARY_BYTES_MAX, &self.scrubber)
+    }
+}
+
+/// A result that was cleaned and looked at.
+struct Seen {
+    cleaned: Cleaned,
+    summary: String,
+    looked: Option<Looked>,
+    kept_back: Option<KeptBack>,
+}
+
+impl Seen {
+    fn shortened(mut self) -> Self {
+        self.cleaned = shorten(self.cleaned);
+        self
+    }
+}
+
+/// An attempted effect whose outcome is safe to show.
+#[must_use]
+#[derive(Debug)]
+pub struct Filtered {
+    /// What was attempted.
+    pub(crate) effect: Effect,
+    /// Its intent.
+    pub(crate) intent: Evidence,
+    /// What came of it.
+    pub(crate) outcome: Outcome,
+    /// How long it took.
+    pub(crate) took: Duration,
+    /// What goes with it into the broker's own stores.
+    pub(crate) aside: Option<Box<Aside>>,
+    /// What a probe needs, if the outcome is unknown; filled in when it is settled.
+    pub(crate) probe: Option<Value>,
+    /// What was seen in the result, if it is not clean.
+    pub(crate) looked: Option<Looked>,
+    /// The result, if it is kept back.
+    pub(crate) kept_back: Option<Box<KeptBack>>,
+}
+
+impl Filtered {
+    /// Returns the call that was attempted; `None` for a probe.
+    pub fn call(&self) -> Option<&Call> {
+        match &self.effect {
+            Effect::Run(call) | Effect::Prepare(call) => Some(call),
+            Effect::Probe(_) => None,
+        }
+    }
+
+    /// Takes the place where the reply goes; nobody else can reply then.
+    pub fn take_origin(&mut self) -> Option<Origin> {
+        match &mut self.effect {
+            Effect::Run(call) | Effect::Prepare(call) => {
+                Some(std::mem::replace(&mut call.header.origin, Origin::Broker))
+            }
+            Effect::Probe(_) => None,
+        }
+    }
+
+    /// Returns whether the remote facts of the call were fetched, so it is decided again.
+    pub fn is_prepared(&self) -> bool {
+        matches!((&self.effect, &self.outcome), (Effect::Prepare(_), Outcome::Prepared(_)))
+    }
+
+    /// Returns the call with its remote facts.
+    ///
+    /// # Errors
+    /// The same, if it has none: see [`Self::is_prepared`].
+    pub fn into_prepared(self: Box<Self>) -> Result<Box<Call>, Box<Self>> {
+        if !self.is_prepared() {
+            return Err(self);
+        }
+        match *self {
+            Self { effect: Effect::Prepare(mut call), outcome: Outcome::Prepared(invocation), .. } => {
+                call.target.resume(invocation);
+                call.prepared = true;
+                Ok(call)
+            }
+            other => Err(Box::new(other)),
+        }
+    }
+}
+
+/// A result that an agent does not get before a person has looked at it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeptBack {
+    /// What was seen in it.
+    pub verdict: Verdict,
+    /// The result, cleaned.
+    pub data: Value,
+    /// Its line.
+    pub summary: String,
+}
+
+/// What came of an effect.
+pub enum Outcome {
+    /// It succeeded.
+    Succeeded(Shown),
+    /// The call now has the remote facts it needs.
+    Prepared(Box<dyn Invocation>),
+    /// A probe was answered.
+    Probed {
+        /// Whether the effect is proven to have happened.
+        happened: bool,
+        /// What was found.
+        shown: Shown,
+    },
+    /// It did not succeed, or nobody knows.
+    Failed {
+        /// Why.
+        code: Code,
+        /// One sentence.
+        reason: String,
+        /// When to try again.
+        retry_after: Option<Duration>,
+        /// Whether the provider did not do its part.
+        fault: bool,
+    },
+}
+
+impl Outcome {
+    /// A no that is not the provider's fault.
+    pub fn of(code: Code, reason: String) -> Self {
+        Self::Failed { code, reason, retry_after: None, fault: false }
+    }
+}
+
+/// A result that is safe to show.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
+    /// The result; `null` where it was withheld.
+    pub data: Value,
+    /// The keyed digest of its canonical form.
+    pub digest: Digest,
+    /// One line.
+    pub summary: String,
+    /// What the filter did.
+    pub notices: Vec<Notice>,
+}
+
+impl std::fmt::Debug for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Succeeded(_) => f.write_str("Succeeded"),
+            Self::Prepared(_) => f.write_str("Prepared"),
+            Self::Probed { happened, .. } => write!(f, "Probed({happened})"),
+            Self::Failed { code, .. } => write!(f, "Failed({code})"),
+        }
+    }
+}
+
+/// Filters what an effect brought back. It waits for nobody but a judge, where one is configured.
+pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
+    if !Witness::of(executed.slots()).is_empty() {
+        // Nor is this built where everybody waits for it.
+        tokio::task::yield_now().await;
+    }
+    let wider = filters.beside(&Witness::of(executed.slots()));
+    let (effect, intent, result, took, attempted) = executed.into_parts();
+    let (filters, result) = match (&wider, result) {
+        (Ok(Some(wider)), result) => (wider, result),
+        (Ok(None), result) => (filters, result),
+        // What cannot be looked for cannot be kept out, so nothing is shown.
+        (Err(_too_long), result) => {
+            let message = "what it brought back cannot be searched for the credential".to_owned();
+            (
+                filters,
+                result
+                    .and(Err(Failure::InvalidOutput { message: message.clone() }))
+                    .map_err(|_any| Failure::InvalidOutput { message }),
+            )
+        }
+    };
+    let (changes, codes) = match &effect {
+        Effect::Run(call) => (call.mutating, Codes::of(&call.provider)),
+        Effect::Prepare(call) => (false, Codes::of(&call.provider)),
+        Effect::Probe(probe) => (false, Codes::of(&probe.operation.declaration().provider)),
+    };
+    let (mut aside, mut looked, mut kept_back) = (None, None, None);
+    let outcome = match result {
+        Ok(Brought::Result(mut success)) => {
+            aside = success.aside.take();
+            let rules = filters.rules(&effect);
+            let proposed = aside.as_mut().and_then(|aside| aside.proposed.as_mut());
+            if proposed.is_none_or(|proposed| filters.own_secrets(&mut proposed.diff)) {
+                let seen = filters.look(&effect, &attempted, success, &rules).await;
+                (looked, kept_back) = (seen.looked, seen.kept_back.map(Box::new));
+                succeeded(seen.cleaned, &seen.summary, changes, codes, filters)
+            } else {
+                let reason = "The changes hold secrets that cannot be taken out, so nobody can be shown them.";
+                Outcome::of(Code::Guardrail, reason.to_owned())
+            }
+        }
+        Ok(Brought::Facts(invocation)) => Outcome::Prepared(invocation),
+        Ok(Brought::Probe(mut probed)) => {
+            if let Probed::Happened(success) = &mut probed {
+                aside = success.aside.take();
+            }
+            probed_outcome(probed, &filters.rules(&effect), filters)
+        }
+        Err(failure) => failed(failure, changes, codes, filters),
+    };
+    if !matches!(outcome, Outcome::Succeeded(_) | Outcome::Probed { happened: true, .. }) {
+        aside = None;
+    }
+    Filtered { effect, intent, outcome, took, aside, probe: None, looked, kept_back }
+}
+
+/// A result that is withheld from a write is still a success: it happened, and must not be repeated.
+fn succeeded(cleaned: Cleaned, summary: &str, changes: bool, codes: Codes, filters: &Filters) -> Outcome {
+    match cleaned.data {
+        Ok(data) => Outcome::Succeeded(shown(data, summary, cleaned.notices, filters)),
+        Err(_) if changes => Outcome::Succeeded(shown(Value::Null, summary, cleaned.notices, filters)),
+        Err(why) => {
+            let reason = format!("{} To be precise: {why}.", codes.invalid_output.meaning());
+            Outcome::Failed { code: codes.invalid_output, reason, retry_after: None, fault: true }
+        }
+    }
+}
+
+fn probed_outcome(probed: Probed, rules: &Rules<'_>, filters: &Filters) -> Outcome {
+    match probed {
+        Probed::Happened(success) => {
+            let Success { data, mut summary, .. } = success;
+            let cleaned = shorten(redacted_with(data, &mut summary, rules));
+            let data = cleaned.data.unwrap_or(Value::Null);
+            Outcome::Probed { happened: true, shown: shown(data, &summary, cleaned.notices, filters) }
+        }
+        Probed::Absent { message } | Probed::State { message } => {
+            Outcome::Probed { happened: false, shown: shown(Value::Null, &message, Vec::new(), filters) }
+        }
+    }
+}
+
+fn shown(data: Value, summary: &str, notices: Vec<Notice>, filters: &Filters) -> Shown {
+    let digest = filters.key.digest(&json::canonical(&data));
+    Shown { data, digest, summary: filters.line(summary), notices }
+}
+
+/// What faults of providers are called: those of capabilities have names of their own.
+#[derive(Clone, Copy)]
+struct Codes {
+    invalid_output: Code,
+    unavailable: Code,
+}
+
+impl Codes {
+    fn of(provider: &Provider) -> Self {
+        if provider.is_namespaced() {
+            let (invalid_output, unavailable) = (Code::CapabilityInvalidOutput, Code::CapabilityBackendUnavailable);
+            Self { invalid_output, unavailable }
+        } else {
+            Self { invalid_output: Code::InvalidOutput, unavailable: Code::ProviderFailed }
+        }
+    }
+}
+
+fn failed(failure: Failure, changes: bool, codes: Codes, filters: &Filters) -> Outcome {
+    let is_fault = failure.is_fault();
+    let say = |code: Code, message: &str, retry_after: Option<Duration>| Outcome::Failed {
+        code,
+        reason: sentence(&filters.said(message), code),
+        retry_after,
+        fault: is_fault,
+    };
+    match failure {
+        Failure::RateLimited { retry_after, message } => say(Code::ProviderRateLimited, &message, retry_after),
+        Failure::Guard(refusal) => Outcome::of(refusal.code, filters.line(&refusal.reason)),
+        Failure::Timeout => say(Code::ProviderTimeout, "", None),
+        // A write whose answer is not usable was still sent.
+        Failure::InvalidOutput { message } | Failure::Unknown { message } if changes => {
+            say(Code::OutcomeUnknown, &message, None)
+        }
+        Failure::InvalidOutput { message } => say(codes.invalid_output, &message, None),
+        Failure::Said { code, message } => say(code, &message, None),
+        Failure::Unavailable { message } => say(codes.unavailable, &message, None),
+        // Nothing is unknown about a read: it changed nothing.
+        Failure::Refused { message } | Failure::Unknown { message } => say(Code::ProviderFailed, &message, None),
+    }
+}
+
+/// The code's meaning, and what the provider said.
+fn sentence(message: &str, code: Code) -> String {
+    let message = message.trim().trim_end_matches('.');
+    if message.is_empty() {
+        code.meaning().to_owned()
+    } else {
+        format!("{} The provider says: {message}.", code.meaning())
+    }
+}

@@ -1,0 +1,379 @@
+//! Giving access. The main group's agent gives up to a ceiling; above it a person is asked.
+
+use super::{RowSubject, Said, refuse, write};
+use crate::approval_requests;
+use crate::approval_requests::{Ended, Posed};
+use crate::broker::{Broker, Fulfilled};
+use crate::request::Directive;
+use config::near_miss;
+use model::approval::{Approval, ApprovalReason, State};
+use model::card::Card;
+use model::{ChatType, Exposure, Subject, approval};
+use serde_json::{Value, json};
+use shared::digest::Digest;
+use shared::request::GrantRequest;
+use shared::{Action, Code, Gate, Group, Level, Provider, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+use store::ledger::chain::Kind;
+use store::state::approvals;
+use store::state::grants;
+use store::state::grants::Grant;
+use store::state::sessions;
+use store::{StoreError, Transaction};
+
+impl Broker {
+    /// Gives access, or asks a person whether to.
+    pub(super) fn grant(
+        &mut self,
+        tx: &Transaction<'_>,
+        directive: &Directive,
+        request: &GrantRequest,
+    ) -> Result<Fulfilled, StoreError> {
+        let header = &directive.header;
+        let no = |approval: Option<&Approval>, code: Code, reason: String| {
+            write(tx, directive, approval, Said::No { code, reason }).map(Fulfilled::Answered)
+        };
+        let mut asked = None;
+        if directive.asked {
+            asked = approvals::of_request(tx.view(), &header.caller_key, &header.request_id)?;
+            match approval_requests::ended(tx, header)? {
+                Ended::No => {}
+                Ended::Before => return Ok(Fulfilled::Answered(None)),
+                Ended::Refused(refusal) => return no(asked.as_ref(), refusal.code, refusal.reason),
+            }
+        }
+        let catalogue = match self.grantable(request) {
+            Ok(catalogue) => catalogue,
+            Err(reason) => return no(asked.as_ref(), Code::InvalidParams, reason),
+        };
+        // What a person was shown is what is given, so the time runs from then.
+        let since = asked.as_ref().map_or(tx.now(), |approval| approval.asked_at);
+        let mut grant = Grant::of(request, &header.caller_key, since, catalogue);
+        if grant.expires_at.is_some_and(|at| at > Timestamp::LATEST) {
+            let reason = "The grant would end after the year 9999; let it end earlier, or never.";
+            return no(asked.as_ref(), Code::InvalidParams, reason.into());
+        }
+        if grant.is_expired(tx.now()) {
+            return no(asked.as_ref(), Code::InvalidParams, "The grant would have expired already.".into());
+        }
+        let stored = grants::find(tx.view(), &grant.group, &grant.provider)?;
+        let above = match header.caller.group() {
+            Some(group) => match self.above_the_ceiling(group, &grant, stored.as_ref()) {
+                Some(reason) => Some((group, reason)),
+                None => self.lets_out(tx, &header.caller_key, group, &grant)?.map(|reason| (group, reason)),
+            },
+            None => None,
+        };
+        if let Some((granter, reason)) = &above {
+            let digest = agreement(granter, &header.behalf, request, &grant, stored.as_ref());
+            match &asked {
+                None => return self.ask_for(tx, directive, granter, request, &grant, stored.as_ref(), reason),
+                Some(approval) if approval.state == State::Approved && approval.digest == digest => {
+                    approvals::spend(tx, approval.id)?;
+                    // An agent gives no more later than what a person agreed to.
+                    let answers = approvals::answers(tx.view(), approval.id)?;
+                    if let Some(person) = answers.into_iter().find(|answer| answer.yes) {
+                        grant.granted_by = person.by;
+                    }
+                }
+                Some(approval) => {
+                    let reason = "What a person agreed to is not what would be given now.".into();
+                    return no(Some(approval), Code::ApprovalRequired, reason);
+                }
+            }
+        }
+        if above.is_none()
+            && header.caller.group().is_some()
+            && let Some(stored) = stored.filter(Grant::was_set_by_person)
+        {
+            // SECURITY: what an agent repeats or narrows stays what a person has set; the next one must not widen it.
+            grant.granted_by = stored.granted_by;
+        }
+        grant.granted_at = tx.now();
+        grants::put(tx, &grant)?;
+        self.follow_ups.stale_snapshots.insert(grant.group.clone());
+        let expiry = grant.expires_at.map_or_else(|| "without expiry".to_owned(), |at| format!("until {at}"));
+        let said = Said::Done {
+            kind: Kind::Granted,
+            subject: RowSubject { provider: Some(grant.provider.clone()), level: Some(grant.level), task_id: None },
+            body: json!({ "grant": grant_value(&grant) }),
+            data: json!({ "granted": true, "grant": grant_value(&grant) }),
+            summary: format!(
+                "{} now has {} access to {} {expiry}.{}{}",
+                grant.group,
+                grant.level,
+                grant.provider,
+                gives_nothing(request, &grant),
+                lacks_gate(&grant)
+            ),
+        };
+        let gives = grant.level > Level::None;
+        let answer = write(tx, directive, asked.as_ref(), said)?;
+        if gives && header.caller.group().is_some() {
+            // The row of the grant is the last one now.
+            sessions::let_out(tx, &header.caller_key, (&grant.provider, "ext_grant"), tx.head().seq)?;
+        }
+        Ok(Fulfilled::Answered(answer))
+    }
+
+    /// Returns the reason why a person must make the grant, if the session of its agent has read private data and content
+    /// that others wrote: a grant is a way out to another group.
+    fn lets_out(
+        &self,
+        tx: &Transaction<'_>,
+        caller: &str,
+        granter: &Group,
+        grant: &Grant,
+    ) -> Result<Option<String>, StoreError> {
+        let both = grant.level > Level::None && self.completes_trifecta(tx, caller, granter, &grant.provider)?;
+        Ok(both.then(|| {
+            "The main group's session has read private data and content that others wrote, and a grant is a way out; a \
+             person must make it."
+                .to_owned()
+        }))
+    }
+
+    /// Returns whether a way out to this provider completes the trifecta in the session of the main group's agent.
+    pub(super) fn completes_trifecta(
+        &self,
+        tx: &Transaction<'_>,
+        caller: &str,
+        granter: &Group,
+        provider: &Provider,
+    ) -> Result<bool, StoreError> {
+        if self.policy.profiles.waives(granter, provider) {
+            return Ok(false);
+        }
+        let exposed = sessions::exposures(tx.view(), caller)?;
+        let of = |is: fn(&Exposure) -> bool| exposed.iter().any(|exposed| is(&exposed.exposes));
+        Ok(of(|exposes| exposes.sensitive) && of(|exposes| exposes.untrusted))
+    }
+
+    /// Asks a person to give what the main group may not give by itself.
+    #[expect(clippy::too_many_arguments, reason = "everything that a person is shown")]
+    fn ask_for(
+        &mut self,
+        tx: &Transaction<'_>,
+        directive: &Directive,
+        granter: &Group,
+        request: &GrantRequest,
+        grant: &Grant,
+        stored: Option<&Grant>,
+        reason: &str,
+    ) -> Result<Fulfilled, StoreError> {
+        let header = &directive.header;
+        let no = |code, reason| write(tx, directive, None, Said::No { code, reason }).map(Fulfilled::Answered);
+        let digest = agreement(granter, &header.behalf, request, grant, stored);
+        let open = approvals::open(tx.view(), Some(&header.caller_key))?;
+        let lives = |approval: &&Approval| {
+            approval.digest == digest && approval.state == State::Waiting && approval.expires_at > tx.now()
+        };
+        if let Some(equal) = open.iter().find(lives) {
+            return approval_requests::told(tx, header, equal).map(Some).map(Fulfilled::Answered);
+        }
+        let mut card = Card::new();
+        card.say("Workspace", granter.as_str());
+        approval_requests::say_for_whom(&mut card, &header.behalf);
+        card.say("Action", "give access");
+        card.say("In short", &format!("{} gets {} access to {}", grant.group, grant.level, grant.provider));
+        card.reasons.push(reason.to_owned());
+        let shown = json!({ "gives": shown(grant), "instead_of": stored.map(shown) });
+        let document = serde_json::to_vec(request).unwrap_or_default();
+        #[expect(clippy::expect_used, reason = "five letters satisfy the grammar")]
+        let action: Action = "grant".parse().expect("an action");
+        if !card.list(&shown) {
+            return no(Code::Guardrail, "The grant is too long to be shown to a person in full.".to_owned());
+        }
+        let posed = Posed {
+            kind: approval::Kind::Grant,
+            caller: &header.caller_key,
+            group: Some(&grant.group),
+            request_id: &header.request_id,
+            provider: &grant.provider,
+            action: &action,
+            level: grant.level,
+            digest,
+            subject: Some(digest),
+            asking: self.config.asking_for_grants(),
+            born_approved: None,
+            asks: BTreeSet::from([ApprovalReason::Tier]),
+            card: &card,
+            document: Some(&document),
+            params_digest: None,
+            summary: Some(format!("asks that {} gets {} access to {}", grant.group, grant.level, grant.provider)),
+            task_id: None,
+        };
+        match self.pose(tx, header, &posed)? {
+            Ok(_) => Ok(Fulfilled::Asked),
+            Err(refusal) => refuse(tx, directive, None, &refusal).map(Fulfilled::Answered),
+        }
+    }
+
+    /// The catalogue that the grant would be bound to, or what is wrong with the request, every fault at once.
+    fn grantable(&self, request: &GrantRequest) -> Result<BTreeMap<Action, Level>, String> {
+        if let Some(fault) = self.unknown_group(&request.group_folder) {
+            return Err(fault);
+        }
+        let Some(catalogue) = self.catalogue.levels(&request.provider) else {
+            return Err(self.unknown_provider(&request.provider).unwrap_or_default());
+        };
+        let mut faults: Vec<String> = [&request.allowed_actions, &request.denied_actions]
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|action| !catalogue.contains_key(*action))
+            .map(|action| {
+                let hint = near_miss(action.as_str(), catalogue.keys().map(Action::as_str));
+                format!("provider '{}' has no action '{action}'{hint}", request.provider)
+            })
+            .collect();
+        if let Some(gate) = request.requires_task_gate.as_ref().filter(|gate| !self.config.gates.contains_key(*gate)) {
+            let hint = near_miss(gate.as_str(), self.config.gates.keys().map(Gate::as_str));
+            faults.push(format!("there is no gate '{gate}' in the configuration{hint}"));
+        }
+        let unknown = |kind: &&String| ChatType::of(kind).is_none();
+        faults.extend(request.chat_types.iter().flatten().filter(unknown).map(|_unknown| {
+            "chat_types has a kind that no chat is of: private, group and channel are kinds".to_owned()
+        }));
+        if request.rate_per_minute == Some(0) {
+            faults.push("rate_per_minute must be at least 1; access_level 0 gives nothing".to_owned());
+        }
+        if let Some(allowed) = request.allowed_actions.as_deref()
+            && faults.is_empty()
+            && request.access_level > Level::None
+            && !allowed.is_empty()
+            && !allowed.iter().any(|action| is_given(request, action, catalogue.get(action).copied()))
+        {
+            faults.push(format!("none of the allowed actions is within {}", request.access_level));
+        }
+        if faults.is_empty() { Ok(catalogue) } else { Err(format!("The grant is not valid: {}.", faults.join("; "))) }
+    }
+
+    /// Why a main group's agent may not grant this by itself, if it may not. What a person has set, revoked or not,
+    /// is never widened by an agent.
+    fn above_the_ceiling(&self, granter: &Group, grant: &Grant, stored: Option<&Grant>) -> Option<String> {
+        let ceiling = self.config.grant_ceiling;
+        let set_by_person = stored.filter(|stored| stored.was_set_by_person());
+        if granter == &grant.group {
+            Some("The main group may not grant access to itself; a person must.".to_owned())
+        } else if grant.level > ceiling.max_level {
+            Some(format!(
+                "The main group may grant up to {} by itself; a person must grant {}.",
+                ceiling.max_level, grant.level
+            ))
+        } else if !ceiling.sensitive && self.includes_sensitive(grant) {
+            Some("The grant includes actions that read private data; a person must make it.".to_owned())
+        } else if set_by_person.is_some_and(|stored| grant.is_wider_than(stored)) {
+            Some("The grant is wider than what a person has set; a person must widen it.".to_owned())
+        } else {
+            None
+        }
+    }
+
+    fn includes_sensitive(&self, grant: &Grant) -> bool {
+        let Some(listed) = self.catalogue.provider(&grant.provider) else { return true };
+        listed.operations.values().map(|operation| operation.declaration()).any(|declaration| {
+            declaration.exposes.sensitive
+                && declaration.level <= grant.level
+                && !grant.denied.contains(&declaration.action)
+                && grant.allowed.as_ref().is_none_or(|allowed| allowed.contains(&declaration.action))
+        })
+    }
+}
+
+/// Returns the note on a grant that gives no action; empty if it gives one.
+fn gives_nothing(request: &GrantRequest, grant: &Grant) -> &'static str {
+    let gives = |(action, level): (&Action, &Level)| is_given(request, action, Some(*level));
+    if grant.level == Level::None || grant.catalogue.iter().any(gives) {
+        ""
+    } else {
+        " It gives nothing now: the provider has no action that it allows."
+    }
+}
+
+/// Returns the note on a grant whose production actions are always refused; empty if there are none.
+fn lacks_gate(grant: &Grant) -> String {
+    let is_production = |(action, level): (&Action, &Level)| {
+        *level >= Level::Production
+            && grant.level >= *level
+            && !grant.denied.contains(action)
+            && grant.allowed.as_ref().is_none_or(|allowed| allowed.contains(action))
+    };
+    let production: Vec<&str> =
+        grant.catalogue.iter().filter(|entry| is_production(*entry)).map(|(action, _)| action.as_str()).collect();
+    if grant.gate.is_some() || production.is_empty() {
+        return String::new();
+    }
+    format!(
+        " It names no gate, so every call of a production action is refused: {}. To allow them, grant again with a gate.",
+        production.join(", ")
+    )
+}
+
+/// Returns whether the request gives this action, which demands this level.
+fn is_given(request: &GrantRequest, action: &Action, demands: Option<Level>) -> bool {
+    let denied = request.denied_actions.as_ref().is_some_and(|denied| denied.contains(action));
+    let allowed = request.allowed_actions.as_ref().is_none_or(|allowed| allowed.contains(action));
+    allowed && !denied && demands.is_some_and(|level| level <= request.access_level)
+}
+
+/// What a person agrees to: exactly this request, where exactly this was granted and the provider has these actions.
+fn agreement(
+    granter: &Group,
+    behalf: &Subject,
+    request: &GrantRequest,
+    grant: &Grant,
+    stored: Option<&Grant>,
+) -> Digest {
+    let mut agreed = json!({
+        "granter": granter,
+        "grant": request,
+        "catalogue": grant.catalogue,
+        "instead_of": stored.map(grant_value),
+    });
+    if let (Some(person), Some(members)) = (behalf.key(), agreed.as_object_mut()) {
+        members.insert("person".to_owned(), Value::from(person));
+    }
+    Digest::of(&shared::json::canonical(&agreed))
+}
+
+/// A grant as a person is shown it: with every action that it allows.
+fn shown(grant: &Grant) -> Value {
+    let may: Vec<&Action> = grant
+        .catalogue
+        .iter()
+        .filter(|(action, level)| {
+            **level <= grant.level
+                && !grant.denied.contains(*action)
+                && grant.allowed.as_ref().is_none_or(|allowed| allowed.contains(*action))
+        })
+        .map(|(action, _)| action)
+        .collect();
+    let mut shown = grant_value(grant);
+    if let Some(object) = shown.as_object_mut() {
+        object.retain(|name, value| !value.is_null() && !matches!(name.as_str(), "granted_by" | "granted_at"));
+        object.insert("actions".into(), json!(may));
+        object.entry("expires_at").or_insert_with(|| json!("never"));
+    }
+    shown
+}
+
+/// A grant, as lists and rows show it.
+pub fn grant_value(grant: &Grant) -> Value {
+    json!({
+        "group_folder": grant.group,
+        "provider": grant.provider,
+        "access_level": grant.level,
+        "allowed_actions": grant.allowed_list(),
+        "denied_actions": grant.denied_list(),
+        "requires_task_gate": grant.gate,
+        "granted_by": grant.granted_by,
+        "granted_at": grant.granted_at,
+        "expires_at": grant.expires_at,
+        "active": grant.active,
+        "rate_per_minute": grant.rate_per_minute,
+        "daily_quota": grant.daily_quota,
+        "chat_types": grant.chat_types,
+        "chat_ids": grant.chat_ids,
+    })
+}

@@ -1,0 +1,54 @@
+//! The end of a session, by a person.
+
+use super::Said;
+use crate::broker::Broker;
+use model::{Caller, external};
+use serde_json::json;
+use shared::Code;
+use store::ledger::chain::Kind;
+use store::state::external_grants;
+use store::state::sessions;
+use store::state::sessions::SessionName;
+use store::{StoreError, Transaction};
+
+impl Broker {
+    /// Forgets what the session has been exposed to.
+    pub(super) fn reset_session(&self, tx: &Transaction<'_>, name: &SessionName) -> Result<Said, StoreError> {
+        let connection = tx.view();
+        let unknown = || {
+            Ok(Said::no(Code::InvalidParams, format!("There is no session {name}; see: host-broker exposure list.")))
+        };
+        let session = match name {
+            SessionName::Group(group) => {
+                if let Some(fault) = self.unknown_group(group) {
+                    return Ok(Said::no(Code::InvalidParams, fault));
+                }
+                Caller::Group(group.clone()).to_string()
+            }
+            SessionName::Access(access) => {
+                if external_grants::find(connection, access)?.is_none() {
+                    return unknown();
+                }
+                external_grants::session_of(connection, &Caller::External(access.clone()).to_string())?.into_owned()
+            }
+            SessionName::External(key) if sessions::is_external(connection, key)? => key.clone(),
+            SessionName::External(_) => return unknown(),
+        };
+        let mut waits = sessions::is_under_way(connection, &session)?;
+        for (caller, _) in self.waiting.iter().filter(|(_, waiting)| **waiting > 0) {
+            waits |= *external_grants::session_of(connection, caller)? == *session;
+        }
+        if waits {
+            // What they bring back would belong to no session.
+            return Ok(Said::no(Code::Busy, format!("Calls of {name} are still under way.")));
+        }
+        let forgotten = sessions::reset(tx, &session)?;
+        let group = match name {
+            SessionName::Group(group) => group,
+            SessionName::Access(_) | SessionName::External(_) => external(),
+        };
+        let data = json!({ "group": group, "session": session, "forgotten": forgotten });
+        let summary = format!("The exposure of {name} is reset; {forgotten} action(s) removed.");
+        Ok(Said::done(Kind::SessionReset, data.clone(), data, summary))
+    }
+}

@@ -1,0 +1,406 @@
+//! Proposals in the life of a call: what a call that applies one is given, how it waits for the yes, and what becomes of
+//! a change that was described.
+//!
+//! The question about a proposal goes under a name that nobody else knows, because the request that proposed it is over.
+
+use crate::approval_requests;
+use crate::approval_requests::{Given, Posed, Taken};
+use crate::broker::Broker;
+use crate::catalogue;
+use crate::replies::refused;
+use crate::request::Directive;
+use kernel::Answer;
+use kernel::authorize::Refusal;
+use kernel::call::{Call, Header};
+use kernel::contract::{InverseError, Invocation, Lines, Needs, Proposed, Supplied};
+use model::approval::{ApprovalReason, Kind, State};
+use model::card::Card;
+use model::{Caller, Nonce, ProposalId, Subject, WorkspacePath};
+use policy::profile::ApprovalMode;
+use shared::{Action, Code, Group, Level, Provider, RequestId, Timestamp};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use store::state::approvals;
+use store::state::proposals;
+use store::state::proposals::{Entry, Proposal, Wanted};
+use store::{StoreError, Transaction, View};
+
+/// A proposal that people have agreed to and that one of them wants applied now.
+#[derive(Debug)]
+pub struct ToApply {
+    /// The proposal, and the request under which it is applied.
+    pub wanted: Wanted,
+}
+
+/// How a call that applies a proposal goes on that nobody has agreed to yet.
+pub(crate) enum Collected {
+    /// Once the question under this name is over.
+    Waits(RequestId),
+    /// Not at all.
+    Answered(Option<Answer>),
+}
+
+/// Hands a call what its decision needs beside its parameters.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read; nothing may then be permitted.
+pub fn supply(connection: &View, now: Timestamp, call: &mut Call) -> Result<(), StoreError> {
+    let caller = &call.header.caller_key;
+    let supplied = match call.target.invocation().map(Invocation::needs) {
+        None
+        | Some(
+            Needs::Nothing
+            | Needs::ToWithdraw(_)
+            | Needs::ToBegin
+            | Needs::ToComplete(_)
+            | Needs::ToPoll(_)
+            | Needs::Accounts
+            | Needs::ToUnlink(_)
+            | Needs::Credential,
+        ) => return Ok(()),
+        Some(Needs::Proposals) => {
+            let latest = proposals::latest(connection, Some(caller))?;
+            let own = latest.iter().filter(|proposal| !proposal.is_revert);
+            Supplied::Proposals(own.map(|proposal| proposal.listed(now)).collect())
+        }
+        Some(Needs::ToApply(id, path)) => {
+            let found = proposals::find_at(connection, caller, id, path)?;
+            call.applies = found.is_some().then(|| id.clone());
+            // Before the yes there is nothing to be done with it.
+            let Some(proposal) = found.filter(|proposal| proposal.approval.state == State::Approved) else {
+                return Ok(());
+            };
+            let Some(stored) = proposal.stored(Vec::new()) else { return Ok(()) };
+            Supplied::Changes(Box::new(stored))
+        }
+    };
+    call.target.supply(supplied);
+    Ok(())
+}
+
+impl Broker {
+    /// Takes a proposal back for a permitted call that does so.
+    pub(crate) fn withdraw(&mut self, tx: &Transaction<'_>, call: &mut Call) -> Result<(), StoreError> {
+        let Some(Needs::ToWithdraw(id)) = call.target.invocation().map(Invocation::needs) else { return Ok(()) };
+        let found = proposals::find(tx.view(), &call.header.caller_key, id)?;
+        let open = found.filter(|proposal| matches!(proposal.approval.state, State::Waiting | State::Approved));
+        // What a person undoes an agent does not stop.
+        let open = open.filter(|proposal| !proposal.is_revert);
+        if let Some(proposal) = &open {
+            self.end_proposal(tx, proposal, "withdrawn")?;
+        }
+        call.target.supply(Supplied::Withdrawn(open.is_some()));
+        Ok(())
+    }
+
+    /// Hands a permitted call the changes that it makes.
+    pub(crate) fn hand_over(&mut self, tx: &Transaction<'_>, call: &mut Call) -> Result<(), StoreError> {
+        let Some(id) = &call.applies else { return Ok(()) };
+        let found = proposals::find(tx.view(), &call.header.caller_key, id)?;
+        let changes = proposals::changes(tx.view(), id)?;
+        if let Some(stored) = found.zip(changes).and_then(|(proposal, changes)| proposal.stored(changes)) {
+            call.target.supply(Supplied::Changes(Box::new(stored)));
+        }
+        // Its yes is spent, so that the next silence is another one.
+        self.follow_ups.approvals_changed = true;
+        Ok(())
+    }
+
+    /// What a person wanted at once and is refused is not made later, at somebody else's moment.
+    pub(crate) fn not_at_once(
+        &mut self,
+        tx: &Transaction<'_>,
+        call: &Call,
+        refusal: &Refusal,
+    ) -> Result<(), StoreError> {
+        let Some(id) = call.applies.as_ref().filter(|_| call.is_on_behalf()) else { return Ok(()) };
+        let found = proposals::find(tx.view(), &call.header.caller_key, id)?;
+        let open = found.filter(|proposal| proposal.approval.state == State::Approved);
+        match open {
+            Some(proposal) => self.end_proposal(tx, &proposal, refusal.code.word()),
+            None => Ok(()),
+        }
+    }
+
+    /// A proposal will not be applied any more.
+    pub(crate) fn end_proposal(
+        &mut self,
+        tx: &Transaction<'_>,
+        proposal: &Proposal,
+        became: &str,
+    ) -> Result<(), StoreError> {
+        let approval = &proposal.approval;
+        approvals::close(tx, &approval.caller, &approval.request_id, became)?;
+        proposals::drop_changes(tx, approval.id)?;
+        self.resolved_proposal(approval);
+        Ok(())
+    }
+
+    /// A call that applies a proposal which it may not apply now: it waits for the person, or hears why not.
+    pub(crate) fn collect(
+        &self,
+        tx: &Transaction<'_>,
+        call: &Call,
+        id: &ProposalId,
+        path: &str,
+    ) -> Result<Collected, StoreError> {
+        let header = &call.header;
+        let no = |code: Code, reason: String| refused(tx, call, &Refusal::new(code, reason)).map(Collected::Answered);
+        let plainly = |code: Code| no(code, code.meaning().to_owned());
+        let Some(proposal) = proposals::find_at(tx.view(), &header.caller_key, id, path)? else {
+            return plainly(Code::ProposalUnknown);
+        };
+        let approval = &proposal.approval;
+        match (approval.state, approval.became.as_deref()) {
+            (State::Waiting, _) if approval.expires_at > tx.now() => {
+                if self.may_wait(header) {
+                    return Ok(Collected::Waits(approval.request_id.clone()));
+                }
+                approval_requests::told(tx, header, approval).map(Some).map(Collected::Answered)
+            }
+            (State::Approved, _) if proposal.until > tx.now() => {
+                no(Code::ApprovalRequired, "What a person agreed to is not what would be applied now.".to_owned())
+            }
+            (State::Denied, _) | (State::Closed, Some("denied")) => {
+                let reason = approval_requests::said_no(tx, approval)?;
+                no(Code::ApprovalDenied, reason)
+            }
+            (State::Waiting | State::Approved | State::Expired, _) | (State::Closed, Some("expired")) => {
+                plainly(Code::ProposalExpired)
+            }
+            (State::Cancelled | State::Closed, _) => plainly(Code::ProposalUnknown),
+        }
+    }
+
+    /// A change was described: a person is asked about it, unless every path of it may be changed without. Says whether
+    /// one is.
+    pub(crate) fn propose(
+        &mut self,
+        tx: &Transaction<'_>,
+        call: &Call,
+        intent: i64,
+        proposed: &Proposed,
+    ) -> Result<Result<bool, Refusal>, StoreError> {
+        let Some(group) = call.header.caller.group() else {
+            return Ok(Err(Refusal::new(Code::Guardrail, "Only a group proposes.".into())));
+        };
+        let paths: Vec<WorkspacePath> = proposed.paths.iter().flat_map(|path| WorkspacePath::new(path)).collect();
+        let free = paths.len() == proposed.paths.len()
+            && self.policy.profiles.of_paths(group, &call.provider, &paths) == ApprovalMode::Auto;
+        let asked = Asked {
+            group,
+            behalf: &call.header.behalf,
+            caller: &call.header.caller_key,
+            provider: &call.provider,
+            action: &call.action,
+        };
+        let born = if free { Some(intent) } else { None };
+        let stored = self.store_proposal(tx, &call.header, &asked, proposed, born, false)?;
+        Ok(stored.map(|_| born.is_none()))
+    }
+
+    /// Stores a proposal, and asks about it unless it was born approved by this row.
+    fn store_proposal(
+        &mut self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        asked: &Asked<'_>,
+        proposed: &Proposed,
+        born: Option<i64>,
+        is_revert: bool,
+    ) -> Result<Result<i64, Refusal>, StoreError> {
+        let unable = || Refusal::new(Code::EvidenceUnavailable, "The system's random source failed.".into());
+        let Ok(nonce) = Nonce::fresh(self.ids.as_ref()) else { return Ok(Err(unable())) };
+        let hidden = named_after("proposal", &nonce);
+        let Some(card) = card(asked, proposed) else {
+            let reason = "The changes are too large to be shown to a person in full, so nobody is asked.".to_owned();
+            return Ok(Err(Refusal::new(Code::TooLarge, reason)));
+        };
+        let digest = crate::approvals::digest_of_proposal(
+            asked.caller,
+            asked.provider,
+            &self.policy,
+            &proposed.id,
+            proposed.patch_hash,
+            born.is_some(),
+        );
+        let posed = Posed {
+            kind: Kind::File,
+            caller: asked.caller,
+            group: Some(asked.group),
+            request_id: &hidden,
+            provider: asked.provider,
+            action: asked.action,
+            level: Level::Write,
+            digest,
+            // Not under its name, which is another one each time.
+            subject: Some(proposed.patch_hash),
+            asking: if born.is_some() { (0, Duration::ZERO) } else { (self.quorum_of_changes(asked), proposed.ttl) },
+            born_approved: born,
+            asks: BTreeSet::from([ApprovalReason::Tier]),
+            card: &card,
+            document: None,
+            params_digest: None,
+            summary: Some(proposed.summary.clone()),
+            task_id: None,
+        };
+        let (_, asked_for) = posed.asking;
+        let approval = match self.pose(tx, header, &posed)? {
+            Ok(approval) => approval,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        proposals::put(
+            tx,
+            &Entry {
+                id: &proposed.id,
+                approval,
+                caller: asked.caller,
+                proposed_by: &header.request_id,
+                path: &proposed.path,
+                summary: &proposed.summary,
+                patch_hash: proposed.patch_hash,
+                until: tx.now().plus(asked_for).plus(proposed.window),
+                changes: &proposed.changes,
+                diff: &proposed.diff,
+                is_revert,
+            },
+        )?;
+        Ok(Ok(approval))
+    }
+
+    /// How many must agree to a change: what is said of describing it, or of making it.
+    fn quorum_of_changes(&self, asked: &Asked<'_>) -> usize {
+        let (described, _) = self.config.asking(asked.provider, asked.action);
+        let made = "apply_proposal".parse().map_or(1, |action| self.config.asking(asked.provider, &action).0);
+        described.max(made)
+    }
+
+    /// Undoes an applied proposal: a proposal of its own, and the yes to it of the person who asks for it.
+    pub(crate) fn revert(
+        &mut self,
+        tx: &Transaction<'_>,
+        directive: &Directive,
+        id: &ProposalId,
+    ) -> Result<Result<Given, Refusal>, StoreError> {
+        let header = &directive.header;
+        let no = |code: Code, reason: &str| Ok(Err(Refusal::new(code, reason.to_owned())));
+        let Caller::Person(person) = &header.caller else { return no(Code::Guardrail, "Only people revert.") };
+        let Some(proposal) = proposals::named(tx.view(), id)? else {
+            return no(Code::ProposalUnknown, "There is no proposal of this name; see host-broker proposals list.");
+        };
+        if !approval_requests::may_answer(&self.config, person, &proposal.approval) {
+            return no(
+                Code::Guardrail,
+                "It takes `approves` in your table of broker.toml with this group, provider and level.",
+            );
+        }
+        if proposal.applied_at.is_none() {
+            return no(Code::Guardrail, "It was not applied, so there is nothing to undo.");
+        }
+        let (Some(changes), Some(group)) = (proposals::changes(tx.view(), id)?, proposal.approval.group.clone()) else {
+            return no(Code::ProposalExpired, "What it changed is kept for a week and is gone.");
+        };
+        let operation = match self.catalogue.find(&proposal.approval.provider, &proposal.approval.action) {
+            catalogue::Entry::Enabled(operation) | catalogue::Entry::Disabled(operation, _) => operation,
+            catalogue::Entry::NoProvider | catalogue::Entry::NoAction | catalogue::Entry::Unusable => {
+                return no(Code::ProviderDisabled, "The provider of the change is not available.");
+            }
+        };
+        let mut random = [0; 16];
+        if self.ids.fill(&mut random).is_err() {
+            return no(Code::EvidenceUnavailable, "The system's random source failed.");
+        }
+        // Where several must agree, the others are asked for as long as about everything else.
+        let (_, ttl) = self.config.asking(&proposal.approval.provider, &proposal.approval.action);
+        let mut proposed = match operation.inverse(&changes, ProposalId::of(random), ttl) {
+            Ok(proposed) => proposed,
+            Err(InverseError::Damaged) => return no(Code::ProposalUnknown, "What it changed is damaged."),
+            Err(InverseError::Unsupported | InverseError::NotShowable) => {
+                return no(Code::PatchFailed, "What it changed cannot be shown.");
+            }
+        };
+        if !self.filters.as_ref().is_some_and(|filters| filters.own_secrets(&mut proposed.diff)) {
+            return no(
+                Code::Guardrail,
+                "What it changed holds secrets that cannot be taken out, so it cannot be shown.",
+            );
+        }
+        proposed.summary = format!("REVERT {id}: {}", proposed.summary);
+        let approval = &proposal.approval;
+        let asked = Asked {
+            group: &group,
+            behalf: &header.behalf,
+            caller: &approval.caller,
+            provider: &approval.provider,
+            action: &approval.action,
+        };
+        let question = match self.store_proposal(tx, header, &asked, &proposed, None, true)? {
+            Ok(question) => question,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let Some(question) = approvals::numbered(tx.view(), question)? else {
+            return no(Code::EvidenceUnavailable, "The question was not stored.");
+        };
+        let code = question.code;
+        Ok(Ok(Given { code, yes: true, reason: None, apply: true, channel: "cli", handed_in: None }))
+    }
+
+    /// What people have agreed to is applied at once, if one of them wants that. The wish is stored, so that nothing but
+    /// its end forgets it.
+    pub(crate) fn apply_at_once(
+        &mut self,
+        tx: &Transaction<'_>,
+        given: &Given,
+        taken: &Taken,
+    ) -> Result<Option<RequestId>, StoreError> {
+        let Taken::Counted(_, approval) = taken else { return Ok(None) };
+        if approval.kind != Kind::File || !given.yes {
+            return Ok(None);
+        }
+        if given.apply {
+            let Ok(nonce) = Nonce::fresh(self.ids.as_ref()) else { return Ok(None) };
+            proposals::wish(tx, approval.id, &named_after("apply", &nonce))?;
+        }
+        if approval.state != State::Approved {
+            return Ok(None);
+        }
+        let Some(wanted) = proposals::wanted(tx.view(), Some(approval.id))?.pop() else { return Ok(None) };
+        let request_id = wanted.request_id.clone();
+        self.follow_ups.to_apply.push(ToApply { wanted });
+        Ok(Some(request_id))
+    }
+}
+
+/// A request's name that nobody can guess.
+pub fn named_after(what: &str, nonce: &Nonce) -> RequestId {
+    #[expect(
+        clippy::expect_used,
+        clippy::missing_panics_doc,
+        reason = "letters, digits and a hyphen satisfy the grammar"
+    )]
+    format!("{what}-{}", nonce.as_str()).parse().expect("a request id")
+}
+
+/// About whose change a person is asked.
+struct Asked<'a> {
+    group: &'a Group,
+    behalf: &'a Subject,
+    caller: &'a str,
+    provider: &'a Provider,
+    action: &'a Action,
+}
+
+/// Everything that a person agrees to; `None` if it cannot be shown in full.
+fn card(asked: &Asked<'_>, proposed: &Proposed) -> Option<Card> {
+    let mut card = Card::new();
+    card.say("Workspace", asked.group.as_str());
+    approval_requests::say_for_whom(&mut card, asked.behalf);
+    card.say("Action", &format!("{}.{}", asked.provider, asked.action));
+    card.say("Level", &Level::Write.to_string());
+    card.say("In short", &proposed.summary);
+    let Lines { added, removed } = proposed.lines;
+    card.say("Lines", &format!("+{added} -{removed}"));
+    card.say("Proposal", proposed.id.as_str());
+    card.reasons.push("Changes to files are made only after a person has seen all of them.".to_owned());
+    (card.holds(&proposed.conditions) && card.differs(&proposed.diff)).then_some(card)
+}

@@ -1,0 +1,50 @@
+//! How much of flows a group may read in a time.
+
+use shared::{Group, Timestamp};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// So many bytes of flows a group may read within [`WINDOW`].
+pub const BYTES_MAX: usize = 8 * 1024 * 1024;
+/// In this time.
+pub const WINDOW: Duration = Duration::from_secs(60);
+
+/// What groups have read of late. A restart forgets it.
+#[derive(Debug, Default)]
+pub struct Reads(BTreeMap<Group, (Timestamp, usize)>);
+
+impl Reads {
+    /// Returns whether a group may read so many bytes more.
+    pub fn allows(&self, group: &Group, bytes: usize, now: Timestamp) -> bool {
+        let read = self.0.get(group).filter(|(since, _)| now.since(*since) < WINDOW).map_or(0, |(_, read)| *read);
+        read.saturating_add(bytes) <= BYTES_MAX
+    }
+
+    /// Counts what a group has read.
+    pub fn count(&mut self, group: &Group, bytes: usize, now: Timestamp) {
+        let (since, read) = self.0.entry(group.clone()).or_insert((now, 0));
+        if now.since(*since) >= WINDOW {
+            (*since, *read) = (now, 0);
+        }
+        *read = read.saturating_add(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_group_reads_so_much_in_a_minute_and_again_in_the_next() {
+        let (mut reads, begin) = (Reads::default(), Timestamp::from_millis(1_000_000));
+        let [main, other]: [Group; 2] = ["main", "other"].map(|name| name.parse().unwrap());
+        assert!(reads.allows(&main, BYTES_MAX, begin) && !reads.allows(&main, BYTES_MAX + 1, begin));
+        reads.count(&main, BYTES_MAX, begin);
+        assert!(!reads.allows(&main, 1, begin) && reads.allows(&other, BYTES_MAX, begin));
+        assert!(!reads.allows(&main, 1, begin.plus(WINDOW / 2)));
+        assert!(reads.allows(&main, BYTES_MAX, begin.plus(WINDOW)));
+        // A read above the limit counts, too.
+        reads.count(&main, 1, begin.plus(WINDOW / 2));
+        assert!(!reads.allows(&main, 0, begin.plus(WINDOW / 2)));
+    }
+}

@@ -1,0 +1,316 @@
+//! Notices: which channel is told of which question, and what became of it.
+//!
+//! ```text
+//! a question is asked, or over ──► event ──► a notice for each channel that is concerned: due
+//! due ──► row `notifying` ──► attempt ──► row `notified`: sent
+//!  ▲                             └─ failed: later again, until the question is over ──► row `notice_failed`: failed
+//!  └── not before its channel's `escalate_after_s`; if the question is over by then: dropped
+//! ```
+//!
+//! The events are written by the database itself, with the question. What is due is a row, so a restart tells on. One
+//! notice is told at most once after it succeeded; an attempt whose end nobody saw is made again.
+//!
+//! [`store::state::notices`] keeps them, `text` words them, [`courier`] carries them.
+
+mod alarm;
+pub mod courier;
+mod text;
+
+use crate::approval_requests::may_answer;
+use crate::broker::Broker;
+use crate::chat;
+use config::channels::ChannelTable;
+use kernel::{Message, NoticeDraft, PendingNotice};
+use model::NoticeEvent;
+use model::approval::{Approval, State};
+use serde_json::{Value, json};
+use shared::Timestamp;
+use shared::digest::Digest;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use store::ledger::chain::{Draft, Kind};
+use store::state::approvals;
+use store::state::notices as stored;
+use store::{StoreError, Transaction};
+use stored::{Notice, Standing};
+
+/// More than this many wait for no channel.
+const QUEUE_MAX: usize = 1_000;
+/// How long it is tried to tell that a question is over.
+const OVER_KEEP: Duration = Duration::from_secs(3600);
+/// The questions of one caller that a channel gets at once in a minute. The next ones follow this far apart.
+const BURST: usize = 5;
+const BURST_WINDOW: Duration = Duration::from_secs(60);
+const SPACING: Duration = Duration::from_secs(20);
+/// The first and the longest pause between two attempts.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+
+/// What an attempt came to.
+#[derive(Debug)]
+pub struct Attempt {
+    /// The notice.
+    pub id: i64,
+    /// The channel.
+    pub channel: String,
+    /// Why it failed, for the operator; `None` if it did not.
+    pub fault: Option<String>,
+}
+
+/// The pause after so many attempts.
+pub fn pause(attempts: u32) -> Duration {
+    let (first, longest) = PAUSES;
+    first.saturating_mul(2_u32.saturating_pow(attempts.saturating_sub(1))).min(longest)
+}
+
+impl Broker {
+    /// Decides who is told of what has happened, and takes what is due now: one notice of each channel that is free.
+    /// `busy` has the notices that are under way, by channel.
+    pub(crate) fn tell<'tx>(
+        &self,
+        tx: &'tx Transaction<'_>,
+        busy: &BTreeMap<String, i64>,
+    ) -> Result<Vec<PendingNotice<'tx>>, StoreError> {
+        let mut pending = Vec::new();
+        for (id, event, said) in stored::events(tx.view())? {
+            match approvals::with_id(tx.view(), id) {
+                Ok(Some(approval)) => self.plan(tx, &approval, event, &said, busy)?,
+                Ok(None) => {}
+                // Nobody is told of what cannot be read; of everything else people are.
+                Err(error @ StoreError::Stored { .. }) => tracing::error!(id, error = ?error, "a question is damaged"),
+                Err(error) => return Err(error),
+            }
+            stored::forget_event(tx, id, event)?;
+        }
+        for channel in stored::waiting_channels(tx.view())? {
+            if busy.contains_key(&channel) {
+                continue;
+            }
+            let table = self.config.channels.iter().find(|table| table.name == channel).cloned();
+            while let Some(notice) = stored::due(tx.view(), &channel, tx.now())? {
+                let Some(table) = &table else {
+                    give_up(tx, &notice, "the channel is no longer configured")?;
+                    continue;
+                };
+                if let Some(outgoing) = self.take(tx, table, &notice)? {
+                    pending.push(outgoing);
+                    break;
+                }
+            }
+        }
+        Ok(pending)
+    }
+
+    /// A notice for each channel that is concerned.
+    fn plan(
+        &self,
+        tx: &Transaction<'_>,
+        approval: &Approval,
+        event: NoticeEvent,
+        said: &str,
+        busy: &BTreeMap<String, i64>,
+    ) -> Result<(), StoreError> {
+        let is_over = event != NoticeEvent::Asked;
+        if is_over {
+            // Nobody needs to be asked any more. What is under way says itself how it ends.
+            for notice in stored::due_about(tx.view(), approval.id)? {
+                if !busy.values().any(|id| *id == notice.id) {
+                    give_up(tx, &notice, "the question is over")?;
+                }
+            }
+        }
+        if approval.expires_at.plus(OVER_KEEP) <= tx.now() {
+            // It happened while no channel was there to be told.
+            return Ok(());
+        }
+        for table in &self.config.channels {
+            if !table.events.contains(&event) || !self.concerns(table, approval) {
+                continue;
+            }
+            let asked = stored::find(tx.view(), approval.id, NoticeEvent::Asked, &table.name)?;
+            let never_asked = asked.is_some_and(|asked| asked.state == Standing::Dropped);
+            if event == NoticeEvent::Answered && never_asked {
+                continue;
+            }
+            let (due_at, until) = if is_over {
+                (tx.now(), tx.now().plus(OVER_KEEP))
+            } else {
+                let wanted = approval.asked_at.plus(Duration::from_secs(table.escalate_after_s));
+                (spaced(tx, &table.name, approval, wanted)?, approval.expires_at)
+            };
+            let notice = stored::add(tx, approval.id, event, said, &table.name, due_at, until)?;
+            if stored::count_due(tx.view(), &table.name)? > QUEUE_MAX {
+                fail(tx, &notice, "too many notices wait for this channel")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a channel is told of this question: its filters, and what the people behind it may answer.
+    pub(crate) fn concerns(&self, table: &ChannelTable, approval: &Approval) -> bool {
+        let may = |name: &String| may_answer(&self.config, name, approval);
+        table.groups.as_ref().is_none_or(|groups| approval.group.as_ref().is_some_and(|group| groups.contains(group)))
+            && table
+                .providers
+                .as_ref()
+                .is_none_or(|providers| providers.iter().any(|named| named.covers(&approval.provider)))
+            && table.max_level.is_none_or(|most| approval.level <= most)
+            && (table.approvers.is_empty() || table.approvers.iter().any(may))
+    }
+
+    /// Writes down that a notice is about to leave; `None` if it is not wanted any more, or too late.
+    fn take<'tx>(
+        &self,
+        tx: &'tx Transaction<'_>,
+        table: &ChannelTable,
+        notice: &Notice,
+    ) -> Result<Option<PendingNotice<'tx>>, StoreError> {
+        let Some(approval) = approvals::with_id(tx.view(), notice.approval)? else {
+            return give_up(tx, notice, "the question is gone").map(|()| None);
+        };
+        if notice.event == NoticeEvent::Asked && !waits(&approval, tx.now()) {
+            return give_up(tx, notice, "the question is over").map(|()| None);
+        }
+        if notice.until <= tx.now() {
+            return give_up(tx, notice, "it is too late").map(|()| None);
+        }
+        let outgoing = self.word(tx, table, notice, &approval)?;
+        // What it shows of the card is under the question's own digest, which is keyed; the rest is public.
+        let (shows, member, digest) = if outgoing.message().shows_card {
+            ("card", "agrees_to", approval.digest)
+        } else {
+            ("notice", "digest", Digest::of(&shared::json::canonical(&outgoing.message().document)))
+        };
+        let announced = format!("{shows} {}", digest.hex());
+        if notice.announced.as_deref() != Some(announced.as_str()) {
+            let body = json!({ "channel": table.name, "event": notice.event, "shows": shows, member: digest });
+            tx.append(&about(Kind::Notifying, &approval, body))?;
+            stored::announce(tx, notice.id, &announced)?;
+        }
+        Ok(Some(outgoing))
+    }
+
+    /// What a channel may say of it.
+    fn word<'tx>(
+        &self,
+        tx: &'tx Transaction<'_>,
+        table: &ChannelTable,
+        notice: &Notice,
+        approval: &Approval,
+    ) -> Result<PendingNotice<'tx>, StoreError> {
+        let inbox = self.config.web.as_ref().and_then(|web| web.public_url.as_ref().map(ToString::to_string));
+        let link = self.config.notices.link_base.clone().or(inbox);
+        let may_show = table.full_cards
+            && notice.event == NoticeEvent::Asked
+            && chat::answerable(approval.kind, approval.level, &approval.asks).is_ok();
+        let card = approval.card.as_ref().filter(|_| may_show);
+        let full = card.and_then(|card| Some((card, text::full(approval, card)?)));
+        let answers = approvals::answers(tx.view(), approval.id)?;
+        let by: Vec<&str> = answers.iter().map(|answer| answer.by.as_str()).collect();
+        let open = approvals::open(tx.view(), Some(&approval.caller))?;
+        let others = open.iter().filter(|other| other.id != approval.id && waits(other, tx.now())).count();
+        let (event, said, link_to) = (notice.event, notice.said.as_str(), link.as_deref());
+        let told = text::Told { approval, event, said, by: &by, link: link_to, others };
+        let name = format!("{}-{}", approval.reference(), notice.event.word());
+        let mut document = told.document(&name, &table.name, approval.kind.word());
+        let (text, shows_card) = match full {
+            Some((card, text)) => {
+                if let Some(object) = document.as_object_mut() {
+                    object.insert("code".into(), json!(approval.code));
+                    object.insert("card".into(), json!(card));
+                }
+                (text, true)
+            }
+            None => (told.text(), false),
+        };
+        if let Some(object) = document.as_object_mut() {
+            object.insert("text".into(), json!(text));
+        }
+        let (title, is_question) = (told.title(), notice.event == NoticeEvent::Asked);
+        let message = Message { name, title, text, link, shows_card, is_question, document };
+        Ok(kernel::announce(tx, NoticeDraft { id: notice.id, channel: table.name.clone(), message }))
+    }
+}
+
+/// An attempt is over.
+pub(crate) fn told(tx: &Transaction<'_>, attempt: &Attempt) -> Result<(), StoreError> {
+    let Some(mut notice) = stored::numbered(tx.view(), attempt.id)? else { return Ok(()) };
+    notice.attempts += 1;
+    let approval = approvals::with_id(tx.view(), notice.approval)?;
+    let Some(fault) = &attempt.fault else {
+        let Some(approval) = approval else { return stored::over(tx, &notice, Standing::Sent, None) };
+        let body = json!({ "channel": notice.channel, "event": notice.event, "attempts": notice.attempts });
+        tx.append(&about(Kind::Notified, &approval, body))?;
+        return stored::over(tx, &notice, Standing::Sent, None);
+    };
+    let next = tx.now().plus(pause(notice.attempts));
+    let is_wanted = notice.event != NoticeEvent::Asked
+        || approval.is_some_and(|approval| approval.state == State::Waiting && next < approval.expires_at);
+    if is_wanted && next < notice.until {
+        stored::postpone(tx, &notice, next, fault)
+    } else {
+        give_up(tx, &notice, fault)
+    }
+}
+
+/// Returns when to announce a question: a caller's first few within a minute at once, the next ones apart. Most are
+/// over by then, because a person who reads one finds the others beside it.
+fn spaced(
+    tx: &Transaction<'_>,
+    channel: &str,
+    approval: &Approval,
+    wanted: Timestamp,
+) -> Result<Timestamp, StoreError> {
+    let (lately, last) = stored::asked_lately(tx.view(), channel, &approval.caller, wanted.minus(BURST_WINDOW))?;
+    Ok(if lately < BURST { wanted } else { wanted.max(last.plus(SPACING)) })
+}
+
+/// Whether it can still be answered.
+fn waits(approval: &Approval, now: Timestamp) -> bool {
+    approval.state == State::Waiting && now < approval.expires_at
+}
+
+/// A notice is not tried again. What was never tried is dropped without a row: nobody was told, and nobody had to be.
+fn give_up(tx: &Transaction<'_>, notice: &Notice, fault: &str) -> Result<(), StoreError> {
+    // One that was announced may have left: a daemon that died saw no end of it.
+    let was_wanted = notice.attempts > 0 || notice.announced.is_some() || notice.event != NoticeEvent::Asked;
+    if was_wanted { fail(tx, notice, fault) } else { stored::over(tx, notice, Standing::Dropped, Some(fault)) }
+}
+
+/// A notice is not tried again, and a row says so.
+fn fail(tx: &Transaction<'_>, notice: &Notice, fault: &str) -> Result<(), StoreError> {
+    let fault = &match &notice.fault {
+        Some(last) if last != fault => format!("{fault}; at the last attempt {last}"),
+        Some(_) | None => fault.to_owned(),
+    };
+    if let Some(approval) = approvals::with_id(tx.view(), notice.approval)? {
+        let body = json!({
+            "channel": notice.channel, "event": notice.event, "attempts": notice.attempts, "fault": fault,
+        });
+        tx.append(&about(Kind::NoticeFailed, &approval, body))?;
+    }
+    stored::over(tx, notice, Standing::Failed, Some(fault))
+}
+
+/// A row of the broker about a question.
+fn about(kind: Kind, approval: &Approval, body: Value) -> Draft<'_> {
+    Draft {
+        provider: Some(&approval.provider),
+        action: Some(&approval.action),
+        level: Some(approval.level),
+        approval: Some(approval.reference()),
+        body,
+        ..Draft::new(kind, "broker")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_from_a_second_to_five_minutes() {
+        let seconds: Vec<u64> = (1..=12).map(|attempts| pause(attempts).as_secs()).collect();
+        assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
+        assert_eq!(pause(u32::MAX), Duration::from_secs(300));
+    }
+}

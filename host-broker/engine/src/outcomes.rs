@@ -1,0 +1,213 @@
+//! An effect is over: its outcome is recorded, what it describes is put forward, and its reply kept.
+
+pub mod by_person;
+
+use crate::approval_requests;
+use crate::broker::{Broker, closed};
+use crate::clean::{Filtered, Outcome};
+use crate::event::Event;
+use crate::limits;
+use crate::replies::{outcome_row, reply_to, success};
+use filter::inspect::Reason;
+use kernel::contract::Aside;
+use kernel::{Answer, Effect, Probe, Step, WriteError};
+use serde_json::{Value, json};
+use shared::{Code, Reply};
+use std::sync::Arc;
+use store::ledger::chain::{Draft, Kind};
+use store::state::proposals;
+use store::state::quarantine;
+use store::state::requests;
+use store::{Receipt, StoreError, Transaction};
+
+impl Broker {
+    /// An effect is over: its outcome is recorded, and its reply kept with it.
+    pub(crate) fn finished<'tx>(
+        &mut self,
+        tx: &'tx Transaction<'_>,
+        mut filtered: Box<Filtered>,
+    ) -> Result<Step<'tx, Event>, WriteError<Event>> {
+        let put = self.put_forward(tx, &mut filtered).and_then(|()| self.link_further(tx, &mut filtered));
+        let answer = match put {
+            Ok(()) => self.mind_the_breaker(tx, &filtered).and_then(|()| settle(tx, &mut filtered)),
+            Err(error) => Err(error),
+        };
+        closed(tx, Event::Finished(filtered), answer)
+    }
+
+    /// A provider that fails too often in a row is left alone.
+    fn mind_the_breaker(&self, tx: &Transaction<'_>, filtered: &Filtered) -> Result<(), StoreError> {
+        match (&filtered.effect, &filtered.outcome) {
+            // A probe is the broker's own.
+            (Effect::Probe(_), _) => Ok(()),
+            (Effect::Run(call) | Effect::Prepare(call), Outcome::Failed { fault: true, .. }) => {
+                limits::fault(tx, call, &self.policy.limits)
+            }
+            (Effect::Prepare(call), Outcome::Prepared(_)) => limits::prepared(tx, call),
+            (Effect::Run(call) | Effect::Prepare(call), _) => limits::answered(tx, call),
+        }
+    }
+
+    /// A change that the effect described is stored, and a person asked about it.
+    fn put_forward(&mut self, tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<(), StoreError> {
+        let (Effect::Run(call), Some(aside), Outcome::Succeeded(_)) =
+            (&filtered.effect, &mut filtered.aside, &filtered.outcome)
+        else {
+            return Ok(());
+        };
+        let Some(proposed) = &aside.proposed else { return Ok(()) };
+        match self.propose(tx, call, filtered.intent.seq, proposed)? {
+            Ok(asked) => {
+                if let Some(noted) = aside.noted.as_object_mut() {
+                    noted.insert("asked".into(), json!(asked));
+                }
+            }
+            Err(refusal) => {
+                filtered.outcome = Outcome::of(refusal.code, refusal.reason);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer>, StoreError> {
+    let closed = requests::close(tx, filtered.effect.caller(), filtered.intent.seq)?;
+    let evidence = tx.append(&outcome_row(filtered, &closed))?;
+    keep_back(tx, filtered, evidence)?;
+    let takes_receipt = filtered.aside.as_ref().is_some_and(|aside| aside.progress.is_none());
+    if let (true, Outcome::Succeeded(shown)) = (takes_receipt, &mut filtered.outcome) {
+        receipt(&mut shown.data, evidence);
+    }
+    match (&filtered.effect, &filtered.outcome) {
+        (Effect::Prepare(_), Outcome::Prepared(_)) => Ok(None),
+        (Effect::Run(call) | Effect::Prepare(call), outcome) => {
+            if matches!(outcome, Outcome::Failed { code: Code::OutcomeUnknown, .. }) {
+                requests::note_unknown(tx, &closed)?;
+                filtered.probe = closed.probe.as_deref().and_then(|text| serde_json::from_str(text).ok());
+            }
+            if call.applies.is_some() {
+                let (caller, id) = (&call.header.caller_key, &call.header.request_id);
+                match outcome {
+                    Outcome::Succeeded(_) => proposals::applied(tx, caller, id)?,
+                    // It may have been; a probe tells.
+                    Outcome::Failed { code: Code::OutcomeUnknown, .. } => {}
+                    Outcome::Failed { .. } | Outcome::Prepared(_) | Outcome::Probed { .. } => {
+                        proposals::in_vain(tx, caller, id)?;
+                    }
+                }
+            }
+            let mut reply = reply_to(call.header.request_id.clone(), outcome, tx);
+            reply.notices.extend(call.notices.iter().map(|notice| notice.word().to_owned()));
+            approval_requests::answer(tx, &call.header, call.was_asked(), reply, evidence)
+        }
+        (Effect::Probe(probe), _) => {
+            settle_unknown(tx, probe, &mut filtered.outcome, filtered.aside.as_deref()).map(|()| None)
+        }
+    }
+}
+
+/// A result that an agent does not get goes into quarantine, and its line says so.
+fn keep_back(tx: &Transaction<'_>, filtered: &mut Filtered, evidence: Receipt) -> Result<(), StoreError> {
+    let (Some(kept), Effect::Run(call), Outcome::Succeeded(shown)) =
+        (&filtered.kept_back, &filtered.effect, &mut filtered.outcome)
+    else {
+        return Ok(());
+    };
+    let words: Vec<&str> = kept.verdict.reasons().iter().map(Reason::word).collect();
+    quarantine::put(
+        tx,
+        &quarantine::Entry {
+            seq: evidence.seq,
+            caller: &call.header.caller_key,
+            request_id: &call.header.request_id,
+            provider: &call.provider,
+            action: &call.action,
+            level: call.target.demanded(),
+            verdict: kept.verdict.word(),
+            reasons: &words,
+            data: &kept.data,
+            summary: &kept.summary,
+        },
+    )?;
+    let (verdict, id) = (kept.verdict.word(), quarantine::name(evidence.seq));
+    let reasons: Vec<&str> = kept.verdict.reasons().iter().map(Reason::sentence).collect();
+    // Made of what it was at first: a row that could not be written is written again.
+    shown.summary = format!(
+        "{} The result looks {verdict} and is kept back as {id}: {} A person can release it.",
+        kept.summary,
+        reasons.join(" ")
+    );
+    Ok(())
+}
+
+/// Puts the receipt into a result that takes it. Only when the row is there is it known; the row's digest of the result
+/// is of the result without it.
+fn receipt(data: &mut Value, evidence: Receipt) {
+    if let Some(data) = data.as_object_mut() {
+        let audit = json!({ "prev_hash": evidence.prev_hash, "event_hash": evidence.event_hash });
+        data.insert("audit".into(), audit);
+    }
+}
+
+/// Settles an unknown outcome by a probe. Only proof settles; an absence is information and licenses nothing.
+fn settle_unknown(
+    tx: &Transaction<'_>,
+    probe: &Probe,
+    outcome: &mut Outcome,
+    aside: Option<&Aside>,
+) -> Result<(), StoreError> {
+    let Some(of) = probe.of else { return Ok(()) };
+    let shown = match outcome {
+        Outcome::Probed { happened: true, shown } => shown,
+        Outcome::Probed { happened: false, shown } => return add_sight(tx, probe, &shown.summary),
+        Outcome::Failed { reason, .. } => return add_sight(tx, probe, &format!("That failed: {reason}")),
+        Outcome::Succeeded(_) | Outcome::Prepared(_) => return Ok(()),
+    };
+    if !requests::forget_unknown(tx, of)? {
+        return Ok(());
+    }
+    proposals::applied(tx, &probe.asked_by, &probe.planted.request_id)?;
+    let declaration = probe.operation.declaration();
+    let evidence = tx.append(&Draft {
+        person: requests::person_of(tx, &probe.asked_by, &probe.planted.request_id)?,
+        request_id: Some(&probe.planted.request_id),
+        provider: Some(&declaration.provider),
+        action: Some(&declaration.action),
+        result_summary: Some(shown.summary.clone()),
+        result_digest: Some(shown.digest),
+        body: json!({ "settles": of, "as": "succeeded", "noted": aside.map(|aside| &aside.noted) }),
+        ..Draft::new(Kind::Settled, &probe.asked_by)
+    })?;
+    if aside.is_some() {
+        receipt(&mut shown.data, evidence);
+    }
+    let reply = success(probe.planted.request_id.clone(), shown, tx);
+    // The caller has had its one reply.
+    kernel::keep(tx, &probe.asked_by, reply, evidence)
+}
+
+/// Adds the probe's observation of the target to the stored reply. The outcome stays unknown.
+fn add_sight(tx: &Transaction<'_>, probe: &Probe, seen: &str) -> Result<(), StoreError> {
+    let (caller, id) = (&probe.asked_by, &probe.planted.request_id);
+    let stored = requests::reply(tx, caller, id)?;
+    let earlier = stored.and_then(|document| serde_json::from_slice::<Reply>(&document).ok());
+    let unknown = |reply: &Reply| reply.code.as_deref() == Some(Code::OutcomeUnknown.word());
+    let Some(earlier) = earlier.filter(unknown) else { return Ok(()) };
+    let reason = format!("{} The broker has looked at the target: {seen}", Code::OutcomeUnknown.meaning());
+    let mut reply = Reply::of_reason(id.clone(), Code::OutcomeUnknown, &reason, tx.now());
+    (reply.evidence, reply.notices) = (earlier.evidence, earlier.notices);
+    requests::amend_reply(tx, caller, id, &reply.to_bytes())
+}
+
+/// What is needed to ask what became of an unknown outcome, if it can be asked.
+pub fn probe_for(filtered: &mut Filtered) -> Option<Box<Probe>> {
+    let handle: Value = filtered.probe.take()?;
+    let Effect::Run(call) = &filtered.effect else { return None };
+    Some(Box::new(Probe {
+        operation: Arc::clone(call.target.operation()?),
+        handle,
+        planted: call.planted.clone(),
+        asked_by: call.header.caller_key.to_string(),
+        of: Some(filtered.intent.seq),
+    }))
+}

@@ -1,0 +1,67 @@
+//! A person lets an agent have what was kept back from it.
+
+use crate::broker::Broker;
+use crate::clean::Shown;
+use crate::commands::Said;
+use crate::replies::success;
+use kernel::call::Header;
+use model::Caller;
+use serde_json::json;
+use shared::digest::Digest;
+use shared::reply::Notice;
+use shared::{Code, Group};
+use store::ledger::chain::{Draft, Kind};
+use store::state::quarantine;
+use store::state::quarantine::Kept;
+use store::state::requests;
+use store::{StoreError, Transaction};
+
+impl Broker {
+    /// Releases a result: its caller can ask for it, between lines that say that it is data.
+    pub(crate) fn release(&self, tx: &Transaction<'_>, header: &Header, id: &str) -> Result<Said, StoreError> {
+        let nothing = || Said::no(Code::InvalidParams, "Nothing is kept back under this name.");
+        let Some(seq) = quarantine::seq(id) else { return Ok(nothing()) };
+        let Some(mut kept) = quarantine::find(tx.view(), seq)? else { return Ok(nothing()) };
+        let Caller::Person(person) = &header.caller else {
+            return Ok(Said::no(Code::Guardrail, "Only people release what was kept back."));
+        };
+        let group = kept.caller.strip_prefix("group:").and_then(|name| name.parse::<Group>().ok());
+        if !self.config.may_approve(person, group.as_ref(), &kept.provider, kept.level) {
+            let reason = format!(
+                "{person} may not release this: [people.{person}] in broker.toml needs `approves` with this group, \
+                 provider and level."
+            );
+            return Ok(Said::no(Code::Guardrail, reason));
+        }
+        if !self.filters.as_ref().is_some_and(|filters| filters.inspector.fence_whole(&mut kept.data)) {
+            return Ok(Said::no(Code::EvidenceUnavailable, "The system's random source failed."));
+        }
+        quarantine::forget(tx, seq)?;
+        hand_over(tx, kept, header)?;
+        Ok(Said::done(
+            Kind::Released,
+            json!({ "quarantine": id }),
+            json!({ "id": id }),
+            format!("{id} is released; the agent collects it with ext_result."),
+        ))
+    }
+}
+
+/// Its caller has had its one reply, and asks for this one.
+fn hand_over(tx: &Transaction<'_>, kept: Kept, header: &Header) -> Result<(), StoreError> {
+    let evidence = tx.append(&Draft {
+        person: requests::person_of(tx, &kept.caller, &kept.request_id)?,
+        request_id: Some(&kept.request_id),
+        provider: Some(&kept.provider),
+        action: Some(&kept.action),
+        body: json!({ "released": quarantine::name(kept.seq), "by": header.caller_key }),
+        ..Draft::new(Kind::Answered, &kept.caller)
+    })?;
+    let shown = Shown {
+        digest: Digest::of(&shared::json::canonical(&kept.data)),
+        data: kept.data,
+        summary: kept.summary,
+        notices: vec![Notice::UntrustedContent],
+    };
+    kernel::keep(tx, &kept.caller, success(kept.request_id, &shown, tx), evidence)
+}

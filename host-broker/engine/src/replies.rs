@@ -1,0 +1,275 @@
+//! What a request is told: the row of each way to end one, and the reply that rests on it.
+//!
+//! Nothing here decides. [`crate::broker`] says which of these it is.
+
+use crate::approval_requests;
+use crate::broker::{Broker, WaitingRequest};
+use crate::clean::{Filtered, Outcome, Shown};
+use filter::inspect::Reason;
+use kernel::authorize::Refusal;
+use kernel::call::{Call, Header};
+use kernel::contract::Invocation;
+use kernel::{Answer, Effect, with_about};
+use policy::decide::Decision;
+use policy::explain::explain;
+use policy::facts::Facts;
+use serde_json::{Map, Value, json};
+use shared::reply::{Notice, Status};
+use shared::{Code, Reply, RequestId, limits};
+use std::time::Duration;
+use store::ledger::chain::{Draft, Kind};
+use store::ledger::minor::MinorRow;
+use store::state::requests;
+use store::state::requests::Earlier;
+use store::{StoreError, Transaction};
+
+/// When to ask again for a request that is not over yet.
+const STILL_RUNNING_RETRY_MS: u64 = 1_000;
+
+/// What a repeated request gets.
+enum Repeat {
+    /// Nothing: the reply of the first is on its way.
+    Join,
+    /// The stored reply.
+    Again(Box<[u8]>),
+    /// A refusal with this code.
+    Refuse(Code),
+    /// Nothing: an answer would be taken for the answer of the first, which is still open.
+    Silence,
+}
+
+impl Broker {
+    /// Answers a request whose id was used before. The caller gets the stored reply only if it may have that result
+    /// now.
+    pub(crate) fn repeated(
+        &self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        earlier: Earlier,
+    ) -> Result<Option<Answer>, StoreError> {
+        let same = earlier.request_digest == Some(header.request_digest);
+        let repeat = match (same, earlier.open, earlier.reply) {
+            (true, true, _) => Repeat::Join,
+            // What says no more than a refusal is said again to everybody who heard it.
+            (true, false, Some(reply)) if says_no_more_than_a_refusal(&reply) => Repeat::Again(reply),
+            (true, false, Some(reply)) => match self.may_have_result(tx, header, &header.request_id)? {
+                Ok(()) => Repeat::Again(reply),
+                Err(code) => Repeat::Refuse(code),
+            },
+            (false, true, _) => Repeat::Silence,
+            (true | false, false, _) => Repeat::Refuse(Code::ReplayedRequest),
+        };
+        let code = match &repeat {
+            Repeat::Join | Repeat::Again(_) => None,
+            Repeat::Refuse(code) => Some(*code),
+            Repeat::Silence => Some(Code::ReplayedRequest),
+        };
+        let row = tx.append_minor(&Draft {
+            reason_code: code,
+            body: json!({ "request": header.request_digest }),
+            ..header.draft(if code.is_some() { Kind::Refused } else { Kind::Repeated })
+        })?;
+        Ok(match repeat {
+            Repeat::Join | Repeat::Silence => None,
+            Repeat::Again(document) => Some(kernel::answer_stored(header.request_id.clone(), document.into_vec(), row)),
+            // Not kept: the reply of the first, if there is one, stays the reply under this id.
+            Repeat::Refuse(code) => {
+                Some(kernel::answer_unkept(Reply::of_code(header.request_id.clone(), code, tx.now()), row))
+            }
+        })
+    }
+}
+
+/// Whether a stored reply holds no result.
+pub fn says_no_more_than_a_refusal(document: &[u8]) -> bool {
+    let status = serde_json::from_slice::<Reply>(document).map(|reply| reply.status);
+    matches!(status, Ok(Status::Denied | Status::Pending))
+}
+
+/// A request under the id of one that waits for another, and that has no row yet. It gets no reply, because the id is the
+/// other one's; nor is its row under that id, which would then be taken.
+pub(crate) fn while_parked(tx: &Transaction<'_>, header: &Header, parked: &WaitingRequest) -> Result<(), StoreError> {
+    let same = parked.request_digest == header.request_digest;
+    tx.append_minor(&Draft {
+        person: header.behalf.key(),
+        reason_code: (!same).then_some(Code::ReplayedRequest),
+        body: json!({ "request": header.request_digest, "of_request": header.request_id }),
+        ..Draft::new(if same { Kind::Repeated } else { Kind::Refused }, &header.caller_key)
+    })
+    .map(|_row| ())
+}
+
+/// Answers with the kept reply of another request, under this request's id. The ledger keeps one copy: the first.
+pub(crate) fn copy_of(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Answer, StoreError> {
+    let (reply, row) = copied(tx, header, of)?;
+    kernel::answer_copy(tx, header, reply, row)
+}
+
+/// Returns the same as a reply and its row.
+pub(crate) fn copied(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<(Reply, MinorRow), StoreError> {
+    let stored = requests::reply(tx, &header.caller_key, of)?;
+    let reply = stored.and_then(|document| serde_json::from_slice::<Reply>(&document).ok());
+    let code = if reply.is_some() { None } else { Some(Code::UnknownRequest) };
+    let rests_on = reply.as_ref().and_then(|reply| reply.evidence).map(|evidence| evidence.seq);
+    let row = tx.append_minor(&Draft {
+        reason_code: code,
+        body: json!({ "request": header.request_digest, "of_request": of, "rests_on": rests_on }),
+        ..header.draft(Kind::Answered)
+    })?;
+    let reply = match reply {
+        Some(reply) => Reply { request_id: header.request_id.clone(), ..reply },
+        None => Reply::of_code(header.request_id.clone(), Code::UnknownRequest, tx.now()),
+    };
+    Ok((reply, row))
+}
+
+/// The request asked for is not over yet, and this one's time is.
+pub(crate) fn still_running(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Answer, StoreError> {
+    let (reply, row) = unfinished(tx, header, of)?;
+    Ok(kernel::answer_unkept(reply, row))
+}
+
+/// The same, not kept yet.
+pub(crate) fn unfinished(
+    tx: &Transaction<'_>,
+    header: &Header,
+    of: &RequestId,
+) -> Result<(Reply, MinorRow), StoreError> {
+    let row = tx.append_minor(&Draft {
+        reason_code: Some(Code::StillRunning),
+        body: json!({ "request": header.request_digest, "of_request": of }),
+        ..header.draft(Kind::Answered)
+    })?;
+    let mut reply = Reply::of_code(header.request_id.clone(), Code::StillRunning, tx.now());
+    reply.retry_after_ms = Some(STILL_RUNNING_RETRY_MS);
+    Ok((reply, row))
+}
+
+/// A call that is refused: one row, with everything that is known of it, and a reply that tells no more than the
+/// caller may know.
+pub(crate) fn refused(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> Result<Option<Answer>, StoreError> {
+    let header = &call.header;
+    let level = call.target.operation().map(|operation| operation.declaration().level);
+    let row = tx.append_minor(&Draft {
+        provider: Some(&call.provider),
+        action: Some(&call.action),
+        level: call.target.invocation().map(Invocation::level).max(level),
+        params_digest: Some(call.params_digest),
+        summary: call.target.invocation().map(Invocation::summary),
+        reason_code: Some(refusal.code),
+        task_id: call.task_id.as_ref(),
+        body: about(json!({ "request": header.request_digest }), call),
+        ..header.draft(Kind::Refused)
+    })?;
+    let mut reply = Reply::of_reason(header.request_id.clone(), refusal.code, &refusal.reason, tx.now());
+    let busy = (refusal.code == Code::Busy).then_some(limits::BUSY_RETRY);
+    reply.retry_after_ms = millis(refusal.retry_after.or(busy));
+    if call.was_asked() {
+        return approval_requests::answer(tx, &call.header, true, reply, row.receipt());
+    }
+    kernel::answer_minor(tx, &header.caller_key, reply, row).map(Some)
+}
+
+/// Adds the call's public members to the body of a row. A call of files whose parameters do not fit has them too.
+fn about(body: Value, call: &Call) -> Value {
+    let mut body = with_about(body, call.target.invocation());
+    if let (None, Some(about), Some(members)) = (call.target.invocation(), &call.about_unparsed, body.as_object_mut()) {
+        members.insert("about".to_owned(), about.clone());
+    }
+    body
+}
+
+/// A dry run: what would be decided, and nothing else. Without authority it tells no more than the refusal would.
+pub(crate) fn explained(
+    tx: &Transaction<'_>,
+    call: &Call,
+    facts: &Facts,
+    decision: &Decision,
+) -> Result<Option<Answer>, StoreError> {
+    let header = &call.header;
+    let mut data = explain(facts, decision);
+    if let (false, Some(object)) = (decision.has_authority(), data.as_object_mut()) {
+        object.remove("steps");
+    }
+    let row = tx.append_minor(&Draft {
+        provider: Some(&call.provider),
+        action: Some(&call.action),
+        params_digest: Some(call.params_digest),
+        body: json!({ "request": header.request_digest, "dry_run": true }),
+        ..header.draft(Kind::Answered)
+    })?;
+    let summary = "Decided only; nothing was executed.".to_owned();
+    Ok(Some(kernel::answer_unkept(Reply::executed(header.request_id.clone(), data, summary, tx.now()), row)))
+}
+
+/// The row that closes an intent.
+pub(crate) fn outcome_row<'a>(filtered: &'a Filtered, closed: &'a requests::Closed) -> Draft<'a> {
+    let (provider, action, task_id, person) = match &filtered.effect {
+        Effect::Run(call) | Effect::Prepare(call) => {
+            (&call.provider, &call.action, call.task_id.as_ref(), call.header.behalf.key())
+        }
+        Effect::Probe(probe) => {
+            let declaration = probe.operation.declaration();
+            (&declaration.provider, &declaration.action, None, None)
+        }
+    };
+    let (kind, code, shown) = match &filtered.outcome {
+        Outcome::Succeeded(shown) | Outcome::Probed { shown, .. } => (Kind::Succeeded, None, Some(shown)),
+        Outcome::Prepared(_) => (Kind::Succeeded, None, None),
+        Outcome::Failed { code: Code::OutcomeUnknown, .. } => (Kind::Unknown, Some(Code::OutcomeUnknown), None),
+        Outcome::Failed { code: Code::ProviderTimeout, .. } => (Kind::TimedOut, Some(Code::ProviderTimeout), None),
+        Outcome::Failed { code, .. } => (Kind::Failed, Some(*code), None),
+    };
+    Draft {
+        person,
+        request_id: Some(&closed.request_id),
+        provider: Some(provider),
+        action: Some(action),
+        reason_code: code,
+        result_summary: shown.map(|shown| shown.summary.clone()),
+        result_digest: shown.map(|shown| shown.digest),
+        task_id,
+        duration_ms: i64::try_from(filtered.took.as_millis()).ok(),
+        body: outcome_body(filtered, closed, kind),
+        ..Draft::new(kind, &closed.caller)
+    }
+}
+
+fn outcome_body(filtered: &Filtered, closed: &requests::Closed, kind: Kind) -> Value {
+    let mut body = Map::from_iter([("of".to_owned(), json!(closed.seq)), ("stage".to_owned(), json!(closed.stage))]);
+    // What a probe found out is noted where it settles something.
+    if let Some(aside) = filtered.aside.as_ref().filter(|_| kind == Kind::Succeeded && closed.stage == "run") {
+        body.insert("noted".to_owned(), aside.noted.clone());
+    }
+    if let Some(looked) = &filtered.looked {
+        let reasons: Vec<&str> = looked.verdict.reasons().iter().map(Reason::word).collect();
+        let inspected = json!({ "verdict": looked.verdict.word(), "reasons": reasons, "treatment": looked.treatment });
+        body.insert("inspected".to_owned(), inspected);
+    }
+    Value::Object(body)
+}
+
+/// What the caller hears of it.
+pub(crate) fn reply_to(id: RequestId, outcome: &Outcome, tx: &Transaction<'_>) -> Reply {
+    match outcome {
+        Outcome::Succeeded(shown) => success(id, shown, tx),
+        Outcome::Failed { code, reason, retry_after, .. } => {
+            let mut reply = Reply::of_reason(id, *code, reason, tx.now());
+            reply.retry_after_ms = millis(*retry_after);
+            reply
+        }
+        // Neither can be the outcome of a call's own action.
+        Outcome::Prepared(_) | Outcome::Probed { .. } => Reply::of_code(id, Code::OutcomeUnknown, tx.now()),
+    }
+}
+
+/// What a caller hears of a success, now or when it became known later.
+pub(crate) fn success(id: RequestId, shown: &Shown, tx: &Transaction<'_>) -> Reply {
+    let mut reply = Reply::executed(id, shown.data.clone(), shown.summary.clone(), tx.now());
+    reply.notices = shown.notices.iter().map(|notice| Notice::word(*notice).to_owned()).collect();
+    reply
+}
+
+fn millis(duration: Option<Duration>) -> Option<u64> {
+    duration.and_then(|duration| u64::try_from(duration.as_millis()).ok())
+}

@@ -1,0 +1,617 @@
+//! From a document to a parsed, typed request.
+//!
+//! [`parse`] runs before the transaction: it verifies the signature, reads the document, finds the
+//! action in the catalogue, parses the parameters into its type and takes the digests. It decides nothing; what
+//! is wrong with a well-formed call (an unknown action, bad parameters) is a fact for the decision, so that a
+//! group without a grant learns nothing from it.
+
+use super::{Directive, Order, Parsed, Rubbish};
+use crate::catalogue::{Catalogue, Entry};
+use crate::clean::Filters;
+use crate::own_secrets;
+use crate::request::FlowOrder;
+use config::flows::FlowsTable;
+use config::{FLOWS, UnknownRequests};
+use kernel::call::{Asked, Call, FileOrigin, Header, InFlightGuard, Lane, Origin, Params, Target, Written};
+use kernel::contract::Needs;
+use model::{Caller, EffectMarker, LedgerKey, Nonce, ParamError, Person, Random, Subject, TokenError};
+use secrets::identity::issuers::Issuers;
+use secrets::identity::token;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use shared::digest::Digest;
+use shared::flow::{GrantId, Opaque};
+use shared::mailbox::FileIdentity;
+use shared::request::{self, CallRequest, Document, GrantRequest, Malformed, Request};
+use shared::{Code, Group, IdempotencyKey, Level, RequestId, Timestamp, json, limits};
+use std::any::Any;
+use std::collections::HashSet;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A request file that was read, before it is parsed.
+#[derive(Debug)]
+pub struct InboundRequest {
+    /// The group whose directory has the file.
+    pub group: Group,
+    /// The key with which the group signs its requests.
+    pub signing_key: Option<Arc<str>>,
+    /// The name of the file in `tasks/`.
+    pub name: String,
+    /// The bytes, or the reason why they were not read.
+    pub bytes: Result<Vec<u8>, (Code, String)>,
+    /// The identity of the file.
+    pub identity: FileIdentity,
+    /// The age of the file.
+    pub age: Duration,
+    /// The time at which it was found, on the monotonic clock.
+    pub arrived: Instant,
+    /// The time at which it was found, on the wall clock.
+    pub wall: Timestamp,
+    /// Its place in the group's queue.
+    pub slot: InFlightGuard,
+    /// The memory that it takes.
+    pub memory: Box<dyn DocumentMemory>,
+}
+
+/// The memory of a document in progress. Dropping it gives the memory back to the group.
+pub trait DocumentMemory: Any + Debug + Send + Sync {
+    /// Adds the values and keys of the parsed document.
+    fn parsed(&mut self, nodes: usize);
+}
+
+/// What parsing needs to know.
+#[derive(Clone)]
+pub struct Desk {
+    /// The actions that exist.
+    pub catalogue: Arc<Catalogue>,
+    /// The key of digests.
+    pub key: Arc<LedgerKey>,
+    /// Who may say on whose behalf a group asks.
+    pub issuers: Arc<Issuers>,
+    /// Where nonces come from.
+    pub ids: Arc<dyn Random>,
+    /// How long a caller waits unless the provider says otherwise.
+    pub patience: Duration,
+    /// What to do with documents whose type is not ours.
+    pub unknown_requests: UnknownRequests,
+    /// The filters for the parameters of calls that let data leave. Without them, the decision finds nothing.
+    pub filters: Option<Arc<Filters>>,
+}
+
+/// Inspects the data that a parsed call would let leave. It takes long, so it runs beside the loop, and only for callers
+/// that may make the call as far as is known.
+pub fn inspect(parsed: &mut Parsed, desk: &Desk) {
+    if let Parsed::Call(call) = parsed {
+        inspect_call(call, desk);
+    }
+}
+
+fn inspect_call(call: &mut Call, desk: &Desk) {
+    if let Some(filters) = &desk.filters
+        && call.target.invocation().is_some()
+        && call.target.operation().is_some_and(|operation| operation.declaration().exposes.egress)
+    {
+        call.departing = Some(filters.departing(call.params.value()));
+    }
+}
+
+/// Parses what a group wrote.
+pub fn parse(inbound: InboundRequest, desk: &Desk) -> Parsed {
+    let caller = Caller::Group(inbound.group.clone());
+    let stem: Option<RequestId> = inbound.name.strip_suffix(".json").and_then(|stem| stem.parse().ok());
+    let file = FileOrigin {
+        group: inbound.group.clone(),
+        name: inbound.name,
+        reply_as: None,
+        lane: Lane::Refused,
+        slot: inbound.slot,
+    };
+    let scrubber = desk.filters.as_ref().map(|filters| filters.scrubber.as_ref());
+    let rubbish = |file, request_id: Option<RequestId>, code, reason: String| {
+        let caller_key = caller.to_string().into();
+        // Neither a row nor the name of a reply repeats a secret.
+        let holds_own =
+            |id: &RequestId| scrubber.is_some_and(|scrubber| own_secrets::are_in_text(id.as_str(), scrubber));
+        Parsed::Rubbish(Box::new(Rubbish {
+            caller: caller.clone(),
+            caller_key,
+            request_id: request_id.or(stem.clone()).filter(|id| !holds_own(id)),
+            origin: Origin::File(file),
+            code,
+            reason,
+        }))
+    };
+    let bytes = match inbound.bytes {
+        Ok(bytes) => bytes,
+        Err((code, reason)) => return rubbish(file, None, code, reason),
+    };
+    if let Some(key) = &inbound.signing_key
+        && shared::signature::verify(&bytes, key).is_err()
+    {
+        return rubbish(file, id_of(&bytes), Code::BadSignature, Code::BadSignature.meaning().to_owned());
+    }
+    let document = match request::parse(&bytes) {
+        Ok(document) => document,
+        Err(refused) => {
+            let code = if refused.why == Malformed::UnknownType { Code::UnknownType } else { Code::MalformedRequest };
+            return rubbish(file, refused.request_id, code, format!("{}.", refused.why));
+        }
+    };
+    let mut memory = inbound.memory;
+    memory.parsed(document.nodes);
+    if inbound.signing_key.is_some() && !is_fresh(document.envelope.timestamp.as_deref(), inbound.wall) {
+        let reason = "A signed request needs a timestamp within 300 seconds of the host's clock.";
+        return rubbish(file, document.envelope.request_id, Code::BadSignature, reason.into());
+    }
+    let patience = patience(&document.request, desk);
+    if inbound.age > patience.min(limits::REQUEST_AGE_MAX) {
+        let reason = Code::StaleRequest.meaning().to_owned();
+        return rubbish(file, document.envelope.request_id, Code::StaleRequest, reason);
+    }
+    if scrubber.is_some_and(|scrubber| own_secrets::are_in_request(&[file.name.as_str()], &bytes, scrubber)) {
+        let reason = Code::OwnSecret.meaning().to_owned();
+        return rubbish(file, document.envelope.request_id, Code::OwnSecret, reason);
+    }
+    // Without an id of its own, the request is known by its very file, and its reply lies under the file's name.
+    let (request_id, reply_as) = match document.envelope.request_id.clone() {
+        Some(id) => (id, None),
+        None => (id_from(&inbound.identity, &bytes), stem),
+    };
+    let behalf = behalf(document.envelope.context_token.as_deref(), &inbound.group, desk, inbound.wall);
+    let header = Header {
+        caller_key: caller.to_string().into(),
+        caller,
+        request_id,
+        request_digest: digest_of(&document.request, &behalf, desk),
+        behalf,
+        origin: Origin::File(FileOrigin { reply_as, ..file }),
+        arrived: inbound.arrived,
+        patience: patience.saturating_sub(inbound.age),
+        weight: Some(memory),
+    };
+    sort(document, header, &bytes, desk)
+}
+
+/// What the request's token proves.
+fn behalf(token: Option<&str>, group: &Group, desk: &Desk, wall: Timestamp) -> Subject {
+    let read = token.ok_or(TokenError::Missing).and_then(|token| token::read(token, group, &desk.issuers, wall));
+    match read {
+        Ok(person) => Subject::Person(Arc::new(person)),
+        Err(why) => Subject::Nobody(why),
+    }
+}
+
+fn sort(document: Document, header: Header, bytes: &[u8], desk: &Desk) -> Parsed {
+    let order = match document.request {
+        Request::Call(body) => return call(body, header, bytes, desk),
+        Request::Auth(body) => return call(body.into_call(), header, bytes, desk),
+        Request::Capabilities(body) => Order::Capabilities(body),
+        Request::Grant(body) => Order::Grant(body),
+        Request::Revoke(body) => Order::Revoke(body),
+        Request::List(body) => Order::List(body),
+        Request::TaskCreate(body) => Order::TaskCreate(body),
+        Request::GateApprove(body) => Order::GateApprove(body),
+        Request::Result(body) => Order::Result(body),
+        Request::Cancel(body) => Order::Cancel(body),
+        Request::Flow(request) => Order::Flow(FlowOrder::of_group(request)),
+    };
+    Parsed::Directive(Box::new(Directive { header, order, asked: false }))
+}
+
+fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed {
+    let Ok(nonce) = Nonce::fresh(desk.ids.as_ref()) else {
+        // Without randomness nothing can be recognised later, so nothing is attempted.
+        return Parsed::Rubbish(Box::new(Rubbish {
+            caller: header.caller,
+            caller_key: header.caller_key,
+            request_id: Some(header.request_id),
+            origin: header.origin,
+            code: Code::EvidenceUnavailable,
+            reason: "The system's random source failed.".into(),
+        }));
+    };
+    let params = body.params;
+    let params_digest = desk.key.digest(&json::canonical(&params));
+    let target = match desk.catalogue.find(&body.provider, &body.action) {
+        Entry::NoProvider => Target::NoProvider,
+        Entry::NoAction => Target::NoAction,
+        Entry::Disabled(operation, outage) => Target::Disabled(operation, outage),
+        Entry::Unusable => Target::Unusable,
+        Entry::Enabled(operation) => {
+            let mut faults = inexact(bytes, &params);
+            if body.provider.is_namespaced() {
+                faults.extend(model::claimed_in(&params).map(|name| ParamError {
+                    pointer: format!("/{name}"),
+                    fault: "who the person is only the context token says".to_owned(),
+                }));
+            }
+            let parsed = match operation.parse(&params) {
+                Ok(invocation) if faults.is_empty() => Ok(invocation),
+                Ok(_) => Err(faults),
+                Err(more) => {
+                    faults.extend(more);
+                    Err(faults)
+                }
+            };
+            Target::Action(operation, parsed)
+        }
+    };
+    let about_unparsed = desk.catalogue.about_unparsed(&body.provider, &body.action, &params);
+    let mutating = match &target {
+        Target::Action(operation, Ok(invocation)) => {
+            // What only describes a change changes nothing; what takes one back does so with its intent.
+            let only_describes =
+                operation.declaration().proposes && !matches!(invocation.needs(), Needs::ToWithdraw(_));
+            // What ends a flow, ends it whatever comes of that.
+            let is_final = matches!(invocation.needs(), Needs::ToComplete(_));
+            is_final || operation.declaration().level.max(invocation.level()) > Level::Read && !only_describes
+        }
+        Target::Action(..)
+        | Target::Started(..)
+        | Target::Disabled(..)
+        | Target::Unusable
+        | Target::NoAction
+        | Target::NoProvider => true,
+    };
+    let planted = EffectMarker { request_id: header.request_id.clone(), nonce };
+    let document = match header.behalf {
+        Subject::Nobody(TokenError::Missing) => Written::new(bytes),
+        Subject::Person(_) | Subject::Nobody(_) => Written::without_token(bytes),
+    };
+    Parsed::Call(Box::new(Call {
+        header,
+        provider: body.provider,
+        action: body.action,
+        target,
+        params_digest,
+        task_id: body.task_id,
+        idempotency_key: body.idempotency_key,
+        account_ref: body.account_ref,
+        dry_run: body.dry_run,
+        planted,
+        prepared: false,
+        mutating,
+        document,
+        params: Params::new(params),
+        about_unparsed,
+        departing: None,
+        asked: Asked::No,
+        applies: None,
+        flow: None,
+        sealed: None,
+        run_handle: Arc::default(),
+        notices: Vec::new(),
+        tool: None,
+    }))
+}
+
+/// What an external agent wants of a tool.
+#[derive(Debug)]
+pub struct Invoked {
+    /// Its access.
+    pub grant: GrantId,
+    /// The tool.
+    pub tool: Opaque,
+    /// What it gives.
+    pub given: Map<String, Value>,
+    /// The name of the request.
+    pub request_id: RequestId,
+    /// What makes a repeated call the same call.
+    pub idempotency_key: Option<IdempotencyKey>,
+    /// How long it wants to wait. It can only shorten the host's own limit.
+    pub patience: Option<Duration>,
+}
+
+/// The call that a tool stands for, made of what the operator has fixed and what the external agent gives. A tool that there is
+/// not, or not any more, is a call of nothing, which is decided on and refused like every other; so is one in which something is
+/// given that may not be, but whoever has no access to the tool hears only that.
+///
+/// # Errors
+/// What is no call.
+pub fn invoked(invoked: Invoked, flows: &FlowsTable, desk: &Desk) -> Result<Box<Call>, Parsed> {
+    let Invoked { grant, tool, given, request_id, idempotency_key, patience: wanted } = invoked;
+    let caller = Caller::External(grant);
+    let bound = flows.tool(&tool);
+    let composed = bound.map_or(Ok(Map::new()), |bound| bound.params_with(&given));
+    let header = made_header(caller, request_id, Subject::NOBODY, Digest::of(b""), desk.patience);
+    let (params, closed) = match composed {
+        Ok(params) => (params, None),
+        Err(closed) => (given, Some(closed)),
+    };
+    #[expect(clippy::expect_used, clippy::missing_panics_doc, reason = "letters satisfy the grammar")]
+    let (provider, action) = match bound {
+        Some(bound) => (bound.provider.clone(), bound.action.clone()),
+        None => (FLOWS.parse().expect("a provider"), "invoke".parse().expect("an action")),
+    };
+    let body = CallRequest {
+        provider,
+        action,
+        params,
+        task_id: bound.and_then(|bound| bound.task_id.clone()),
+        idempotency_key,
+        account_ref: None,
+        timeout_ms: None,
+        dry_run: false,
+    };
+    let request = Request::Call(body.clone());
+    let header = Header {
+        request_digest: digest_of(&request, &header.behalf, desk),
+        patience: wanted.unwrap_or(Duration::MAX).min(patience(&request, desk)),
+        ..header
+    };
+    match call(body, header, &serde_json::to_vec(&request.body()).unwrap_or_default(), desk) {
+        Parsed::Call(call) => {
+            let target = match (call.target, closed) {
+                (Target::Action(operation, _), Some(closed)) => Target::Action(operation, Err(vec![no_such(&closed)])),
+                (target, _) => target,
+            };
+            Ok(Box::new(Call { tool: Some(tool), target, ..*call }))
+        }
+        other @ (Parsed::Rubbish(_) | Parsed::Directive(_)) => Err(other),
+    }
+}
+
+fn no_such(closed: &str) -> ParamError {
+    let pointer = format!("/{}", closed.replace('~', "~0").replace('/', "~1"));
+    ParamError { pointer, fault: "this tool has no such parameter".to_owned() }
+}
+
+/// A call of an external agent about which a person was asked, made again of what was stored, and of what the tool is now.
+#[derive(Deserialize)]
+struct MadeAgain {
+    tool: Opaque,
+    params: Map<String, Value>,
+    idempotency_key: Option<IdempotencyKey>,
+}
+
+fn invoked_again(
+    grant: GrantId,
+    request_id: RequestId,
+    bytes: &[u8],
+    flows: &FlowsTable,
+    desk: &Desk,
+) -> Result<Box<Call>, String> {
+    let MadeAgain { tool, params, idempotency_key } =
+        serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let bound = flows.tool(&tool);
+    // What is fixed or closed now is so whatever it was. If that makes another call of it, what was agreed to is another.
+    let given = params.into_iter().filter(|(name, _)| bound.is_none_or(|bound| bound.open.contains(name))).collect();
+    let again = Invoked { grant, tool, given, request_id, idempotency_key, patience: None };
+    invoked(again, flows, desk).map_err(|_other| "the tool takes other parameters now".to_owned())
+}
+
+/// How long the caller waits: what the provider is given, shortened by what the caller says.
+fn patience(request: &Request, desk: &Desk) -> Duration {
+    let (provider, said) = match request {
+        Request::Call(body) => (desk.catalogue.timeout(&body.provider), body.timeout_ms),
+        Request::Auth(body) => (desk.catalogue.timeout(&body.capability()), body.waits_ms()),
+        Request::Result(body) => (None, body.timeout_ms),
+        Request::Capabilities(_)
+        | Request::Grant(_)
+        | Request::Revoke(_)
+        | Request::List(_)
+        | Request::TaskCreate(_)
+        | Request::GateApprove(_)
+        | Request::Cancel(_)
+        | Request::Flow(_) => (None, None),
+    };
+    let patience = provider.unwrap_or(desk.patience).min(limits::PATIENCE_MAX);
+    said.map_or(patience, |ms| patience.min(Duration::from_millis(ms)))
+}
+
+/// The digest by which a repeated request is recognised. The same request of another person is another request.
+fn digest_of(request: &Request, behalf: &Subject, desk: &Desk) -> Digest {
+    let body = request.body();
+    desk.key.digest(&match behalf.key() {
+        Some(person) => json::canonical(&serde_json::json!({ "person": person, "request": body })),
+        None => json::canonical(&body),
+    })
+}
+
+/// The id in a document that is not believed: only where to say so.
+fn id_of(bytes: &[u8]) -> Option<RequestId> {
+    match request::parse(bytes) {
+        Ok(document) => document.envelope.request_id,
+        Err(refused) => refused.request_id,
+    }
+}
+
+/// A name for a request that has none. It depends on the very file, so that a host that died before removing it
+/// recognises it, and on nothing that another file could share.
+fn id_from(identity: &shared::mailbox::FileIdentity, bytes: &[u8]) -> RequestId {
+    let text = format!("{} {} {} ", identity.device, identity.inode, identity.changed_ns);
+    let digest = Digest::of(&[text.as_bytes(), bytes].concat()).hex();
+    let short: String = digest.chars().take(32).collect();
+    #[expect(clippy::expect_used, reason = "letters, digits and a hyphen satisfy the grammar")]
+    format!("anon-{short}").parse().expect("a request id")
+}
+
+fn is_fresh(timestamp: Option<&str>, wall: Timestamp) -> bool {
+    timestamp
+        .and_then(|text| text.parse::<Timestamp>().ok())
+        .is_some_and(|time| time.since(wall) <= limits::SIGNED_SKEW_MAX && wall.since(time) <= limits::SIGNED_SKEW_MAX)
+}
+
+/// The most faults of one call that a refusal names.
+const FAULTS_MAX: usize = 20;
+
+/// Numbers in the parameters that canonical JSON would change are faults: the digest would be of another call.
+fn inexact(bytes: &[u8], params: &Map<String, Value>) -> Vec<ParamError> {
+    let Ok(text) = std::str::from_utf8(bytes) else { return Vec::new() };
+    let bits = |token: &str| token.parse::<f64>().ok().map(f64::to_bits);
+    let changed: HashSet<u64> = json::inexact_numbers(text).into_iter().filter_map(bits).collect();
+    let mut faults = Vec::new();
+    if changed.is_empty() {
+        return faults;
+    }
+    let mut pointer = String::new();
+    for (key, value) in params {
+        each_number(Step::Member(key), value, &mut pointer, &mut |pointer, number| {
+            if number.as_f64().is_some_and(|number| changed.contains(&number.to_bits())) {
+                let fault = "this number cannot be kept exactly; send it as a string".to_owned();
+                faults.push(ParamError { pointer: pointer.to_owned(), fault });
+            }
+            faults.len() < FAULTS_MAX
+        });
+        if faults.len() >= FAULTS_MAX {
+            break;
+        }
+    }
+    faults
+}
+
+/// A step of a JSON pointer.
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Member(&'a str),
+    Item(usize),
+}
+
+/// Calls `each` with every number below and its JSON pointer (RFC 6901), until it returns `false`. Returns whether it
+/// never did.
+fn each_number(
+    step: Step<'_>,
+    value: &Value,
+    pointer: &mut String,
+    each: &mut impl FnMut(&str, &serde_json::Number) -> bool,
+) -> bool {
+    let length = pointer.len();
+    pointer.push('/');
+    match step {
+        Step::Member(key) => pointer.push_str(&key.replace('~', "~0").replace('/', "~1")),
+        Step::Item(index) => pointer.push_str(&index.to_string()),
+    }
+    let goes_on = match value {
+        Value::Number(number) => each(pointer, number),
+        Value::Array(items) => {
+            items.iter().enumerate().all(|(index, item)| each_number(Step::Item(index), item, pointer, each))
+        }
+        Value::Object(map) => map.iter().all(|(key, item)| each_number(Step::Member(key), item, pointer, each)),
+        Value::Null | Value::Bool(_) | Value::String(_) => true,
+    };
+    pointer.truncate(length);
+    goes_on
+}
+
+/// Makes a call again, about which a person was asked, from its stored document. It is parsed and inspected for the same
+/// decision as the first time. The caller is known from the first time. The reply goes where the first one waits, if it
+/// still does.
+///
+/// # Errors
+/// What is wrong with the document; it was right when it was stored.
+pub fn readmit(
+    caller: Caller,
+    request_id: RequestId,
+    behalf: Subject,
+    bytes: &[u8],
+    (flows, desk): (&FlowsTable, &Desk),
+) -> Result<Box<Call>, String> {
+    let mut call = match caller {
+        Caller::External(grant) => invoked_again(grant, request_id, bytes, flows, desk)?,
+        Caller::Group(group) => made(group, request_id, behalf, bytes, desk)?,
+        Caller::Person(_) | Caller::Operator(_) | Caller::Broker => {
+            return Err("it is not a caller's that calls".to_owned());
+        }
+    };
+    // How long its caller was ready to wait says nothing about the answer of a person.
+    call.header.patience = desk.catalogue.timeout(&call.provider).unwrap_or(desk.patience).min(limits::PATIENCE_MAX);
+    call.asked = Asked::Yes;
+    inspect_call(&mut call, desk);
+    Ok(call)
+}
+
+/// A grant about which a person was asked, from its stored request.
+///
+/// # Errors
+/// What is wrong with the document; it was right when it was stored.
+pub fn readmit_grant(
+    group: Group,
+    request_id: RequestId,
+    behalf: Subject,
+    bytes: &[u8],
+    desk: &Desk,
+) -> Result<Box<Directive>, String> {
+    let request: GrantRequest = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let request = Request::Grant(request);
+    let request_digest = digest_of(&request, &behalf, desk);
+    let Request::Grant(request) = request else { return Err("not a grant".into()) };
+    let header = made_header(Caller::Group(group), request_id, behalf, request_digest, desk.patience);
+    Ok(Box::new(Directive { header, order: Order::Grant(request), asked: true }))
+}
+
+/// A call of a group that nobody made, parsed as if it had come from the group's directory on this person's behalf: for
+/// explaining what would be decided. Its reply goes nowhere.
+///
+/// # Errors
+/// What is wrong with the document, in words that quote nothing.
+pub fn hypothetical(group: Group, person: Option<Person>, bytes: &[u8], desk: &Desk) -> Result<Box<Call>, String> {
+    let request_id = "hypothetical".parse().map_err(|error: shared::names::BadName| error.to_string())?;
+    let behalf = person.map_or(Subject::NOBODY, |person| Subject::Person(Arc::new(person)));
+    made(group, request_id, behalf, bytes, desk)
+}
+
+/// The same of an external agent: the call that this tool stands for.
+///
+/// # Errors
+/// What is no call.
+pub fn hypothetical_of_tool(
+    grant: GrantId,
+    tool: Opaque,
+    given: Map<String, Value>,
+    flows: &FlowsTable,
+    desk: &Desk,
+) -> Result<Box<Call>, String> {
+    let request_id = "hypothetical".parse().map_err(|error: shared::names::BadName| error.to_string())?;
+    let wanted = Invoked { grant, tool, given, request_id, idempotency_key: None, patience: None };
+    invoked(wanted, flows, desk).map_err(|refused| match refused {
+        Parsed::Rubbish(rubbish) => rubbish.reason,
+        Parsed::Call(_) | Parsed::Directive(_) => "not a call".to_owned(),
+    })
+}
+
+/// A call of a group that no file brought: because a person wants it made, or to be decided on again. It is decided on
+/// like every other.
+///
+/// # Errors
+/// What is wrong with the document, in words that quote nothing.
+pub fn made(
+    group: Group,
+    request_id: RequestId,
+    behalf: Subject,
+    bytes: &[u8],
+    desk: &Desk,
+) -> Result<Box<Call>, String> {
+    let document = request::parse(bytes).map_err(|refused| refused.why.to_string())?;
+    let patience = patience(&document.request, desk);
+    let request_digest = digest_of(&document.request, &behalf, desk);
+    let body = document.request.into_call().map_err(|_other| "not a call".to_owned())?;
+    let header = made_header(Caller::Group(group), request_id, behalf, request_digest, patience);
+    match call(body, header, bytes, desk) {
+        Parsed::Call(call) => Ok(call),
+        Parsed::Rubbish(rubbish) => Err(rubbish.reason),
+        Parsed::Directive(_) => Err("not a call".into()),
+    }
+}
+
+fn made_header(
+    caller: Caller,
+    request_id: RequestId,
+    behalf: Subject,
+    request_digest: Digest,
+    patience: Duration,
+) -> Header {
+    Header {
+        caller_key: caller.to_string().into(),
+        caller,
+        behalf,
+        request_id,
+        request_digest,
+        origin: Origin::Broker,
+        arrived: Instant::now(),
+        patience,
+        weight: None,
+    }
+}

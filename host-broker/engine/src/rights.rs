@@ -1,0 +1,107 @@
+//! The right that each command takes from the person who gives it.
+//!
+//! ```text
+//! Known        a person of the configuration, or the daemon's own user, or root
+//! Member       a person who approves something, or administers
+//! Administer   `admin = true` in [people.NAME]; the daemon's own user and root without it
+//! Grant        Administer, and `approves` that covers the group, the provider and the level
+//! OwnCheck     what the command itself checks: who may answer, relay, open a gate or release
+//! ```
+//!
+//! A person who gives an external agent access to tools also needs `approves` for each of them: [`check_tool`].
+//! Enter at [`of`]. A relay holds none of the first four beyond `Known`, so it relays and nothing else.
+
+use crate::request::Order;
+use config::Config;
+use model::external;
+use shared::request::GrantRequest;
+use shared::{Group, Level, Provider};
+
+/// The right that a command takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Right<'a> {
+    /// The person is known.
+    Known,
+    /// The person approves something, or administers.
+    Member,
+    /// The person administers.
+    Administer,
+    /// The person administers, and approves up to the level that is granted.
+    Grant(&'a GrantRequest),
+    /// Another condition, which the command itself checks and records.
+    OwnCheck,
+}
+
+/// Returns the right that an order takes from a person.
+pub fn of(order: &Order) -> Right<'_> {
+    match order {
+        Order::Grant(request) => Right::Grant(request),
+        Order::List(_) => Right::Member,
+        Order::Flow(order) if !order.request.changes() => Right::Member,
+        Order::Answer(_) | Order::Revert(_) | Order::Relayed(_) | Order::GateApprove(_) | Order::Release(_) => {
+            Right::OwnCheck
+        }
+        // People do not send these orders; the command itself answers such a caller.
+        Order::Capabilities(_) | Order::Result(_) | Order::Cancel(_) | Order::ReadFlow(_) => Right::OwnCheck,
+        Order::Revoke(_)
+        | Order::TaskCreate(_)
+        | Order::TaskClose { .. }
+        | Order::Flow(_)
+        | Order::MintOperator(_)
+        | Order::RevokeOperator(_)
+        | Order::ListOperators
+        | Order::AcceptDefinitions { .. }
+        | Order::LinkAccount { .. }
+        | Order::UnlinkAccounts { .. }
+        | Order::PurgeGroup(_)
+        | Order::ShareAccount(..)
+        | Order::RenewVault { .. }
+        | Order::AcceptClock
+        | Order::Settle(_)
+        | Order::ResetSession(_)
+        | Order::Kill { .. } => Right::Administer,
+    }
+}
+
+impl Right<'_> {
+    /// Checks whether this person has it.
+    ///
+    /// # Errors
+    /// The right that the person lacks, with the line of the configuration that gives it.
+    pub fn check(self, config: &Config, person: &str) -> Result<(), String> {
+        let administers = config.administers(person);
+        let approves = config.people.get(person).is_some_and(|table| table.approves.is_some());
+        match self {
+            Right::Member if !administers && !approves => Err(format!(
+                "{person} may not do this; [people.{person}] in broker.toml needs `approves` or `admin = true`."
+            )),
+            Right::Administer | Right::Grant(_) if !administers => {
+                Err(format!("{person} may not administer; [people.{person}] in broker.toml needs `admin = true`."))
+            }
+            Right::Grant(GrantRequest { group_folder, provider, access_level, .. }) if *access_level != Level::None => {
+                covers(config, person, group_folder, (provider, *access_level))
+            }
+            Right::Known | Right::OwnCheck | Right::Member | Right::Administer | Right::Grant(_) => Ok(()),
+        }
+    }
+}
+
+/// Checks whether the person approves what is given. A person who administers without a table has no limit.
+fn covers(config: &Config, person: &str, group: &Group, (provider, level): (&Provider, Level)) -> Result<(), String> {
+    let is_unlimited = !config.people.contains_key(person) && config.administers(person);
+    if is_unlimited || config.may_approve(person, Some(group), provider, level) {
+        return Ok(());
+    }
+    Err(format!(
+        "{person} may not grant {level} at {provider} to {group}; `approves` of [people.{person}] in broker.toml needs \
+         this group, provider and level."
+    ))
+}
+
+/// Checks whether this person may give external agents a tool of this provider and level.
+///
+/// # Errors
+/// The right that the person lacks, with the line of the configuration that gives it.
+pub fn check_tool(config: &Config, person: &str, provider: &Provider, level: Level) -> Result<(), String> {
+    covers(config, person, external(), (provider, level))
+}

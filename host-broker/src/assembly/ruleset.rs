@@ -1,0 +1,191 @@
+//! Builds the ruleset from the home.
+//!
+//! ```text
+//! home ─► RulesetBuilder: configuration, secrets, profiles, rules, as they were when they were read
+//!             ├─ build()   at the start
+//!             └─ replace() when an operator has accepted the definitions of a provider, under a running daemon
+//! ```
+
+use crate::assembly::catalogue::{self, Supplies};
+use crate::assembly::filters;
+use crate::daemon::EventSender;
+use crate::host::StartError;
+use config::Policy;
+use config::profiles::Written;
+use config::{Config, ConfigError};
+use engine::catalogue::Catalogue;
+use engine::clean::{Filters, Schemas};
+use engine::definitions::{Proposed, Redefined};
+use engine::event::Event;
+use engine::inspection::Inspector;
+use engine::ruleset::Ruleset;
+use filter::{declared, holds_own};
+use model::LedgerKey;
+use platform::Platform;
+use platform::home::Home;
+use provider::accepted::Accepted;
+use provider::definitions::ListedDefinitions;
+use provider::kind::{Replacement, RuntimeDeps};
+use secrets::Secrets;
+use shared::Provider;
+use shared::digest::Digest;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The parts of a ruleset, as they were when they were read.
+pub struct RulesetBuilder {
+    home: Home,
+    config: Arc<Config>,
+    platform: Platform,
+    secrets: Secrets,
+    runtime: RuntimeDeps,
+    written: Written,
+    key: Arc<LedgerKey>,
+    // Of the configuration's text.
+    text: Digest,
+}
+
+impl RulesetBuilder {
+    /// Of this home, whose configuration and secrets these are.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: what the operators have written beside the configuration cannot be read.
+    pub fn new(
+        (home, config): (&Home, &Arc<Config>),
+        platform: &Platform,
+        secrets: Secrets,
+        runtime: RuntimeDeps,
+        key: &Arc<LedgerKey>,
+    ) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(home.config()).unwrap_or_default();
+        Ok(Self {
+            home: home.clone(),
+            config: Arc::clone(config),
+            platform: platform.clone(),
+            secrets,
+            runtime,
+            written: Written::read(home, config)?,
+            key: Arc::clone(key),
+            text: Config::digest(&text),
+        })
+    }
+
+    /// The terms, with what was accepted of each provider.
+    ///
+    /// # Errors
+    /// [`StartError`], naming what is wrong and what to do.
+    pub fn build(&self) -> Result<Ruleset, StartError> {
+        let catalogue = catalogue::catalogue(&self.config, &self.home, &self.platform, Some(&self.supplies()));
+        let schemas = filters::schemas(&catalogue)?;
+        let catalogue = self.cleaned(catalogue);
+        let policy = self.written.policy(&self.home, &self.config, &catalogue.named())?;
+        let inspector = Inspector::new(&self.config.inspection, policy.profiles.clone(), &self.secrets, &self.platform);
+        Ok(self.ruleset(catalogue, policy, schemas, Arc::new(inspector)))
+    }
+
+    /// These terms, with this in the place of what was accepted of one provider before. Everything else is as it was when it
+    /// was read, also if it has been changed since.
+    ///
+    /// # Errors
+    /// [`StartError`]: why a daemon with them would not start.
+    pub fn replace(&self, present: &Ruleset, provider: &Provider, accepted: &Accepted) -> Result<Ruleset, StartError> {
+        let supplies = Some(&self.supplies());
+        // Whatever is under way there goes on, and a server that remembers goes on remembering.
+        let source = present.catalogue.provider(provider).and_then(|listed| listed.definitions.as_ref());
+        let replacement = (provider, Replacement { accepted, source });
+        let fresh = catalogue::replaced(&self.config, &self.home, &self.platform, supplies, replacement);
+        let mut schemas: Schemas = filters::schemas(&fresh)?;
+        let is_its = |listed: &Provider| self.config.table_of(listed).is_some_and(|(name, _)| name == provider);
+        let catalogue = present.catalogue.exchanged(is_its, self.cleaned(fresh));
+        let kept = present.filters.schemas.iter().filter(|((of, _), _)| !is_its(of));
+        schemas.extend(kept.map(|(of, schema)| (of.clone(), Arc::clone(schema))));
+        let policy = self.written.policy(&self.home, &self.config, &catalogue.named())?;
+        Ok(self.ruleset(catalogue, policy, schemas, Arc::clone(&present.filters.inspector)))
+    }
+
+    /// Where what is accepted of a provider lies.
+    ///
+    /// # Errors
+    /// There is no such provider.
+    pub fn accepted(&self, provider: &Provider) -> Result<PathBuf, String> {
+        let known = self.config.providers.contains_key(provider);
+        known.then(|| self.home.accepted(provider)).ok_or_else(|| {
+            format!("the daemon knows no provider {provider}; after a change of broker.toml: host-broker reload")
+        })
+    }
+
+    /// What is accepted of a provider; `None` if nothing is.
+    ///
+    /// # Errors
+    /// It cannot be read, or there is no such provider.
+    pub fn accepted_of(&self, provider: &Provider) -> Result<Option<Accepted>, String> {
+        Accepted::load(&self.accepted(provider)?).map_err(|error| error.to_string())
+    }
+
+    /// Whether what the operators have written is another by now than when it was read.
+    pub fn is_behind(&self) -> bool {
+        let text = std::fs::read_to_string(self.home.config()).unwrap_or_default();
+        Config::digest(&text) != self.text
+            || !Written::read(&self.home, &self.config).is_ok_and(|written| written == self.written)
+    }
+
+    /// From now on these terms count for the servers, and the loop is told when one says something else of its tools, or has
+    /// renewed a credential late.
+    pub fn watch(self: &Arc<Self>, ruleset: &Ruleset, reports: &EventSender) {
+        let late = reports.clone();
+        let tell = move |renewed| late.happened(Event::Renewed(Box::new(renewed)));
+        self.runtime.renewing.on_late(Box::new(tell));
+        for (_, listed) in ruleset.catalogue.providers() {
+            let Some(source) = &listed.definitions else { continue };
+            source.accept(listed.pinned.clone());
+            let (foundation, reports, told) = (Arc::clone(self), reports.clone(), Mutex::new(String::new()));
+            source.on_change(Box::new(move |changed, listed| {
+                let proposed = foundation.proposed(&changed.provider, listed).unwrap_or_else(|why| {
+                    let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+                    // It is looked at again and again.
+                    if *told != why {
+                        tracing::warn!(provider = %changed.provider, why, "nobody is asked about what the server says now");
+                        *told = why;
+                    }
+                    None
+                });
+                reports.happened(Event::Redefined(Box::new(Redefined { changed, proposed })));
+            }));
+        }
+    }
+
+    /// What a person can be asked about, where a server says something else than what was accepted.
+    fn proposed(&self, provider: &Provider, listed: &dyn ListedDefinitions) -> Result<Option<Proposed>, String> {
+        let Some(before) = self.accepted_of(provider)? else { return Ok(None) };
+        // SECURITY: the server has the broker's secrets, and its definitions are stored and shown.
+        if holds_own(listed.text(), &self.runtime.scrubber) {
+            return Err("it holds a secret of the broker's own".to_owned());
+        }
+        Proposed::new(provider, &before, listed).map(Some)
+    }
+
+    fn supplies(&self) -> Supplies<'_> {
+        Supplies { secrets: &self.secrets, runtime: Some(self.runtime.clone()) }
+    }
+
+    /// What an agent may be shown of it.
+    fn cleaned(&self, mut catalogue: Catalogue) -> Catalogue {
+        catalogue.reword(|declaration| declared::cleaned(declaration, &self.runtime.scrubber));
+        catalogue.redescribe(|text| declared::description(text, &self.runtime.scrubber));
+        catalogue
+    }
+
+    fn ruleset(&self, catalogue: Catalogue, policy: Policy, schemas: Schemas, inspector: Arc<Inspector>) -> Ruleset {
+        let (scrubber, key) = (Arc::clone(&self.runtime.scrubber), Arc::clone(&self.key));
+        let version = self.version(&catalogue, &policy);
+        let filters = Arc::new(Filters { scrubber, schemas: Arc::new(schemas), key, inspector });
+        Ruleset { catalogue: Arc::new(catalogue), policy, filters, version }
+    }
+
+    /// Twelve digits of what decides: the configuration's text, the catalogue, the profiles and the rules.
+    fn version(&self, catalogue: &Catalogue, policy: &Policy) -> String {
+        let (profiles, rules) = (policy.profiles.version(), policy.rules.version());
+        let all = format!("{}\n{}\n{profiles}\n{rules}", self.text, catalogue.version());
+        Config::digest(&all).hex().chars().take(12).collect()
+    }
+}

@@ -1,0 +1,96 @@
+//! What reaches the loop from other threads, and how it is sent.
+
+use crate::daemon::Exchange;
+use crate::intake::ParsedDocuments;
+use crate::mailroom::Waker;
+use engine::approval_requests::Why;
+use engine::event::Event;
+use engine::request::Invoked;
+use provider::linking::address::Brought;
+use shared::reply::Progress;
+use shared::{Group, RequestId};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use store::StoreError;
+use store::ledger::health::Verification;
+use store::ledger::segments;
+use tokio::sync::oneshot;
+use zeroize::Zeroizing;
+
+/// What reaches the loop from elsewhere.
+#[derive(Debug)]
+pub enum Message {
+    /// Something happened.
+    Happened(Event),
+    /// A call still runs, and says so to the group that waits for it.
+    Runs(Group, RequestId, Progress),
+    /// A browser has brought a person back.
+    Callback(OAuthCallback),
+    /// An operator has accepted what a provider says of itself.
+    Accepted(Exchange),
+    /// An external agent calls a tool.
+    Invoked(Box<Invocation>),
+    /// Documents are parsed beside the loop.
+    Parsed(Box<ParsedDocuments>),
+    /// A request about which a person was asked is parsed again, or cannot be.
+    Resumed(Box<Resumed>),
+    /// A request about which a person is asked is parsed again. It is brought only if no answer could permit it.
+    Checked(Box<Checked>),
+    /// A segment of the ledger is written, or could not be.
+    Segment(Box<Result<segments::Written, StoreError>>),
+    /// The verification of all rows is over.
+    Verified(Box<Verification>),
+}
+
+/// The name of a request among all, and the event that decides on it again, or what is wrong with its document.
+pub type Resumed = ((Arc<str>, RequestId), Result<Event, Why>);
+
+/// The name of a request among all, and the event that refuses it, or what is wrong with its document. `None` if a person may
+/// answer.
+pub type Checked = ((Arc<str>, RequestId), Result<Option<Event>, Why>);
+
+/// A call of a tool by an external agent.
+#[derive(Debug)]
+pub struct Invocation {
+    /// What is wanted.
+    pub invoked: Invoked,
+    /// Where the reply goes.
+    pub answer: oneshot::Sender<Vec<u8>>,
+}
+
+/// What a browser has brought back from the page on which an account is linked.
+#[derive(Debug)]
+pub struct OAuthCallback {
+    /// What is in the address.
+    pub brought: Brought,
+    /// The address, whole.
+    pub url: Zeroizing<String>,
+    /// Where the reply goes; dropped if there is no such flow.
+    pub answer: oneshot::Sender<Vec<u8>>,
+}
+
+/// Tells the loop, and wakes it.
+#[derive(Debug, Clone)]
+pub struct EventSender {
+    sender: Sender<Message>,
+    waker: Arc<Waker>,
+}
+
+impl EventSender {
+    /// Into this channel.
+    pub fn new(sender: Sender<Message>, waker: Arc<Waker>) -> Self {
+        Self { sender, waker }
+    }
+
+    /// Tells the loop. It is gone only when everything stops; then the next start finds what was left.
+    pub fn send(&self, news: Message) {
+        if self.sender.send(news).is_ok() {
+            self.waker.wake();
+        }
+    }
+
+    /// Something happened.
+    pub fn happened(&self, event: Event) {
+        self.send(Message::Happened(event));
+    }
+}
