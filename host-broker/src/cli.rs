@@ -6,11 +6,11 @@
 //!
 //! What changes something goes through [`ask`], what only reads through [`reading`].
 
-pub mod applying;
+pub mod apply;
 pub mod approvals;
 pub mod ask;
 pub mod output;
-pub mod reading;
+pub mod home_reader;
 
 pub mod account;
 pub mod calls;
@@ -65,7 +65,7 @@ use std::time::Duration;
 use store::StoreError;
 
 /// For so long what still runs may, once a command is over.
-const END_PATIENCE: Duration = Duration::from_secs(1);
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Give sandboxed agents controlled and recorded access to external services.
 #[derive(Debug, Parser)]
@@ -246,7 +246,7 @@ pub fn run(environment: Environment, kinds: Kinds) -> ExitCode {
         Err(fault) => context.output.fault(&Fault { text: context.at_home(&fault.text), ..fault }),
     };
     // What some thread still waits for, such as a name that nobody answers for, keeps nothing alive.
-    runtime.shutdown_timeout(END_PATIENCE);
+    runtime.shutdown_timeout(END_TIMEOUT);
     code
 }
 

@@ -13,18 +13,18 @@ use crate::daemon::Exchange;
 use crate::daemon::{EventSender, Message};
 use crate::host::StartError;
 use crate::host::reload::Reload;
-use crate::http::web::entrance::Entrance;
+use crate::http::web::sign_in::Entrance;
 use config::channels::is_identity;
 use config::{Config, ROOT, unlisted};
-use engine::approval_requests::Given;
+use engine::approval_requests::ApprovalAnswer;
 use engine::broker::{Broker, run};
 use engine::catalogue::Catalogue;
 use engine::chat;
-use engine::chat::Relayed;
+use engine::chat::RelayedAnswer;
 use engine::event::Event;
 use engine::inspection::Inspector;
 use engine::outcomes::by_person::Finding;
-use engine::request::{Directive, FlowOrder, Order, Parsed, Rubbish};
+use engine::request::{Command, CommandRequest, FlowCommand, InvalidDocument, Parsed};
 use filter::holds_own;
 use filter::scrub::Scrubber;
 use kernel::call::{Header, Origin};
@@ -54,7 +54,7 @@ use tokio::time::Instant;
 /// What a person asks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Control {
+pub enum AdminCommand {
     /// Give access.
     Grant(GrantRequest),
     /// End access.
@@ -262,7 +262,7 @@ pub enum ControlError {
 
 /// What is needed to turn a person's words into an event.
 #[derive(Clone)]
-pub struct Clerk {
+pub struct CommandDispatcher {
     /// Who may ask.
     pub config: Arc<Config>,
     /// What there is to look at.
@@ -293,7 +293,7 @@ pub struct Clerk {
     pub limits: String,
 }
 
-impl Clerk {
+impl CommandDispatcher {
     /// Opens everything that a start reads, on a thread that may block.
     async fn check_configuration(&self) -> Result<(), String> {
         let reload = self.reload.clone().ok_or("this daemon cannot reload; restart it")?;
@@ -347,13 +347,13 @@ impl Clerk {
     /// Why there is none; whether it was executed is known only if randomness failed: then it was not.
     pub async fn ask(&self, reports: &EventSender, asked: Asked<'_>) -> Result<Vec<u8>, String> {
         let (sender, receiver) = oneshot::channel();
-        let event = self.directive(asked, Origin::Socket(sender)).map_err(|none| none.to_string())?;
+        let event = self.command_request(asked, Origin::Socket(sender)).map_err(|none| none.to_string())?;
         reports.happened(event);
         receiver.await.map_err(|_gone| "the daemon stops".to_owned())
     }
 
-    fn directive(&self, asked: Asked<'_>, origin: Origin) -> Result<Event, NoRandomness> {
-        let Asked { person, order, said, channel } = asked;
+    fn command_request(&self, asked: Asked<'_>, origin: Origin) -> Result<Event, NoRandomness> {
+        let Asked { person, command, said, channel } = asked;
         let nonce = Nonce::fresh(self.ids.as_ref())?;
         #[expect(clippy::expect_used, reason = "letters, digits and a hyphen satisfy the grammar")]
         let request_id = format!("{channel}-{}", nonce.as_str()).parse().expect("a request id");
@@ -361,7 +361,7 @@ impl Clerk {
         let caller_key = caller.to_string().into();
         if serde_json::to_value(said).map_or(true, |said| holds_own(said, &self.scrubber)) {
             let (code, reason) = (Code::OwnSecret, "it holds a secret of the broker's own; leave the secret out");
-            return Ok(Event::Arrived(Parsed::Rubbish(Box::new(Rubbish {
+            return Ok(Event::Arrived(Parsed::InvalidDocument(Box::new(InvalidDocument {
                 caller,
                 caller_key,
                 request_id: Some(request_id),
@@ -378,10 +378,10 @@ impl Clerk {
             request_digest: self.key.digest(&shared::json::canonical(said)),
             origin,
             arrived: Instant::now(),
-            patience: limits::PATIENCE_DEFAULT,
+            timeout: limits::TIMEOUT_DEFAULT,
             weight: None,
         };
-        Ok(Event::Arrived(Parsed::Directive(Box::new(Directive { header, order, asked: false }))))
+        Ok(Event::Arrived(Parsed::CommandRequest(Box::new(CommandRequest { header, command, asked: false }))))
     }
 }
 
@@ -390,81 +390,87 @@ pub struct Asked<'a> {
     /// The person.
     pub person: String,
     /// What the broker is to do.
-    pub order: Order,
+    pub command: Command,
     /// The words, of which the row has the digest.
-    pub said: &'a Control,
+    pub said: &'a AdminCommand,
     /// `cli` or `web`.
     pub channel: &'static str,
 }
 
 /// What a person asks, or the answer, where it concerns the process and not the ledger. `may_relay` says whether the
 /// person may answer for others.
-fn order(control: &Control, may_relay: bool) -> Result<Order, Own> {
+fn command(control: &AdminCommand, may_relay: bool) -> Result<Command, Own> {
     Ok(match control.clone() {
-        Control::Grant(request) => Order::Grant(request),
-        Control::Flow { vault, request } => Order::Flow(FlowOrder { vault, request }),
-        Control::MintOperator(wanted) => Order::MintOperator(wanted),
-        Control::RevokeOperator { token_id } => Order::RevokeOperator(token_id),
-        Control::ListOperators => Order::ListOperators,
-        Control::Revoke(request) => Order::Revoke(request),
-        Control::List(request) => Order::List(request),
-        Control::TaskCreate(request) => Order::TaskCreate(request),
-        Control::TaskClose { task_id, cancelled } => Order::TaskClose { task_id, cancelled },
-        Control::GateApprove(request) => Order::GateApprove(request),
-        Control::Answer { code, yes, reason, apply } => {
-            Order::Answer(Given { code, yes, reason, apply, channel: "cli", handed_in: None })
+        AdminCommand::Grant(request) => Command::Grant(request),
+        AdminCommand::Flow { vault, request } => Command::Flow(FlowCommand { vault, request }),
+        AdminCommand::MintOperator(wanted) => Command::MintOperator(wanted),
+        AdminCommand::RevokeOperator { token_id } => Command::RevokeOperator(token_id),
+        AdminCommand::ListOperators => Command::ListOperators,
+        AdminCommand::Revoke(request) => Command::Revoke(request),
+        AdminCommand::List(request) => Command::List(request),
+        AdminCommand::TaskCreate(request) => Command::TaskCreate(request),
+        AdminCommand::TaskClose { task_id, cancelled } => Command::TaskClose { task_id, cancelled },
+        AdminCommand::GateApprove(request) => Command::GateApprove(request),
+        AdminCommand::Answer { code, yes, reason, apply } => {
+            Command::Answer(ApprovalAnswer { code, yes, reason, apply, channel: "cli", handed_in: None })
         }
-        Control::Revert { id } => Order::Revert(id),
-        Control::ChatAnswer { from, text } => {
+        AdminCommand::Revert { id } => Command::Revert(id),
+        AdminCommand::ChatAnswer { from, text } => {
             is_identity(&from).map_err(Own::Wrong)?;
             let spoken = chat::read(&text).map_err(Own::Wrong)?;
-            Order::Relayed(Relayed { from, spoken, may_relay, channel: None })
+            Command::RelayedAnswer(RelayedAnswer { from, spoken, may_relay, channel: None })
         }
-        Control::KillAll { on } => Order::Kill { scope: KillScope::All, on },
-        Control::KillProvider { provider, on } => Order::Kill { scope: KillScope::Provider(provider), on },
-        Control::KillGroup { group, on } => Order::Kill { scope: KillScope::Group(group), on },
-        Control::PurgeGroup { group } => Order::PurgeGroup(group),
-        Control::ShareAccount { person, capability, account_ref, with, on } => {
-            Order::ShareAccount(Share { person, capability, account_ref, with }, on)
+        AdminCommand::KillAll { on } => Command::Kill { scope: KillScope::All, on },
+        AdminCommand::KillProvider { provider, on } => Command::Kill { scope: KillScope::Provider(provider), on },
+        AdminCommand::KillGroup { group, on } => Command::Kill { scope: KillScope::Group(group), on },
+        AdminCommand::PurgeGroup { group } => Command::PurgeGroup(group),
+        AdminCommand::ShareAccount { person, capability, account_ref, with, on } => {
+            Command::ShareAccount(Share { person, capability, account_ref, with }, on)
         }
-        Control::RenewVault { forget } => Order::RenewVault { forget },
-        Control::AcceptDefinitions { provider, digest, flagged } => {
-            Order::AcceptDefinitions { provider, digest, flagged }
+        AdminCommand::RenewVault { forget } => Command::RenewVault { forget },
+        AdminCommand::AcceptDefinitions { provider, digest, flagged } => {
+            Command::AcceptDefinitions { provider, digest, flagged }
         }
-        Control::LinkAccount { person, capability, account_ref, label } => {
-            Order::LinkAccount { person, capability, account_ref, label }
+        AdminCommand::LinkAccount { person, capability, account_ref, label } => {
+            Command::LinkAccount { person, capability, account_ref, label }
         }
-        Control::UnlinkAccounts { person, capability, account_ref } => {
-            Order::UnlinkAccounts { person, capability, account_ref }
+        AdminCommand::UnlinkAccounts { person, capability, account_ref } => {
+            Command::UnlinkAccounts { person, capability, account_ref }
         }
-        Control::Look { .. } => return Err(Own::Look),
-        Control::Exchange { .. } => return Err(Own::Exchange),
-        Control::AcceptClock => Order::AcceptClock,
-        Control::Settle(finding) => Order::Settle(finding),
-        Control::ResetSession { group } => Order::ResetSession(group),
-        Control::Release { id } => Order::Release(id),
-        Control::WebLink => return Err(Own::WebLink),
-        Control::Stop => return Err(Own::Stop),
-        Control::Reload => return Err(Own::Reload),
-        Control::Hello => return Err(Own::Hello),
+        AdminCommand::Look { .. } => return Err(Own::Look),
+        AdminCommand::Exchange { .. } => return Err(Own::Exchange),
+        AdminCommand::AcceptClock => Command::AcceptClock,
+        AdminCommand::Settle(finding) => Command::Settle(finding),
+        AdminCommand::ResetSession { group } => Command::ResetSession(group),
+        AdminCommand::Release { id } => Command::Release(id),
+        AdminCommand::WebLink => return Err(Own::WebLink),
+        AdminCommand::Stop => return Err(Own::Stop),
+        AdminCommand::Reload => return Err(Own::Reload),
+        AdminCommand::Hello => return Err(Own::Hello),
     })
 }
 
-async fn answer(person: String, may_relay: bool, line: &[u8], clerk: &Clerk, reports: &EventSender) -> Vec<u8> {
-    let control: Control = match serde_json::from_slice(line) {
+async fn answer(
+    person: String,
+    may_relay: bool,
+    line: &[u8],
+    dispatcher: &CommandDispatcher,
+    reports: &EventSender,
+) -> Vec<u8> {
+    let control: AdminCommand = match serde_json::from_slice(line) {
         Ok(control) => control,
         Err(error) => return fault(&format!("not a command: {error}")),
     };
-    let order = order(&control, may_relay);
+    let command = command(&control, may_relay);
     // The right to an order that becomes a row is checked where the row is written.
-    if let Err(own) = &order
-        && let Err(lacks) = own.right().check(&clerk.config, &person)
+    if let Err(own) = &command
+        && let Err(lacks) = own.right().check(&dispatcher.config, &person)
     {
         tracing::warn!(person, "a command was refused: the person lacks the right");
         return fault(&lacks);
     }
-    if let Control::Look { provider } = &control {
-        return match clerk.look(person, provider) {
+    if let AdminCommand::Look { provider } = &control {
+        return match dispatcher.look(person, provider) {
             Ok((event, seen)) => {
                 reports.happened(event);
                 seen_as_reply(seen.await).to_string().into_bytes()
@@ -472,30 +478,30 @@ async fn answer(person: String, may_relay: bool, line: &[u8], clerk: &Clerk, rep
             Err(why) => fault(&why),
         };
     }
-    if let Control::Exchange { provider, digest } = control {
+    if let AdminCommand::Exchange { provider, digest } = control {
         let (answer, exchanged) = oneshot::channel();
         reports.send(Message::Accepted(Exchange::of_home(provider, digest, answer)));
         return exchanged.await.unwrap_or_else(|_gone| fault("the daemon stops"));
     }
-    let order = match order {
-        Ok(order) => order,
+    let command = match command {
+        Ok(command) => command,
         Err(own) => {
             if matches!(own, Own::Reload)
-                && let Err(why) = clerk.check_configuration().await
+                && let Err(why) = dispatcher.check_configuration().await
             {
                 return fault(&why);
             }
-            if let (Own::Stop, Some(reload)) = (&own, &clerk.reload) {
+            if let (Own::Stop, Some(reload)) = (&own, &dispatcher.reload) {
                 reload.has_stopped();
             }
             if matches!(own, Own::Stop | Own::Reload) {
                 reports.happened(Event::Stopping);
             }
-            return own.answer(&person, clerk).to_string().into_bytes();
+            return own.answer(&person, dispatcher).to_string().into_bytes();
         }
     };
-    let asked = Asked { person, order, said: &control, channel: "cli" };
-    clerk.ask(reports, asked).await.unwrap_or_else(|why| fault(&why))
+    let asked = Asked { person, command, said: &control, channel: "cli" };
+    dispatcher.ask(reports, asked).await.unwrap_or_else(|why| fault(&why))
 }
 
 fn fault(text: &str) -> Vec<u8> {
@@ -515,7 +521,7 @@ fn wrong(why: &str) -> serde_json::Value {
 ///
 /// # Errors
 /// [`ControlError`]; whether the command was executed is then not known, and asking again is safe.
-pub fn send(socket: &Path, control: &Control) -> Result<Option<serde_json::Value>, ControlError> {
+pub fn send(socket: &Path, control: &AdminCommand) -> Result<Option<serde_json::Value>, ControlError> {
     use std::io::{BufRead as _, Write as _};
     let failed = |source| ControlError::Socket { path: socket.into(), source };
     let mut stream = match std::os::unix::net::UnixStream::connect(socket) {
@@ -528,9 +534,9 @@ pub fn send(socket: &Path, control: &Control) -> Result<Option<serde_json::Value
         }
         Err(source) => return Err(failed(source)),
     };
-    let looks = matches!(control, Control::Look { .. });
-    let patience = if looks { LISTING_TIMEOUT + limits::PROVIDER_MARGIN } else { limits::PATIENCE_DEFAULT };
-    stream.set_read_timeout(Some(patience)).map_err(failed)?;
+    let looks = matches!(control, AdminCommand::Look { .. });
+    let timeout = if looks { LISTING_TIMEOUT + limits::PROVIDER_MARGIN } else { limits::TIMEOUT_DEFAULT };
+    stream.set_read_timeout(Some(timeout)).map_err(failed)?;
     let mut line = serde_json::to_vec(control).unwrap_or_default();
     line.push(b'\n');
     let sent = stream.write_all(&line);
@@ -561,12 +567,12 @@ fn seen_as_reply(seen: Result<Listing, oneshot::error::RecvError>) -> serde_json
 pub fn look(
     ledger: &mut Ledger,
     broker: &mut Broker,
-    clerk: &Clerk,
+    dispatcher: &CommandDispatcher,
     runtime: &tokio::runtime::Handle,
     provider: &Provider,
 ) -> Result<serde_json::Value, ControlError> {
-    let person = clerk.person(clerk.uid).unwrap_or_else(|| unlisted(clerk.uid));
-    let (event, mut seen) = match clerk.look(person, provider) {
+    let person = dispatcher.person(dispatcher.uid).unwrap_or_else(|| unlisted(dispatcher.uid));
+    let (event, mut seen) = match dispatcher.look(person, provider) {
         Ok(looking) => looking,
         Err(why) => return Ok(refusal(&why)),
     };
@@ -593,18 +599,18 @@ pub fn look(
 pub fn administer(
     ledger: &mut Ledger,
     broker: &mut Broker,
-    clerk: &Clerk,
-    control: &Control,
+    dispatcher: &CommandDispatcher,
+    control: &AdminCommand,
 ) -> Result<serde_json::Value, ControlError> {
-    let order = match order(control, true) {
-        Ok(order) => order,
+    let command = match command(control, true) {
+        Ok(command) => command,
         Err(Own::Wrong(why)) => return Ok(wrong(&why)),
         Err(Own::WebLink | Own::Stop | Own::Reload | Own::Hello | Own::Look | Own::Exchange) => {
             return Ok(json!({ "status": "executed", "summary": "No daemon is running." }));
         }
     };
-    let person = clerk.person(clerk.uid).unwrap_or_else(|| unlisted(clerk.uid));
-    let event = clerk.directive(Asked { person, order, said: control, channel: "cli" }, Origin::Broker)?;
+    let person = dispatcher.person(dispatcher.uid).unwrap_or_else(|| unlisted(dispatcher.uid));
+    let event = dispatcher.command_request(Asked { person, command, said: control, channel: "cli" }, Origin::Broker)?;
     let batch = ledger.batch(Durability::Full, vec![event], broker);
     if let Some((_, error)) = batch.unwritten.into_iter().next() {
         return Err(ControlError::Ledger(error));
@@ -633,12 +639,12 @@ mod tests {
     use secrets::Secrets;
 
     /// Makes a clerk of the user 1 with these people.
-    fn clerk(text: &str) -> Clerk {
+    fn dispatcher(text: &str) -> CommandDispatcher {
         let config =
             Config::parse(text, Path::new("/x/broker.toml"), &Environment::new(), crate::providers::KINDS).unwrap();
         let key = Arc::new(LedgerKey::new(vec![0; 32]));
         let (_sender, catalogue) = watch::channel(Arc::default());
-        Clerk {
+        CommandDispatcher {
             config: Arc::new(config),
             catalogue,
             scrubber: scrubber(&Secrets::default(), &key, Formats::with([]).unwrap()).unwrap(),
@@ -658,18 +664,18 @@ mod tests {
 
     #[test]
     fn only_the_daemons_own_user_root_and_who_is_named_so_hand_in_for_others() {
-        let clerk =
-            clerk("[people.bridge]\nuid = 5\ncan_relay_answers = true\n[people.alice]\nuid = 6\napproves = {}\n");
-        let may: Vec<bool> = [0, 1, 5, 6, 7].into_iter().map(|uid| clerk.may_relay(uid)).collect();
+        let dispatcher =
+            dispatcher("[people.bridge]\nuid = 5\ncan_relay_answers = true\n[people.alice]\nuid = 6\napproves = {}\n");
+        let may: Vec<bool> = [0, 1, 5, 6, 7].into_iter().map(|uid| dispatcher.may_relay(uid)).collect();
         assert_eq!(may, [true, true, true, false, false]);
-        let known: Vec<_> = [0, 1, 5, 7].into_iter().map(|uid| clerk.person(uid)).collect();
+        let known: Vec<_> = [0, 1, 5, 7].into_iter().map(|uid| dispatcher.person(uid)).collect();
         let named = |name: &str| Some(name.to_owned());
         assert_eq!(known, [named("uid-0"), named("uid-1"), named("bridge"), None]);
     }
 
     #[test]
     fn what_concerns_the_process_takes_a_right_too() {
-        let config = clerk(
+        let config = dispatcher(
             "[people.adam]\nuid = 5\nadmin = true\n[people.anna]\nuid = 6\napproves = {}\n[people.rita]\nuid = 7\n\
              can_relay_answers = true\n",
         )
@@ -684,8 +690,8 @@ mod tests {
             (json!({ "type": "web_link" }), [true, true, true, false]),
             (json!({ "type": "hello" }), [true; 4]),
         ] {
-            let control: Control = serde_json::from_value(document.clone()).unwrap();
-            let own = order(&control, false).expect_err("no order");
+            let control: AdminCommand = serde_json::from_value(document.clone()).unwrap();
+            let own = command(&control, false).expect_err("no order");
             let may = ["uid-0", "adam", "anna", "rita"].map(|person| own.right().check(&config, person).is_ok());
             assert_eq!(may, expected, "{document}");
         }

@@ -11,7 +11,7 @@
 //! first step goes on elsewhere.
 
 mod asked;
-mod exchanging;
+mod ruleset_reload;
 mod messages;
 mod holding;
 mod late;
@@ -22,25 +22,25 @@ mod verifying;
 mod waiting;
 
 use crate::assembly::ruleset::RulesetBuilder;
-use crate::intake::Intake;
 use crate::outbox::Outbox;
+use crate::request_watcher::RequestWatcher;
 use engine::broker::{Broker, run};
 use engine::catalogue::Catalogue;
 use engine::event::Event;
 use engine::flows::standing::{Use, standing};
 use engine::follow_ups::FollowUps;
-use engine::notices::courier::Courier;
+use engine::notices::sender::NoticeSender;
 use engine::outcomes::probe_for;
 use engine::request::{Invoked, Parsed};
 use engine::ruleset::Ruleset;
 use engine::snapshot;
-pub use exchanging::Exchange;
 use kernel::call::{Header, Origin};
 use kernel::run_handle::RunHandle;
 use kernel::{Batch, Committed, Held, Intended, Ledger, Settled};
 pub use messages::{Checked, EventSender, Invocation, Message, OAuthCallback, Resumed};
 use model::Clock;
 use model::approval::Kind;
+pub use ruleset_reload::Exchange;
 use store::ledger::health::Health;
 use store::ledger::verification;
 use store::state::approvals;
@@ -49,9 +49,9 @@ use store::state::proposals;
 use store::state::requests;
 
 use asked::Asker;
-use exchanging::Exchanges;
 use notices::Notices;
 use rotating::Rotation;
+use ruleset_reload::Exchanges;
 use shared::reply::Progress;
 use shared::{Group, RequestId, Timestamp, limits};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -78,7 +78,7 @@ pub struct Daemon {
     /// What turns events into rows.
     pub broker: Broker,
     /// Where documents come from.
-    pub intake: Intake,
+    pub intake: RequestWatcher,
     /// Where everything else comes from.
     pub news: Receiver<Message>,
     /// Where effects report.
@@ -96,7 +96,7 @@ pub struct Daemon {
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// What carries notices out.
-    pub courier: Arc<Courier>,
+    pub courier: Arc<NoticeSender>,
     /// Where effects run.
     pub runtime: Handle,
     /// Counts the changes of what people are asked, for those who watch.
@@ -313,7 +313,7 @@ impl Loop {
         // documents are never left out twice.
         self.ending = !self.pending.is_empty() && !self.ending;
         if !self.ending {
-            let wait = if self.pending.is_empty() { self.patience() } else { Duration::ZERO };
+            let wait = if self.pending.is_empty() { self.timeout() } else { Duration::ZERO };
             // Once it stops, what comes in stays in its directory for the next daemon.
             let room = if self.stopping.is_some() { 0 } else { BATCH_MAX.saturating_sub(self.pending.len()) };
             self.daemon.intake.gather(wait, room, &mut self.pending);
@@ -323,7 +323,9 @@ impl Loop {
                 Message::Happened(Event::Stopping) => {
                     self.stopping.get_or_insert_with(Instant::now);
                 }
-                Message::Happened(event @ (Event::Finished(_) | Event::Told(_))) => self.pending.push_back(event),
+                Message::Happened(event @ (Event::Finished(_) | Event::NoticeDelivered(_))) => {
+                    self.pending.push_back(event)
+                }
                 Message::Happened(event) if self.stopping.is_none() => self.pending.push_back(event),
                 Message::Callback(back) if self.stopping.is_none() => self.bring_back(back),
                 Message::Accepted(exchange) if self.stopping.is_none() => self.exchange(exchange),
@@ -367,7 +369,7 @@ impl Loop {
         standing.is_ok_and(|standing| standing.is_ok())
     }
 
-    fn patience(&self) -> Duration {
+    fn timeout(&self) -> Duration {
         let beat = limits::HOST_BEAT.saturating_sub(self.beaten.elapsed());
         let tick = if self.has_ticking() { TICK.saturating_sub(self.ticked.elapsed()) } else { beat };
         if self.stopping.is_some() {
@@ -439,7 +441,7 @@ impl Loop {
             self.write_all_snapshots();
         }
         if self.lapses.next.is_some_and(|at| at <= now) {
-            self.handle(vec![Event::Overdue]);
+            self.handle(vec![Event::ApprovalsExpired]);
         }
         if self.held_until.is_some_and(|until| until <= Instant::now()) {
             self.release_held();
@@ -580,12 +582,12 @@ impl Loop {
                 self.delivered = delivered;
                 return;
             }
-            Event::Reopened(group) => {
+            Event::MailboxReopened(group) => {
                 self.daemon.outbox.host_info(Some(&group), &self.daemon.host_info);
                 return;
             }
             // Its remote facts did not make it permitted, or a person did not.
-            Event::Prepared(call) | Event::Readmitted(call) => {
+            Event::Prepared(call) | Event::Resumed(call) => {
                 self.over(&call.header.key());
                 Event::Prepared(call)
             }
@@ -597,7 +599,7 @@ impl Loop {
                 }
                 return;
             }
-            Event::Impatient(key) => {
+            Event::CallerTimedOut(key) => {
                 // Without a reply it has had one.
                 let asker = self.asked.remove(&*key);
                 if let (Some(settled), Some(asker)) = (settled, asker) {
@@ -605,15 +607,19 @@ impl Loop {
                 }
                 return;
             }
-            Event::Telling(_) | Event::Renewed(_) | Event::Rotated(_) => return,
+            Event::NoticesDue(_) | Event::Renewed(_) | Event::Rotated(_) => return,
             Event::Verified(found) => return self.has_noted(*found),
-            Event::Redefined(redefined) => return self.daemon.broker.has_noted(*redefined),
-            Event::Exchanged(exchanged) => return self.exchanged(*exchanged),
-            Event::Told(attempt) => {
+            Event::DefinitionsChanged(redefined) => return self.daemon.broker.has_noted(*redefined),
+            Event::RulesetReplaced(exchanged) => return self.exchanged(*exchanged),
+            Event::NoticeDelivered(attempt) => {
                 self.notices.is_told(&attempt);
                 return;
             }
-            other @ (Event::Started | Event::Overdue | Event::Arrived(_) | Event::Probe(_) | Event::Stopping) => other,
+            other @ (Event::Started
+            | Event::ApprovalsExpired
+            | Event::Arrived(_)
+            | Event::Probe(_)
+            | Event::Stopping) => other,
         };
         if let Event::Arrived(Parsed::Call(call)) = &event {
             self.daemon.broker.forget_cancelled(&call.header.key());

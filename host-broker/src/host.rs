@@ -8,14 +8,14 @@ use crate::assembly::filters::scrubber;
 use crate::assembly::ruleset::RulesetBuilder;
 use crate::assembly::secrets::load_secrets;
 use crate::assembly::vault::{checked_vault, open_vault};
-use crate::control::{self, Clerk};
+use crate::control::{self, CommandDispatcher};
 use crate::daemon::Daemon;
 use crate::daemon::EventSender;
-use crate::http::web::entrance::Address;
+use crate::http::web::sign_in::Address;
 use crate::http::{self, Server};
-use crate::intake::{Intake, ParseWorker};
-use crate::mailroom::{Mailroom, RoomError};
+use crate::mailboxes::{Mailboxes, MailboxesError};
 use crate::outbox::{Outbox, sweep};
+use crate::request_watcher::{ParseWorker, RequestWatcher};
 use config::provider::Kinds;
 use config::socket::group_number;
 use config::warnings::warnings;
@@ -23,8 +23,8 @@ use config::{Config, ConfigError};
 use config::{permissions, profiles, rules};
 use engine::broker::Broker;
 use engine::event::Event;
-use engine::notices::courier::Courier;
-use engine::request::Desk;
+use engine::notices::sender::NoticeSender;
+use engine::request::ParseContext;
 use engine::ruleset::Ruleset;
 use inbox::Inbox;
 use kernel::Ledger;
@@ -54,7 +54,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 /// What a home holds, loaded and checked: what every command needs that does not only read rows.
-pub struct Office {
+pub struct LoadedHome {
     /// Where things lie.
     pub home: Home,
     /// The configuration.
@@ -64,7 +64,7 @@ pub struct Office {
     /// What that is made of.
     pub foundation: Arc<RulesetBuilder>,
     /// What carries notices out.
-    pub courier: Arc<Courier>,
+    pub courier: Arc<NoticeSender>,
     /// The key of digests.
     pub key: Arc<LedgerKey>,
     /// What opens persons' credentials.
@@ -99,7 +99,7 @@ pub enum StartError {
     Ledger(#[from] StoreError),
     /// A group's directory.
     #[error(transparent)]
-    Room(#[from] RoomError),
+    Room(#[from] MailboxesError),
     /// A key of the broker.
     #[error(transparent)]
     Key(#[from] KeyError),
@@ -147,7 +147,7 @@ pub enum StartError {
     Randomness(#[from] NoRandomness),
 }
 
-impl Office {
+impl LoadedHome {
     /// Loads a home.
     ///
     /// # Errors
@@ -181,7 +181,7 @@ impl Office {
             Arc::new(Issuers::new(&own, config.identity.audience.as_deref(), &config.identity.issuers, &secrets));
         let scrubber = scrubber(&secrets, &key, config.formats(&home.config())?)?;
         let vault = open_vault(&config, &home, platform)?;
-        let courier = Arc::new(Courier::new(&config, &secrets, platform));
+        let courier = Arc::new(NoticeSender::new(&config, &secrets, platform));
         let running = RuntimeDeps { scrubber, own, vault: Arc::clone(&vault), renewing: Arc::default() };
         let foundation = Arc::new(RulesetBuilder::new((&home, &config), platform, secrets, running, &key)?);
         let terms = foundation.build()?;
@@ -205,8 +205,8 @@ impl Office {
     }
 
     /// Who turns a person's words into events.
-    pub fn clerk(&self, platform: &Platform) -> Clerk {
-        Clerk {
+    pub fn dispatcher(&self, platform: &Platform) -> CommandDispatcher {
+        CommandDispatcher {
             config: Arc::clone(&self.config),
             catalogue: watch::channel(Arc::clone(&self.terms.catalogue)).1,
             key: Arc::clone(&self.key),
@@ -233,7 +233,7 @@ impl Host {
     ///
     /// # Errors
     /// [`StartError`]; nothing is running then.
-    pub fn start(office: &Office, platform: &Platform) -> Result<Self, StartError> {
+    pub fn start(office: &LoadedHome, platform: &Platform) -> Result<Self, StartError> {
         let runtime = &platform.runtime;
         if profiles::furnish(&office.home, &office.config)? {
             let path = office.home.profiles();
@@ -255,18 +255,18 @@ impl Host {
         ledger.set_hourly_budget(office.config.broker.evidence_mib_per_hour.saturating_mul(1024 * 1024));
         has_present_keys(office, platform)?;
         every_record_opens(office)?;
-        let mailroom = Mailroom::open(&office.home, &office.config)?;
+        let mailroom = Mailboxes::open(&office.home, &office.config)?;
         for warning in warnings(&office.home, &office.config)? {
             tracing::warn!(warning, "the home may not be what you mean");
         }
         let (sender, news) = channel();
         let reports = EventSender::new(sender, Arc::clone(mailroom.waker()));
-        let desk = Desk {
+        let parse_context = ParseContext {
             catalogue: Arc::clone(&office.terms.catalogue),
             key: Arc::clone(&office.key),
             issuers: Arc::clone(&office.issuers),
             ids: Arc::clone(&platform.ids),
-            patience: office.config.patience(),
+            timeout: office.config.timeout(),
             unknown_requests: office.config.broker.unknown_requests,
             filters: Some(Arc::clone(&office.terms.filters)),
         };
@@ -287,7 +287,7 @@ impl Host {
         let daemon = Daemon {
             ledger,
             broker: office.broker(&platform.ids),
-            intake: Intake::new(mailroom.clone(), desk, Arc::clone(&platform.clock), worker),
+            intake: RequestWatcher::new(mailroom.clone(), parse_context, Arc::clone(&platform.clock), worker),
             news,
             reports: reports.clone(),
             outbox,
@@ -306,16 +306,16 @@ impl Host {
         let group = office.config.broker.socket_group.as_deref().map(group_number).transpose();
         let group = group.map_err(|fault| ConfigError::Inconsistent { path: office.home.config(), fault })?;
         let listener = bind(&socket, group, runtime)?;
-        let mut clerk = office.clerk(platform);
-        clerk.catalogue = listed;
-        clerk.health = seen;
-        clerk.foundation = Some(Arc::clone(&office.foundation));
-        clerk.inspector = Some(Arc::clone(&office.terms.filters.inspector));
-        clerk.reload.clone_from(&office.reload);
-        Nonce::fresh(platform.ids.as_ref())?.as_str().clone_into(&mut clerk.start);
-        clerk.callback = callback.as_ref().map(|(_, address)| http::callback::url(*address));
-        clerk.inbox = served.as_ref().map(|inbox| Arc::clone(&inbox.entrance));
-        runtime.spawn(control::listen(listener, clerk.clone(), reports.clone()));
+        let mut dispatcher = office.dispatcher(platform);
+        dispatcher.catalogue = listed;
+        dispatcher.health = seen;
+        dispatcher.foundation = Some(Arc::clone(&office.foundation));
+        dispatcher.inspector = Some(Arc::clone(&office.terms.filters.inspector));
+        dispatcher.reload.clone_from(&office.reload);
+        Nonce::fresh(platform.ids.as_ref())?.as_str().clone_into(&mut dispatcher.start);
+        dispatcher.callback = callback.as_ref().map(|(_, address)| http::callback::url(*address));
+        dispatcher.inbox = served.as_ref().map(|inbox| Arc::clone(&inbox.entrance));
+        runtime.spawn(control::listen(listener, dispatcher.clone(), reports.clone()));
         let (ready, started) = channel();
         // It ends with the daemon.
         thread("parser", parse)?;
@@ -328,7 +328,7 @@ impl Host {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, clock) = (Arc::clone(&stop), Arc::clone(&platform.clock));
         let sweeper = thread("sweeper", move || keep_sweeping(&mailroom, clock.as_ref(), &stopped))?;
-        let inbox = served.map(|inbox| inbox.serve(office, platform, clerk, reports.clone(), changes));
+        let inbox = served.map(|inbox| inbox.serve(office, platform, dispatcher, reports.clone(), changes));
         let callback = callback
             .map(|(listener, address)| (http::callback::serve(listener, address, reports.clone(), runtime), address));
         Ok(Self { reports, stop, broker, sweeper, socket, inbox, callback })
@@ -372,7 +372,7 @@ impl Host {
 }
 
 /// Where browsers are brought back to: taken before anything runs, like the inbox's.
-fn callback_address(office: &Office, platform: &Platform) -> Result<Option<(TcpListener, SocketAddr)>, StartError> {
+fn callback_address(office: &LoadedHome, platform: &Platform) -> Result<Option<(TcpListener, SocketAddr)>, StartError> {
     let Some(listen) = office.config.identity.callback else { return Ok(None) };
     let address = listen.address();
     let failed = |source| StartError::Callback { address, source };
@@ -386,7 +386,7 @@ fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
 }
 
 /// Beside the loop, which it would hold up where many replies lie.
-fn keep_sweeping(mailroom: &Mailroom, clock: &dyn Clock, stop: &AtomicBool) {
+fn keep_sweeping(mailroom: &Mailboxes, clock: &dyn Clock, stop: &AtomicBool) {
     while !stop.load(Ordering::Acquire) {
         std::thread::park_timeout(SWEEP);
         sweep(mailroom, clock.now());
@@ -394,8 +394,8 @@ fn keep_sweeping(mailroom: &Mailroom, clock: &dyn Clock, stop: &AtomicBool) {
 }
 
 /// Keys are renewed under the lock, which is ours only now.
-fn has_present_keys(office: &Office, platform: &Platform) -> Result<(), StartError> {
-    let Office { vault, home, config, .. } = office;
+fn has_present_keys(office: &LoadedHome, platform: &Platform) -> Result<(), StartError> {
+    let LoadedHome { vault, home, config, .. } = office;
     if config.vault.key.is_none() && open_vault(config, home, platform)?.names() != vault.names() {
         return Err(StartError::Vault("its master key was renewed in the meantime; start the daemon again".to_owned()));
     }
@@ -404,8 +404,8 @@ fn has_present_keys(office: &Office, platform: &Platform) -> Result<(), StartErr
 
 /// A vault without the key of some record would find out in the middle of a call; and a key that was lost and made anew
 /// would be used from now on.
-fn every_record_opens(office: &Office) -> Result<(), StartError> {
-    let Office { vault, home, .. } = office;
+fn every_record_opens(office: &LoadedHome) -> Result<(), StartError> {
+    let LoadedHome { vault, home, .. } = office;
     let used = key_names(&ciphertexts(&store::reader(home.path())?)?);
     if used.is_subset(&vault.names()) {
         return Ok(());

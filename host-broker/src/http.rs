@@ -9,7 +9,7 @@
 mod api;
 pub mod callback;
 mod connections;
-mod outside;
+mod external;
 mod pace;
 mod paced;
 pub mod web;
@@ -33,12 +33,12 @@ use tokio_util::sync::CancellationToken;
 const CONNECTIONS_MAX: usize = 64;
 const CONNECTIONS_ALL: u32 = 64;
 /// How long a connection may take to send the head of a request, and stay open without one.
-const HEAD_PATIENCE: Duration = Duration::from_secs(10);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The same for a connection that comes when fewer places than [`PLACES_FEW`] are free.
-const HEAD_PATIENCE_SHORT: Duration = Duration::from_secs(1);
+const HEAD_TIMEOUT_SHORT: Duration = Duration::from_secs(1);
 const PLACES_FEW: usize = 16;
 /// How long a client may take nothing of what it is sent.
-const WRITE_PATIENCE: Duration = Duration::from_secs(20);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The longest head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// The most headers of a request.
@@ -86,8 +86,8 @@ async fn accept(listener: TcpListener, router: Router, stop: CancellationToken, 
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let connections = Connections::default();
     while let Some((stream, place, connection)) = next(&listener, &places, &connections, &stop).await {
-        let patience = if places.available_permits() < PLACES_FEW { HEAD_PATIENCE_SHORT } else { HEAD_PATIENCE };
-        tokio::spawn(serve(stream, (router.clone(), patience), stop.clone(), place, connection));
+        let timeout = if places.available_permits() < PLACES_FEW { HEAD_TIMEOUT_SHORT } else { HEAD_TIMEOUT };
+        tokio::spawn(serve(stream, (router.clone(), timeout), stop.clone(), place, connection));
     }
     drop(listener);
     // All places are free when every connection is over.
@@ -140,7 +140,7 @@ async fn serve(
         .header_read_timeout(head_patience)
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX)
-        .serve_connection(TokioIo::new(Paced::new(stream, WRITE_PATIENCE)), TowerToHyperService::new(service));
+        .serve_connection(TokioIo::new(Paced::new(stream, WRITE_TIMEOUT)), TowerToHyperService::new(service));
     let mut connection = std::pin::pin!(connection);
     // What a client does wrong is no concern of the log.
     tokio::select! {

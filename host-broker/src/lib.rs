@@ -1,8 +1,8 @@
 //! The daemon: the mailboxes of the groups, the loop, the control socket, HTTP, the command line, and the assembly of all
 //! parts. The pipeline of a call is in `engine`.
 
-pub mod mailroom;
-pub mod intake;
+pub mod mailboxes;
+pub mod request_watcher;
 pub mod outbox;
 pub mod daemon;
 pub mod control;

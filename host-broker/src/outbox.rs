@@ -3,7 +3,7 @@
 //! It hands over nothing but [`Settled`], whose evidence is durable, and [`Unrecorded`], which can only say that
 //! there is no evidence. The loop owns it, so what is handed over leaves in the order in which it was recorded.
 
-use crate::mailroom::{Mailroom, Room};
+use crate::mailboxes::{GroupMailbox, Mailboxes};
 use kernel::Settled;
 use kernel::call::{FileOrigin, Origin};
 use shared::mailbox::{HOST, SNAPSHOT, is_document, progress_name, reply_name};
@@ -59,7 +59,7 @@ impl Unsent {
 /// The way into the groups' directories.
 #[derive(Debug)]
 pub struct Outbox {
-    mailroom: Mailroom,
+    mailroom: Mailboxes,
     delivered: i64,
     unsent: VecDeque<Unsent>,
     // The calls that have said something while they run.
@@ -68,7 +68,7 @@ pub struct Outbox {
 
 impl Outbox {
     /// Nothing has left yet.
-    pub fn new(mailroom: Mailroom) -> Self {
+    pub fn new(mailroom: Mailboxes) -> Self {
         Self { mailroom, delivered: 0, unsent: VecDeque::new(), talking: BTreeSet::new() }
     }
 
@@ -124,7 +124,7 @@ impl Outbox {
     }
 
     /// The group that a request file came from.
-    pub fn room(&self, group: &Group) -> Option<&Arc<Room>> {
+    pub fn room(&self, group: &Group) -> Option<&Arc<GroupMailbox>> {
         self.mailroom.room(group)
     }
 
@@ -189,7 +189,7 @@ impl Outbox {
         seq: Option<i64>,
     ) {
         let id = reply_as.unwrap_or_else(|| request_id.clone());
-        self.send(Unsent { group, request_id, id, bytes, seq, until: Instant::now() + limits::PATIENCE_MAX });
+        self.send(Unsent { group, request_id, id, bytes, seq, until: Instant::now() + limits::TIMEOUT_MAX });
     }
 
     /// A reply, and the end of what was said while the call ran.
@@ -238,7 +238,7 @@ impl Outbox {
 }
 
 /// Removes the replies that nobody took. Only what is old goes, so this may run beside the loop.
-pub fn sweep(mailroom: &Mailroom, now: Timestamp) {
+pub fn sweep(mailroom: &Mailboxes, now: Timestamp) {
     let before = i128::from(now.minus(limits::REPLY_KEEP).millis()) * 1_000_000;
     for room in mailroom.rooms() {
         let Some(handles) = room.handles() else { continue };
@@ -277,7 +277,7 @@ mod tests {
             crate::providers::KINDS,
         )
         .unwrap();
-        let mut outbox = Outbox::new(Mailroom::open(&home, &config).unwrap());
+        let mut outbox = Outbox::new(Mailboxes::open(&home, &config).unwrap());
         let [broken, other]: [Group; 2] = ["broken", "other"].map(|name| name.parse().unwrap());
         let responses = |group: &Group| home.mailbox(group).join("responses");
         for group in [&broken, &other] {

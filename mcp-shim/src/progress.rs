@@ -41,11 +41,11 @@ impl Listener for Client {
         let mut note = ProgressNotificationParam::new(token, value).with_message(progress.message);
         note.total = total;
         // A client that is gone needs no progress, and one that does not read must not hold up the call.
-        tokio::time::timeout(PATIENCE, self.peer.notify_progress(note)).await.ok();
+        tokio::time::timeout(TIMEOUT, self.peer.notify_progress(note)).await.ok();
     }
 }
 
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The numbers beside the messages. MCP wants them to grow with every notification; the host may repeat them, take
 /// them back, or give none.

@@ -57,14 +57,14 @@ impl Rendezvous {
         self.watch.add(&self.settings.ipc);
     }
 
-    /// Sends a request and waits for its reply, at most for `patience` on the monotonic clock.
+    /// Sends a request and waits for its reply, at most for `timeout` on the monotonic clock.
     ///
     /// `stop` ends the waiting early: the request is withdrawn or, if the host already has it, cancelled.
     pub async fn ask(
         &self,
         id: RequestId,
         request: &Request,
-        patience: Duration,
+        timeout: Duration,
         stop: impl Future<Output = ()>,
         listener: &mut impl Listener,
     ) -> Reply {
@@ -88,7 +88,7 @@ impl Rendezvous {
         let earlier = earlier.cloned().map(|id| Wanted { passes_over_pending: true, ..Wanted::new(id) });
         let wanted: Vec<Wanted> = [Some(own), earlier].into_iter().flatten().collect();
         let arrivals = self.watch.arrivals(wanted.iter().map(|wanted| wanted.id.to_string()).collect());
-        match Posted::post(self, id, request, wanted, patience) {
+        match Posted::post(self, id, request, wanted, timeout) {
             Ok(posted) => posted.wait(arrivals, stop, listener).await,
             Err(reply) => *reply,
         }
@@ -112,7 +112,7 @@ struct Posted<'a> {
     tasks: Directory,
     /// Some hosts make it only when they first have something to say.
     responses: Option<Directory>,
-    patience: Duration,
+    timeout: Duration,
     started: Instant,
     /// The file system's clock when the request was written; absent if the host was faster than our look.
     written_ns: Option<i128>,
@@ -128,7 +128,7 @@ impl<'a> Posted<'a> {
         id: RequestId,
         request: &Request,
         wanted: Vec<Wanted>,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Self, Box<Reply>> {
         let bytes = document::bytes(&way.settings, &id, request)?;
         let no_mailbox = |unusable| {
@@ -152,7 +152,7 @@ impl<'a> Posted<'a> {
             root,
             tasks,
             responses: None,
-            patience,
+            timeout,
             started,
             written_ns,
             taken: written_ns.is_none(),
@@ -168,7 +168,7 @@ impl<'a> Posted<'a> {
         listener: &mut impl Listener,
     ) -> Reply {
         let mut stop = pin!(stop);
-        let deadline = self.started + self.patience;
+        let deadline = self.started + self.timeout;
         let mut heartbeat = self.started + HEARTBEAT;
         let mut pause = FIRST_PAUSE;
         // The quick looks of the beginning are for the reply only.
@@ -271,15 +271,15 @@ impl<'a> Posted<'a> {
 
     fn give_up(mut self) -> Reply {
         if self.withdraw() {
-            return render::withdrawn(&self.id, self.patience, self.signs());
+            return render::withdrawn(&self.id, self.timeout, self.signs());
         }
         // The host may have taken it and answered since we last looked.
         match self.look() {
             Some(reply) => reply,
-            None if self.may_stay_silent => render::not_confirmed(&self.id, self.patience),
+            None if self.may_stay_silent => render::not_confirmed(&self.id, self.timeout),
             None => {
                 let fault = self.wanted.iter().find_map(|wanted| wanted.rubbish.as_ref());
-                render::no_answer(&self.id, self.patience, fault.map(|rubbish| rubbish.fault.as_str()))
+                render::no_answer(&self.id, self.timeout, fault.map(|rubbish| rubbish.fault.as_str()))
             }
         }
     }
@@ -322,7 +322,7 @@ impl Wanted {
         Self { name: mailbox::reply_name(&id), id, rubbish: None, passes_over_pending: false }
     }
 
-    /// What cannot be used is passed over until patience ends: a host that does not rename its files may still be
+    /// What cannot be used is passed over until timeout ends: a host that does not rename its files may still be
     /// writing, and nobody but the host gets to end a call early by planting rubbish.
     fn look(&mut self, responses: &Directory) -> Option<Reply> {
         let identity = Some(responses.look(&self.name)?);

@@ -2,7 +2,7 @@
 //!
 //! Only this module knows the names of environment variables; nothing here reads a file.
 
-use shared::limits::{PATIENCE_DEFAULT, PATIENCE_MAX, POLL_INTERVAL};
+use shared::limits::{POLL_INTERVAL, TIMEOUT_DEFAULT, TIMEOUT_MAX};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub struct Settings {
     /// Which of the two variables named it; `None` for the default.
     pub ipc_variable: Option<&'static str>,
     /// `EXT_CALL_TIMEOUT`, if it was set.
-    pub patience: Option<Duration>,
+    pub timeout: Option<Duration>,
     /// The longest pause between two looks for a reply: `EXT_POLL_INTERVAL_MS`.
     pub poll_interval: Duration,
     /// On whose behalf requests are made.
@@ -68,12 +68,12 @@ impl Settings {
                 (None, Some(token)) => TokenSource::Fixed(token.trim().to_owned()),
                 (None, None) => TokenSource::None,
             };
-        let patience = millis("EXT_CALL_TIMEOUT", said("EXT_CALL_TIMEOUT"), PATIENCE_MAX)?;
+        let timeout = millis("EXT_CALL_TIMEOUT", said("EXT_CALL_TIMEOUT"), TIMEOUT_MAX)?;
         let poll_interval = millis("EXT_POLL_INTERVAL_MS", said("EXT_POLL_INTERVAL_MS"), POLL_INTERVAL_MAX)?;
         Ok(Self {
             ipc_variable: directory.as_ref().map(|(name, _)| *name),
             ipc: directory.map_or_else(|| DEFAULT_DIRECTORY.into(), |(_, path)| path.into()),
-            patience,
+            timeout,
             poll_interval: poll_interval.unwrap_or(POLL_INTERVAL),
             token,
             signing_key: said("EXT_SIGNING_KEY_FILE").map(PathBuf::from),
@@ -86,13 +86,13 @@ impl Settings {
     ///
     /// A provider known to be slow is waited for longer than usual, but never longer than whoever set up this
     /// sandbox said.
-    pub fn patience(&self, provider: Option<Duration>) -> Duration {
-        let patience = match (self.patience, provider) {
+    pub fn timeout(&self, provider: Option<Duration>) -> Duration {
+        let timeout = match (self.timeout, provider) {
             (Some(ours), Some(theirs)) => ours.min(theirs),
             (Some(only), None) | (None, Some(only)) => only,
-            (None, None) => PATIENCE_DEFAULT,
+            (None, None) => TIMEOUT_DEFAULT,
         };
-        patience.min(PATIENCE_MAX)
+        timeout.min(TIMEOUT_MAX)
     }
 }
 
@@ -136,14 +136,14 @@ mod tests {
     fn patience_is_capped_and_can_only_be_shortened() {
         let s = |n| Duration::from_secs(n);
         let default = read(&[]).unwrap();
-        assert_eq!(default.patience(None), s(30));
-        assert_eq!(default.patience(Some(s(90))), s(90));
-        assert_eq!(default.patience(Some(s(900))), s(120));
+        assert_eq!(default.timeout(None), s(30));
+        assert_eq!(default.timeout(Some(s(90))), s(90));
+        assert_eq!(default.timeout(Some(s(900))), s(120));
         let set = read(&[("EXT_CALL_TIMEOUT", "60000")]).unwrap();
-        assert_eq!(set.patience(None), s(60));
-        assert_eq!(set.patience(Some(s(90))), s(60));
-        assert_eq!(set.patience(Some(s(5))), s(5));
-        assert_eq!(read(&[("EXT_CALL_TIMEOUT", "999999")]).unwrap().patience(None), s(120));
+        assert_eq!(set.timeout(None), s(60));
+        assert_eq!(set.timeout(Some(s(90))), s(60));
+        assert_eq!(set.timeout(Some(s(5))), s(5));
+        assert_eq!(read(&[("EXT_CALL_TIMEOUT", "999999")]).unwrap().timeout(None), s(120));
     }
 
     #[test]

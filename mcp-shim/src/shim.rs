@@ -49,17 +49,17 @@ impl Shim {
         stop: impl Future<Output = ()>,
         listener: &mut impl Listener,
     ) -> Reply {
-        let patience = patience(self.rendezvous.settings(), view, &mut request);
+        let timeout = timeout(self.rendezvous.settings(), view, &mut request);
         let id = document::request_id();
         self.calls.sent(&id, &request);
-        let reply = self.rendezvous.ask(id.clone(), &request, patience, stop, listener).await;
+        let reply = self.rendezvous.ask(id.clone(), &request, timeout, stop, listener).await;
         self.calls.answered(&id, &reply);
         reply
     }
 }
 
 /// How long to wait for the answer; written into a request that has a place for it.
-fn patience(settings: &Settings, view: &View, request: &mut Request) -> Duration {
+fn timeout(settings: &Settings, view: &View, request: &mut Request) -> Duration {
     let (provider, told) = match request {
         Request::Call(call) => (Some(call.provider.clone()), Some(&mut call.timeout_ms)),
         Request::Auth(auth) => (Some(auth.capability()), auth.timeout_ms()),
@@ -73,11 +73,11 @@ fn patience(settings: &Settings, view: &View, request: &mut Request) -> Duration
         | Request::Cancel(_)
         | Request::Flow(_) => (None, None),
     };
-    let patience = settings.patience(provider.and_then(|provider| view.patience(&provider)));
+    let timeout = settings.timeout(provider.and_then(|provider| view.timeout(&provider)));
     if let Some(told) = told {
-        *told = u64::try_from(patience.as_millis()).ok();
+        *told = u64::try_from(timeout.as_millis()).ok();
     }
-    patience
+    timeout
 }
 
 #[cfg(test)]
@@ -105,7 +105,7 @@ mod tests {
             (json!({"type": "ext_list"}), 30, false),
         ] {
             let mut request = shared::request::parse(body.to_string().as_bytes()).unwrap().request;
-            assert_eq!(patience(&settings, &view, &mut request), Duration::from_secs(seconds), "{body}");
+            assert_eq!(timeout(&settings, &view, &mut request), Duration::from_secs(seconds), "{body}");
             let told = request.body().get("timeout_ms").and_then(Value::as_u64);
             assert_eq!(told, is_told.then_some(seconds * 1000), "{body}");
         }

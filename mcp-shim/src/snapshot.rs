@@ -130,7 +130,7 @@ impl Snapshots {
 
 impl View {
     /// How long the host says a caller of this provider should wait.
-    pub fn patience(&self, provider: &Provider) -> Option<Duration> {
+    pub fn timeout(&self, provider: &Provider) -> Option<Duration> {
         let capabilities = &self.snapshot.as_ref()?.capabilities;
         let capability = capabilities.iter().find(|capability| capability.provider == *provider)?;
         capability.timeout_ms.map(Duration::from_millis)

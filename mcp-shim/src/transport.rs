@@ -40,7 +40,7 @@ use tokio_util::sync::CancellationToken;
 pub const LINE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// How long the end of the input waits for answers that are being written.
-const WRITE_PATIENCE: Duration = Duration::from_secs(1);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What editors on Windows begin a text with.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -152,7 +152,7 @@ where
     /// Waits until everything is written, or until a client that does not read has had its time.
     async fn written(&mut self) {
         let all = async { while self.beside.join_next().await.is_some() {} };
-        tokio::time::timeout(WRITE_PATIENCE, all).await.ok();
+        tokio::time::timeout(WRITE_TIMEOUT, all).await.ok();
     }
 
     /// What a line comes to: a message for the SDK, or an answer, or nothing.

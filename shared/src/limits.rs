@@ -25,12 +25,12 @@ pub const HOST_BEAT: Duration = Duration::from_secs(2);
 /// A `host.json` older than this, compared with the request just written, means that the host is down.
 pub const HOST_DEAD: Duration = Duration::from_secs(10);
 /// How long a shim waits for a reply unless told otherwise.
-pub const PATIENCE_DEFAULT: Duration = Duration::from_secs(30);
+pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 /// The longest that any caller may wait.
-pub const PATIENCE_MAX: Duration = Duration::from_secs(120);
-/// The host answers this much before the caller's patience ends.
+pub const TIMEOUT_MAX: Duration = Duration::from_secs(120);
+/// The host answers this much before the caller's timeout ends.
 pub const REPLY_MARGIN: Duration = Duration::from_secs(1);
-/// A provider must be done this much before the caller's patience ends.
+/// A provider must be done this much before the caller's timeout ends.
 pub const PROVIDER_MARGIN: Duration = Duration::from_secs(2);
 /// While a caller waits it hears something at least this often.
 pub const PROGRESS_EVERY: Duration = Duration::from_secs(10);

@@ -7,8 +7,8 @@ use crate::strace::{self, Begun};
 use crate::{evidence, logs, programs, runs, until};
 use config::provider::Kinds;
 use config::{Config, profiles};
-use host_broker::control::{self, Control};
-use host_broker::host::{Host, Office, StartError};
+use host_broker::control::{self, AdminCommand};
+use host_broker::host::{Host, LoadedHome, StartError};
 use host_broker::providers::KINDS;
 use model::Clock as _;
 use platform::commands::SystemCommands;
@@ -381,7 +381,7 @@ impl World {
     /// What the host says.
     pub fn try_start(&mut self) -> Result<(), StartError> {
         let platform = self.platform();
-        let office = Office::open(Home::at(self.home()), &platform, self.kinds)?;
+        let office = LoadedHome::open(Home::at(self.home()), &platform, self.kinds)?;
         self.running = Running::Here(Box::new(Host::start(&office, &platform)?));
         Ok(())
     }
@@ -583,7 +583,7 @@ impl World {
     }
 
     /// A person's command, through the control socket.
-    pub fn control(&self, control: &Control) -> Value {
+    pub fn control(&self, control: &AdminCommand) -> Value {
         control::send(&self.path("broker.sock"), control).unwrap().expect("a daemon that listens")
     }
 
@@ -594,11 +594,12 @@ impl World {
     }
 
     /// A person's command where no daemon runs.
-    pub fn in_place(&self, control: &Control) -> Value {
+    pub fn in_place(&self, control: &AdminCommand) -> Value {
         let platform = self.platform();
-        let office = Office::open(Home::at(self.home()), &platform, self.kinds).unwrap();
+        let office = LoadedHome::open(Home::at(self.home()), &platform, self.kinds).unwrap();
         let mut ledger = office.ledger(Arc::clone(&platform.clock)).unwrap();
-        control::administer(&mut ledger, &mut office.broker(&platform.ids), &office.clerk(&platform), control).unwrap()
+        control::administer(&mut ledger, &mut office.broker(&platform.ids), &office.dispatcher(&platform), control)
+            .unwrap()
     }
 
     /// Why the running daemon cannot write its ledger, by its own word; null if it can.

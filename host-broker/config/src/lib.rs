@@ -142,7 +142,7 @@ pub enum UnknownRequests {
 impl Default for BrokerTable {
     fn default() -> Self {
         Self {
-            call_timeout_ms: u64::try_from(shared::limits::PATIENCE_DEFAULT.as_millis()).unwrap_or(30_000),
+            call_timeout_ms: u64::try_from(shared::limits::TIMEOUT_DEFAULT.as_millis()).unwrap_or(30_000),
             max_concurrent_calls: shared::limits::IN_FLIGHT_PER_GROUP,
             unknown_requests: UnknownRequests::Reject,
             evidence_mib_per_hour: 64,
@@ -413,7 +413,7 @@ impl Config {
                 external()
             ));
         }
-        let longest = u64::try_from(shared::limits::PATIENCE_MAX.as_millis()).unwrap_or(u64::MAX);
+        let longest = u64::try_from(shared::limits::TIMEOUT_MAX.as_millis()).unwrap_or(u64::MAX);
         if !(100..=longest).contains(&self.broker.call_timeout_ms) {
             return fault(format!("broker.call_timeout_ms must be 100 to {longest}"));
         }
@@ -659,7 +659,7 @@ impl Config {
     }
 
     /// How long a caller waits unless its provider says otherwise.
-    pub fn patience(&self) -> Duration {
+    pub fn timeout(&self) -> Duration {
         Duration::from_millis(self.broker.call_timeout_ms)
     }
 
@@ -804,7 +804,7 @@ mod tests {
     fn the_environment_overrides_the_file() {
         let environment = Environment::from([("EXT_CALL_TIMEOUT".to_owned(), "5000".to_owned())]);
         let config = Config::parse("", Path::new("x"), &environment, KINDS).unwrap();
-        assert_eq!(config.patience(), Duration::from_secs(5));
+        assert_eq!(config.timeout(), Duration::from_secs(5));
         let bad = Environment::from([("EXT_CALL_TIMEOUT".to_owned(), "soon".to_owned())]);
         assert!(Config::parse("", Path::new("x"), &bad, KINDS).is_err());
     }

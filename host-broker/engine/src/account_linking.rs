@@ -13,7 +13,7 @@
 mod said;
 
 use crate::approval_requests;
-use crate::approval_requests::Posed;
+use crate::approval_requests::ApprovalDraft;
 use crate::broker::Broker;
 use crate::clean::{Filtered, Outcome};
 use crate::file_proposals::named_after;
@@ -21,7 +21,7 @@ use filter::inspect::inspect_text;
 use kernel::Effect;
 use kernel::authorize::Refusal;
 use kernel::call::Call;
-use kernel::contract::{Found, Invocation, Needs, Progress, Supplied};
+use kernel::contract::{Found, Invocation, Progress, StoreInput, StoreRequest};
 use model::approval::{Approval, ApprovalReason, Kind, State};
 use model::card::{Card, visible};
 use model::{Account, Nonce, Standing};
@@ -48,23 +48,31 @@ pub fn supply(connection: &View, now: Timestamp, call: &mut Call) -> Result<(), 
     let Some(person) = call.header.behalf.key() else { return Ok(()) };
     let owner = Owner { caller: &call.header.caller_key, person: &person };
     let supplied = match call.target.invocation().map(Invocation::needs) {
-        Some(Needs::ToBegin) => Supplied::Begun(stored::begun_since(connection, &owner, now.minus(FLOW_LIFE))?),
-        Some(Needs::ToComplete(id) | Needs::ToPoll(id)) => {
+        Some(StoreRequest::ToBegin) => {
+            StoreInput::Begun(stored::begun_since(connection, &owner, now.minus(FLOW_LIFE))?)
+        }
+        Some(StoreRequest::ToComplete(id) | StoreRequest::ToPoll(id)) => {
             let id = id.clone();
             let is_here = id.capability() == call.provider;
             let standing = if is_here { stored::find(connection, &owner, &id, now)? } else { Standing::Missing };
             let due = matches!(&standing, Standing::Open(flow) if flow.is_due(now));
             call.flow = Some(id);
-            Supplied::Flow(standing, due)
+            StoreInput::Flow(standing, due)
         }
-        Some(Needs::Accounts) => Supplied::Accounts(accounts::labelled(connection, &person, &call.provider)?),
+        Some(StoreRequest::Accounts) => StoreInput::Accounts(accounts::labelled(connection, &person, &call.provider)?),
         // The decision has not said yet whether it may be used; without an execution it cannot be opened.
-        Some(Needs::Credential) => {
+        Some(StoreRequest::Credential) => {
             let (owner, account) = model::owned(call.account_ref.as_deref().unwrap_or_default());
             let owner = owner.unwrap_or(&person);
-            Supplied::Credential(stored::credential(connection, owner, &call.provider, account)?)
+            StoreInput::Credential(stored::credential(connection, owner, &call.provider, account)?)
         }
-        Some(Needs::Nothing | Needs::ToApply(..) | Needs::ToWithdraw(_) | Needs::Proposals | Needs::ToUnlink(_))
+        Some(
+            StoreRequest::Nothing
+            | StoreRequest::ToApply(..)
+            | StoreRequest::ToWithdraw(_)
+            | StoreRequest::Proposals
+            | StoreRequest::ToUnlink(_),
+        )
         | None => return Ok(()),
     };
     call.target.supply(supplied);
@@ -95,29 +103,29 @@ impl Broker {
         let Some(person) = call.header.behalf.key() else { return Ok(()) };
         let owner = Owner { caller: &call.header.caller_key, person: &person };
         let supplied = match call.target.invocation().map(Invocation::needs) {
-            Some(Needs::ToComplete(id)) => {
+            Some(StoreRequest::ToComplete(id)) => {
                 stored::spend(tx, id)?;
                 return Ok(());
             }
-            Some(Needs::ToPoll(id)) => {
+            Some(StoreRequest::ToPoll(id)) => {
                 let standing = stored::find(tx.view(), &owner, id, tx.now())?;
                 if matches!(&standing, Standing::Open(flow) if flow.is_due(tx.now())) {
                     stored::polled(tx, id)?;
                 }
                 return Ok(());
             }
-            Some(Needs::ToUnlink(account)) => {
+            Some(StoreRequest::ToUnlink(account)) => {
                 let (capability, account) = (Some(&call.provider), Some(account.as_str()));
-                Supplied::Unlinked(self.unlink(tx, &person, capability, account)? > 0)
+                StoreInput::Unlinked(self.unlink(tx, &person, capability, account)? > 0)
             }
             Some(
-                Needs::Credential
-                | Needs::Nothing
-                | Needs::ToApply(..)
-                | Needs::ToWithdraw(_)
-                | Needs::Proposals
-                | Needs::ToBegin
-                | Needs::Accounts,
+                StoreRequest::Credential
+                | StoreRequest::Nothing
+                | StoreRequest::ToApply(..)
+                | StoreRequest::ToWithdraw(_)
+                | StoreRequest::Proposals
+                | StoreRequest::ToBegin
+                | StoreRequest::Accounts,
             )
             | None => return Ok(()),
         };
@@ -201,7 +209,7 @@ impl Broker {
             return no(Code::TooLarge, "What the provider says of the account is too long to be shown to a person.");
         };
         let hidden = named_after("account", &nonce);
-        let posed = Posed {
+        let posed = ApprovalDraft {
             kind: Kind::Account,
             caller: &header.caller_key,
             group: Some(group),
@@ -358,11 +366,12 @@ const QUESTIONS_MAX: usize = 3;
 /// [`StoreError`] if it is not known; nothing may then be permitted.
 pub fn too_many(connection: &View, call: &Call) -> Result<Option<Refusal>, StoreError> {
     let needs = call.target.invocation().map(Invocation::needs);
-    let (Some(Needs::ToComplete(_) | Needs::ToPoll(_)), Some(person)) = (needs, call.header.behalf.key()) else {
+    let (Some(StoreRequest::ToComplete(_) | StoreRequest::ToPoll(_)), Some(person)) = (needs, call.header.behalf.key())
+    else {
         return Ok(None);
     };
     // Whoever asks what became of a question that waits puts no other one.
-    if let Some(Needs::ToPoll(id)) = needs {
+    if let Some(StoreRequest::ToPoll(id)) = needs {
         let owner = Owner { caller: &call.header.caller_key, person: &person };
         if !stored::is_under_way(connection, &owner, id)? {
             return Ok(None);

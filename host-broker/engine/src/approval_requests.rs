@@ -4,25 +4,25 @@
 //! into a no. A request whose question is resolved is admitted again, and decided on like the first time. What people are
 //! shown is in `questions/shown`, what callers hear in `questions/told`.
 
-mod shown;
-mod told;
+mod call_card;
+mod pending_reply;
 mod unanswerable;
 
-pub(crate) use shown::say_for_whom;
+pub(crate) use call_card::say_for_whom;
 pub use unanswerable::{Unanswerable, Why};
 
-pub(crate) use told::{Ended, answer, behind, ended, pending, said_no, still_asked, told};
+pub(crate) use pending_reply::{Ended, answer, behind, ended, pending, said_no, still_asked, told};
 
 use crate::approvals::{OPEN_MAX, sealing};
 use crate::broker::{Broker, event_of};
-use crate::chat::HandedIn;
+use crate::chat::ChatRelay;
 use crate::event::Event;
 use crate::file_proposals::Collected;
 use crate::replies::{copy_of, refused, still_running};
 use config::Config;
 use kernel::authorize::Refusal;
-use kernel::call::{Asked, Call, Header};
-use kernel::contract::{Invocation, Needs};
+use kernel::call::{ApprovalPhase, Call, Header};
+use kernel::contract::{Invocation, StoreRequest};
 use kernel::{Answer, Step, WriteError};
 use model::approval::{Answered, Approval, ApprovalReason, Kind, Question, State};
 use model::card::Card;
@@ -45,7 +45,7 @@ use tokio::time::Instant;
 
 /// A person's answer, as it came in.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Given {
+pub struct ApprovalAnswer {
     /// Which question.
     pub code: String,
     /// Yes, or no.
@@ -57,22 +57,22 @@ pub struct Given {
     /// Through which channel.
     pub channel: &'static str,
     /// Who handed it in, if that is somebody else.
-    pub handed_in: Option<HandedIn>,
+    pub handed_in: Option<ChatRelay>,
 }
 
-impl std::fmt::Debug for Given {
+impl std::fmt::Debug for ApprovalAnswer {
     /// Without the code, which is a secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Given({}, by {})", if self.yes { "yes" } else { "no" }, self.channel)
     }
 }
 
-impl Given {
+impl ApprovalAnswer {
     /// Adds to a row's body how the answer came in.
     pub(crate) fn way(&self, mut body: serde_json::Value) -> serde_json::Value {
         if let Some(body) = body.as_object_mut() {
             body.insert("channel".into(), self.channel.into());
-            if let Some(HandedIn { from, by }) = &self.handed_in {
+            if let Some(ChatRelay { from, by }) = &self.handed_in {
                 body.insert("from".into(), from.as_str().into());
                 body.insert("handed_in_by".into(), by.as_str().into());
             }
@@ -82,7 +82,7 @@ impl Given {
 }
 
 /// What an answer came to.
-pub(crate) enum Taken {
+pub(crate) enum AnswerOutcome {
     /// It counts: the row's kind, and the question after it.
     Counted(store::ledger::chain::Kind, Box<Approval>),
     /// It does not; the name of the question, if it was one.
@@ -90,7 +90,7 @@ pub(crate) enum Taken {
 }
 
 /// What a person is to be asked.
-pub(crate) struct Posed<'a> {
+pub(crate) struct ApprovalDraft<'a> {
     pub(crate) kind: Kind,
     /// Who asks, as the ledger writes callers.
     pub(crate) caller: &'a str,
@@ -168,7 +168,7 @@ impl Broker {
         match self.put(tx, &call, reasons) {
             Ok(Put::Asked) => Ok(kernel::ask(tx, event_of(call))),
             Ok(Put::Joined(of)) => {
-                call.asked = Asked::AboutAnother(of.clone());
+                call.asked = ApprovalPhase::AboutAnother(of.clone());
                 Ok(Step::Wait(event_of(call), of))
             }
             Ok(Put::Waits(of)) => Ok(Step::Wait(event_of(call), of)),
@@ -185,13 +185,13 @@ impl Broker {
     ) -> Result<Put, StoreError> {
         let header = &call.header;
         let no = |code: Code, reason: String| refused(tx, call, &Refusal::new(code, reason)).map(Put::Answered);
-        if let Some(Needs::ToApply(id, path)) = call.target.invocation().map(Invocation::needs) {
+        if let Some(StoreRequest::ToApply(id, path)) = call.target.invocation().map(Invocation::needs) {
             return Ok(match self.collect(tx, call, id, path)? {
                 Collected::Waits(of) => Put::Waits(of),
                 Collected::Answered(answer) => Put::Answered(answer),
             });
         }
-        if call.was_asked() {
+        if call.is_resumed() {
             // Whoever agreed has agreed to something else. Nobody is asked twice about one request.
             let reason = "What a person agreed to is not what would run now.".to_owned();
             return no(Code::ApprovalRequired, reason);
@@ -199,7 +199,7 @@ impl Broker {
         let (Caller::Group(_) | Caller::External(_)) = &header.caller else {
             return no(Code::ApprovalRequired, Code::ApprovalRequired.meaning().to_owned());
         };
-        if let Asked::AboutAnother(of) = &call.asked {
+        if let ApprovalPhase::AboutAnother(of) = &call.asked {
             // Its time is over, or the question's is.
             let open = approvals::of_request(tx.view(), &header.caller_key, of)?;
             return match open.filter(|approval| approval.state != State::Closed) {
@@ -237,15 +237,15 @@ impl Broker {
             Caller::External(access) => external_grants::find(tx.view(), access)?,
             Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => None,
         };
-        let together = shown::together(tx.view(), call, reasons)?;
-        let Some(card) = shown::card(call, access.as_ref(), sealed.as_ref(), reasons, together) else {
+        let together = call_card::together(tx.view(), call, reasons)?;
+        let Some(card) = call_card::card(call, access.as_ref(), sealed.as_ref(), reasons, together) else {
             let reason = "The call is too large to be shown to a person in full, so nobody is asked.".to_owned();
             return no(Code::Guardrail, reason);
         };
         let Some(group) = header.caller.policy_group() else {
             return no(Code::ApprovalRequired, Code::ApprovalRequired.meaning().to_owned());
         };
-        let posed = Posed {
+        let posed = ApprovalDraft {
             kind: Kind::Call,
             caller: &header.caller_key,
             group: Some(group),
@@ -281,7 +281,7 @@ impl Broker {
         &mut self,
         tx: &Transaction<'_>,
         header: &Header,
-        posed: &Posed<'_>,
+        posed: &ApprovalDraft<'_>,
     ) -> Result<Result<i64, Refusal>, StoreError> {
         // What a person puts is not held up by what an agent has put.
         // An account has been given by then, and each person has few such questions.
@@ -313,8 +313,8 @@ impl Broker {
             let reason = "The system's random source failed.".to_owned();
             return Ok(Err(Refusal::new(Code::EvidenceUnavailable, reason)));
         };
-        let (quorum, patience) = posed.asking;
-        let expires_at = tx.now().plus(patience);
+        let (quorum, timeout) = posed.asking;
+        let expires_at = tx.now().plus(timeout);
         let asked_seq = match posed.born_approved {
             Some(row) => row,
             None => asked(tx, header, posed, expires_at)?.seq,
@@ -353,18 +353,18 @@ impl Broker {
         &mut self,
         tx: &Transaction<'_>,
         header: &Header,
-        given: &Given,
-    ) -> Result<Taken, StoreError> {
+        given: &ApprovalAnswer,
+    ) -> Result<AnswerOutcome, StoreError> {
         let Caller::Person(person) = &header.caller else {
-            return Ok(Taken::No(Code::Guardrail, "Only people answer questions.".to_owned(), None));
+            return Ok(AnswerOutcome::No(Code::Guardrail, "Only people answer questions.".to_owned(), None));
         };
         let code = given.code.trim().to_ascii_lowercase();
         let Some(approval) = approvals::with_code(tx.view(), &code)? else {
-            return Ok(Taken::No(Code::InvalidParams, "There is no question with this code.".to_owned(), None));
+            return Ok(AnswerOutcome::No(Code::InvalidParams, "There is no question with this code.".to_owned(), None));
         };
         let about = Some(approval.reference());
         if !may_answer(&self.config, person, &approval) {
-            return Ok(Taken::No(
+            return Ok(AnswerOutcome::No(
                 Code::Guardrail,
                 format!(
                     "{person} may not answer this: [people.{person}] in broker.toml needs `approves` with this group, \
@@ -377,15 +377,23 @@ impl Broker {
             approvals::retract(tx, approval.id, &answered_by(header, given, tx))?;
             self.resolve(tx, &approval, State::Denied, &header.caller_key)?;
             let kind = store::ledger::chain::Kind::Denied;
-            return Ok(Taken::Counted(kind, Box::new(Approval { state: State::Denied, ..approval })));
+            return Ok(AnswerOutcome::Counted(kind, Box::new(Approval { state: State::Denied, ..approval })));
         }
         if approval.state != State::Waiting || approval.expires_at <= tx.now() {
             let silent = approval.state == State::Waiting;
             let state = approval.became.as_deref().unwrap_or(if silent { "expired" } else { approval.state.word() });
-            return Ok(Taken::No(Code::ApprovalExpired, format!("It is too late: the question is {state}."), about));
+            return Ok(AnswerOutcome::No(
+                Code::ApprovalExpired,
+                format!("It is too late: the question is {state}."),
+                about,
+            ));
         }
         if !approvals::answer(tx, approval.id, &answered_by(header, given, tx))? {
-            return Ok(Taken::No(Code::Guardrail, format!("{person} has answered this question before."), about));
+            return Ok(AnswerOutcome::No(
+                Code::Guardrail,
+                format!("{person} has answered this question before."),
+                about,
+            ));
         }
         let yes = approvals::answers(tx.view(), approval.id)?.iter().filter(|answer| answer.yes).count();
         let state = match given.yes {
@@ -403,7 +411,7 @@ impl Broker {
         // Who has answered is shown as well.
         self.follow_ups.approvals_changed = true;
         let kind = if given.yes { store::ledger::chain::Kind::Approved } else { store::ledger::chain::Kind::Denied };
-        Ok(Taken::Counted(kind, Box::new(Approval { state, ..approval })))
+        Ok(AnswerOutcome::Counted(kind, Box::new(Approval { state, ..approval })))
     }
 
     /// Whether a no comes before a yes to changes of files has had its effect.
@@ -500,7 +508,7 @@ impl Broker {
 fn asked(
     tx: &Transaction<'_>,
     header: &Header,
-    posed: &Posed<'_>,
+    posed: &ApprovalDraft<'_>,
     expires_at: Timestamp,
 ) -> Result<Receipt, StoreError> {
     tx.append(&Draft {
@@ -527,7 +535,7 @@ pub(crate) fn too_many() -> Refusal {
     Refusal::new(Code::Busy, format!("{OPEN_MAX} questions of this group wait for people already."))
 }
 
-fn answered_by(header: &Header, given: &Given, tx: &Transaction<'_>) -> Answered {
+fn answered_by(header: &Header, given: &ApprovalAnswer, tx: &Transaction<'_>) -> Answered {
     Answered {
         by: header.caller_key.to_string(),
         channel: given.channel.to_owned(),

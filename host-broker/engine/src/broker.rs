@@ -23,7 +23,7 @@ use crate::flows::reads::Reads;
 use crate::follow_ups::FollowUps;
 use crate::notices;
 use crate::replies::{copied, explained, refused, unfinished, while_parked};
-use crate::request::{Directive, Parsed, Rubbish};
+use crate::request::{CommandRequest, InvalidDocument, Parsed};
 
 use crate::approval_requests;
 use crate::approval_requests::Ended;
@@ -31,7 +31,7 @@ use config::Config;
 use config::Policy;
 use kernel::authorize::Refusal;
 use kernel::call::{Call, Header};
-use kernel::contract::{Invocation, Needs};
+use kernel::contract::{Invocation, StoreRequest};
 use kernel::execution::execute;
 use kernel::run_handle::RunHandle;
 use kernel::{Answer, BatchWriter, Intended, PendingNotice, Probe, Step, WriteError};
@@ -103,44 +103,44 @@ impl BatchWriter<Event> for Broker {
     fn write<'tx>(&mut self, tx: &'tx Transaction<'_>, event: Event) -> Result<Step<'tx, Event>, WriteError<Event>> {
         match event {
             Event::Arrived(Parsed::Call(call)) => self.arrived(tx, call),
-            Event::Prepared(call) | Event::Readmitted(call) => self.decide(tx, call),
-            Event::Impatient(key) => {
+            Event::Prepared(call) | Event::Resumed(call) => self.decide(tx, call),
+            Event::CallerTimedOut(key) => {
                 let answer = approval_requests::pending(tx, &key.0, &key.1);
-                closed(tx, Event::Impatient(key), answer)
+                closed(tx, Event::CallerTimedOut(key), answer)
             }
             Event::Unanswerable(ended) => {
                 let answer = self.close_unanswerable(tx, &ended);
                 closed(tx, Event::Unanswerable(ended), answer)
             }
-            Event::Overdue => closed(tx, Event::Overdue, self.lapse(tx).map(|()| None)),
+            Event::ApprovalsExpired => closed(tx, Event::ApprovalsExpired, self.lapse(tx).map(|()| None)),
             Event::Finished(filtered) => self.finished(tx, filtered),
             Event::Probe(probe) if probe.of.is_none() => Self::look(tx, probe),
             Event::Probe(probe) => {
                 Ok(Step::Start(kernel::record_intent(tx, kernel::authorize::authorize_probe(tx, probe))?))
             }
-            Event::Arrived(Parsed::Directive(directive)) => self.directed(tx, directive),
-            Event::Arrived(Parsed::Rubbish(rubbish)) => Self::refuse_rubbish(tx, rubbish),
-            Event::Telling(busy) => {
+            Event::Arrived(Parsed::CommandRequest(command_request)) => self.directed(tx, command_request),
+            Event::Arrived(Parsed::InvalidDocument(invalid)) => Self::refuse_rubbish(tx, invalid),
+            Event::NoticesDue(busy) => {
                 let pending = self.tell(tx, &busy);
-                notified(Event::Telling(busy), pending)
+                notified(Event::NoticesDue(busy), pending)
             }
-            Event::Told(attempt) => {
+            Event::NoticeDelivered(attempt) => {
                 let told = notices::told(tx, &attempt);
-                closed(tx, Event::Told(attempt), told.map(|()| None))
+                closed(tx, Event::NoticeDelivered(attempt), told.map(|()| None))
             }
             Event::Started => closed(tx, Event::Started, self.started(tx).map(|()| None)),
             Event::Ticked { delivered } => closed(tx, event, self.ticked(tx, delivered).map(|()| None)),
-            Event::Reopened(group) => {
+            Event::MailboxReopened(group) => {
                 let noted = self.reopened(tx, &group);
-                closed(tx, Event::Reopened(group), noted.map(|()| None))
+                closed(tx, Event::MailboxReopened(group), noted.map(|()| None))
             }
-            Event::Redefined(redefined) => {
+            Event::DefinitionsChanged(redefined) => {
                 let noted = self.redefined(tx, &redefined);
-                closed(tx, Event::Redefined(redefined), noted.map(|()| None))
+                closed(tx, Event::DefinitionsChanged(redefined), noted.map(|()| None))
             }
-            Event::Exchanged(exchanged) => {
+            Event::RulesetReplaced(exchanged) => {
                 let noted = self.exchanged(tx, &exchanged);
-                closed(tx, Event::Exchanged(exchanged), noted.map(|()| None))
+                closed(tx, Event::RulesetReplaced(exchanged), noted.map(|()| None))
             }
             Event::Renewed(late) => {
                 let stored = account_linking::keep_late(tx, &late);
@@ -236,7 +236,7 @@ impl Broker {
             let answer = explained(tx, &call, &facts, &decision);
             return closed(tx, Event::Arrived(Parsed::Call(call)), answer);
         }
-        if call.was_asked() {
+        if call.is_resumed() {
             let answer = match approval_requests::ended(tx, &call.header) {
                 Ok(Ended::No) => None,
                 Ok(Ended::Before) => Some(Ok(None)),
@@ -298,7 +298,7 @@ impl Broker {
             return self.same_call(tx, call, &claimed.request_id);
         }
         if !call.prepared
-            && !call.was_asked()
+            && !call.is_resumed()
             && let Some((reason, retry_after)) = tx.refuses(&call.header.caller_key)?
         {
             let refusal = Refusal { code: Code::RateLimited, reason, retry_after };
@@ -306,8 +306,8 @@ impl Broker {
         }
         // A prepared call is one of those that are counted; and nobody agrees to a call for nothing.
         if !call.prepared
-            && !call.was_asked()
-            && !call.is_on_behalf()
+            && !call.is_resumed()
+            && !call.is_internal()
             && requests::in_flight(tx, &call.header.caller_key)? >= self.config.broker.max_concurrent_calls
         {
             let reason = Code::Busy.meaning().to_owned();
@@ -315,7 +315,7 @@ impl Broker {
         }
         let proposes = call.target.operation().is_some_and(|operation| operation.declaration().proposes);
         // Something is taken back, rather than put forward, by whoever has too much there.
-        let takes_back = matches!(call.target.invocation().map(Invocation::needs), Some(Needs::ToWithdraw(_)));
+        let takes_back = matches!(call.target.invocation().map(Invocation::needs), Some(StoreRequest::ToWithdraw(_)));
         if proposes
             && !takes_back
             && approvals::count_open(tx.view(), &call.header.caller_key)? >= crate::approvals::OPEN_MAX
@@ -336,7 +336,7 @@ impl Broker {
             return Ok(Before::Wait(of.clone()));
         }
         let (reply, row) = if is_open { unfinished(tx, header, of)? } else { copied(tx, header, of)? };
-        if call.was_asked() {
+        if call.is_resumed() {
             return approval_requests::answer(tx, header, true, reply, row.receipt()).map(Before::Answered);
         }
         kernel::answer_copy(tx, header, reply, row).map(Some).map(Before::Answered)
@@ -352,33 +352,33 @@ impl Broker {
     /// one, so that nobody can fill the disk that all depend on.
     fn refuse_rubbish<'tx>(
         tx: &'tx Transaction<'_>,
-        rubbish: Box<Rubbish>,
+        invalid: Box<InvalidDocument>,
     ) -> Result<Step<'tx, Event>, WriteError<Event>> {
-        let answer = Self::rubbish_answer(tx, &rubbish);
-        closed(tx, Event::Arrived(Parsed::Rubbish(rubbish)), answer)
+        let answer = Self::rubbish_answer(tx, &invalid);
+        closed(tx, Event::Arrived(Parsed::InvalidDocument(invalid)), answer)
     }
 
-    fn rubbish_answer(tx: &Transaction<'_>, rubbish: &Rubbish) -> Result<Option<Answer>, StoreError> {
-        let earlier = match &rubbish.request_id {
-            Some(id) => requests::earlier(tx, &rubbish.caller_key, id)?,
+    fn rubbish_answer(tx: &Transaction<'_>, invalid: &InvalidDocument) -> Result<Option<Answer>, StoreError> {
+        let earlier = match &invalid.request_id {
+            Some(id) => requests::earlier(tx, &invalid.caller_key, id)?,
             None => None,
         };
         // The id belongs to a request that was well formed; its reply must not be replaced by this one.
-        let reply_to = rubbish.request_id.as_ref().filter(|_| earlier.is_none());
+        let reply_to = invalid.request_id.as_ref().filter(|_| earlier.is_none());
         let row = tx.append_counted(&Draft {
-            request_id: rubbish.request_id.as_ref(),
-            reason_code: Some(rubbish.code),
-            ..Draft::new(Kind::Refused, &rubbish.caller_key)
+            request_id: invalid.request_id.as_ref(),
+            reason_code: Some(invalid.code),
+            ..Draft::new(Kind::Refused, &invalid.caller_key)
         })?;
         let Some(id) = reply_to else { return Ok(None) };
         let (id, now) = (id.clone(), tx.now());
-        let reply = match rubbish.caller {
-            Caller::Person(_) => Reply::of_reason_alone(id, rubbish.code, &rubbish.reason, now),
+        let reply = match invalid.caller {
+            Caller::Person(_) => Reply::of_reason_alone(id, invalid.code, &invalid.reason, now),
             Caller::Group(_) | Caller::External(_) | Caller::Operator(_) | Caller::Broker => {
-                Reply::of_reason(id, rubbish.code, &rubbish.reason, now)
+                Reply::of_reason(id, invalid.code, &invalid.reason, now)
             }
         };
-        kernel::answer_minor(tx, &rubbish.caller_key, reply, row).map(Some)
+        kernel::answer_minor(tx, &invalid.caller_key, reply, row).map(Some)
     }
 
     /// A look that a person wants: what an operator has stopped is not looked at either.
@@ -405,31 +405,38 @@ impl Broker {
     fn directed<'tx>(
         &mut self,
         tx: &'tx Transaction<'_>,
-        directive: Box<Directive>,
+        command_request: Box<CommandRequest>,
     ) -> Result<Step<'tx, Event>, WriteError<Event>> {
-        let header = &directive.header;
-        if let Some(parked) = self.parked.get(&header.key()).filter(|_| !directive.asked) {
+        let header = &command_request.header;
+        if let Some(parked) = self.parked.get(&header.key()).filter(|_| !command_request.asked) {
             let noted = while_parked(tx, header, parked);
-            return closed(tx, Event::Arrived(Parsed::Directive(directive)), noted.map(|()| None));
+            return closed(tx, Event::Arrived(Parsed::CommandRequest(command_request)), noted.map(|()| None));
         }
-        let earlier =
-            if directive.asked { Ok(None) } else { requests::earlier(tx, &header.caller_key, &header.request_id) };
+        let earlier = if command_request.asked {
+            Ok(None)
+        } else {
+            requests::earlier(tx, &header.caller_key, &header.request_id)
+        };
         let result = match earlier {
-            Ok(None) => self.fulfil(tx, &directive),
+            Ok(None) => self.fulfil(tx, &command_request),
             // A read-only request is answered from the store each time; no reply is kept.
-            Ok(Some(earlier)) if directive.order.only_reads() && earlier.is_same_and_over(header.request_digest) => {
-                self.fulfil(tx, &directive)
+            Ok(Some(earlier))
+                if command_request.command.only_reads() && earlier.is_same_and_over(header.request_digest) =>
+            {
+                self.fulfil(tx, &command_request)
             }
-            Ok(Some(earlier)) => self.repeated(tx, header, earlier).map(Fulfilled::Answered),
+            Ok(Some(earlier)) => self.repeated(tx, header, earlier).map(CommandOutcome::Answered),
             Err(error) => Err(error),
         };
         match result {
-            Ok(Fulfilled::Answered(answer)) => {
-                Ok(kernel::close(tx, Event::Arrived(Parsed::Directive(directive)), answer))
+            Ok(CommandOutcome::Answered(answer)) => {
+                Ok(kernel::close(tx, Event::Arrived(Parsed::CommandRequest(command_request)), answer))
             }
-            Ok(Fulfilled::Waits(of)) => Ok(Step::Wait(Event::Arrived(Parsed::Directive(directive)), of)),
-            Ok(Fulfilled::Asked) => Ok(kernel::ask(tx, Event::Arrived(Parsed::Directive(directive)))),
-            Err(error) => Err(WriteError { event: Event::Arrived(Parsed::Directive(directive)), error }),
+            Ok(CommandOutcome::Waits(of)) => {
+                Ok(Step::Wait(Event::Arrived(Parsed::CommandRequest(command_request)), of))
+            }
+            Ok(CommandOutcome::Asked) => Ok(kernel::ask(tx, Event::Arrived(Parsed::CommandRequest(command_request)))),
+            Err(error) => Err(WriteError { event: Event::Arrived(Parsed::CommandRequest(command_request)), error }),
         }
     }
 
@@ -513,7 +520,7 @@ pub struct WaitingRequest {
 }
 
 /// How a directive ends.
-pub(crate) enum Fulfilled {
+pub(crate) enum CommandOutcome {
     /// With an answer, or with none.
     Answered(Option<Answer>),
     /// Not before that request does.
@@ -536,8 +543,8 @@ fn unwritten(call: Box<Call>, error: StoreError) -> WriteError<Event> {
 pub(crate) fn event_of(call: Box<Call>) -> Event {
     if call.prepared {
         Event::Prepared(call)
-    } else if call.was_asked() {
-        Event::Readmitted(call)
+    } else if call.is_resumed() {
+        Event::Resumed(call)
     } else {
         Event::Arrived(Parsed::Call(call))
     }

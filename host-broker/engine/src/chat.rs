@@ -4,7 +4,7 @@
 //! never answered there; a bridge is believed about who wrote only if the configuration says so; and codes, which are
 //! short, can be guessed only a few times.
 
-use crate::approval_requests::Given;
+use crate::approval_requests::ApprovalAnswer;
 use crate::broker::Broker;
 use kernel::Answer;
 use kernel::call::{Header, Origin};
@@ -31,7 +31,7 @@ const NOBODY: &str = "?";
 
 /// What was written in a chat.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Spoken {
+pub struct ParsedAnswer {
     /// Which question.
     pub code: String,
     /// Yes, or no.
@@ -40,7 +40,7 @@ pub struct Spoken {
     pub reason: Option<String>,
 }
 
-impl std::fmt::Debug for Spoken {
+impl std::fmt::Debug for ParsedAnswer {
     /// Without the code, which is a secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(if self.yes { "Spoken(yes)" } else { "Spoken(no)" })
@@ -49,11 +49,11 @@ impl std::fmt::Debug for Spoken {
 
 /// An answer from a chat, as it was handed in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Relayed {
+pub struct RelayedAnswer {
     /// Who wrote it, as the chat names people.
     pub from: String,
     /// What was written.
-    pub spoken: Spoken,
+    pub spoken: ParsedAnswer,
     /// Whether whoever hands it in may do so for others.
     pub may_relay: bool,
     /// The channel whose token was shown; it speaks only about what concerns it.
@@ -62,7 +62,7 @@ pub struct Relayed {
 
 /// Who handed an answer in for somebody else.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HandedIn {
+pub struct ChatRelay {
     /// Who wrote it, as the chat names people.
     pub from: String,
     /// Who handed it in, as the ledger writes callers.
@@ -80,7 +80,7 @@ pub struct HandedIn {
 ///
 /// # Errors
 /// What to write instead.
-pub fn read(line: &str) -> Result<Spoken, String> {
+pub fn read(line: &str) -> Result<ParsedAnswer, String> {
     const USE: &str = "Write one line: 'approve CODE', or 'deny CODE because …', with the six signs of the code.";
     let line = line.trim();
     if line.chars().count() > LINE_MAX || line.chars().any(char::is_control) {
@@ -105,7 +105,7 @@ pub fn read(line: &str) -> Result<Spoken, String> {
                 Some((first, why)) if first.eq_ignore_ascii_case("because") => why.trim(),
                 Some(_) | None => rest,
             });
-            Ok(Spoken { code, yes, reason: said.map(ToOwned::to_owned) })
+            Ok(ParsedAnswer { code, yes, reason: said.map(ToOwned::to_owned) })
         }
     }
 }
@@ -139,9 +139,9 @@ impl Broker {
         &mut self,
         tx: &Transaction<'_>,
         header: &Header,
-        relayed: &Relayed,
+        relayed: &RelayedAnswer,
     ) -> Result<Answer, StoreError> {
-        let handed_in = HandedIn { from: relayed.from.clone(), by: header.caller_key.to_string() };
+        let handed_in = ChatRelay { from: relayed.from.clone(), by: header.caller_key.to_string() };
         let Caller::Person(_) = &header.caller else {
             // No document has this type; whoever adds one is stopped here.
             let reason = "Only people hand in answers.";
@@ -198,12 +198,12 @@ impl Broker {
             request_digest: header.request_digest,
             origin: Origin::Broker,
             arrived: header.arrived,
-            patience: header.patience,
+            timeout: header.timeout,
             weight: None,
         };
-        let Spoken { code, yes, reason } = relayed.spoken.clone();
+        let ParsedAnswer { code, yes, reason } = relayed.spoken.clone();
         // Whoever answers in a chat leaves it to the agent when changes to files are made.
-        let given = Given { code, yes, reason, apply: false, channel: "chat", handed_in: Some(handed_in) };
+        let given = ApprovalAnswer { code, yes, reason, apply: false, channel: "chat", handed_in: Some(handed_in) };
         self.take_answer(tx, &in_person, &given)
     }
 }
@@ -211,7 +211,7 @@ impl Broker {
 fn refuse(
     tx: &Transaction<'_>,
     header: &Header,
-    handed_in: &HandedIn,
+    handed_in: &ChatRelay,
     about: Option<String>,
     code: Code,
     reason: &str,
@@ -230,7 +230,7 @@ fn refuse(
 fn missed(
     tx: &Transaction<'_>,
     header: &Header,
-    handed_in: &HandedIn,
+    handed_in: &ChatRelay,
     sender: &str,
     code: Code,
     reason: &str,

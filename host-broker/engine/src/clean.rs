@@ -2,7 +2,7 @@
 //!
 //! To audit: `Filtered { ` is constructed in this file only, in [`filter()`].
 
-use crate::inspection::{Inspector, Looked};
+use crate::inspection::{Inspection, Inspector};
 use aho_corasick::BuildError;
 use filter::credentials;
 use filter::credentials::{Extent, Scrubbed};
@@ -13,11 +13,11 @@ use filter::{Cleaned, Rules, Strictness, clean_text, redacted_with, shorten};
 use jsonschema::Validator;
 use kernel::Effect;
 use kernel::call::{Call, Origin};
-use kernel::contract::{Aside, Failure, Invocation, Probed, Success};
-use kernel::execution::{Attempted, Brought, Executed};
+use kernel::contract::{Failure, Invocation, Probed, SideOutput, Success};
+use kernel::execution::{Attempted, Executed, ProviderOutput};
 use model::{LedgerKey, Treatment};
 use policy::facts::EgressFact;
-use secrets::vault::witness::Witness;
+use secrets::vault::seen_secrets::SeenSecrets;
 use serde_json::Value;
 use shared::digest::Digest;
 use shared::limits::SUMMARY_BYTES_MAX;
@@ -50,7 +50,7 @@ pub struct Filters {
 
 impl Filters {
     /// The same, which also keep out what an execution has seen of credentials; `None` if that is nothing.
-    fn beside(&self, witnessed: &Witness) -> Result<Option<Self>, BuildError> {
+    fn beside(&self, witnessed: &SeenSecrets) -> Result<Option<Self>, BuildError> {
         let with = |scrubber| Self {
             scrubber: Arc::new(scrubber),
             schemas: Arc::clone(&self.schemas),
@@ -180,7 +180,7 @@ impl Filters {
 struct Seen {
     cleaned: Cleaned,
     summary: String,
-    looked: Option<Looked>,
+    looked: Option<Inspection>,
     kept_back: Option<KeptBack>,
 }
 
@@ -204,11 +204,11 @@ pub struct Filtered {
     /// How long it took.
     pub(crate) took: Duration,
     /// What goes with it into the broker's own stores.
-    pub(crate) aside: Option<Box<Aside>>,
+    pub(crate) aside: Option<Box<SideOutput>>,
     /// What a probe needs, if the outcome is unknown; filled in when it is settled.
     pub(crate) probe: Option<Value>,
     /// What was seen in the result, if it is not clean.
-    pub(crate) looked: Option<Looked>,
+    pub(crate) looked: Option<Inspection>,
     /// The result, if it is kept back.
     pub(crate) kept_back: Option<Box<KeptBack>>,
 }
@@ -326,11 +326,11 @@ impl std::fmt::Debug for Outcome {
 
 /// Filters what an effect brought back. It waits for nobody but a judge, where one is configured.
 pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
-    if !Witness::of(executed.slots()).is_empty() {
+    if !SeenSecrets::of(executed.slots()).is_empty() {
         // Nor is this built where everybody waits for it.
         tokio::task::yield_now().await;
     }
-    let wider = filters.beside(&Witness::of(executed.slots()));
+    let wider = filters.beside(&SeenSecrets::of(executed.slots()));
     let (effect, intent, result, took, attempted) = executed.into_parts();
     let (filters, result) = match (&wider, result) {
         (Ok(Some(wider)), result) => (wider, result),
@@ -353,7 +353,7 @@ pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
     };
     let (mut aside, mut looked, mut kept_back) = (None, None, None);
     let outcome = match result {
-        Ok(Brought::Result(mut success)) => {
+        Ok(ProviderOutput::Result(mut success)) => {
             aside = success.aside.take();
             let rules = filters.rules(&effect);
             let proposed = aside.as_mut().and_then(|aside| aside.proposed.as_mut());
@@ -366,8 +366,8 @@ pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
                 Outcome::of(Code::Guardrail, reason.to_owned())
             }
         }
-        Ok(Brought::Facts(invocation)) => Outcome::Prepared(invocation),
-        Ok(Brought::Probe(mut probed)) => {
+        Ok(ProviderOutput::Facts(invocation)) => Outcome::Prepared(invocation),
+        Ok(ProviderOutput::Probe(mut probed)) => {
             if let Probed::Happened(success) = &mut probed {
                 aside = success.aside.take();
             }

@@ -7,19 +7,19 @@ mod clock;
 mod flows;
 mod granting;
 mod operators;
-mod outside;
+mod external_grants;
 mod results;
 mod sessions;
 
 pub use granting::grant_value;
 
 use crate::approval_requests;
-use crate::approval_requests::{Given, Resolved, Taken};
-use crate::broker::{Broker, Fulfilled};
+use crate::approval_requests::{AnswerOutcome, ApprovalAnswer, Resolved};
+use crate::broker::{Broker, CommandOutcome};
 use crate::capability_replies::CapabilityAnswer;
 use crate::flows::standing::{Use, standing};
 use crate::outcomes::by_person;
-use crate::request::{Directive, Order};
+use crate::request::{Command, CommandRequest};
 use crate::rights;
 use crate::snapshot;
 use config::near_miss;
@@ -46,7 +46,7 @@ use store::state::requests;
 use store::{StoreError, Transaction};
 
 /// What a directive comes to: done, with a row of this kind, or refused.
-pub(crate) enum Said {
+pub(crate) enum CommandResult {
     Done {
         kind: Kind,
         subject: RowSubject,
@@ -61,7 +61,7 @@ pub(crate) enum Said {
     /// Answered with what the group may do; nothing was changed.
     Capabilities(CapabilityAnswer),
     /// Done, and the data of the reply that leaves has these members more, which are kept nowhere.
-    Once(Box<Said>, Map<String, Value>),
+    Once(Box<CommandResult>, Map<String, Value>),
 }
 
 /// What the row is about.
@@ -72,7 +72,7 @@ pub(crate) struct RowSubject {
     task_id: Option<TaskId>,
 }
 
-impl Said {
+impl CommandResult {
     pub(crate) fn no(code: Code, reason: impl Into<String>) -> Self {
         Self::No { code, reason: reason.into() }
     }
@@ -109,62 +109,68 @@ impl Said {
 
 impl Broker {
     /// Fulfils a directive inside the transaction.
-    pub(crate) fn fulfil(&mut self, tx: &Transaction<'_>, directive: &Directive) -> Result<Fulfilled, StoreError> {
-        let header = &directive.header;
-        if is_for_main_only(&directive.order)
-            && let Err((code, reason)) = self.may_administer(&header.caller, &directive.order)
+    pub(crate) fn fulfil(
+        &mut self,
+        tx: &Transaction<'_>,
+        command_request: &CommandRequest,
+    ) -> Result<CommandOutcome, StoreError> {
+        let header = &command_request.header;
+        if is_for_main_only(&command_request.command)
+            && let Err((code, reason)) = self.may_administer(&header.caller, &command_request.command)
         {
-            return write(tx, directive, None, Said::no(code, reason)).map(Fulfilled::Answered);
+            return write(tx, command_request, None, CommandResult::no(code, reason)).map(CommandOutcome::Answered);
         }
         // What a person has agreed to is done, like a call.
-        if !directive.asked
-            && adds_evidence(&directive.order)
+        if !command_request.asked
+            && adds_evidence(&command_request.command)
             && let Some((reason, retry_after)) = tx.refuses(&header.caller_key)?
         {
             let refusal = Refusal { code: Code::RateLimited, reason, retry_after };
-            return refuse(tx, directive, None, &refusal).map(Fulfilled::Answered);
+            return refuse(tx, command_request, None, &refusal).map(CommandOutcome::Answered);
         }
-        if let Order::Cancel(CancelRequest { of }) = &directive.order
+        if let Command::Cancel(CancelRequest { of }) = &command_request.command
             && self.reachable(tx, header, of)?.is_none()
         {
             let code = results::out_of_reach(&header.behalf);
-            return write(tx, directive, None, Said::no(code, code.meaning())).map(Fulfilled::Answered);
+            return write(tx, command_request, None, CommandResult::no(code, code.meaning()))
+                .map(CommandOutcome::Answered);
         }
         // Whose access is over stops nothing any more; what it asked for is refused when it is decided again.
-        if let (Order::Cancel(_), Caller::External(access)) = (&directive.order, &header.caller)
+        if let (Command::Cancel(_), Caller::External(access)) = (&command_request.command, &header.caller)
             && let Err(code) = standing(tx.view(), &self.config.flows, tx.now(), access, Use::Result)?
         {
-            return write(tx, directive, None, Said::no(code, code.meaning())).map(Fulfilled::Answered);
+            return write(tx, command_request, None, CommandResult::no(code, code.meaning()))
+                .map(CommandOutcome::Answered);
         }
-        let said = match &directive.order {
-            Order::Result(request) => match self.may_have_result(tx, header, &request.of)? {
+        let said = match &command_request.command {
+            Command::Result(request) => match self.may_have_result(tx, header, &request.of)? {
                 Ok(()) => return self.result(tx, header, request),
-                Err(code) => Said::no(code, code.meaning()),
+                Err(code) => CommandResult::no(code, code.meaning()),
             },
-            Order::Cancel(request) => self.cancel(tx, header, &request.of)?,
-            Order::Capabilities(request) => self.capabilities(tx, header, request)?,
-            Order::Grant(request) => return self.grant(tx, directive, request),
-            Order::Revoke(request) => self.revoke(tx, header, request)?,
-            Order::List(request) => list(tx, request)?,
-            Order::TaskCreate(request) => self.create_task(tx, header, request)?,
-            Order::GateApprove(request) => self.approve_gate(tx, header, request)?,
-            Order::TaskClose { task_id, cancelled } => close_task(tx, task_id, *cancelled)?,
-            Order::Kill { scope, on } => set_kill(tx, header, scope, *on)?,
-            Order::Flow(order) => self.flow(tx, header, order)?,
-            Order::ReadFlow(flow) => self.read_outside(tx, header, flow)?,
-            Order::MintOperator(wanted) => self.mint_operator(tx, header, wanted)?,
-            Order::RevokeOperator(id) => operators::revoke(tx, id)?,
-            Order::ListOperators => operators::list(tx, &self.config.flows)?,
-            Order::AcceptDefinitions { provider, digest, flagged } => {
+            Command::Cancel(request) => self.cancel(tx, header, &request.of)?,
+            Command::Capabilities(request) => self.capabilities(tx, header, request)?,
+            Command::Grant(request) => return self.grant(tx, command_request, request),
+            Command::Revoke(request) => self.revoke(tx, header, request)?,
+            Command::List(request) => list(tx, request)?,
+            Command::TaskCreate(request) => self.create_task(tx, header, request)?,
+            Command::GateApprove(request) => self.approve_gate(tx, header, request)?,
+            Command::TaskClose { task_id, cancelled } => close_task(tx, task_id, *cancelled)?,
+            Command::Kill { scope, on } => set_kill(tx, header, scope, *on)?,
+            Command::Flow(command) => self.flow(tx, header, command)?,
+            Command::ReadFlow(flow) => self.read_outside(tx, header, flow)?,
+            Command::MintOperator(wanted) => self.mint_operator(tx, header, wanted)?,
+            Command::RevokeOperator(id) => operators::revoke(tx, id)?,
+            Command::ListOperators => operators::list(tx, &self.config.flows)?,
+            Command::AcceptDefinitions { provider, digest, flagged } => {
                 self.accepted_elsewhere(tx, provider)?;
                 let mut body = json!({ "accepted": provider, "digest": digest });
                 if let Some(body) = body.as_object_mut().filter(|_| !flagged.is_empty()) {
                     body.insert("flagged".into(), json!(flagged));
                 }
                 let summary = format!("What {provider} says it can do is accepted.");
-                Said::done(Kind::Noted, body.clone(), body, summary)
+                CommandResult::done(Kind::Noted, body.clone(), body, summary)
             }
-            Order::LinkAccount { person, capability, account_ref, label } => {
+            Command::LinkAccount { person, capability, account_ref, label } => {
                 let account = Account {
                     person: person.clone(),
                     capability: capability.clone(),
@@ -175,37 +181,41 @@ impl Broker {
                 };
                 self.link_account(tx, &account)?
             }
-            Order::UnlinkAccounts { person, capability, account_ref } => {
+            Command::UnlinkAccounts { person, capability, account_ref } => {
                 self.unlink_accounts(tx, person, capability.as_ref(), account_ref.as_deref())?
             }
-            Order::PurgeGroup(group) => self.purge_group(tx, group)?,
-            Order::ShareAccount(share, on) => self.share_account(tx, share, *on, &header.caller_key)?,
-            Order::RenewVault { forget } => self.renew_vault(tx, *forget)?,
-            Order::AcceptClock => self.accept_clock(tx)?,
-            Order::Settle(finding) => by_person::settle(tx, header, finding)?,
-            Order::ResetSession(name) => self.reset_session(tx, name)?,
-            Order::Release(id) => self.release(tx, header, id)?,
-            Order::Answer(given) => return self.take_answer(tx, header, given).map(Some).map(Fulfilled::Answered),
-            Order::Revert(id) => match self.revert(tx, directive, id)? {
+            Command::PurgeGroup(group) => self.purge_group(tx, group)?,
+            Command::ShareAccount(share, on) => self.share_account(tx, share, *on, &header.caller_key)?,
+            Command::RenewVault { forget } => self.renew_vault(tx, *forget)?,
+            Command::AcceptClock => self.accept_clock(tx)?,
+            Command::Settle(finding) => by_person::settle(tx, header, finding)?,
+            Command::ResetSession(name) => self.reset_session(tx, name)?,
+            Command::Release(id) => self.release(tx, header, id)?,
+            Command::Answer(given) => {
+                return self.take_answer(tx, header, given).map(Some).map(CommandOutcome::Answered);
+            }
+            Command::Revert(id) => match self.revert(tx, command_request, id)? {
                 Ok(given) => {
-                    return self.take_answer(tx, header, &given).map(Some).map(Fulfilled::Answered);
+                    return self.take_answer(tx, header, &given).map(Some).map(CommandOutcome::Answered);
                 }
-                Err(refusal) => Said::no(refusal.code, refusal.reason),
+                Err(refusal) => CommandResult::no(refusal.code, refusal.reason),
             },
-            Order::Relayed(said) => return self.take_relayed(tx, header, said).map(Some).map(Fulfilled::Answered),
+            Command::RelayedAnswer(said) => {
+                return self.take_relayed(tx, header, said).map(Some).map(CommandOutcome::Answered);
+            }
         };
-        write(tx, directive, None, said).map(Fulfilled::Answered)
+        write(tx, command_request, None, said).map(CommandOutcome::Answered)
     }
 
     /// Checks who may administer: the main group's agent, and people as far as their rights go. Operators elsewhere may
     /// only work with flows, as far as their tokens reach.
-    fn may_administer(&self, caller: &Caller, order: &Order) -> Result<(), (Code, String)> {
+    fn may_administer(&self, caller: &Caller, command: &Command) -> Result<(), (Code, String)> {
         let may = match caller {
             Caller::Group(group) => self.config.is_main(group),
             Caller::Person(person) => {
-                return rights::of(order).check(&self.config, person).map_err(|lacks| (Code::Guardrail, lacks));
+                return rights::of(command).check(&self.config, person).map_err(|lacks| (Code::Guardrail, lacks));
             }
-            Caller::Operator(_) => matches!(order, Order::Flow(_)),
+            Caller::Operator(_) => matches!(command, Command::Flow(_)),
             Caller::External(_) | Caller::Broker => false,
         };
         if may { Ok(()) } else { Err((Code::MainOnly, Code::MainOnly.meaning().to_owned())) }
@@ -216,9 +226,9 @@ impl Broker {
         tx: &Transaction<'_>,
         header: &Header,
         request: &CapabilitiesRequest,
-    ) -> Result<Said, StoreError> {
+    ) -> Result<CommandResult, StoreError> {
         let Some(group) = header.caller.group() else {
-            return Ok(Said::no(Code::UnknownType, "Only a group has capabilities."));
+            return Ok(CommandResult::no(Code::UnknownType, "Only a group has capabilities."));
         };
         // What this very transaction has changed is not durable yet, so no answer about it is kept.
         let form = match &header.behalf {
@@ -228,7 +238,7 @@ impl Broker {
             Subject::Nobody(_) | Subject::Person(_) => None,
         };
         if let Some(answer) = form.and_then(|form| self.capability_answers.get(group, form, tx.now())) {
-            return Ok(Said::Capabilities(answer.clone()));
+            return Ok(CommandResult::Capabilities(answer.clone()));
         }
         let (connection, policy, behalf) = (tx.view(), &self.policy, Some(&header.behalf));
         let mut snapshot =
@@ -247,16 +257,21 @@ impl Broker {
             let answers = self.follow_ups.capability_answers.entry(group.clone()).or_default();
             answers.push((form, answer.clone()));
         }
-        Ok(Said::Capabilities(answer))
+        Ok(CommandResult::Capabilities(answer))
     }
 
-    fn revoke(&mut self, tx: &Transaction<'_>, header: &Header, request: &RevokeRequest) -> Result<Said, StoreError> {
+    fn revoke(
+        &mut self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        request: &RevokeRequest,
+    ) -> Result<CommandResult, StoreError> {
         let RevokeRequest { group_folder: group, provider } = request;
         // A grant can be revoked even if its group or provider is no longer configured.
         if grants::find(tx.view(), group, provider)?.is_none()
             && let Some(fault) = self.unknown_group(group).or_else(|| self.unknown_provider(provider))
         {
-            return Ok(Said::no(Code::InvalidParams, fault));
+            return Ok(CommandResult::no(Code::InvalidParams, fault));
         }
         let was_active = grants::revoke(tx, group, provider, &header.caller_key)?;
         if was_active {
@@ -265,14 +280,14 @@ impl Broker {
         let data = json!({ "revoked": was_active });
         if !was_active && header.caller.policy_group().is_some() {
             // An agent can say it again and again.
-            return Ok(Said::told(data, format!("{group} had no access to {provider}.")));
+            return Ok(CommandResult::told(data, format!("{group} had no access to {provider}.")));
         }
         let summary = if was_active {
             format!("{group} no longer has access to {provider}.")
         } else {
             format!("{group} had no access to {provider}.")
         };
-        Ok(Said::Done {
+        Ok(CommandResult::Done {
             kind: Kind::Revoked,
             subject: RowSubject { provider: Some(provider.clone()), ..RowSubject::default() },
             body: json!({ "group": group, "was_active": was_active }),
@@ -297,9 +312,14 @@ impl Broker {
             .then(|| format!("There is no provider '{provider}'{}.", near_miss(provider.as_str(), known)))
     }
 
-    fn create_task(&self, tx: &Transaction<'_>, header: &Header, request: &TaskRequest) -> Result<Said, StoreError> {
+    fn create_task(
+        &self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        request: &TaskRequest,
+    ) -> Result<CommandResult, StoreError> {
         if let Some(fault) = self.unknown_group(&request.group_folder) {
-            return Ok(Said::no(Code::InvalidParams, fault));
+            return Ok(CommandResult::no(Code::InvalidParams, fault));
         }
         let id = match &request.task_id {
             Some(id) => id.clone(),
@@ -314,9 +334,9 @@ impl Broker {
             created_at: tx.now(),
         };
         if !gates::create(tx, &task)? {
-            return Ok(Said::no(Code::InvalidParams, format!("There is a task '{id}' already.")));
+            return Ok(CommandResult::no(Code::InvalidParams, format!("There is a task '{id}' already.")));
         }
-        Ok(Said::Done {
+        Ok(CommandResult::Done {
             kind: Kind::Task,
             subject: RowSubject { task_id: Some(id.clone()), ..RowSubject::default() },
             body: json!({ "group": task.group, "state": "open" }),
@@ -325,10 +345,15 @@ impl Broker {
         })
     }
 
-    fn approve_gate(&self, tx: &Transaction<'_>, header: &Header, request: &GateRequest) -> Result<Said, StoreError> {
+    fn approve_gate(
+        &self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        request: &GateRequest,
+    ) -> Result<CommandResult, StoreError> {
         let Some(table) = self.config.gates.get(&request.gate) else {
             let hint = near_miss(request.gate.as_str(), self.config.gates.keys().map(Gate::as_str));
-            return Ok(Said::no(Code::InvalidParams, format!("There is no gate '{}'{hint}.", request.gate)));
+            return Ok(CommandResult::no(Code::InvalidParams, format!("There is no gate '{}'{hint}.", request.gate)));
         };
         let may_open = match &header.caller {
             Caller::Group(group) => table.groups.contains(group),
@@ -336,24 +361,24 @@ impl Broker {
             Caller::External(_) | Caller::Operator(_) | Caller::Broker => false,
         };
         if !may_open {
-            return Ok(Said::no(
+            return Ok(CommandResult::no(
                 Code::Guardrail,
                 format!("The configuration does not let this caller open the gate '{}'.", request.gate),
             ));
         }
         let Some(task) = gates::task(tx.view(), &request.task_id)?.filter(|task| task.state == TaskState::Open) else {
-            return Ok(Said::no(Code::TaskUnknown, "There is no open task of that name."));
+            return Ok(CommandResult::no(Code::TaskUnknown, "There is no open task of that name."));
         };
         if header.caller.group() == Some(&task.group) {
-            return Ok(Said::no(Code::Guardrail, "A group does not open a gate for its own task."));
+            return Ok(CommandResult::no(Code::Guardrail, "A group does not open a gate for its own task."));
         }
         let data = json!({ "task_id": request.task_id, "gate": request.gate, "approved": true });
         if !gates::approve(tx, &request.task_id, &request.gate, &header.caller_key)? {
             let GateRequest { task_id, gate } = request;
             let text = format!("You have opened the {gate} gate for {task_id} before; no call has used that yet.");
-            return Ok(Said::told(data, text));
+            return Ok(CommandResult::told(data, text));
         }
-        Ok(Said::Done {
+        Ok(CommandResult::Done {
             kind: Kind::GateApproved,
             subject: RowSubject { task_id: Some(request.task_id.clone()), ..RowSubject::default() },
             body: json!({ "gate": request.gate }),
@@ -367,13 +392,13 @@ impl Broker {
         &mut self,
         tx: &Transaction<'_>,
         header: &Header,
-        given: &Given,
+        given: &ApprovalAnswer,
     ) -> Result<Answer, StoreError> {
         let taken = self.answer_question(tx, header, given)?;
         let applying = self.apply_at_once(tx, given, &taken)?;
         let (kind, approval) = match taken {
-            Taken::Counted(kind, approval) => (kind, approval),
-            Taken::No(code, reason, about) => {
+            AnswerOutcome::Counted(kind, approval) => (kind, approval),
+            AnswerOutcome::No(code, reason, about) => {
                 let evidence = tx.append(&Draft {
                     reason_code: Some(code),
                     approval: about,
@@ -448,8 +473,9 @@ impl Broker {
 
     /// Only what has not started can be stopped: a call that waits for a person, or one whose remote facts are still being
     /// fetched. Of what has started, its provider is told that nobody wants it any more.
-    fn cancel(&mut self, tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Said, StoreError> {
-        let said = |cancelled, state, text: &str| Said::told(json!({ "cancelled": cancelled, "state": state }), text);
+    fn cancel(&mut self, tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<CommandResult, StoreError> {
+        let said =
+            |cancelled, state, text: &str| CommandResult::told(json!({ "cancelled": cancelled, "state": state }), text);
         let key = (Arc::clone(&header.caller_key), of.clone());
         let asked = approvals::of_request(tx.view(), &header.caller_key, of)?;
         let has_started = requests::open_stage(tx, &header.caller_key, of)?.is_some();
@@ -477,46 +503,48 @@ impl Broker {
                 said(true, "waiting", "It had not started and will not.")
             }
             None if requests::earlier(tx, &header.caller_key, of)?.is_some() => said(false, "over", "It is over."),
-            None => Said::no(Code::UnknownRequest, Code::UnknownRequest.meaning()),
+            None => CommandResult::no(Code::UnknownRequest, Code::UnknownRequest.meaning()),
         })
     }
 }
 
 /// Returns whether only the main group and people may ask for it.
-pub fn is_for_main_only(order: &Order) -> bool {
-    match order {
-        Order::Capabilities(_) | Order::GateApprove(_) | Order::Result(_) | Order::Cancel(_) | Order::ReadFlow(_) => false,
-        Order::Grant(_) | Order::Revoke(_) | Order::List(_) | Order::TaskCreate(_) | Order::Flow(_)
+pub fn is_for_main_only(command: &Command) -> bool {
+    match command {
+        Command::Capabilities(_) | Command::GateApprove(_) | Command::Result(_) | Command::Cancel(_) | Command::ReadFlow(_) => false,
+        Command::Grant(_) | Command::Revoke(_) | Command::List(_) | Command::TaskCreate(_) | Command::Flow(_)
         // What follows comes from people only; no document has such a type.
-        | Order::TaskClose { .. } | Order::Settle(_) | Order::Kill { .. } | Order::AcceptClock | Order::ResetSession(_) | Order::PurgeGroup(_) | Order::ShareAccount(..) | Order::RenewVault { .. } | Order::AcceptDefinitions { .. }
-        | Order::LinkAccount { .. } | Order::UnlinkAccounts { .. }
-        | Order::Release(_) | Order::MintOperator(_) | Order::RevokeOperator(_) | Order::ListOperators
-        | Order::Answer(_) | Order::Revert(_) | Order::Relayed(_) => true,
+        | Command::TaskClose { .. } | Command::Settle(_) | Command::Kill { .. } | Command::AcceptClock | Command::ResetSession(_) | Command::PurgeGroup(_) | Command::ShareAccount(..) | Command::RenewVault { .. } | Command::AcceptDefinitions { .. }
+        | Command::LinkAccount { .. } | Command::UnlinkAccounts { .. }
+        | Command::Release(_) | Command::MintOperator(_) | Command::RevokeOperator(_) | Command::ListOperators
+        | Command::Answer(_) | Command::Revert(_) | Command::RelayedAnswer(_) => true,
     }
 }
 
 /// One row, and the reply that rests on it. `approval` is the person's yes that it rests on.
 fn write(
     tx: &Transaction<'_>,
-    directive: &Directive,
+    command_request: &CommandRequest,
     approval: Option<&Approval>,
-    said: Said,
+    said: CommandResult,
 ) -> Result<Option<Answer>, StoreError> {
-    let header = &directive.header;
+    let header = &command_request.header;
     let (said, once) = match said {
-        Said::Once(said, members) => (*said, Some(members)),
-        said @ (Said::Done { .. } | Said::No { .. } | Said::Capabilities(_)) => (said, None),
+        CommandResult::Once(said, members) => (*said, Some(members)),
+        said @ (CommandResult::Done { .. } | CommandResult::No { .. } | CommandResult::Capabilities(_)) => (said, None),
     };
     let (row, reply) = match said {
-        Said::Once(..) => return Err(StoreError::Stored { what: "answer" }),
-        Said::Capabilities(CapabilityAnswer { data, summary, .. }) => {
+        CommandResult::Once(..) => return Err(StoreError::Stored { what: "answer" }),
+        CommandResult::Capabilities(CapabilityAnswer { data, summary, .. }) => {
             let body = json!({ "request": header.request_digest });
             let row = tx.append_minor(&Draft { body, ..header.draft(Kind::Answered) })?;
             let reply = Reply::executed(header.request_id.clone(), Value::Null, summary, tx.now());
             return Ok(Some(kernel::answer_with(reply, &data, row)));
         }
-        Said::No { code, reason } => return refuse(tx, directive, approval, &Refusal::new(code, reason)),
-        Said::Done { kind, subject, mut body, data, summary } => {
+        CommandResult::No { code, reason } => {
+            return refuse(tx, command_request, approval, &Refusal::new(code, reason));
+        }
+        CommandResult::Done { kind, subject, mut body, data, summary } => {
             if let Some(object) = body.as_object_mut() {
                 object.insert("request".into(), json!(header.request_digest));
             }
@@ -534,7 +562,7 @@ fn write(
             (row?, Reply::executed(header.request_id.clone(), data, summary.clone(), tx.now()))
         }
     };
-    if !directive.asked && (directive.order.only_reads() || row.is_folded()) {
+    if !command_request.asked && (command_request.command.only_reads() || row.is_folded()) {
         return Ok(Some(kernel::answer_unkept(reply, row)));
     }
     let evidence = row.receipt();
@@ -546,7 +574,7 @@ fn write(
         }
         leaving
     });
-    let answer = approval_requests::answer(tx, header, directive.asked, reply, evidence)?;
+    let answer = approval_requests::answer(tx, header, command_request.asked, reply, evidence)?;
     Ok(match leaving {
         Some(leaving) => {
             let document = leaving.to_bytes();
@@ -559,11 +587,11 @@ fn write(
 /// The row and the reply of a directive that is refused.
 fn refuse(
     tx: &Transaction<'_>,
-    directive: &Directive,
+    command_request: &CommandRequest,
     approval: Option<&Approval>,
     refused: &Refusal,
 ) -> Result<Option<Answer>, StoreError> {
-    let header = &directive.header;
+    let header = &command_request.header;
     let row = tx.append_minor(&Draft {
         reason_code: Some(refused.code),
         approval: approval.map(Approval::reference),
@@ -572,48 +600,48 @@ fn refuse(
     })?;
     let mut reply = refusal(header, refused.code, &refused.reason, tx.now());
     reply.retry_after_ms = refused.retry_after.and_then(|wait| u64::try_from(wait.as_millis()).ok());
-    if !directive.asked && (directive.order.only_reads() || row.is_folded()) {
+    if !command_request.asked && (command_request.command.only_reads() || row.is_folded()) {
         return Ok(Some(kernel::answer_unkept(reply, row)));
     }
-    approval_requests::answer(tx, header, directive.asked, reply, row.receipt())
+    approval_requests::answer(tx, header, command_request.asked, reply, row.receipt())
 }
 
 /// Returns whether a caller that has caused too much evidence may no longer give this order. It may still read and end:
 /// rows about what is read are counted, and what ends can be done once.
-fn adds_evidence(order: &Order) -> bool {
-    match order {
-        Order::Capabilities(_)
-        | Order::List(_)
-        | Order::Result(_)
-        | Order::ReadFlow(_)
-        | Order::Cancel(_)
-        | Order::Revoke(_) => false,
+fn adds_evidence(command: &Command) -> bool {
+    match command {
+        Command::Capabilities(_)
+        | Command::List(_)
+        | Command::Result(_)
+        | Command::ReadFlow(_)
+        | Command::Cancel(_)
+        | Command::Revoke(_) => false,
         // Replies to what is read of flows are kept.
-        Order::Flow(order) => {
-            !matches!(order.request, FlowRequest::FlowDeprecate(_) | FlowRequest::FlowExternalGrantRevoke(_))
+        Command::Flow(command) => {
+            !matches!(command.request, FlowRequest::FlowDeprecate(_) | FlowRequest::FlowExternalGrantRevoke(_))
         }
         // Most of these come from people, who are not bounded.
-        Order::Grant(_)
-        | Order::TaskCreate(_)
-        | Order::GateApprove(_)
-        | Order::TaskClose { .. }
-        | Order::Kill { .. }
-        | Order::AcceptClock
-        | Order::Settle(_)
-        | Order::ResetSession(_)
-        | Order::PurgeGroup(_)
-        | Order::ShareAccount(..)
-        | Order::RenewVault { .. }
-        | Order::AcceptDefinitions { .. }
-        | Order::LinkAccount { .. }
-        | Order::UnlinkAccounts { .. }
-        | Order::Release(_)
-        | Order::MintOperator(_)
-        | Order::RevokeOperator(_)
-        | Order::ListOperators
-        | Order::Answer(_)
-        | Order::Revert(_)
-        | Order::Relayed(_) => true,
+        Command::Grant(_)
+        | Command::TaskCreate(_)
+        | Command::GateApprove(_)
+        | Command::TaskClose { .. }
+        | Command::Kill { .. }
+        | Command::AcceptClock
+        | Command::Settle(_)
+        | Command::ResetSession(_)
+        | Command::PurgeGroup(_)
+        | Command::ShareAccount(..)
+        | Command::RenewVault { .. }
+        | Command::AcceptDefinitions { .. }
+        | Command::LinkAccount { .. }
+        | Command::UnlinkAccounts { .. }
+        | Command::Release(_)
+        | Command::MintOperator(_)
+        | Command::RevokeOperator(_)
+        | Command::ListOperators
+        | Command::Answer(_)
+        | Command::Revert(_)
+        | Command::RelayedAnswer(_) => true,
     }
 }
 
@@ -628,19 +656,19 @@ pub(crate) fn refusal(header: &Header, code: Code, reason: &str, now: Timestamp)
     }
 }
 
-fn list(tx: &Transaction<'_>, request: &ListRequest) -> Result<Said, StoreError> {
+fn list(tx: &Transaction<'_>, request: &ListRequest) -> Result<CommandResult, StoreError> {
     let grants = grants::list(tx.view(), request.group_folder.as_ref())?;
     let list: Vec<Value> = grants.iter().map(grant_value).collect();
     let summary = format!("{} grant(s)", list.len());
-    Ok(Said::told(json!({ "grants": list }), summary))
+    Ok(CommandResult::told(json!({ "grants": list }), summary))
 }
 
-fn close_task(tx: &Transaction<'_>, id: &TaskId, cancelled: bool) -> Result<Said, StoreError> {
+fn close_task(tx: &Transaction<'_>, id: &TaskId, cancelled: bool) -> Result<CommandResult, StoreError> {
     let state = if cancelled { TaskState::Cancelled } else { TaskState::Done };
     if !gates::end(tx, id, state)? {
-        return Ok(Said::no(Code::TaskUnknown, format!("There is no open task '{id}'.")));
+        return Ok(CommandResult::no(Code::TaskUnknown, format!("There is no open task '{id}'.")));
     }
-    Ok(Said::Done {
+    Ok(CommandResult::Done {
         kind: Kind::Task,
         subject: RowSubject { task_id: Some(id.clone()), ..RowSubject::default() },
         body: json!({ "state": state.word() }),
@@ -649,7 +677,7 @@ fn close_task(tx: &Transaction<'_>, id: &TaskId, cancelled: bool) -> Result<Said
     })
 }
 
-fn set_kill(tx: &Transaction<'_>, header: &Header, scope: &KillScope, on: bool) -> Result<Said, StoreError> {
+fn set_kill(tx: &Transaction<'_>, header: &Header, scope: &KillScope, on: bool) -> Result<CommandResult, StoreError> {
     let changed = kill::set(tx, scope, &header.caller_key, on)?;
     let word = if on { "stopped" } else { "allowed again" };
     let target = match scope {
@@ -658,7 +686,7 @@ fn set_kill(tx: &Transaction<'_>, header: &Header, scope: &KillScope, on: bool) 
         KillScope::Group(group) => format!("calls of {group}"),
     };
     let already = if changed { "" } else { " (as before)" };
-    Ok(Said::Done {
+    Ok(CommandResult::Done {
         kind: if on { Kind::Killed } else { Kind::Revived },
         subject: RowSubject::default(),
         body: json!({ "scope": scope.to_string(), "changed": changed }),

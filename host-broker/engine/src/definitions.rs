@@ -7,7 +7,7 @@
 //!
 //! What cannot be offered, or cannot be shown in full, nobody is asked about: an operator looks at it at the command line.
 
-use crate::approval_requests::Posed;
+use crate::approval_requests::ApprovalDraft;
 use crate::broker::Broker;
 use crate::file_proposals::named_after;
 use crate::ruleset::Ruleset;
@@ -16,8 +16,8 @@ use kernel::call::{Header, Origin};
 use model::approval::{Approval, ApprovalReason, Kind, State};
 use model::card::{BYTES_MAX, Card};
 use model::{Caller, Nonce, Subject};
-use provider::accepted::{Accepted, difference};
 use provider::definitions::{Changed, ListedDefinitions, Withdrawn};
+use provider::pinned_definitions::{PinnedDefinitions, difference};
 use serde_json::{Map, Value, json};
 use shared::digest::Digest;
 use shared::{Action, Level, Provider, RequestId};
@@ -32,7 +32,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 /// How long such a question waits: nobody waits for the answer but whoever wants the tool.
-const PATIENCE: Duration = Duration::from_secs(7 * 24 * 3600);
+const TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
 /// So long after a question no other one is put about the same server: one that changes with every look asks nobody to death.
 const PAUSE: Duration = Duration::from_secs(10 * 60);
 /// What a yes has come to that cannot be made to count.
@@ -47,7 +47,7 @@ const WARNINGS_MAX: usize = 10;
 
 /// A look at a server's tools, after which some are withdrawn, or none is any more.
 #[derive(Debug)]
-pub struct Redefined {
+pub struct DefinitionsChanged {
     /// Which.
     pub changed: Changed,
     /// What a person can be asked about.
@@ -59,7 +59,7 @@ pub struct Redefined {
 pub struct Proposed {
     // What was accepted before, which the card shows the difference from.
     before: Digest,
-    said: Accepted,
+    said: PinnedDefinitions,
     card: Card,
     level: Level,
 }
@@ -69,8 +69,8 @@ impl Proposed {
     ///
     /// # Errors
     /// Why nobody is asked about it.
-    pub fn new(name: &Provider, before: &Accepted, listed: &dyn ListedDefinitions) -> Result<Self, String> {
-        let now = Accepted::new(listed.document()?);
+    pub fn new(name: &Provider, before: &PinnedDefinitions, listed: &dyn ListedDefinitions) -> Result<Self, String> {
+        let now = PinnedDefinitions::new(listed.document()?);
         if *before == now {
             return Err("it is what was accepted, and counts from the next start on".to_owned());
         }
@@ -104,7 +104,7 @@ impl Proposed {
 }
 
 /// What was accepted of a provider, and what it comes to.
-pub struct Exchanged {
+pub struct RulesetReplaced {
     /// The provider.
     pub provider: Provider,
     /// What was accepted, if it could be read.
@@ -119,14 +119,14 @@ pub struct Exchanged {
     pub answer: Option<oneshot::Sender<Vec<u8>>>,
 }
 
-impl fmt::Debug for Exchanged {
+impl fmt::Debug for RulesetReplaced {
     /// Without the terms, which are everything.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Exchanged({}, {:?})", self.provider, self.terms.as_ref().map(|terms| &terms.version))
     }
 }
 
-impl Exchanged {
+impl RulesetReplaced {
     /// What whoever accepted it is told.
     pub fn reply(&self) -> Value {
         match &self.terms {
@@ -160,19 +160,19 @@ pub fn agreed(provider: &Provider, said: Digest, before: Option<Digest>, policy:
 ///
 /// # Errors
 /// What was kept of it is damaged.
-pub fn asked_about(document: &[u8]) -> Result<Accepted, String> {
+pub fn asked_about(document: &[u8]) -> Result<PinnedDefinitions, String> {
     let said: Map<String, Value> = shared::json::parse_object(document).map_err(|fault| fault.to_string())?;
-    Ok(Accepted::new(said))
+    Ok(PinnedDefinitions::new(said))
 }
 
 impl Broker {
     /// An auditor should know what could be called when, no agent is offered what cannot, and a person may say that it is right.
-    pub(crate) fn redefined(&mut self, tx: &Transaction<'_>, redefined: &Redefined) -> Result<(), StoreError> {
+    pub(crate) fn redefined(&mut self, tx: &Transaction<'_>, redefined: &DefinitionsChanged) -> Result<(), StoreError> {
         // What is exchanged in this very batch is not what it was held against.
         if !self.is_of_now(&redefined.changed) || self.follow_ups.replaced.contains(&redefined.changed.provider) {
             return Ok(());
         }
-        let Redefined { changed: Changed { provider, withdrawn, epoch: _ }, proposed } = redefined;
+        let DefinitionsChanged { changed: Changed { provider, withdrawn, epoch: _ }, proposed } = redefined;
         let proposed = proposed.as_ref().filter(|_| !withdrawn.is_empty());
         if self.withdrawn.get(provider).unwrap_or(&Withdrawn::new()) != withdrawn {
             let body = json!({ "redefined": provider, "withdrawn": withdrawn });
@@ -215,10 +215,10 @@ impl Broker {
             request_digest: proposed.said.digest(),
             origin: Origin::Broker,
             arrived: Instant::now(),
-            patience: Duration::ZERO,
+            timeout: Duration::ZERO,
             weight: None,
         };
-        let posed = Posed {
+        let posed = ApprovalDraft {
             kind: Kind::Definition,
             caller: &header.caller_key,
             group: None,
@@ -228,7 +228,7 @@ impl Broker {
             level: proposed.level,
             digest,
             subject: None,
-            asking: (quorum, PATIENCE),
+            asking: (quorum, TIMEOUT),
             born_approved: None,
             asks: BTreeSet::from([ApprovalReason::Tier]),
             card: &proposed.card,
@@ -255,8 +255,8 @@ impl Broker {
     }
 
     /// New terms, or none: said before they count.
-    pub(crate) fn exchanged(&mut self, tx: &Transaction<'_>, exchanged: &Exchanged) -> Result<(), StoreError> {
-        let Exchanged { provider, digest, terms, is_behind: _, question, answer: _ } = exchanged;
+    pub(crate) fn exchanged(&mut self, tx: &Transaction<'_>, exchanged: &RulesetReplaced) -> Result<(), StoreError> {
+        let RulesetReplaced { provider, digest, terms, is_behind: _, question, answer: _ } = exchanged;
         let (body, became) = match terms {
             Ok(terms) => {
                 (json!({ "exchanged": provider, "digest": digest, "policy_version": terms.version }), "accepted")
@@ -289,7 +289,7 @@ impl Broker {
     }
 
     /// What was last seen of a server is durable.
-    pub fn has_noted(&mut self, redefined: Redefined) {
+    pub fn has_noted(&mut self, redefined: DefinitionsChanged) {
         if self.is_of_now(&redefined.changed) {
             let Changed { provider, withdrawn, epoch: _ } = redefined.changed;
             self.withdrawn.insert(provider, withdrawn);

@@ -3,9 +3,9 @@
 use crate::approval_requests::Unanswerable;
 use crate::broker::event_of;
 use crate::clean::Filtered;
-use crate::definitions::{Exchanged, Redefined};
+use crate::definitions::{DefinitionsChanged, RulesetReplaced};
 use crate::notices::Attempt;
-use crate::request::{Order, Parsed};
+use crate::request::{Command, Parsed};
 use kernel::call::{Call, Header, Lane, Origin, Target};
 use kernel::{Effect, Probe};
 use model::Caller;
@@ -27,32 +27,32 @@ pub enum Event {
     /// A call has its remote facts and is decided again.
     Prepared(Box<Call>),
     /// A call about which a person was asked is decided on again.
-    Readmitted(Box<Call>),
+    Resumed(Box<Call>),
     /// A request about which a person was asked cannot be decided on again.
     Unanswerable(Box<Unanswerable>),
     /// The caller of a request about which a person is asked stops waiting.
-    Impatient(Box<(Arc<str>, RequestId)>),
+    CallerTimedOut(Box<(Arc<str>, RequestId)>),
     /// Silence has become a no.
-    Overdue,
+    ApprovalsExpired,
     /// An effect is over.
     Finished(Box<Filtered>),
     /// An outcome is unknown and can be asked for.
     Probe(Box<Probe>),
     /// Notices may be due; these are under way, by channel.
-    Telling(Box<BTreeMap<String, i64>>),
+    NoticesDue(Box<BTreeMap<String, i64>>),
     /// An attempt to tell a channel is over.
-    Told(Box<Attempt>),
+    NoticeDelivered(Box<Attempt>),
     /// Time passes.
     Ticked {
         /// Replies up to this row have left.
         delivered: i64,
     },
     /// A group's directory was replaced and has been opened anew.
-    Reopened(Group),
+    MailboxReopened(Group),
     /// A server says something else of its tools than what was accepted, or says that again.
-    Redefined(Box<Redefined>),
+    DefinitionsChanged(Box<DefinitionsChanged>),
     /// What was accepted of a provider has come to new terms.
-    Exchanged(Box<Exchanged>),
+    RulesetReplaced(Box<RulesetReplaced>),
     /// An account's credential was renewed when nobody waited for it any more.
     Renewed(Box<Late>),
     /// The oldest rows of the ledger are in a segment.
@@ -78,33 +78,35 @@ impl Event {
     /// commits with a sync.
     pub fn durability(&self) -> Durability {
         match self {
-            Self::Arrived(Parsed::Rubbish(_)) => Durability::Deferred,
-            Self::Arrived(Parsed::Directive(directive)) if directive.order.only_reads() && !directive.asked => {
+            Self::Arrived(Parsed::InvalidDocument(_)) => Durability::Deferred,
+            Self::Arrived(Parsed::CommandRequest(command_request))
+                if command_request.command.only_reads() && !command_request.asked =>
+            {
                 Durability::Deferred
             }
             Self::Arrived(Parsed::Call(call)) if call.dry_run || call.header.is_in(Lane::Refused) => {
                 Durability::Deferred
             }
-            Self::Arrived(Parsed::Call(call)) | Self::Prepared(call) | Self::Readmitted(call)
+            Self::Arrived(Parsed::Call(call)) | Self::Prepared(call) | Self::Resumed(call)
                 if call.is_harmless_read() =>
             {
                 Durability::Normal
             }
             Self::Arrived(_)
             | Self::Prepared(_)
-            | Self::Readmitted(_)
+            | Self::Resumed(_)
             | Self::Unanswerable(_)
             | Self::Finished(_)
             | Self::Probe(_)
             | Self::Started
-            | Self::Impatient(_)
-            | Self::Overdue
-            | Self::Telling(_)
-            | Self::Told(_)
+            | Self::CallerTimedOut(_)
+            | Self::ApprovalsExpired
+            | Self::NoticesDue(_)
+            | Self::NoticeDelivered(_)
             | Self::Ticked { .. }
-            | Self::Reopened(_)
-            | Self::Redefined(_)
-            | Self::Exchanged(_)
+            | Self::MailboxReopened(_)
+            | Self::DefinitionsChanged(_)
+            | Self::RulesetReplaced(_)
             | Self::Renewed(_)
             | Self::Rotated(_)
             | Self::Verified(_)
@@ -114,24 +116,26 @@ impl Event {
 
     /// Whether it accepts the machine's clock.
     pub fn accepts_clock(&self) -> bool {
-        matches!(self, Self::Arrived(Parsed::Directive(directive)) if matches!(directive.order, Order::AcceptClock))
+        matches!(self, Self::Arrived(Parsed::CommandRequest(command_request)) if matches!(command_request.command, Command::AcceptClock))
     }
 
     /// Whether it is a call whose parameters its action refuses in any case.
     pub fn is_invalid(&self) -> bool {
-        matches!(self, Self::Readmitted(call) if matches!(call.target, Target::Action(_, Err(_))))
+        matches!(self, Self::Resumed(call) if matches!(call.target, Target::Action(_, Err(_))))
     }
 
     /// Whether a person gives a command.
     pub fn is_a_persons(&self) -> bool {
-        matches!(self, Self::Arrived(Parsed::Directive(directive)) if matches!(directive.header.caller, Caller::Person(_)))
+        matches!(self, Self::Arrived(Parsed::CommandRequest(command_request)) if matches!(command_request.header.caller, Caller::Person(_)))
     }
 
     /// The request about which a person was asked, if it is about one.
     pub fn asked(&self) -> Option<&Header> {
         let call = match self {
-            Self::Arrived(Parsed::Directive(directive)) => return directive.asked.then_some(&directive.header),
-            Self::Readmitted(call) | Self::Prepared(call) => call,
+            Self::Arrived(Parsed::CommandRequest(command_request)) => {
+                return command_request.asked.then_some(&command_request.header);
+            }
+            Self::Resumed(call) | Self::Prepared(call) => call,
             Self::Finished(filtered) => match &filtered.effect {
                 Effect::Run(call) | Effect::Prepare(call) => call,
                 Effect::Probe(_) => return None,
@@ -139,41 +143,41 @@ impl Event {
             Self::Arrived(_)
             | Self::Started
             | Self::Unanswerable(_)
-            | Self::Impatient(_)
-            | Self::Overdue
+            | Self::CallerTimedOut(_)
+            | Self::ApprovalsExpired
             | Self::Probe(_)
-            | Self::Telling(_)
-            | Self::Told(_)
+            | Self::NoticesDue(_)
+            | Self::NoticeDelivered(_)
             | Self::Ticked { .. }
-            | Self::Reopened(_)
-            | Self::Redefined(_)
-            | Self::Exchanged(_)
+            | Self::MailboxReopened(_)
+            | Self::DefinitionsChanged(_)
+            | Self::RulesetReplaced(_)
             | Self::Renewed(_)
             | Self::Rotated(_)
             | Self::Verified(_)
             | Self::Stopping => return None,
         };
-        call.was_asked().then_some(&call.header)
+        call.is_resumed().then_some(&call.header)
     }
 
     /// The header of the request that comes in with it, or comes back to be decided on.
     pub fn header(&self) -> Option<&Header> {
         match self {
-            Self::Arrived(Parsed::Call(call)) | Self::Prepared(call) | Self::Readmitted(call) => Some(&call.header),
-            Self::Arrived(Parsed::Directive(directive)) => Some(&directive.header),
-            Self::Arrived(Parsed::Rubbish(_))
+            Self::Arrived(Parsed::Call(call)) | Self::Prepared(call) | Self::Resumed(call) => Some(&call.header),
+            Self::Arrived(Parsed::CommandRequest(command_request)) => Some(&command_request.header),
+            Self::Arrived(Parsed::InvalidDocument(_))
             | Self::Started
             | Self::Unanswerable(_)
-            | Self::Impatient(_)
-            | Self::Overdue
+            | Self::CallerTimedOut(_)
+            | Self::ApprovalsExpired
             | Self::Finished(_)
             | Self::Probe(_)
-            | Self::Telling(_)
-            | Self::Told(_)
+            | Self::NoticesDue(_)
+            | Self::NoticeDelivered(_)
             | Self::Ticked { .. }
-            | Self::Reopened(_)
-            | Self::Redefined(_)
-            | Self::Exchanged(_)
+            | Self::MailboxReopened(_)
+            | Self::DefinitionsChanged(_)
+            | Self::RulesetReplaced(_)
             | Self::Renewed(_)
             | Self::Rotated(_)
             | Self::Verified(_)
@@ -184,21 +188,21 @@ impl Event {
     /// As [`Self::header`], out of it.
     pub fn into_header(self) -> Option<Header> {
         match self {
-            Self::Arrived(Parsed::Call(call)) | Self::Prepared(call) | Self::Readmitted(call) => Some(call.header),
-            Self::Arrived(Parsed::Directive(directive)) => Some(directive.header),
-            Self::Arrived(Parsed::Rubbish(_))
+            Self::Arrived(Parsed::Call(call)) | Self::Prepared(call) | Self::Resumed(call) => Some(call.header),
+            Self::Arrived(Parsed::CommandRequest(command_request)) => Some(command_request.header),
+            Self::Arrived(Parsed::InvalidDocument(_))
             | Self::Started
             | Self::Unanswerable(_)
-            | Self::Impatient(_)
-            | Self::Overdue
+            | Self::CallerTimedOut(_)
+            | Self::ApprovalsExpired
             | Self::Finished(_)
             | Self::Probe(_)
-            | Self::Telling(_)
-            | Self::Told(_)
+            | Self::NoticesDue(_)
+            | Self::NoticeDelivered(_)
             | Self::Ticked { .. }
-            | Self::Reopened(_)
-            | Self::Redefined(_)
-            | Self::Exchanged(_)
+            | Self::MailboxReopened(_)
+            | Self::DefinitionsChanged(_)
+            | Self::RulesetReplaced(_)
             | Self::Renewed(_)
             | Self::Rotated(_)
             | Self::Verified(_)
@@ -208,8 +212,8 @@ impl Event {
 
     /// Where the reply goes, if anybody waits for one.
     pub fn into_origin(self) -> Option<Origin> {
-        if let Self::Arrived(Parsed::Rubbish(rubbish)) = self {
-            return Some(rubbish.origin);
+        if let Self::Arrived(Parsed::InvalidDocument(invalid)) = self {
+            return Some(invalid.origin);
         }
         if let Self::Finished(filtered) = self {
             return match filtered.effect {

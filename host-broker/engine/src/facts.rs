@@ -11,7 +11,7 @@ use crate::clean::Filters;
 use crate::limits;
 use config::Policy;
 use kernel::call::{Call, Target};
-use kernel::contract::{Guard, Invocation, Needs};
+use kernel::contract::{Guard, Invocation, StoreRequest};
 use model::approval::{Approval, State};
 use model::{Caller, ChatType, Declaration, Exposure, KillScope, Person, Subject};
 use policy::decide::{Decision, decide};
@@ -109,7 +109,7 @@ fn facts(
 
 /// The yes to exactly this call. What has changed since it was asked is another call.
 fn agreed(connection: &View, now: Timestamp, call: &Call, policy: &Policy) -> Result<Option<Agreed>, StoreError> {
-    if let Some(Needs::ToApply(id, path)) = call.target.invocation().map(Invocation::needs) {
+    if let Some(StoreRequest::ToApply(id, path)) = call.target.invocation().map(Invocation::needs) {
         let caller = &call.header.caller_key;
         let Some(proposal) = proposals::find_at(connection, caller, id, path)? else { return Ok(None) };
         let free = proposal.approval.quorum == 0;
@@ -119,7 +119,7 @@ fn agreed(connection: &View, now: Timestamp, call: &Call, policy: &Policy) -> Re
         let agreed = approval.state == State::Approved && proposal.until > now && approval.digest == digest;
         return Ok(agreed.then(|| yes(approval)));
     }
-    if !call.was_asked() {
+    if !call.is_resumed() {
         return Ok(None);
     }
     let approval = approvals::of_request(connection, &call.header.caller_key, &call.header.request_id)?;

@@ -4,15 +4,15 @@
 //! The question about a proposal goes under a name that nobody else knows, because the request that proposed it is over.
 
 use crate::approval_requests;
-use crate::approval_requests::{Given, Posed, Taken};
+use crate::approval_requests::{AnswerOutcome, ApprovalAnswer, ApprovalDraft};
 use crate::broker::Broker;
 use crate::catalogue;
 use crate::replies::refused;
-use crate::request::Directive;
+use crate::request::CommandRequest;
 use kernel::Answer;
 use kernel::authorize::Refusal;
 use kernel::call::{Call, Header};
-use kernel::contract::{InverseError, Invocation, Lines, Needs, Proposed, Supplied};
+use kernel::contract::{InverseError, Invocation, Lines, Proposed, StoreInput, StoreRequest};
 use model::approval::{ApprovalReason, Kind, State};
 use model::card::Card;
 use model::{Caller, Nonce, ProposalId, Subject, WorkspacePath};
@@ -49,21 +49,21 @@ pub fn supply(connection: &View, now: Timestamp, call: &mut Call) -> Result<(), 
     let supplied = match call.target.invocation().map(Invocation::needs) {
         None
         | Some(
-            Needs::Nothing
-            | Needs::ToWithdraw(_)
-            | Needs::ToBegin
-            | Needs::ToComplete(_)
-            | Needs::ToPoll(_)
-            | Needs::Accounts
-            | Needs::ToUnlink(_)
-            | Needs::Credential,
+            StoreRequest::Nothing
+            | StoreRequest::ToWithdraw(_)
+            | StoreRequest::ToBegin
+            | StoreRequest::ToComplete(_)
+            | StoreRequest::ToPoll(_)
+            | StoreRequest::Accounts
+            | StoreRequest::ToUnlink(_)
+            | StoreRequest::Credential,
         ) => return Ok(()),
-        Some(Needs::Proposals) => {
+        Some(StoreRequest::Proposals) => {
             let latest = proposals::latest(connection, Some(caller))?;
             let own = latest.iter().filter(|proposal| !proposal.is_revert);
-            Supplied::Proposals(own.map(|proposal| proposal.listed(now)).collect())
+            StoreInput::Proposals(own.map(|proposal| proposal.listed(now)).collect())
         }
-        Some(Needs::ToApply(id, path)) => {
+        Some(StoreRequest::ToApply(id, path)) => {
             let found = proposals::find_at(connection, caller, id, path)?;
             call.applies = found.is_some().then(|| id.clone());
             // Before the yes there is nothing to be done with it.
@@ -71,7 +71,7 @@ pub fn supply(connection: &View, now: Timestamp, call: &mut Call) -> Result<(), 
                 return Ok(());
             };
             let Some(stored) = proposal.stored(Vec::new()) else { return Ok(()) };
-            Supplied::Changes(Box::new(stored))
+            StoreInput::Changes(Box::new(stored))
         }
     };
     call.target.supply(supplied);
@@ -81,7 +81,7 @@ pub fn supply(connection: &View, now: Timestamp, call: &mut Call) -> Result<(), 
 impl Broker {
     /// Takes a proposal back for a permitted call that does so.
     pub(crate) fn withdraw(&mut self, tx: &Transaction<'_>, call: &mut Call) -> Result<(), StoreError> {
-        let Some(Needs::ToWithdraw(id)) = call.target.invocation().map(Invocation::needs) else { return Ok(()) };
+        let Some(StoreRequest::ToWithdraw(id)) = call.target.invocation().map(Invocation::needs) else { return Ok(()) };
         let found = proposals::find(tx.view(), &call.header.caller_key, id)?;
         let open = found.filter(|proposal| matches!(proposal.approval.state, State::Waiting | State::Approved));
         // What a person undoes an agent does not stop.
@@ -89,7 +89,7 @@ impl Broker {
         if let Some(proposal) = &open {
             self.end_proposal(tx, proposal, "withdrawn")?;
         }
-        call.target.supply(Supplied::Withdrawn(open.is_some()));
+        call.target.supply(StoreInput::Withdrawn(open.is_some()));
         Ok(())
     }
 
@@ -99,7 +99,7 @@ impl Broker {
         let found = proposals::find(tx.view(), &call.header.caller_key, id)?;
         let changes = proposals::changes(tx.view(), id)?;
         if let Some(stored) = found.zip(changes).and_then(|(proposal, changes)| proposal.stored(changes)) {
-            call.target.supply(Supplied::Changes(Box::new(stored)));
+            call.target.supply(StoreInput::Changes(Box::new(stored)));
         }
         // Its yes is spent, so that the next silence is another one.
         self.follow_ups.approvals_changed = true;
@@ -113,7 +113,7 @@ impl Broker {
         call: &Call,
         refusal: &Refusal,
     ) -> Result<(), StoreError> {
-        let Some(id) = call.applies.as_ref().filter(|_| call.is_on_behalf()) else { return Ok(()) };
+        let Some(id) = call.applies.as_ref().filter(|_| call.is_internal()) else { return Ok(()) };
         let found = proposals::find(tx.view(), &call.header.caller_key, id)?;
         let open = found.filter(|proposal| proposal.approval.state == State::Approved);
         match open {
@@ -224,7 +224,7 @@ impl Broker {
             proposed.patch_hash,
             born.is_some(),
         );
-        let posed = Posed {
+        let posed = ApprovalDraft {
             kind: Kind::File,
             caller: asked.caller,
             group: Some(asked.group),
@@ -279,10 +279,10 @@ impl Broker {
     pub(crate) fn revert(
         &mut self,
         tx: &Transaction<'_>,
-        directive: &Directive,
+        command_request: &CommandRequest,
         id: &ProposalId,
-    ) -> Result<Result<Given, Refusal>, StoreError> {
-        let header = &directive.header;
+    ) -> Result<Result<ApprovalAnswer, Refusal>, StoreError> {
+        let header = &command_request.header;
         let no = |code: Code, reason: &str| Ok(Err(Refusal::new(code, reason.to_owned())));
         let Caller::Person(person) = &header.caller else { return no(Code::Guardrail, "Only people revert.") };
         let Some(proposal) = proposals::named(tx.view(), id)? else {
@@ -342,7 +342,7 @@ impl Broker {
             return no(Code::EvidenceUnavailable, "The question was not stored.");
         };
         let code = question.code;
-        Ok(Ok(Given { code, yes: true, reason: None, apply: true, channel: "cli", handed_in: None }))
+        Ok(Ok(ApprovalAnswer { code, yes: true, reason: None, apply: true, channel: "cli", handed_in: None }))
     }
 
     /// What people have agreed to is applied at once, if one of them wants that. The wish is stored, so that nothing but
@@ -350,10 +350,10 @@ impl Broker {
     pub(crate) fn apply_at_once(
         &mut self,
         tx: &Transaction<'_>,
-        given: &Given,
-        taken: &Taken,
+        given: &ApprovalAnswer,
+        taken: &AnswerOutcome,
     ) -> Result<Option<RequestId>, StoreError> {
-        let Taken::Counted(_, approval) = taken else { return Ok(None) };
+        let AnswerOutcome::Counted(_, approval) = taken else { return Ok(None) };
         if approval.kind != Kind::File || !given.yes {
             return Ok(None);
         }

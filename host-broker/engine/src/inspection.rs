@@ -6,7 +6,7 @@
 
 use config::inspection::{CLASSIFIER_TOKEN, ClassifierTable, InspectionTable};
 use filter::clean_whole;
-use filter::fence::{Fence, fence_suspicious};
+use filter::delimiters::{Fence, fence_suspicious};
 use filter::inspect::{Reason, Verdict, inspect};
 use filter::scrub::Scrubber;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
@@ -58,7 +58,7 @@ struct Submission(Value);
 
 /// What was seen in a result, and what is to become of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Looked {
+pub struct Inspection {
     /// What was seen.
     pub verdict: Verdict,
     /// What becomes of it.
@@ -93,10 +93,10 @@ impl Inspector {
         data: &Value,
         scrubber: &Scrubber,
         until: Instant,
-    ) -> Looked {
+    ) -> Inspection {
         let (suspicious, hostile) = self.treatments(group, &declaration.provider);
         if !declaration.exposes.untrusted || suspicious.max(hostile) == Treatment::Off {
-            return Looked { verdict: Verdict::Clean, treatment: Treatment::Off };
+            return Inspection { verdict: Verdict::Clean, treatment: Treatment::Off };
         }
         let mut verdict = inspect(data);
         if let Some(classifier) = self.classifier.as_ref().filter(|classifier| classifier.is_for(&declaration.provider))
@@ -108,7 +108,7 @@ impl Inspector {
             Verdict::Suspicious(_) => suspicious,
             Verdict::Hostile(_) => hostile,
         };
-        Looked { verdict, treatment }
+        Inspection { verdict, treatment }
     }
 
     /// What a profile says of a provider is the provider's; what it does not say is everybody's.

@@ -13,7 +13,7 @@
 //! [`store::state::notices`] keeps them, `text` words them, [`courier`] carries them.
 
 mod alarm;
-pub mod courier;
+pub mod sender;
 mod text;
 
 use crate::approval_requests::may_answer;

@@ -9,7 +9,7 @@ use crate::event::Event;
 use crate::limits;
 use crate::replies::{outcome_row, reply_to, success};
 use filter::inspect::Reason;
-use kernel::contract::Aside;
+use kernel::contract::SideOutput;
 use kernel::{Answer, Effect, Probe, Step, WriteError};
 use serde_json::{Value, json};
 use shared::{Code, Reply};
@@ -98,7 +98,7 @@ fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer
             }
             let mut reply = reply_to(call.header.request_id.clone(), outcome, tx);
             reply.notices.extend(call.notices.iter().map(|notice| notice.word().to_owned()));
-            approval_requests::answer(tx, &call.header, call.was_asked(), reply, evidence)
+            approval_requests::answer(tx, &call.header, call.is_resumed(), reply, evidence)
         }
         (Effect::Probe(probe), _) => {
             settle_unknown(tx, probe, &mut filtered.outcome, filtered.aside.as_deref()).map(|()| None)
@@ -154,7 +154,7 @@ fn settle_unknown(
     tx: &Transaction<'_>,
     probe: &Probe,
     outcome: &mut Outcome,
-    aside: Option<&Aside>,
+    aside: Option<&SideOutput>,
 ) -> Result<(), StoreError> {
     let Some(of) = probe.of else { return Ok(()) };
     let shown = match outcome {

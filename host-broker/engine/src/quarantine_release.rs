@@ -2,7 +2,7 @@
 
 use crate::broker::Broker;
 use crate::clean::Shown;
-use crate::commands::Said;
+use crate::commands::CommandResult;
 use crate::replies::success;
 use kernel::call::Header;
 use model::Caller;
@@ -18,12 +18,12 @@ use store::{StoreError, Transaction};
 
 impl Broker {
     /// Releases a result: its caller can ask for it, between lines that say that it is data.
-    pub(crate) fn release(&self, tx: &Transaction<'_>, header: &Header, id: &str) -> Result<Said, StoreError> {
-        let nothing = || Said::no(Code::InvalidParams, "Nothing is kept back under this name.");
+    pub(crate) fn release(&self, tx: &Transaction<'_>, header: &Header, id: &str) -> Result<CommandResult, StoreError> {
+        let nothing = || CommandResult::no(Code::InvalidParams, "Nothing is kept back under this name.");
         let Some(seq) = quarantine::seq(id) else { return Ok(nothing()) };
         let Some(mut kept) = quarantine::find(tx.view(), seq)? else { return Ok(nothing()) };
         let Caller::Person(person) = &header.caller else {
-            return Ok(Said::no(Code::Guardrail, "Only people release what was kept back."));
+            return Ok(CommandResult::no(Code::Guardrail, "Only people release what was kept back."));
         };
         let group = kept.caller.strip_prefix("group:").and_then(|name| name.parse::<Group>().ok());
         if !self.config.may_approve(person, group.as_ref(), &kept.provider, kept.level) {
@@ -31,14 +31,14 @@ impl Broker {
                 "{person} may not release this: [people.{person}] in broker.toml needs `approves` with this group, \
                  provider and level."
             );
-            return Ok(Said::no(Code::Guardrail, reason));
+            return Ok(CommandResult::no(Code::Guardrail, reason));
         }
         if !self.filters.as_ref().is_some_and(|filters| filters.inspector.fence_whole(&mut kept.data)) {
-            return Ok(Said::no(Code::EvidenceUnavailable, "The system's random source failed."));
+            return Ok(CommandResult::no(Code::EvidenceUnavailable, "The system's random source failed."));
         }
         quarantine::forget(tx, seq)?;
         hand_over(tx, kept, header)?;
-        Ok(Said::done(
+        Ok(CommandResult::done(
             Kind::Released,
             json!({ "quarantine": id }),
             json!({ "id": id }),

@@ -164,7 +164,7 @@ pub(crate) fn refused(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> R
     let mut reply = Reply::of_reason(header.request_id.clone(), refusal.code, &refusal.reason, tx.now());
     let busy = (refusal.code == Code::Busy).then_some(limits::BUSY_RETRY);
     reply.retry_after_ms = millis(refusal.retry_after.or(busy));
-    if call.was_asked() {
+    if call.is_resumed() {
         return approval_requests::answer(tx, &call.header, true, reply, row.receipt());
     }
     kernel::answer_minor(tx, &header.caller_key, reply, row).map(Some)

@@ -5,12 +5,12 @@
 mod parsing;
 
 pub use parsing::{
-    Desk, DocumentMemory, InboundRequest, Invoked, hypothetical, hypothetical_of_tool, inspect, invoked, made, parse,
-    readmit, readmit_grant,
+    DocumentMemory, InboundRequest, Invoked, ParseContext, hypothetical, hypothetical_of_tool, inspect, invoked, made,
+    parse, readmit, readmit_grant,
 };
 
-use crate::approval_requests::Given;
-use crate::chat::Relayed;
+use crate::approval_requests::ApprovalAnswer;
+use crate::chat::RelayedAnswer;
 use crate::outcomes::by_person::Finding;
 use kernel::call::{Call, Header, Origin};
 use model::{Caller, KillScope, ProposalId, Share, TokenId};
@@ -29,25 +29,25 @@ use store::state::sessions::SessionName;
 
 /// A request that the ledger itself fulfils, without a provider.
 #[derive(Debug)]
-pub struct Directive {
+pub struct CommandRequest {
     /// Who, and where the reply goes.
     pub header: Header,
     /// What is asked.
-    pub order: Order,
+    pub command: Command,
     /// Whether a person was asked about it, so that this is its second time here.
     pub asked: bool,
 }
 
 /// What is asked about flows, and in which vault.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FlowOrder {
+pub struct FlowCommand {
     /// Where flows are kept apart. It is never taken from the request.
     pub vault: Vault,
     /// What is asked.
     pub request: FlowRequest,
 }
 
-impl FlowOrder {
+impl FlowCommand {
     /// What a group asks, which knows of one vault.
     pub fn of_group(request: FlowRequest) -> Self {
         #[expect(clippy::expect_used, clippy::missing_panics_doc, reason = "letters satisfy the grammar")]
@@ -58,7 +58,7 @@ impl FlowOrder {
 
 /// What a directive asks.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Order {
+pub enum Command {
     /// `ext_capabilities`
     Capabilities(CapabilitiesRequest),
     /// `ext_grant`
@@ -76,7 +76,7 @@ pub enum Order {
     /// `ext_cancel`
     Cancel(CancelRequest),
     /// `flow_list` and its kin
-    Flow(FlowOrder),
+    Flow(FlowCommand),
     /// An external agent reads the flow to which it has access.
     ReadFlow(shared::flow::Id),
     /// A person makes a token for an operator elsewhere.
@@ -93,11 +93,11 @@ pub enum Order {
         cancelled: bool,
     },
     /// A person answers a question.
-    Answer(Given),
+    Answer(ApprovalAnswer),
     /// A person undoes an applied proposal.
     Revert(ProposalId),
     /// Answer a question for somebody who did so in a chat.
-    Relayed(Relayed),
+    RelayedAnswer(RelayedAnswer),
     /// A person accepts what a provider's program says it can do.
     AcceptDefinitions {
         /// The provider, as the configuration names it.
@@ -153,7 +153,7 @@ pub enum Order {
     },
 }
 
-impl Order {
+impl Command {
     /// Returns whether the order only reads stored data. The broker answers such a request again if it is repeated.
     pub fn only_reads(&self) -> bool {
         matches!(self, Self::Capabilities(_) | Self::List(_) | Self::Result(_))
@@ -162,7 +162,7 @@ impl Order {
 
 /// A document that is no request, or must not be believed.
 #[derive(Debug)]
-pub struct Rubbish {
+pub struct InvalidDocument {
     /// Who sent it.
     pub caller: Caller,
     /// The same, as the ledger writes it.
@@ -183,9 +183,9 @@ pub enum Parsed {
     /// Perform an action.
     Call(Box<Call>),
     /// Something the ledger itself fulfils.
-    Directive(Box<Directive>),
+    CommandRequest(Box<CommandRequest>),
     /// Not a request.
-    Rubbish(Box<Rubbish>),
+    InvalidDocument(Box<InvalidDocument>),
 }
 
 impl Parsed {
@@ -193,8 +193,8 @@ impl Parsed {
     pub fn origin_mut(&mut self) -> &mut Origin {
         match self {
             Self::Call(call) => &mut call.header.origin,
-            Self::Directive(directive) => &mut directive.header.origin,
-            Self::Rubbish(rubbish) => &mut rubbish.origin,
+            Self::CommandRequest(command_request) => &mut command_request.header.origin,
+            Self::InvalidDocument(invalid) => &mut invalid.origin,
         }
     }
 }

@@ -11,7 +11,7 @@
 //! A person who gives an external agent access to tools also needs `approves` for each of them: [`check_tool`].
 //! Enter at [`of`]. A relay holds none of the first four beyond `Known`, so it relays and nothing else.
 
-use crate::request::Order;
+use crate::request::Command;
 use config::Config;
 use model::external;
 use shared::request::GrantRequest;
@@ -33,33 +33,35 @@ pub enum Right<'a> {
 }
 
 /// Returns the right that an order takes from a person.
-pub fn of(order: &Order) -> Right<'_> {
-    match order {
-        Order::Grant(request) => Right::Grant(request),
-        Order::List(_) => Right::Member,
-        Order::Flow(order) if !order.request.changes() => Right::Member,
-        Order::Answer(_) | Order::Revert(_) | Order::Relayed(_) | Order::GateApprove(_) | Order::Release(_) => {
-            Right::OwnCheck
-        }
+pub fn of(command: &Command) -> Right<'_> {
+    match command {
+        Command::Grant(request) => Right::Grant(request),
+        Command::List(_) => Right::Member,
+        Command::Flow(command) if !command.request.changes() => Right::Member,
+        Command::Answer(_)
+        | Command::Revert(_)
+        | Command::RelayedAnswer(_)
+        | Command::GateApprove(_)
+        | Command::Release(_) => Right::OwnCheck,
         // People do not send these orders; the command itself answers such a caller.
-        Order::Capabilities(_) | Order::Result(_) | Order::Cancel(_) | Order::ReadFlow(_) => Right::OwnCheck,
-        Order::Revoke(_)
-        | Order::TaskCreate(_)
-        | Order::TaskClose { .. }
-        | Order::Flow(_)
-        | Order::MintOperator(_)
-        | Order::RevokeOperator(_)
-        | Order::ListOperators
-        | Order::AcceptDefinitions { .. }
-        | Order::LinkAccount { .. }
-        | Order::UnlinkAccounts { .. }
-        | Order::PurgeGroup(_)
-        | Order::ShareAccount(..)
-        | Order::RenewVault { .. }
-        | Order::AcceptClock
-        | Order::Settle(_)
-        | Order::ResetSession(_)
-        | Order::Kill { .. } => Right::Administer,
+        Command::Capabilities(_) | Command::Result(_) | Command::Cancel(_) | Command::ReadFlow(_) => Right::OwnCheck,
+        Command::Revoke(_)
+        | Command::TaskCreate(_)
+        | Command::TaskClose { .. }
+        | Command::Flow(_)
+        | Command::MintOperator(_)
+        | Command::RevokeOperator(_)
+        | Command::ListOperators
+        | Command::AcceptDefinitions { .. }
+        | Command::LinkAccount { .. }
+        | Command::UnlinkAccounts { .. }
+        | Command::PurgeGroup(_)
+        | Command::ShareAccount(..)
+        | Command::RenewVault { .. }
+        | Command::AcceptClock
+        | Command::Settle(_)
+        | Command::ResetSession(_)
+        | Command::Kill { .. } => Right::Administer,
     }
 }
 

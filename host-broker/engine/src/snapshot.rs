@@ -64,7 +64,7 @@ fn capability(
     behalf: Option<&Subject>,
 ) -> Option<Capability> {
     let listed = catalogue.provider(&grant.provider)?;
-    let patience = listed.timeout.unwrap_or(config.patience());
+    let timeout = listed.timeout.unwrap_or(config.timeout());
     let actions = listed
         .operations
         .iter()
@@ -89,7 +89,7 @@ fn capability(
         allowed_actions: grant.allowed_list(),
         denied_actions: grant.denied_list(),
         expires_at: grant.expires_at,
-        timeout_ms: u64::try_from(patience.as_millis()).ok(),
+        timeout_ms: u64::try_from(timeout.as_millis()).ok(),
         actions,
     })
 }

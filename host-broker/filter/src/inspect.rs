@@ -33,7 +33,7 @@ pub use self::verdict::{Reason, Reasons, Verdict};
 use self::encoded::Budget;
 use self::signs::{Signs, Strength};
 use self::words::Words;
-use super::fence;
+use super::delimiters;
 use serde_json::Value;
 
 /// How often what was decoded is decoded again.
@@ -106,7 +106,7 @@ fn note_plain(text: &str, way: Way, signs: &mut Signs) {
     let plain = fold::plain(text);
     mimicry::note(&plain, signs);
     links::note(&plain, signs);
-    if let Some(at) = fence::look_alike(text) {
+    if let Some(at) = delimiters::look_alike(text) {
         signs.note_strong(Reason::FenceMimicry, at);
     }
     if way == Way::Out {

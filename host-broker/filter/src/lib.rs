@@ -10,7 +10,7 @@
 pub mod credentials;
 mod cut;
 pub mod declared;
-pub mod fence;
+pub mod delimiters;
 pub mod inspect;
 mod keys;
 mod pieces;

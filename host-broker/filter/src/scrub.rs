@@ -5,7 +5,7 @@ use super::values::Formats;
 use secrets::Secrets;
 use secrets::search::mark::Stamp;
 use secrets::search::{BuildError, Found, SecretSearch};
-use secrets::vault::witness::Witness;
+use secrets::vault::seen_secrets::SeenSecrets;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl Scrubber {
     ///
     /// # Errors
     /// It cannot be looked for; nothing may then be shown.
-    pub fn with_seen(&self, seen: &Witness) -> Result<Option<Self>, BuildError> {
+    pub fn with_seen(&self, seen: &SeenSecrets) -> Result<Option<Self>, BuildError> {
         let own = self.own.with_seen(seen)?;
         Ok(own.map(|own| Self { own, formats: Arc::clone(&self.formats) }))
     }

@@ -1,6 +1,6 @@
 //! A call: who asks, where the reply goes, what is asked. Nothing here decides.
 
-use crate::contract::{Invocation, Operation, Supplied};
+use crate::contract::{Invocation, Operation, StoreInput};
 use crate::run_handle::RunHandle;
 use model::{Caller, EffectMarker, ParamError, ProposalId, SealedRequest, Subject};
 use policy::facts::{EgressFact, Outage};
@@ -77,7 +77,7 @@ pub struct Header {
     /// When it arrived.
     pub arrived: Instant,
     /// How long the caller still waits, from `arrived` on.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// The memory that it takes, counted against its group. Only a request from a mailbox has it.
     pub weight: Option<InFlightGuard>,
 }
@@ -124,12 +124,12 @@ impl Header {
 
     /// When the action must be over so that the reply is in time.
     pub fn provider_deadline(&self) -> Instant {
-        self.arrived + self.patience.saturating_sub(limits::PROVIDER_MARGIN.min(self.patience / 3))
+        self.arrived + self.timeout.saturating_sub(limits::PROVIDER_MARGIN.min(self.timeout / 3))
     }
 
     /// When the reply must have left.
     pub fn reply_deadline(&self) -> Instant {
-        self.arrived + self.patience.saturating_sub(limits::REPLY_MARGIN.min(self.patience / 6))
+        self.arrived + self.timeout.saturating_sub(limits::REPLY_MARGIN.min(self.timeout / 6))
     }
 }
 
@@ -169,7 +169,7 @@ pub struct Call {
     /// The findings in the data that would leave, if the inspection ran before the decision.
     pub departing: Option<EgressFact>,
     /// Whether a person was asked about it.
-    pub asked: Asked,
+    pub asked: ApprovalPhase,
     /// The proposal that it applies.
     pub applies: Option<ProposalId>,
     /// The flow that it goes on with.
@@ -242,7 +242,7 @@ impl fmt::Debug for Params {
 
 /// Whether a person was asked about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Asked {
+pub enum ApprovalPhase {
     /// No, or not yet.
     No,
     /// About an equal call of the same caller, whose outcome is this one's too.
@@ -291,7 +291,7 @@ impl Target {
     }
 
     /// Hands the call what it works on beside its parameters.
-    pub fn supply(&mut self, supplied: Supplied) {
+    pub fn supply(&mut self, supplied: StoreInput) {
         if let Self::Action(_, Ok(invocation)) = self {
             invocation.supply(supplied);
         }
@@ -359,15 +359,15 @@ impl Call {
     }
 
     /// Whether a person was asked about this very call.
-    pub fn was_asked(&self) -> bool {
-        self.asked == Asked::Yes
+    pub fn is_resumed(&self) -> bool {
+        self.asked == ApprovalPhase::Yes
     }
 
     /// Returns whether it only reads, lets nothing leave, and nobody was asked: what a power cut can take of it is then the
     /// intent of a read whose result nobody received.
     pub fn is_harmless_read(&self) -> bool {
         // A yes that is spent is spent for good.
-        !self.was_asked()
+        !self.is_resumed()
             && self.target.operation().is_some_and(|operation| {
                 let declaration = operation.declaration();
                 declaration.level <= Level::Read && !declaration.exposes.egress
@@ -375,8 +375,8 @@ impl Call {
     }
 
     /// Whether the broker makes it because a person wants it: nobody else waits for its reply.
-    pub fn is_on_behalf(&self) -> bool {
-        self.asked == Asked::No && matches!(self.header.origin, Origin::Broker)
+    pub fn is_internal(&self) -> bool {
+        self.asked == ApprovalPhase::No && matches!(self.header.origin, Origin::Broker)
     }
 
     /// What is stored of it while a person is asked: what it takes to make it again.

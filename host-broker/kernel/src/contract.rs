@@ -91,8 +91,8 @@ pub trait Invocation: Send + Sync {
     }
 
     /// What it works on beside its parameters, out of the broker's own stores.
-    fn needs(&self) -> Needs<'_> {
-        Needs::Nothing
+    fn needs(&self) -> StoreRequest<'_> {
+        StoreRequest::Nothing
     }
 
     /// What its preparation has renewed: stored with the preparation's outcome, before anything uses it.
@@ -101,7 +101,7 @@ pub trait Invocation: Send + Sync {
     }
 
     /// Takes what it [needs](Invocation::needs), in the transaction of the decision.
-    fn supply(&mut self, _supplied: Supplied) {}
+    fn supply(&mut self, _supplied: StoreInput) {}
 
     /// What will be needed to find out later whether the effect happened; `None` where nobody can tell.
     fn probe_handle(&self, planted: &EffectMarker) -> Option<Value>;
@@ -121,7 +121,7 @@ pub fn unprepared(invocation: Box<dyn Invocation>) -> Running<Result<Box<dyn Inv
 
 /// What an action works on beside its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Needs<'a> {
+pub enum StoreRequest<'a> {
     /// Nothing.
     Nothing,
     /// The changes of a proposal: its name and its path. The call makes them once, and only if a person has agreed.
@@ -146,7 +146,7 @@ pub enum Needs<'a> {
 
 /// What it is given.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Supplied {
+pub enum StoreInput {
     /// How many flows can be gone on with.
     Begun(usize),
     /// Where the flow stands, and whether the provider may be asked how far it is.
@@ -239,12 +239,12 @@ pub struct Success {
     /// One line made of public parts only: names, numbers, states.
     pub summary: String,
     /// What goes with it into the broker's own stores.
-    pub aside: Option<Box<Aside>>,
+    pub aside: Option<Box<SideOutput>>,
 }
 
 /// What an action leaves to the broker beside its result.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Aside {
+pub struct SideOutput {
     /// What the evidence says beside the usual; public parts only.
     pub noted: Value,
     /// A change to be decided on by a person.

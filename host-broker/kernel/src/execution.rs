@@ -8,10 +8,7 @@ use crate::proofs::{Effect, Intended};
 use crate::run_handle::RunHandle;
 use crate::slots::Slots;
 use futures_util::FutureExt as _;
-use model::EffectMarker;
-use model::Nonce;
-use model::SealedRequest;
-use model::{Person, Subject};
+use model::{EffectMarker, Nonce, Person, SealedRequest, Subject};
 use serde_json::Value;
 use shared::reply::Evidence;
 use shared::{Group, IdempotencyKey, RequestId, limits};
@@ -100,7 +97,7 @@ impl Execution {
 pub struct Executed {
     effect: Effect,
     intent: Evidence,
-    result: Result<Brought, Failure>,
+    result: Result<ProviderOutput, Failure>,
     took: Duration,
     slots: Slots,
     attempted: Attempted,
@@ -112,7 +109,7 @@ pub struct Executed {
 pub struct Attempted(());
 
 /// What an effect brought back.
-pub enum Brought {
+pub enum ProviderOutput {
     /// An action's result.
     Result(Success),
     /// The call, with the remote facts it needs.
@@ -121,7 +118,7 @@ pub enum Brought {
     Probe(Probed),
 }
 
-impl std::fmt::Debug for Brought {
+impl std::fmt::Debug for ProviderOutput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Result(_) => "Result",
@@ -138,15 +135,16 @@ impl Executed {
     /// Whether it brought back so much that to filter it takes long.
     pub fn is_bulky(&self) -> bool {
         match &self.result {
-            Ok(Brought::Result(success) | Brought::Probe(Probed::Happened(success))) => {
+            Ok(ProviderOutput::Result(success) | ProviderOutput::Probe(Probed::Happened(success))) => {
                 left_of(&success.data, BULK).is_none()
             }
-            Ok(Brought::Facts(_) | Brought::Probe(Probed::Absent { .. } | Probed::State { .. })) | Err(_) => false,
+            Ok(ProviderOutput::Facts(_) | ProviderOutput::Probe(Probed::Absent { .. } | Probed::State { .. }))
+            | Err(_) => false,
         }
     }
 
     /// Spends it.
-    pub fn into_parts(self) -> (Effect, Evidence, Result<Brought, Failure>, Duration, Attempted) {
+    pub fn into_parts(self) -> (Effect, Evidence, Result<ProviderOutput, Failure>, Duration, Attempted) {
         (self.effect, self.intent, self.result, self.took, self.attempted)
     }
 
@@ -172,7 +170,7 @@ fn left_of(value: &Value, bytes: usize) -> Option<usize> {
 }
 
 /// How long a probe may take.
-const PROBE_PATIENCE: Duration = Duration::from_secs(20);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Attempts the effect. The only place in the broker where anything leaves the host.
 pub async fn execute(intended: Intended) -> Executed {
@@ -187,7 +185,7 @@ pub async fn execute(intended: Intended) -> Executed {
                 Some(invocation) => guarded(changes, execution.deadline, invocation.run(execution)).await,
                 None => Err(nothing_to_run()),
             };
-            (Effect::Run(call), result.map(Brought::Result))
+            (Effect::Run(call), result.map(ProviderOutput::Result))
         }
         Effect::Prepare(mut call) => {
             let execution = execution_for(&call, slots.clone());
@@ -195,10 +193,10 @@ pub async fn execute(intended: Intended) -> Executed {
                 Some(invocation) => guarded(false, execution.deadline, invocation.prepare(execution)).await,
                 None => Err(nothing_to_run()),
             };
-            (Effect::Prepare(call), result.map(Brought::Facts))
+            (Effect::Prepare(call), result.map(ProviderOutput::Facts))
         }
         Effect::Probe(probe) => {
-            let deadline = started + probe.operation.declaration().deadline.unwrap_or(PROBE_PATIENCE);
+            let deadline = started + probe.operation.declaration().deadline.unwrap_or(PROBE_TIMEOUT);
             let execution = Execution {
                 planted: probe.planted.clone(),
                 group: None,
@@ -212,7 +210,7 @@ pub async fn execute(intended: Intended) -> Executed {
             };
             let handle: Value = probe.handle.clone();
             let result = guarded(false, deadline, probe.operation.probe(handle, execution)).await;
-            (Effect::Probe(probe), result.map(Brought::Probe))
+            (Effect::Probe(probe), result.map(ProviderOutput::Probe))
         }
     };
     Executed { effect, intent, result, took: started.elapsed(), slots, attempted: Attempted(()) }
@@ -230,7 +228,7 @@ fn execution_for(call: &Call, slots: Slots) -> Execution {
         idempotency_key: call.idempotency_key.clone(),
         deadline: if call.applies.is_some() {
             // It may have waited for a person; what is begun now is given the time that it takes.
-            Instant::now() + limits::PATIENCE_DEFAULT
+            Instant::now() + limits::TIMEOUT_DEFAULT
         } else {
             call.header.provider_deadline()
         },

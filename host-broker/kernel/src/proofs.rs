@@ -22,7 +22,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use store::ledger::chain::{Draft, Kind};
 use store::ledger::minor::MinorRow;
-use store::state::requests::{Handing, OpenIntent, keep_reply};
+use store::state::requests::{Delivery, OpenIntent, keep_reply};
 use store::state::{approvals, external_grants, gates, proposals, requests, sessions};
 use store::{Receipt, StoreError, Transaction};
 
@@ -346,7 +346,7 @@ fn open_intent<'a>(effect: &'a Effect, seq: i64, handle: Option<&'a Value>) -> O
 pub fn answer(tx: &Transaction<'_>, caller: &str, mut reply: Reply, row: Receipt) -> Result<Answer, StoreError> {
     reply.evidence = Some(*row);
     let answer = Answer { seq: row.seq, document: reply.to_bytes(), request_id: reply.request_id, folded: false };
-    keep_reply(tx, answer.seq, caller, &answer.request_id, &answer.document, Handing::Due)?;
+    keep_reply(tx, answer.seq, caller, &answer.request_id, &answer.document, Delivery::Due)?;
     Ok(answer)
 }
 
@@ -385,7 +385,7 @@ pub fn answer_stored(request_id: RequestId, document: Vec<u8>, row: MinorRow) ->
 pub fn answer_copy(tx: &Transaction<'_>, header: &Header, reply: Reply, row: MinorRow) -> Result<Answer, StoreError> {
     // A caller at a connection gets the reply there or never, so no copy is due after a restart.
     if !row.is_folded() && header.caller.group().is_some() {
-        keep_reply(tx, row.receipt().seq, &header.caller_key, &header.request_id, &[], Handing::Due)?;
+        keep_reply(tx, row.receipt().seq, &header.caller_key, &header.request_id, &[], Delivery::Due)?;
     }
     Ok(answer_unkept(reply, row))
 }
@@ -397,7 +397,7 @@ pub fn answer_copy(tx: &Transaction<'_>, header: &Header, reply: Reply, row: Min
 pub fn keep(tx: &Transaction<'_>, caller: &str, mut reply: Reply, row: Receipt) -> Result<(), StoreError> {
     reply.evidence = Some(*row);
     let document = reply.to_bytes();
-    keep_reply(tx, row.seq, caller, &reply.request_id, &document, Handing::Over)
+    keep_reply(tx, row.seq, caller, &reply.request_id, &document, Delivery::Over)
 }
 
 /// A reply that rests on an earlier row, and is not kept again.

@@ -1,10 +1,10 @@
 //! The definitions of a server, which can change while the broker runs.
 //!
-//! An operator accepts the definitions of a server once ([`Accepted`]). The source compares each
+//! An operator accepts the definitions of a server once ([`PinnedDefinitions`]). The source compares each
 //! later listing with them. A tool that differs is withdrawn until somebody accepts the new definitions.
 
-use crate::accepted::Accepted;
 use crate::contract::Operation;
+use crate::pinned_definitions::PinnedDefinitions;
 use filter::inspect::{Reason, Verdict};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -26,7 +26,7 @@ pub type Pinned = BTreeMap<Action, Digest>;
 pub type Withdrawn = BTreeMap<Action, &'static str>;
 
 /// The result of a listing: the definitions, or the reason why there are none.
-pub type Listing = Result<Accepted, String>;
+pub type Listing = Result<PinnedDefinitions, String>;
 
 /// A listing that changed which tools are withdrawn.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,12 +8,12 @@
 //! A provider crate exports `pub const KIND: &dyn ProviderKind`. The daemon lists it in one line of
 //! `host-broker/src/providers.rs`.
 
-use crate::accepted::Accepted;
 use crate::child;
 use crate::child::Child;
 use crate::contract::Operation;
 use crate::definitions::{DefinitionSource, Pinned};
 use crate::oauth::Renewing;
+use crate::pinned_definitions::PinnedDefinitions;
 use crate::table::TableError;
 use filter::scrub::Scrubber;
 use platform::Platform;
@@ -222,7 +222,7 @@ pub struct ProviderDeps<'a> {
 #[derive(Clone, Copy)]
 pub struct Replacement<'a> {
     /// The definitions.
-    pub accepted: &'a Accepted,
+    pub accepted: &'a PinnedDefinitions,
     /// The source of the provider as it was.
     pub source: Option<&'a Arc<dyn DefinitionSource>>,
 }
@@ -260,11 +260,11 @@ impl ProviderDeps<'_> {
     ///
     /// # Errors
     /// They cannot be read, or nobody has accepted any.
-    pub fn accepted(&self, name: &Provider) -> Result<Accepted, String> {
+    pub fn accepted(&self, name: &Provider) -> Result<PinnedDefinitions, String> {
         if let Some(replacement) = self.replacement {
             return Ok(replacement.accepted.clone());
         }
-        let accepted = Accepted::load(&self.home.accepted(name)).map_err(|error| error.to_string())?;
+        let accepted = PinnedDefinitions::load(&self.home.accepted(name)).map_err(|error| error.to_string())?;
         accepted.ok_or_else(|| {
             format!("nobody has accepted what it says it can do; look at it with: host-broker provider accept {name}")
         })

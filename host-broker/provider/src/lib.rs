@@ -7,7 +7,7 @@
 //!
 //! The crate knows no concrete provider, and neither the engine nor the store.
 
-pub mod accepted;
+pub mod pinned_definitions;
 pub mod child;
 pub mod contract;
 pub mod definitions;

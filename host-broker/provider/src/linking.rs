@@ -22,10 +22,10 @@ mod auth_unlink;
 
 use crate::native;
 use address::{Brought, Hosts};
-use kernel::contract::{Aside, Failure, Found, Operation, Progress};
+use kernel::contract::{Failure, Found, Operation, Progress, SideOutput};
 use kernel::execution::Execution;
 use model::{ChatType, Ciphertext, Clock, Declaration, Flow, Place, Random, RecordKind};
-use secrets::vault::witness::Credential;
+use secrets::vault::seen_secrets::Credential;
 use secrets::vault::{Vault, VaultFault};
 use serde_json::{Map, Value, json};
 use shared::{AccountRef, Code, FlowId, Provider, Timestamp};
@@ -119,7 +119,7 @@ pub enum Polled {
 }
 
 /// What the actions of one capability share.
-pub struct Desk {
+pub struct LinkContext {
     /// The capability.
     pub capability: Provider,
     /// What its provider offers.
@@ -142,19 +142,19 @@ pub struct Desk {
 ///
 /// # Errors
 /// A fault of their own declaration.
-pub fn operations(desk: &Arc<Desk>) -> Result<Vec<Arc<dyn Operation>>, String> {
-    let capability = &desk.capability;
+pub fn operations(context: &Arc<LinkContext>) -> Result<Vec<Arc<dyn Operation>>, String> {
+    let capability = &context.capability;
     let operations = [
-        native::operation::<auth_begin::AuthBegin>(capability, desk),
-        native::operation::<auth_complete::AuthComplete>(capability, desk),
-        native::operation::<auth_poll::AuthPoll>(capability, desk),
-        native::operation::<auth_list::AuthList>(capability, desk),
-        native::operation::<auth_unlink::AuthUnlink>(capability, desk),
+        native::operation::<auth_begin::AuthBegin>(capability, context),
+        native::operation::<auth_complete::AuthComplete>(capability, context),
+        native::operation::<auth_poll::AuthPoll>(capability, context),
+        native::operation::<auth_list::AuthList>(capability, context),
+        native::operation::<auth_unlink::AuthUnlink>(capability, context),
     ];
     operations.into_iter().map(|operation| operation.map_err(|bad| bad.to_string())).collect()
 }
 
-impl Desk {
+impl LinkContext {
     /// Puts into what the catalogue says of an action what only this capability knows.
     fn declare(&self, declaration: &mut Declaration) {
         declaration.chat_types.clone_from(&self.chat_types);
@@ -234,8 +234,8 @@ fn no(code: Code, message: &str) -> Failure {
 }
 
 /// What an action leaves to the broker.
-fn aside(step: &'static str, progress: Progress) -> Aside {
-    Aside { noted: json!({ "step": step }), proposed: None, progress: Some(progress) }
+fn aside(step: &'static str, progress: Progress) -> SideOutput {
+    SideOutput { noted: json!({ "step": step }), proposed: None, progress: Some(progress) }
 }
 
 /// Why no more flows are begun.

@@ -5,7 +5,8 @@
 
 use jsonschema::Validator;
 use kernel::contract::{
-    Aside, Failure, Guard, InverseError, Invocation, Needs, Operation, Probed, Proposed, Running, Success, Supplied,
+    Failure, Guard, InverseError, Invocation, Operation, Probed, Proposed, Running, SideOutput, StoreInput,
+    StoreRequest, Success,
 };
 use kernel::execution::Execution;
 use model::{Declaration, EffectMarker, Exposure, Nonce, ParamError, ProposalId, SealedRequest, Tier};
@@ -89,17 +90,17 @@ pub trait NativeAction: DeserializeOwned + JsonSchema + Send + Sync + Sized + 's
     }
 
     /// What it works on beside its parameters, out of the broker's own stores.
-    fn needs(&self) -> Needs<'_> {
-        Needs::Nothing
+    fn needs(&self) -> StoreRequest<'_> {
+        StoreRequest::Nothing
     }
 
     /// What it is supplied with, as facts.
-    fn supplied(_supplied: Supplied) -> Option<Self::Facts> {
+    fn supplied(_supplied: StoreInput) -> Option<Self::Facts> {
         None
     }
 
     /// Takes what is not for the caller out of the result.
-    fn aside(_output: &mut Self::Output) -> Option<Aside> {
+    fn aside(_output: &mut Self::Output) -> Option<SideOutput> {
         None
     }
 
@@ -284,11 +285,11 @@ impl<A: NativeAction> Invocation for Typed<A> {
         self.params.seal(&self.shared, self.facts.as_ref(), nonce)
     }
 
-    fn needs(&self) -> Needs<'_> {
+    fn needs(&self) -> StoreRequest<'_> {
         self.params.needs()
     }
 
-    fn supply(&mut self, supplied: Supplied) {
+    fn supply(&mut self, supplied: StoreInput) {
         self.facts = A::supplied(supplied);
     }
 

@@ -53,7 +53,7 @@ use url::Url;
 /// A token that ends within this time is renewed before it is used.
 const SKEW: Duration = Duration::from_secs(60);
 /// How long an OAuth server may take.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 /// The longest answer of one, in bytes.
 const ANSWER_MAX: usize = 64 * 1024;
 
@@ -219,7 +219,7 @@ impl<'c> AsyncHttpClient<'c> for Carrier {
     fn call(&'c self, request: HttpRequest) -> Self::Future {
         Box::pin(async move {
             let (head, body) = request.into_parts();
-            let post = Post { uri: head.uri, headers: head.headers, body, deadline: Instant::now() + PATIENCE };
+            let post = Post { uri: head.uri, headers: head.headers, body, deadline: Instant::now() + TIMEOUT };
             let (status, body) = self.0.ask(post, ANSWER_MAX).await?;
             let mut response = HttpResponse::new(body);
             *response.status_mut() = http::StatusCode::from_u16(status).map_err(|_bad| HttpFault::NotHttp)?;
@@ -314,7 +314,7 @@ impl Linker for OAuth {
             };
             let carrier = Carrier(Arc::clone(&self.http));
             let request = client.exchange_device_access_token(&device);
-            let request = request.request_async(&carrier, wait, Some(PATIENCE));
+            let request = request.request_async(&carrier, wait, Some(TIMEOUT));
             tokio::select! {
                 answer = request => match answer {
                     Ok(tokens) => Ok(Polled::Given(self.given(&tokens, hint.as_deref()))),

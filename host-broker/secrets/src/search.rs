@@ -12,7 +12,7 @@ mod scattered;
 pub mod view;
 
 use crate::Secrets;
-use crate::vault::witness::Witness;
+use crate::vault::seen_secrets::SeenSecrets;
 use aho_corasick::AhoCorasickKind;
 pub use aho_corasick::BuildError;
 use automata::Search;
@@ -81,7 +81,7 @@ impl SecretSearch {
     ///
     /// # Errors
     /// They cannot be looked for; nothing may then be shown.
-    pub fn with_seen(&self, seen: &Witness) -> Result<Option<Self>, BuildError> {
+    pub fn with_seen(&self, seen: &SeenSecrets) -> Result<Option<Self>, BuildError> {
         let seen = seen.texts();
         if seen.is_empty() {
             return Ok(None);

@@ -13,18 +13,17 @@
 //!
 //! Nothing here knows SQL, and only an [`Execution`] opens a record: that is, after the intent to use it is durable.
 
-pub mod witness;
+pub mod seen_secrets;
 
 use kernel::execution::Execution;
-use model::NoRandomness;
-use model::{Ciphertext, Place, Random};
+use model::{Ciphertext, NoRandomness, Place, Random};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use seen_secrets::{Credential, SeenSecrets};
 use serde_json::json;
 use shared::digest::Digest;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
-use witness::{Credential, Witness};
 use zeroize::Zeroizing;
 
 /// The layout above.
@@ -128,7 +127,7 @@ impl Vault {
         credential: &Credential,
         proof: &Execution,
     ) -> Result<Ciphertext, VaultFault> {
-        Witness::of(proof.slots()).note(&credential.hidden);
+        SeenSecrets::of(proof.slots()).note(&credential.hidden);
         let record = Zeroizing::new(serde_json::to_vec(credential).unwrap_or_default());
         self.encrypted(place, &record)
     }
@@ -146,7 +145,7 @@ impl Vault {
     ) -> Result<Credential, VaultFault> {
         let record = self.decrypted(place, sealed)?;
         let credential: Credential = serde_json::from_slice(&record).map_err(|_damaged| VaultFault::Damaged)?;
-        Witness::of(proof.slots()).note(&credential.hidden);
+        SeenSecrets::of(proof.slots()).note(&credential.hidden);
         Ok(credential)
     }
 

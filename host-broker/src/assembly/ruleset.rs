@@ -15,7 +15,7 @@ use config::profiles::Written;
 use config::{Config, ConfigError};
 use engine::catalogue::Catalogue;
 use engine::clean::{Filters, Schemas};
-use engine::definitions::{Proposed, Redefined};
+use engine::definitions::{DefinitionsChanged, Proposed};
 use engine::event::Event;
 use engine::inspection::Inspector;
 use engine::ruleset::Ruleset;
@@ -23,9 +23,9 @@ use filter::{declared, holds_own};
 use model::LedgerKey;
 use platform::Platform;
 use platform::home::Home;
-use provider::accepted::Accepted;
 use provider::definitions::ListedDefinitions;
 use provider::kind::{Replacement, RuntimeDeps};
+use provider::pinned_definitions::PinnedDefinitions;
 use secrets::Secrets;
 use shared::Provider;
 use shared::digest::Digest;
@@ -88,7 +88,12 @@ impl RulesetBuilder {
     ///
     /// # Errors
     /// [`StartError`]: why a daemon with them would not start.
-    pub fn replace(&self, present: &Ruleset, provider: &Provider, accepted: &Accepted) -> Result<Ruleset, StartError> {
+    pub fn replace(
+        &self,
+        present: &Ruleset,
+        provider: &Provider,
+        accepted: &PinnedDefinitions,
+    ) -> Result<Ruleset, StartError> {
         let supplies = Some(&self.supplies());
         // Whatever is under way there goes on, and a server that remembers goes on remembering.
         let source = present.catalogue.provider(provider).and_then(|listed| listed.definitions.as_ref());
@@ -118,8 +123,8 @@ impl RulesetBuilder {
     ///
     /// # Errors
     /// It cannot be read, or there is no such provider.
-    pub fn accepted_of(&self, provider: &Provider) -> Result<Option<Accepted>, String> {
-        Accepted::load(&self.accepted(provider)?).map_err(|error| error.to_string())
+    pub fn accepted_of(&self, provider: &Provider) -> Result<Option<PinnedDefinitions>, String> {
+        PinnedDefinitions::load(&self.accepted(provider)?).map_err(|error| error.to_string())
     }
 
     /// Whether what the operators have written is another by now than when it was read.
@@ -149,7 +154,7 @@ impl RulesetBuilder {
                     }
                     None
                 });
-                reports.happened(Event::Redefined(Box::new(Redefined { changed, proposed })));
+                reports.happened(Event::DefinitionsChanged(Box::new(DefinitionsChanged { changed, proposed })));
             }));
         }
     }

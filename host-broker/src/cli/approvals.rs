@@ -4,10 +4,10 @@ mod relay;
 mod watch;
 
 use crate::cli::Context;
-use crate::cli::applying;
+use crate::cli::apply;
 use crate::cli::ask::ask;
 use crate::cli::output::{Fault, Output};
-use crate::control::Control;
+use crate::control::AdminCommand;
 use clap::{Args, Subcommand};
 use model::approval::{Approval, Kind, State};
 use relay::Relay;
@@ -98,11 +98,11 @@ impl Approvals {
             Command::List(List { all }) => list(context, all),
             Command::Show(Show { code }) => show(context, &code),
             Command::Approve(Approve { code, apply }) => {
-                let control = Control::Answer { code, yes: true, reason: None, apply };
-                if apply { applying::ask(context, &control) } else { ask(context, &control) }
+                let control = AdminCommand::Answer { code, yes: true, reason: None, apply };
+                if apply { apply::ask(context, &control) } else { ask(context, &control) }
             }
             Command::Deny(Deny { code, reason }) => {
-                ask(context, &Control::Answer { code, yes: false, reason, apply: false })
+                ask(context, &AdminCommand::Answer { code, yes: false, reason, apply: false })
             }
             Command::Watch(Watch {}) => Watch::run(context),
             Command::Relay(relay) => relay.run(context),

@@ -2,8 +2,8 @@
 
 use crate::cli::Context;
 use crate::cli::output::Fault;
-use crate::control::{self, Control};
-use crate::host::Office;
+use crate::control::{self, AdminCommand};
+use crate::host::LoadedHome;
 use kernel::Ledger;
 use serde_json::Value;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use store::StoreError;
 
 /// How long another command that works in place, or a daemon that starts or stops, may hold the lock.
-const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often it is tried again.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
@@ -19,7 +19,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// [`Fault`]; what was asked was not done.
-pub fn ask(context: &Context, control: &Control) -> Result<(), Fault> {
+pub fn ask(context: &Context, control: &AdminCommand) -> Result<(), Fault> {
     let mut reply = answer(context, control)?;
     if let Some(Value::String(summary)) = reply.get_mut("summary") {
         *summary = context.at_home(summary);
@@ -31,7 +31,7 @@ pub fn ask(context: &Context, control: &Control) -> Result<(), Fault> {
 ///
 /// # Errors
 /// [`Fault`]: the reply says no, or nobody could be asked.
-pub fn told(context: &Context, control: &Control, print: impl FnOnce(&Value)) -> Result<(), Fault> {
+pub fn told(context: &Context, control: &AdminCommand, print: impl FnOnce(&Value)) -> Result<(), Fault> {
     let reply = answer(context, control)?;
     match reply.get("data").filter(|_| reply.get("status").and_then(Value::as_str) == Some("executed")) {
         Some(data) => {
@@ -46,12 +46,12 @@ pub fn told(context: &Context, control: &Control, print: impl FnOnce(&Value)) ->
 ///
 /// # Errors
 /// [`Fault`] if nobody could be asked; a reply that says no is none.
-pub fn answer(context: &Context, control: &Control) -> Result<Value, Fault> {
+pub fn answer(context: &Context, control: &AdminCommand) -> Result<Value, Fault> {
     let socket = context.home.socket();
     if let Some(reply) = control::send(&socket, control)? {
         return Ok(with_age(context, reply));
     }
-    let office = Office::open(context.home.clone(), &context.platform, context.kinds)?;
+    let office = LoadedHome::open(context.home.clone(), &context.platform, context.kinds)?;
     for note in &office.notes {
         context.output.say(&format!("host-broker: {note}"));
     }
@@ -59,7 +59,7 @@ pub fn answer(context: &Context, control: &Control) -> Result<Value, Fault> {
     loop {
         match office.ledger(Arc::clone(&context.platform.clock)) {
             Ok(ledger) => return in_place(context, &office, ledger, control),
-            Err(StoreError::Locked { .. }) if started.elapsed() < LOCK_PATIENCE => {
+            Err(StoreError::Locked { .. }) if started.elapsed() < LOCK_TIMEOUT => {
                 std::thread::park_timeout(LOCK_PAUSE);
             }
             Err(error) => return Err(error.into()),
@@ -88,17 +88,22 @@ fn with_age(context: &Context, mut reply: Value) -> Value {
 pub const BEHIND: &str = "broker.toml or policy/ has changed since the daemon started; to use the new text: \
                           host-broker reload";
 
-/// Returns whether the daemon of this [`Control::Hello`] reply uses an earlier configuration.
+/// Returns whether the daemon of this [`AdminCommand::Hello`] reply uses an earlier configuration.
 pub fn is_behind(hello: &Value) -> bool {
     hello.pointer("/data/is_behind").and_then(Value::as_bool).unwrap_or(false)
 }
 
-fn in_place(context: &Context, office: &Office, mut ledger: Ledger, control: &Control) -> Result<Value, Fault> {
-    let (mut broker, clerk) = (office.broker(&context.platform.ids), office.clerk(&context.platform));
-    if let Control::Look { provider } = control {
-        return Ok(control::look(&mut ledger, &mut broker, &clerk, &context.platform.runtime, provider)?);
+fn in_place(
+    context: &Context,
+    office: &LoadedHome,
+    mut ledger: Ledger,
+    control: &AdminCommand,
+) -> Result<Value, Fault> {
+    let (mut broker, dispatcher) = (office.broker(&context.platform.ids), office.dispatcher(&context.platform));
+    if let AdminCommand::Look { provider } = control {
+        return Ok(control::look(&mut ledger, &mut broker, &dispatcher, &context.platform.runtime, provider)?);
     }
-    Ok(control::administer(&mut ledger, &mut broker, &clerk, control)?)
+    Ok(control::administer(&mut ledger, &mut broker, &dispatcher, control)?)
 }
 
 /// Who answers on the socket, if a daemon is running.
@@ -106,5 +111,5 @@ fn in_place(context: &Context, office: &Office, mut ledger: Ledger, control: &Co
 /// # Errors
 /// [`Fault`] if something listens and does not answer.
 pub fn running(context: &Context) -> Result<Option<Value>, Fault> {
-    Ok(control::send(&context.home.socket(), &Control::Hello)?)
+    Ok(control::send(&context.home.socket(), &AdminCommand::Hello)?)
 }

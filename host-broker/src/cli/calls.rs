@@ -6,7 +6,7 @@ mod tail;
 use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::output::{Fault, Output};
-use crate::control::Control;
+use crate::control::AdminCommand;
 use clap::{Args, Subcommand, ValueEnum};
 use engine::outcomes::by_person::Finding;
 use serde_json::json;
@@ -148,7 +148,7 @@ impl Calls {
         match self.command {
             Command::Settle(Settle { request_id, found, note, group }) => {
                 let happened = found == Found::Succeeded;
-                ask(context, &Control::Settle(Finding { request_id, group, happened, note }))
+                ask(context, &AdminCommand::Settle(Finding { request_id, group, happened, note }))
             }
             Command::List(List { which, limit }) => {
                 let filter = which.filter();

@@ -1,8 +1,8 @@
 //! `capabilities`: what a group may do now.
 
 use crate::cli::Context;
+use crate::cli::home_reader::known_group;
 use crate::cli::output::{Fault, Output};
-use crate::cli::reading::known_group;
 use clap::Args;
 use engine::snapshot::snapshot;
 use shared::Group;

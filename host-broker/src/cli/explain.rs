@@ -2,15 +2,15 @@
 
 use crate::assembly::filters::{filters, scrubber};
 use crate::cli::Context;
+use crate::cli::home_reader::{chat_type, known_group, person};
 use crate::cli::output::{Fault, Output};
-use crate::cli::reading::{chat_type, known_group, person};
 use clap::Args;
 use config::flows::FlowsTable;
 use engine::accounts;
 use engine::facts;
 use engine::file_proposals;
 use engine::inspection::Inspector;
-use engine::request::{Desk, hypothetical, hypothetical_of_tool};
+use engine::request::{ParseContext, hypothetical, hypothetical_of_tool};
 use kernel::call::Call;
 use model::{ChatType, LedgerKey, Person};
 use policy::explain::explain;
@@ -102,21 +102,21 @@ impl Explain {
         let inspector = Inspector::new(&config.inspection, policy.profiles.clone(), &secrets, &context.platform);
         let formats = config.formats(&context.home.config()).map_err(|error| Fault::configuration(&error))?;
         let filters = filters(&catalogue, scrubber(&secrets, &key, formats)?, &key, inspector)?;
-        let desk = Desk {
+        let parse_context = ParseContext {
             catalogue,
             key,
             issuers: Arc::new(Issuers::nobody()),
             ids: Arc::clone(&context.platform.ids),
-            patience: config.patience(),
+            timeout: config.timeout(),
             unknown_requests: config.broker.unknown_requests,
             filters: None,
         };
         let mut call = match &self.caller {
             Who::Group(group) => {
                 known_group(&config, group)?;
-                self.of_group(group, &desk)?
+                self.of_group(group, &parse_context)?
             }
-            Who::Access(access) => self.of_access(access, &config.flows, &desk)?,
+            Who::Access(access) => self.of_access(access, &config.flows, &parse_context)?,
         };
         let ledger = context.ledger()?;
         // The steps look at several tables; all of them as of one moment.
@@ -131,9 +131,9 @@ impl Explain {
         Ok(())
     }
 
-    fn of_group(&self, group: &Group, desk: &Desk) -> Result<Box<Call>, Fault> {
+    fn of_group(&self, group: &Group, parse_context: &ParseContext) -> Result<Box<Call>, Fault> {
         let mut splits = splits(&self.target).collect::<Vec<_>>();
-        splits.sort_by_key(|(provider, _)| desk.catalogue.provider(provider).is_none());
+        splits.sort_by_key(|(provider, _)| parse_context.catalogue.provider(provider).is_none());
         let Some((provider, action)) = splits.into_iter().next() else {
             let how = "write the provider and the action with a dot between them, for example github.list_issues";
             return Err(Fault::usage(format!("`{}`: {how}", self.target)));
@@ -146,10 +146,15 @@ impl Explain {
             chat_type: self.chat_type,
             ..person
         });
-        hypothetical(group.clone(), person, document.as_bytes(), desk).map_err(|fault| no_object(&fault))
+        hypothetical(group.clone(), person, document.as_bytes(), parse_context).map_err(|fault| no_object(&fault))
     }
 
-    fn of_access(&self, access: &GrantId, flows: &FlowsTable, desk: &Desk) -> Result<Box<Call>, Fault> {
+    fn of_access(
+        &self,
+        access: &GrantId,
+        flows: &FlowsTable,
+        parse_context: &ParseContext,
+    ) -> Result<Box<Call>, Fault> {
         if self.person.is_some() || self.task.is_some() {
             let why = "an agent outside is nobody's, and its tools name their task: leave --person and --task out";
             return Err(Fault::usage(why));
@@ -157,7 +162,7 @@ impl Explain {
         let tool: Opaque = self.target.parse().map_err(|_bad| {
             Fault::usage(format!("`{}` is no tool; flow grant list shows those of an access", self.target))
         })?;
-        hypothetical_of_tool(access.clone(), tool, self.given()?, flows, desk).map_err(Fault::usage)
+        hypothetical_of_tool(access.clone(), tool, self.given()?, flows, parse_context).map_err(Fault::usage)
     }
 
     fn given(&self) -> Result<Map<String, Value>, Fault> {

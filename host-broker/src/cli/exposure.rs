@@ -2,9 +2,9 @@
 
 use crate::cli::Context;
 use crate::cli::ask::ask;
+use crate::cli::home_reader::known_group;
 use crate::cli::output::{Fault, Output};
-use crate::cli::reading::known_group;
-use crate::control::Control;
+use crate::control::AdminCommand;
 use clap::{Args, Subcommand};
 use model::Exposed;
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ impl Exposure {
                 if let SessionName::Group(group) = &session {
                     known_group(&context.config()?, group)?;
                 }
-                ask(context, &Control::ResetSession { group: session })
+                ask(context, &AdminCommand::ResetSession { group: session })
             }
         }
     }

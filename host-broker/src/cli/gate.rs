@@ -3,7 +3,7 @@
 use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::output::{Fault, Output};
-use crate::control::Control;
+use crate::control::AdminCommand;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use shared::request::GateRequest;
@@ -52,7 +52,7 @@ impl Gate {
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         match self.command {
             Command::Approve(Approve { task, gate }) => {
-                ask(context, &Control::GateApprove(GateRequest { task_id: task, gate }))
+                ask(context, &AdminCommand::GateApprove(GateRequest { task_id: task, gate }))
             }
             Command::List(List {}) => list(context),
         }

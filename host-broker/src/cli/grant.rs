@@ -2,9 +2,9 @@
 
 use crate::cli::Context;
 use crate::cli::ask::ask;
+use crate::cli::home_reader::{chat_type, seconds};
 use crate::cli::output::Fault;
-use crate::cli::reading::{chat_type, seconds};
-use crate::control::Control;
+use crate::control::AdminCommand;
 use clap::Args;
 use model::ChatType;
 use shared::request::{Expiry, GrantRequest};
@@ -71,7 +71,7 @@ impl Grant {
         }
         ask(
             context,
-            &Control::Grant(GrantRequest {
+            &AdminCommand::Grant(GrantRequest {
                 group_folder: self.group,
                 provider: self.provider,
                 access_level: self.level,

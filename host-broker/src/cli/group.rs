@@ -5,8 +5,8 @@ mod mailbox;
 
 use crate::cli::Context;
 use crate::cli::ask::running;
+use crate::cli::home_reader::known_group;
 use crate::cli::output::{Fault, Output};
-use crate::cli::reading::known_group;
 use clap::{Args, Subcommand};
 use config::profiles;
 use serde_json::{Value, json};

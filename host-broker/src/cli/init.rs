@@ -2,8 +2,8 @@
 
 use crate::cli::Context;
 use crate::cli::output::Fault;
-use crate::host::Office;
-use crate::mailroom::Mailroom;
+use crate::host::LoadedHome;
+use crate::mailboxes::Mailboxes;
 use clap::Args;
 use config::{Config, permissions, profiles, rules};
 use platform::Environment;
@@ -78,7 +78,7 @@ impl Init {
         write_new(&config_path, &text).map_err(|error| {
             if error.kind() == ErrorKind::AlreadyExists { exists(&config_path) } else { cannot(&config_path, &error) }
         })?;
-        Office::open(context.home.clone(), &context.platform, context.kinds)?
+        LoadedHome::open(context.home.clone(), &context.platform, context.kinds)?
             .ledger(Arc::clone(&context.platform.clock))?;
         for warning in context.warnings(&config)? {
             context.output.say(&format!("host-broker: {warning}"));
@@ -128,7 +128,7 @@ fn make_home(context: &Context, config: &Config) -> Result<(), Fault> {
             .map_err(|error| Fault::configuration(&error))?;
     }
     rules::furnish(&context.home).map_err(|error| Fault::configuration(&error))?;
-    Mailroom::open(&context.home, config).map_err(|error| Fault::configuration(&error))?;
+    Mailboxes::open(&context.home, config).map_err(|error| Fault::configuration(&error))?;
     Ok(())
 }
 

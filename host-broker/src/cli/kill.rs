@@ -2,9 +2,9 @@
 
 use crate::cli::Context;
 use crate::cli::ask::ask;
+use crate::cli::home_reader::unknown;
 use crate::cli::output::{Fault, Output};
-use crate::cli::reading::unknown;
-use crate::control::Control;
+use crate::control::AdminCommand;
 use clap::{Args, Subcommand};
 use model::KillScope;
 use serde_json::json;
@@ -58,9 +58,9 @@ impl Kill {
         let on = !self.lift;
         check(context, &self.scope, on)?;
         match self.scope {
-            Scope::All => ask(context, &Control::KillAll { on }),
-            Scope::Provider { name } => ask(context, &Control::KillProvider { provider: name, on }),
-            Scope::Group { name } => ask(context, &Control::KillGroup { group: name, on }),
+            Scope::All => ask(context, &AdminCommand::KillAll { on }),
+            Scope::Provider { name } => ask(context, &AdminCommand::KillProvider { provider: name, on }),
+            Scope::Group { name } => ask(context, &AdminCommand::KillGroup { group: name, on }),
             Scope::List if on => list(context),
             Scope::List => {
                 Err(Fault::usage("kill list does not take --lift; to lift a kill switch: host-broker kill all --lift"))

@@ -5,7 +5,7 @@ use crate::cli::ask::{answer, running};
 use crate::cli::init::person;
 use crate::cli::output::Fault;
 use crate::cli::serve::serve;
-use crate::control::Control;
+use crate::control::AdminCommand;
 use clap::Args;
 use config::profiles;
 use config::provider::ProviderTable;
@@ -155,7 +155,7 @@ fn grant(context: &Context) -> Result<(), Fault> {
     for (group, level) in GRANTS {
         done(
             context,
-            &Control::Grant(GrantRequest {
+            &AdminCommand::Grant(GrantRequest {
                 group_folder: name(group)?,
                 provider: "mock".parse().map_err(|error| Fault::internal(&error))?,
                 access_level: level,
@@ -173,7 +173,7 @@ fn grant(context: &Context) -> Result<(), Fault> {
     }
     done(
         context,
-        &Control::TaskCreate(TaskRequest {
+        &AdminCommand::TaskCreate(TaskRequest {
             title: "Try the production action".to_owned(),
             group_folder: name("developer")?,
             task_id: Some(TASK.parse().map_err(|error| Fault::internal(&error))?),
@@ -181,7 +181,7 @@ fn grant(context: &Context) -> Result<(), Fault> {
     )
 }
 
-fn done(context: &Context, control: &Control) -> Result<(), Fault> {
+fn done(context: &Context, control: &AdminCommand) -> Result<(), Fault> {
     let reply = answer(context, control)?;
     match reply.get("error").and_then(Value::as_str) {
         None => Ok(()),

@@ -2,9 +2,9 @@
 
 use crate::cli::Context;
 use crate::cli::ask::told;
+use crate::cli::home_reader::seconds;
 use crate::cli::output::{Fault, Output};
-use crate::cli::reading::seconds;
-use crate::control::Control;
+use crate::control::AdminCommand;
 use clap::{Args, Subcommand, ValueEnum};
 use model::TokenId;
 use serde_json::Value;
@@ -104,7 +104,7 @@ impl Create {
             life_seconds: life,
             label,
         };
-        told(context, &Control::MintOperator(wanted), |data| context.output.show(data, || minted(data)))?;
+        told(context, &AdminCommand::MintOperator(wanted), |data| context.output.show(data, || minted(data)))?;
         context.output.is_whole(
             "the token exists, but its bearer was not printed completely; find it with host-broker operator-token list and \
              revoke it with host-broker operator-token revoke TOKEN_ID",
@@ -115,13 +115,13 @@ impl Create {
 impl Named {
     fn run(self, context: &Context) -> Result<(), Fault> {
         let text = format!("Revoked {} and every access that it created.", self.token);
-        let control = Control::RevokeOperator { token_id: self.token };
+        let control = AdminCommand::RevokeOperator { token_id: self.token };
         told(context, &control, |data| context.output.show(data, || text.clone()))
     }
 }
 
 fn list(context: &Context) -> Result<(), Fault> {
-    told(context, &Control::ListOperators, |data| context.output.show(data, || listed(data)))
+    told(context, &AdminCommand::ListOperators, |data| context.output.show(data, || listed(data)))
 }
 
 fn word(row: &Value, member: &str) -> String {

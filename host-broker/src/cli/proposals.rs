@@ -1,9 +1,9 @@
 //! `proposals`: changes to files that agents have described.
 
 use crate::cli::Context;
-use crate::cli::applying;
+use crate::cli::apply;
 use crate::cli::output::{Fault, Output};
-use crate::control::Control;
+use crate::control::AdminCommand;
 use clap::{Args, Subcommand};
 use model::ProposalId;
 use serde_json::{Value, json};
@@ -72,7 +72,7 @@ impl Proposals {
         match self.command {
             Command::List(List { group }) => list(context, group.as_ref()),
             Command::Show(Show { id }) => show(context, &id),
-            Command::Revert(Revert { id }) => applying::ask(context, &Control::Revert { id }),
+            Command::Revert(Revert { id }) => apply::ask(context, &AdminCommand::Revert { id }),
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::output::{Fault, Output};
-use crate::control::Control;
+use crate::control::AdminCommand;
 use clap::{Args, Subcommand};
 use filter::inspect::Reason;
 use model::card::visible;
@@ -56,7 +56,7 @@ impl Quarantine {
         match self.command {
             Command::List => list(context),
             Command::Show { id } => show(context, &id),
-            Command::Release { id } => ask(context, &Control::Release { id }),
+            Command::Release { id } => ask(context, &AdminCommand::Release { id }),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! `reason-codes`: the closed list of reason codes.
 
 use crate::cli::Context;
+use crate::cli::home_reader::unknown;
 use crate::cli::output::{Fault, Output};
-use crate::cli::reading::unknown;
 use clap::Args;
 use serde_json::{Value, json};
 use shared::Code;

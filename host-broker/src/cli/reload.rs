@@ -2,7 +2,7 @@
 
 use crate::cli::Context;
 use crate::cli::output::Fault;
-use crate::control::{self, Control};
+use crate::control::{self, AdminCommand};
 use clap::Args;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 pub struct Reload {}
 
 /// The time for a stop and a start.
-const PATIENCE: Duration = Duration::from_secs(40);
+const TIMEOUT: Duration = Duration::from_secs(40);
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Reload {
@@ -28,22 +28,22 @@ impl Reload {
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         let socket = context.home.socket();
         let started = || -> Result<Option<Value>, Fault> {
-            let hello = control::send(&socket, &Control::Hello)?;
+            let hello = control::send(&socket, &AdminCommand::Hello)?;
             Ok(hello.and_then(|hello| hello.pointer("/data/start").cloned()))
         };
         let none = || Fault::missing("no daemon is running on this home; start one: host-broker serve");
         let before = started()?.ok_or_else(none)?;
-        let reply = control::send(&socket, &Control::Reload)?.ok_or_else(none)?;
+        let reply = control::send(&socket, &AdminCommand::Reload)?.ok_or_else(none)?;
         if let Some(no) = reply.get("error").and_then(Value::as_str) {
             return Err(Fault::home(no));
         }
         let asked = Instant::now();
         // During the restart there is no socket, or one without a listener.
         while !matches!(started(), Ok(Some(now)) if now != before) {
-            if asked.elapsed() > PATIENCE {
+            if asked.elapsed() > TIMEOUT {
                 return Err(Fault::stuck(format!(
                     "the daemon did not restart within {} s; see its log",
-                    PATIENCE.as_secs()
+                    TIMEOUT.as_secs()
                 )));
             }
             std::thread::park_timeout(PAUSE);

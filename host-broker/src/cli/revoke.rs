@@ -3,7 +3,7 @@
 use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::output::Fault;
-use crate::control::Control;
+use crate::control::AdminCommand;
 use clap::Args;
 use shared::request::RevokeRequest;
 use shared::{Group, Provider};
@@ -26,6 +26,6 @@ impl Revoke {
     /// # Errors
     /// [`Fault`]; the access is as it was.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
-        ask(context, &Control::Revoke(RevokeRequest { group_folder: self.group, provider: self.provider }))
+        ask(context, &AdminCommand::Revoke(RevokeRequest { group_folder: self.group, provider: self.provider }))
     }
 }

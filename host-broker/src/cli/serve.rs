@@ -4,7 +4,7 @@ use crate::cli::Context;
 use crate::cli::output::Fault;
 use crate::daemon::EventSender;
 use crate::host::reload::{Reload, begun, reap_inherited, restart};
-use crate::host::{Host, Office};
+use crate::host::{Host, LoadedHome};
 use clap::Args;
 use engine::event::Event;
 use serde_json::{Value, json};
@@ -53,11 +53,11 @@ pub fn serve(context: &Context, ready: &Value) -> Result<bool, Fault> {
     begun();
     let said = context.platform.environment.get("RUST_LOG").map_or(LOG_FILTER, String::as_str);
     // A directive for a part of it would win over the one for all of it.
-    let said: Vec<&str> = said.split(',').filter(|directive| !directive.contains("rmcp")).collect();
+    let said: Vec<&str> = said.split(',').filter(|command_request| !command_request.contains("rmcp")).collect();
     let said = said.join(",");
     let filter = EnvFilter::try_new(format!("{said},rmcp=off")).unwrap_or_else(|_bad| EnvFilter::new(LOG_FILTER));
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter(filter).try_init().ok();
-    let mut office = Office::open(context.home.clone(), &context.platform, context.kinds)?;
+    let mut office = LoadedHome::open(context.home.clone(), &context.platform, context.kinds)?;
     let reload = Reload::new(context.home.clone(), &context.platform, context.kinds, &office.config);
     office.reload = Some(reload.clone());
     loop {

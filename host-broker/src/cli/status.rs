@@ -3,8 +3,8 @@
 use crate::assembly::secrets::{Sight, secrets_at_hand, sights};
 use crate::cli::Context;
 use crate::cli::ask::running;
+use crate::cli::home_reader::{Standing, standing};
 use crate::cli::output::{Fault, Output};
-use crate::cli::reading::{Standing, standing};
 use clap::Args;
 use config::Config;
 use engine::catalogue::{Catalogue, Listed};

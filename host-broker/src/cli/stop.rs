@@ -3,7 +3,7 @@
 use crate::cli::Context;
 use crate::cli::output::Fault;
 use crate::cli::status::unsettled;
-use crate::control::{self, Control};
+use crate::control::{self, AdminCommand};
 use clap::Args;
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ use store::ledger::calls;
 pub struct Stop {}
 
 /// Effects that run are given five seconds; the rest is the last row and the last replies.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Stop {
@@ -32,7 +32,7 @@ impl Stop {
     /// [`Fault`] if the daemon says no or does not stop.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         let socket = context.home.socket();
-        let Some(reply) = control::send(&socket, &Control::Stop)? else {
+        let Some(reply) = control::send(&socket, &AdminCommand::Stop)? else {
             context.output.show(&json!({ "stopped": true, "was_running": false, "unfinished": [] }), || {
                 format!("No daemon is running on {}.", context.home.path().display())
             });
@@ -44,10 +44,10 @@ impl Stop {
         // The socket goes last, after the ledger is closed.
         let asked = Instant::now();
         while socket.exists() {
-            if asked.elapsed() > PATIENCE {
+            if asked.elapsed() > TIMEOUT {
                 return Err(Fault::stuck(format!(
                     "the daemon did not stop within {} s; see its log",
-                    PATIENCE.as_secs()
+                    TIMEOUT.as_secs()
                 )));
             }
             std::thread::park_timeout(PAUSE);

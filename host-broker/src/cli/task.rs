@@ -3,7 +3,7 @@
 use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::output::{Fault, Output};
-use crate::control::Control;
+use crate::control::AdminCommand;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use shared::request::TaskRequest;
@@ -69,9 +69,11 @@ impl Task {
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         match self.command {
             Command::Create(Create { group, title, id }) => {
-                ask(context, &Control::TaskCreate(TaskRequest { title, group_folder: group, task_id: id }))
+                ask(context, &AdminCommand::TaskCreate(TaskRequest { title, group_folder: group, task_id: id }))
             }
-            Command::Close(Close { task, cancelled }) => ask(context, &Control::TaskClose { task_id: task, cancelled }),
+            Command::Close(Close { task, cancelled }) => {
+                ask(context, &AdminCommand::TaskClose { task_id: task, cancelled })
+            }
             Command::List(List { all }) => list(context, all),
         }
     }

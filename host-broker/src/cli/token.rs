@@ -2,8 +2,8 @@
 
 use crate::assembly::secrets::secrets_of_issuers;
 use crate::cli::Context;
+use crate::cli::home_reader::{chat_type, known_group, seconds};
 use crate::cli::output::{Fault, Output};
-use crate::cli::reading::{chat_type, known_group, seconds};
 use clap::{Args, Subcommand};
 use config::Config;
 use model::{ChatType, Nonce, Person};

@@ -4,8 +4,8 @@ use crate::assembly::vault::open_vault;
 use crate::cli::Context;
 use crate::cli::ask::running;
 use crate::cli::output::Fault;
-use crate::control::{self, Control};
-use crate::host::Office;
+use crate::control::{self, AdminCommand};
+use crate::host::LoadedHome;
 use clap::{Args, Subcommand};
 use config::Config;
 use secrets::keys;
@@ -101,7 +101,7 @@ fn renew(context: &Context, config: &Config, forget: bool) -> Result<(), Fault> 
         // What was under the one that is lost is forgotten; without that nothing makes a key where there are records.
         keys::vault(&context.home, ids)?;
     }
-    let office = Office::open(context.home.clone(), &context.platform, context.kinds)?;
+    let office = LoadedHome::open(context.home.clone(), &context.platform, context.kinds)?;
     // INVARIANT: keys change, and go, only under the lock, which a daemon holds as long as it lives; it looks at them when it
     // has taken it.
     let mut ledger = office.ledger(Arc::clone(&context.platform.clock))?;
@@ -111,8 +111,8 @@ fn renew(context: &Context, config: &Config, forget: bool) -> Result<(), Fault> 
     let vault = open_vault(config, &context.home, &context.platform)?;
     let present = vault.name();
     let mut broker = office.broker(&context.platform.ids).with_vault(vault);
-    let clerk = office.clerk(&context.platform);
-    let reply = control::administer(&mut ledger, &mut broker, &clerk, &Control::RenewVault { forget })?;
+    let dispatcher = office.dispatcher(&context.platform);
+    let reply = control::administer(&mut ledger, &mut broker, &dispatcher, &AdminCommand::RenewVault { forget })?;
     let used = key_names(&stored::ciphertexts(ledger.view())?);
     if in_home && used.iter().all(|name| *name == present) {
         keys::drop_vault_before(&context.home).map_err(|error| Fault::internal(&error))?;

@@ -2,8 +2,8 @@
 
 use crate::cli::Context;
 use crate::cli::output::Fault;
-use crate::control::{self, Control};
-use crate::http::web::entrance::fresh_secret;
+use crate::control::{self, AdminCommand};
+use crate::http::web::sign_in::fresh_secret;
 use clap::{Args, Subcommand};
 use config::web::TokenDigest;
 use serde_json::json;
@@ -62,7 +62,7 @@ impl Web {
 }
 
 fn link(context: &Context) -> Result<(), Fault> {
-    match control::send(&context.home.socket(), &Control::WebLink)? {
+    match control::send(&context.home.socket(), &AdminCommand::WebLink)? {
         Some(reply) => context.output.reply(&reply),
         None => Err(Fault::refused("no daemon is running, so there is no inbox; start it with: host-broker serve")),
     }

@@ -3,7 +3,7 @@
 //! The kernel says whose each connection is, so a user who is not in the configuration is refused before a byte is read. The
 //! daemon's own user and root have connections of their own, which no other user can take.
 
-use super::{Clerk, EventSender, answer, fault};
+use super::{CommandDispatcher, EventSender, answer, fault};
 use config::ROOT;
 use shared::limits;
 use std::collections::BTreeMap;
@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::time::timeout;
 
 /// The most connections of the daemon's own user, and of root.
 const OWN_MAX: usize = 256;
@@ -21,7 +20,7 @@ const USER_MAX: usize = 16;
 /// The most connections of all other users together.
 const USERS_MAX: usize = 64;
 /// How long a command may take to arrive, and its answer to be taken.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause after a connection could not be taken, such as for lack of file handles.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -68,7 +67,7 @@ impl Drop for Connection {
 }
 
 /// Listens for commands until the daemon stops.
-pub async fn listen(listener: UnixListener, clerk: Clerk, reports: EventSender) {
+pub async fn listen(listener: UnixListener, dispatcher: CommandDispatcher, reports: EventSender) {
     let connections = Connections::default();
     loop {
         let stream = match listener.accept().await {
@@ -80,22 +79,22 @@ pub async fn listen(listener: UnixListener, clerk: Clerk, reports: EventSender) 
             }
         };
         let Ok(uid) = stream.peer_cred().map(|peer| peer.uid()) else { continue };
-        let Some(person) = clerk.person(uid) else {
+        let Some(person) = dispatcher.person(uid) else {
             let why = format!("user {uid} is not in the configuration; add [people.NAME] with uid = {uid}");
             refuse(stream, &why);
             continue;
         };
-        let Some(connection) = connections.begin(uid, clerk.uid) else {
+        let Some(connection) = connections.begin(uid, dispatcher.uid) else {
             refuse(
                 stream,
                 &format!("too many commands of user {uid} or of all users are under way; send it again later"),
             );
             continue;
         };
-        let (clerk, reports) = (clerk.clone(), reports.clone());
+        let (dispatcher, reports) = (dispatcher.clone(), reports.clone());
         tokio::spawn(async move {
             let _connection = connection;
-            if let Err(error) = serve(stream, (person, uid), &clerk, &reports).await {
+            if let Err(error) = serve(stream, (person, uid), &dispatcher, &reports).await {
                 tracing::warn!(%error, "a command could not be answered");
             }
         });
@@ -114,25 +113,25 @@ fn refuse(stream: UnixStream, why: &str) {
 async fn serve(
     stream: UnixStream,
     (person, uid): (String, u32),
-    clerk: &Clerk,
+    dispatcher: &CommandDispatcher,
     reports: &EventSender,
 ) -> Result<(), Error> {
     let (reader, mut writer) = stream.into_split();
-    let mut answer = match command(reader, PATIENCE).await? {
-        Some(line) => answer(person, clerk.may_relay(uid), &line, clerk, reports).await,
+    let mut answer = match command(reader, TIMEOUT).await? {
+        Some(line) => answer(person, dispatcher.may_relay(uid), &line, dispatcher, reports).await,
         None => fault("the command took more than 10 s to arrive; send it again"),
     };
     answer.push(b'\n');
-    let written = timeout(PATIENCE, writer.write_all(&answer)).await;
+    let written = tokio::time::timeout(TIMEOUT, writer.write_all(&answer)).await;
     written.unwrap_or_else(|_elapsed| Err(Error::new(ErrorKind::TimedOut, "the client does not take the answer")))
 }
 
 /// Reads a command; `None` if it takes too long to arrive.
-async fn command(reader: impl AsyncRead + Unpin, patience: Duration) -> Result<Option<Vec<u8>>, Error> {
+async fn command(reader: impl AsyncRead + Unpin, timeout: Duration) -> Result<Option<Vec<u8>>, Error> {
     let limit = u64::try_from(limits::REQUEST_BYTES_MAX).unwrap_or(u64::MAX);
     let mut line = Vec::new();
     let mut reader = BufReader::new(reader.take(limit));
-    let read = timeout(patience, reader.read_until(b'\n', &mut line)).await;
+    let read = tokio::time::timeout(timeout, reader.read_until(b'\n', &mut line)).await;
     match read {
         Ok(read) => read.map(|_length| Some(line)),
         Err(_elapsed) => Ok(None),
@@ -165,6 +164,6 @@ mod tests {
         drop(client);
         let (mut client, server) = UnixStream::pair().unwrap();
         client.write_all(b"{}\nmore").await.unwrap();
-        assert_eq!(command(server, PATIENCE).await.unwrap().as_deref(), Some(&b"{}\n"[..]));
+        assert_eq!(command(server, TIMEOUT).await.unwrap().as_deref(), Some(&b"{}\n"[..]));
     }
 }

@@ -1,6 +1,6 @@
 //! What is asked of the process and not of the ledger: no row, and nothing is changed.
 
-use super::Clerk;
+use super::CommandDispatcher;
 use engine::rights::Right;
 use policy::facts::Outage;
 use serde_json::json;
@@ -29,9 +29,9 @@ impl Own {
     }
 
     /// What a running daemon says.
-    pub(super) fn answer(&self, person: &str, clerk: &Clerk) -> serde_json::Value {
+    pub(super) fn answer(&self, person: &str, dispatcher: &CommandDispatcher) -> serde_json::Value {
         let version = env!("CARGO_PKG_VERSION");
-        let inbox = clerk.inbox.as_ref();
+        let inbox = dispatcher.inbox.as_ref();
         match self {
             Self::WebLink => match inbox.map(|inbox| inbox.link(person)) {
                 Some(Ok(link)) => json!({
@@ -56,15 +56,15 @@ impl Own {
                 "data": {
                     "version": version,
                     "pid": std::process::id(),
-                    "start": clerk.start,
+                    "start": dispatcher.start,
                     "web": inbox.map(|inbox| inbox.address().url()),
-                    "callback": clerk.callback,
-                    "is_behind": clerk.foundation.as_ref().is_some_and(|foundation| foundation.is_behind()),
-                    "servers": servers(clerk),
-                    "evidence": &*clerk.health.borrow(),
-                    "unready": unready(clerk),
-                    "classifier_fault": clerk.inspector.as_ref().and_then(|inspector| inspector.classifier_fault()),
-                    "limits": clerk.limits,
+                    "callback": dispatcher.callback,
+                    "is_behind": dispatcher.foundation.as_ref().is_some_and(|foundation| foundation.is_behind()),
+                    "servers": servers(dispatcher),
+                    "evidence": &*dispatcher.health.borrow(),
+                    "unready": unready(dispatcher),
+                    "classifier_fault": dispatcher.inspector.as_ref().and_then(|inspector| inspector.classifier_fault()),
+                    "limits": dispatcher.limits,
                 },
             }),
         }
@@ -72,8 +72,8 @@ impl Own {
 }
 
 /// The providers that take no calls, with the reason, as the daemon's own environment has it.
-fn unready(clerk: &Clerk) -> serde_json::Map<String, serde_json::Value> {
-    let catalogue = Arc::clone(&clerk.catalogue.borrow());
+fn unready(dispatcher: &CommandDispatcher) -> serde_json::Map<String, serde_json::Value> {
+    let catalogue = Arc::clone(&dispatcher.catalogue.borrow());
     let failing = catalogue.providers().filter_map(|(name, listed)| {
         let reason = listed.state.as_ref().err()?;
         Some((name.to_string(), json!({ "reason": reason, "lacks_secret": listed.outage == Outage::NoSecret })))
@@ -82,8 +82,8 @@ fn unready(clerk: &Clerk) -> serde_json::Map<String, serde_json::Value> {
 }
 
 /// How the MCP servers are, by provider.
-fn servers(clerk: &Clerk) -> serde_json::Map<String, serde_json::Value> {
-    let catalogue = Arc::clone(&clerk.catalogue.borrow());
+fn servers(dispatcher: &CommandDispatcher) -> serde_json::Map<String, serde_json::Value> {
+    let catalogue = Arc::clone(&dispatcher.catalogue.borrow());
     let sources = catalogue.providers().filter_map(|(name, listed)| Some((name, listed.definitions.as_ref()?)));
     sources.map(|(name, source)| (name.to_string(), json!(source.health()))).collect()
 }

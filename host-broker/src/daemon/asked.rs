@@ -216,7 +216,7 @@ impl Loop {
             .map(|(key, asker)| {
                 // Where it cannot be written it is tried again.
                 asker.until = now + TICK;
-                Event::Impatient(Box::new(key.clone()))
+                Event::CallerTimedOut(Box::new(key.clone()))
             })
             .collect();
         self.handle(told);

@@ -1,8 +1,8 @@
 //! What reaches the loop from other threads, and how it is sent.
 
 use crate::daemon::Exchange;
-use crate::intake::ParsedDocuments;
-use crate::mailroom::Waker;
+use crate::mailboxes::Waker;
+use crate::request_watcher::ParsedDocuments;
 use engine::approval_requests::Why;
 use engine::event::Event;
 use engine::request::Invoked;

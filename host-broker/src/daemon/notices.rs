@@ -84,7 +84,7 @@ impl Loop {
         }
         self.notices.not_before = None;
         let unrecorded = std::mem::take(&mut self.notices.unrecorded);
-        self.handle(unrecorded.into_iter().map(|attempt| Event::Told(Box::new(attempt))).collect());
+        self.handle(unrecorded.into_iter().map(|attempt| Event::NoticeDelivered(Box::new(attempt))).collect());
         if self.stopping.is_some() || self.notices.next.is_none_or(|at| at > now) {
             return;
         }
@@ -107,7 +107,7 @@ impl Loop {
             is_due |= free && stored::due(reader, &channel, now)?.is_some();
         }
         if is_due {
-            self.handle(vec![Event::Telling(Box::new(self.notices.sending.clone()))]);
+            self.handle(vec![Event::NoticesDue(Box::new(self.notices.sending.clone()))]);
         }
         self.notices.next = self.next_due()?;
         Ok(())
@@ -128,7 +128,7 @@ impl Loop {
                 if let Some(reason) = &fault {
                     tracing::warn!(%channel, %reason, "a notice could not be sent");
                 }
-                reports.happened(Event::Told(Box::new(Attempt { id: outgoing.id(), channel, fault })));
+                reports.happened(Event::NoticeDelivered(Box::new(Attempt { id: outgoing.id(), channel, fault })));
             });
         }
     }

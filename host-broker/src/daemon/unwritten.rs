@@ -19,7 +19,7 @@ impl Loop {
             return (events, Vec::new());
         }
         let is_new = |event: &Event| {
-            matches!(event, Event::Arrived(_) | Event::Prepared(_) | Event::Readmitted(_) | Event::Probe(_))
+            matches!(event, Event::Arrived(_) | Event::Prepared(_) | Event::Resumed(_) | Event::Probe(_))
         };
         // The command that accepts the clock always passes, because outcomes may be waiting for it. On broken evidence people
         // may still stop and revoke.
@@ -30,18 +30,23 @@ impl Loop {
     /// The ledger could not be written: what was attempted waits for it, what was not is turned away.
     pub(super) fn unwritten(&mut self, event: Event, error: &StoreError) {
         tracing::error!(error = ?error, "the ledger cannot be written");
-        if let Event::Told(attempt) = event {
+        if let Event::NoticeDelivered(attempt) = event {
             self.notices.tell_again(*attempt);
-        } else if matches!(event, Event::Telling(_)) {
+        } else if matches!(event, Event::NoticesDue(_)) {
             self.notices.hold();
         } else if matches!(
             event,
-            Event::Finished(_) | Event::Redefined(_) | Event::Exchanged(_) | Event::Renewed(_) | Event::Verified(_)
+            Event::Finished(_)
+                | Event::DefinitionsChanged(_)
+                | Event::RulesetReplaced(_)
+                | Event::Renewed(_)
+                | Event::Verified(_)
         ) {
             // What is not recorded when it is seen would be seen by nobody else; of what is seen again and again the last is.
-            if let Event::Redefined(new) = &event {
+            if let Event::DefinitionsChanged(new) = &event {
                 let provider = &new.changed.provider;
-                self.unsettled.retain(|old| !matches!(old, Event::Redefined(old) if old.changed.provider == *provider));
+                self.unsettled
+                    .retain(|old| !matches!(old, Event::DefinitionsChanged(old) if old.changed.provider == *provider));
             }
             self.unsettled.push(event);
         } else {
@@ -75,13 +80,13 @@ impl Loop {
             self.postponed.push((Arc::clone(&header.caller_key), header.request_id.clone()));
             return;
         }
-        if matches!(&event, Event::Arrived(Parsed::Call(call)) if call.is_on_behalf()) {
+        if matches!(&event, Event::Arrived(Parsed::Call(call)) if call.is_internal()) {
             self.wanted = true;
             return;
         }
         let now = self.daemon.clock.now();
-        let id = if let Event::Arrived(Parsed::Rubbish(rubbish)) = &event {
-            rubbish.request_id.clone()
+        let id = if let Event::Arrived(Parsed::InvalidDocument(invalid)) = &event {
+            invalid.request_id.clone()
         } else {
             event.header().map(|header| header.request_id.clone())
         };

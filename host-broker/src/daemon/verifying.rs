@@ -142,7 +142,7 @@ impl Loop {
     }
 }
 
-async fn send(courier: &engine::notices::courier::Courier, outgoing: &OutgoingNotice) {
+async fn send(courier: &engine::notices::sender::NoticeSender, outgoing: &OutgoingNotice) {
     for attempt in 1..=ATTEMPTS_MAX {
         let Err(reason) = courier.carry(outgoing).await else { return };
         tracing::warn!(channel = outgoing.channel(), %reason, "a notice about the ledger could not be sent");

@@ -37,7 +37,7 @@ impl Loop {
             of: key.1.clone(),
             person: header.behalf.key(),
             request_digest: header.request_digest,
-            is_call: !matches!(event, Event::Arrived(Parsed::Directive(_))),
+            is_call: !matches!(event, Event::Arrived(Parsed::CommandRequest(_))),
         };
         self.daemon.broker.begin_waiting(header.key(), waiting);
         self.waiting.entry(key).or_default().push((until, event));

@@ -1,9 +1,9 @@
 //! The inbox's address, and who is given what when it is served.
 
-use super::{Office, StartError};
-use crate::control::Clerk;
+use super::{LoadedHome, StartError};
+use crate::control::CommandDispatcher;
 use crate::daemon::EventSender;
-use crate::http::web::entrance::{Address, Entrance};
+use crate::http::web::sign_in::{Address, Entrance};
 use crate::http::web::{self, Web};
 use crate::http::{self, Server};
 use platform::Platform;
@@ -19,7 +19,7 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    pub(super) fn open(office: &Office, platform: &Platform) -> Result<Option<Self>, StartError> {
+    pub(super) fn open(office: &LoadedHome, platform: &Platform) -> Result<Option<Self>, StartError> {
         let Some(table) = &office.config.web else { return Ok(None) };
         let address = table.listen.address();
         let failed = |source| StartError::Inbox { address, source };
@@ -33,9 +33,9 @@ impl Inbox {
 
     pub(super) fn serve(
         self,
-        office: &Office,
+        office: &LoadedHome,
         platform: &Platform,
-        clerk: Clerk,
+        dispatcher: CommandDispatcher,
         reports: EventSender,
         changes: watch::Receiver<u64>,
     ) -> (Server, Address) {
@@ -44,7 +44,7 @@ impl Inbox {
         let web = Web {
             config: Arc::clone(&office.config),
             entrance: self.entrance,
-            clerk,
+            dispatcher,
             reports,
             home: office.home.path().to_owned(),
             changes,

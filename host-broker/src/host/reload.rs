@@ -4,9 +4,9 @@
 //! program: the process id, the standard streams and the supervisor stay the same. A reload therefore has no state of
 //! its own.
 
-use super::{Office, StartError, every_record_opens, group_number};
+use super::{LoadedHome, StartError, every_record_opens, group_number};
 use crate::http;
-use crate::mailroom::Mailroom;
+use crate::mailboxes::Mailboxes;
 use config::provider::Kinds;
 use config::web::Loopback;
 use config::{Config, ConfigError};
@@ -51,9 +51,9 @@ impl Reload {
 
     fn check(&self) -> Result<(), StartError> {
         // Makes no master key: another process could use it, so a check that fails could not remove it.
-        let office = Office::check(self.home.clone(), &self.platform, self.kinds)?;
+        let office = LoadedHome::check(self.home.clone(), &self.platform, self.kinds)?;
         every_record_opens(&office)?;
-        Mailroom::check_keys(&office.home, &office.config)?;
+        Mailboxes::check_keys(&office.home, &office.config)?;
         let group = office.config.broker.socket_group.as_deref().map(group_number).transpose();
         let group = group.map_err(|fault| ConfigError::Inconsistent { path: office.home.config(), fault })?;
         self.may_give_to(group)?;
@@ -69,7 +69,7 @@ impl Reload {
             http::bind(address, &self.platform.runtime).map_err(|source| StartError::Callback { address, source })?;
         }
         // Last, because it makes directories.
-        Mailroom::open(&office.home, &office.config)?;
+        Mailboxes::open(&office.home, &office.config)?;
         Ok(())
     }
 

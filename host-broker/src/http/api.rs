@@ -9,7 +9,7 @@
 //! The same as `host-broker approvals relay`: the channel is believed about who wrote, and whether it counts is decided by the
 //! broker. A browser has no business here, so whatever names an origin is turned away.
 
-use crate::control::{Asked, Clerk, Control};
+use crate::control::{AdminCommand, Asked, CommandDispatcher};
 use crate::daemon::EventSender;
 use crate::http::pace::Pace;
 use axum::body::Bytes;
@@ -19,8 +19,8 @@ use axum::response::{IntoResponse as _, Response};
 use config::Config;
 use config::channels::is_identity;
 use engine::chat;
-use engine::chat::Relayed;
-use engine::request::Order;
+use engine::chat::RelayedAnswer;
+use engine::request::Command;
 use model::Clock;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -31,14 +31,14 @@ use std::time::Duration;
 use subtle::ConstantTimeEq as _;
 
 /// How long the broker may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What answers are handed in to.
 pub(super) struct Api {
     /// Which channels have a token.
     pub(super) config: Arc<Config>,
     /// Who puts an answer to the broker.
-    pub(super) clerk: Clerk,
+    pub(super) dispatcher: CommandDispatcher,
     /// Where answers go.
     pub(super) reports: EventSender,
     /// The time.
@@ -75,10 +75,11 @@ pub(super) async fn answer(State(api): State<Arc<Api>>, headers: HeaderMap, body
         Ok(spoken) => spoken,
         Err(why) => return refused(StatusCode::BAD_REQUEST, Code::InvalidParams, &why),
     };
-    let said = Control::ChatAnswer { from: from.clone(), text };
-    let order = Order::Relayed(Relayed { from, spoken, may_relay: true, channel: Some(channel.clone()) });
-    let asked = Asked { person: format!("channel:{channel}"), order, said: &said, channel: "http" };
-    let reply = match tokio::time::timeout(PATIENCE, api.clerk.ask(&api.reports, asked)).await {
+    let said = AdminCommand::ChatAnswer { from: from.clone(), text };
+    let command =
+        Command::RelayedAnswer(RelayedAnswer { from, spoken, may_relay: true, channel: Some(channel.clone()) });
+    let asked = Asked { person: format!("channel:{channel}"), command, said: &said, channel: "http" };
+    let reply = match tokio::time::timeout(TIMEOUT, api.dispatcher.ask(&api.reports, asked)).await {
         Ok(Ok(reply)) => serde_json::from_slice::<Value>(&reply).unwrap_or_default(),
         Ok(Err(why)) => return refused(StatusCode::SERVICE_UNAVAILABLE, Code::Busy, &why),
         Err(_elapsed) => {

@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use zeroize::Zeroizing;
 
 /// How long a browser waits to hear what came of it.
-const PATIENCE: Duration = Duration::from_secs(125);
+const TIMEOUT: Duration = Duration::from_secs(125);
 
 /// What the route is made of.
 #[derive(Clone)]
@@ -65,7 +65,7 @@ async fn back(State(door): State<Door>, request: Request) -> Response {
     };
     let (answer, answered) = oneshot::channel();
     door.reports.send(Message::Callback(OAuthCallback { brought, url, answer }));
-    match tokio::time::timeout(PATIENCE, answered).await {
+    match tokio::time::timeout(TIMEOUT, answered).await {
         Ok(Ok(reply)) => told(&reply),
         Ok(Err(_no_flow)) => {
             let code = Code::CapabilityAuthFlowInvalid;

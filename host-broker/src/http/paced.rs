@@ -10,7 +10,7 @@ use tokio::time::{Instant, Sleep, sleep};
 /// A stream with a limit on how long a write may stand still.
 pub(super) struct Paced<S> {
     stream: S,
-    patience: Duration,
+    timeout: Duration,
     // Runs while a write waits.
     waiting: bool,
     timer: Pin<Box<Sleep>>,
@@ -18,8 +18,8 @@ pub(super) struct Paced<S> {
 
 impl<S> Paced<S> {
     /// Takes the stream in.
-    pub(super) fn new(stream: S, patience: Duration) -> Self {
-        Self { stream, patience, waiting: false, timer: Box::pin(sleep(patience)) }
+    pub(super) fn new(stream: S, timeout: Duration) -> Self {
+        Self { stream, timeout, waiting: false, timer: Box::pin(sleep(timeout)) }
     }
 
     /// What came of a write, unless it has waited for too long.
@@ -30,7 +30,7 @@ impl<S> Paced<S> {
         }
         if !self.waiting {
             self.waiting = true;
-            self.timer.as_mut().reset(Instant::now() + self.patience);
+            self.timer.as_mut().reset(Instant::now() + self.timeout);
         }
         ready!(self.timer.as_mut().poll(context));
         Poll::Ready(Err(Error::new(ErrorKind::TimedOut, "the client takes nothing")))

@@ -7,23 +7,23 @@
 //! threads that may wait. An answer is put to the broker like one of the command line: whether it counts is decided
 //! there.
 
-mod answering;
+mod decide;
 mod assets;
-mod desk;
+mod read_pool;
 mod diff;
-mod door;
-pub mod entrance;
+mod request_guard;
+pub mod sign_in;
 mod inbox;
 mod live;
 mod page;
 pub mod sessions;
 mod signing;
 
-use crate::control::Clerk;
+use crate::control::CommandDispatcher;
 use crate::daemon::EventSender;
 use crate::http::api::{self, Api};
 use crate::http::connections::Standing;
-use crate::http::outside::{self, Outside};
+use crate::http::external::{self, Outside};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
@@ -32,12 +32,12 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use config::Config;
-pub(super) use desk::Desk;
-pub(super) use door::{Closed, check_host, seal};
-use entrance::Entrance;
 use maud::Markup;
 use model::Clock;
+pub(super) use read_pool::Desk;
+pub(super) use request_guard::{Closed, check_host, seal};
 use sessions::{Use, Visitor};
+use sign_in::Entrance;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use store::{StoreError, View};
@@ -47,9 +47,9 @@ use tokio_util::sync::CancellationToken;
 /// The longest form, in bytes.
 const FORM_BYTES_MAX: usize = 16 * 1024;
 /// How long a form may take to arrive.
-const FORM_PATIENCE: Duration = Duration::from_secs(10);
+const FORM_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a request may take then until its reply begins.
-const PATIENCE: Duration = Duration::from_secs(40);
+const TIMEOUT: Duration = Duration::from_secs(40);
 /// How many pages may wait for changes at once.
 const STREAMS_MAX: usize = 32;
 
@@ -60,7 +60,7 @@ pub struct Web {
     /// Who is let in.
     pub entrance: Arc<Entrance>,
     /// Who puts an answer to the broker.
-    pub clerk: Clerk,
+    pub dispatcher: CommandDispatcher,
     /// Where answers go.
     pub reports: EventSender,
     /// Where the ledger lies.
@@ -87,28 +87,28 @@ pub fn router(web: Web) -> Router {
     let shared = Shared { web: Arc::new(web), desk, streams: Arc::new(Semaphore::new(STREAMS_MAX)) };
     let api = Arc::new(Api {
         config: Arc::clone(&shared.web.config),
-        clerk: shared.web.clerk.clone(),
+        dispatcher: shared.web.dispatcher.clone(),
         reports: shared.web.reports.clone(),
         clock: Arc::clone(&shared.web.clock),
         pace: Mutex::default(),
     });
-    let agents = outside::router(Outside {
+    let agents = external::router(Outside {
         config: Arc::clone(&shared.web.config),
         entrance: Arc::clone(&shared.web.entrance),
-        clerk: shared.web.clerk.clone(),
+        dispatcher: shared.web.dispatcher.clone(),
         reports: shared.web.reports.clone(),
         desk: Arc::clone(&shared.desk),
         clock: Arc::clone(&shared.web.clock),
         pace: Mutex::default(),
-        rates: outside::Rates::default(),
-        places: outside::Places::default(),
+        rates: external::Rates::default(),
+        places: external::Places::default(),
     });
     let pages = Router::new()
         .route("/", get(inbox::page))
         .route("/fragment", get(inbox::fragment))
         .route("/approvals/{reference}", get(inbox::approval))
         .route("/approvals/{reference}/standing", get(inbox::standing))
-        .route("/approvals/{reference}/answer", post(answering::answer))
+        .route("/approvals/{reference}/answer", post(decide::answer))
         .route("/events", get(live::events))
         .route("/sign-in", get(signing::page))
         .route("/sign-in/link", post(signing::with_link))
@@ -129,9 +129,9 @@ pub fn router(web: Web) -> Router {
 /// What every request passes, and what every reply says.
 async fn door(State(shared): State<Shared>, request: Request, next: Next) -> Response {
     let address = shared.web.entrance.address();
-    let mut response = match door::check_host(address, request.uri(), request.headers()) {
+    let mut response = match request_guard::check_host(address, request.uri(), request.headers()) {
         Ok(()) => match whole(shared.noted(request)).await {
-            Ok(request) => match tokio::time::timeout(PATIENCE, next.run(request)).await {
+            Ok(request) => match tokio::time::timeout(TIMEOUT, next.run(request)).await {
                 Ok(response) => response,
                 Err(_elapsed) => plain(StatusCode::SERVICE_UNAVAILABLE, "This took too long."),
             },
@@ -139,13 +139,13 @@ async fn door(State(shared): State<Shared>, request: Request, next: Next) -> Res
         },
         Err(closed) => plain(closed.status(), closed.words()),
     };
-    door::seal(response.headers_mut());
+    request_guard::seal(response.headers_mut());
     response
 }
 
 /// What the inbox's own routes pass beside: if a request changes something, a page of ours has sent it.
 async fn own_pages(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    match door::check_origin(shared.web.entrance.address(), request.method(), request.headers()) {
+    match request_guard::check_origin(shared.web.entrance.address(), request.method(), request.headers()) {
         Ok(()) => next.run(request).await,
         Err(closed) => plain(closed.status(), closed.words()),
     }
@@ -154,7 +154,7 @@ async fn own_pages(State(shared): State<Shared>, request: Request, next: Next) -
 /// The request with all of its form, or what is said to whoever sends too much or too slowly.
 async fn whole(request: Request) -> Result<Request, Response> {
     let (head, body) = request.into_parts();
-    match tokio::time::timeout(FORM_PATIENCE, to_bytes(body, FORM_BYTES_MAX)).await {
+    match tokio::time::timeout(FORM_TIMEOUT, to_bytes(body, FORM_BYTES_MAX)).await {
         Ok(Ok(bytes)) => Ok(Request::from_parts(head, Body::from(bytes))),
         Ok(Err(_too_long_or_cut)) => Err(plain(StatusCode::PAYLOAD_TOO_LARGE, "This is too long for a form.")),
         Err(_elapsed) => Err(plain(StatusCode::REQUEST_TIMEOUT, "This took too long.")),
@@ -193,7 +193,7 @@ impl Shared {
     /// Who sends this, if they are signed in.
     fn visitor(&self, headers: &HeaderMap, how: Use) -> Option<Visitor> {
         let entrance = &self.web.entrance;
-        entrance.visitor(door::cookie(entrance.address(), headers)?, how)
+        entrance.visitor(request_guard::cookie(entrance.address(), headers)?, how)
     }
 
     /// A page that says one thing.

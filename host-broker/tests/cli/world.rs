@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// The longest that anything here may take; only a test that fails waits for it.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) struct World {
     folder: TempDir,
@@ -234,7 +234,7 @@ pub(super) fn start(command: &mut Command) -> Running {
 pub(super) fn wait_for(mut there: impl FnMut() -> bool) {
     let since = Instant::now();
     while !there() {
-        assert!(since.elapsed() < PATIENCE, "it never came");
+        assert!(since.elapsed() < TIMEOUT, "it never came");
         std::thread::park_timeout(Duration::from_millis(2));
     }
 }

@@ -3,13 +3,13 @@
 use crate::ledger::scribe::{Clerk, Happening, fill, raw, verify, write};
 use crate::ledger::world::{World, open};
 use engine::event::Event;
-use engine::request::{Directive, Order, Parsed};
+use engine::request::{Command, CommandRequest, Parsed};
 use kernel::{Committed, Ledger};
 use serde_json::{Value, json};
 use shared::request::ResultRequest;
 use std::io::Read as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 use store::ledger::chain::{Head, Row};
 use store::ledger::health::{Health, Verification};
 use store::ledger::segments;
@@ -227,9 +227,9 @@ fn a_request_whose_first_row_is_in_a_segment_is_nobodys() {
     let left = "SELECT count(*) FROM ledger WHERE caller = 'group:developer' AND request_id = ?1";
     let left: i64 = raw(&world.ledger).query_row(left, [id.as_str()], |row| row.get(0)).unwrap();
     assert_eq!(left, 1, "a later row of the id is in the database");
-    let order = Order::Result(ResultRequest { of: id, timeout_ms: None });
-    let directive = Box::new(Directive { header: world.header("developer"), order, asked: false });
-    let arrived = vec![Event::Arrived(Parsed::Directive(directive))];
+    let command = Command::Result(ResultRequest { of: id, timeout_ms: None });
+    let command_request = Box::new(CommandRequest { header: world.header("developer"), command, asked: false });
+    let arrived = vec![Event::Arrived(Parsed::CommandRequest(command_request))];
     assert!(world.ledger.batch(Durability::Full, arrived, &mut world.broker).unwritten.is_empty());
     assert_eq!(all(&world.ledger).pop().unwrap().reason_code.as_deref(), Some("unknown_request"));
 }
@@ -286,7 +286,7 @@ fn only_rows_that_are_in_a_segment_can_be_deleted() {
 
 #[expect(clippy::disallowed_methods, reason = "the program itself")]
 fn evidence(home: &Path, arguments: &[&str]) -> (Output, Value) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_host-broker"));
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_host-broker"));
     command.args(["evidence"]).args(arguments).arg("--home").arg(home);
     let output = command.output().unwrap();
     let document = serde_json::from_slice(&output.stdout).unwrap_or_default();

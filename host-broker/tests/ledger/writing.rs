@@ -3,7 +3,7 @@
 use crate::ledger::scribe::{Clerk, Happening, callers, fill, raw, rows, verify, write};
 use crate::ledger::world::{START, World};
 use engine::event::Event;
-use engine::request::{Parsed, Rubbish};
+use engine::request::{InvalidDocument, Parsed};
 use kernel::call::Origin;
 use kernel::{Batch, Committed};
 use model::Caller;
@@ -93,17 +93,17 @@ fn an_error_that_ends_the_whole_transaction_costs_only_its_own_event() {
              BEGIN SELECT RAISE(ROLLBACK, 'the transaction is over'); END;",
         )
         .unwrap();
-    let mut clerk = Clerk::default();
+    let mut dispatcher = Clerk::default();
     let events = vec![Row("a"), Answered("b"), Row("killer"), Row("c"), Row("killer"), Fails("d"), Row("e")];
-    let batch = world.ledger.batch(Durability::Full, events, &mut clerk);
+    let batch = world.ledger.batch(Durability::Full, events, &mut dispatcher);
     assert_eq!(closed(&batch), [&Row("a"), &Answered("b"), &Row("c"), &Row("e")]);
     assert_eq!(unwritten(&batch), [&Row("killer"), &Row("killer"), &Fails("d")]);
     assert_eq!(callers(&world.ledger), ["before", "a", "b", "c", "e"]);
     assert_eq!(verify(&rows(world.ledger.view()), world.ledger.head()), Ok(()));
     // Each of the three that fail costs those before it one more try, and those after it none.
-    assert_eq!(clerk.asked.iter().filter(|event| **event == Row("a")).count(), 4);
-    assert_eq!(clerk.asked.iter().filter(|event| **event == Row("c")).count(), 3);
-    assert_eq!(clerk.asked.iter().filter(|event| **event == Row("e")).count(), 1);
+    assert_eq!(dispatcher.asked.iter().filter(|event| **event == Row("a")).count(), 4);
+    assert_eq!(dispatcher.asked.iter().filter(|event| **event == Row("c")).count(), 3);
+    assert_eq!(dispatcher.asked.iter().filter(|event| **event == Row("e")).count(), 1);
     // And it goes on.
     assert!(write(&mut world.ledger, vec![Row("after")]).unwritten.is_empty());
 }
@@ -301,9 +301,9 @@ fn what_cannot_wait_is_committed_with_a_sync_and_not_synced_afterwards() {
 #[test]
 fn a_counted_refusal_needs_no_sync() {
     let mut world = World::new();
-    let rubbish = |id: &str| {
+    let invalid = |id: &str| {
         let caller = Caller::Group("developer".parse().unwrap());
-        Event::Arrived(Parsed::Rubbish(Box::new(Rubbish {
+        Event::Arrived(Parsed::InvalidDocument(Box::new(InvalidDocument {
             caller_key: caller.to_string().into(),
             caller,
             request_id: Some(id.parse().unwrap()),
@@ -313,15 +313,15 @@ fn a_counted_refusal_needs_no_sync() {
         })))
     };
     // The first one has a row of its own.
-    let first = world.ledger.batch(Durability::Deferred, vec![rubbish("r-1")], &mut world.broker);
+    let first = world.ledger.batch(Durability::Deferred, vec![invalid("r-1")], &mut world.broker);
     assert_eq!((first.committed.len(), first.held.len()), (0, 1));
     // The next one rests on that row, which is not synced yet.
-    let second = world.ledger.batch(Durability::Deferred, vec![rubbish("r-2")], &mut world.broker);
+    let second = world.ledger.batch(Durability::Deferred, vec![invalid("r-2")], &mut world.broker);
     assert_eq!((second.committed.len(), second.held.len()), (0, 1));
     let held = first.held.into_iter().chain(second.held).collect();
     assert_eq!(world.ledger.release(held).committed.len(), 2);
     let (last, syncs) = (world.ledger.head(), world.ledger.tally().syncs);
-    let third = world.ledger.batch(Durability::Deferred, vec![rubbish("r-3")], &mut world.broker);
+    let third = world.ledger.batch(Durability::Deferred, vec![invalid("r-3")], &mut world.broker);
     assert!(matches!(third.committed.as_slice(), [Committed::Close(_, Some(_))]));
     assert_eq!((third.held.len(), world.ledger.head(), world.ledger.tally().syncs), (0, last, syncs));
 }
@@ -350,7 +350,7 @@ fn an_alarm_stays_if_its_row_is_written_and_a_later_event_of_its_batch_is_not() 
         )
         .unwrap();
     let broken = || Verification::Broken { row: 7, error: "row 7 is wrong".to_owned() };
-    let reopened = || Event::Reopened("developer".parse().unwrap());
+    let reopened = || Event::MailboxReopened("developer".parse().unwrap());
     let events = vec![Event::Verified(Box::new(broken())), reopened()];
     let batch = world.ledger.batch(Durability::Full, events, &mut world.broker);
     let alarms = |batch: &kernel::Batch<Event, engine::follow_ups::FollowUps>| -> usize {

@@ -6,7 +6,7 @@ use engine::broker::Broker;
 use engine::catalogue::Listed;
 use engine::event::Event;
 use engine::facts::judge;
-use engine::request::{Directive, Order, Parsed};
+use engine::request::{Command, CommandRequest, Parsed};
 use kernel::{BatchWriter, Committed, Step, WriteError};
 use model::{ChatType, Person, Subject};
 use policy::facts::{ChatsFact, Facts, GateFact, GrantFact, ParamsFact, TaskFact};
@@ -22,10 +22,10 @@ impl World {
     fn relist(&mut self, mock: Listed) {
         self.catalogue = Arc::new(with_mock(mock));
         self.broker = Broker::new(
-            Arc::clone(&self.clerk.config),
+            Arc::clone(&self.dispatcher.config),
             Arc::clone(&self.catalogue),
-            policy(&self.clerk.config),
-            Arc::clone(&self.clerk.ids),
+            policy(&self.dispatcher.config),
+            Arc::clone(&self.dispatcher.ids),
         );
     }
 
@@ -52,7 +52,7 @@ impl World {
     fn facts(&mut self, action: &str, params: &Value, task: Option<&str>) -> Facts {
         let call = self.call("developer", action, params, task);
         let now = Timestamp::from_millis(START);
-        judge(self.ledger.view(), (now, self.ledger.steady()), &call, &policy(&self.clerk.config), None).unwrap().0
+        judge(self.ledger.view(), (now, self.ledger.steady()), &call, &policy(&self.dispatcher.config), None).unwrap().0
     }
 
     /// A grant to the developers by a person.
@@ -73,9 +73,9 @@ impl World {
     }
 
     /// A directive of a group's agent, and the code of the refusal, `executed`, or `ask` where a person is asked.
-    pub(super) fn order(&mut self, group: &str, order: Order) -> String {
+    pub(super) fn command(&mut self, group: &str, command: Command) -> String {
         let header = self.header(group);
-        let event = Event::Arrived(Parsed::Directive(Box::new(Directive { header, order, asked: false })));
+        let event = Event::Arrived(Parsed::CommandRequest(Box::new(CommandRequest { header, command, asked: false })));
         let batch = self.ledger.batch(Durability::Full, vec![event], &mut self.broker);
         match batch.committed.into_iter().next() {
             Some(Committed::Close(_, Some(settled))) => {
@@ -89,7 +89,7 @@ impl World {
 
     fn approve_as(&mut self, group: &str, gate: &str, task: &str) -> String {
         let request = serde_json::from_value(json!({ "task_id": task, "gate": gate })).unwrap();
-        self.order(group, Order::GateApprove(request))
+        self.command(group, Command::GateApprove(request))
     }
 }
 
@@ -115,7 +115,7 @@ fn a_grant_is_one_groups_at_one_provider() {
     let other = world.call("finance", "read", &json!({}), None);
     let now = Timestamp::from_millis(START);
     assert_eq!(
-        judge(world.ledger.view(), (now, world.ledger.steady()), &other, &policy(&world.clerk.config), None)
+        judge(world.ledger.view(), (now, world.ledger.steady()), &other, &policy(&world.dispatcher.config), None)
             .unwrap()
             .0
             .grant,
@@ -124,7 +124,7 @@ fn a_grant_is_one_groups_at_one_provider() {
     let mut elsewhere = world.call("developer", "read", &json!({}), None);
     elsewhere.provider = "github".parse().unwrap();
     assert_eq!(
-        judge(world.ledger.view(), (now, world.ledger.steady()), &elsewhere, &policy(&world.clerk.config), None)
+        judge(world.ledger.view(), (now, world.ledger.steady()), &elsewhere, &policy(&world.dispatcher.config), None)
             .unwrap()
             .0
             .grant,
@@ -221,7 +221,8 @@ fn a_provider_that_is_off_or_gone_takes_no_calls() {
     call.target = kernel::call::Target::NoProvider;
     let now = Timestamp::from_millis(START);
     let (_, decision) =
-        judge(world.ledger.view(), (now, world.ledger.steady()), &call, &policy(&world.clerk.config), None).unwrap();
+        judge(world.ledger.view(), (now, world.ledger.steady()), &call, &policy(&world.dispatcher.config), None)
+            .unwrap();
     let code = format!("{:?}", decision.verdict);
     assert!(code.contains("ProviderDisabled"), "{code}");
 }
@@ -311,12 +312,12 @@ fn a_quorum_is_different_people_and_one_no_is_enough() {
     for (second, state) in [(true, "approved"), (false, "denied")] {
         let mut world = World::new();
         world.grant(json!({ "access_level": 3 }));
-        let alice = world.clerk.uid;
+        let alice = world.dispatcher.uid;
         assert_eq!(world.result("ask", &json!({}), None), "ask");
         let open = approvals::open(world.ledger.view(), None).unwrap();
         let code = open.last().unwrap().code.clone();
         let answer = |yes: bool| json!({ "type": "answer", "code": code, "yes": yes, "reason": null });
-        world.clerk.uid = alice;
+        world.dispatcher.uid = alice;
         let first = world.say(answer(true));
         assert_eq!(
             (&first["data"]["state"], &first["summary"]),
@@ -324,9 +325,9 @@ fn a_quorum_is_different_people_and_one_no_is_enough() {
         );
         assert_eq!(world.say(answer(true))["code"], "guardrail", "the same person again");
         assert_eq!(world.say(answer(false))["code"], "guardrail", "nobody takes an answer back");
-        world.clerk.uid = alice + 1;
+        world.dispatcher.uid = alice + 1;
         assert_eq!(world.say(answer(second))["data"]["state"], state);
-        world.clerk.uid = alice;
+        world.dispatcher.uid = alice;
         assert_eq!(world.say(answer(true))["code"], "approval_expired", "it is decided");
     }
 }
@@ -353,7 +354,7 @@ fn a_grant_that_is_bound_to_chats_is_for_persons_in_them() {
         call.header.behalf = Subject::Person(Arc::new(person));
         let now = Timestamp::from_millis(START);
         let judged =
-            judge(world.ledger.view(), (now, world.ledger.steady()), &call, &policy(&world.clerk.config), None)
+            judge(world.ledger.view(), (now, world.ledger.steady()), &call, &policy(&world.dispatcher.config), None)
                 .unwrap();
         let GrantFact::Live(grant) = judged.0.grant else { panic!("{:?}", judged.0.grant) };
         grant.chats

@@ -1,7 +1,7 @@
 //! Grants: whether one gives more than another, and what the main group's agent may do to what a person has set.
 
 use crate::policy::world::{START, World};
-use engine::request::Order;
+use engine::request::Command;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
@@ -221,7 +221,7 @@ fn each_respect_in_which_a_grant_can_give_more_counts() {
 fn agent(world: &mut World, more: &Value) -> String {
     let mut request = json!({ "group_folder": "developer", "provider": "mock" });
     request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    world.order("main", Order::Grant(serde_json::from_value(request).unwrap()))
+    world.command("main", Command::Grant(serde_json::from_value(request).unwrap()))
 }
 
 #[test]
@@ -287,8 +287,8 @@ fn nobody_but_people_grants_to_the_main_group_and_nobody_but_its_agent_and_peopl
     let mut world = World::new();
     let request: GrantRequest =
         serde_json::from_value(json!({ "group_folder": "main", "provider": "mock", "access_level": 1 })).unwrap();
-    assert_eq!(world.order("main", Order::Grant(request.clone())), "ask");
-    assert_eq!(world.order("developer", Order::Grant(request)), "main_only");
+    assert_eq!(world.command("main", Command::Grant(request.clone())), "ask");
+    assert_eq!(world.command("developer", Command::Grant(request)), "main_only");
     let granted = world.say(json!({ "type": "grant", "group_folder": "main", "provider": "mock", "access_level": 1 }));
     assert_eq!(granted["status"], "executed");
 }

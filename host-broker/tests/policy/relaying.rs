@@ -1,9 +1,9 @@
 //! Who may hand in what others have answered in a chat.
 
 use crate::policy::world::World;
-use engine::chat::{Relayed, read};
+use engine::chat::{RelayedAnswer, read};
 use engine::event::Event;
-use engine::request::{Directive, Order, Parsed};
+use engine::request::{Command, CommandRequest, Parsed};
 use kernel::Committed;
 use kernel::call::Header;
 use model::Caller;
@@ -14,9 +14,9 @@ use store::Durability;
 fn hand_in(world: &mut World, caller: Caller, may_relay: bool) -> Value {
     let header = Header { caller_key: caller.to_string().into(), caller, ..world.header("developer") };
     let spoken = read("approve aaaaaa").unwrap();
-    let relayed = Relayed { from: "telegram:1".into(), spoken, may_relay, channel: None };
-    let directive = Directive { header, order: Order::Relayed(relayed), asked: false };
-    let event = Event::Arrived(Parsed::Directive(Box::new(directive)));
+    let relayed = RelayedAnswer { from: "telegram:1".into(), spoken, may_relay, channel: None };
+    let command_request = CommandRequest { header, command: Command::RelayedAnswer(relayed), asked: false };
+    let event = Event::Arrived(Parsed::CommandRequest(Box::new(command_request)));
     let batch = world.ledger.batch(Durability::Full, vec![event], &mut world.broker);
     let Some(Committed::Close(_, Some(settled))) = batch.committed.into_iter().next() else { panic!("no answer") };
     serde_json::from_slice(&settled.into_document().1).unwrap()

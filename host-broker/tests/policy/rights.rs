@@ -1,7 +1,7 @@
 //! Which person may give which command: a table of every command of the control protocol.
 
 use crate::policy::world::World;
-use host_broker::control::Control;
+use host_broker::control::AdminCommand;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -73,56 +73,56 @@ fn table() -> Vec<(Value, &'static str)> {
 }
 
 /// Returns the word of each command. A new one does not compile until it is in a table.
-fn word(control: &Control) -> &'static str {
+fn word(control: &AdminCommand) -> &'static str {
     match control {
-        Control::Grant(_) => "grant",
-        Control::Revoke(_) => "revoke",
-        Control::List(_) => "list",
-        Control::TaskCreate(_) => "task_create",
-        Control::TaskClose { .. } => "task_close",
-        Control::GateApprove(_) => "gate_approve",
-        Control::Answer { .. } => "answer",
-        Control::Revert { .. } => "revert",
-        Control::AcceptDefinitions { .. } => "accept_definitions",
-        Control::LinkAccount { .. } => "link_account",
-        Control::UnlinkAccounts { .. } => "unlink_accounts",
-        Control::PurgeGroup { .. } => "purge_group",
-        Control::ShareAccount { .. } => "share_account",
-        Control::RenewVault { .. } => "renew_vault",
-        Control::Flow { .. } => "flow",
-        Control::MintOperator(_) => "mint_operator",
-        Control::RevokeOperator { .. } => "revoke_operator",
-        Control::ListOperators => "list_operators",
-        Control::KillAll { .. } => "kill_all",
-        Control::KillProvider { .. } => "kill_provider",
-        Control::KillGroup { .. } => "kill_group",
-        Control::Release { .. } => "release",
-        Control::AcceptClock => "accept_clock",
-        Control::ResetSession { .. } => "reset_session",
-        Control::Settle(_) => "settle",
+        AdminCommand::Grant(_) => "grant",
+        AdminCommand::Revoke(_) => "revoke",
+        AdminCommand::List(_) => "list",
+        AdminCommand::TaskCreate(_) => "task_create",
+        AdminCommand::TaskClose { .. } => "task_close",
+        AdminCommand::GateApprove(_) => "gate_approve",
+        AdminCommand::Answer { .. } => "answer",
+        AdminCommand::Revert { .. } => "revert",
+        AdminCommand::AcceptDefinitions { .. } => "accept_definitions",
+        AdminCommand::LinkAccount { .. } => "link_account",
+        AdminCommand::UnlinkAccounts { .. } => "unlink_accounts",
+        AdminCommand::PurgeGroup { .. } => "purge_group",
+        AdminCommand::ShareAccount { .. } => "share_account",
+        AdminCommand::RenewVault { .. } => "renew_vault",
+        AdminCommand::Flow { .. } => "flow",
+        AdminCommand::MintOperator(_) => "mint_operator",
+        AdminCommand::RevokeOperator { .. } => "revoke_operator",
+        AdminCommand::ListOperators => "list_operators",
+        AdminCommand::KillAll { .. } => "kill_all",
+        AdminCommand::KillProvider { .. } => "kill_provider",
+        AdminCommand::KillGroup { .. } => "kill_group",
+        AdminCommand::Release { .. } => "release",
+        AdminCommand::AcceptClock => "accept_clock",
+        AdminCommand::ResetSession { .. } => "reset_session",
+        AdminCommand::Settle(_) => "settle",
         // `relaying` covers the answers of a relay. The others concern the process; their table is beside them.
-        Control::ChatAnswer { .. }
-        | Control::Look { .. }
-        | Control::Exchange { .. }
-        | Control::WebLink
-        | Control::Stop
-        | Control::Reload
-        | Control::Hello => "elsewhere",
+        AdminCommand::ChatAnswer { .. }
+        | AdminCommand::Look { .. }
+        | AdminCommand::Exchange { .. }
+        | AdminCommand::WebLink
+        | AdminCommand::Stop
+        | AdminCommand::Reload
+        | AdminCommand::Hello => "elsewhere",
     }
 }
 
 #[test]
 fn every_command_is_given_by_those_who_have_the_right_and_refused_to_all_others_with_a_row() {
     let mut world = World::with_people(PEOPLE);
-    let own = world.clerk.uid;
+    let own = world.dispatcher.uid;
     let mut covered = BTreeSet::new();
     for (document, expected) in table() {
-        let control: Control =
+        let control: AdminCommand =
             serde_json::from_value(document.clone()).unwrap_or_else(|error| panic!("{document}: {error}"));
         covered.insert(word(&control));
         let mut found = String::new();
         for uid in [own].into_iter().chain(OTHERS) {
-            world.clerk.uid = uid;
+            world.dispatcher.uid = uid;
             let head = world.ledger.head().seq;
             let reply = world.say(document.clone());
             let error = reply["error"].as_str().unwrap_or_default();
@@ -144,7 +144,7 @@ fn every_command_is_given_by_those_who_have_the_right_and_refused_to_all_others_
 fn a_refusal_names_the_line_that_gives_the_right() {
     let mut world = World::with_people(PEOPLE);
     let mut said = |uid: u32, document: Value| {
-        world.clerk.uid = uid;
+        world.dispatcher.uid = uid;
         world.say(document)["error"].as_str().unwrap().to_owned()
     };
     let kill = || json!({ "type": "kill_all", "on": true });

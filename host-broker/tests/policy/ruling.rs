@@ -5,7 +5,7 @@ use crate::policy::world::{START, World, with_mock};
 use config::Policy;
 use engine::catalogue::{Catalogue, Listed};
 use engine::facts::judge;
-use engine::request::{Desk, hypothetical};
+use engine::request::{ParseContext, hypothetical};
 use kernel::call::Call;
 use platform::clock::SystemClock;
 use policy::decide::{Step, Verdict};
@@ -47,7 +47,7 @@ fn catalogue() -> Catalogue {
 
 struct Ruled {
     world: World,
-    desk: Desk,
+    parse_context: ParseContext,
     policy: Policy,
 }
 
@@ -55,26 +55,26 @@ impl Ruled {
     fn new(setting: ApprovalMode) -> Self {
         let world = World::new();
         let catalogue = Arc::new(catalogue());
-        let desk = Desk {
+        let parse_context = ParseContext {
             catalogue: Arc::clone(&catalogue),
-            key: Arc::clone(&world.clerk.key),
+            key: Arc::clone(&world.dispatcher.key),
             issuers: Arc::new(Issuers::nobody()),
-            ids: Arc::clone(&world.clerk.ids),
-            patience: Duration::from_secs(30),
-            unknown_requests: world.clerk.config.broker.unknown_requests,
+            ids: Arc::clone(&world.dispatcher.ids),
+            timeout: Duration::from_secs(30),
+            unknown_requests: world.dispatcher.config.broker.unknown_requests,
             filters: None,
         };
-        let groups = world.clerk.config.groups.keys().cloned();
+        let groups = world.dispatcher.config.groups.keys().cloned();
         let file = RuleFile { path: "own.cedar".into(), text: RULES.to_owned() };
         let rules = Rules::parse(&[file], &catalogue.named(), groups.clone().collect()).unwrap();
         let profile = Profile { write: Some(setting), ..Profile::default() };
         let profiles = Profiles::new(groups.map(|group| (group, profile.clone())).collect());
-        Self { world, desk, policy: Policy { rules, profiles, ..Policy::default() } }
+        Self { world, parse_context, policy: Policy { rules, profiles, ..Policy::default() } }
     }
 
     fn call(&self, params: &Value) -> Box<Call> {
         let document = json!({ "type": "ext_call", "provider": "mock", "action": "create_event", "params": params });
-        hypothetical("developer".parse().unwrap(), None, document.to_string().as_bytes(), &self.desk).unwrap()
+        hypothetical("developer".parse().unwrap(), None, document.to_string().as_bytes(), &self.parse_context).unwrap()
     }
 
     /// What the rules say, and what their step does.

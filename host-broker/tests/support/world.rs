@@ -10,7 +10,7 @@ use engine::follow_ups::FollowUps;
 use engine::request::Parsed;
 use filter::values::Formats;
 use host_broker::assembly::filters::scrubber;
-use host_broker::control::{Clerk, Control, administer};
+use host_broker::control::{AdminCommand, CommandDispatcher, administer};
 use kernel::call::{Call, Header, Origin, Params, Target, Written};
 use kernel::contract::{Failure, Guard, Invocation, Operation, Probed, Running, Success};
 use kernel::execution::Execution;
@@ -186,7 +186,7 @@ pub(crate) struct World {
     pub(crate) ledger: Ledger,
     pub(crate) broker: Broker,
     pub(crate) catalogue: Arc<Catalogue>,
-    pub(crate) clerk: Clerk,
+    pub(crate) dispatcher: CommandDispatcher,
     calls: u64,
 }
 
@@ -227,7 +227,7 @@ impl World {
         Self {
             ledger: open(home.path(), &clock).unwrap(),
             broker: Broker::new(Arc::clone(&config), Arc::clone(&catalogue), policy(&config), Arc::clone(&ids)),
-            clerk: Clerk {
+            dispatcher: CommandDispatcher {
                 config,
                 catalogue: tokio::sync::watch::channel(Arc::default()).1,
                 scrubber: scrubber(&Secrets::default(), &key, Formats::with([]).unwrap()).unwrap(),
@@ -252,8 +252,8 @@ impl World {
 
     /// What a person says at the command line, and the reply.
     pub(crate) fn say(&mut self, control: Value) -> Value {
-        let control: Control = serde_json::from_value(control).unwrap();
-        administer(&mut self.ledger, &mut self.broker, &self.clerk, &control).unwrap()
+        let control: AdminCommand = serde_json::from_value(control).unwrap();
+        administer(&mut self.ledger, &mut self.broker, &self.dispatcher, &control).unwrap()
     }
 
     /// Where a request of this group comes from, under a fresh id.
@@ -269,7 +269,7 @@ impl World {
             request_id: id.parse().unwrap(),
             origin: Origin::Broker,
             arrived: Instant::now(),
-            patience: Duration::from_secs(30),
+            timeout: Duration::from_secs(30),
             weight: None,
         }
     }
@@ -308,7 +308,7 @@ impl World {
             params: Params::new(params.as_object().unwrap().clone()),
             about_unparsed: None,
             departing: None,
-            asked: kernel::call::Asked::No,
+            asked: kernel::call::ApprovalPhase::No,
             applies: None,
             flow: None,
             sealed: None,

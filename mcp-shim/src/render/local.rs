@@ -82,7 +82,7 @@ pub fn unusable_mailbox(settings: &Settings, unusable: Unusable, error: &Mailbox
 }
 
 /// The host did not take the request in time; it was taken back.
-pub fn withdrawn(id: &RequestId, patience: Duration, signs: Signs) -> Reply {
+pub fn withdrawn(id: &RequestId, timeout: Duration, signs: Signs) -> Reply {
     let hint = match signs {
         Signs::All => "",
         Signs::NoHost => " The group's directory has no host.json, so the host has never run on it, or is another one.",
@@ -90,7 +90,7 @@ pub fn withdrawn(id: &RequestId, patience: Duration, signs: Signs) -> Reply {
             " The group's directory has no responses, where answers would lie, so only a part of it may be mounted."
         }
     };
-    let reason = format!("No answer within {}; the request was withdrawn and not executed.{hint}", seconds(patience));
+    let reason = format!("No answer within {}; the request was withdrawn and not executed.{hint}", seconds(timeout));
     Reply::of_reason(id.clone(), Code::Withdrawn, &reason, now())
 }
 
@@ -106,20 +106,20 @@ pub enum Signs {
 }
 
 /// The host took the request and did not answer in time, or not with anything that could be used.
-pub fn no_answer(id: &RequestId, patience: Duration, fault: Option<&str>) -> Reply {
+pub fn no_answer(id: &RequestId, timeout: Duration, fault: Option<&str>) -> Reply {
     let what = match fault {
-        None => format!("No answer within {}", seconds(patience)),
-        Some(fault) => format!("No usable answer within {} (there is a reply, but {fault})", seconds(patience)),
+        None => format!("No answer within {}", seconds(timeout)),
+        Some(fault) => format!("No usable answer within {} (there is a reply, but {fault})", seconds(timeout)),
     };
     let reason = format!("{what}; the host had already taken the request, so it may still be executed.");
     Reply::of_reason(id.clone(), Code::NoAnswer, &reason, now())
 }
 
 /// The host took a request that changes its own records and did not answer; some hosts never do.
-pub fn not_confirmed(id: &RequestId, patience: Duration) -> Reply {
+pub fn not_confirmed(id: &RequestId, timeout: Duration) -> Reply {
     let reason = format!(
         "The change was requested but not confirmed within {}; a host that answers no such request may have made it.",
-        seconds(patience)
+        seconds(timeout)
     );
     Reply::of_reason(id.clone(), Code::NoAnswer, &reason, now())
 }

@@ -38,7 +38,7 @@ fn each_tool_is_the_request_of_its_name_and_the_host_decides() {
     let begin = json!({"capability": "gog.email", "account_hint": "work"});
     let account = json!({"capability": "gog.email", "account_ref": "work"});
     // Not being listed is no refusal: the host of the second knows no such capability, and says so itself.
-    for (world, patience) in [(world(), 90_000), (World::with_snapshot(), 30_000)] {
+    for (world, timeout) in [(world(), 90_000), (World::with_snapshot(), 30_000)] {
         let mut client = world.client(Era::Handshake("2025-11-25"));
         for (tool, arguments, is_told) in [
             ("ext_auth_begin", &begin, true),
@@ -53,7 +53,7 @@ fn each_tool_is_the_request_of_its_name_and_the_host_decides() {
             for (member, value) in arguments.as_object().unwrap() {
                 assert_eq!(&request[member], value);
             }
-            assert_eq!(request["timeout_ms"].as_u64(), is_told.then_some(patience), "{tool}");
+            assert_eq!(request["timeout_ms"].as_u64(), is_told.then_some(timeout), "{tool}");
             world.reply(&request, json!({"status": "executed", "data": {"flow_id": FLOW}}));
             assert!(text(&client.result(id)).contains(FLOW));
         }

@@ -139,7 +139,7 @@ fn who_stops_waiting_hears_pending_and_collects_the_outcome_later() {
     // The same request again, and the question for its result, hear the same.
     let again = with(with(call("charge", json!({ "n": 1 })), "timeout_ms", 1200), "request_id", id.clone());
     assert_eq!(developer.ask(again)["status"], "pending");
-    let result = |patience: u64| json!({ "type": "ext_result", "of": id, "timeout_ms": patience });
+    let result = |timeout: u64| json!({ "type": "ext_result", "of": id, "timeout_ms": timeout });
     assert_eq!(developer.ask(result(600))["status"], "pending");
     let waits = developer.send(result(60_000));
     assert_eq!(code(&answer(&world, &question, true, None)), "executed");

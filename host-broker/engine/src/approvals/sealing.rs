@@ -17,7 +17,7 @@ use store::{StoreError, Transaction, View};
 /// # Errors
 /// [`StoreError`] if it cannot be looked up.
 pub fn hand_back(tx: &Transaction<'_>, call: &mut Call) -> Result<(), StoreError> {
-    if !call.was_asked() {
+    if !call.is_resumed() {
         return Ok(());
     }
     let approval = approvals::of_request(tx.view(), &call.header.caller_key, &call.header.request_id)?;

@@ -1,6 +1,6 @@
 //! Accounts of persons are linked and unlinked.
 
-use super::Said;
+use super::CommandResult;
 use crate::broker::Broker;
 use config::near_miss;
 use model::{Account, Caller, Share};
@@ -23,17 +23,17 @@ impl Broker {
         person: &str,
         capability: Option<&Provider>,
         account_ref: Option<&str>,
-    ) -> Result<Said, StoreError> {
+    ) -> Result<CommandResult, StoreError> {
         let count = self.unlink(tx, person, capability, account_ref)?;
         let which = json!({ "person": person, "capability": capability, "account_ref": account_ref, "count": count });
         let body = json!({ "unlinked": which });
-        Ok(Said::done(Kind::Noted, body.clone(), body, format!("{count} account(s) of {person} unlinked.")))
+        Ok(CommandResult::done(Kind::Noted, body.clone(), body, format!("{count} account(s) of {person} unlinked.")))
     }
 
     /// An account is linked.
-    pub(super) fn link_account(&self, tx: &Transaction<'_>, account: &Account) -> Result<Said, StoreError> {
+    pub(super) fn link_account(&self, tx: &Transaction<'_>, account: &Account) -> Result<CommandResult, StoreError> {
         let Account { person, capability, account_ref, label, .. } = account;
-        let no = |reason: String| Ok(Said::no(Code::InvalidParams, reason));
+        let no = |reason: String| Ok(CommandResult::no(Code::InvalidParams, reason));
         if !self.config.knows_person(person) {
             return no("A person is an issuer of the configuration and a name, such as broker:ann.".to_owned());
         }
@@ -51,16 +51,16 @@ impl Broker {
         let is_new = accounts::link(tx, account)?;
         let body = json!({ "linked": account, "is_new": is_new });
         let summary = format!("{person} has the account {account_ref} at {capability}.");
-        Ok(Said::done(Kind::Noted, body.clone(), body, summary))
+        Ok(CommandResult::done(Kind::Noted, body.clone(), body, summary))
     }
 
     /// What a group has begun with persons' accounts is ended.
-    pub(super) fn purge_group(&mut self, tx: &Transaction<'_>, group: &Group) -> Result<Said, StoreError> {
+    pub(super) fn purge_group(&mut self, tx: &Transaction<'_>, group: &Group) -> Result<CommandResult, StoreError> {
         let count = self.end_what_a_group_began(tx, &Caller::Group(group.clone()).to_string())?;
         let body = json!({ "purged": { "group": group, "count": count } });
         let summary =
             format!("{count} flow(s) and question(s) of {group} ended; what persons have linked stays theirs.");
-        Ok(Said::done(Kind::Noted, body.clone(), body, summary))
+        Ok(CommandResult::done(Kind::Noted, body.clone(), body, summary))
     }
 
     /// Another person may work with an account, or may not any more.
@@ -70,9 +70,9 @@ impl Broker {
         share: &Share,
         on: bool,
         by: &str,
-    ) -> Result<Said, StoreError> {
+    ) -> Result<CommandResult, StoreError> {
         let Share { person, capability, account_ref, with } = share;
-        let no = |reason: String| Ok(Said::no(Code::InvalidParams, reason));
+        let no = |reason: String| Ok(CommandResult::no(Code::InvalidParams, reason));
         if ![person, with].into_iter().all(|person| self.config.knows_person(person)) {
             return no("A person is an issuer of the configuration and a name, such as broker:ann.".to_owned());
         }
@@ -89,13 +89,13 @@ impl Broker {
             (false, true) => format!("{with} may no longer work with the account {person}/{account_ref}."),
             (false, false) => format!("{with} could not work with the account {person}/{account_ref}."),
         };
-        Ok(Said::done(Kind::Noted, body.clone(), body, summary))
+        Ok(CommandResult::done(Kind::Noted, body.clone(), body, summary))
     }
 
     /// Every record of the vault is encrypted under the present master key.
-    pub(super) fn renew_vault(&mut self, tx: &Transaction<'_>, forget: bool) -> Result<Said, StoreError> {
+    pub(super) fn renew_vault(&mut self, tx: &Transaction<'_>, forget: bool) -> Result<CommandResult, StoreError> {
         let Some(vault) = self.vault.clone() else {
-            return Ok(Said::no(Code::EvidenceUnavailable, "The vault is not open.".to_owned()));
+            return Ok(CommandResult::no(Code::EvidenceUnavailable, "The vault is not open.".to_owned()));
         };
         let Resealed { renewed, unreadable, forgotten, questions } =
             stored::reseal(tx, |place, record| vault.resealed(place, record), forget)?;
@@ -110,7 +110,7 @@ impl Broker {
         ];
         let summary = summary.into_iter().filter_map(|(is_so, sentence)| is_so.then_some(sentence));
         let summary = summary.collect::<Vec<_>>().join(" ");
-        Ok(Said::done(Kind::Noted, json!({ "vault": body }), body, summary))
+        Ok(CommandResult::done(Kind::Noted, json!({ "vault": body }), body, summary))
     }
 
     fn has_accounts(&self, capability: &Provider) -> bool {

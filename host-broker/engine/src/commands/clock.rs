@@ -3,7 +3,7 @@
 //! Rows exist from a time when the clock was ahead. Grants, tokens and approvals of that time would last too long. They
 //! expire at once, and a person creates them again.
 
-use super::Said;
+use super::CommandResult;
 use crate::broker::Broker;
 use serde_json::{Map, Value, json};
 use store::ledger::chain::Kind;
@@ -11,11 +11,11 @@ use store::state::clock::end_later;
 use store::{StoreError, Transaction};
 
 impl Broker {
-    pub(super) fn accept_clock(&mut self, tx: &Transaction<'_>) -> Result<Said, StoreError> {
+    pub(super) fn accept_clock(&mut self, tx: &Transaction<'_>) -> Result<CommandResult, StoreError> {
         let (last, now) = tx.accept_clock();
         if last <= now {
             let data = json!({ "last_row": last, "now": now, "behind_ms": 0 });
-            return Ok(Said::told(data, "The clock is not behind the last row; there is nothing to accept."));
+            return Ok(CommandResult::told(data, "The clock is not behind the last row; there is nothing to accept."));
         }
         let ended: Map<String, Value> =
             end_later(tx)?.into_iter().map(|(name, count)| (name.to_owned(), json!(count))).collect();
@@ -33,6 +33,6 @@ impl Broker {
         if let Some(members) = data.as_object_mut() {
             members.insert("now".to_owned(), json!(now));
         }
-        Ok(Said::done(Kind::ClockAccepted, body, data, summary))
+        Ok(CommandResult::done(Kind::ClockAccepted, body, data, summary))
     }
 }

@@ -1,20 +1,20 @@
 //! What becomes of requests about flows, whoever makes them and over which surface they come.
 
-use super::outside::{list_accesses, revoke};
-use super::{RowSubject, Said};
-use crate::approval_requests::Posed;
+use super::external_grants::{list_accesses, revoke};
+use super::{CommandResult, RowSubject};
+use crate::approval_requests::ApprovalDraft;
 use crate::broker::Broker;
 use crate::file_proposals::named_after;
 use crate::flows::project::project;
 use crate::operator_tokens;
-use crate::request::FlowOrder;
+use crate::request::FlowCommand;
 use config::flows::ImportPolicy;
 use config::{FLOWS, near_miss};
 use kernel::call::Header;
 use model::approval::{Approval, ApprovalReason, State as Asked};
 use model::card::{BYTES_MAX, Card};
 use model::{Caller, Nonce, approval};
-use provider::accepted::difference;
+use provider::pinned_definitions::difference;
 use serde_json::{Map, Value, json};
 use shared::digest::Digest;
 use shared::flow::request::{FlowList, FlowNamed, FlowProject, FlowRequest, FlowVersion, Harness, LISTED_MAX, State};
@@ -40,12 +40,12 @@ fn listed(tools: &[&Opaque]) -> String {
 }
 
 /// A no for these tools. One that is mistyped is likely one of `known`.
-pub(super) fn no_tools<'a>(code: Code, tools: &[&Opaque], known: impl Iterator<Item = &'a Opaque>) -> Said {
+pub(super) fn no_tools<'a>(code: Code, tools: &[&Opaque], known: impl Iterator<Item = &'a Opaque>) -> CommandResult {
     let (which, hint) = match tools {
         [tool] => ("It is", near_miss(tool.as_str(), known.map(Opaque::as_str))),
         _ => ("They are", String::new()),
     };
-    Said::no(code, format!("{} {which} {}{hint}.", code.meaning(), listed(tools)))
+    CommandResult::no(code, format!("{} {which} {}{hint}.", code.meaning(), listed(tools)))
 }
 
 impl Broker {
@@ -54,9 +54,9 @@ impl Broker {
         &mut self,
         tx: &Transaction<'_>,
         header: &Header,
-        order: &FlowOrder,
-    ) -> Result<Said, StoreError> {
-        let FlowOrder { vault, request } = order;
+        order: &FlowCommand,
+    ) -> Result<CommandResult, StoreError> {
+        let FlowCommand { vault, request } = order;
         if !self.config.flows.vaults.contains(vault) {
             return Ok(unknown());
         }
@@ -65,19 +65,23 @@ impl Broker {
             Err(no) => return Ok(no),
         };
         let said = self.flow_of(tx, header, &reach, request)?;
-        if let (Caller::Operator(_), false, Said::Done { kind, subject, body, data: Value::Object(read), summary }) =
-            (&header.caller, request.changes(), &said)
+        if let (
+            Caller::Operator(_),
+            false,
+            CommandResult::Done { kind, subject, body, data: Value::Object(read), summary },
+        ) = (&header.caller, request.changes(), &said)
         {
             // Whoever wants it again reads again: nobody fills the disk by reading.
             let (subject, data) = (subject.clone(), json!({}));
-            let said = Said::Done { kind: *kind, subject, body: body.clone(), data, summary: summary.clone() };
+            let said = CommandResult::Done { kind: *kind, subject, body: body.clone(), data, summary: summary.clone() };
             return Ok(said.shown_once(read.clone()));
         }
         // What is read is kept for a day, so that a repeated request has its reply: nobody fills the disk by reading.
-        if let (Some(group), Said::Done { data, .. }, false) = (header.caller.group(), &said, request.changes())
+        if let (Some(group), CommandResult::Done { data, .. }, false) =
+            (header.caller.group(), &said, request.changes())
             && !self.may_read(group, data.to_string().len(), tx.now())
         {
-            return Ok(Said::no(
+            return Ok(CommandResult::no(
                 Code::RateLimited,
                 "This group has read as much of flows as it may in a minute; wait a while.",
             ));
@@ -100,7 +104,7 @@ impl Broker {
         header: &Header,
         vault: &'a Vault,
         request: &FlowRequest,
-    ) -> Result<Result<Reach<'a>, Said>, StoreError> {
+    ) -> Result<Result<Reach<'a>, CommandResult>, StoreError> {
         let Caller::Operator(token) = &header.caller else {
             return Ok(Ok(Reach { vault, scopes: BTreeSet::from(Scope::ALL) }));
         };
@@ -108,7 +112,7 @@ impl Broker {
         Ok(match standing {
             Some(operator) if operator.vault == *vault => Ok(Reach { vault, scopes: operator.scopes }),
             Some(_) => Err(unknown()),
-            None => Err(Said::no(Code::OperatorTokenDenied, Code::OperatorTokenDenied.meaning())),
+            None => Err(CommandResult::no(Code::OperatorTokenDenied, Code::OperatorTokenDenied.meaning())),
         })
     }
 
@@ -118,7 +122,7 @@ impl Broker {
         header: &Header,
         reach: &Reach<'_>,
         request: &FlowRequest,
-    ) -> Result<Said, StoreError> {
+    ) -> Result<CommandResult, StoreError> {
         match request {
             FlowRequest::FlowList(wanted) => list(tx, reach, wanted),
             FlowRequest::FlowGet(named) => Ok(match named_in(tx, reach, named)? {
@@ -126,9 +130,8 @@ impl Broker {
                 None => unknown(),
             }),
             FlowRequest::FlowExport(named) => Ok(match named_in(tx, reach, named)? {
-                Some(stored) => {
-                    self.without_own_secret(Said::told(json!(stored.bundle), "The flow, as it can be imported."))
-                }
+                Some(stored) => self
+                    .without_own_secret(CommandResult::told(json!(stored.bundle), "The flow, as it can be imported.")),
                 None => unknown(),
             }),
             FlowRequest::FlowPropose(bundle) => self.propose_flow(tx, header, reach, bundle),
@@ -151,9 +154,9 @@ impl Broker {
         header: &Header,
         reach: &Reach<'_>,
         mut bundle: Bundle,
-    ) -> Result<Said, StoreError> {
+    ) -> Result<CommandResult, StoreError> {
         if !reach.sees(bundle.flow.scope) {
-            return Ok(Said::no(Code::FlowImportScopeDenied, Code::FlowImportScopeDenied.meaning()));
+            return Ok(CommandResult::no(Code::FlowImportScopeDenied, Code::FlowImportScopeDenied.meaning()));
         }
         let allowed = self.config.flows.tools();
         let is_inert = |skill: &SkillRef| skill.kind == SkillKind::ExternalTool && !allowed.contains(&skill.id);
@@ -180,9 +183,9 @@ impl Broker {
         header: &Header,
         reach: &Reach<'_>,
         bundle: &Bundle,
-    ) -> Result<Said, StoreError> {
+    ) -> Result<CommandResult, StoreError> {
         let vault = reach.vault;
-        let no = |reason: String| Ok(Said::no(Code::InvalidParams, reason));
+        let no = |reason: String| Ok(CommandResult::no(Code::InvalidParams, reason));
         let faults = bundle.faults();
         if !faults.is_empty() {
             let told = faults.iter().take(FAULTS_TOLD).map(|fault| format!("{}: {}", fault.pointer, fault.fault));
@@ -202,17 +205,17 @@ impl Broker {
         let is_seen = |stored: &Stored| reach.sees(stored.bundle.flow.scope);
         // Whoever may not see a flow does not put another one in its place.
         if !reach.sees(flow.scope) || !before.iter().chain(&last).all(is_seen) {
-            return Ok(Said::no(Code::FlowImportScopeDenied, Code::FlowImportScopeDenied.meaning()));
+            return Ok(CommandResult::no(Code::FlowImportScopeDenied, Code::FlowImportScopeDenied.meaning()));
         }
         match &before {
             Some(before) if before.state != State::Proposed => {
                 return no(format!("Version {version} of {id} is {} and stays as it is.", before.state.word()));
             }
             Some(before) if before.digest == Digest::of(&document) => {
-                return Ok(Said::told(json!(standing(vault, before)), "It is proposed already, exactly so."));
+                return Ok(CommandResult::told(json!(standing(vault, before)), "It is proposed already, exactly so."));
             }
             Some(before) if is_anothers(header, before) => {
-                return Ok(Said::no(Code::Guardrail, ANOTHERS));
+                return Ok(CommandResult::no(Code::Guardrail, ANOTHERS));
             }
             Some(_) | None => {}
         }
@@ -222,7 +225,7 @@ impl Broker {
         if before.is_none() && flows::proposed_by(connection, vault, &header.caller_key)? >= PROPOSED_MAX {
             let reason =
                 format!("{PROPOSED_MAX} versions of yours are proposed already; take some back with flow_deprecate.");
-            return Ok(Said::no(Code::Busy, reason));
+            return Ok(CommandResult::no(Code::Busy, reason));
         }
         if let Some(before) = &before {
             self.cancel_flow_question(tx, before)?;
@@ -244,18 +247,18 @@ impl Broker {
         header: &Header,
         reach: &Reach<'_>,
         version: &FlowVersion,
-    ) -> Result<Said, StoreError> {
+    ) -> Result<CommandResult, StoreError> {
         let (connection, vault) = (tx.view(), reach.vault);
         let Some(stored) = version_in(tx, reach, version)? else { return Ok(unknown()) };
         let FlowVersion { flow_id, version } = version;
         if stored.state != State::Proposed {
             let reason = format!("Version {version} of {flow_id} is {}, not proposed.", stored.state.word());
-            return Ok(Said::no(Code::InvalidParams, reason));
+            return Ok(CommandResult::no(Code::InvalidParams, reason));
         }
         let last = flows::last_approved(connection, vault, flow_id)?;
         if let Some(newer) = last.as_ref().filter(|last| last.bundle.flow.version >= *version) {
             let reason = format!("Version {} has become canonical since.", newer.bundle.flow.version);
-            return Ok(Said::no(Code::InvalidParams, reason));
+            return Ok(CommandResult::no(Code::InvalidParams, reason));
         }
         let digest = agreed(vault, &stored, last.as_ref());
         let asked = match stored.approval {
@@ -264,21 +267,21 @@ impl Broker {
         };
         if let Some(asked) = asked.filter(|asked| asked.state == Asked::Waiting && asked.expires_at > tx.now()) {
             if asked.digest == digest {
-                return Ok(Said::told(question(&asked), "People are asked already."));
+                return Ok(CommandResult::told(question(&asked), "People are asked already."));
             }
             // Its card shows a difference from what is not the last one any more.
             self.cancel_flow_question(tx, &stored)?;
         }
         let Some(card) = card(vault, &stored, last.as_ref()) else {
-            return Ok(Said::no(Code::Guardrail, "The flow is too long to be shown to a person in full."));
+            return Ok(CommandResult::no(Code::Guardrail, "The flow is too long to be shown to a person in full."));
         };
         let Ok(nonce) = Nonce::fresh(self.ids.as_ref()) else {
-            return Ok(Said::no(Code::EvidenceUnavailable, "The system's random source failed."));
+            return Ok(CommandResult::no(Code::EvidenceUnavailable, "The system's random source failed."));
         };
         let (hidden, group) = (named_after("flow", &nonce), self.config.main_group().cloned());
         #[expect(clippy::expect_used, reason = "letters satisfy the grammar")]
         let (provider, action) = (FLOWS.parse().expect("a provider"), "approve".parse().expect("an action"));
-        let posed = Posed {
+        let posed = ApprovalDraft {
             kind: approval::Kind::Flow,
             caller: &header.caller_key,
             // Flows are the main group's, whoever asks.
@@ -300,12 +303,12 @@ impl Broker {
         };
         let approval = match self.pose(tx, header, &posed)? {
             Ok(approval) => approval,
-            Err(refusal) => return Ok(Said::no(refusal.code, refusal.reason)),
+            Err(refusal) => return Ok(CommandResult::no(refusal.code, refusal.reason)),
         };
         flows::ask(tx, vault, &stored.bundle, approval)?;
         let asked = approvals::numbered(tx.view(), approval)?;
         let asked = asked.ok_or(StoreError::Stored { what: "approval" })?;
-        Ok(Said::told(
+        Ok(CommandResult::told(
             question(&asked),
             "People are asked, who find it in their inbox or with: host-broker approvals list",
         ))
@@ -362,19 +365,19 @@ impl Broker {
         header: &Header,
         reach: &Reach<'_>,
         version: &FlowVersion,
-    ) -> Result<Said, StoreError> {
+    ) -> Result<CommandResult, StoreError> {
         let vault = reach.vault;
         let Some(stored) = version_in(tx, reach, version)? else { return Ok(unknown()) };
         let FlowVersion { flow_id, version } = version;
         // What people have agreed to only people end: the next one would be shown without a difference.
         if !is_a_persons(header) && stored.state == State::Approved {
-            return Ok(Said::no(
+            return Ok(CommandResult::no(
                 Code::Guardrail,
                 "Only people end a canonical version, with: host-broker flow deprecate.",
             ));
         }
         if is_anothers(header, &stored) {
-            return Ok(Said::no(Code::Guardrail, ANOTHERS));
+            return Ok(CommandResult::no(Code::Guardrail, ANOTHERS));
         }
         let state = match stored.state {
             State::Proposed => {
@@ -387,7 +390,7 @@ impl Broker {
                 State::Deprecated.word()
             }
             State::Deprecated => {
-                return Ok(Said::told(json!(standing(vault, &stored)), "It is deprecated already."));
+                return Ok(CommandResult::told(json!(standing(vault, &stored)), "It is deprecated already."));
             }
         };
         let data = json!({
@@ -402,15 +405,15 @@ impl Broker {
         reach: &Reach<'_>,
         wanted: &FlowProject,
         tools: &BTreeSet<Opaque>,
-    ) -> Result<Said, StoreError> {
+    ) -> Result<CommandResult, StoreError> {
         let FlowProject { flow_id, version, harness } = wanted;
         let flows = &self.config.flows;
         if *harness == Harness::AgentBundle && flows.external_agent.forbidden {
             let code = Code::FlowExternalAgentPolicyForbidden;
-            return Ok(Said::no(code, code.meaning()));
+            return Ok(CommandResult::no(code, code.meaning()));
         }
         if *harness == Harness::AgentBundle && !flows.serves_outside() {
-            return Ok(Said::no(Code::FlowHarnessUnsupported, Code::FlowHarnessUnsupported.meaning()));
+            return Ok(CommandResult::no(Code::FlowHarnessUnsupported, Code::FlowHarnessUnsupported.meaning()));
         }
         let named = FlowNamed { flow_id: flow_id.clone(), version: version.clone() };
         // What is only proposed nobody works by.
@@ -420,7 +423,7 @@ impl Broker {
         let canonical = canonical.map(|canonical| canonical.bundle.flow.version);
         let is_canonical = stored.state == State::Approved;
         let Some(projection) = project(&stored.bundle, is_canonical, *harness, tools) else {
-            return Ok(Said::no(Code::TooLarge, Code::TooLarge.meaning()));
+            return Ok(CommandResult::no(Code::TooLarge, Code::TooLarge.meaning()));
         };
         let data = json!({
             "schema": "knowtation.flow_project/v0",
@@ -428,15 +431,18 @@ impl Broker {
             "stale": !is_canonical,
             "canonical_version": canonical,
         });
-        Ok(self.without_own_secret(Said::told(data, format!("{flow_id} for {}.", harness.word()))))
+        Ok(self.without_own_secret(CommandResult::told(data, format!("{flow_id} for {}.", harness.word()))))
     }
 
     /// Refuses to show a flow that holds a secret of the broker's own: it was stored before the broker had the secret.
-    fn without_own_secret(&self, said: Said) -> Said {
-        if let Said::Done { data, .. } = &said
+    fn without_own_secret(&self, said: CommandResult) -> CommandResult {
+        if let CommandResult::Done { data, .. } = &said
             && self.shows_own(data.clone())
         {
-            return Said::no(Code::OwnSecret, "The flow holds a secret of the broker's own, so it is not shown.");
+            return CommandResult::no(
+                Code::OwnSecret,
+                "The flow holds a secret of the broker's own, so it is not shown.",
+            );
         }
         said
     }
@@ -469,10 +475,10 @@ impl Reach<'_> {
     }
 }
 
-fn list(tx: &Transaction<'_>, reach: &Reach<'_>, wanted: &FlowList) -> Result<Said, StoreError> {
+fn list(tx: &Transaction<'_>, reach: &Reach<'_>, wanted: &FlowList) -> Result<CommandResult, StoreError> {
     let vault = reach.vault;
     let after = match wanted.cursor.as_deref().map(cursor) {
-        Some(None) => return Ok(Said::no(Code::InvalidParams, "/cursor: it is none that a list has given.")),
+        Some(None) => return Ok(CommandResult::no(Code::InvalidParams, "/cursor: it is none that a list has given.")),
         Some(Some(after)) => Some(after),
         None => None,
     };
@@ -485,7 +491,7 @@ fn list(tx: &Transaction<'_>, reach: &Reach<'_>, wanted: &FlowList) -> Result<Sa
     found.truncate(most);
     let last = found.last().filter(|_| has_more).map(|last| format!("{}@{}", last.flow_id, last.version));
     let summary = format!("{} version(s)", found.len());
-    Ok(Said::told(json!({ "vault_id": vault, "flows": found, "next_cursor": last }), summary))
+    Ok(CommandResult::told(json!({ "vault_id": vault, "flows": found, "next_cursor": last }), summary))
 }
 
 /// How many a list is to have, if it can have so many.
@@ -493,8 +499,8 @@ pub(super) fn most(wanted: Option<usize>) -> Option<usize> {
     Some(wanted.unwrap_or(LISTED)).filter(|most| (1..=LISTED_MAX).contains(most))
 }
 
-pub(super) fn too_many() -> Said {
-    Said::no(Code::InvalidParams, format!("/limit: it is from 1 to {LISTED_MAX}."))
+pub(super) fn too_many() -> CommandResult {
+    CommandResult::no(Code::InvalidParams, format!("/limit: it is from 1 to {LISTED_MAX}."))
 }
 
 /// `flow_weekly_review@1.2.0`
@@ -520,8 +526,8 @@ pub(super) fn version_in(
     named_in(tx, reach, &FlowNamed { flow_id: flow_id.clone(), version: Some(version.clone()) })
 }
 
-pub(super) fn unknown() -> Said {
-    Said::no(Code::UnknownFlow, Code::UnknownFlow.meaning())
+pub(super) fn unknown() -> CommandResult {
+    CommandResult::no(Code::UnknownFlow, Code::UnknownFlow.meaning())
 }
 
 /// A version without what it says.
@@ -536,7 +542,7 @@ fn standing(vault: &Vault, stored: &Stored) -> Map<String, Value> {
     ])
 }
 
-fn shown(stored: &Stored) -> Said {
+fn shown(stored: &Stored) -> CommandResult {
     let data = json!({
         "state": stored.state,
         "digest": stored.digest,
@@ -546,7 +552,7 @@ fn shown(stored: &Stored) -> Said {
         "steps": stored.bundle.steps,
     });
     let flow = &stored.bundle.flow;
-    Said::told(data, format!("{}@{} is {}.", flow.flow_id, flow.version, stored.state.word()))
+    CommandResult::told(data, format!("{}@{} is {}.", flow.flow_id, flow.version, stored.state.word()))
 }
 
 /// What whoever asked may know of the question.
@@ -554,8 +560,8 @@ fn question(asked: &Approval) -> Value {
     json!({ "approval": asked.reference(), "state": asked.state, "expires_at": asked.expires_at })
 }
 
-pub(super) fn changed(data: Value, summary: String) -> Said {
-    Said::Done { kind: Kind::Flow, subject: RowSubject::default(), body: data.clone(), data, summary }
+pub(super) fn changed(data: Value, summary: String) -> CommandResult {
+    CommandResult::Done { kind: Kind::Flow, subject: RowSubject::default(), body: data.clone(), data, summary }
 }
 
 /// Everything that a person agrees to: what becomes canonical, and after what.

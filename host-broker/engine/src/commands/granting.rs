@@ -1,10 +1,10 @@
 //! Giving access. The main group's agent gives up to a ceiling; above it a person is asked.
 
-use super::{RowSubject, Said, refuse, write};
+use super::{CommandResult, RowSubject, refuse, write};
 use crate::approval_requests;
-use crate::approval_requests::{Ended, Posed};
-use crate::broker::{Broker, Fulfilled};
-use crate::request::Directive;
+use crate::approval_requests::{ApprovalDraft, Ended};
+use crate::broker::{Broker, CommandOutcome};
+use crate::request::CommandRequest;
 use config::near_miss;
 use model::approval::{Approval, ApprovalReason, State};
 use model::card::Card;
@@ -26,19 +26,19 @@ impl Broker {
     pub(super) fn grant(
         &mut self,
         tx: &Transaction<'_>,
-        directive: &Directive,
+        command_request: &CommandRequest,
         request: &GrantRequest,
-    ) -> Result<Fulfilled, StoreError> {
-        let header = &directive.header;
+    ) -> Result<CommandOutcome, StoreError> {
+        let header = &command_request.header;
         let no = |approval: Option<&Approval>, code: Code, reason: String| {
-            write(tx, directive, approval, Said::No { code, reason }).map(Fulfilled::Answered)
+            write(tx, command_request, approval, CommandResult::No { code, reason }).map(CommandOutcome::Answered)
         };
         let mut asked = None;
-        if directive.asked {
+        if command_request.asked {
             asked = approvals::of_request(tx.view(), &header.caller_key, &header.request_id)?;
             match approval_requests::ended(tx, header)? {
                 Ended::No => {}
-                Ended::Before => return Ok(Fulfilled::Answered(None)),
+                Ended::Before => return Ok(CommandOutcome::Answered(None)),
                 Ended::Refused(refusal) => return no(asked.as_ref(), refusal.code, refusal.reason),
             }
         }
@@ -67,7 +67,7 @@ impl Broker {
         if let Some((granter, reason)) = &above {
             let digest = agreement(granter, &header.behalf, request, &grant, stored.as_ref());
             match &asked {
-                None => return self.ask_for(tx, directive, granter, request, &grant, stored.as_ref(), reason),
+                None => return self.ask_for(tx, command_request, granter, request, &grant, stored.as_ref(), reason),
                 Some(approval) if approval.state == State::Approved && approval.digest == digest => {
                     approvals::spend(tx, approval.id)?;
                     // An agent gives no more later than what a person agreed to.
@@ -93,7 +93,7 @@ impl Broker {
         grants::put(tx, &grant)?;
         self.follow_ups.stale_snapshots.insert(grant.group.clone());
         let expiry = grant.expires_at.map_or_else(|| "without expiry".to_owned(), |at| format!("until {at}"));
-        let said = Said::Done {
+        let said = CommandResult::Done {
             kind: Kind::Granted,
             subject: RowSubject { provider: Some(grant.provider.clone()), level: Some(grant.level), task_id: None },
             body: json!({ "grant": grant_value(&grant) }),
@@ -108,12 +108,12 @@ impl Broker {
             ),
         };
         let gives = grant.level > Level::None;
-        let answer = write(tx, directive, asked.as_ref(), said)?;
+        let answer = write(tx, command_request, asked.as_ref(), said)?;
         if gives && header.caller.group().is_some() {
             // The row of the grant is the last one now.
             sessions::let_out(tx, &header.caller_key, (&grant.provider, "ext_grant"), tx.head().seq)?;
         }
-        Ok(Fulfilled::Answered(answer))
+        Ok(CommandOutcome::Answered(answer))
     }
 
     /// Returns the reason why a person must make the grant, if the session of its agent has read private data and content
@@ -154,22 +154,24 @@ impl Broker {
     fn ask_for(
         &mut self,
         tx: &Transaction<'_>,
-        directive: &Directive,
+        command_request: &CommandRequest,
         granter: &Group,
         request: &GrantRequest,
         grant: &Grant,
         stored: Option<&Grant>,
         reason: &str,
-    ) -> Result<Fulfilled, StoreError> {
-        let header = &directive.header;
-        let no = |code, reason| write(tx, directive, None, Said::No { code, reason }).map(Fulfilled::Answered);
+    ) -> Result<CommandOutcome, StoreError> {
+        let header = &command_request.header;
+        let no = |code, reason| {
+            write(tx, command_request, None, CommandResult::No { code, reason }).map(CommandOutcome::Answered)
+        };
         let digest = agreement(granter, &header.behalf, request, grant, stored);
         let open = approvals::open(tx.view(), Some(&header.caller_key))?;
         let lives = |approval: &&Approval| {
             approval.digest == digest && approval.state == State::Waiting && approval.expires_at > tx.now()
         };
         if let Some(equal) = open.iter().find(lives) {
-            return approval_requests::told(tx, header, equal).map(Some).map(Fulfilled::Answered);
+            return approval_requests::told(tx, header, equal).map(Some).map(CommandOutcome::Answered);
         }
         let mut card = Card::new();
         card.say("Workspace", granter.as_str());
@@ -184,7 +186,7 @@ impl Broker {
         if !card.list(&shown) {
             return no(Code::Guardrail, "The grant is too long to be shown to a person in full.".to_owned());
         }
-        let posed = Posed {
+        let posed = ApprovalDraft {
             kind: approval::Kind::Grant,
             caller: &header.caller_key,
             group: Some(&grant.group),
@@ -204,8 +206,8 @@ impl Broker {
             task_id: None,
         };
         match self.pose(tx, header, &posed)? {
-            Ok(_) => Ok(Fulfilled::Asked),
-            Err(refusal) => refuse(tx, directive, None, &refusal).map(Fulfilled::Answered),
+            Ok(_) => Ok(CommandOutcome::Asked),
+            Err(refusal) => refuse(tx, command_request, None, &refusal).map(CommandOutcome::Answered),
         }
     }
 

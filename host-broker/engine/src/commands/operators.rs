@@ -1,6 +1,6 @@
 //! Tokens of operators elsewhere: made, ended and listed by people.
 
-use super::Said;
+use super::CommandResult;
 use crate::broker::Broker;
 use crate::flows::issuers;
 use config::flows::FlowsTable;
@@ -26,9 +26,9 @@ impl Broker {
         tx: &Transaction<'_>,
         header: &Header,
         wanted: &Wanted,
-    ) -> Result<Said, StoreError> {
+    ) -> Result<CommandResult, StoreError> {
         let Wanted { parts, scopes, vault, life_seconds, label } = wanted;
-        let invalid = |reason: &str| Ok(Said::no(Code::InvalidParams, reason));
+        let invalid = |reason: &str| Ok(CommandResult::no(Code::InvalidParams, reason));
         if parts.is_empty() || scopes.is_empty() {
             return invalid("A token that reaches nothing is none.");
         }
@@ -43,7 +43,7 @@ impl Broker {
             return invalid("There is no such vault in [flows].");
         }
         let (Ok(token_id), Ok(bearer)) = (fresh_id(self.ids.as_ref()), Bearer::fresh(BEARER, self.ids.as_ref())) else {
-            return Ok(Said::no(Code::EvidenceUnavailable, "The system's random source failed."));
+            return Ok(CommandResult::no(Code::EvidenceUnavailable, "The system's random source failed."));
         };
         let operator = Operator {
             token_id,
@@ -57,7 +57,7 @@ impl Broker {
             revoked_at: None,
         };
         if !operators::issue(tx, &operator, &bearer.digest())? {
-            return Ok(Said::no(
+            return Ok(CommandResult::no(
                 Code::Busy,
                 "There are as many tokens as there can be; those that are over go after a day.",
             ));
@@ -69,12 +69,12 @@ impl Broker {
 }
 
 /// Ends a token: at once, and for good.
-pub(super) fn revoke(tx: &Transaction<'_>, id: &TokenId) -> Result<Said, StoreError> {
+pub(super) fn revoke(tx: &Transaction<'_>, id: &TokenId) -> Result<CommandResult, StoreError> {
     let Some(operator) = operators::find(tx.view(), id)? else {
-        return Ok(Said::no(Code::InvalidParams, format!("There is no token {id}.")));
+        return Ok(CommandResult::no(Code::InvalidParams, format!("There is no token {id}.")));
     };
     if operator.revoked_at.is_some() {
-        return Ok(Said::told(operator.document(), format!("{id} was ended before.")));
+        return Ok(CommandResult::told(operator.document(), format!("{id} was ended before.")));
     }
     operators::revoke(tx, id)?;
     let ended = external_grants::revoke_all_of(tx, &Caller::Operator(id.clone()))?;
@@ -83,7 +83,7 @@ pub(super) fn revoke(tx: &Transaction<'_>, id: &TokenId) -> Result<Said, StoreEr
 }
 
 /// All tokens, without what opens them, and why one does not hold any more.
-pub(super) fn list(tx: &Transaction<'_>, flows: &FlowsTable) -> Result<Said, StoreError> {
+pub(super) fn list(tx: &Transaction<'_>, flows: &FlowsTable) -> Result<CommandResult, StoreError> {
     let found = operators::list(tx.view())?;
     let mut tokens: Vec<_> = found.iter().map(Operator::document).collect();
     for (operator, document) in found.iter().zip(&mut tokens) {
@@ -92,10 +92,10 @@ pub(super) fn list(tx: &Transaction<'_>, flows: &FlowsTable) -> Result<Said, Sto
             document.insert("refused_because".to_owned(), why.into());
         }
     }
-    Ok(Said::told(json!({ "tokens": tokens }), format!("{} token(s)", found.len())))
+    Ok(CommandResult::told(json!({ "tokens": tokens }), format!("{} token(s)", found.len())))
 }
 
-fn noted(operator: &Operator, summary: String) -> Said {
+fn noted(operator: &Operator, summary: String) -> CommandResult {
     let document = operator.document();
-    Said::done(Kind::Noted, json!({ "operator": document }), document, summary)
+    CommandResult::done(Kind::Noted, json!({ "operator": document }), document, summary)
 }

@@ -4,7 +4,7 @@
 //! reply that leaves after its call is over passes [`Broker::may_have_result`] or [`Broker::may_be_handed_over`].
 
 use crate::approval_requests;
-use crate::broker::{Broker, Fulfilled};
+use crate::broker::{Broker, CommandOutcome};
 use crate::catalogue::Entry;
 use crate::facts::{chats_fact, grant_fact, kinds_fact};
 use crate::flows::standing::{Use, standing};
@@ -164,23 +164,23 @@ impl Broker {
         tx: &Transaction<'_>,
         header: &Header,
         request: &ResultRequest,
-    ) -> Result<Fulfilled, StoreError> {
+    ) -> Result<CommandOutcome, StoreError> {
         // Whoever joined another's question was told of that one, and has its outcome.
         let of = &approval_requests::behind(tx, header, &request.of)?;
         if self.reachable(tx, header, of)?.is_none() {
-            return copy_of(tx, header, &request.of).map(Some).map(Fulfilled::Answered);
+            return copy_of(tx, header, &request.of).map(Some).map(CommandOutcome::Answered);
         }
         if !requests::is_open(tx, &header.caller_key, of)? {
-            return copy_of(tx, header, of).map(Some).map(Fulfilled::Answered);
+            return copy_of(tx, header, of).map(Some).map(CommandOutcome::Answered);
         }
         if self.may_wait(header) {
-            return Ok(Fulfilled::Waits(of.clone()));
+            return Ok(CommandOutcome::Waits(of.clone()));
         }
         let asked = approvals::of_request(tx.view(), &header.caller_key, of)?;
         if let Some(approval) = asked.filter(|approval| approval.state != State::Closed) {
-            return approval_requests::still_asked(tx, header, &approval).map(Some).map(Fulfilled::Answered);
+            return approval_requests::still_asked(tx, header, &approval).map(Some).map(CommandOutcome::Answered);
         }
-        still_running(tx, header, of).map(Some).map(Fulfilled::Answered)
+        still_running(tx, header, of).map(Some).map(CommandOutcome::Answered)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The end of a session, by a person.
 
-use super::Said;
+use super::CommandResult;
 use crate::broker::Broker;
 use model::{Caller, external};
 use serde_json::json;
@@ -13,15 +13,18 @@ use store::{StoreError, Transaction};
 
 impl Broker {
     /// Forgets what the session has been exposed to.
-    pub(super) fn reset_session(&self, tx: &Transaction<'_>, name: &SessionName) -> Result<Said, StoreError> {
+    pub(super) fn reset_session(&self, tx: &Transaction<'_>, name: &SessionName) -> Result<CommandResult, StoreError> {
         let connection = tx.view();
         let unknown = || {
-            Ok(Said::no(Code::InvalidParams, format!("There is no session {name}; see: host-broker exposure list.")))
+            Ok(CommandResult::no(
+                Code::InvalidParams,
+                format!("There is no session {name}; see: host-broker exposure list."),
+            ))
         };
         let session = match name {
             SessionName::Group(group) => {
                 if let Some(fault) = self.unknown_group(group) {
-                    return Ok(Said::no(Code::InvalidParams, fault));
+                    return Ok(CommandResult::no(Code::InvalidParams, fault));
                 }
                 Caller::Group(group.clone()).to_string()
             }
@@ -40,7 +43,7 @@ impl Broker {
         }
         if waits {
             // What they bring back would belong to no session.
-            return Ok(Said::no(Code::Busy, format!("Calls of {name} are still under way.")));
+            return Ok(CommandResult::no(Code::Busy, format!("Calls of {name} are still under way.")));
         }
         let forgotten = sessions::reset(tx, &session)?;
         let group = match name {
@@ -49,6 +52,6 @@ impl Broker {
         };
         let data = json!({ "group": group, "session": session, "forgotten": forgotten });
         let summary = format!("The exposure of {name} is reset; {forgotten} action(s) removed.");
-        Ok(Said::done(Kind::SessionReset, data.clone(), data, summary))
+        Ok(CommandResult::done(Kind::SessionReset, data.clone(), data, summary))
     }
 }

@@ -1,7 +1,7 @@
 //! A person records what became of a call whose outcome nobody knew.
 
 use crate::clean::Shown;
-use crate::commands::Said;
+use crate::commands::CommandResult;
 use crate::replies::success;
 use kernel::call::Header;
 use serde::{Deserialize, Serialize};
@@ -32,8 +32,8 @@ pub struct Finding {
 }
 
 /// Settles an unknown outcome by what a person found. It licenses no second attempt: the request id stays used.
-pub(crate) fn settle(tx: &Transaction<'_>, header: &Header, finding: &Finding) -> Result<Said, StoreError> {
-    let no = |reason: &str| Ok(Said::no(Code::InvalidParams, reason));
+pub(crate) fn settle(tx: &Transaction<'_>, header: &Header, finding: &Finding) -> Result<CommandResult, StoreError> {
+    let no = |reason: &str| Ok(CommandResult::no(Code::InvalidParams, reason));
     let note = finding.note.trim();
     if note.is_empty() || note.chars().count() > NOTE_MAX || note.chars().any(char::is_control) {
         return no("The note must be one line of 1 to 1000 characters.");
@@ -55,7 +55,12 @@ pub(crate) fn settle(tx: &Transaction<'_>, header: &Header, finding: &Finding) -
     let word = word(finding);
     let body = json!({ "settled": unknown.seq, "as": word, "note": note });
     let data = json!({ "request_id": finding.request_id, "settles": unknown.seq, "as": word });
-    Ok(Said::done(Kind::Noted, body, data, format!("The outcome of {} is recorded: {word}.", finding.request_id)))
+    Ok(CommandResult::done(
+        Kind::Noted,
+        body,
+        data,
+        format!("The outcome of {} is recorded: {word}.", finding.request_id),
+    ))
 }
 
 /// Writes the call's own row, and replaces the reply that its caller can ask for.

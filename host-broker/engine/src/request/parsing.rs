@@ -5,15 +5,15 @@
 //! is wrong with a well-formed call (an unknown action, bad parameters) is a fact for the decision, so that a
 //! group without a grant learns nothing from it.
 
-use super::{Directive, Order, Parsed, Rubbish};
+use super::{Command, CommandRequest, InvalidDocument, Parsed};
 use crate::catalogue::{Catalogue, Entry};
 use crate::clean::Filters;
 use crate::own_secrets;
-use crate::request::FlowOrder;
+use crate::request::FlowCommand;
 use config::flows::FlowsTable;
 use config::{FLOWS, UnknownRequests};
-use kernel::call::{Asked, Call, FileOrigin, Header, InFlightGuard, Lane, Origin, Params, Target, Written};
-use kernel::contract::Needs;
+use kernel::call::{ApprovalPhase, Call, FileOrigin, Header, InFlightGuard, Lane, Origin, Params, Target, Written};
+use kernel::contract::StoreRequest;
 use model::{Caller, EffectMarker, LedgerKey, Nonce, ParamError, Person, Random, Subject, TokenError};
 use secrets::identity::issuers::Issuers;
 use secrets::identity::token;
@@ -64,7 +64,7 @@ pub trait DocumentMemory: Any + Debug + Send + Sync {
 
 /// What parsing needs to know.
 #[derive(Clone)]
-pub struct Desk {
+pub struct ParseContext {
     /// The actions that exist.
     pub catalogue: Arc<Catalogue>,
     /// The key of digests.
@@ -74,7 +74,7 @@ pub struct Desk {
     /// Where nonces come from.
     pub ids: Arc<dyn Random>,
     /// How long a caller waits unless the provider says otherwise.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// What to do with documents whose type is not ours.
     pub unknown_requests: UnknownRequests,
     /// The filters for the parameters of calls that let data leave. Without them, the decision finds nothing.
@@ -83,14 +83,14 @@ pub struct Desk {
 
 /// Inspects the data that a parsed call would let leave. It takes long, so it runs beside the loop, and only for callers
 /// that may make the call as far as is known.
-pub fn inspect(parsed: &mut Parsed, desk: &Desk) {
+pub fn inspect(parsed: &mut Parsed, context: &ParseContext) {
     if let Parsed::Call(call) = parsed {
-        inspect_call(call, desk);
+        inspect_call(call, context);
     }
 }
 
-fn inspect_call(call: &mut Call, desk: &Desk) {
-    if let Some(filters) = &desk.filters
+fn inspect_call(call: &mut Call, context: &ParseContext) {
+    if let Some(filters) = &context.filters
         && call.target.invocation().is_some()
         && call.target.operation().is_some_and(|operation| operation.declaration().exposes.egress)
     {
@@ -99,7 +99,7 @@ fn inspect_call(call: &mut Call, desk: &Desk) {
 }
 
 /// Parses what a group wrote.
-pub fn parse(inbound: InboundRequest, desk: &Desk) -> Parsed {
+pub fn parse(inbound: InboundRequest, context: &ParseContext) -> Parsed {
     let caller = Caller::Group(inbound.group.clone());
     let stem: Option<RequestId> = inbound.name.strip_suffix(".json").and_then(|stem| stem.parse().ok());
     let file = FileOrigin {
@@ -109,13 +109,13 @@ pub fn parse(inbound: InboundRequest, desk: &Desk) -> Parsed {
         lane: Lane::Refused,
         slot: inbound.slot,
     };
-    let scrubber = desk.filters.as_ref().map(|filters| filters.scrubber.as_ref());
-    let rubbish = |file, request_id: Option<RequestId>, code, reason: String| {
+    let scrubber = context.filters.as_ref().map(|filters| filters.scrubber.as_ref());
+    let invalid = |file, request_id: Option<RequestId>, code, reason: String| {
         let caller_key = caller.to_string().into();
         // Neither a row nor the name of a reply repeats a secret.
         let holds_own =
             |id: &RequestId| scrubber.is_some_and(|scrubber| own_secrets::are_in_text(id.as_str(), scrubber));
-        Parsed::Rubbish(Box::new(Rubbish {
+        Parsed::InvalidDocument(Box::new(InvalidDocument {
             caller: caller.clone(),
             caller_key,
             request_id: request_id.or(stem.clone()).filter(|id| !holds_own(id)),
@@ -126,85 +126,85 @@ pub fn parse(inbound: InboundRequest, desk: &Desk) -> Parsed {
     };
     let bytes = match inbound.bytes {
         Ok(bytes) => bytes,
-        Err((code, reason)) => return rubbish(file, None, code, reason),
+        Err((code, reason)) => return invalid(file, None, code, reason),
     };
     if let Some(key) = &inbound.signing_key
         && shared::signature::verify(&bytes, key).is_err()
     {
-        return rubbish(file, id_of(&bytes), Code::BadSignature, Code::BadSignature.meaning().to_owned());
+        return invalid(file, id_of(&bytes), Code::BadSignature, Code::BadSignature.meaning().to_owned());
     }
     let document = match request::parse(&bytes) {
         Ok(document) => document,
         Err(refused) => {
             let code = if refused.why == Malformed::UnknownType { Code::UnknownType } else { Code::MalformedRequest };
-            return rubbish(file, refused.request_id, code, format!("{}.", refused.why));
+            return invalid(file, refused.request_id, code, format!("{}.", refused.why));
         }
     };
     let mut memory = inbound.memory;
     memory.parsed(document.nodes);
     if inbound.signing_key.is_some() && !is_fresh(document.envelope.timestamp.as_deref(), inbound.wall) {
         let reason = "A signed request needs a timestamp within 300 seconds of the host's clock.";
-        return rubbish(file, document.envelope.request_id, Code::BadSignature, reason.into());
+        return invalid(file, document.envelope.request_id, Code::BadSignature, reason.into());
     }
-    let patience = patience(&document.request, desk);
-    if inbound.age > patience.min(limits::REQUEST_AGE_MAX) {
+    let timeout = timeout(&document.request, context);
+    if inbound.age > timeout.min(limits::REQUEST_AGE_MAX) {
         let reason = Code::StaleRequest.meaning().to_owned();
-        return rubbish(file, document.envelope.request_id, Code::StaleRequest, reason);
+        return invalid(file, document.envelope.request_id, Code::StaleRequest, reason);
     }
     if scrubber.is_some_and(|scrubber| own_secrets::are_in_request(&[file.name.as_str()], &bytes, scrubber)) {
         let reason = Code::OwnSecret.meaning().to_owned();
-        return rubbish(file, document.envelope.request_id, Code::OwnSecret, reason);
+        return invalid(file, document.envelope.request_id, Code::OwnSecret, reason);
     }
     // Without an id of its own, the request is known by its very file, and its reply lies under the file's name.
     let (request_id, reply_as) = match document.envelope.request_id.clone() {
         Some(id) => (id, None),
         None => (id_from(&inbound.identity, &bytes), stem),
     };
-    let behalf = behalf(document.envelope.context_token.as_deref(), &inbound.group, desk, inbound.wall);
+    let behalf = behalf(document.envelope.context_token.as_deref(), &inbound.group, context, inbound.wall);
     let header = Header {
         caller_key: caller.to_string().into(),
         caller,
         request_id,
-        request_digest: digest_of(&document.request, &behalf, desk),
+        request_digest: digest_of(&document.request, &behalf, context),
         behalf,
         origin: Origin::File(FileOrigin { reply_as, ..file }),
         arrived: inbound.arrived,
-        patience: patience.saturating_sub(inbound.age),
+        timeout: timeout.saturating_sub(inbound.age),
         weight: Some(memory),
     };
-    sort(document, header, &bytes, desk)
+    sort(document, header, &bytes, context)
 }
 
 /// What the request's token proves.
-fn behalf(token: Option<&str>, group: &Group, desk: &Desk, wall: Timestamp) -> Subject {
-    let read = token.ok_or(TokenError::Missing).and_then(|token| token::read(token, group, &desk.issuers, wall));
+fn behalf(token: Option<&str>, group: &Group, context: &ParseContext, wall: Timestamp) -> Subject {
+    let read = token.ok_or(TokenError::Missing).and_then(|token| token::read(token, group, &context.issuers, wall));
     match read {
         Ok(person) => Subject::Person(Arc::new(person)),
         Err(why) => Subject::Nobody(why),
     }
 }
 
-fn sort(document: Document, header: Header, bytes: &[u8], desk: &Desk) -> Parsed {
-    let order = match document.request {
-        Request::Call(body) => return call(body, header, bytes, desk),
-        Request::Auth(body) => return call(body.into_call(), header, bytes, desk),
-        Request::Capabilities(body) => Order::Capabilities(body),
-        Request::Grant(body) => Order::Grant(body),
-        Request::Revoke(body) => Order::Revoke(body),
-        Request::List(body) => Order::List(body),
-        Request::TaskCreate(body) => Order::TaskCreate(body),
-        Request::GateApprove(body) => Order::GateApprove(body),
-        Request::Result(body) => Order::Result(body),
-        Request::Cancel(body) => Order::Cancel(body),
-        Request::Flow(request) => Order::Flow(FlowOrder::of_group(request)),
+fn sort(document: Document, header: Header, bytes: &[u8], context: &ParseContext) -> Parsed {
+    let command = match document.request {
+        Request::Call(body) => return call(body, header, bytes, context),
+        Request::Auth(body) => return call(body.into_call(), header, bytes, context),
+        Request::Capabilities(body) => Command::Capabilities(body),
+        Request::Grant(body) => Command::Grant(body),
+        Request::Revoke(body) => Command::Revoke(body),
+        Request::List(body) => Command::List(body),
+        Request::TaskCreate(body) => Command::TaskCreate(body),
+        Request::GateApprove(body) => Command::GateApprove(body),
+        Request::Result(body) => Command::Result(body),
+        Request::Cancel(body) => Command::Cancel(body),
+        Request::Flow(request) => Command::Flow(FlowCommand::of_group(request)),
     };
-    Parsed::Directive(Box::new(Directive { header, order, asked: false }))
+    Parsed::CommandRequest(Box::new(CommandRequest { header, command, asked: false }))
 }
 
-fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed {
-    let Ok(nonce) = Nonce::fresh(desk.ids.as_ref()) else {
+fn call(body: CallRequest, header: Header, bytes: &[u8], context: &ParseContext) -> Parsed {
+    let Ok(nonce) = Nonce::fresh(context.ids.as_ref()) else {
         // Without randomness nothing can be recognised later, so nothing is attempted.
-        return Parsed::Rubbish(Box::new(Rubbish {
+        return Parsed::InvalidDocument(Box::new(InvalidDocument {
             caller: header.caller,
             caller_key: header.caller_key,
             request_id: Some(header.request_id),
@@ -214,8 +214,8 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
         }));
     };
     let params = body.params;
-    let params_digest = desk.key.digest(&json::canonical(&params));
-    let target = match desk.catalogue.find(&body.provider, &body.action) {
+    let params_digest = context.key.digest(&json::canonical(&params));
+    let target = match context.catalogue.find(&body.provider, &body.action) {
         Entry::NoProvider => Target::NoProvider,
         Entry::NoAction => Target::NoAction,
         Entry::Disabled(operation, outage) => Target::Disabled(operation, outage),
@@ -239,14 +239,14 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
             Target::Action(operation, parsed)
         }
     };
-    let about_unparsed = desk.catalogue.about_unparsed(&body.provider, &body.action, &params);
+    let about_unparsed = context.catalogue.about_unparsed(&body.provider, &body.action, &params);
     let mutating = match &target {
         Target::Action(operation, Ok(invocation)) => {
             // What only describes a change changes nothing; what takes one back does so with its intent.
             let only_describes =
-                operation.declaration().proposes && !matches!(invocation.needs(), Needs::ToWithdraw(_));
+                operation.declaration().proposes && !matches!(invocation.needs(), StoreRequest::ToWithdraw(_));
             // What ends a flow, ends it whatever comes of that.
-            let is_final = matches!(invocation.needs(), Needs::ToComplete(_));
+            let is_final = matches!(invocation.needs(), StoreRequest::ToComplete(_));
             is_final || operation.declaration().level.max(invocation.level()) > Level::Read && !only_describes
         }
         Target::Action(..)
@@ -278,7 +278,7 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
         params: Params::new(params),
         about_unparsed,
         departing: None,
-        asked: Asked::No,
+        asked: ApprovalPhase::No,
         applies: None,
         flow: None,
         sealed: None,
@@ -302,7 +302,7 @@ pub struct Invoked {
     /// What makes a repeated call the same call.
     pub idempotency_key: Option<IdempotencyKey>,
     /// How long it wants to wait. It can only shorten the host's own limit.
-    pub patience: Option<Duration>,
+    pub timeout: Option<Duration>,
 }
 
 /// The call that a tool stands for, made of what the operator has fixed and what the external agent gives. A tool that there is
@@ -311,12 +311,12 @@ pub struct Invoked {
 ///
 /// # Errors
 /// What is no call.
-pub fn invoked(invoked: Invoked, flows: &FlowsTable, desk: &Desk) -> Result<Box<Call>, Parsed> {
-    let Invoked { grant, tool, given, request_id, idempotency_key, patience: wanted } = invoked;
+pub fn invoked(invoked: Invoked, flows: &FlowsTable, context: &ParseContext) -> Result<Box<Call>, Parsed> {
+    let Invoked { grant, tool, given, request_id, idempotency_key, timeout: wanted } = invoked;
     let caller = Caller::External(grant);
     let bound = flows.tool(&tool);
     let composed = bound.map_or(Ok(Map::new()), |bound| bound.params_with(&given));
-    let header = made_header(caller, request_id, Subject::NOBODY, Digest::of(b""), desk.patience);
+    let header = made_header(caller, request_id, Subject::NOBODY, Digest::of(b""), context.timeout);
     let (params, closed) = match composed {
         Ok(params) => (params, None),
         Err(closed) => (given, Some(closed)),
@@ -338,11 +338,11 @@ pub fn invoked(invoked: Invoked, flows: &FlowsTable, desk: &Desk) -> Result<Box<
     };
     let request = Request::Call(body.clone());
     let header = Header {
-        request_digest: digest_of(&request, &header.behalf, desk),
-        patience: wanted.unwrap_or(Duration::MAX).min(patience(&request, desk)),
+        request_digest: digest_of(&request, &header.behalf, context),
+        timeout: wanted.unwrap_or(Duration::MAX).min(timeout(&request, context)),
         ..header
     };
-    match call(body, header, &serde_json::to_vec(&request.body()).unwrap_or_default(), desk) {
+    match call(body, header, &serde_json::to_vec(&request.body()).unwrap_or_default(), context) {
         Parsed::Call(call) => {
             let target = match (call.target, closed) {
                 (Target::Action(operation, _), Some(closed)) => Target::Action(operation, Err(vec![no_such(&closed)])),
@@ -350,7 +350,7 @@ pub fn invoked(invoked: Invoked, flows: &FlowsTable, desk: &Desk) -> Result<Box<
             };
             Ok(Box::new(Call { tool: Some(tool), target, ..*call }))
         }
-        other @ (Parsed::Rubbish(_) | Parsed::Directive(_)) => Err(other),
+        other @ (Parsed::InvalidDocument(_) | Parsed::CommandRequest(_)) => Err(other),
     }
 }
 
@@ -372,22 +372,22 @@ fn invoked_again(
     request_id: RequestId,
     bytes: &[u8],
     flows: &FlowsTable,
-    desk: &Desk,
+    context: &ParseContext,
 ) -> Result<Box<Call>, String> {
     let MadeAgain { tool, params, idempotency_key } =
         serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     let bound = flows.tool(&tool);
     // What is fixed or closed now is so whatever it was. If that makes another call of it, what was agreed to is another.
     let given = params.into_iter().filter(|(name, _)| bound.is_none_or(|bound| bound.open.contains(name))).collect();
-    let again = Invoked { grant, tool, given, request_id, idempotency_key, patience: None };
-    invoked(again, flows, desk).map_err(|_other| "the tool takes other parameters now".to_owned())
+    let again = Invoked { grant, tool, given, request_id, idempotency_key, timeout: None };
+    invoked(again, flows, context).map_err(|_other| "the tool takes other parameters now".to_owned())
 }
 
 /// How long the caller waits: what the provider is given, shortened by what the caller says.
-fn patience(request: &Request, desk: &Desk) -> Duration {
+fn timeout(request: &Request, context: &ParseContext) -> Duration {
     let (provider, said) = match request {
-        Request::Call(body) => (desk.catalogue.timeout(&body.provider), body.timeout_ms),
-        Request::Auth(body) => (desk.catalogue.timeout(&body.capability()), body.waits_ms()),
+        Request::Call(body) => (context.catalogue.timeout(&body.provider), body.timeout_ms),
+        Request::Auth(body) => (context.catalogue.timeout(&body.capability()), body.waits_ms()),
         Request::Result(body) => (None, body.timeout_ms),
         Request::Capabilities(_)
         | Request::Grant(_)
@@ -398,14 +398,14 @@ fn patience(request: &Request, desk: &Desk) -> Duration {
         | Request::Cancel(_)
         | Request::Flow(_) => (None, None),
     };
-    let patience = provider.unwrap_or(desk.patience).min(limits::PATIENCE_MAX);
-    said.map_or(patience, |ms| patience.min(Duration::from_millis(ms)))
+    let timeout = provider.unwrap_or(context.timeout).min(limits::TIMEOUT_MAX);
+    said.map_or(timeout, |ms| timeout.min(Duration::from_millis(ms)))
 }
 
 /// The digest by which a repeated request is recognised. The same request of another person is another request.
-fn digest_of(request: &Request, behalf: &Subject, desk: &Desk) -> Digest {
+fn digest_of(request: &Request, behalf: &Subject, context: &ParseContext) -> Digest {
     let body = request.body();
-    desk.key.digest(&match behalf.key() {
+    context.key.digest(&match behalf.key() {
         Some(person) => json::canonical(&serde_json::json!({ "person": person, "request": body })),
         None => json::canonical(&body),
     })
@@ -507,19 +507,19 @@ pub fn readmit(
     request_id: RequestId,
     behalf: Subject,
     bytes: &[u8],
-    (flows, desk): (&FlowsTable, &Desk),
+    (flows, context): (&FlowsTable, &ParseContext),
 ) -> Result<Box<Call>, String> {
     let mut call = match caller {
-        Caller::External(grant) => invoked_again(grant, request_id, bytes, flows, desk)?,
-        Caller::Group(group) => made(group, request_id, behalf, bytes, desk)?,
+        Caller::External(grant) => invoked_again(grant, request_id, bytes, flows, context)?,
+        Caller::Group(group) => made(group, request_id, behalf, bytes, context)?,
         Caller::Person(_) | Caller::Operator(_) | Caller::Broker => {
             return Err("it is not a caller's that calls".to_owned());
         }
     };
     // How long its caller was ready to wait says nothing about the answer of a person.
-    call.header.patience = desk.catalogue.timeout(&call.provider).unwrap_or(desk.patience).min(limits::PATIENCE_MAX);
-    call.asked = Asked::Yes;
-    inspect_call(&mut call, desk);
+    call.header.timeout = context.catalogue.timeout(&call.provider).unwrap_or(context.timeout).min(limits::TIMEOUT_MAX);
+    call.asked = ApprovalPhase::Yes;
+    inspect_call(&mut call, context);
     Ok(call)
 }
 
@@ -532,14 +532,14 @@ pub fn readmit_grant(
     request_id: RequestId,
     behalf: Subject,
     bytes: &[u8],
-    desk: &Desk,
-) -> Result<Box<Directive>, String> {
+    context: &ParseContext,
+) -> Result<Box<CommandRequest>, String> {
     let request: GrantRequest = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     let request = Request::Grant(request);
-    let request_digest = digest_of(&request, &behalf, desk);
+    let request_digest = digest_of(&request, &behalf, context);
     let Request::Grant(request) = request else { return Err("not a grant".into()) };
-    let header = made_header(Caller::Group(group), request_id, behalf, request_digest, desk.patience);
-    Ok(Box::new(Directive { header, order: Order::Grant(request), asked: true }))
+    let header = made_header(Caller::Group(group), request_id, behalf, request_digest, context.timeout);
+    Ok(Box::new(CommandRequest { header, command: Command::Grant(request), asked: true }))
 }
 
 /// A call of a group that nobody made, parsed as if it had come from the group's directory on this person's behalf: for
@@ -547,10 +547,15 @@ pub fn readmit_grant(
 ///
 /// # Errors
 /// What is wrong with the document, in words that quote nothing.
-pub fn hypothetical(group: Group, person: Option<Person>, bytes: &[u8], desk: &Desk) -> Result<Box<Call>, String> {
+pub fn hypothetical(
+    group: Group,
+    person: Option<Person>,
+    bytes: &[u8],
+    context: &ParseContext,
+) -> Result<Box<Call>, String> {
     let request_id = "hypothetical".parse().map_err(|error: shared::names::BadName| error.to_string())?;
     let behalf = person.map_or(Subject::NOBODY, |person| Subject::Person(Arc::new(person)));
-    made(group, request_id, behalf, bytes, desk)
+    made(group, request_id, behalf, bytes, context)
 }
 
 /// The same of an external agent: the call that this tool stands for.
@@ -562,13 +567,13 @@ pub fn hypothetical_of_tool(
     tool: Opaque,
     given: Map<String, Value>,
     flows: &FlowsTable,
-    desk: &Desk,
+    context: &ParseContext,
 ) -> Result<Box<Call>, String> {
     let request_id = "hypothetical".parse().map_err(|error: shared::names::BadName| error.to_string())?;
-    let wanted = Invoked { grant, tool, given, request_id, idempotency_key: None, patience: None };
-    invoked(wanted, flows, desk).map_err(|refused| match refused {
-        Parsed::Rubbish(rubbish) => rubbish.reason,
-        Parsed::Call(_) | Parsed::Directive(_) => "not a call".to_owned(),
+    let wanted = Invoked { grant, tool, given, request_id, idempotency_key: None, timeout: None };
+    invoked(wanted, flows, context).map_err(|refused| match refused {
+        Parsed::InvalidDocument(invalid) => invalid.reason,
+        Parsed::Call(_) | Parsed::CommandRequest(_) => "not a call".to_owned(),
     })
 }
 
@@ -582,17 +587,17 @@ pub fn made(
     request_id: RequestId,
     behalf: Subject,
     bytes: &[u8],
-    desk: &Desk,
+    context: &ParseContext,
 ) -> Result<Box<Call>, String> {
     let document = request::parse(bytes).map_err(|refused| refused.why.to_string())?;
-    let patience = patience(&document.request, desk);
-    let request_digest = digest_of(&document.request, &behalf, desk);
+    let timeout = timeout(&document.request, context);
+    let request_digest = digest_of(&document.request, &behalf, context);
     let body = document.request.into_call().map_err(|_other| "not a call".to_owned())?;
-    let header = made_header(Caller::Group(group), request_id, behalf, request_digest, patience);
-    match call(body, header, bytes, desk) {
+    let header = made_header(Caller::Group(group), request_id, behalf, request_digest, timeout);
+    match call(body, header, bytes, context) {
         Parsed::Call(call) => Ok(call),
-        Parsed::Rubbish(rubbish) => Err(rubbish.reason),
-        Parsed::Directive(_) => Err("not a call".into()),
+        Parsed::InvalidDocument(invalid) => Err(invalid.reason),
+        Parsed::CommandRequest(_) => Err("not a call".into()),
     }
 }
 
@@ -601,7 +606,7 @@ fn made_header(
     request_id: RequestId,
     behalf: Subject,
     request_digest: Digest,
-    patience: Duration,
+    timeout: Duration,
 ) -> Header {
     Header {
         caller_key: caller.to_string().into(),
@@ -611,7 +616,7 @@ fn made_header(
         request_digest,
         origin: Origin::Broker,
         arrived: Instant::now(),
-        patience,
+        timeout,
         weight: None,
     }
 }

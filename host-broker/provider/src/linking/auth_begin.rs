@@ -1,10 +1,10 @@
 //! `auth_begin`.
 
 use super::{BEGUN_MAX, handle, too_many_flows};
-use super::{Desk, FLOW_LIFE, Opened, aside, bad_answer};
+use super::{FLOW_LIFE, LinkContext, Opened, aside, bad_answer};
 use crate::native::NativeAction;
 use filter::inspect::inspect_text;
-use kernel::contract::{Aside, Failure, Guard, Needs, Progress, Supplied};
+use kernel::contract::{Failure, Guard, Progress, SideOutput, StoreInput, StoreRequest};
 use kernel::execution::Execution;
 use model::{Declaration, Exposure, Flow, Refusal};
 use schemars::JsonSchema;
@@ -50,11 +50,11 @@ pub(super) struct Begun {
     poll_interval_s: Option<u64>,
     #[serde(skip)]
     #[schemars(skip)]
-    aside: Option<Aside>,
+    aside: Option<SideOutput>,
 }
 
 impl NativeAction for AuthBegin {
-    type Shared = Desk;
+    type Shared = LinkContext;
     type Facts = usize;
     type Output = Begun;
 
@@ -67,15 +67,15 @@ impl NativeAction for AuthBegin {
     // The address is signed for as it is; what is taken out of it would break it.
     const VERBATIM: bool = true;
 
-    fn declared(desk: &Desk, declaration: &mut Declaration) {
-        desk.declare(declaration);
+    fn declared(context: &LinkContext, declaration: &mut Declaration) {
+        context.declare(declaration);
     }
 
     fn summary(&self) -> String {
         "begin to link an account".to_owned()
     }
 
-    fn guard(&self, _desk: &Desk, begun: Option<&usize>, _now: Timestamp) -> Guard {
+    fn guard(&self, _desk: &LinkContext, begun: Option<&usize>, _now: Timestamp) -> Guard {
         let refuse = |code: Code, reason: String| Guard::Refuse(Refusal { code, reason });
         if self.account_hint.as_ref().is_some_and(|hint| hint.len() > HINT_MAX || hint.chars().any(char::is_control)) {
             let reason = format!("account_hint is one line of at most {HINT_MAX} bytes.");
@@ -87,24 +87,29 @@ impl NativeAction for AuthBegin {
         Guard::Pass
     }
 
-    fn needs(&self) -> Needs<'_> {
-        Needs::ToBegin
+    fn needs(&self) -> StoreRequest<'_> {
+        StoreRequest::ToBegin
     }
 
-    fn supplied(supplied: Supplied) -> Option<usize> {
-        if let Supplied::Begun(open) = supplied { Some(open) } else { None }
+    fn supplied(supplied: StoreInput) -> Option<usize> {
+        if let StoreInput::Begun(open) = supplied { Some(open) } else { None }
     }
 
-    fn aside(output: &mut Begun) -> Option<Aside> {
+    fn aside(output: &mut Begun) -> Option<SideOutput> {
         output.aside.take()
     }
 
-    async fn run(self, desk: &Desk, _open: Option<usize>, execution: &Execution) -> Result<(Begun, String), Failure> {
-        let id = handle(&desk.capability, desk.ids.as_ref())
+    async fn run(
+        self,
+        context: &LinkContext,
+        _open: Option<usize>,
+        execution: &Execution,
+    ) -> Result<(Begun, String), Failure> {
+        let id = handle(&context.capability, context.ids.as_ref())
             .map_err(|none| Failure::Unavailable { message: none.to_string() })?;
-        let opened = desk.linker.begin(&desk.capability, self.account_hint.as_deref(), execution).await?;
+        let opened = context.linker.begin(&context.capability, self.account_hint.as_deref(), execution).await?;
         let Opened { auth_url, user_code, flow_type, expires_at, pace, state, expected } = opened;
-        let url = desk.hosts.admit(&auth_url).map_err(|why| bad_answer(&why))?;
+        let url = context.hosts.admit(&auth_url).map_err(|why| bad_answer(&why))?;
         let is_state = |state: &String| state.len() <= STATE_MAX && state.bytes().all(|b| b.is_ascii_graphic());
         if !is_word(&flow_type)
             || user_code.as_ref().is_some_and(|code| !is_code(code))
@@ -119,7 +124,7 @@ impl NativeAction for AuthBegin {
         if !inspect_text(&decoded).is_clean() || !inspect_text(&decoded.replace(['-', '_', '/'], " ")).is_clean() {
             return Err(bad_answer(&"the address of the page looks like an attack on an agent"));
         }
-        let now = desk.clock.now();
+        let now = context.clock.now();
         let last = now.plus(FLOW_LIFE);
         let expires_at = expires_at.map_or(last, |said| said.min(last));
         if expires_at < now.plus(LIFE_MIN) {
@@ -127,7 +132,7 @@ impl NativeAction for AuthBegin {
         }
         let (fastest, slowest) = PACE;
         let pace = pace.map(|pace| pace.clamp(fastest, slowest));
-        let sealed = desk.sealed_state(&id, &state, execution)?;
+        let sealed = context.sealed_state(&id, &state, execution)?;
         let flow = Flow { sealed, expected, pace, polled_at: pace.map(|_| now), expires_at };
         let begun = Begun {
             flow_id: id.to_string(),

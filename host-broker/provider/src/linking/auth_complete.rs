@@ -1,8 +1,8 @@
 //! `auth_complete`.
 
-use super::{Brought, Desk, aside, no};
+use super::{Brought, LinkContext, aside, no};
 use crate::native::NativeAction;
-use kernel::contract::{Aside, Failure, Guard, Needs, Progress, Supplied};
+use kernel::contract::{Failure, Guard, Progress, SideOutput, StoreInput, StoreRequest};
 use kernel::execution::Execution;
 use model::{Declaration, Exposure, Refusal, Standing};
 use schemars::JsonSchema;
@@ -34,18 +34,18 @@ pub(super) struct Completed {
     state: &'static str,
     #[serde(skip)]
     #[schemars(skip)]
-    aside: Option<Aside>,
+    aside: Option<SideOutput>,
 }
 
 impl Completed {
     /// An account that was found.
-    pub(super) fn of(account: &str, aside: Aside) -> Self {
+    pub(super) fn of(account: &str, aside: SideOutput) -> Self {
         Self { ok: true, account_ref: account.to_owned(), state: "waiting", aside: Some(aside) }
     }
 }
 
 impl NativeAction for AuthComplete {
-    type Shared = Desk;
+    type Shared = LinkContext;
     type Facts = Standing;
     type Output = Completed;
 
@@ -56,15 +56,15 @@ impl NativeAction for AuthComplete {
     const IDEMPOTENT: bool = false;
     const EXPOSES: Exposure = Exposure { untrusted: false, sensitive: false, egress: true };
 
-    fn declared(desk: &Desk, declaration: &mut Declaration) {
-        desk.declare(declaration);
+    fn declared(context: &LinkContext, declaration: &mut Declaration) {
+        context.declare(declaration);
     }
 
     fn summary(&self) -> String {
         "complete a flow that links an account".to_owned()
     }
 
-    fn guard(&self, _desk: &Desk, standing: Option<&Standing>, _now: Timestamp) -> Guard {
+    fn guard(&self, _desk: &LinkContext, standing: Option<&Standing>, _now: Timestamp) -> Guard {
         let refuse = |code: Code| Guard::Refuse(Refusal { code, reason: code.meaning().to_owned() });
         let flow = match standing {
             Some(Standing::Open(flow)) => flow,
@@ -78,21 +78,21 @@ impl NativeAction for AuthComplete {
         }
     }
 
-    fn needs(&self) -> Needs<'_> {
-        Needs::ToComplete(&self.flow_id)
+    fn needs(&self) -> StoreRequest<'_> {
+        StoreRequest::ToComplete(&self.flow_id)
     }
 
-    fn supplied(supplied: Supplied) -> Option<Standing> {
-        if let Supplied::Flow(standing, _due) = supplied { Some(standing) } else { None }
+    fn supplied(supplied: StoreInput) -> Option<Standing> {
+        if let StoreInput::Flow(standing, _due) = supplied { Some(standing) } else { None }
     }
 
-    fn aside(output: &mut Completed) -> Option<Aside> {
+    fn aside(output: &mut Completed) -> Option<SideOutput> {
         output.aside.take()
     }
 
     async fn run(
         self,
-        desk: &Desk,
+        context: &LinkContext,
         standing: Option<Standing>,
         execution: &Execution,
     ) -> Result<(Completed, String), Failure> {
@@ -101,9 +101,9 @@ impl NativeAction for AuthComplete {
         };
         let brought = Brought::read(self.callback_url.as_deref(), self.code.as_deref())
             .map_err(|code| no(code, code.meaning()))?;
-        let state = desk.state(&self.flow_id, &flow, execution)?;
-        let given = desk.linker.complete(&desk.capability, &state, &brought, execution).await?;
-        let found = desk.found(&self.flow_id, given, execution)?;
+        let state = context.state(&self.flow_id, &flow, execution)?;
+        let given = context.linker.complete(&context.capability, &state, &brought, execution).await?;
+        let found = context.found(&self.flow_id, given, execution)?;
         let account = found.account.to_string();
         let completed = Completed::of(&account, aside("found", Progress::Found(Box::new(found))));
         Ok((completed, format!("a person is asked about the account {account}")))

@@ -1,8 +1,8 @@
 //! `auth_list`.
 
-use super::Desk;
+use super::LinkContext;
 use crate::native::NativeAction;
-use kernel::contract::{Failure, Guard, Needs, Supplied};
+use kernel::contract::{Failure, Guard, StoreInput, StoreRequest};
 use kernel::execution::Execution;
 use model::{Declaration, Exposure};
 use schemars::JsonSchema;
@@ -32,7 +32,7 @@ pub(super) struct Account {
 }
 
 impl NativeAction for AuthList {
-    type Shared = Desk;
+    type Shared = LinkContext;
     type Facts = Vec<(String, Option<String>)>;
     type Output = Accounts;
 
@@ -43,29 +43,29 @@ impl NativeAction for AuthList {
     // What an account is called is the person's own.
     const EXPOSES: Exposure = Exposure { untrusted: false, sensitive: true, egress: false };
 
-    fn declared(desk: &Desk, declaration: &mut Declaration) {
-        desk.declare(declaration);
+    fn declared(context: &LinkContext, declaration: &mut Declaration) {
+        context.declare(declaration);
     }
 
     fn summary(&self) -> String {
         "list the person's accounts".to_owned()
     }
 
-    fn guard(&self, _desk: &Desk, _facts: Option<&Self::Facts>, _now: Timestamp) -> Guard {
+    fn guard(&self, _desk: &LinkContext, _facts: Option<&Self::Facts>, _now: Timestamp) -> Guard {
         Guard::Pass
     }
 
-    fn needs(&self) -> Needs<'_> {
-        Needs::Accounts
+    fn needs(&self) -> StoreRequest<'_> {
+        StoreRequest::Accounts
     }
 
-    fn supplied(supplied: Supplied) -> Option<Self::Facts> {
-        if let Supplied::Accounts(accounts) = supplied { Some(accounts) } else { None }
+    fn supplied(supplied: StoreInput) -> Option<Self::Facts> {
+        if let StoreInput::Accounts(accounts) = supplied { Some(accounts) } else { None }
     }
 
     async fn run(
         self,
-        _desk: &Desk,
+        _desk: &LinkContext,
         facts: Option<Self::Facts>,
         _execution: &Execution,
     ) -> Result<(Accounts, String), Failure> {

@@ -1,8 +1,8 @@
 //! `auth_poll`.
 
-use super::{Desk, Polled, aside, no};
+use super::{LinkContext, Polled, aside, no};
 use crate::native::NativeAction;
-use kernel::contract::{Aside, Failure, Guard, Needs, Progress, Supplied};
+use kernel::contract::{Failure, Guard, Progress, SideOutput, StoreInput, StoreRequest};
 use kernel::execution::Execution;
 use model::{Declaration, Exposure, Refusal, Standing};
 use schemars::JsonSchema;
@@ -33,7 +33,7 @@ pub(super) struct Standings {
     retry_after_s: Option<u64>,
     #[serde(skip)]
     #[schemars(skip)]
-    aside: Option<Aside>,
+    aside: Option<SideOutput>,
 }
 
 /// How often to ask about a flow that waits for something to be brought back, in seconds.
@@ -46,7 +46,7 @@ impl Standings {
 }
 
 impl NativeAction for AuthPoll {
-    type Shared = Desk;
+    type Shared = LinkContext;
     type Facts = (Standing, bool);
     type Output = Standings;
 
@@ -57,15 +57,15 @@ impl NativeAction for AuthPoll {
     const IDEMPOTENT: bool = true;
     const EXPOSES: Exposure = Exposure::NONE;
 
-    fn declared(desk: &Desk, declaration: &mut Declaration) {
-        desk.declare(declaration);
+    fn declared(context: &LinkContext, declaration: &mut Declaration) {
+        context.declare(declaration);
     }
 
     fn summary(&self) -> String {
         "ask how far a flow is that links an account".to_owned()
     }
 
-    fn guard(&self, _desk: &Desk, facts: Option<&Self::Facts>, _now: Timestamp) -> Guard {
+    fn guard(&self, _desk: &LinkContext, facts: Option<&Self::Facts>, _now: Timestamp) -> Guard {
         let refuse = |code: Code| Guard::Refuse(Refusal { code, reason: code.meaning().to_owned() });
         match facts {
             Some((Standing::Open(_) | Standing::Asked { .. }, _)) => Guard::Pass,
@@ -74,21 +74,21 @@ impl NativeAction for AuthPoll {
         }
     }
 
-    fn needs(&self) -> Needs<'_> {
-        Needs::ToPoll(&self.flow_id)
+    fn needs(&self) -> StoreRequest<'_> {
+        StoreRequest::ToPoll(&self.flow_id)
     }
 
-    fn supplied(supplied: Supplied) -> Option<Self::Facts> {
-        if let Supplied::Flow(standing, due) = supplied { Some((standing, due)) } else { None }
+    fn supplied(supplied: StoreInput) -> Option<Self::Facts> {
+        if let StoreInput::Flow(standing, due) = supplied { Some((standing, due)) } else { None }
     }
 
-    fn aside(output: &mut Standings) -> Option<Aside> {
+    fn aside(output: &mut Standings) -> Option<SideOutput> {
         output.aside.take()
     }
 
     async fn run(
         self,
-        desk: &Desk,
+        context: &LinkContext,
         facts: Option<Self::Facts>,
         execution: &Execution,
     ) -> Result<(Standings, String), Failure> {
@@ -111,8 +111,8 @@ impl NativeAction for AuthPoll {
         if !due {
             return pending(pace, None);
         }
-        let state = desk.state(&self.flow_id, &flow, execution)?;
-        match desk.linker.poll(&desk.capability, &state, execution).await? {
+        let state = context.state(&self.flow_id, &flow, execution)?;
+        match context.linker.poll(&context.capability, &state, execution).await? {
             Polled::Pending(None) => pending(pace, None),
             Polled::Pending(Some(slower)) => {
                 let after = slower.as_secs().clamp(pace, 60);
@@ -120,7 +120,7 @@ impl NativeAction for AuthPoll {
                 pending(after, Some(aside("slower", Progress::Slower(self.flow_id, slower))))
             }
             Polled::Given(given) => {
-                let found = desk.found(&self.flow_id, given, execution)?;
+                let found = context.found(&self.flow_id, given, execution)?;
                 let account = found.account.to_string();
                 let standings = Standings {
                     account_ref: Some(account.clone()),

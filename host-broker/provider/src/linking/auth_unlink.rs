@@ -1,8 +1,8 @@
 //! `auth_unlink`.
 
-use super::Desk;
+use super::LinkContext;
 use crate::native::NativeAction;
-use kernel::contract::{Failure, Guard, Needs, Supplied};
+use kernel::contract::{Failure, Guard, StoreInput, StoreRequest};
 use kernel::execution::Execution;
 use model::{Declaration, Exposure};
 use schemars::JsonSchema;
@@ -30,7 +30,7 @@ pub(super) struct Unlinked {
 }
 
 impl NativeAction for AuthUnlink {
-    type Shared = Desk;
+    type Shared = LinkContext;
     type Facts = bool;
     type Output = Unlinked;
 
@@ -41,29 +41,29 @@ impl NativeAction for AuthUnlink {
     const IDEMPOTENT: bool = true;
     const EXPOSES: Exposure = Exposure::NONE;
 
-    fn declared(desk: &Desk, declaration: &mut Declaration) {
-        desk.declare(declaration);
+    fn declared(context: &LinkContext, declaration: &mut Declaration) {
+        context.declare(declaration);
     }
 
     fn summary(&self) -> String {
         format!("unlink the account {}", self.account)
     }
 
-    fn guard(&self, _desk: &Desk, _facts: Option<&bool>, _now: Timestamp) -> Guard {
+    fn guard(&self, _desk: &LinkContext, _facts: Option<&bool>, _now: Timestamp) -> Guard {
         Guard::Pass
     }
 
-    fn needs(&self) -> Needs<'_> {
-        Needs::ToUnlink(&self.account)
+    fn needs(&self) -> StoreRequest<'_> {
+        StoreRequest::ToUnlink(&self.account)
     }
 
-    fn supplied(supplied: Supplied) -> Option<bool> {
-        if let Supplied::Unlinked(unlinked) = supplied { Some(unlinked) } else { None }
+    fn supplied(supplied: StoreInput) -> Option<bool> {
+        if let StoreInput::Unlinked(unlinked) = supplied { Some(unlinked) } else { None }
     }
 
     async fn run(
         self,
-        _desk: &Desk,
+        _desk: &LinkContext,
         unlinked: Option<bool>,
         _execution: &Execution,
     ) -> Result<(Unlinked, String), Failure> {

@@ -6,7 +6,7 @@ use kernel::execution::Execution;
 use model::{Ciphertext, Place, RecordKind, Renewal};
 use oauth2::basic::BasicErrorResponseType;
 use oauth2::{RefreshToken, RequestTokenError};
-use secrets::vault::witness::{Credential, Unfit};
+use secrets::vault::seen_secrets::{Credential, Unfit};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use shared::Provider;
@@ -95,7 +95,7 @@ impl OAuth {
         };
         let (this, client, of) = (Arc::clone(self), self.client(execution)?, sealed.clone());
         let (execution, (tell, told)) = (Arc::clone(execution), oneshot::channel());
-        // A caller's patience must not end in the middle of it: the server may have renewed it by then.
+        // A caller's timeout must not end in the middle of it: the server may have renewed it by then.
         tokio::spawn(async move {
             let kept = this.ask_for_new(latest, client, refresh_token, of.clone()).await;
             if let Err(Ok(kept)) = tell.send(kept) {

@@ -33,7 +33,7 @@ use model::{
 };
 use platform::commands::{Command, CommandError, Commands, Ending, Finished, Stream};
 use provider::contract::{
-    Execution, Failure, Guard, Invocation, Needs, Operation, Probed, Running, Success, Supplied, unprepared,
+    Execution, Failure, Guard, Invocation, Operation, Probed, Running, StoreInput, StoreRequest, Success, unprepared,
 };
 use schemars::JsonSchema;
 use secrets::Secret;
@@ -41,7 +41,7 @@ use secrets::identity::issuers::OwnKey;
 use secrets::identity::token;
 use secrets::identity::token::Wanted;
 use secrets::vault::Vault;
-use secrets::vault::witness::Witness;
+use secrets::vault::seen_secrets::SeenSecrets;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use shared::{Action, Code, Level, Provider, Timestamp};
@@ -306,7 +306,7 @@ impl Bridge {
     fn cleaned(&self, text: &str, execution: Option<&Execution>) -> String {
         const NOT_SHOWN: &str = "(it cannot be searched for the credential)";
         let Some(scrubber) = &self.scrubber else { return complaint(text, None) };
-        match execution.map_or(Ok(None), |execution| scrubber.with_seen(&Witness::of(execution.slots()))) {
+        match execution.map_or(Ok(None), |execution| scrubber.with_seen(&SeenSecrets::of(execution.slots()))) {
             Ok(wider) => complaint(text, Some(wider.as_ref().unwrap_or(scrubber))),
             Err(_too_long) => NOT_SHOWN.to_owned(),
         }
@@ -492,12 +492,12 @@ impl Invocation for Asked {
         Guard::Pass
     }
 
-    fn needs(&self) -> Needs<'_> {
-        if self.works_with_credential { Needs::Credential } else { Needs::Nothing }
+    fn needs(&self) -> StoreRequest<'_> {
+        if self.works_with_credential { StoreRequest::Credential } else { StoreRequest::Nothing }
     }
 
-    fn supply(&mut self, supplied: Supplied) {
-        if let Supplied::Credential(sealed) = supplied {
+    fn supply(&mut self, supplied: StoreInput) {
+        if let StoreInput::Credential(sealed) = supplied {
             self.sealed = sealed.map(|(sealed, _until)| sealed);
         }
     }

@@ -6,7 +6,7 @@ use provider::child::{self, Child};
 use provider::contract::Operation;
 use provider::kind::{BuiltProvider, Configured, ProviderDeps, ProviderKind};
 use provider::linking::address::Hosts;
-use provider::linking::{self, Desk};
+use provider::linking::{self, LinkContext};
 use provider::table::{self, TableError};
 use schemars::{JsonSchema as _, Schema, SchemaGenerator};
 use secrets::identity::issuers::OwnKey;
@@ -157,7 +157,7 @@ impl Table {
         if let Some(own) = own {
             return Err(format!("auth_hosts: {} has an operation `{}` of its own", capability.provider, own.action));
         }
-        operations.extend(linking::operations(&Arc::new(Desk {
+        operations.extend(linking::operations(&Arc::new(LinkContext {
             capability: capability.provider.clone(),
             linker: Arc::<Bridge>::clone(bridge),
             hosts,

@@ -8,7 +8,7 @@ mod read_file;
 mod withdraw_proposal;
 mod write_file;
 
-use crate::desk::Desk;
+use crate::context::FilesContext;
 use crate::patch::first_name;
 use model::{Exposure, Refusal};
 use provider::contract::{Guard, Operation};
@@ -27,21 +27,21 @@ const PATH_CHARS_MAX: usize = 1024;
 ///
 /// # Errors
 /// [`BadDeclaration`].
-pub(super) fn all(provider: &Provider, desk: &Arc<Desk>) -> Result<Vec<Arc<dyn Operation>>, BadDeclaration> {
+pub(super) fn all(provider: &Provider, context: &Arc<FilesContext>) -> Result<Vec<Arc<dyn Operation>>, BadDeclaration> {
     Ok(vec![
-        operation::<read_file::ReadFile>(provider, desk)?,
-        operation::<list_dir::ListDir>(provider, desk)?,
-        operation::<write_file::WriteFile>(provider, desk)?,
-        operation::<apply_patch::ApplyPatch>(provider, desk)?,
-        operation::<apply_proposal::ApplyProposal>(provider, desk)?,
-        operation::<list_proposals::ListProposals>(provider, desk)?,
-        operation::<withdraw_proposal::WithdrawProposal>(provider, desk)?,
+        operation::<read_file::ReadFile>(provider, context)?,
+        operation::<list_dir::ListDir>(provider, context)?,
+        operation::<write_file::WriteFile>(provider, context)?,
+        operation::<apply_patch::ApplyPatch>(provider, context)?,
+        operation::<apply_proposal::ApplyProposal>(provider, context)?,
+        operation::<list_proposals::ListProposals>(provider, context)?,
+        operation::<withdraw_proposal::WithdrawProposal>(provider, context)?,
     ])
 }
 
 /// Whether the path is one that may be asked for.
-fn guarded(desk: &Desk, path: &str) -> Guard {
-    match desk.path(path) {
+fn guarded(context: &FilesContext, path: &str) -> Guard {
+    match context.path(path) {
         Ok(_) => Guard::Pass,
         Err(refusal) => Guard::Refuse(refusal),
     }

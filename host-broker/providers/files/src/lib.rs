@@ -17,7 +17,7 @@ pub mod diff;
 pub mod apply;
 pub mod settings;
 mod actions;
-mod desk;
+mod context;
 pub(crate) mod propose;
 mod reply;
 mod table;
@@ -25,7 +25,7 @@ mod table;
 pub use settings::Settings;
 pub use table::KIND;
 
-use desk::Desk;
+use context::FilesContext;
 use model::Random;
 use provider::contract::Operation;
 use rules::PathRules;
@@ -67,6 +67,6 @@ pub fn operations(
     }
     let rules = PathRules::new(&settings.deny_path_globs, &settings.allowlisted_create_dirs);
     let rules = rules.map_err(|fault| fault.to_string())?;
-    let desk = Arc::new(Desk::new(settings.clone(), expiry, rules, Arc::clone(ids), spots));
-    actions::all(name, &desk).map_err(|fault| fault.to_string())
+    let context = Arc::new(FilesContext::new(settings.clone(), expiry, rules, Arc::clone(ids), spots));
+    actions::all(name, &context).map_err(|fault| fault.to_string())
 }

@@ -1,13 +1,13 @@
 //! Describing a change: what a person is shown, what is kept, and what the agent hears.
 
 use crate::change::{Change, ChangeSet, FileState};
-use crate::desk::{Desk, no};
+use crate::context::{FilesContext, no};
 use crate::diff::Diff;
 use crate::reply::{Answer, Question};
 use crate::settings::SET_BYTES_MAX;
 use model::ProposalId;
 use model::card::DIFF_BYTES_MAX;
-use provider::contract::{Aside, Failure, InverseError, Proposed};
+use provider::contract::{Failure, InverseError, Proposed, SideOutput};
 use schemars::JsonSchema;
 use secrets::search::mark::marks_of;
 use serde::Serialize;
@@ -46,9 +46,9 @@ struct File {
 }
 
 /// The random name of this call's proposal.
-pub(super) fn fresh_id(desk: &Desk) -> Result<ProposalId, Failure> {
+pub(super) fn fresh_id(context: &FilesContext) -> Result<ProposalId, Failure> {
     let mut random = [0; 16];
-    match desk.ids.fill(&mut random) {
+    match context.ids.fill(&mut random) {
         Ok(()) => Ok(ProposalId::of(random)),
         Err(_none) => Err(Failure::Refused { message: "the system has no random numbers".into() }),
     }
@@ -56,7 +56,7 @@ pub(super) fn fresh_id(desk: &Desk) -> Result<ProposalId, Failure> {
 
 /// Describes the changes. Writes nothing.
 pub(super) fn propose(
-    desk: &Desk,
+    context: &FilesContext,
     set: &ChangeSet,
     operation: &'static str,
 ) -> Result<(Answer<Proposal>, String), Failure> {
@@ -76,7 +76,7 @@ pub(super) fn propose(
     if readable.len() > DIFF_BYTES_MAX {
         return Err(no(Code::TooLarge, &"the changes are too large to be shown to a person in full"));
     }
-    let id = fresh_id(desk)?;
+    let id = fresh_id(context)?;
     let Some(first) = set.changes().first() else { return Err(no(Code::PatchFailed, &"nothing is changed")) };
     let summary = summary(set, first);
     let base = |change: &Change| change.before.as_ref().map(FileState::hash);
@@ -110,7 +110,7 @@ pub(super) fn propose(
     });
     let hitl = Question {
         hitl_id: id.to_string(),
-        ttl_seconds: desk.ttl.as_secs(),
+        ttl_seconds: context.ttl.as_secs(),
         summary: summary.clone(),
         diff_preview: diff.preview(),
     };
@@ -124,11 +124,11 @@ pub(super) fn propose(
         diff: readable,
         lines: diff.lines(),
         conditions: conditions(set),
-        ttl: desk.ttl,
-        window: desk.settings.window(),
+        ttl: context.ttl,
+        window: context.settings.window(),
     };
     let path = data.path.clone();
-    let answer = Answer::asks(&path, data, hitl, Aside { noted, proposed: Some(proposed), progress: None });
+    let answer = Answer::asks(&path, data, hitl, SideOutput { noted, proposed: Some(proposed), progress: None });
     Ok((answer, format!("proposed: {summary}")))
 }
 

@@ -1,6 +1,6 @@
 //! The shape in which every action of `files` answers.
 
-use provider::contract::Aside;
+use provider::contract::SideOutput;
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared::digest::Digest;
@@ -24,7 +24,7 @@ pub(super) struct Answer<T> {
     /// The receipt of the row that this answer rests on.
     audit: Option<Audit>,
     #[serde(skip)]
-    aside: Option<Aside>,
+    aside: Option<SideOutput>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -60,12 +60,12 @@ impl<T> Answer<T> {
             data,
             hitl: None,
             audit: None,
-            aside: Some(Aside { noted, proposed: None, progress: None }),
+            aside: Some(SideOutput { noted, proposed: None, progress: None }),
         }
     }
 
     /// A person decides.
-    pub(super) fn asks(path: &str, data: T, hitl: Question, aside: Aside) -> Self {
+    pub(super) fn asks(path: &str, data: T, hitl: Question, aside: SideOutput) -> Self {
         Self {
             schema_version: "1.0",
             status: "hitl_required",
@@ -77,7 +77,7 @@ impl<T> Answer<T> {
         }
     }
 
-    pub(super) fn take_aside(&mut self) -> Option<Aside> {
+    pub(super) fn take_aside(&mut self) -> Option<SideOutput> {
         self.aside.take()
     }
 }

@@ -3,7 +3,7 @@
 use crate::merge_pr::{Facts, MergePr};
 use crate::params::Repo;
 use crate::read::Read;
-use crate::scripted::{Caller, Fixed, NOW, PATIENCE, Reply, Scripted, TOKEN};
+use crate::scripted::{Caller, Fixed, NOW, Reply, Scripted, TIMEOUT, TOKEN};
 use crate::write::Write;
 use crate::{
     Github, Settings, SetupFault, close_issue, comment_pr, create_branch, create_issue, get_issue, get_pr, get_repo,
@@ -194,7 +194,7 @@ async fn an_issue_is_closed_with_the_reason_that_was_given() {
         let caller = Caller::to(&server.base());
         let close = action::<close_issue::CloseIssue>(&params);
         assert_eq!(close.summary(), summary);
-        close.perform(&caller.session(PATIENCE), None).await.unwrap();
+        close.perform(&caller.session(TIMEOUT), None).await.unwrap();
         let body: Value = serde_json::from_str(server.requests()[0].split_once("\r\n\r\n").unwrap().1).unwrap();
         assert_eq!(body, sent);
     }
@@ -218,7 +218,7 @@ async fn where_nothing_can_be_planted_a_probe_says_what_it_sees_and_whose_it_may
     ] {
         let server = Scripted::new([Reply::ok(&found)]);
         let caller = Caller::to(&server.base());
-        let probed = create_branch::CreateBranch::look(&caller.session(PATIENCE), handle(wanted)).await.unwrap();
+        let probed = create_branch::CreateBranch::look(&caller.session(TIMEOUT), handle(wanted)).await.unwrap();
         assert!(
             matches!(&probed, Probed::State { message } if message.contains(said) && message.ends_with("is refused.")),
             "{probed:?}"
@@ -230,7 +230,7 @@ async fn where_nothing_can_be_planted_a_probe_says_what_it_sees_and_whose_it_may
     {
         let server = Scripted::new([Reply::ok(&json!({ "number": 1, "state": state }))]);
         let caller = Caller::to(&server.base());
-        let probed = close_issue::CloseIssue::look(&caller.session(PATIENCE), handle.clone()).await.unwrap();
+        let probed = close_issue::CloseIssue::look(&caller.session(TIMEOUT), handle.clone()).await.unwrap();
         assert!(matches!(&probed, Probed::State { message } if message.contains(said)), "{probed:?}");
     }
 }
@@ -253,7 +253,7 @@ async fn every_check_of_a_commit_is_looked_at() {
     });
     let caller = Caller::to(&server.base());
     let (owner, name) = (&"octocat".parse().unwrap(), &"hello-world".parse().unwrap());
-    let session = &caller.session(PATIENCE);
+    let session = &caller.session(TIMEOUT);
     let facts = Facts::fetch(session, Repo { owner, name }, 1.try_into().unwrap(), true).await.unwrap();
     let verdict =
         action::<MergePr>(&json!({ "number": 1, "method": "squash" })).guard(&shared().guardrails, Some(&facts));
@@ -272,7 +272,7 @@ async fn a_renamed_repository_is_refused_and_not_silently_followed() {
     });
     let server = Scripted::new(vec![Reply::ok(&moved); 6]);
     let caller = Caller::to(&server.base());
-    let session = &caller.session(PATIENCE);
+    let session = &caller.session(TIMEOUT);
     let (owner, name) = (&"octocat".parse().unwrap(), &"hello-world".parse().unwrap());
     for failure in [
         action::<get_repo::GetRepo>(&json!({})).perform(session).await.err(),
@@ -300,7 +300,7 @@ async fn a_branch_starts_at_the_commit_that_was_looked_up() {
         Reply::json(201, "", &json!({ "ref": "refs/heads/other" }).to_string()),
     ]);
     let caller = Caller::to(&server.base());
-    let session = &caller.session(PATIENCE);
+    let session = &caller.session(TIMEOUT);
     let create = action::<create_branch::CreateBranch>(&json!({ "branch": "topic/x" }));
     let facts = create.facts(session, &shared().guardrails).await.unwrap();
     assert_eq!((&*facts.default_branch, &*facts.sha), ("trunk", &*sha('b')));
@@ -325,7 +325,7 @@ async fn the_commit_that_was_checked_rides_in_the_merge() {
         Reply::json(200, "", r#"{"merged":false}"#),
     ]);
     let caller = Caller::to(&server.base());
-    let session = &caller.session(PATIENCE);
+    let session = &caller.session(TIMEOUT);
     let (owner, name) = (&"octocat".parse().unwrap(), &"hello-world".parse().unwrap());
     let facts = Facts::fetch(session, Repo { owner, name }, 1.try_into().unwrap(), true).await.unwrap();
     let merge = action::<MergePr>(&json!({ "number": 1, "method": "squash" }));
@@ -353,7 +353,7 @@ async fn a_pull_request_is_not_closed_as_an_issue() {
     let caller = Caller::to(&server.base());
     let close = action::<close_issue::CloseIssue>(&json!({ "number": 1 }));
     for refused in [true, false] {
-        let facts = close.facts(&caller.session(PATIENCE), &shared().guardrails).await.unwrap();
+        let facts = close.facts(&caller.session(TIMEOUT), &shared().guardrails).await.unwrap();
         let verdict = close.guard(&shared().guardrails, Some(&facts));
         assert_eq!(matches!(verdict, Guard::Refuse(_)), refused, "{verdict:?}");
     }
@@ -366,7 +366,7 @@ async fn a_review_comment_is_on_the_head_that_was_looked_up() {
         Reply::json(201, "", &json!({ "id": 9, "pull_request_url": "x", "html_url": "y" }).to_string()),
     ]);
     let caller = Caller::to(&server.base());
-    let session = &caller.session(PATIENCE);
+    let session = &caller.session(TIMEOUT);
     let comment = action::<comment_pr::CommentPr>(&json!({ "number": 1, "body": "b", "path": "src/a.rs", "line": 7 }));
     let facts = comment.facts(session, &shared().guardrails).await.unwrap();
     assert_eq!(comment.perform(session, Some(&facts)).await.unwrap().0.id, 9);
@@ -382,7 +382,7 @@ async fn only_allowed_repositories_are_shown() {
         Scripted::new([Reply::ok(&json!([repo("mallory/x"), repo("Octocat/Hello-World"), repo("octocat/y")]))]);
     let list: list_repos::ListRepos = serde_json::from_value(json!({})).unwrap();
     let caller = Caller::to(&server.base());
-    let (found, summary) = list.perform(&caller.session(PATIENCE), &shared().guardrails).await.unwrap();
+    let (found, summary) = list.perform(&caller.session(TIMEOUT), &shared().guardrails).await.unwrap();
     let shown = serde_json::to_value(found).unwrap();
     assert_eq!(shown["repos"].as_array().unwrap().len(), 1);
     assert_eq!((&shown["repos"][0]["full_name"], &*summary), (&json!("Octocat/Hello-World"), "repositories: 1"));
@@ -400,7 +400,7 @@ async fn a_pull_request_comes_with_a_summary_of_its_diff_and_without_patches() {
     ]);
     let caller = Caller::to(&server.base());
     let (details, _) =
-        action::<get_pr::GetPr>(&json!({ "number": 1 })).perform(&caller.session(PATIENCE)).await.unwrap();
+        action::<get_pr::GetPr>(&json!({ "number": 1 })).perform(&caller.session(TIMEOUT)).await.unwrap();
     assert_eq!(
         serde_json::to_value(details).unwrap(),
         json!({
@@ -430,7 +430,7 @@ async fn every_changed_file_of_a_pull_request_is_reached_with_its_cursor() {
     let caller = Caller::to(&server.base());
     let (mut found, mut params) = (Vec::new(), json!({ "number": 1 }));
     loop {
-        let read = action::<get_pr::GetPr>(&params).perform(&caller.session(PATIENCE)).await.unwrap().0;
+        let read = action::<get_pr::GetPr>(&params).perform(&caller.session(TIMEOUT)).await.unwrap().0;
         let read = serde_json::to_value(read).unwrap();
         found.extend(read["files"].as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap().to_owned()));
         assert_eq!(read["more_files"], read.get("cursor").is_some());
@@ -446,9 +446,8 @@ async fn an_accepted_write_with_an_odd_answer_is_an_unknown_outcome() {
     let server = Scripted::new(odd.iter().map(Reply::ok));
     let caller = Caller::to(&server.base());
     for _ in &odd {
-        let outcome = action::<create_issue::CreateIssue>(&json!({ "title": "x" }))
-            .perform(&caller.session(PATIENCE), None)
-            .await;
+        let outcome =
+            action::<create_issue::CreateIssue>(&json!({ "title": "x" })).perform(&caller.session(TIMEOUT), None).await;
         assert!(matches!(outcome, Err(Failure::Unknown { .. })), "{outcome:?}");
     }
 }

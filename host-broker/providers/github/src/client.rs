@@ -8,9 +8,9 @@
 //! the second leaves the origin, the third logs what GitHub was asked.
 
 use crate::base::{BaseUrl, Cursor, Target};
-use crate::departure::watched;
 use crate::errors::{Answer, BodyFault, Reader, retry_after, unknown};
 use crate::etags::{Etags, Kept};
+use crate::send_state::watched;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LINK};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};

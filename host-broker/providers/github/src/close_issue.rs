@@ -6,7 +6,7 @@ use crate::fields::{is_pull_request, text};
 use crate::guardrails::{Guardrails, refusal};
 use crate::nonce::Handle;
 use crate::params::{Number, Owner, Repo, RepoName};
-use crate::shapes::Touched;
+use crate::responses::Touched;
 use crate::write::Write;
 use crate::{probe, repo_of_url, same_repo, unusual};
 use http::Method;

@@ -5,7 +5,7 @@ use crate::client::{Change, Session};
 use crate::nonce::{BODY_CHARS_MAX, Handle, marked};
 use crate::params::{Number, Owner, Repo, RepoName};
 use crate::probe;
-use crate::shapes::Commented;
+use crate::responses::Commented;
 use crate::write::Write;
 use http::Method;
 use model::Nonce;

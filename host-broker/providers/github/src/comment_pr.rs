@@ -6,7 +6,7 @@ use crate::fields::{commit, text};
 use crate::guardrails::{Guardrails, refusal};
 use crate::nonce::{BODY_CHARS_MAX, Handle, marked};
 use crate::params::{Number, Owner, Repo, RepoName};
-use crate::shapes::Commented;
+use crate::responses::Commented;
 use crate::write::Write;
 use crate::{comment_issue, probe, same_repo, unusual};
 use http::Method;

@@ -6,7 +6,7 @@ use crate::fields::{commit, text};
 use crate::guardrails::{Guardrails, is_main, refusal};
 use crate::nonce::unreadable;
 use crate::params::{BranchName, CommitSha, Owner, Repo, RepoName};
-use crate::shapes::Branch;
+use crate::responses::Branch;
 use crate::write::Write;
 use crate::{same_repo, unusual};
 use http::Method;

@@ -5,7 +5,7 @@ use crate::client::{Change, Session};
 use crate::nonce::{BODY_CHARS_MAX, Handle, marked};
 use crate::params::{Owner, Repo, RepoName};
 use crate::probe;
-use crate::shapes::Touched;
+use crate::responses::Touched;
 use crate::write::Write;
 use http::Method;
 use model::Nonce;

@@ -6,7 +6,7 @@ use crate::guardrails::Guardrails;
 use crate::nonce::{BODY_CHARS_MAX, Handle, marked};
 use crate::params::{BranchName, HeadName, Owner, Repo, RepoName};
 use crate::probe;
-use crate::shapes::Touched;
+use crate::responses::Touched;
 use crate::write::Write;
 use http::Method;
 use model::Nonce;

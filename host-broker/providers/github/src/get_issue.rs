@@ -4,7 +4,7 @@ use crate::base::Target;
 use crate::client::Session;
 use crate::params::{Number, Owner, Repo, RepoName};
 use crate::read::Read;
-use crate::shapes::Issue;
+use crate::responses::Issue;
 use crate::{repo_of_url, same_repo, unusual};
 use provider::contract::Failure;
 use schemars::JsonSchema;

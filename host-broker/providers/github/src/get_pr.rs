@@ -6,7 +6,7 @@ use crate::fields::{count, text};
 use crate::pages::{Place, listed};
 use crate::params::{Number, Owner, Repo, RepoName};
 use crate::read::Read;
-use crate::shapes::{ChangedFile, PullRequest};
+use crate::responses::{ChangedFile, PullRequest};
 use crate::{same_repo, unusual};
 use provider::contract::Failure;
 use schemars::JsonSchema;

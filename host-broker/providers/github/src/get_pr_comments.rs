@@ -5,7 +5,7 @@ use crate::client::Session;
 use crate::pages::{Place, listed};
 use crate::params::{Limit, Number, Owner, Repo, RepoName};
 use crate::read::Read;
-use crate::shapes::ReviewComment;
+use crate::responses::ReviewComment;
 use provider::contract::Failure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,7 @@ use crate::base::Target;
 use crate::client::Session;
 use crate::params::{Owner, Repo, RepoName};
 use crate::read::Read;
-use crate::shapes::Repository;
+use crate::responses::Repository;
 use crate::{same_repo, unusual};
 use provider::contract::Failure;
 use schemars::JsonSchema;

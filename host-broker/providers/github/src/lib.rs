@@ -9,7 +9,7 @@
 
 mod base;
 mod client;
-mod departure;
+mod send_state;
 mod errors;
 mod etags;
 mod fields;
@@ -20,7 +20,7 @@ mod pages;
 mod params;
 mod probe;
 mod read;
-mod shapes;
+mod responses;
 mod table;
 mod write;
 

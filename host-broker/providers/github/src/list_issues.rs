@@ -6,7 +6,7 @@ use crate::fields::is_pull_request;
 use crate::pages::{Place, listed};
 use crate::params::{Limit, Owner, Repo, RepoName, StateFilter};
 use crate::read::Read;
-use crate::shapes::Issue;
+use crate::responses::Issue;
 use provider::contract::Failure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

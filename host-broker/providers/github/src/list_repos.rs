@@ -6,7 +6,7 @@ use crate::fields::text;
 use crate::guardrails::Guardrails;
 use crate::pages::{Place, listed};
 use crate::params::Limit;
-use crate::shapes::Repository;
+use crate::responses::Repository;
 use crate::{Github, READS};
 use model::Exposure;
 use provider::contract::{Execution, Failure, Guard};

@@ -19,7 +19,7 @@ pub(super) const TOKEN: &str = "ghp_canaryCANARYcanary0123456789";
 /// The wall time of all tests.
 pub(super) const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 /// More than any test needs.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
 /// Less than any test that is to end early waits for.
 pub(super) const SHORT: Duration = Duration::from_millis(500);
 
@@ -210,8 +210,8 @@ impl Caller {
         Self { client, token, nonce: Nonce::fresh(&SystemRandom).unwrap() }
     }
 
-    /// A session that ends after `patience`.
-    pub(super) fn session(&self, patience: Duration) -> Session<'_> {
-        Session::open(&self.client, &self.token, Instant::now() + patience, &self.nonce).unwrap()
+    /// A session that ends after `timeout`.
+    pub(super) fn session(&self, timeout: Duration) -> Session<'_> {
+        Session::open(&self.client, &self.token, Instant::now() + timeout, &self.nonce).unwrap()
     }
 }

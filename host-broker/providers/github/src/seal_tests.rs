@@ -4,7 +4,7 @@ use crate::action_tests::{action, catalogue, fitting, settings, sha};
 use crate::client::Session;
 use crate::merge_pr::{Facts, MergePr};
 use crate::params::Repo;
-use crate::scripted::{Caller, Fixed, PATIENCE, Reply, Scripted, TOKEN};
+use crate::scripted::{Caller, Fixed, Reply, Scripted, TIMEOUT, TOKEN};
 use crate::write::Write;
 use crate::{Github, Settings, close_issue, comment_issue, comment_pr, create_branch, create_issue, create_pr};
 use model::card::Card;
@@ -38,7 +38,7 @@ impl Bench {
     }
 
     fn session<'a>(&'a self, agreed: Option<&'a SealedRequest>) -> Session<'a> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         Session::open(&self.github.client, TOKEN, deadline, &self.nonce).unwrap().bound_to(agreed)
     }
 
@@ -99,7 +99,7 @@ async fn checked(title: &str, head: char) -> Facts {
     let server = Scripted::new([Reply::ok(&found)]);
     let caller = Caller::to(&server.base());
     let (owner, name) = (&"octocat".parse().unwrap(), &"hello-world".parse().unwrap());
-    Facts::fetch(&caller.session(PATIENCE), Repo { owner, name }, 1.try_into().unwrap(), false).await.unwrap()
+    Facts::fetch(&caller.session(TIMEOUT), Repo { owner, name }, 1.try_into().unwrap(), false).await.unwrap()
 }
 
 const WRITES: [&str; 10] = [

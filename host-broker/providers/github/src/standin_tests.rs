@@ -7,7 +7,7 @@ use crate::merge_pr::{Facts, MergePr};
 use crate::nonce::Handle;
 use crate::params::{Number, Owner, Repo, RepoName};
 use crate::read::Read;
-use crate::scripted::{Caller, PATIENCE, SHORT};
+use crate::scripted::{Caller, SHORT, TIMEOUT};
 use crate::standin::{Standin, TOKEN};
 use crate::write::Write;
 use crate::{
@@ -72,15 +72,15 @@ fn all() -> Guardrails {
     Guardrails::new(&["*".to_owned()], &[], false).unwrap()
 }
 
-/// Performs an action within `patience`; what it needs to know beforehand is read through `well`.
+/// Performs an action within `timeout`; what it needs to know beforehand is read through `well`.
 async fn perform(
     action: &str,
     p: &Value,
     well: &Session<'_>,
     caller: &Caller,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Value, Failure> {
-    let session = || caller.session(patience);
+    let session = || caller.session(timeout);
     match action {
         "list_repos" => {
             told(serde_json::from_value::<list_repos::ListRepos>(p.clone()).unwrap().perform(&session(), &all()).await)
@@ -122,8 +122,8 @@ fn at(path: &'static str) -> Target {
 
 /// A new branch with one changed file.
 async fn branch(caller: &Caller, name: &str) {
-    let session = &caller.session(PATIENCE);
-    perform("create_branch", &json!({ "branch": name }), session, caller, PATIENCE).await.unwrap();
+    let session = &caller.session(TIMEOUT);
+    perform("create_branch", &json!({ "branch": name }), session, caller, TIMEOUT).await.unwrap();
     let file = json!({ "message": "change", "content": "b25lCnR3bwo=", "branch": name });
     let path: &'static str = Box::leak(format!("contents/{}.txt", name.replace('/', "-")).into_boxed_str());
     session.write(&Change { method: Method::PUT, target: at(path), body: file }).await.unwrap();
@@ -132,9 +132,9 @@ async fn branch(caller: &Caller, name: &str) {
 /// An open pull request with a successful check; its number.
 async fn pull_request(caller: &Caller, name: &str) -> u64 {
     branch(caller, name).await;
-    let session = &caller.session(PATIENCE);
+    let session = &caller.session(TIMEOUT);
     let opened = json!({ "title": name, "head": name, "base": "main" });
-    let opened = perform("create_pr", &opened, session, caller, PATIENCE).await.unwrap();
+    let opened = perform("create_pr", &opened, session, caller, TIMEOUT).await.unwrap();
     let n = opened["data"]["number"].as_u64().unwrap();
     let (owner, repo) = (&"octocat".parse().unwrap(), &"hello-world".parse().unwrap());
     let facts = Facts::fetch(session, Repo { owner, name: repo }, number(n), false).await.unwrap();
@@ -196,8 +196,8 @@ fn calls(name: &str, issue: u64, pr: u64) -> BTreeMap<&'static str, Value> {
 async fn every_action_does_what_it_says_against_a_stateful_github() {
     let Some(standin) = Standin::start("every") else { return };
     let caller = standin.caller(None);
-    let session = caller.session(PATIENCE * 3);
-    let opened = perform("create_issue", &json!({ "title": "First" }), &session, &caller, PATIENCE).await.unwrap();
+    let session = caller.session(TIMEOUT * 3);
+    let opened = perform("create_issue", &json!({ "title": "First" }), &session, &caller, TIMEOUT).await.unwrap();
     let issue = opened["data"]["number"].as_u64().unwrap();
     let pr = pull_request(&caller, "well/pr").await;
     branch(&caller, "well/ready").await;
@@ -205,7 +205,7 @@ async fn every_action_does_what_it_says_against_a_stateful_github() {
     let mut done = BTreeMap::new();
     for action in WRITES.iter().filter(|action| **action != "merge_pr").chain(&READS).chain(&["merge_pr"]) {
         let caller = caller.again();
-        let outcome = perform(action, &calls[action], &session, &caller, PATIENCE).await;
+        let outcome = perform(action, &calls[action], &session, &caller, TIMEOUT).await;
         done.insert(*action, outcome.unwrap_or_else(|why| panic!("{action}: {why:?}"))["data"].clone());
         let number = thread(action, issue, pr);
         match *action {
@@ -227,7 +227,7 @@ async fn every_action_does_what_it_says_against_a_stateful_github() {
     }
     assert_eq!(done["list_repos"]["more"], true);
     let on = json!({ "limit": 100, "cursor": done["list_repos"]["cursor"] });
-    let rest = perform("list_repos", &on, &session, &caller, PATIENCE).await.unwrap();
+    let rest = perform("list_repos", &on, &session, &caller, TIMEOUT).await.unwrap();
     let names = |repos: &serde_json::Value| -> Vec<String> {
         repos["repos"].as_array().unwrap().iter().map(|repo| repo["full_name"].to_string()).collect()
     };
@@ -241,12 +241,12 @@ async fn every_action_does_what_it_says_against_a_stateful_github() {
     assert_eq!(done["list_branches"]["branches"].as_array().unwrap().len(), 1);
     assert_eq!(done["merge_pr"]["merged"], true);
 
-    let again = perform("merge_pr", &calls["merge_pr"], &session, &caller, PATIENCE).await.unwrap_err();
+    let again = perform("merge_pr", &calls["merge_pr"], &session, &caller, TIMEOUT).await.unwrap_err();
     assert!(matches!(again, Failure::Refused { .. }), "{again:?}");
-    let gone = perform("get_issue", &json!({ "number": 999 }), &session, &caller, PATIENCE).await.unwrap_err();
+    let gone = perform("get_issue", &json!({ "number": 999 }), &session, &caller, TIMEOUT).await.unwrap_err();
     assert!(matches!(gone, Failure::Refused { .. }), "{gone:?}");
     let refused = Caller::with_token(&standin.base(), "ghtok_wrong");
-    let refused = perform("get_repo", &json!({}), &session, &refused, PATIENCE).await.unwrap_err();
+    let refused = perform("get_repo", &json!({}), &session, &refused, TIMEOUT).await.unwrap_err();
     assert!(matches!(refused, Failure::Refused { message } if message.contains("operator")));
 }
 
@@ -284,15 +284,15 @@ fn expected(fault: &str, action: &str) -> &'static [&'static str] {
 async fn suffer(standin: Arc<Standin>, fault: &'static str, issue: u64) {
     let caller = standin.caller(None);
     let ill = standin.caller(Some(fault));
-    let session = caller.session(PATIENCE * 3);
+    let session = caller.session(TIMEOUT * 3);
     let pr = pull_request(&caller, &format!("{fault}/pr")).await;
     branch(&caller, &format!("{fault}/ready")).await;
     for (action, call) in calls(fault, issue, pr) {
         let caller = ill.again();
-        let patience = if fault.starts_with("slow") { SHORT * 2 } else { PATIENCE };
+        let timeout = if fault.starts_with("slow") { SHORT * 2 } else { TIMEOUT };
         let start = Instant::now();
-        let outcome = perform(action, &call, &session, &caller, patience).await;
-        assert!(start.elapsed() < PATIENCE * 2, "{fault} {action}");
+        let outcome = perform(action, &call, &session, &caller, timeout).await;
+        assert!(start.elapsed() < TIMEOUT * 2, "{fault} {action}");
         assert!(expected(fault, action).contains(&kind(&outcome)), "{fault} {action}: {outcome:?}");
         assert!(!format!("{outcome:?}").contains(TOKEN), "{fault} {action}: {outcome:?}");
         if fault == "dup-apply" && WRITES.contains(&action) && !matches!(action, "create_branch" | "close_issue") {
@@ -306,8 +306,8 @@ async fn suffer(standin: Arc<Standin>, fault: &'static str, issue: u64) {
 async fn no_fault_makes_a_write_happen_twice_or_a_call_last_or_a_lost_answer_look_like_a_no() {
     let Some(standin) = Standin::start("faults").map(Arc::new) else { return };
     let caller = standin.caller(None);
-    let session = caller.session(PATIENCE);
-    let opened = perform("create_issue", &json!({ "title": "First" }), &session, &caller, PATIENCE).await.unwrap();
+    let session = caller.session(TIMEOUT);
+    let opened = perform("create_issue", &json!({ "title": "First" }), &session, &caller, TIMEOUT).await.unwrap();
     let issue = opened["data"]["number"].as_u64().unwrap();
     let mut all: JoinSet<()> = FAULTS.into_iter().map(|fault| suffer(Arc::clone(&standin), fault, issue)).collect();
     while let Some(one) = all.join_next().await {

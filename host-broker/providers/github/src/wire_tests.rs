@@ -4,8 +4,8 @@ use crate::base::{BaseUrl, Target};
 use crate::client::{Change, Client, NoClient};
 use crate::fields::is_pull_request;
 use crate::pages::{BadPlace, Place, listed};
-use crate::scripted::{Caller, NOW, PATIENCE, Reply, SHORT, Scripted, TOKEN};
-use crate::shapes::Issue;
+use crate::responses::Issue;
+use crate::scripted::{Caller, NOW, Reply, SHORT, Scripted, TIMEOUT, TOKEN};
 use http::Method;
 use provider::contract::Failure;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ fn issues() -> Target {
 }
 
 async fn read(server: &Scripted) -> Result<Value, Failure> {
-    Caller::to(&server.base()).session(PATIENCE).get(&issues()).await
+    Caller::to(&server.base()).session(TIMEOUT).get(&issues()).await
 }
 
 /// A new issue that says this.
@@ -29,7 +29,7 @@ fn opened(body: Value) -> Change {
 }
 
 async fn write(server: &Scripted) -> Result<Value, Failure> {
-    Caller::to(&server.base()).session(PATIENCE).write(&opened(json!({ "title": "x" }))).await
+    Caller::to(&server.base()).session(TIMEOUT).write(&opened(json!({ "title": "x" }))).await
 }
 
 fn has_no_token(failure: &Failure) {
@@ -64,7 +64,7 @@ async fn an_enterprise_servers_path_stays_before_every_request() {
     let server = Scripted::new([Reply::ok(&json!([]))]);
     // The trap: octocrab leaves out the base's path where the request's begins with the same letters.
     let caller = Caller::to(&format!("{}/repos", server.base()));
-    caller.session(PATIENCE).get(&issues()).await.unwrap();
+    caller.session(TIMEOUT).get(&issues()).await.unwrap();
     assert_eq!(server.lines(), ["GET /repos/repos/octocat/hello-world/issues"]);
 }
 
@@ -118,7 +118,7 @@ async fn a_look_for_a_lost_effect_outlasts_a_connection_that_stays_broken_for_a_
     let broken = || Reply::Cut(Vec::new());
     let server = Scripted::new([broken(), broken(), broken(), Reply::ok(&json!({ "number": 1 }))]);
     let caller = Caller::to(&server.base());
-    let read = caller.session(PATIENCE).patient().get(&issues()).await;
+    let read = caller.session(TIMEOUT).patient().get(&issues()).await;
     assert_eq!(read, Ok(json!({ "number": 1 })));
     assert_eq!(server.requests().len(), 4);
 }
@@ -144,7 +144,7 @@ async fn no_redirect_is_followed() {
 async fn a_write_that_could_not_leave_is_no_unknown_outcome() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let caller = Caller::to(&format!("http://127.0.0.1:{port}"));
-    let failure = caller.session(PATIENCE).write(&opened(json!({}))).await.unwrap_err();
+    let failure = caller.session(TIMEOUT).write(&opened(json!({}))).await.unwrap_err();
     assert!(matches!(&failure, Failure::Unavailable { message } if message.contains("reached")), "{failure:?}");
 
     // Something listens and never speaks TLS: the deadline passes before the request is begun.
@@ -173,7 +173,7 @@ async fn silence_ends_at_the_deadline() {
         let start = Instant::now();
         let read = caller.session(SHORT).get(&issues()).await;
         let written = caller.session(SHORT).write(&opened(json!({}))).await;
-        assert!(start.elapsed() < PATIENCE);
+        assert!(start.elapsed() < TIMEOUT);
         assert_eq!(read, Err(Failure::Timeout));
         assert!(matches!(written, Err(Failure::Unknown { .. })), "{written:?}");
     }
@@ -214,7 +214,7 @@ async fn a_read_is_revalidated_and_a_304_brings_the_kept_answer() {
         Reply::json(304, "", ""),
     ]);
     let caller = Caller::to(&server.base());
-    let get = || async { caller.session(PATIENCE).get(&issues()).await.unwrap() };
+    let get = || async { caller.session(TIMEOUT).get(&issues()).await.unwrap() };
     assert_eq!([get().await, get().await, get().await, get().await], [json!([1]), json!([1]), json!([2]), json!([2])]);
     let sent: Vec<_> = server
         .requests()
@@ -249,9 +249,8 @@ async fn a_list_goes_on_until_its_limit_counting_only_what_is_wanted() {
         });
         let caller = Caller::to(&server.base());
         let list = issues().with("per_page", "30");
-        let found = listed(&caller.session(PATIENCE), &list, (None, limit), |v| !is_pull_request(v), Issue::from)
-            .await
-            .unwrap();
+        let found =
+            listed(&caller.session(TIMEOUT), &list, (None, limit), |v| !is_pull_request(v), Issue::from).await.unwrap();
         assert_eq!(found.entries.iter().map(|issue| issue.number).collect::<Vec<_>>(), numbers);
         assert_eq!(found.more(), more);
         let at = "GET /repos/octocat/hello-world/issues?per_page=30";
@@ -274,7 +273,7 @@ async fn a_list_goes_on_where_an_earlier_answer_ended_and_comes_to_its_end() {
     for limit in 1..=9 {
         let server = long_list();
         let caller = Caller::to(&server.base());
-        let session = caller.session(PATIENCE);
+        let session = caller.session(TIMEOUT);
         let (mut numbers, mut from) = (Vec::new(), None);
         loop {
             let found = listed(&session, &issues(), (from.as_ref(), limit), |v| !is_pull_request(v), Issue::from)
@@ -326,7 +325,7 @@ async fn the_link_to_the_next_page_may_stand_in_any_of_several_headers() {
         vec![Reply::json(200, &links, r#"[{"number":1}]"#), page(base, None, &[2])]
     });
     let caller = Caller::to(&server.base());
-    let found = listed(&caller.session(PATIENCE), &issues(), (None, 5), |_| true, Issue::from).await.unwrap();
+    let found = listed(&caller.session(TIMEOUT), &issues(), (None, 5), |_| true, Issue::from).await.unwrap();
     assert_eq!(found.entries.iter().map(|issue| issue.number).collect::<Vec<_>>(), [1, 2]);
     assert!(!found.more());
 }
@@ -336,14 +335,14 @@ async fn a_list_that_never_ends_or_leads_away_is_left() {
     let endless = Scripted::late(|base| vec![page(base, Some("/x?page=2"), &[3]); 50]);
     let caller = Caller::to(&endless.base());
     let found =
-        listed(&caller.session(PATIENCE), &issues(), (None, 5), |v| !is_pull_request(v), Issue::from).await.unwrap();
+        listed(&caller.session(TIMEOUT), &issues(), (None, 5), |v| !is_pull_request(v), Issue::from).await.unwrap();
     assert!(found.more() && found.entries.is_empty());
     assert!(endless.requests().len() <= 11, "{}", endless.requests().len());
 
     let evil = Scripted::new([]);
     let server = Scripted::new([page(&evil.base(), Some("/x?page=2"), &[1])]);
     let caller = Caller::to(&server.base());
-    let failure = listed(&caller.session(PATIENCE), &issues(), (None, 5), |_| true, Issue::from).await.unwrap_err();
+    let failure = listed(&caller.session(TIMEOUT), &issues(), (None, 5), |_| true, Issue::from).await.unwrap_err();
     assert!(matches!(failure, Failure::InvalidOutput { .. }), "{failure:?}");
     assert_eq!((server.requests().len(), evil.requests().len()), (1, 0));
 }
@@ -353,7 +352,7 @@ async fn what_is_no_list_is_not_read_as_one() {
     for body in [json!({}), json!(null), json!([{ "id": 1 }]), json!([1]), json!("x")] {
         let server = Scripted::new([Reply::ok(&body)]);
         let caller = Caller::to(&server.base());
-        let failure = listed(&caller.session(PATIENCE), &issues(), (None, 5), |_| true, Issue::from).await.unwrap_err();
+        let failure = listed(&caller.session(TIMEOUT), &issues(), (None, 5), |_| true, Issue::from).await.unwrap_err();
         assert!(matches!(failure, Failure::InvalidOutput { .. }), "{failure:?}");
     }
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 /// Nobody waits longer for an answer, to its end; a call has its own time, which is shorter.
-const PATIENCE: Duration = Duration::from_secs(130);
+const TIMEOUT: Duration = Duration::from_secs(130);
 /// So much of an answer that is an error is read, in bytes.
 const ERROR_MAX: usize = 64 * 1024;
 
@@ -72,7 +72,7 @@ impl Client {
             value.set_sensitive(*name == AUTHORIZATION.as_str());
             headers.insert(HeaderName::from_static(name), value);
         }
-        let exchange = Exchange { method, uri, headers, body, deadline: Instant::now() + PATIENCE };
+        let exchange = Exchange { method, uri, headers, body, deadline: Instant::now() + TIMEOUT };
         self.0.exchange(exchange).await.map_err(|fault| StreamableHttpError::Client(fault.into()))
     }
 }
@@ -83,7 +83,7 @@ fn bearer(token: Option<String>) -> Option<String> {
 
 async fn whole(body: Incoming, most: usize) -> Result<Bytes, Fault> {
     let lost = |why: String| StreamableHttpError::Client(HttpCause::Lost(why));
-    match timeout(PATIENCE, Limited::new(body, most).collect()).await {
+    match timeout(TIMEOUT, Limited::new(body, most).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         // It ends in the middle, or is too long.
         Ok(Err(why)) => Err(lost(why.to_string())),
@@ -171,7 +171,7 @@ impl StreamableHttpClient for Client {
 /// The events of an answer: no more than one result may be long, altogether.
 fn events(body: Incoming) -> BoxStream<'static, Result<Sse, SseError>> {
     let events = SseStream::new(Limited::new(body, LINE_MAX).map_err(std::io::Error::other));
-    events.take_until(sleep(PATIENCE)).boxed()
+    events.take_until(sleep(TIMEOUT)).boxed()
 }
 
 /// An answer that is an error. Some say in JSON-RPC what is wrong; and a server of an older revision says in whatever way that

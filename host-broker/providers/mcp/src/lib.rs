@@ -16,7 +16,7 @@ pub mod accounts;
 mod http;
 mod link;
 mod listener;
-mod looking;
+mod tool_listing;
 mod pipe;
 pub mod proposals;
 mod result;
@@ -34,7 +34,7 @@ use jsonschema::Validator;
 use link::CallFault;
 use model::{Declaration, EffectMarker, Exposes, Exposure, ParamError, Refusal, Renewal};
 use provider::contract::{
-    Execution, Failure, Guard, Invocation, Needs, Operation, Probed, Running, Success, Supplied, unprepared,
+    Execution, Failure, Guard, Invocation, Operation, Probed, Running, StoreInput, StoreRequest, Success, unprepared,
 };
 use serde_json::{Map, Value};
 use settings::Settings;
@@ -42,7 +42,7 @@ use shared::digest::Digest;
 use shared::{Action, Code, Level, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{timeout, timeout_at};
+use tokio::time::timeout_at;
 use tools::{Offered, result_schema};
 use upstream::Upstream;
 
@@ -59,7 +59,7 @@ pub fn operations(
     settings: &Settings,
     accounts: Option<&Arc<Accounts>>,
 ) -> Result<Vec<Arc<dyn Operation>>, String> {
-    let patience = Duration::from_secs(settings.timeout_seconds);
+    let timeout = Duration::from_secs(settings.timeout_seconds);
     let of = |tool: &Offered<'_>| -> Result<Arc<dyn Operation>, String> {
         let Offered { action, said, table } = *tool;
         let input_schema = said.input_schema();
@@ -74,14 +74,14 @@ pub fn operations(
             output_schema: Some(result_schema(said.output_schema())),
             idempotent: table.idempotent,
             exposes: table.exposes.as_ref().map_or(Exposure::ALL, |listed| Exposes::all(listed)),
-            deadline: Some(patience),
+            deadline: Some(timeout),
             proposes: false,
             verbatim: false,
             chat_types: Vec::new(),
             needs_account: accounts.is_some(),
         };
         let (upstream, accounts) = (Arc::clone(upstream), accounts.cloned());
-        Ok(Arc::new(Tool { declaration, accepted: said.digest(), validator, patience, upstream, accounts }))
+        Ok(Arc::new(Tool { declaration, accepted: said.digest(), validator, timeout, upstream, accounts }))
     };
     offered.iter().map(of).collect()
 }
@@ -92,7 +92,7 @@ struct Tool {
     // What tells what was accepted from everything else that the server could say of it.
     accepted: Digest,
     validator: Validator,
-    patience: Duration,
+    timeout: Duration,
     upstream: Arc<Upstream>,
     accounts: Option<Arc<Accounts>>,
 }
@@ -102,7 +102,7 @@ struct Asked {
     tool: Action,
     accepted: Digest,
     level: Level,
-    patience: Duration,
+    timeout: Duration,
     arguments: Map<String, Value>,
     upstream: Arc<Upstream>,
     accounts: Option<Arc<Accounts>>,
@@ -128,7 +128,7 @@ impl Operation for Tool {
             tool: self.declaration.action.clone(),
             accepted: self.accepted,
             level: self.declaration.level,
-            patience: self.patience,
+            timeout: self.timeout,
             arguments: params.clone(),
             upstream: Arc::clone(&self.upstream),
             accounts: self.accounts.clone(),
@@ -159,12 +159,12 @@ impl Invocation for Asked {
         }
     }
 
-    fn needs(&self) -> Needs<'_> {
-        if self.accounts.is_some() { Needs::Credential } else { Needs::Nothing }
+    fn needs(&self) -> StoreRequest<'_> {
+        if self.accounts.is_some() { StoreRequest::Credential } else { StoreRequest::Nothing }
     }
 
-    fn supply(&mut self, supplied: Supplied) {
-        if let Supplied::Credential(credential) = supplied {
+    fn supply(&mut self, supplied: StoreInput) {
+        if let StoreInput::Credential(credential) = supplied {
             self.credential = credential;
         }
     }
@@ -189,7 +189,7 @@ impl Invocation for Asked {
 
     fn run(self: Box<Self>, execution: Execution) -> Running<Result<Success, Failure>> {
         Box::pin(async move {
-            let Self { tool, accepted, level, patience, arguments, upstream, accounts, credential, renewal: _ } = *self;
+            let Self { tool, accepted, level, timeout, arguments, upstream, accounts, credential, renewal: _ } = *self;
             execution.run_handle().listen();
             let upstream = match &accounts {
                 Some(accounts) => {
@@ -220,7 +220,7 @@ impl Invocation for Asked {
                 return Err(Failure::Said { code: Code::Cancelled, message });
             }
             let changes = level > Level::Read;
-            let called = timeout(patience, link.call(tool.as_str(), arguments, changes, &execution));
+            let called = tokio::time::timeout(timeout, link.call(tool.as_str(), arguments, changes, &execution));
             match called.await {
                 Ok(Ok(answered)) => {
                     let data = result::data(answered);

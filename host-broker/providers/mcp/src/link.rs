@@ -2,7 +2,7 @@
 
 use super::http::{Client, HttpCause};
 use super::listener::Listener;
-use super::pipe::{Bounded, Heard, LINE_MAX, Patient, WRITE_PATIENCE};
+use super::pipe::{Bounded, Heard, LINE_MAX, Patient, WRITE_TIMEOUT};
 use super::tools::{COUNT_MAX, Said};
 use platform::commands::{ChildGroup, Opened};
 use platform::http::Http;
@@ -80,7 +80,7 @@ impl Link {
         let Opened { input, output, stderr, process } = child;
         tokio::spawn(listen(stderr, log));
         let closed = CancellationToken::new();
-        let (output, input) = (Bounded::new(output, closed.clone()), Heard::new(input, WRITE_PATIENCE, closed.clone()));
+        let (output, input) = (Bounded::new(output, closed.clone()), Heard::new(input, WRITE_TIMEOUT, closed.clone()));
         let transport = AsyncRwTransport::<RoleClient, _, _>::new_client(output, input);
         // What is too long ends the connection, rather than being waited for.
         Self::open(Patient::new(transport.with_max_line_length(usize::MAX)), Some(process), closed).await

@@ -21,7 +21,7 @@ pub(super) const LINE_MAX: usize = 2 * shared::limits::RESULT_BYTES_MAX;
 const LINES_MAX: f64 = 10_000.0;
 const LINES_PER_SECOND: f64 = 1_000.0;
 /// For so long a server may leave what it is told unread.
-pub(super) const WRITE_PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a child says. Where a line is too long, there are too many, or there will be none any more, the connection is broken.
 pub(super) struct Bounded<R> {
@@ -76,14 +76,14 @@ impl<R: AsyncRead + Unpin> AsyncRead for Bounded<R> {
 /// What a child is told. Where it does not listen for long, the connection is broken.
 pub(super) struct Heard<W> {
     inner: W,
-    patience: Duration,
+    timeout: Duration,
     waits: Option<Pin<Box<Sleep>>>,
     broken: CancellationToken,
 }
 
 impl<W> Heard<W> {
-    pub(super) fn new(inner: W, patience: Duration, broken: CancellationToken) -> Self {
-        Self { inner, patience, waits: None, broken }
+    pub(super) fn new(inner: W, timeout: Duration, broken: CancellationToken) -> Self {
+        Self { inner, timeout, waits: None, broken }
     }
 
     /// What was tried, or that it has been tried for too long.
@@ -92,8 +92,8 @@ impl<W> Heard<W> {
             self.waits = None;
             return tried;
         }
-        let patience = self.patience;
-        let waits = self.waits.get_or_insert_with(|| Box::pin(sleep(patience)));
+        let timeout = self.timeout;
+        let waits = self.waits.get_or_insert_with(|| Box::pin(sleep(timeout)));
         std::task::ready!(waits.as_mut().poll(cx));
         self.broken.cancel();
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "it does not listen")))

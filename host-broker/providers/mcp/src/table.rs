@@ -4,13 +4,13 @@ use crate::accounts::Accounts;
 use crate::settings::{Address, Settings};
 use crate::tools;
 use crate::upstream::{Reach, Upstream};
-use provider::accepted::Accepted;
 use provider::child;
 use provider::contract::Operation;
 use provider::definitions::DefinitionSource;
 use provider::kind::{BuiltProvider, Configured, ProviderDeps, ProviderKind};
-use provider::linking::{self, Desk};
+use provider::linking::{self, LinkContext};
 use provider::oauth::OAuth;
+use provider::pinned_definitions::PinnedDefinitions;
 use provider::table::{self, TableError};
 use schemars::{JsonSchema as _, Schema, SchemaGenerator};
 use secrets::source::SecretSource;
@@ -153,7 +153,7 @@ impl Table {
         deps: &ProviderDeps<'_>,
         upstream: &Arc<Upstream>,
     ) -> Result<BuiltProvider, String> {
-        let accepted: Accepted = deps.accepted(name)?;
+        let accepted: PinnedDefinitions = deps.accepted(name)?;
         let said = tools::read(accepted.said())?;
         let wanted = self.settings.wanted();
         let tools::Offer { tools: offered, faults: left_out } = tools::offered(&said, &wanted, accepted.flagged());
@@ -199,7 +199,7 @@ impl Table {
             clock: Arc::clone(&platform.clock),
             renewing: deps.runtime.map(|runtime| Arc::clone(&runtime.renewing)).unwrap_or_default(),
         });
-        let linking = linking::operations(&Arc::new(Desk {
+        let linking = linking::operations(&Arc::new(LinkContext {
             capability: name.clone(),
             linker: Arc::<OAuth>::clone(&client),
             hosts: oauth.hosts()?,

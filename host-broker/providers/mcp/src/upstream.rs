@@ -1,8 +1,8 @@
 //! A server: how it is reached, its one connection, and what is seen of its tools.
 
 use super::link::{Link, Looked};
-use super::looking::Looking;
 use super::settings::Wanted;
+use super::tool_listing::ToolListing;
 use super::tools::{self, Said, shown};
 use filter::scrub::Scrubber;
 use filter::{complaint, holds_own};
@@ -11,15 +11,15 @@ use futures_util::future::{BoxFuture, Shared};
 use model::Refusal;
 use platform::commands::{Command, CommandError, Commands};
 use platform::http::Http;
-use provider::accepted::Accepted;
 use provider::child::Child;
 use provider::contract::{Execution, Failure, Operation};
 use provider::definitions::{
     Changed, DefinitionSource, Health, LISTING_TIMEOUT, ListedDefinitions, Listing, OnChange, Pinned, Withdrawn,
     warning,
 };
+use provider::pinned_definitions::PinnedDefinitions;
 use secrets::Secret;
-use secrets::vault::witness::Witness;
+use secrets::vault::seen_secrets::SeenSecrets;
 use serde_json::{Map, Value};
 use shared::digest::Digest;
 use shared::{Action, Code, Level, Provider};
@@ -37,7 +37,7 @@ const COMPLAINTS_PAUSE: Duration = Duration::from_millis(100);
 /// For so long a look at a server's tools counts.
 const LOOK_COUNTS: Duration = Duration::from_secs(30);
 /// A server that does not say for so long what its tools are does not work.
-const LOOK_PATIENCE: Duration = Duration::from_secs(10);
+const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
 /// It is looked at by itself no more often than this.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 /// A server that has lived for so long has not failed when it ends.
@@ -209,7 +209,7 @@ impl Upstream {
             Ok(Reach::Child(_)) => Err("it is a program, which has no accounts".to_owned()),
             Err(why) => Err(why.clone()),
         };
-        let wider = self.scrubber.as_ref().map(|base| base.with_seen(&Witness::of(execution.slots())));
+        let wider = self.scrubber.as_ref().map(|base| base.with_seen(&SeenSecrets::of(execution.slots())));
         let (reach, scrubber) = match wider {
             Some(Ok(Some(wider))) => (reach, Some(Arc::new(wider))),
             // Nothing is connected whose complaints could not be cleaned of the token.
@@ -263,7 +263,7 @@ impl Upstream {
     ///
     /// # Errors
     /// Why it does not say it, for the operator.
-    pub async fn tools(&self) -> Result<Accepted, String> {
+    pub async fn tools(&self) -> Result<PinnedDefinitions, String> {
         let deadline = Instant::now() + LISTING_TIMEOUT;
         self.asked(self.reach.as_ref().map_err(Clone::clone)?.begin_blank(deadline)?).await
     }
@@ -272,7 +272,7 @@ impl Upstream {
     ///
     /// # Errors
     /// Why it does not say it, for the operator.
-    pub(super) async fn tools_for(&self, execution: &Execution) -> Result<Accepted, String> {
+    pub(super) async fn tools_for(&self, execution: &Execution) -> Result<PinnedDefinitions, String> {
         let deadline = Instant::now() + LISTING_TIMEOUT;
         let beginning = self.reach.as_ref().map_err(Clone::clone)?.begin_for(execution, deadline)?;
         let Ok(_alone) = self.looks.try_acquire() else { return Err("somebody looks at it already".to_owned()) };
@@ -285,11 +285,11 @@ impl Upstream {
         Ok(said)
     }
 
-    async fn asked(&self, beginning: Beginning) -> Result<Accepted, String> {
+    async fn asked(&self, beginning: Beginning) -> Result<PinnedDefinitions, String> {
         let complaints = Arc::new(Mutex::new(String::new()));
         let asked = async {
             let link = self.connect(beginning, Some(&complaints)).await?;
-            let said = tools::document(&link.tools().await?).map(Accepted::new)?;
+            let said = tools::document(&link.tools().await?).map(PinnedDefinitions::new)?;
             said.can_be_kept().then_some(said).ok_or_else(|| "what it says of a tool nests too deep".to_owned())
         };
         let said = timeout(LISTING_TIMEOUT, asked).await.unwrap_or_else(|_elapsed| Err(self.slow()));
@@ -431,7 +431,7 @@ impl Upstream {
         {
             return Ok(());
         }
-        let said = match timeout(LOOK_PATIENCE, link.tools()).await {
+        let said = match timeout(LOOK_TIMEOUT, link.tools()).await {
             Ok(said) => said,
             Err(_elapsed) => Err("it does not answer".to_owned()),
         };
@@ -478,7 +478,7 @@ impl Upstream {
     pub(super) fn withdrawn(&self, tool: &Action, accepted: &Digest) -> Option<Refusal> {
         let seen = self.seen();
         // A look that does not count any more is made again before anything is called.
-        seen.at.filter(|at| at.elapsed() <= LOOK_COUNTS + LOOK_PATIENCE)?;
+        seen.at.filter(|at| at.elapsed() <= LOOK_COUNTS + LOOK_TIMEOUT)?;
         let why = seen.why(tool, accepted)?;
         Some(Refusal { code: Code::DefinitionChanged, reason: format!("Tool {tool} is withdrawn: {why}.") })
     }
@@ -527,7 +527,7 @@ impl DefinitionSource for Upstream {
     }
 
     fn list(self: Arc<Self>) -> (Arc<dyn Operation>, oneshot::Receiver<Listing>) {
-        Looking::at(&self)
+        ToolListing::at(&self)
     }
 }
 

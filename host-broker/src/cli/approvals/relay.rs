@@ -3,7 +3,7 @@
 use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::output::Fault;
-use crate::control::Control;
+use crate::control::AdminCommand;
 use clap::Args;
 
 /// Relay the answer that a person gave in a chat.
@@ -35,6 +35,6 @@ impl Relay {
     /// # Errors
     /// [`Fault`]; nothing was answered.
     pub(super) fn run(self, context: &Context) -> Result<(), Fault> {
-        ask(context, &Control::ChatAnswer { from: self.from, text: self.text })
+        ask(context, &AdminCommand::ChatAnswer { from: self.from, text: self.text })
     }
 }

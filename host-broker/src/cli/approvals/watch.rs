@@ -2,13 +2,12 @@
 
 use super::text;
 use crate::cli::Context;
-use crate::cli::applying;
+use crate::cli::apply;
 use crate::cli::ask::answer;
 use crate::cli::output::Fault;
-use crate::control::Control;
+use crate::control::AdminCommand;
 use clap::Args;
-use model::approval::State;
-use model::approval::{Approval, Kind};
+use model::approval::{Approval, Kind, State};
 use std::collections::BTreeSet;
 use std::io::BufRead as _;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -89,9 +88,9 @@ fn take(context: &Context, line: &str) -> Result<(), Fault> {
         return Ok(());
     };
     let reason = reason.map(|reason| reason.trim().to_owned());
-    let control = Control::Answer { code: code.to_owned(), yes, reason, apply };
+    let control = AdminCommand::Answer { code: code.to_owned(), yes, reason, apply };
     // A no from the broker is an answer here, not the end.
-    let said = if apply { applying::ask(context, &control) } else { context.output.reply(&answer(context, &control)?) };
+    let said = if apply { apply::ask(context, &control) } else { context.output.reply(&answer(context, &control)?) };
     if let Err(fault) = said {
         context.output.fault(&Fault { text: context.at_home(&fault.text), ..fault });
     }

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 const CONFIG: &str = include_str!("broker.toml");
 const SCRIPT: &str = include_str!("mock.toml");
 /// How long anything here may take before the demo gives up on it.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A temporary home with a running daemon.
 pub(super) struct Stage {
@@ -152,7 +152,7 @@ impl Stage {
     }
 
     async fn wait_until(&self, is_it: impl Fn(&store::ledger::chain::Row) -> bool) -> bool {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while Instant::now() < until {
             let mut found = false;
             let read = store::reader(&self.home).and_then(|reader| {
@@ -171,7 +171,7 @@ impl Stage {
 
     /// The question that waits for a person, once there is one.
     pub(super) async fn question(&self) -> Result<Approval, Fault> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while Instant::now() < until {
             let open = store::reader(&self.home).and_then(|reader| approvals::open(&reader, None));
             let waiting = |approval: &Approval| approval.state == approval::State::Waiting;

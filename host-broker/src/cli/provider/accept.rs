@@ -9,17 +9,17 @@ use super::Name;
 use crate::assembly::catalogue::{replaced, with_deps};
 use crate::cli::Context;
 use crate::cli::ask::answer;
+use crate::cli::home_reader::unknown;
 use crate::cli::output::Fault;
-use crate::cli::reading::unknown;
-use crate::control::{self, Control};
+use crate::control::{self, AdminCommand};
 use ::{provider_bridge, provider_mcp};
 use clap::Args;
 use config::Config;
 use config::provider::ProviderTable;
 use model::card::Change;
 use model::card::visible;
-use provider::accepted::{Accepted, difference};
 use provider::kind::Replacement;
+use provider::pinned_definitions::{PinnedDefinitions, difference};
 use provider_bridge::definitions;
 use provider_mcp::Transport;
 use secrets::keys;
@@ -89,7 +89,7 @@ impl Accept {
             }
         };
         let path = context.home.accepted(name);
-        let before = match Accepted::load(&path) {
+        let before = match PinnedDefinitions::load(&path) {
             Ok(before) => before,
             Err(error) => {
                 // It is to be accepted anew.
@@ -114,7 +114,7 @@ impl Accept {
                 let edited = self.proposed.then(|| proposals::edited(context, name, &look.parts.proposed));
                 let edited = edited.transpose()?;
                 could_start(context, edited.as_ref().map_or(config, |edited| &edited.config), name, &now)?;
-                let control = Control::AcceptDefinitions { provider: name.clone(), digest: *digest, flagged };
+                let control = AdminCommand::AcceptDefinitions { provider: name.clone(), digest: *digest, flagged };
                 let reply = answer(context, &control)?;
                 if reply.get("status").and_then(Value::as_str) != Some("executed") {
                     return context.output.reply(&reply);
@@ -129,7 +129,7 @@ impl Accept {
                     look.parts.permitted.iter().filter(|tool| is_offered(tool)).cloned().collect();
                 let permits = permits::write(context, name, &permitted)?;
                 let written = edited.map(|edited| edited.write(context)).transpose()?;
-                let exchange = Control::Exchange { provider: name.clone(), digest: *digest };
+                let exchange = AdminCommand::Exchange { provider: name.clone(), digest: *digest };
                 let exchanged = control::send(&context.home.socket(), &exchange)?;
                 if let Some(why) = exchanged.as_ref().and_then(|reply| reply.get("error")).and_then(Value::as_str) {
                     return Err(Fault::provider(format!(
@@ -162,7 +162,7 @@ enum Counts {
 }
 
 /// Nobody accepts what no daemon would start with: a profile or a rule may speak of what is gone.
-fn could_start(context: &Context, config: &Config, name: &Name, now: &Accepted) -> Result<(), Fault> {
+fn could_start(context: &Context, config: &Config, name: &Name, now: &PinnedDefinitions) -> Result<(), Fault> {
     let replacement = (name, Replacement { accepted: now, source: None });
     let fresh = replaced(config, &context.home, &context.platform, None, replacement);
     let is_its = |listed: &Name| config.table_of(listed).is_some_and(|(own, _)| own == name);
@@ -174,7 +174,7 @@ fn of_bridge(
     config: &Config,
     name: &Name,
     table: &provider_bridge::Table,
-) -> Result<(Accepted, Parts), Fault> {
+) -> Result<(PinnedDefinitions, Parts), Fault> {
     table.child.fetches_in_vain().map_or(Ok(()), |why| Err(Fault::home(format!("{name}: {why}"))))?;
     let own = Arc::new(keys::identity(&context.home, context.platform.ids.as_ref())?);
     let bridge = with_deps(config, &context.home, &context.platform, |deps| table.without_secrets(name, deps, own));
@@ -194,7 +194,7 @@ fn of_bridge(
     let mut parts = capabilities::parts(&registered, &attacks);
     let unknown = table.settings.unknown(&registered);
     parts.warnings.extend(unknown.map(|fault| format!("[providers.{name}] does not fit these definitions: {fault}.")));
-    Ok((Accepted::new(said), parts))
+    Ok((PinnedDefinitions::new(said), parts))
 }
 
 impl Accept {
@@ -204,7 +204,7 @@ impl Accept {
         config: &Config,
         name: &Name,
         table: &provider_mcp::Table,
-    ) -> Result<(Accepted, Parts), Fault> {
+    ) -> Result<(PinnedDefinitions, Parts), Fault> {
         let upstream = with_deps(config, &context.home, &context.platform, |deps| table.upstream(name, deps));
         let (wants_secrets, has_network) = match &table.transport {
             Transport::Http(address) => (address.token.is_some(), true),
@@ -214,9 +214,9 @@ impl Accept {
             }
         };
         let now = if wants_secrets {
-            let reply = answer(context, &Control::Look { provider: name.clone() })?;
+            let reply = answer(context, &AdminCommand::Look { provider: name.clone() })?;
             match reply.get("data").and_then(Value::as_object) {
-                Some(said) => Ok(Accepted::new(said.clone())),
+                Some(said) => Ok(PinnedDefinitions::new(said.clone())),
                 None => Err(reply.get("error").and_then(Value::as_str).unwrap_or("it sent no answer").to_owned()),
             }
         } else {
@@ -273,8 +273,8 @@ const TOLD_MAX: usize = 64 * 1024 * 1024;
 /// What is looked at.
 struct Look<'a> {
     name: &'a Name,
-    now: &'a Accepted,
-    before: Option<&'a Accepted>,
+    now: &'a PinnedDefinitions,
+    before: Option<&'a PinnedDefinitions>,
     parts: Parts,
 }
 
@@ -282,7 +282,7 @@ impl Look<'_> {
     /// All of it, where nothing was accepted before.
     fn changes(&self) -> Result<Vec<Change>, Fault> {
         let nothing = Map::new();
-        let changes = difference(self.before.map_or(&nothing, Accepted::said), self.now.said(), TOLD_MAX);
+        let changes = difference(self.before.map_or(&nothing, PinnedDefinitions::said), self.now.said(), TOLD_MAX);
         let too_long = || Fault::provider(format!("the definitions of {} are too long to review", self.name));
         changes.ok_or_else(too_long)
     }

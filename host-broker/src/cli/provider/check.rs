@@ -3,8 +3,8 @@
 use super::{Name, list, seen, values};
 use crate::assembly::catalogue::with_deps;
 use crate::cli::Context;
+use crate::cli::home_reader::unknown;
 use crate::cli::output::{Fault, Output};
-use crate::cli::reading::unknown;
 use clap::Args;
 use config::Config;
 use provider_bridge::checks::Report;

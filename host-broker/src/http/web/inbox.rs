@@ -1,6 +1,6 @@
 //! The pages that show: the inbox, and one question.
 
-use super::{Shared, desk, html, page, plain};
+use super::{Shared, html, page, plain, read_pool};
 use crate::http::web::sessions::Use;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -12,14 +12,14 @@ pub(super) async fn page(State(shared): State<Shared>, headers: HeaderMap) -> Re
     let Some(visitor) = shared.visitor(&headers, Use::Page) else { return shared.sign_in_first(&headers, "/") };
     let (config, person, now) = (Arc::clone(&shared.web.config), visitor.person.clone(), shared.web.clock.now());
     let show = move |found| html(StatusCode::OK, page::inbox::page(&visitor, now, &found));
-    shared.read(move |ledger| desk::waiting(ledger, &config, &person, now), show).await
+    shared.read(move |ledger| read_pool::waiting(ledger, &config, &person, now), show).await
 }
 
 /// `GET /fragment`: the part of the inbox that renews itself.
 pub(super) async fn fragment(State(shared): State<Shared>, headers: HeaderMap) -> Response {
     let Some(visitor) = shared.visitor(&headers, Use::Watch) else { return stranger() };
     let (config, now) = (Arc::clone(&shared.web.config), shared.web.clock.now());
-    let look = move |ledger: &_| desk::waiting(ledger, &config, &visitor.person, now);
+    let look = move |ledger: &_| read_pool::waiting(ledger, &config, &visitor.person, now);
     shared.read(look, move |found| html(StatusCode::OK, page::inbox::fragment(now, &found))).await
 }
 
@@ -34,11 +34,11 @@ pub(super) async fn approval(
     };
     let (config, person, now) = (Arc::clone(&shared.web.config), visitor.person.clone(), shared.web.clock.now());
     let here = shared.clone();
-    let show = move |found: Option<desk::Listed>| match found {
+    let show = move |found: Option<read_pool::Listed>| match found {
         Some(listed) => html(StatusCode::OK, page::approval::page(&visitor, now, &listed)),
         None => here.told(StatusCode::NOT_FOUND, Some(&visitor), "Not here", NOT_YOURS),
     };
-    shared.read(move |ledger| desk::one(ledger, &config, &person, &reference), show).await
+    shared.read(move |ledger| read_pool::one(ledger, &config, &person, &reference), show).await
 }
 
 /// What is said of a question that does not exist, or that is not this person's business.
@@ -52,11 +52,11 @@ pub(super) async fn standing(
 ) -> Response {
     let Some(visitor) = shared.visitor(&headers, Use::Watch) else { return stranger() };
     let (config, now) = (Arc::clone(&shared.web.config), shared.web.clock.now());
-    let show = move |found: Option<desk::Listed>| match found {
+    let show = move |found: Option<read_pool::Listed>| match found {
         Some(listed) => html(StatusCode::OK, page::approval::standing(now, &listed)),
         None => plain(StatusCode::NOT_FOUND, NOT_YOURS),
     };
-    shared.read(move |ledger| desk::one(ledger, &config, &visitor.person, &reference), show).await
+    shared.read(move |ledger| read_pool::one(ledger, &config, &visitor.person, &reference), show).await
 }
 
 fn stranger() -> Response {

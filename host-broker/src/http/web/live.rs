@@ -1,6 +1,6 @@
 //! Server-sent events: they say that something has changed, and nothing else. The page then asks for what.
 
-use super::{Shared, door, plain};
+use super::{Shared, plain, request_guard};
 use crate::http::web::sessions::Use;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -33,7 +33,7 @@ struct Watcher {
 
 pub(super) async fn events(State(shared): State<Shared>, headers: HeaderMap) -> Response {
     let address = shared.web.entrance.address();
-    let cookie = door::cookie(address, &headers).unwrap_or_default().to_owned();
+    let cookie = request_guard::cookie(address, &headers).unwrap_or_default().to_owned();
     if shared.visitor(&headers, Use::Watch).is_none() {
         return plain(StatusCode::UNAUTHORIZED, "Sign in first.");
     }

@@ -1,9 +1,9 @@
 //! Signing in and out. A link is spent by a form, so that whatever only looks at links, such as a chat's preview, spends
 //! none.
 
-use super::{Shared, door, html, on_to, page};
-use crate::http::web::entrance::Admission;
+use super::{Shared, html, on_to, page, request_guard};
 use crate::http::web::sessions::Use;
+use crate::http::web::sign_in::Admission;
 use axum::extract::rejection::{FormRejection, QueryRejection};
 use axum::extract::{Form, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -37,7 +37,7 @@ impl Shared {
         let shown = Shown {
             next: place(next),
             has_tokens: self.web.entrance.has_tokens(),
-            may_be_known: door::comes_from_elsewhere(headers),
+            may_be_known: request_guard::comes_from_elsewhere(headers),
             fault: None,
         };
         html(StatusCode::UNAUTHORIZED, page::sign_in::page(self.web.clock.now(), &shown))
@@ -50,7 +50,7 @@ impl Shared {
     }
 
     fn let_in(&self, cookie: &str, next: &str) -> Response {
-        on_to(place(next), &door::set_cookie(self.web.entrance.address(), cookie))
+        on_to(place(next), &request_guard::set_cookie(self.web.entrance.address(), cookie))
     }
 }
 
@@ -117,7 +117,7 @@ pub(super) async fn out(
 ) -> Response {
     let entrance = &shared.web.entrance;
     if let (Some(visitor), Some(cookie)) =
-        (shared.visitor(&headers, Use::Page), door::cookie(entrance.address(), &headers))
+        (shared.visitor(&headers, Use::Page), request_guard::cookie(entrance.address(), &headers))
     {
         if !form.is_ok_and(|Form(leaving)| visitor.sent(&leaving.form)) {
             let words = "The page is older than your sign-in. Open the inbox again.";
@@ -125,7 +125,7 @@ pub(super) async fn out(
         }
         entrance.leave(cookie);
     }
-    on_to("/", &door::set_cookie(entrance.address(), ""))
+    on_to("/", &request_guard::set_cookie(entrance.address(), ""))
 }
 
 #[cfg(test)]

@@ -348,7 +348,7 @@ pub fn forget_unknown(tx: &Transaction<'_>, seq: i64) -> Result<bool, StoreError
 
 /// Whether a reply is still to be handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Handing {
+pub enum Delivery {
     /// Yes, also after a restart.
     Due,
     /// No: its caller has had its one reply and asks for this one.
@@ -365,12 +365,12 @@ pub fn keep_reply(
     caller: &str,
     id: &RequestId,
     document: &[u8],
-    handing: Handing,
+    handing: Delivery,
 ) -> Result<(), StoreError> {
     tx.view()
         .prepare_cached("INSERT OR REPLACE INTO replies VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
         .and_then(|mut s| {
-            s.execute(params![seq, caller, id.as_str(), tx.steady().millis(), document, handing == Handing::Over])
+            s.execute(params![seq, caller, id.as_str(), tx.steady().millis(), document, handing == Delivery::Over])
         })
         .map_err(at("keep a reply"))?;
     tx.charge_reply(caller, document.len())

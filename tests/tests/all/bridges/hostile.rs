@@ -164,8 +164,8 @@ fn leaves_nothing_behind(more: &str) {
     // Whoever waits for a few milliseconds has it ended while its room is being made.
     let state = world.home().join("state/odd");
     let state = state.to_str().unwrap().to_owned();
-    for patience in 1..60 {
-        let reply = developer.ask(with(hang(), "timeout_ms", patience));
+    for timeout in 1..60 {
+        let reply = developer.ask(with(hang(), "timeout_ms", timeout));
         assert_ne!(code(&reply), "executed", "{reply}");
     }
     until("their end", || (!runs(&state) && !runs(&seconds)).then_some(()));

@@ -77,7 +77,7 @@ fn a_hundred_thousand_files_and_the_largest_documents_of_one_group_fit_in_memory
         assert_eq!(world.effects_of("charge").len(), served);
     });
     for (id, _) in &large {
-        // A request that waited behind the attacker's other requests for longer than its patience is answered, too.
+        // A request that waited behind the attacker's other requests for longer than its timeout is answered, too.
         let reply = attacker.reply(id);
         assert!(["executed", "busy", "stale_request"].contains(&code(&reply)), "{}", code(&reply));
     }

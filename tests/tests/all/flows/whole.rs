@@ -70,8 +70,8 @@ fn from_a_flow_to_real_log_lines_and_to_the_end_of_the_access() {
     // A flow from elsewhere that names what is not allowed is refused before anything of it is kept.
     let before = world.query("SELECT flow_id FROM flow_versions");
     let foreign = world.path("foreign.json");
-    let rubbish = bundle("1.0.0", "Search.", &["query_logs", "web_search"]);
-    std::fs::write(&foreign, rubbish.to_string()).unwrap();
+    let invalid = bundle("1.0.0", "Search.", &["query_logs", "web_search"]);
+    std::fs::write(&foreign, invalid.to_string()).unwrap();
     let refused = world.cli(&["--json", "flow", "import", foreign.to_str().unwrap()]);
     let refused: Value = serde_json::from_slice(&refused.stdout).unwrap();
     assert_eq!(refused["code"], "FLOW_IMPORT_EXTERNAL_TOOL_DENIED", "{refused}");

@@ -87,10 +87,10 @@ fn a_webhook_that_fails_twice_accepts_one_signed_notice() {
     world.start();
     world.grant("developer", 2);
     let (_id, question) = ask(&world, &world.group("developer"), call("charge", json!({ "to": "alice" })));
-    let patience = Duration::from_secs(30);
+    let timeout = Duration::from_secs(30);
     let mut bodies = Vec::new();
     for attempt in 1..=3_u32 {
-        let request = seen.recv_timeout(patience).unwrap();
+        let request = seen.recv_timeout(timeout).unwrap();
         verify(&request);
         bodies.push(request.body);
         if attempt < 3 {

@@ -1,8 +1,8 @@
 //! A server says something else of its tools than what was accepted: a person is asked, and a yes counts at once.
 
 use super::*;
-use host_broker::control::Control;
-use provider::accepted::Accepted;
+use host_broker::control::AdminCommand;
+use provider::pinned_definitions::PinnedDefinitions;
 use shared::digest::Digest;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -85,7 +85,7 @@ fn a_person_sees_what_is_different_and_with_the_yes_it_counts_under_the_running_
     assert_eq!(text(&developer.ask(read("pid"))), process, "what is connected stays so");
     // The row of the exchange comes after the yes, and what is decided from then on names other terms.
     let [exchanged] = &noted(&world, "exchanged")[..] else { panic!("{:?}", noted(&world, "exchanged")) };
-    let accepted = Accepted::load(&world.path("accepted/odd.json")).unwrap().unwrap();
+    let accepted = PinnedDefinitions::load(&world.path("accepted/odd.json")).unwrap().unwrap();
     assert_eq!(exchanged["digest"], accepted.digest().to_string());
     assert!(accepted.said()["tools"].to_string().contains("Changes something else"));
     let [.., before, after] = &versions(&world)[..] else { panic!("{:?}", versions(&world)) };
@@ -161,7 +161,7 @@ fn a_yes_is_none_any_more_once_an_operator_has_accepted_something_else() {
     let question = asked(&world);
     world.kill();
     assert_eq!(code(&world.in_place(&answered(&question))), "executed");
-    let other = Control::AcceptDefinitions {
+    let other = AdminCommand::AcceptDefinitions {
         provider: "odd".parse().unwrap(),
         digest: Digest::of(b"something else"),
         flagged: BTreeSet::new(),
@@ -175,8 +175,8 @@ fn a_yes_is_none_any_more_once_an_operator_has_accepted_something_else() {
     assert_eq!(noted(&world, "exchanged").len(), 0);
 }
 
-fn answered(question: &str) -> Control {
-    Control::Answer { code: question.to_owned(), yes: true, reason: None, apply: false }
+fn answered(question: &str) -> AdminCommand {
+    AdminCommand::Answer { code: question.to_owned(), yes: true, reason: None, apply: false }
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! `apply_patch`: proposes, and never writes.
 
 use super::{clipped, refuse};
-use crate::desk::{Desk, no};
+use crate::context::{FilesContext, no};
 use crate::patch::{Limits, first_name, plan};
 use crate::propose::{Proposal, inverse, propose};
 use crate::reply::Answer;
 use crate::settings::SET_BYTES_MAX;
 use crate::workspace::FileFault;
 use model::{Exposure, ProposalId};
-use provider::contract::{Aside, Execution, Failure, Guard, InverseError, Proposed};
+use provider::contract::{Execution, Failure, Guard, InverseError, Proposed, SideOutput};
 use provider::native::NativeAction;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -25,7 +25,7 @@ pub(super) struct ApplyPatch {
 }
 
 impl NativeAction for ApplyPatch {
-    type Shared = Desk;
+    type Shared = FilesContext;
     type Facts = ();
     type Output = Answer<Proposal>;
 
@@ -53,7 +53,7 @@ impl NativeAction for ApplyPatch {
         format!("propose a patch of {} bytes", self.patch.len())
     }
 
-    fn guard(&self, _desk: &Desk, _facts: Option<&()>, _now: Timestamp) -> Guard {
+    fn guard(&self, _desk: &FilesContext, _facts: Option<&()>, _now: Timestamp) -> Guard {
         let most = Limits::default().patch_bytes;
         if self.patch.len() > most {
             return refuse(Code::TooLarge, format!("A patch may have {most} bytes."));
@@ -62,29 +62,30 @@ impl NativeAction for ApplyPatch {
         Guard::Pass
     }
 
-    fn aside(output: &mut Self::Output) -> Option<Aside> {
+    fn aside(output: &mut Self::Output) -> Option<SideOutput> {
         output.take_aside()
     }
 
     async fn run(
         self,
-        desk: &Desk,
+        context: &FilesContext,
         _facts: Option<()>,
         execution: &Execution,
     ) -> Result<(Self::Output, String), Failure> {
-        desk.work(execution, move |desk, _, workspace| {
-            let limits = Limits { file_bytes: desk.settings.max_write_bytes_hard, ..Limits::default() };
-            let mut read = 0;
-            let look = |path: &_| {
-                let state = workspace.state(path, limits.file_bytes)?;
-                read += state.as_ref().map_or(0, |state| u64::try_from(state.bytes().len()).unwrap_or(u64::MAX));
-                // A small patch of many large files is a large change.
-                if read > SET_BYTES_MAX { Err(FileFault::TooLarge { max: SET_BYTES_MAX }) } else { Ok(state) }
-            };
-            let set = plan(self.patch.as_bytes(), &desk.rules, limits, look);
-            let set = set.map_err(|fault| no(fault.code(), &fault))?;
-            propose(desk, &set, "apply_patch_propose")
-        })
-        .await
+        context
+            .work(execution, move |context, _, workspace| {
+                let limits = Limits { file_bytes: context.settings.max_write_bytes_hard, ..Limits::default() };
+                let mut read = 0;
+                let look = |path: &_| {
+                    let state = workspace.state(path, limits.file_bytes)?;
+                    read += state.as_ref().map_or(0, |state| u64::try_from(state.bytes().len()).unwrap_or(u64::MAX));
+                    // A small patch of many large files is a large change.
+                    if read > SET_BYTES_MAX { Err(FileFault::TooLarge { max: SET_BYTES_MAX }) } else { Ok(state) }
+                };
+                let set = plan(self.patch.as_bytes(), &context.rules, limits, look);
+                let set = set.map_err(|fault| no(fault.code(), &fault))?;
+                propose(context, &set, "apply_patch_propose")
+            })
+            .await
     }
 }

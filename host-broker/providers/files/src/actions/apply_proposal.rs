@@ -3,12 +3,12 @@
 use super::{clipped, guarded, named, refuse};
 use crate::apply::{ApplyError, Mark, Place, apply, unwatched};
 use crate::change::{Change, ChangeSet, FileState};
-use crate::desk::{Desk, no};
+use crate::context::{FilesContext, no};
 use crate::diff::Diff;
 use crate::reply::Answer;
 use model::proposal::Stored;
 use model::{EffectMarker, Exposure, ProposalId, Tier};
-use provider::contract::{Aside, Execution, Failure, Guard, Needs, Probed, Success, Supplied};
+use provider::contract::{Execution, Failure, Guard, Probed, SideOutput, StoreInput, StoreRequest, Success};
 use provider::native::NativeAction;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -72,7 +72,7 @@ struct Handle {
 }
 
 impl NativeAction for ApplyProposal {
-    type Shared = Desk;
+    type Shared = FilesContext;
     type Facts = Stored;
     type Output = Answer<Changed>;
 
@@ -94,24 +94,24 @@ impl NativeAction for ApplyProposal {
         format!("apply {} to {}", self.hitl_id, named(&self.path))
     }
 
-    fn guard(&self, desk: &Desk, facts: Option<&Stored>, _now: Timestamp) -> Guard {
+    fn guard(&self, context: &FilesContext, facts: Option<&Stored>, _now: Timestamp) -> Guard {
         match facts {
             Some(stored) if stored.path != self.path() => {
                 refuse(Code::Guardrail, "The proposal is about another path.".into())
             }
-            Some(_) | None => guarded(desk, &self.path),
+            Some(_) | None => guarded(context, &self.path),
         }
     }
 
-    fn needs(&self) -> Needs<'_> {
-        Needs::ToApply(&self.hitl_id, self.path())
+    fn needs(&self) -> StoreRequest<'_> {
+        StoreRequest::ToApply(&self.hitl_id, self.path())
     }
 
-    fn supplied(supplied: Supplied) -> Option<Stored> {
-        if let Supplied::Changes(stored) = supplied { Some(*stored) } else { None }
+    fn supplied(supplied: StoreInput) -> Option<Stored> {
+        if let StoreInput::Changes(stored) = supplied { Some(*stored) } else { None }
     }
 
-    fn aside(output: &mut Self::Output) -> Option<Aside> {
+    fn aside(output: &mut Self::Output) -> Option<SideOutput> {
         output.take_aside()
     }
 
@@ -120,69 +120,78 @@ impl NativeAction for ApplyProposal {
         serde_json::to_value(Handle { group: stored.group.clone(), id: stored.id.clone() }).ok()
     }
 
-    async fn probe(desk: &Desk, handle: Value, _execution: &Execution) -> Result<Probed, Failure> {
+    async fn probe(context: &FilesContext, handle: Value, _execution: &Execution) -> Result<Probed, Failure> {
         let Ok(Handle { group, id }) = serde_json::from_value(handle) else {
             return Ok(Probed::State { message: "what was to be done is not known any more".into() });
         };
-        desk.work_for(group, move |_, spot, workspace| {
-            let busy = spot.alone();
-            // What was left halfway is made whole first, in one direction or the other; then the journal knows.
-            spot.settle(workspace, &busy)?;
-            let report = spot.journal()?.done(id.as_str());
-            let report = report.map_err(|fault| Failure::Refused { message: fault.to_string() })?;
-            let Some(report) = report else {
-                return Ok(Probed::Absent { message: "it was not applied, and the files are as they were".into() });
-            };
-            let Ok(changed) = serde_json::from_str::<Changed>(&report) else {
-                return Ok(Probed::State { message: "it was applied, but what it was is not readable".into() });
-            };
-            let (mut answer, summary) = answer(changed);
-            let aside = answer.take_aside().map(Box::new);
-            match serde_json::to_value(answer) {
-                Ok(data) => Ok(Probed::Happened(Success { data, summary, aside })),
-                Err(_) => Ok(Probed::State { message: "it was applied".into() }),
-            }
-        })
-        .await
+        context
+            .work_for(group, move |_, spot, workspace| {
+                let busy = spot.alone();
+                // What was left halfway is made whole first, in one direction or the other; then the journal knows.
+                spot.settle(workspace, &busy)?;
+                let report = spot.journal()?.done(id.as_str());
+                let report = report.map_err(|fault| Failure::Refused { message: fault.to_string() })?;
+                let Some(report) = report else {
+                    return Ok(Probed::Absent { message: "it was not applied, and the files are as they were".into() });
+                };
+                let Ok(changed) = serde_json::from_str::<Changed>(&report) else {
+                    return Ok(Probed::State { message: "it was applied, but what it was is not readable".into() });
+                };
+                let (mut answer, summary) = answer(changed);
+                let aside = answer.take_aside().map(Box::new);
+                match serde_json::to_value(answer) {
+                    Ok(data) => Ok(Probed::Happened(Success { data, summary, aside })),
+                    Err(_) => Ok(Probed::State { message: "it was applied".into() }),
+                }
+            })
+            .await
     }
 
     async fn run(
         self,
-        desk: &Desk,
+        context: &FilesContext,
         facts: Option<Stored>,
         execution: &Execution,
     ) -> Result<(Self::Output, String), Failure> {
         let Some(stored) = facts else { return Err(no(Code::ProposalUnknown, &"there is no such proposal")) };
         let deadline = execution.deadline();
-        desk.work(execution, move |desk, spot, workspace| {
-            // ORDER: first, so that a probe that comes meanwhile waits until this is over.
-            let busy = spot.alone();
-            if Instant::now() >= deadline {
-                return Err(no(Code::ProviderTimeout, &"other changes to this workspace took too long"));
-            }
-            let set = ChangeSet::from_bytes(&stored.changes).map_err(|damaged| no(Code::ProposalUnknown, &damaged))?;
-            // What was shown is what is made: the diff that was agreed to is the diff of what is kept.
-            if Diff::of(&set).map(|diff| diff.hash()) != Ok(stored.patch_hash) {
-                return Err(no(Code::ProposalUnknown, &"what is kept is not what a person was shown"));
-            }
-            spot.settle(workspace, &busy)?;
-            let journal = spot.journal()?;
-            let changed = changed(&stored, &set);
-            let report = serde_json::to_string(&changed).unwrap_or_default();
-            let mark = Mark { name: stored.id.to_string(), report };
-            let place = Place { workspace, journal: &journal, rules: &desk.rules, ids: desk.ids.as_ref(), mark: &mark };
-            spot.unsettle();
-            let applied = apply(place, &set, &mut unwatched);
-            if !matches!(applied, Err(ApplyError::Unknown(_))) {
+        context
+            .work(execution, move |context, spot, workspace| {
+                // ORDER: first, so that a probe that comes meanwhile waits until this is over.
+                let busy = spot.alone();
+                if Instant::now() >= deadline {
+                    return Err(no(Code::ProviderTimeout, &"other changes to this workspace took too long"));
+                }
+                let set =
+                    ChangeSet::from_bytes(&stored.changes).map_err(|damaged| no(Code::ProposalUnknown, &damaged))?;
+                // What was shown is what is made: the diff that was agreed to is the diff of what is kept.
+                if Diff::of(&set).map(|diff| diff.hash()) != Ok(stored.patch_hash) {
+                    return Err(no(Code::ProposalUnknown, &"what is kept is not what a person was shown"));
+                }
                 spot.settle(workspace, &busy)?;
-            }
-            match applied {
-                Ok(_) => Ok(answer(changed)),
-                Err(ApplyError::Unchanged(reason)) => Err(no(reason.code(), &reason)),
-                Err(ApplyError::Unknown(unsettled)) => Err(Failure::Unknown { message: unsettled.to_string() }),
-            }
-        })
-        .await
+                let journal = spot.journal()?;
+                let changed = changed(&stored, &set);
+                let report = serde_json::to_string(&changed).unwrap_or_default();
+                let mark = Mark { name: stored.id.to_string(), report };
+                let place = Place {
+                    workspace,
+                    journal: &journal,
+                    rules: &context.rules,
+                    ids: context.ids.as_ref(),
+                    mark: &mark,
+                };
+                spot.unsettle();
+                let applied = apply(place, &set, &mut unwatched);
+                if !matches!(applied, Err(ApplyError::Unknown(_))) {
+                    spot.settle(workspace, &busy)?;
+                }
+                match applied {
+                    Ok(_) => Ok(answer(changed)),
+                    Err(ApplyError::Unchanged(reason)) => Err(no(reason.code(), &reason)),
+                    Err(ApplyError::Unknown(unsettled)) => Err(Failure::Unknown { message: unsettled.to_string() }),
+                }
+            })
+            .await
     }
 }
 

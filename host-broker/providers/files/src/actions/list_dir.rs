@@ -1,11 +1,11 @@
 //! `list_dir`.
 
 use super::{READS, clipped, guarded, named};
-use crate::desk::{Desk, unread};
+use crate::context::{FilesContext, unread};
 use crate::reply::Answer;
 use crate::workspace::Kind;
 use model::Exposure;
-use provider::contract::{Aside, Execution, Failure, Guard};
+use provider::contract::{Execution, Failure, Guard, SideOutput};
 use provider::native::NativeAction;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -67,7 +67,7 @@ impl ListDir {
 }
 
 impl NativeAction for ListDir {
-    type Shared = Desk;
+    type Shared = FilesContext;
     type Facts = ();
     type Output = Answer<Directory>;
 
@@ -87,46 +87,47 @@ impl NativeAction for ListDir {
         format!("list {}", self.directory().map_or_else(|| ".".to_owned(), named))
     }
 
-    fn guard(&self, desk: &Desk, _facts: Option<&()>, _now: Timestamp) -> Guard {
-        self.directory().map_or(Guard::Pass, |path| guarded(desk, path))
+    fn guard(&self, context: &FilesContext, _facts: Option<&()>, _now: Timestamp) -> Guard {
+        self.directory().map_or(Guard::Pass, |path| guarded(context, path))
     }
 
-    fn aside(output: &mut Self::Output) -> Option<Aside> {
+    fn aside(output: &mut Self::Output) -> Option<SideOutput> {
         output.take_aside()
     }
 
     async fn run(
         self,
-        desk: &Desk,
+        context: &FilesContext,
         _facts: Option<()>,
         execution: &Execution,
     ) -> Result<(Self::Output, String), Failure> {
-        desk.work(execution, move |desk, _, workspace| {
-            let path = self.directory().map(|path| desk.path(path)).transpose().map_err(Failure::Guard)?;
-            let name = path.as_ref().map_or(".", |path| path.as_str());
-            let most = self.limit.unwrap_or(ENTRIES).min(ENTRIES_MAX);
-            let listing = workspace
-                .list(path.as_ref(), &desk.rules, self.after.as_deref(), most)
-                .map_err(|fault| unread(name, &fault))?;
-            let entries: Vec<Entry> = listing
-                .items
-                .into_iter()
-                .map(|item| Entry {
-                    name: item.name,
-                    kind: match item.kind {
-                        Kind::File => Sort::File,
-                        Kind::Directory => Sort::Directory,
-                        Kind::Link => Sort::Link,
-                        Kind::Other => Sort::Other,
-                    },
-                    size: item.size,
-                })
-                .collect();
-            let summary = format!("{} entries of {name}", entries.len());
-            let noted = json!({ "op": "list_dir", "path": name, "entries": entries.len() });
-            let directory = Directory { entries, truncated: listing.more, unreadable: listing.unreadable };
-            Ok((Answer::allowed("fs.list", name, directory, noted), summary))
-        })
-        .await
+        context
+            .work(execution, move |context, _, workspace| {
+                let path = self.directory().map(|path| context.path(path)).transpose().map_err(Failure::Guard)?;
+                let name = path.as_ref().map_or(".", |path| path.as_str());
+                let most = self.limit.unwrap_or(ENTRIES).min(ENTRIES_MAX);
+                let listing = workspace
+                    .list(path.as_ref(), &context.rules, self.after.as_deref(), most)
+                    .map_err(|fault| unread(name, &fault))?;
+                let entries: Vec<Entry> = listing
+                    .items
+                    .into_iter()
+                    .map(|item| Entry {
+                        name: item.name,
+                        kind: match item.kind {
+                            Kind::File => Sort::File,
+                            Kind::Directory => Sort::Directory,
+                            Kind::Link => Sort::Link,
+                            Kind::Other => Sort::Other,
+                        },
+                        size: item.size,
+                    })
+                    .collect();
+                let summary = format!("{} entries of {name}", entries.len());
+                let noted = json!({ "op": "list_dir", "path": name, "entries": entries.len() });
+                let directory = Directory { entries, truncated: listing.more, unreadable: listing.unreadable };
+                Ok((Answer::allowed("fs.list", name, directory, noted), summary))
+            })
+            .await
     }
 }

@@ -1,10 +1,10 @@
 //! `list_proposals`.
 
-use crate::desk::Desk;
+use crate::context::FilesContext;
 use crate::reply::Answer;
 use model::Exposure;
 use model::proposal::Listed;
-use provider::contract::{Aside, Execution, Failure, Guard, Needs, Supplied};
+use provider::contract::{Execution, Failure, Guard, SideOutput, StoreInput, StoreRequest};
 use provider::native::NativeAction;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ pub(super) struct Proposals {
 }
 
 impl NativeAction for ListProposals {
-    type Shared = Desk;
+    type Shared = FilesContext;
     type Facts = Vec<Listed>;
     type Output = Answer<Proposals>;
 
@@ -40,25 +40,25 @@ impl NativeAction for ListProposals {
         "list proposals".to_owned()
     }
 
-    fn guard(&self, _desk: &Desk, _facts: Option<&Vec<Listed>>, _now: Timestamp) -> Guard {
+    fn guard(&self, _desk: &FilesContext, _facts: Option<&Vec<Listed>>, _now: Timestamp) -> Guard {
         Guard::Pass
     }
 
-    fn needs(&self) -> Needs<'_> {
-        Needs::Proposals
+    fn needs(&self) -> StoreRequest<'_> {
+        StoreRequest::Proposals
     }
 
-    fn supplied(supplied: Supplied) -> Option<Vec<Listed>> {
-        if let Supplied::Proposals(listed) = supplied { Some(listed) } else { None }
+    fn supplied(supplied: StoreInput) -> Option<Vec<Listed>> {
+        if let StoreInput::Proposals(listed) = supplied { Some(listed) } else { None }
     }
 
-    fn aside(output: &mut Self::Output) -> Option<Aside> {
+    fn aside(output: &mut Self::Output) -> Option<SideOutput> {
         output.take_aside()
     }
 
     async fn run(
         self,
-        _desk: &Desk,
+        _desk: &FilesContext,
         facts: Option<Vec<Listed>>,
         _execution: &Execution,
     ) -> Result<(Self::Output, String), Failure> {

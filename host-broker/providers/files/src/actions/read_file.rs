@@ -1,13 +1,13 @@
 //! `read_file`.
 
 use super::{READS, clipped, guarded, named, refuse};
-use crate::desk::{Desk, no, unread};
+use crate::context::{FilesContext, no, unread};
 use crate::reply::Answer;
 use crate::workspace::{Excerpt, Lines};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use model::Exposure;
-use provider::contract::{Aside, Execution, Failure, Guard};
+use provider::contract::{Execution, Failure, Guard, SideOutput};
 use provider::native::NativeAction;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -76,14 +76,14 @@ impl ReadFile {
         Lines { start, end: self.end_line.unwrap_or(start.saturating_add(LINES - 1)) }
     }
 
-    fn max_bytes(&self, desk: &Desk) -> usize {
+    fn max_bytes(&self, context: &FilesContext) -> usize {
         let asked = self.max_bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-        asked.unwrap_or(desk.settings.max_read_bytes_default).min(desk.settings.max_read_bytes_hard)
+        asked.unwrap_or(context.settings.max_read_bytes_default).min(context.settings.max_read_bytes_hard)
     }
 }
 
 impl NativeAction for ReadFile {
-    type Shared = Desk;
+    type Shared = FilesContext;
     type Facts = ();
     type Output = Answer<Read>;
 
@@ -104,75 +104,76 @@ impl NativeAction for ReadFile {
         format!("read {} lines {start}-{end}", named(&self.path))
     }
 
-    fn guard(&self, desk: &Desk, _facts: Option<&()>, _now: Timestamp) -> Guard {
+    fn guard(&self, context: &FilesContext, _facts: Option<&()>, _now: Timestamp) -> Guard {
         let Lines { start, end } = self.lines();
         if end < start {
             return refuse(Code::InvalidParams, "end_line is before start_line.".into());
         }
-        guarded(desk, &self.path)
+        guarded(context, &self.path)
     }
 
-    fn aside(output: &mut Self::Output) -> Option<Aside> {
+    fn aside(output: &mut Self::Output) -> Option<SideOutput> {
         output.take_aside()
     }
 
     async fn run(
         self,
-        desk: &Desk,
+        context: &FilesContext,
         _facts: Option<()>,
         execution: &Execution,
     ) -> Result<(Self::Output, String), Failure> {
-        desk.work(execution, move |desk, _, workspace| {
-            let path = desk.path(&self.path).map_err(Failure::Guard)?;
-            let max_bytes = self.max_bytes(desk);
-            let fault = |fault| unread(path.as_str(), &fault);
-            let content = match self.encoding.unwrap_or(Encoding::Utf8) {
-                Encoding::Utf8 => {
-                    let read = workspace.read_lines(&path, self.lines(), max_bytes).map_err(fault)?;
-                    let Excerpt { content, returned, total_lines, size, hash, truncated } = read;
-                    Read {
-                        content,
-                        encoding: Encoding::Utf8,
-                        returned_range: Range { start_line: returned.start, end_line: returned.end },
-                        base_hash: hash,
-                        truncated,
-                        max_bytes,
-                        total_lines,
-                        size,
+        context
+            .work(execution, move |context, _, workspace| {
+                let path = context.path(&self.path).map_err(Failure::Guard)?;
+                let max_bytes = self.max_bytes(context);
+                let fault = |fault| unread(path.as_str(), &fault);
+                let content = match self.encoding.unwrap_or(Encoding::Utf8) {
+                    Encoding::Utf8 => {
+                        let read = workspace.read_lines(&path, self.lines(), max_bytes).map_err(fault)?;
+                        let Excerpt { content, returned, total_lines, size, hash, truncated } = read;
+                        Read {
+                            content,
+                            encoding: Encoding::Utf8,
+                            returned_range: Range { start_line: returned.start, end_line: returned.end },
+                            base_hash: hash,
+                            truncated,
+                            max_bytes,
+                            total_lines,
+                            size,
+                        }
                     }
-                }
-                Encoding::Base64 => {
-                    let most = u64::try_from(max_bytes).unwrap_or(u64::MAX);
-                    let state = workspace.read_whole(&path, most).map_err(fault)?;
-                    let bytes = state.bytes();
-                    let lines = bytes.split_inclusive(|byte| *byte == b'\n').count();
-                    let total_lines = u64::try_from(lines).unwrap_or(u64::MAX);
-                    Read {
-                        content: STANDARD.encode(bytes),
-                        encoding: Encoding::Base64,
-                        returned_range: Range { start_line: 1, end_line: total_lines },
-                        base_hash: state.hash(),
-                        truncated: false,
-                        max_bytes,
-                        total_lines,
-                        size: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+                    Encoding::Base64 => {
+                        let most = u64::try_from(max_bytes).unwrap_or(u64::MAX);
+                        let state = workspace.read_whole(&path, most).map_err(fault)?;
+                        let bytes = state.bytes();
+                        let lines = bytes.split_inclusive(|byte| *byte == b'\n').count();
+                        let total_lines = u64::try_from(lines).unwrap_or(u64::MAX);
+                        Read {
+                            content: STANDARD.encode(bytes),
+                            encoding: Encoding::Base64,
+                            returned_range: Range { start_line: 1, end_line: total_lines },
+                            base_hash: state.hash(),
+                            truncated: false,
+                            max_bytes,
+                            total_lines,
+                            size: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+                        }
                     }
+                };
+                // Written as JSON it can be several times as long; what is cut could not be told from what is there.
+                if serde_json::to_string(&content.content).is_ok_and(|text| text.len() > JSON_BYTES_MAX) {
+                    return Err(no(Code::TooLarge, &"these bytes are too long as JSON; ask for fewer with max_bytes"));
                 }
-            };
-            // Written as JSON it can be several times as long; what is cut could not be told from what is there.
-            if serde_json::to_string(&content.content).is_ok_and(|text| text.len() > JSON_BYTES_MAX) {
-                return Err(no(Code::TooLarge, &"these bytes are too long as JSON; ask for fewer with max_bytes"));
-            }
-            let Range { start_line, end_line } = content.returned_range;
-            let summary = format!("{path} lines {start_line}-{end_line} of {}", content.total_lines);
-            let noted = json!({
-                "op": "read_file",
-                "path": path.as_str(),
-                "base_hash": content.base_hash,
-                "returned_range": content.returned_range,
-            });
-            Ok((Answer::allowed("fs.read", path.as_str(), content, noted), summary))
-        })
-        .await
+                let Range { start_line, end_line } = content.returned_range;
+                let summary = format!("{path} lines {start_line}-{end_line} of {}", content.total_lines);
+                let noted = json!({
+                    "op": "read_file",
+                    "path": path.as_str(),
+                    "base_hash": content.base_hash,
+                    "returned_range": content.returned_range,
+                });
+                Ok((Answer::allowed("fs.read", path.as_str(), content, noted), summary))
+            })
+            .await
     }
 }

@@ -1,9 +1,9 @@
 //! `withdraw_proposal`.
 
-use crate::desk::{Desk, no};
+use crate::context::{FilesContext, no};
 use crate::reply::Answer;
 use model::{Exposure, ProposalId};
-use provider::contract::{Aside, Execution, Failure, Guard, Needs, Supplied};
+use provider::contract::{Execution, Failure, Guard, SideOutput, StoreInput, StoreRequest};
 use provider::native::NativeAction;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ pub(super) struct Withdrawn {
 }
 
 impl NativeAction for WithdrawProposal {
-    type Shared = Desk;
+    type Shared = FilesContext;
     type Facts = bool;
     type Output = Answer<Withdrawn>;
 
@@ -43,25 +43,25 @@ impl NativeAction for WithdrawProposal {
         format!("withdraw {}", self.hitl_id)
     }
 
-    fn guard(&self, _desk: &Desk, _facts: Option<&bool>, _now: Timestamp) -> Guard {
+    fn guard(&self, _desk: &FilesContext, _facts: Option<&bool>, _now: Timestamp) -> Guard {
         Guard::Pass
     }
 
-    fn needs(&self) -> Needs<'_> {
-        Needs::ToWithdraw(&self.hitl_id)
+    fn needs(&self) -> StoreRequest<'_> {
+        StoreRequest::ToWithdraw(&self.hitl_id)
     }
 
-    fn supplied(supplied: Supplied) -> Option<bool> {
-        if let Supplied::Withdrawn(withdrawn) = supplied { Some(withdrawn) } else { None }
+    fn supplied(supplied: StoreInput) -> Option<bool> {
+        if let StoreInput::Withdrawn(withdrawn) = supplied { Some(withdrawn) } else { None }
     }
 
-    fn aside(output: &mut Self::Output) -> Option<Aside> {
+    fn aside(output: &mut Self::Output) -> Option<SideOutput> {
         output.take_aside()
     }
 
     async fn run(
         self,
-        _desk: &Desk,
+        _desk: &FilesContext,
         facts: Option<bool>,
         _execution: &Execution,
     ) -> Result<(Self::Output, String), Failure> {

@@ -2,11 +2,11 @@
 
 use super::{clipped, guarded, named, refuse};
 use crate::change::ChangeSet;
-use crate::desk::{Desk, no, unread};
+use crate::context::{FilesContext, no, unread};
 use crate::propose::{Proposal, inverse, propose};
 use crate::reply::Answer;
 use model::{Exposure, ProposalId};
-use provider::contract::{Aside, Execution, Failure, Guard, InverseError, Proposed};
+use provider::contract::{Execution, Failure, Guard, InverseError, Proposed, SideOutput};
 use provider::native::NativeAction;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -25,7 +25,7 @@ pub(super) struct WriteFile {
 }
 
 impl NativeAction for WriteFile {
-    type Shared = Desk;
+    type Shared = FilesContext;
     type Facts = ();
     type Output = Answer<Proposal>;
 
@@ -51,35 +51,36 @@ impl NativeAction for WriteFile {
         format!("propose {}, {} bytes", named(&self.path), self.content.len())
     }
 
-    fn guard(&self, desk: &Desk, _facts: Option<&()>, _now: Timestamp) -> Guard {
-        let most = desk.settings.max_write_bytes_hard;
+    fn guard(&self, context: &FilesContext, _facts: Option<&()>, _now: Timestamp) -> Guard {
+        let most = context.settings.max_write_bytes_hard;
         if u64::try_from(self.content.len()).unwrap_or(u64::MAX) > most {
             return refuse(Code::TooLarge, format!("A file may have {most} bytes after a change."));
         }
-        guarded(desk, &self.path)
+        guarded(context, &self.path)
     }
 
-    fn aside(output: &mut Self::Output) -> Option<Aside> {
+    fn aside(output: &mut Self::Output) -> Option<SideOutput> {
         output.take_aside()
     }
 
     async fn run(
         self,
-        desk: &Desk,
+        context: &FilesContext,
         _facts: Option<()>,
         execution: &Execution,
     ) -> Result<(Self::Output, String), Failure> {
-        desk.work(execution, move |desk, _, workspace| {
-            let path = desk.path(&self.path).map_err(Failure::Guard)?;
-            let most = desk.settings.max_write_bytes_hard;
-            let before = workspace.state(&path, most).map_err(|fault| unread(path.as_str(), &fault))?;
-            if before.is_none() {
-                desk.rules.check_creation(&path).map_err(|breach| no(breach.code(), &breach))?;
-            }
-            let set = ChangeSet::write(path, before, self.content.into_bytes());
-            let set = set.map_err(|fault| no(Code::PatchFailed, &fault))?;
-            propose(desk, &set, "write_file_propose")
-        })
-        .await
+        context
+            .work(execution, move |context, _, workspace| {
+                let path = context.path(&self.path).map_err(Failure::Guard)?;
+                let most = context.settings.max_write_bytes_hard;
+                let before = workspace.state(&path, most).map_err(|fault| unread(path.as_str(), &fault))?;
+                if before.is_none() {
+                    context.rules.check_creation(&path).map_err(|breach| no(breach.code(), &breach))?;
+                }
+                let set = ChangeSet::write(path, before, self.content.into_bytes());
+                let set = set.map_err(|fault| no(Code::PatchFailed, &fault))?;
+                propose(context, &set, "write_file_propose")
+            })
+            .await
     }
 }

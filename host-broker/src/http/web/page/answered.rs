@@ -3,8 +3,8 @@
 use super::approval::live;
 use super::inbox::name;
 use super::{frame, seen};
-use crate::http::web::answering::Came;
-use crate::http::web::desk::Listed;
+use crate::http::web::decide::Came;
+use crate::http::web::read_pool::Listed;
 use crate::http::web::sessions::Visitor;
 use maud::{Markup, html};
 use model::approval::{Approval, State};

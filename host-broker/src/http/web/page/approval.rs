@@ -2,7 +2,7 @@
 
 use super::inbox::{ended, name};
 use super::{by, folded, frame, left, lines, moment, outcome, reasons, seen, sides, stakes, time};
-use crate::http::web::desk::{Listed, waits};
+use crate::http::web::read_pool::{Listed, waits};
 use crate::http::web::sessions::Visitor;
 use maud::{Markup, html};
 use model::approval::{Answered, Approval, Kind, State};

@@ -1,7 +1,7 @@
 //! The inbox.
 
 use super::{age, apart, by, folded, frame, left, lines, moment, outcome, reasons, stakes};
-use crate::http::web::desk::{Listed, Waiting};
+use crate::http::web::read_pool::{Listed, Waiting};
 use crate::http::web::sessions::Visitor;
 use maud::{Markup, html};
 use model::approval::{Approval, Kind};

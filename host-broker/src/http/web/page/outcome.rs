@@ -1,7 +1,7 @@
 //! What became of what a person agreed to.
 
 use super::seen;
-use crate::http::web::desk::Outcome;
+use crate::http::web::read_pool::Outcome;
 use maud::{Markup, html};
 use shared::Code;
 

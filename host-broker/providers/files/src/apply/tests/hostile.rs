@@ -142,7 +142,7 @@ fn a_race_loses_no_edit_and_overwrites_none_unseen() {
         let set = write(&home, "src/a", &new);
         let edits: Vec<String> = (0..=race % 3).map(|n| format!("edit {race} {n}\n")).collect();
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let patience = (seed >> 33) % 400_000;
+        let timeout = (seed >> 33) % 400_000;
         let start = Barrier::new(2);
         let root = home.root();
         let (result, displaced) = std::thread::scope(|scope| {
@@ -150,7 +150,7 @@ fn a_race_loses_no_edit_and_overwrites_none_unseen() {
                 start.wait();
                 let mut displaced = Vec::new();
                 for (n, edit) in edits.iter().enumerate() {
-                    (0..patience).for_each(|_| std::hint::spin_loop());
+                    (0..timeout).for_each(|_| std::hint::spin_loop());
                     let mine = root.join(format!("mine {n}"));
                     fs::write(&mine, edit).unwrap();
                     renameat_with(CWD, &mine, CWD, root.join("src/a"), RenameFlags::EXCHANGE).unwrap();

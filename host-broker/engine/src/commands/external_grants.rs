@@ -1,6 +1,6 @@
 //! What external agents are given, and what they read.
 
-use super::Said;
+use super::CommandResult;
 use super::flows::{Reach, changed, most, no_tools, too_many, unknown, version_in};
 use crate::broker::Broker;
 use crate::catalogue::Entry;
@@ -33,11 +33,11 @@ impl Broker {
         header: &Header,
         reach: &Reach<'_>,
         wanted: &GrantMint,
-    ) -> Result<Said, StoreError> {
+    ) -> Result<CommandResult, StoreError> {
         let vault = reach.vault;
         let GrantMint { flow_id, flow_version, requested_tools, ttl_seconds, actor_label } = wanted;
-        let no = |code: Code| Ok(Said::no(code, code.meaning()));
-        let invalid = |reason: &str| Ok(Said::no(Code::InvalidParams, reason));
+        let no = |code: Code| Ok(CommandResult::no(code, code.meaning()));
+        let invalid = |reason: &str| Ok(CommandResult::no(Code::InvalidParams, reason));
         let outside = &self.config.flows.external_agent;
         if outside.forbidden {
             return no(Code::FlowExternalAgentPolicyForbidden);
@@ -72,10 +72,10 @@ impl Broker {
             return Ok(no_tools(Code::FlowExternalToolDenied, &denied, self.config.flows.tools().iter()));
         }
         if let Err(lacks) = self.may_give(tx, header, &tools)? {
-            return Ok(Said::no(Code::Guardrail, lacks));
+            return Ok(CommandResult::no(Code::Guardrail, lacks));
         }
         let (Ok(grant_id), Ok(bearer)) = (fresh_id(self.ids.as_ref()), Bearer::fresh(BEARER, self.ids.as_ref())) else {
-            return Ok(Said::no(Code::EvidenceUnavailable, "The system's random source failed."));
+            return Ok(CommandResult::no(Code::EvidenceUnavailable, "The system's random source failed."));
         };
         let seconds = ttl_seconds.map_or(outside.default_ttl_seconds, u64::from).min(outside.max_ttl_seconds);
         let actor = json!({ "actor_label": label, "vault_id": vault, "issued_by": &*header.caller_key });
@@ -108,7 +108,7 @@ impl Broker {
             }
         };
         if let Some(why) = no_place {
-            return Ok(Said::no(Code::Busy, why));
+            return Ok(CommandResult::no(Code::Busy, why));
         }
         if let Caller::Group(_) = &header.caller {
             // The row of the access is the next one.
@@ -200,14 +200,19 @@ impl Broker {
     }
 
     /// The flow to which an external agent has access, as it reads it.
-    pub(super) fn read_outside(&self, tx: &Transaction<'_>, header: &Header, flow: &Id) -> Result<Said, StoreError> {
+    pub(super) fn read_outside(
+        &self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        flow: &Id,
+    ) -> Result<CommandResult, StoreError> {
         let Caller::External(access) = &header.caller else {
-            return Ok(Said::no(Code::Guardrail, "Only external agents read by their access."));
+            return Ok(CommandResult::no(Code::Guardrail, "Only external agents read by their access."));
         };
         let standing = standing(tx.view(), &self.config.flows, tx.now(), access, Use::Read(flow))?;
         let access = match standing {
             Ok(access) => access,
-            Err(code) => return Ok(Said::no(code, code.meaning())),
+            Err(code) => return Ok(CommandResult::no(code, code.meaning())),
         };
         let wanted =
             FlowProject { flow_id: access.flow_id, version: Some(access.version), harness: Harness::AgentBundle };
@@ -215,11 +220,14 @@ impl Broker {
         let reach = Reach { vault: &access.vault, scopes: BTreeSet::from([access.scope]) };
         Ok(match self.projected(tx, &reach, &wanted, &tools)? {
             // Whoever wants it again reads again: nobody fills the disk by reading.
-            Said::Done { kind, subject, body, data: Value::Object(projected), summary } => {
+            CommandResult::Done { kind, subject, body, data: Value::Object(projected), summary } => {
                 let data = json!({ "grant_id": access.grant_id });
-                Said::Done { kind, subject, body, data, summary }.shown_once(projected)
+                CommandResult::Done { kind, subject, body, data, summary }.shown_once(projected)
             }
-            other @ (Said::Done { .. } | Said::No { .. } | Said::Capabilities(_) | Said::Once(..)) => other,
+            other @ (CommandResult::Done { .. }
+            | CommandResult::No { .. }
+            | CommandResult::Capabilities(_)
+            | CommandResult::Once(..)) => other,
         })
     }
 }
@@ -239,15 +247,15 @@ impl Reach<'_> {
 }
 
 /// Ends an access: at once, for good, and whether there are external agents or not.
-pub(super) fn revoke(tx: &Transaction<'_>, reach: &Reach<'_>, named: &GrantNamed) -> Result<Said, StoreError> {
+pub(super) fn revoke(tx: &Transaction<'_>, reach: &Reach<'_>, named: &GrantNamed) -> Result<CommandResult, StoreError> {
     let id = &named.grant_id;
     let found = external_grants::find(tx.view(), id)?.filter(|access| reach.holds(access));
     let Some(access) = found else {
         let code = Code::FlowExternalGrantDenied;
-        return Ok(Said::no(code, code.meaning()));
+        return Ok(CommandResult::no(code, code.meaning()));
     };
     if access.revoked_at.is_some() {
-        return Ok(Said::told(access.document(), format!("{id} was ended before.")));
+        return Ok(CommandResult::told(access.document(), format!("{id} was ended before.")));
     }
     external_grants::revoke(tx, id)?;
     let access = Access { revoked_at: Some(tx.now()), ..access };
@@ -260,7 +268,7 @@ pub(super) fn list_accesses(
     (header, flows): (&Header, &FlowsTable),
     reach: &Reach<'_>,
     wanted: &GrantList,
-) -> Result<Said, StoreError> {
+) -> Result<CommandResult, StoreError> {
     let (vault, scopes) = (reach.vault, &reach.scopes);
     let after = match &wanted.cursor {
         Some(id) => external_grants::find(tx.view(), id)?.filter(|access| reach.holds(access)),
@@ -268,7 +276,7 @@ pub(super) fn list_accesses(
     };
     if wanted.cursor.is_some() && after.is_none() {
         let code = Code::FlowExternalGrantDenied;
-        return Ok(Said::no(code, "/cursor: it is none that a list has given, or it is gone."));
+        return Ok(CommandResult::no(code, "/cursor: it is none that a list has given, or it is gone."));
     }
     let Some(most) = most(wanted.limit) else { return Ok(too_many()) };
     let mut found =
@@ -286,5 +294,5 @@ pub(super) fn list_accesses(
             }
         }
     }
-    Ok(Said::told(json!({ "vault_id": vault, "grants": documents, "next_cursor": last }), summary))
+    Ok(CommandResult::told(json!({ "vault_id": vault, "grants": documents, "next_cursor": last }), summary))
 }

@@ -23,7 +23,7 @@ pub(super) fn bad_request(id: Option<&Value>, error: &ErrorData) -> Response {
 }
 
 /// No bearer, or a wrong one. What came was refused before, and why stays; to a client of HTTP both are 401.
-pub(in crate::http::outside) fn unauthorized(mut response: Response) -> Response {
+pub(in crate::http::external) fn unauthorized(mut response: Response) -> Response {
     if response.status() == StatusCode::FORBIDDEN {
         *response.status_mut() = StatusCode::UNAUTHORIZED;
         let value = HeaderValue::from_static(r#"Bearer error="invalid_token""#);
@@ -33,7 +33,7 @@ pub(in crate::http::outside) fn unauthorized(mut response: Response) -> Response
 }
 
 /// The answer, with a body of JSON-RPC if it is an error.
-pub(in crate::http::outside) async fn spoken(response: Response, id: Option<Value>) -> Response {
+pub(in crate::http::external) async fn spoken(response: Response, id: Option<Value>) -> Response {
     let status = response.status();
     if !status.is_client_error() && !status.is_server_error() {
         return response;

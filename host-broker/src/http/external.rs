@@ -21,11 +21,11 @@ mod openapi;
 mod operators;
 mod rates;
 
-use crate::control::Clerk;
+use crate::control::CommandDispatcher;
 use crate::daemon::EventSender;
 use crate::http::connections::Standing;
 use crate::http::pace::Pace;
-use crate::http::web::{Closed, Desk, check_host, entrance::Entrance, seal};
+use crate::http::web::{Closed, Desk, check_host, seal, sign_in::Entrance};
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::rejection::PathRejection;
@@ -40,7 +40,7 @@ use engine::event::Event;
 use engine::flows::standing::{Use, standing};
 use engine::operator_tokens::is_in_force;
 use engine::own_secrets;
-use engine::request::{Directive, Order, Parsed, Rubbish};
+use engine::request::{Command, CommandRequest, InvalidDocument, Parsed};
 use futures_util::StreamExt as _;
 use http_body::Body as _;
 use kernel::call::{Header, Origin};
@@ -63,10 +63,10 @@ use tokio::time::Instant;
 /// The longest body, in bytes.
 const BODY_BYTES_MAX: usize = 256 * 1024;
 /// How long it may take to arrive.
-const BODY_PATIENCE: Duration = Duration::from_secs(20);
+const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 /// The longest body of whoever may do nothing, in bytes, and how long it may take: enough for a refusal that says why.
 const REFUSED_BYTES_MAX: u64 = 4 * 1024;
-const REFUSED_PATIENCE: Duration = Duration::from_secs(1);
+const REFUSED_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the broker may take beyond what a call may.
 const MARGIN: Duration = Duration::from_secs(5);
 
@@ -87,7 +87,7 @@ pub(super) struct Outside {
     /// This machine's own names.
     pub(super) entrance: Arc<Entrance>,
     /// Who puts a request to the broker.
-    pub(super) clerk: Clerk,
+    pub(super) dispatcher: CommandDispatcher,
     /// Where requests go.
     pub(super) reports: EventSender,
     /// Where bearers are looked up.
@@ -189,13 +189,13 @@ async fn identify(State(outside): State<Arc<Outside>>, request: Request, next: N
     let Ok(place) = Arc::clone(places).try_acquire_owned() else { return later(Code::Busy) };
     // SECURITY: only a bearer in force keeps its connection, and only its long requests are read.
     let held = if refused.is_none() { Standing::hold(&request) } else { None };
-    let patience = if refused.is_none() { BODY_PATIENCE } else { REFUSED_PATIENCE };
+    let timeout = if refused.is_none() { BODY_TIMEOUT } else { REFUSED_TIMEOUT };
     if let Some(code) = refused
         && request.body().size_hint().upper().is_none_or(|bytes| bytes > REFUSED_BYTES_MAX)
     {
         return outside.turned_away(code);
     }
-    match received(&outside, request, visitor, patience).await {
+    match received(&outside, request, visitor, timeout).await {
         Ok(request) => held_by_stream(next.run(request).await, (turn, place, held)),
         Err(response) => *response,
     }
@@ -223,10 +223,10 @@ async fn received(
     outside: &Outside,
     request: Request,
     visitor: Visitor,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Request, Box<Response>> {
     let (mut head, body) = request.into_parts();
-    let body = if head.method == Method::POST { whole(body, patience).await? } else { Bytes::new() };
+    let body = if head.method == Method::POST { whole(body, timeout).await? } else { Bytes::new() };
     outside.refuse_own_secret(&visitor, &head, &body).await?;
     // Messages of MCP are read where they are answered, because a fault is answered under the id of its message.
     if head.uri.path() != mcp::PLACE {
@@ -357,7 +357,7 @@ impl Outside {
 
     /// Refuses a request that is not read, and counts it in the ledger.
     fn turned_away(&self, code: Code) -> Response {
-        self.reports.happened(Event::Arrived(Parsed::Rubbish(Box::new(Rubbish {
+        self.reports.happened(Event::Arrived(Parsed::InvalidDocument(Box::new(InvalidDocument {
             caller: Caller::Broker,
             caller_key: "outside".into(),
             request_id: None,
@@ -370,7 +370,7 @@ impl Outside {
 
     /// Refuses a request that holds a secret of the broker's own. The row repeats nothing of the request.
     async fn refuse_own_secret(&self, visitor: &Visitor, head: &Parts, body: &Bytes) -> Result<(), Box<Response>> {
-        let (scrubber, body) = (Arc::clone(&self.clerk.scrubber), body.clone());
+        let (scrubber, body) = (Arc::clone(&self.dispatcher.scrubber), body.clone());
         let key = only(&head.headers, &IDEMPOTENCY_KEY).unwrap_or_default().to_owned();
         let address = head.uri.to_string();
         let search = move || own_secrets::are_in_request(&[address.as_str(), key.as_str()], &body, &scrubber);
@@ -379,7 +379,7 @@ impl Outside {
             return Ok(());
         }
         let (caller, code) = (visitor.caller(), Code::OwnSecret);
-        self.reports.happened(Event::Arrived(Parsed::Rubbish(Box::new(Rubbish {
+        self.reports.happened(Event::Arrived(Parsed::InvalidDocument(Box::new(InvalidDocument {
             caller_key: caller.to_string().into(),
             caller,
             request_id: None,
@@ -392,24 +392,24 @@ impl Outside {
 
     fn fresh_id(&self) -> Result<RequestId, Box<Response>> {
         let nonce =
-            Nonce::fresh(self.clerk.ids.as_ref()).map_err(|_none| Box::new(refused(Code::EvidenceUnavailable)))?;
+            Nonce::fresh(self.dispatcher.ids.as_ref()).map_err(|_none| Box::new(refused(Code::EvidenceUnavailable)))?;
         #[expect(clippy::expect_used, reason = "letters, digits and a hyphen satisfy the grammar")]
         let id = format!("out-{}", nonce.as_str()).parse().expect("a request id");
         Ok(id)
     }
 
     /// Puts what needs no provider to the broker, and waits for its reply.
-    async fn put(&self, caller: Caller, order: Order, patience: Duration) -> Result<Reply, Box<Response>> {
-        let receiver = self.send(caller, order, patience)?;
-        reply(receiver, patience).await
+    async fn put(&self, caller: Caller, command: Command, timeout: Duration) -> Result<Reply, Box<Response>> {
+        let receiver = self.send(caller, command, timeout)?;
+        reply(receiver, timeout).await
     }
 
     /// Puts what needs no provider to the broker.
     fn send(
         &self,
         caller: Caller,
-        order: Order,
-        patience: Duration,
+        command: Command,
+        timeout: Duration,
     ) -> Result<oneshot::Receiver<Vec<u8>>, Box<Response>> {
         let (sender, receiver) = oneshot::channel();
         let header = Header {
@@ -417,14 +417,14 @@ impl Outside {
             caller,
             behalf: Subject::NOBODY,
             request_id: self.fresh_id()?,
-            request_digest: self.clerk.key.digest(format!("{order:?}").as_bytes()),
+            request_digest: self.dispatcher.key.digest(format!("{command:?}").as_bytes()),
             origin: Origin::Socket(sender),
             arrived: Instant::now(),
-            patience,
+            timeout,
             weight: None,
         };
-        let directive = Directive { header, order, asked: false };
-        self.reports.happened(Event::Arrived(Parsed::Directive(Box::new(directive))));
+        let command_request = CommandRequest { header, command, asked: false };
+        self.reports.happened(Event::Arrived(Parsed::CommandRequest(Box::new(command_request))));
         Ok(receiver)
     }
 }
@@ -454,8 +454,8 @@ fn named<T: FromStr>(segment: Segment) -> Option<T> {
 }
 
 /// The body, whole, or what is said to whoever sends too much or too slowly.
-async fn whole(body: Body, patience: Duration) -> Result<Bytes, Box<Response>> {
-    match tokio::time::timeout(patience, to_bytes(body, BODY_BYTES_MAX)).await {
+async fn whole(body: Body, timeout: Duration) -> Result<Bytes, Box<Response>> {
+    match tokio::time::timeout(timeout, to_bytes(body, BODY_BYTES_MAX)).await {
         Ok(Ok(body)) => Ok(body),
         Ok(Err(_long)) => Err(Box::new(plainly(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -489,9 +489,9 @@ fn members(body: &Bytes) -> Result<Map<String, Value>, Box<Response>> {
 }
 
 /// The reply, once it is there.
-async fn reply(receiver: oneshot::Receiver<Vec<u8>>, patience: Duration) -> Result<Reply, Box<Response>> {
+async fn reply(receiver: oneshot::Receiver<Vec<u8>>, timeout: Duration) -> Result<Reply, Box<Response>> {
     let unavailable = |why: &str| Err(Box::new(plainly(StatusCode::SERVICE_UNAVAILABLE, Code::Busy, why)));
-    match tokio::time::timeout(patience + MARGIN, receiver).await {
+    match tokio::time::timeout(timeout + MARGIN, receiver).await {
         Ok(Ok(reply)) => serde_json::from_slice(&reply).map_err(|_bad| Box::new(refused(Code::EvidenceUnavailable))),
         Ok(Err(_gone)) => unavailable("The broker stops."),
         Err(_elapsed) => unavailable("The broker has not answered in time."),

@@ -1,17 +1,17 @@
 //! A person's answer from a page: the same order as the command line's, put to the broker by the same clerk.
 
-use super::desk::{self, Listed};
 use super::inbox::NOT_YOURS;
 use super::page::answered::Answered;
+use super::read_pool::{self, Listed};
 use super::{Shared, html, page};
-use crate::control::{Asked, Control};
+use crate::control::{AdminCommand, Asked};
 use crate::http::web::sessions::{Use, Visitor};
 use axum::extract::rejection::FormRejection;
 use axum::extract::{Form, Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use engine::approval_requests::{Given, may_answer};
-use engine::request::Order;
+use engine::approval_requests::{ApprovalAnswer, may_answer};
+use engine::request::Command;
 use model::approval::{Approval, Kind, State as Stands};
 use serde::Deserialize;
 use shared::Reply;
@@ -55,7 +55,7 @@ pub(super) enum Came {
 }
 
 /// How long the broker may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// `POST /approvals/ask-N/answer`
 pub(super) async fn answer(
@@ -94,9 +94,9 @@ pub(super) async fn answer(
     };
     let counts = matches!(came, Came::Counted(_));
     let settled = counts && form.said != Said::No;
-    let patience = if settled { OUTCOME_PATIENCE } else { Duration::ZERO };
+    let timeout = if settled { OUTCOME_TIMEOUT } else { Duration::ZERO };
     let wants_now = form.said == Said::Apply;
-    let Some((listed, waiting)) = settle(&shared, &visitor, &reference, (patience, wants_now)).await else {
+    let Some((listed, waiting)) = settle(&shared, &visitor, &reference, (timeout, wants_now)).await else {
         return told(StatusCode::SERVICE_UNAVAILABLE, "The ledger cannot be read just now; the broker's log says why.");
     };
     let listed = listed.unwrap_or(Listed { approval, answers: Vec::new(), outcome: None });
@@ -106,7 +106,7 @@ pub(super) async fn answer(
 }
 
 /// How long a page waits for the outcome of what was agreed to.
-const OUTCOME_PATIENCE: Duration = Duration::from_secs(4);
+const OUTCOME_TIMEOUT: Duration = Duration::from_secs(4);
 /// How often it is looked for.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -115,20 +115,20 @@ async fn settle(
     shared: &Shared,
     visitor: &Visitor,
     reference: &str,
-    (patience, wants_now): (Duration, bool),
+    (timeout, wants_now): (Duration, bool),
 ) -> Option<(Option<Listed>, Vec<Listed>)> {
-    let until = Instant::now() + patience;
+    let until = Instant::now() + timeout;
     loop {
         let (config, person) = (Arc::clone(&shared.web.config), visitor.person.clone());
         let asked_for = reference.to_owned();
-        let listed = look(shared, move |ledger| desk::one(ledger, &config, &person, &asked_for)).await?;
+        let listed = look(shared, move |ledger| read_pool::one(ledger, &config, &person, &asked_for)).await?;
         let is_open = listed.as_ref().is_some_and(|listed| is_open(listed, wants_now));
         if is_open && Instant::now() < until {
             tokio::time::sleep(LOOK).await;
             continue;
         }
         let (config, person, now) = (Arc::clone(&shared.web.config), visitor.person.clone(), shared.web.clock.now());
-        let waiting = look(shared, move |ledger| desk::waiting(ledger, &config, &person, now)).await?.mine;
+        let waiting = look(shared, move |ledger| read_pool::waiting(ledger, &config, &person, now)).await?.mine;
         let others = waiting.into_iter().filter(|one| one.approval.reference() != reference).collect();
         return Some((listed, others));
     }
@@ -163,14 +163,14 @@ async fn put(shared: &Shared, visitor: &Visitor, approval: &Approval, form: &Ans
     let reason = Some(form.reason.trim()).filter(|reason| !reason.is_empty()).map(ToOwned::to_owned);
     let (code, yes, apply) = (approval.code.clone(), form.said != Said::No, form.said == Said::Apply);
     let reason = reason.filter(|_| !yes);
-    let control = Control::Answer { code: code.clone(), yes, reason: reason.clone(), apply };
+    let control = AdminCommand::Answer { code: code.clone(), yes, reason: reason.clone(), apply };
     let asked = Asked {
         person: visitor.person.clone(),
-        order: Order::Answer(Given { code, yes, reason, apply, channel: "web", handed_in: None }),
+        command: Command::Answer(ApprovalAnswer { code, yes, reason, apply, channel: "web", handed_in: None }),
         said: &control,
         channel: "web",
     };
-    let reply = match tokio::time::timeout(PATIENCE, shared.web.clerk.ask(&shared.web.reports, asked)).await {
+    let reply = match tokio::time::timeout(TIMEOUT, shared.web.dispatcher.ask(&shared.web.reports, asked)).await {
         Ok(Ok(reply)) => serde_json::from_slice::<Reply>(&reply).ok(),
         Ok(Err(why)) => return Came::Unknown(format!("The broker has not answered: {why}.")),
         Err(_elapsed) => return Came::Unknown("The broker has not answered in time.".to_owned()),

@@ -78,9 +78,9 @@ impl fmt::Debug for Credential {
 
 /// The texts of credentials that an execution has seen.
 #[derive(Clone, Default)]
-pub struct Witness(Arc<Mutex<Vec<Zeroizing<String>>>>);
+pub struct SeenSecrets(Arc<Mutex<Vec<Zeroizing<String>>>>);
 
-impl Witness {
+impl SeenSecrets {
     /// The texts that an execution has seen.
     pub fn of(slots: &Slots) -> Self {
         slots.get()
@@ -111,7 +111,7 @@ impl Witness {
     }
 }
 
-impl fmt::Debug for Witness {
+impl fmt::Debug for SeenSecrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Witness(…)")
     }

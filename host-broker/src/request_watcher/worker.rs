@@ -6,12 +6,12 @@
 
 use super::lane::lane;
 use crate::daemon::{EventSender, Message};
-use crate::mailroom::{Room, Slot};
+use crate::mailboxes::{GroupMailbox, Slot};
 use engine::approval_requests::Why;
 use engine::event::Event;
 use engine::request;
 use engine::request::InboundRequest;
-use engine::request::{Desk, Parsed};
+use engine::request::{ParseContext, Parsed};
 use kernel::call::Lane;
 use model::Clock;
 use shared::mailbox::{FileIdentity, Found, ReadFault};
@@ -43,7 +43,7 @@ pub(super) enum Reading {
 impl Reading {
     /// Opens a document, or finds out why it cannot be read; `None` if there is nothing to be answered. Also returns
     /// whether it cannot be read only now: the next listing finds it again.
-    pub(super) fn find(room: &Room, name: &str) -> (Option<Self>, bool) {
+    pub(super) fn find(room: &GroupMailbox, name: &str) -> (Option<Self>, bool) {
         let Some(handles) = room.handles() else { return (None, false) };
         let malformed = |identity, reason: &str| Self::Refused(identity, Code::MalformedRequest, reason.to_owned());
         let reading = match handles.tasks.find(name, limits::REQUEST_BYTES_MAX, room.owner) {
@@ -88,7 +88,7 @@ impl Reading {
 pub(super) struct Job {
     /// The number of its group's queue.
     pub(super) queue: usize,
-    pub(super) room: Arc<Room>,
+    pub(super) room: Arc<GroupMailbox>,
     pub(super) name: String,
     pub(super) reading: Reading,
     pub(super) slot: Slot,
@@ -104,21 +104,21 @@ struct Alone {
 }
 
 impl Alone {
-    fn run(self, desk: &Desk, into: &mut ParsedDocuments) {
+    fn run(self, parse_context: &ParseContext, into: &mut ParsedDocuments) {
         let Some(inbound) = self.job.read() else {
             into.again = true;
             return;
         };
-        into.parsed.push(parsed(inbound, self.snapshot.as_deref(), desk).0);
+        into.parsed.push(parsed(inbound, self.snapshot.as_deref(), parse_context).0);
     }
 }
 
 /// Parses a document, and inspects the data that it would let leave if the group may send it. Also returns its lane.
-fn parsed(inbound: InboundRequest, snapshot: Option<&Snapshot>, desk: &Desk) -> (Parsed, Lane) {
-    let mut parsed = request::parse(inbound, desk);
+fn parsed(inbound: InboundRequest, snapshot: Option<&Snapshot>, parse_context: &ParseContext) -> (Parsed, Lane) {
+    let mut parsed = request::parse(inbound, parse_context);
     let lane = lane(snapshot, &parsed);
     if lane == Lane::Permitted {
-        request::inspect(&mut parsed, desk);
+        request::inspect(&mut parsed, parse_context);
     }
     (parsed, lane)
 }
@@ -166,7 +166,7 @@ impl Job {
 pub(super) struct Look {
     /// The number of the group's queue.
     pub(super) queue: usize,
-    pub(super) room: Arc<Room>,
+    pub(super) room: Arc<GroupMailbox>,
     pub(super) names: VecDeque<String>,
     /// What the group may do, as it was last made.
     pub(super) snapshot: Arc<Snapshot>,
@@ -192,7 +192,7 @@ pub struct ParsedDocuments {
 
 impl Look {
     /// Looks at some of the documents. Returns whether a file could not be read now.
-    fn run(mut self, desk: &Desk, into: &mut ParsedDocuments) -> bool {
+    fn run(mut self, parse_context: &ParseContext, into: &mut ParsedDocuments) -> bool {
         let (began, mut again) = (Instant::now(), false);
         while let Some(name) = self.names.pop_front() {
             let is_enough = into.parsed.len() >= PERMITTED_MAX || began.elapsed() >= LOOK_MAX;
@@ -218,7 +218,7 @@ impl Look {
                 again = true;
                 continue;
             };
-            match parsed(inbound, Some(&self.snapshot), desk) {
+            match parsed(inbound, Some(&self.snapshot), parse_context) {
                 (parsed, Lane::Permitted) => into.parsed.push(parsed),
                 (_, Lane::Refused) => into.refused.push((name, identity)),
             }
@@ -229,7 +229,7 @@ impl Look {
 }
 
 /// Makes a request.
-pub(super) type Make = Box<dyn FnOnce(&Desk) -> Result<Event, Why> + Send>;
+pub(super) type Make = Box<dyn FnOnce(&ParseContext) -> Result<Event, Why> + Send>;
 /// Says what the loop hears of it.
 pub(super) type Announce = Box<dyn FnOnce(Result<Event, Why>) -> Option<Message> + Send>;
 
@@ -248,7 +248,7 @@ enum Task {
 
 /// The sender of tasks to the worker. The worker ends when the last sender is dropped.
 #[derive(Debug, Clone)]
-pub struct ParseWorker(Sender<(Task, Arc<Desk>)>);
+pub struct ParseWorker(Sender<(Task, Arc<ParseContext>)>);
 
 impl ParseWorker {
     /// Makes a worker that reports here, and the function of its thread, which runs until the last sender is gone.
@@ -258,31 +258,31 @@ impl ParseWorker {
     }
 
     /// Hands a document over. Returns `false` if the worker is gone, which happens only at the end.
-    pub(super) fn take(&self, job: Job, snapshot: Option<Arc<Snapshot>>, desk: &Arc<Desk>) -> bool {
-        self.send(Task::Document(Box::new(Alone { job, snapshot })), desk)
+    pub(super) fn take(&self, job: Job, snapshot: Option<Arc<Snapshot>>, parse_context: &Arc<ParseContext>) -> bool {
+        self.send(Task::Document(Box::new(Alone { job, snapshot })), parse_context)
     }
 
     /// Hands documents over to be looked at. Returns `false` as [`Self::take`].
-    pub(super) fn look(&self, look: Look, desk: &Arc<Desk>) -> bool {
-        self.send(Task::Look(look), desk)
+    pub(super) fn look(&self, look: Look, parse_context: &Arc<ParseContext>) -> bool {
+        self.send(Task::Look(look), parse_context)
     }
 
     /// Hands over a request that no file brings. Returns `false` as [`Self::take`].
-    pub(super) fn remake(&self, remade: Remade, desk: &Arc<Desk>) -> bool {
-        self.send(Task::Remade(remade), desk)
+    pub(super) fn remake(&self, remade: Remade, parse_context: &Arc<ParseContext>) -> bool {
+        self.send(Task::Remade(remade), parse_context)
     }
 
-    fn send(&self, task: Task, desk: &Arc<Desk>) -> bool {
-        self.0.send((task, Arc::clone(desk))).is_ok()
+    fn send(&self, task: Task, parse_context: &Arc<ParseContext>) -> bool {
+        self.0.send((task, Arc::clone(parse_context))).is_ok()
     }
 }
 
-fn work(tasks: &Receiver<(Task, Arc<Desk>)>, reports: &EventSender) {
-    for (task, desk) in tasks {
+fn work(tasks: &Receiver<(Task, Arc<ParseContext>)>, reports: &EventSender) {
+    for (task, parse_context) in tasks {
         let began = Instant::now();
         let news = match task {
             Task::Remade(Remade { make, news }) => {
-                let made = catch_unwind(AssertUnwindSafe(|| make(&desk)));
+                let made = catch_unwind(AssertUnwindSafe(|| make(&parse_context)));
                 let made = made.unwrap_or_else(|_panic| Err(Why::Invalid("the broker itself failed".to_owned())));
                 let Some(news) = news(made) else { continue };
                 news
@@ -290,7 +290,7 @@ fn work(tasks: &Receiver<(Task, Arc<Desk>)>, reports: &EventSender) {
             Task::Document(document) => {
                 let (queue, group) = (document.job.queue, document.job.room.group.clone());
                 let mut done = ParsedDocuments { queue, ..ParsedDocuments::default() };
-                guarded(&group, || document.run(&desk, &mut done));
+                guarded(&group, || document.run(&parse_context, &mut done));
                 Message::Parsed(Box::new(ParsedDocuments { took: began.elapsed(), ..done }))
             }
             Task::Look(look) => {
@@ -298,7 +298,7 @@ fn work(tasks: &Receiver<(Task, Arc<Desk>)>, reports: &EventSender) {
                 // If parsing panics, the look loses the names that it still has. The next listing finds them.
                 let mut done = ParsedDocuments { queue, again: true, ..ParsedDocuments::default() };
                 guarded(&group, || {
-                    let again = look.run(&desk, &mut done);
+                    let again = look.run(&parse_context, &mut done);
                     done.again = again;
                 });
                 Message::Parsed(Box::new(ParsedDocuments { took: began.elapsed(), ..done }))

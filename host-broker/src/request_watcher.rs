@@ -20,7 +20,7 @@ use worker::Remade;
 pub use worker::{ParseWorker, ParsedDocuments};
 
 use crate::daemon::{Invocation, Message};
-use crate::mailroom::Mailroom;
+use crate::mailboxes::Mailboxes;
 use config::flows::FlowsTable;
 use config::{Config, UnknownRequests};
 use engine::approval_requests::Why;
@@ -29,7 +29,7 @@ use engine::clean::Filters;
 use engine::event::Event;
 use engine::own_secrets;
 use engine::request;
-use engine::request::{Desk, Parsed};
+use engine::request::{ParseContext, Parsed};
 use kernel::call::{Call, Origin};
 use model::approval::Kind;
 use queue::Queue;
@@ -68,9 +68,9 @@ const PACED_NOTICES_PER_SECOND: u32 = 500;
 const UNWATCHED: Duration = Duration::from_secs(5);
 
 /// Watches, reads and parses.
-pub struct Intake {
-    mailroom: Mailroom,
-    desk: Arc<Desk>,
+pub struct RequestWatcher {
+    mailroom: Mailboxes,
+    parse_context: Arc<ParseContext>,
     clock: Arc<dyn Clock>,
     worker: ParseWorker,
     queues: Vec<Queue>,
@@ -114,9 +114,9 @@ enum Watched {
     All,
 }
 
-impl Intake {
+impl RequestWatcher {
     /// Prepares the watch; notification begins before the first listing, so nothing falls between them.
-    pub fn new(mailroom: Mailroom, desk: Desk, clock: Arc<dyn Clock>, worker: ParseWorker) -> Self {
+    pub fn new(mailroom: Mailboxes, parse_context: ParseContext, clock: Arc<dyn Clock>, worker: ParseWorker) -> Self {
         let now = Instant::now();
         let queues = mailroom.rooms().map(|room| Queue::new(Arc::clone(room), now)).collect();
         let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
@@ -127,7 +127,7 @@ impl Intake {
         }
         let mut intake = Self {
             mailroom,
-            desk: Arc::new(desk),
+            parse_context: Arc::new(parse_context),
             clock,
             worker,
             queues,
@@ -152,9 +152,9 @@ impl Intake {
             return;
         }
         let key = (Arc::from(caller.to_string()), id.clone());
-        let make = move |desk: &Desk| parse_again(caller, id, waiting, &config.flows, desk);
+        let make = move |parse_context: &ParseContext| parse_again(caller, id, waiting, &config.flows, parse_context);
         let news = move |made| Some(Message::Resumed(Box::new((key, made))));
-        self.worker.remake(Remade { make: Box::new(make), news: Box::new(news) }, &self.desk);
+        self.worker.remake(Remade { make: Box::new(make), news: Box::new(news) }, &self.parse_context);
     }
 
     /// Checks beside the loop whether a person's answer could permit this request. [`Message::Checked`] brings the result.
@@ -164,28 +164,29 @@ impl Intake {
             return false;
         }
         let key = (Arc::from(caller.to_string()), id.clone());
-        let make = move |desk: &Desk| parse_again(caller, id, waiting, &config.flows, desk);
+        let make = move |parse_context: &ParseContext| parse_again(caller, id, waiting, &config.flows, parse_context);
         let news = move |made: Result<Event, Why>| {
             let refusal = made.map(|event| Some(event).filter(Event::is_invalid));
             Some(Message::Checked(Box::new((key, refusal))))
         };
-        self.worker.remake(Remade { make: Box::new(make), news: Box::new(news) }, &self.desk)
+        self.worker.remake(Remade { make: Box::new(make), news: Box::new(news) }, &self.parse_context)
     }
 
     /// Parses an external agent's call of a tool beside the loop. It arrives like a document. `is_permitted` says whether
     /// the agent may call the tool, as far as is known; only then the data that would leave is inspected here.
     pub fn invoke(&self, Invocation { invoked, answer }: Invocation, is_permitted: bool, config: Arc<Config>) {
-        let make = move |desk: &Desk| {
-            let mut parsed = request::invoked(invoked, &config.flows, desk).map_or_else(|other| other, Parsed::Call);
+        let make = move |parse_context: &ParseContext| {
+            let mut parsed =
+                request::invoked(invoked, &config.flows, parse_context).map_or_else(|other| other, Parsed::Call);
             if is_permitted {
-                request::inspect(&mut parsed, desk);
+                request::inspect(&mut parsed, parse_context);
             }
             *parsed.origin_mut() = Origin::Socket(answer);
             Ok(Event::Arrived(parsed))
         };
         // A fault in the broker drops the answer, so that the agent hears of it.
         let news = |made: Result<Event, Why>| made.ok().map(Message::Happened);
-        self.worker.remake(Remade { make: Box::new(make), news: Box::new(news) }, &self.desk);
+        self.worker.remake(Remade { make: Box::new(make), news: Box::new(news) }, &self.parse_context);
     }
 
     /// Sets what a group may do, by which its documents are sorted into lanes.
@@ -197,7 +198,8 @@ impl Intake {
 
     /// Parses new documents with these actions from now on, and inspects them with these filters.
     pub fn exchange(&mut self, catalogue: Arc<Catalogue>, filters: Arc<Filters>) {
-        self.desk = Arc::new(Desk { catalogue, filters: Some(filters), ..Desk::clone(&self.desk) });
+        self.parse_context =
+            Arc::new(ParseContext { catalogue, filters: Some(filters), ..ParseContext::clone(&self.parse_context) });
     }
 
     /// A call that a person wants made on behalf of a group.
@@ -211,13 +213,13 @@ impl Intake {
         behalf: Subject,
         document: &[u8],
     ) -> Result<Box<Call>, String> {
-        request::made(group, id, behalf, document, &self.desk)
+        request::made(group, id, behalf, document, &self.parse_context)
     }
 
     /// Returns the events of documents that were parsed beside the loop.
     pub fn parsed(&mut self, documents: ParsedDocuments) -> Vec<Event> {
-        let desk = Arc::clone(&self.desk);
-        self.queues.get_mut(documents.queue).map(|queue| queue.is_parsed(documents, &desk)).unwrap_or_default()
+        let parse_context = Arc::clone(&self.parse_context);
+        self.queues.get_mut(documents.queue).map(|queue| queue.is_parsed(documents, &parse_context)).unwrap_or_default()
     }
 
     /// Waits until a document may have come, the waker was used or the time is over, and takes in `most` documents. With
@@ -229,7 +231,7 @@ impl Intake {
                 self.refresh(index, events);
             }
         }
-        let wait = if wait.is_zero() || most == 0 { wait } else { wait.min(self.patience()) };
+        let wait = if wait.is_zero() || most == 0 { wait } else { wait.min(self.timeout()) };
         self.notice(wait, events);
         if most == 0 {
             return;
@@ -252,7 +254,7 @@ impl Intake {
     }
 
     /// How long nothing may happen before the next look.
-    fn patience(&mut self) -> Duration {
+    fn timeout(&mut self) -> Duration {
         let now = Instant::now();
         let refreshes_at = self.queues.iter().filter_map(Queue::refreshes_at).min();
         let until_refresh = refreshes_at.map_or(SAFETY_SCAN, |at| at.saturating_duration_since(now));
@@ -286,7 +288,7 @@ impl Intake {
             self.turn = (self.turn + 1) % self.queues.len();
             if let Some(queue) = self.queues.get_mut(self.turn)
                 && queue.spent() < TURN_COST_MAX
-                && queue.serve(self.turn, (&self.desk, &self.clock), &self.worker, events)
+                && queue.serve(self.turn, (&self.parse_context, &self.clock), &self.worker, events)
             {
                 served = true;
                 self.served.note(self.turn, Instant::now());
@@ -398,7 +400,7 @@ impl Intake {
             Ok(false) => {}
             Ok(true) => {
                 tracing::warn!(group = %queue.group(), "the group's directory was replaced and is opened anew");
-                events.push_back(Event::Reopened(queue.group().clone()));
+                events.push_back(Event::MailboxReopened(queue.group().clone()));
             }
             Err(error) => tracing::warn!(group = %queue.group(), %error, "the group's directory cannot be used"),
         }
@@ -435,19 +437,27 @@ impl Intake {
     }
 }
 
-fn parse_again(caller: Caller, id: RequestId, waiting: Waiting, flows: &FlowsTable, desk: &Desk) -> Result<Event, Why> {
+fn parse_again(
+    caller: Caller,
+    id: RequestId,
+    waiting: Waiting,
+    flows: &FlowsTable,
+    parse_context: &ParseContext,
+) -> Result<Event, Why> {
     let Waiting { kind, document, behalf } = waiting;
     // SECURITY: the broker may have a secret now that it did not have when the request arrived.
-    if let Some(filters) = &desk.filters
+    if let Some(filters) = &parse_context.filters
         && matches!(kind, Kind::Call | Kind::Grant)
         && own_secrets::are_in_request(&[id.as_str()], &document, &filters.scrubber)
     {
         return Err(Why::OwnSecret);
     }
     let event = match (kind, caller) {
-        (Kind::Call, caller) => request::readmit(caller, id, behalf, &document, (flows, desk)).map(Event::Readmitted),
-        (Kind::Grant, Caller::Group(group)) => request::readmit_grant(group, id, behalf, &document, desk)
-            .map(|directive| Event::Arrived(Parsed::Directive(directive))),
+        (Kind::Call, caller) => {
+            request::readmit(caller, id, behalf, &document, (flows, parse_context)).map(Event::Resumed)
+        }
+        (Kind::Grant, Caller::Group(group)) => request::readmit_grant(group, id, behalf, &document, parse_context)
+            .map(|command_request| Event::Arrived(Parsed::CommandRequest(command_request))),
         (Kind::Grant, _) => Err("it is no group's".to_owned()),
         (Kind::File | Kind::Account | Kind::Definition | Kind::Flow, _) => Err("it is no call and no grant".to_owned()),
     };

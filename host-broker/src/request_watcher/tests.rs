@@ -3,7 +3,7 @@
 use super::*;
 use crate::assembly::filters::{filters, scrubber};
 use crate::daemon::EventSender;
-use crate::mailroom::Room;
+use crate::mailboxes::GroupMailbox;
 use config::Config;
 use config::inspection::InspectionTable;
 use engine::catalogue::Listed;
@@ -30,26 +30,26 @@ const SECOND: Duration = Duration::from_secs(1);
 /// An intake with its worker, for the group `developer` and another one.
 struct World {
     home: Home,
-    intake: Intake,
+    intake: RequestWatcher,
     news: Receiver<Message>,
-    room: Arc<Room>,
+    room: Arc<GroupMailbox>,
     _folder: tempfile::TempDir,
 }
 
-fn desk() -> Desk {
-    Desk {
+fn parse_context() -> ParseContext {
+    ParseContext {
         catalogue: Arc::default(),
         key: Arc::new(LedgerKey::new(vec![0; 32])),
         issuers: Arc::new(Issuers::nobody()),
         ids: Arc::new(SystemRandom),
-        patience: Duration::from_secs(60),
+        timeout: Duration::from_secs(60),
         unknown_requests: UnknownRequests::Ignore,
         filters: None,
     }
 }
 
 /// An action that sends its parameters away, and the filters that inspect them.
-fn sending(folder: &Path) -> Desk {
+fn sending(folder: &Path) -> ParseContext {
     let script = folder.join("mock.toml");
     std::fs::write(&script, "[actions.send]\nlevel = 2\n").unwrap();
     let mut catalogue = Catalogue::default();
@@ -65,11 +65,11 @@ fn sending(folder: &Path) -> Desk {
         http: Arc::new(SystemHttp::default()),
         runtime: runtime.handle().clone(),
     };
-    let (desk, secrets) = (desk(), Secrets::default());
+    let (parse_context, secrets) = (parse_context(), Secrets::default());
     let inspector = Inspector::new(&InspectionTable::default(), Profiles::default(), &secrets, &platform);
-    let scrubber = scrubber(&secrets, &desk.key, Formats::with([]).unwrap()).unwrap();
-    let filters = Arc::new(filters(&catalogue, scrubber, &desk.key, inspector).unwrap());
-    Desk { catalogue: Arc::new(catalogue), filters: Some(filters), ..desk }
+    let scrubber = scrubber(&secrets, &parse_context.key, Formats::with([]).unwrap()).unwrap();
+    let filters = Arc::new(filters(&catalogue, scrubber, &parse_context.key, inspector).unwrap());
+    ParseContext { catalogue: Arc::new(catalogue), filters: Some(filters), ..parse_context }
 }
 
 fn snapshot(members: &serde_json::Value) -> Arc<Snapshot> {
@@ -91,17 +91,17 @@ fn call_of_send(id: &str, text: &str) -> String {
 }
 
 impl World {
-    fn new(desk: impl FnOnce(&Path) -> Desk) -> Self {
+    fn new(parse_context: impl FnOnce(&Path) -> ParseContext) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::at(folder.path().to_owned());
         let text = "[groups.developer]\n[groups.security]\n";
         let config = Config::parse(text, &home.config(), &Environment::new(), crate::providers::KINDS).unwrap();
-        let mailroom = Mailroom::open(&home, &config).unwrap();
+        let mailroom = Mailboxes::open(&home, &config).unwrap();
         let (sender, news) = channel();
         let (worker, work) = ParseWorker::new(EventSender::new(sender, Arc::clone(mailroom.waker())));
         std::thread::spawn(work);
         let room = Arc::clone(mailroom.room(&"developer".parse().unwrap()).unwrap());
-        let mut intake = Intake::new(mailroom, desk(folder.path()), Arc::new(SystemClock), worker);
+        let mut intake = RequestWatcher::new(mailroom, parse_context(folder.path()), Arc::new(SystemClock), worker);
         // The first listing finds nothing.
         intake.gather(Duration::ZERO, 8, &mut VecDeque::new());
         Self { home, intake, news, room, _folder: folder }
@@ -150,8 +150,8 @@ impl World {
 fn id_of(parsed: &Parsed) -> &str {
     match parsed {
         Parsed::Call(call) => call.header.request_id.as_str(),
-        Parsed::Directive(directive) => directive.header.request_id.as_str(),
-        Parsed::Rubbish(rubbish) => panic!("{rubbish:?}"),
+        Parsed::CommandRequest(command_request) => command_request.header.request_id.as_str(),
+        Parsed::InvalidDocument(invalid) => panic!("{invalid:?}"),
     }
 }
 
@@ -159,13 +159,13 @@ fn id_of(parsed: &Parsed) -> &str {
 fn is_inspected(parsed: &Parsed) -> bool {
     match parsed {
         Parsed::Call(call) => call.departing.is_some(),
-        Parsed::Directive(_) | Parsed::Rubbish(_) => panic!("it is no call"),
+        Parsed::CommandRequest(_) | Parsed::InvalidDocument(_) => panic!("it is no call"),
     }
 }
 
 #[test]
 fn a_long_document_that_has_to_wait_is_looked_at_once_and_delays_no_short_one() {
-    let mut world = World::new(|_| desk());
+    let mut world = World::new(|_| parse_context());
     world.may(&snapshot(&json!({ "is_main": true })));
     world.use_up_the_refused_pace();
     // As much is under way as a group may have.
@@ -196,7 +196,7 @@ impl Random for PanicsOnce {
 
 #[test]
 fn what_a_look_that_panicked_has_left_is_found_by_the_next_listing() {
-    let mut world = World::new(|_| Desk { ids: Arc::new(PanicsOnce::default()), ..desk() });
+    let mut world = World::new(|_| ParseContext { ids: Arc::new(PanicsOnce::default()), ..parse_context() });
     world.may(&may_send());
     world.use_up_the_refused_pace();
     world.write("a.json", &call_of_send("first", ""));
@@ -239,7 +239,7 @@ fn what_would_leave_is_inspected_beside_the_loop_only_where_the_caller_may_send(
             given: json!({ "text": text }).as_object().unwrap().clone(),
             request_id: "out-1".parse().unwrap(),
             idempotency_key: None,
-            patience: None,
+            timeout: None,
         };
         let (answer, _receiver) = tokio::sync::oneshot::channel();
         world.intake.invoke(Invocation { invoked, answer }, may_call, Arc::clone(&config));
@@ -249,11 +249,11 @@ fn what_would_leave_is_inspected_beside_the_loop_only_where_the_caller_may_send(
 
 #[test]
 fn a_group_whose_whole_directory_is_replaced_is_noticed_at_once() {
-    let World { mut intake, home, _folder, .. } = World::new(|_| desk());
+    let World { mut intake, home, _folder, .. } = World::new(|_| parse_context());
     let mut heard_within = |wait| {
         let mut events = VecDeque::new();
         intake.gather(wait, 8, &mut events);
-        let reopened = |event: &Event| matches!(event, Event::Reopened(group) if group.as_str() == "developer");
+        let reopened = |event: &Event| matches!(event, Event::MailboxReopened(group) if group.as_str() == "developer");
         events.iter().any(reopened)
     };
     // Without a wait, only what the kernel has announced is heard.
@@ -285,10 +285,10 @@ fn a_stored_question_is_parsed_by_the_worker_alone() {
     let config = Arc::new(
         Config::parse("[groups.developer]\n", &home.config(), &Environment::new(), crate::providers::KINDS).unwrap(),
     );
-    let mailroom = Mailroom::open(&home, &config).unwrap();
+    let mailroom = Mailboxes::open(&home, &config).unwrap();
     let (sender, news) = std::sync::mpsc::channel();
     let (worker, work) = ParseWorker::new(EventSender::new(sender, Arc::clone(mailroom.waker())));
-    let intake = Intake::new(mailroom, desk(), Arc::new(SystemClock), worker);
+    let intake = RequestWatcher::new(mailroom, parse_context(), Arc::new(SystemClock), worker);
     let check = |kind, document: &str| {
         let waiting = Waiting { kind, document: document.as_bytes().to_vec(), behalf: Subject::NOBODY };
         let caller = Caller::Group("developer".parse().unwrap());

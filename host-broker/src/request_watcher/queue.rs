@@ -3,10 +3,10 @@
 use super::lane::{has_any, lane};
 use super::worker::{Job, Look, ParsedDocuments, Reading};
 use super::{ParseWorker, UnknownRequests};
-use crate::mailroom::{Handles, Room, RoomError};
+use crate::mailboxes::{GroupMailbox, Handles, MailboxesError};
 use engine::event::Event;
 use engine::request;
-use engine::request::{Desk, Parsed};
+use engine::request::{ParseContext, Parsed};
 use kernel::call::{Lane, Origin};
 use model::Clock;
 use shared::mailbox::{FileIdentity, Listing, is_document};
@@ -52,7 +52,7 @@ enum Next {
 
 /// One group's documents that are not read yet.
 pub(super) struct Queue {
-    room: Arc<Room>,
+    room: Arc<GroupMailbox>,
     names: VecDeque<String>,
     // The names of long documents, which the worker takes one by one.
     long: VecDeque<String>,
@@ -95,7 +95,7 @@ struct Refresh {
 }
 
 impl Queue {
-    pub(super) fn new(room: Arc<Room>, now: Instant) -> Self {
+    pub(super) fn new(room: Arc<GroupMailbox>, now: Instant) -> Self {
         Self {
             room,
             names: VecDeque::new(),
@@ -116,7 +116,7 @@ impl Queue {
         }
     }
 
-    pub(super) fn room(&self) -> &Arc<Room> {
+    pub(super) fn room(&self) -> &Arc<GroupMailbox> {
         &self.room
     }
 
@@ -136,7 +136,7 @@ impl Queue {
     }
 
     /// Opens the group's directories again if they were replaced. Returns whether they were.
-    pub(super) fn refresh(&mut self) -> Result<bool, RoomError> {
+    pub(super) fn refresh(&mut self) -> Result<bool, MailboxesError> {
         let now = Instant::now();
         let refresh = &mut self.refresh;
         if std::mem::take(&mut refresh.is_due) {
@@ -270,7 +270,7 @@ impl Queue {
     }
 
     /// Takes in what the worker has done. Returns what is to be decided on.
-    pub(super) fn is_parsed(&mut self, done: ParsedDocuments, desk: &Desk) -> Vec<Event> {
+    pub(super) fn is_parsed(&mut self, done: ParsedDocuments, parse_context: &ParseContext) -> Vec<Event> {
         let ParsedDocuments { parsed, refused, mut rest, long, again, took, queue: _ } = done;
         self.worker = Worker::Free;
         self.parses_from = Instant::now() + took * PARSING_REST;
@@ -281,12 +281,12 @@ impl Queue {
         for name in long {
             self.push_long(name);
         }
-        parsed.into_iter().filter_map(|parsed| self.accept(parsed, Duration::ZERO, desk)).collect()
+        parsed.into_iter().filter_map(|parsed| self.accept(parsed, Duration::ZERO, parse_context)).collect()
     }
 
     /// Returns the event of a parsed document; `None` for one that is left alone. `took` says how long the loop read and
     /// parsed it; the group pays for that unless its snapshot permits what the document asks.
-    fn accept(&self, mut parsed: Parsed, took: Duration, desk: &Desk) -> Option<Event> {
+    fn accept(&self, mut parsed: Parsed, took: Duration, parse_context: &ParseContext) -> Option<Event> {
         let (lane, now) = (lane(self.snapshot.as_deref(), &parsed), Instant::now());
         if lane == Lane::Refused {
             self.room.pace(lane).spend(took, now);
@@ -294,9 +294,9 @@ impl Queue {
         if let Origin::File(file) = parsed.origin_mut() {
             file.lane = lane;
         }
-        if let Parsed::Rubbish(rubbish) = &parsed {
+        if let Parsed::InvalidDocument(invalid) = &parsed {
             self.room.pace(lane).count(now);
-            if rubbish.code == Code::UnknownType && desk.unknown_requests == UnknownRequests::Ignore {
+            if invalid.code == Code::UnknownType && parse_context.unknown_requests == UnknownRequests::Ignore {
                 return None;
             }
         }
@@ -345,14 +345,14 @@ impl Queue {
     pub(super) fn serve(
         &mut self,
         index: usize,
-        (desk, clock): (&Arc<Desk>, &Arc<dyn Clock>),
+        (parse_context, clock): (&Arc<ParseContext>, &Arc<dyn Clock>),
         worker: &ParseWorker,
         events: &mut VecDeque<Event>,
     ) -> bool {
         let began = Instant::now();
         let Some(next) = self.next(began) else { return false };
         if next == Next::Look {
-            return self.look(index, (desk, clock), worker);
+            return self.look(index, (parse_context, clock), worker);
         }
         // The worker may have taken the last place.
         let Some(slot) = self.room.slot() else { return false };
@@ -379,12 +379,12 @@ impl Queue {
             let room = Arc::clone(&self.room);
             let job = Job { queue: index, room, name, reading, slot, arrived: began, wall: clock.now() };
             if is_long {
-                if worker.take(job, self.snapshot.clone(), desk) {
+                if worker.take(job, self.snapshot.clone(), parse_context) {
                     self.worker = Worker::Parses;
                 }
             } else if let Some(inbound) = job.read() {
-                let parsed = request::parse(inbound, desk);
-                events.extend(self.accept(parsed, began.elapsed(), desk));
+                let parsed = request::parse(inbound, parse_context);
+                events.extend(self.accept(parsed, began.elapsed(), parse_context));
             } else {
                 self.again = true;
             }
@@ -394,13 +394,18 @@ impl Queue {
     }
 
     /// Has the worker find the permitted documents among those that wait.
-    fn look(&mut self, index: usize, (desk, clock): (&Arc<Desk>, &Arc<dyn Clock>), worker: &ParseWorker) -> bool {
+    fn look(
+        &mut self,
+        index: usize,
+        (parse_context, clock): (&Arc<ParseContext>, &Arc<dyn Clock>),
+        worker: &ParseWorker,
+    ) -> bool {
         let Some(snapshot) = self.snapshot.clone() else { return false };
         let mut names = if self.room.takes_long() { std::mem::take(&mut self.long) } else { VecDeque::new() };
         let fresh = self.names.len().min(LOOKED_MAX.saturating_sub(names.len()));
         names.extend(self.names.drain(..fresh));
         let (room, clock) = (Arc::clone(&self.room), Arc::clone(clock));
-        let is_taken = worker.look(Look { queue: index, room, names, snapshot, clock }, desk);
+        let is_taken = worker.look(Look { queue: index, room, names, snapshot, clock }, parse_context);
         if is_taken {
             self.worker = Worker::Looks;
         }

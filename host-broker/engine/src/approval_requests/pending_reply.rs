@@ -32,7 +32,7 @@ pub(crate) fn ended(tx: &Transaction<'_>, header: &Header) -> Result<Ended, Stor
     };
     let (code, reason) = match approval.state {
         // A yes does not wait for ever either: whoever gave it meant now.
-        State::Approved if approval.expires_at.plus(limits::PATIENCE_MAX) <= tx.now() => {
+        State::Approved if approval.expires_at.plus(limits::TIMEOUT_MAX) <= tx.now() => {
             return no(Code::ApprovalExpired);
         }
         // Whether the yes is to exactly this is the decision's business.

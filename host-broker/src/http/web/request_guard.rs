@@ -1,6 +1,6 @@
 //! What every request must pass and every reply must say, as functions of their headers.
 
-use crate::http::web::entrance::Address;
+use crate::http::web::sign_in::Address;
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, COOKIE, HOST, HeaderName, ORIGIN, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };

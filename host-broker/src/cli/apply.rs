@@ -3,7 +3,7 @@
 use crate::cli::Context;
 use crate::cli::ask::{answer, running};
 use crate::cli::output::Fault;
-use crate::control::Control;
+use crate::control::AdminCommand;
 use serde_json::{Value, json};
 use shared::{RequestId, limits};
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ const LOOK: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// [`Fault`] if the broker said no, or the effect failed or is not known.
-pub fn ask(context: &Context, control: &Control) -> Result<(), Fault> {
+pub fn ask(context: &Context, control: &AdminCommand) -> Result<(), Fault> {
     if running(context)?.is_none() {
         return Err(Fault::refused(
             "no daemon is running, and only it changes files; start it with: host-broker serve",
@@ -40,7 +40,7 @@ pub fn ask(context: &Context, control: &Control) -> Result<(), Fault> {
 fn outcome(context: &Context, request: &RequestId) -> Result<String, Fault> {
     let ledger = context.ledger()?;
     let started = Instant::now();
-    while started.elapsed() < limits::PATIENCE_DEFAULT {
+    while started.elapsed() < limits::TIMEOUT_DEFAULT {
         for row in calls::story(&ledger, request, None)? {
             match row.kind.as_str() {
                 "succeeded" => return Ok(row.result_summary.unwrap_or_else(|| "The change was applied.".to_owned())),

@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 
 /// The look, and who is told what was seen. It is in no catalogue.
-pub(super) struct Looking {
+pub(super) struct ToolListing {
     declaration: Declaration,
     upstream: Arc<Upstream>,
     told: Mutex<Option<oneshot::Sender<Listing>>>,
 }
 
-impl Looking {
+impl ToolListing {
     /// At this server.
     pub(super) fn at(upstream: &Arc<Upstream>) -> (Arc<dyn Operation>, oneshot::Receiver<Listing>) {
         let (told, seen) = oneshot::channel();
@@ -43,7 +43,7 @@ impl Looking {
     }
 }
 
-impl Operation for Looking {
+impl Operation for ToolListing {
     fn declaration(&self) -> &Declaration {
         &self.declaration
     }

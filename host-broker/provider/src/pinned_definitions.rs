@@ -14,12 +14,12 @@ use std::path::Path;
 
 /// The result in which a program said what it can do. Two are equal if they say the same.
 #[derive(Debug, Clone)]
-pub struct Accepted {
+pub struct PinnedDefinitions {
     said: Map<String, Value>,
     flagged: BTreeSet<String>,
 }
 
-impl PartialEq for Accepted {
+impl PartialEq for PinnedDefinitions {
     fn eq(&self, other: &Self) -> bool {
         self.said == other.said
     }
@@ -54,7 +54,7 @@ pub enum AcceptedError {
     },
 }
 
-impl Accepted {
+impl PinnedDefinitions {
     /// What a program says.
     pub fn new(said: Map<String, Value>) -> Self {
         Self { said, flagged: BTreeSet::new() }
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_name_that_was_accepted_counts_only_for_what_was_said_under_it() {
-        let of = |value: Value| Accepted::new(value.as_object().unwrap().clone());
+        let of = |value: Value| PinnedDefinitions::new(value.as_object().unwrap().clone());
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<String>>();
         let before =
             of(json!({ "tools": [{ "name": "a", "description": "A." }, { "name": "b", "description": "B." }] }))
@@ -303,7 +303,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("accepted/x.json");
         before.store(&path).unwrap();
-        assert_eq!(*Accepted::load(&path).unwrap().unwrap().flagged(), names(&["a", "b", "gone"]));
+        assert_eq!(*PinnedDefinitions::load(&path).unwrap().unwrap().flagged(), names(&["a", "b", "gone"]));
     }
 
     #[test]

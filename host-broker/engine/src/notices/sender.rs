@@ -25,7 +25,7 @@ use tokio::time::Instant;
 use zeroize::Zeroizing;
 
 /// How long one attempt may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// How much a program may say.
 const OUTPUT_MAX: usize = 64 * 1024;
 /// When a signed document was signed, in seconds since 1970.
@@ -34,7 +34,7 @@ pub const TIMESTAMP: HeaderName = HeaderName::from_static("x-broker-timestamp");
 pub const SIGNATURE: HeaderName = HeaderName::from_static("x-broker-signature");
 
 /// Every channel, with what it needs.
-pub struct Courier {
+pub struct NoticeSender {
     channels: BTreeMap<String, Channel>,
     // Whose chat a NanoClaw document is for.
     main: Option<Group>,
@@ -50,7 +50,7 @@ struct Channel {
     secrets: BTreeMap<&'static str, Result<Arc<Secret>, String>>,
 }
 
-impl Courier {
+impl NoticeSender {
     /// With the channels of this configuration.
     pub fn new(config: &Config, secrets: &Secrets, platform: &Platform) -> Self {
         let channel = |table: &ChannelTable| {
@@ -86,7 +86,7 @@ impl Courier {
         let Some(channel) = self.channels.get(outgoing.channel()) else {
             return Err("the channel is not configured".to_owned());
         };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         match &channel.table.way {
             Way::Command(command) => self.run(command, outgoing, deadline).await,
             Way::Webhook { url, format, .. } => self.post(channel, url, *format, outgoing, deadline).await,
@@ -130,7 +130,7 @@ impl Courier {
             Ok(Ending::Signalled(signal)) => Err(format!("`{program}` was ended by signal {signal}")),
             Ok(Ending::Overflowed(_)) => Err(format!("`{program}` said more than {OUTPUT_MAX} bytes and was stopped")),
             Err(CommandError::Deadline) => {
-                Err(format!("`{program}` was not done within {} s and was stopped", PATIENCE.as_secs()))
+                Err(format!("`{program}` was not done within {} s and was stopped", TIMEOUT.as_secs()))
             }
             Err(fault) => Err(fault.to_string()),
         }

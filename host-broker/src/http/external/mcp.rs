@@ -113,7 +113,7 @@ fn says_something(output: &Value) -> bool {
 impl Server {
     /// An agent's tools, as they are now; none if the access does not hold.
     fn tools(&self, access: &GrantId) -> Result<Vec<Tool>, ErrorData> {
-        let Outside { config, desk, clerk, clock, .. } = self.outside.as_ref();
+        let Outside { config, desk, dispatcher, clock, .. } = self.outside.as_ref();
         let held = desk.look(|connection| {
             let Some(found) = find(connection, access)? else { return Ok(None) };
             let wanted = Use::Read(&found.flow_id);
@@ -131,7 +131,7 @@ impl Server {
             ErrorData::internal_error("the access cannot be looked up", None)
         })?;
         let Some(held) = held else { return Ok(Vec::new()) };
-        let catalogue = Arc::clone(&clerk.catalogue.borrow());
+        let catalogue = Arc::clone(&dispatcher.catalogue.borrow());
         let tool = |bound: &ToolTable| {
             // What takes no calls is not offered.
             let Entry::Enabled(operation) = catalogue.find(&bound.provider, &bound.action) else { return None };
@@ -159,7 +159,7 @@ impl Server {
         given: Map<String, Value>,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let patience = context.extensions.get::<Parts>().and_then(|parts| prefers(&parts.headers));
+        let timeout = context.extensions.get::<Parts>().and_then(|parts| prefers(&parts.headers));
         let asked = match own::asked(name, &given) {
             Some(Ok(asked)) => asked,
             Some(Err(fault)) => return self.bad_arguments(&fault),
@@ -167,7 +167,7 @@ impl Server {
                 let tool: Opaque = name.parse().map_err(|_bad| answers::unknown_tool(name))?;
                 // From this revision on, to leave is to cancel; before it, it may be a connection that broke.
                 let unless_left = context.protocol_version().is_some_and(|own| own >= ProtocolVersion::V_2026_07_28);
-                let called = Called { access, tool, given, key: None, patience, unless_left };
+                let called = Called { access, tool, given, key: None, timeout, unless_left };
                 let called = async { self.outside.call(called).await.map(|(_, reply)| reply) };
                 let reply = unless_gone(context, called).await?;
                 // The refusal has its row; to the client a tool that it is not shown is none.
@@ -179,8 +179,8 @@ impl Server {
         };
         let reply = match asked {
             Asked::Result(of) => {
-                let patience = patience.unwrap_or(limits::PATIENCE_DEFAULT).min(limits::PATIENCE_MAX);
-                unless_gone(context, self.outside.result_of(access, of, patience)).await?
+                let timeout = timeout.unwrap_or(limits::TIMEOUT_DEFAULT).min(limits::TIMEOUT_MAX);
+                unless_gone(context, self.outside.result_of(access, of, timeout)).await?
             }
             Asked::Cancel(of) => unless_gone(context, self.outside.cancel(access, of)).await?,
         };

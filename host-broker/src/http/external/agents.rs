@@ -8,7 +8,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use engine::request::{Invoked, Order};
+use engine::request::{Command, Invoked};
 use model::Caller;
 use serde_json::{Map, Value};
 use shared::flow::{GrantId, Id, Opaque};
@@ -34,20 +34,20 @@ fn access(visitor: Visitor) -> Result<GrantId, Box<Response>> {
 impl Outside {
     /// The flow, as an agent reads it.
     pub(super) async fn read(&self, access: GrantId, flow: Id) -> Response {
-        let read = self.put(Caller::External(access), Order::ReadFlow(flow), limits::PATIENCE_DEFAULT).await;
+        let read = self.put(Caller::External(access), Command::ReadFlow(flow), limits::TIMEOUT_DEFAULT).await;
         read.map_or_else(|response| *response, |reply| said(&veiled(reply), None))
     }
 
     /// Has a tool called, and waits for the reply; the name of the request, and the reply or why there is none.
     pub(super) async fn call(&self, called: Called) -> Result<(RequestId, Reply), Box<Response>> {
-        let Called { access, tool, given, key, patience, unless_left } = called;
+        let Called { access, tool, given, key, timeout, unless_left } = called;
         let request_id = self.fresh_id()?;
         let (answer, receiver) = oneshot::channel();
         let of = request_id.clone();
         let mut asker = Asker { outside: self, access: access.clone(), of: of.clone(), withdraws: unless_left };
-        let invoked = Invoked { grant: access, tool, given, request_id, idempotency_key: key, patience };
+        let invoked = Invoked { grant: access, tool, given, request_id, idempotency_key: key, timeout };
         self.reports.send(Message::Invoked(Box::new(Invocation { invoked, answer })));
-        let reply = reply(receiver, limits::PATIENCE_MAX).await;
+        let reply = reply(receiver, limits::TIMEOUT_MAX).await;
         asker.withdraws = false;
         reply.map(|reply| (of, veiled(reply)))
     }
@@ -57,16 +57,16 @@ impl Outside {
         &self,
         access: GrantId,
         of: RequestId,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Reply, Box<Response>> {
-        let order = Order::Result(ResultRequest { of, timeout_ms: None });
-        self.put(Caller::External(access), order, patience).await.map(veiled)
+        let command = Command::Result(ResultRequest { of, timeout_ms: None });
+        self.put(Caller::External(access), command, timeout).await.map(veiled)
     }
 
     /// Stops an earlier call of the access that has not started.
     pub(super) async fn cancel(&self, access: GrantId, of: RequestId) -> Result<Reply, Box<Response>> {
-        let order = Order::Cancel(CancelRequest { of });
-        self.put(Caller::External(access), order, limits::PATIENCE_DEFAULT).await.map(veiled)
+        let command = Command::Cancel(CancelRequest { of });
+        self.put(Caller::External(access), command, limits::TIMEOUT_DEFAULT).await.map(veiled)
     }
 }
 
@@ -82,9 +82,9 @@ struct Asker<'a> {
 impl Drop for Asker<'_> {
     fn drop(&mut self) {
         if self.withdraws {
-            let order = Order::Cancel(CancelRequest { of: self.of.clone() });
+            let command = Command::Cancel(CancelRequest { of: self.of.clone() });
             // Nobody waits for this reply either.
-            self.outside.send(Caller::External(self.access.clone()), order, limits::PATIENCE_DEFAULT).ok();
+            self.outside.send(Caller::External(self.access.clone()), command, limits::TIMEOUT_DEFAULT).ok();
         }
     }
 }
@@ -95,7 +95,7 @@ pub(super) struct Called {
     pub(super) tool: Opaque,
     pub(super) given: Map<String, Value>,
     pub(super) key: Option<IdempotencyKey>,
-    pub(super) patience: Option<Duration>,
+    pub(super) timeout: Option<Duration>,
     /// Whether the call is withdrawn if the agent stops waiting before there is a reply.
     pub(super) unless_left: bool,
 }
@@ -126,7 +126,7 @@ async fn invoked(
         Some(None) => return Err(Box::new(invalid("Idempotency-Key: it is no key, or there are several."))),
     };
     let (of, reply) =
-        outside.call(Called { access, tool, given, key, patience: prefers(&headers), unless_left: false }).await?;
+        outside.call(Called { access, tool, given, key, timeout: prefers(&headers), unless_left: false }).await?;
     Ok(said(&reply, Some(&of)))
 }
 
@@ -143,8 +143,8 @@ pub(super) async fn result(
     };
     let Some(of) = named::<RequestId>(of) else { return refused(Code::UnknownRequest) };
     // Whoever asks again and again holds no place here meanwhile, unless that is what was meant.
-    let patience = prefers(&headers).unwrap_or(Duration::ZERO).min(limits::PATIENCE_MAX);
-    let result = outside.result_of(access, of.clone(), patience).await;
+    let timeout = prefers(&headers).unwrap_or(Duration::ZERO).min(limits::TIMEOUT_MAX);
+    let result = outside.result_of(access, of.clone(), timeout).await;
     result.map_or_else(|response| *response, |reply| said(&reply, Some(&of)))
 }
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// What all actions share.
 #[derive(Clone)]
-pub(super) struct Desk {
+pub(super) struct FilesContext {
     pub(super) settings: Arc<Settings>,
     /// For how long a person is asked about a proposal.
     pub(super) ttl: Duration,
@@ -36,7 +36,7 @@ pub(super) struct Spot {
     busy: Mutex<()>,
 }
 
-impl Desk {
+impl FilesContext {
     /// With these rules, for these groups. `expiry` is for how long people are asked where the settings do not say.
     pub(super) fn new(
         settings: Settings,
@@ -63,7 +63,7 @@ impl Desk {
     pub(super) async fn work<T: Send + 'static>(
         &self,
         execution: &Execution,
-        work: impl FnOnce(&Desk, &Spot, &Workspace) -> Result<T, Failure> + Send + 'static,
+        work: impl FnOnce(&FilesContext, &Spot, &Workspace) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let Some(group) = execution.group().cloned() else { return Err(nobodys()) };
         self.work_for(group, work).await
@@ -73,13 +73,13 @@ impl Desk {
     pub(super) async fn work_for<T: Send + 'static>(
         &self,
         group: Group,
-        work: impl FnOnce(&Desk, &Spot, &Workspace) -> Result<T, Failure> + Send + 'static,
+        work: impl FnOnce(&FilesContext, &Spot, &Workspace) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        let desk = self.clone();
+        let context = self.clone();
         let done = tokio::task::spawn_blocking(move || {
-            let spot = desk.spots.get(&group).ok_or_else(nobodys)?;
+            let spot = context.spots.get(&group).ok_or_else(nobodys)?;
             let workspace = spot.open(&group)?;
-            work(&desk, spot, &workspace)
+            work(&context, spot, &workspace)
         });
         // What is on its way there cannot be called back: whoever changed something is asked later what it was.
         done.await.unwrap_or_else(|_died| Err(Failure::Unknown { message: "it was interrupted inside".into() }))

@@ -32,14 +32,14 @@ const TAKEN_MAX: usize = 4096;
 
 /// All rooms, by group.
 #[derive(Debug, Clone)]
-pub struct Mailroom {
-    rooms: Arc<BTreeMap<Group, Arc<Room>>>,
+pub struct Mailboxes {
+    rooms: Arc<BTreeMap<Group, Arc<GroupMailbox>>>,
     waker: Arc<Waker>,
 }
 
 /// One group's directory.
 #[derive(Debug)]
-pub struct Room {
+pub struct GroupMailbox {
     /// The group.
     pub group: Group,
     /// The user id that must own its requests.
@@ -83,13 +83,13 @@ pub struct Handles {
 /// A document's place among the undecided ones of its group; dropping it makes room for the next.
 #[derive(Debug)]
 pub struct Slot {
-    room: Arc<Room>,
+    room: Arc<GroupMailbox>,
 }
 
 /// The memory that a document takes while it is under way, counted against its group; dropping it gives it back.
 #[derive(Debug)]
 pub struct Weight {
-    room: Arc<Room>,
+    room: Arc<GroupMailbox>,
     cost: usize,
 }
 
@@ -99,7 +99,7 @@ pub struct Waker(OwnedFd);
 
 /// A group's directory cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum RoomError {
+pub enum MailboxesError {
     /// It cannot be made.
     #[error("cannot make the directory {path}")]
     Make {
@@ -131,12 +131,12 @@ pub enum RoomError {
     Waker(#[source] std::io::Error),
 }
 
-impl Mailroom {
+impl Mailboxes {
     /// Reads the signing key of each group, and makes nothing.
     ///
     /// # Errors
-    /// [`RoomError::Key`].
-    pub fn check_keys(home: &Home, config: &Config) -> Result<(), RoomError> {
+    /// [`MailboxesError::Key`].
+    pub fn check_keys(home: &Home, config: &Config) -> Result<(), MailboxesError> {
         config.groups.iter().try_for_each(|(group, table)| match &table.signing_key_file {
             Some(file) => self::key(group, file, &home.mailbox(group)).map(drop),
             None => Ok(()),
@@ -146,10 +146,10 @@ impl Mailroom {
     /// Makes the missing directories and opens all.
     ///
     /// # Errors
-    /// [`RoomError`], naming the directory or key.
-    pub fn open(home: &Home, config: &Config) -> Result<Self, RoomError> {
+    /// [`MailboxesError`], naming the directory or key.
+    pub fn open(home: &Home, config: &Config) -> Result<Self, MailboxesError> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let waker = rustix::event::eventfd(0, flags).map_err(|errno| RoomError::Waker(errno.into()))?;
+        let waker = rustix::event::eventfd(0, flags).map_err(|errno| MailboxesError::Waker(errno.into()))?;
         let waker = Arc::new(Waker(waker));
         let mut rooms = BTreeMap::new();
         let total = Arc::new(AtomicUsize::new(0));
@@ -165,7 +165,7 @@ impl Mailroom {
                     None
                 }
             };
-            let room = Room {
+            let room = GroupMailbox {
                 group: group.clone(),
                 owner: table.uid,
                 signing_key: signing_key.map(Arc::from),
@@ -187,12 +187,12 @@ impl Mailroom {
     }
 
     /// The room of a group.
-    pub fn room(&self, group: &Group) -> Option<&Arc<Room>> {
+    pub fn room(&self, group: &Group) -> Option<&Arc<GroupMailbox>> {
         self.rooms.get(group)
     }
 
     /// All rooms.
-    pub fn rooms(&self) -> impl Iterator<Item = &Arc<Room>> {
+    pub fn rooms(&self) -> impl Iterator<Item = &Arc<GroupMailbox>> {
         self.rooms.values()
     }
 
@@ -220,7 +220,7 @@ impl Waker {
     }
 }
 
-impl Room {
+impl GroupMailbox {
     /// The open directories; `None` as long as what is there cannot be used.
     pub fn handles(&self) -> Option<Arc<Handles>> {
         self.handles.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -254,13 +254,13 @@ impl Room {
     /// Opens the directories again if they were replaced. Returns whether they were, since the last time.
     ///
     /// # Errors
-    /// [`RoomError`] if what is there now cannot be used; the old handles stay.
-    pub fn refresh(&self) -> Result<bool, RoomError> {
+    /// [`MailboxesError`] if what is there now cannot be used; the old handles stay.
+    pub fn refresh(&self) -> Result<bool, MailboxesError> {
         self.open_again()?;
         Ok(self.was_replaced.swap(false, Ordering::AcqRel))
     }
 
-    fn open_again(&self) -> Result<(), RoomError> {
+    fn open_again(&self) -> Result<(), MailboxesError> {
         // ORDER: what is replaced while the directories are opened is noted again.
         self.may_be_replaced.store(false, Ordering::Release);
         let now = Handles::open(&self.path).inspect_err(|_error| self.may_be_replaced())?;
@@ -401,8 +401,8 @@ impl Drop for Weight {
 }
 
 impl Handles {
-    fn open(path: &Path) -> Result<Self, RoomError> {
-        let open = |source| RoomError::Open { path: path.into(), source };
+    fn open(path: &Path) -> Result<Self, MailboxesError> {
+        let open = |source| MailboxesError::Open { path: path.into(), source };
         let root = Directory::open(path).map_err(open)?;
         let tasks = root.open_dir(TASKS).map_err(open)?;
         let responses = root.open_dir(RESPONSES).map_err(open)?;
@@ -412,14 +412,14 @@ impl Handles {
 
 /// Makes what is missing in a group's directory. The sandbox's user must be able to write requests, and to delete
 /// replies.
-fn furnish(path: &Path, uid: Option<u32>) -> Result<(), RoomError> {
+fn furnish(path: &Path, uid: Option<u32>) -> Result<(), MailboxesError> {
     make(&path.join(TASKS), uid)?;
     make(&path.join(RESPONSES), uid)
 }
 
 /// Makes a directory that is not there.
-fn make(path: &Path, uid: Option<u32>) -> Result<(), RoomError> {
-    let failed = |source| RoomError::Make { path: path.into(), source };
+fn make(path: &Path, uid: Option<u32>) -> Result<(), MailboxesError> {
+    let failed = |source| MailboxesError::Make { path: path.into(), source };
     if path.symlink_metadata().is_ok() {
         return Ok(());
     }
@@ -438,8 +438,8 @@ fn make(path: &Path, uid: Option<u32>) -> Result<(), RoomError> {
 }
 
 /// Reads a signing key, which must not lie where the sandbox can write.
-fn key(group: &Group, file: &Path, mailbox: &Path) -> Result<String, RoomError> {
-    let fault = |fault: String| RoomError::Key { group: group.clone(), fault };
+fn key(group: &Group, file: &Path, mailbox: &Path) -> Result<String, MailboxesError> {
+    let fault = |fault: String| MailboxesError::Key { group: group.clone(), fault };
     let real = file.canonicalize().map_err(|error| fault(format!("{}: {error}", file.display())))?;
     let shared = match mailbox.canonicalize() {
         Ok(shared) => shared,

@@ -3,7 +3,7 @@
 //! The answer is a guess that costs no look into the ledger. The decision alone says what is permitted.
 
 use engine::commands::is_for_main_only;
-use engine::request::{Order, Parsed};
+use engine::request::{Command, Parsed};
 use kernel::call::Lane;
 use shared::snapshot::Snapshot;
 
@@ -11,13 +11,13 @@ use shared::snapshot::Snapshot;
 pub(super) fn lane(snapshot: Option<&Snapshot>, parsed: &Parsed) -> Lane {
     let is_permitted = snapshot.is_some_and(|snapshot| match parsed {
         Parsed::Call(call) => snapshot.is_usable(&call.provider, &call.action),
-        Parsed::Directive(_) if snapshot.is_main => true,
-        Parsed::Directive(directive) if is_for_main_only(&directive.order) => false,
-        Parsed::Directive(directive) if matches!(directive.order, Order::GateApprove(_)) => {
+        Parsed::CommandRequest(_) if snapshot.is_main => true,
+        Parsed::CommandRequest(command_request) if is_for_main_only(&command_request.command) => false,
+        Parsed::CommandRequest(command_request) if matches!(command_request.command, Command::GateApprove(_)) => {
             !snapshot.opens_gates.is_empty()
         }
-        Parsed::Directive(_) => !snapshot.capabilities.is_empty(),
-        Parsed::Rubbish(_) => false,
+        Parsed::CommandRequest(_) => !snapshot.capabilities.is_empty(),
+        Parsed::InvalidDocument(_) => false,
     });
     if is_permitted { Lane::Permitted } else { Lane::Refused }
 }

@@ -10,7 +10,7 @@ use axum::http::Uri;
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 use axum::{Extension, Router};
-use engine::request::{FlowOrder, Order};
+use engine::request::{Command, FlowCommand};
 use model::Caller;
 use serde_json::{Map, Value};
 use shared::flow::Id;
@@ -111,8 +111,8 @@ pub(super) fn request_of(operation: &Operation, asked: Map<String, Value>) -> Re
 impl Outside {
     /// Puts what an operator asks to the broker, which decides whether the token reaches so far.
     pub(super) async fn work(&self, operator: &Operator, request: FlowRequest) -> Result<Reply, Box<Response>> {
-        let order = Order::Flow(FlowOrder { vault: operator.vault.clone(), request });
-        self.put(Caller::Operator(operator.token_id.clone()), order, limits::PATIENCE_DEFAULT).await
+        let command = Command::Flow(FlowCommand { vault: operator.vault.clone(), request });
+        self.put(Caller::Operator(operator.token_id.clone()), command, limits::TIMEOUT_DEFAULT).await
     }
 }
 

@@ -2,11 +2,11 @@
 
 use super::Loop;
 use crate::assembly::ruleset::RulesetBuilder;
-use engine::definitions::{Exchanged, agreed, asked_about};
+use engine::definitions::{RulesetReplaced, agreed, asked_about};
 use engine::event::Event;
 use engine::ruleset::Ruleset;
 use model::{Caller, approval};
-use provider::accepted::Accepted;
+use provider::pinned_definitions::PinnedDefinitions;
 use shared::digest::Digest;
 use shared::{Provider, RequestId};
 use std::collections::VecDeque;
@@ -37,7 +37,7 @@ enum What {
 #[derive(Debug)]
 struct Change {
     before: Option<Digest>,
-    after: Accepted,
+    after: PinnedDefinitions,
 }
 
 impl Exchange {
@@ -133,8 +133,8 @@ impl Loop {
                 Ok(Err(why)) => failed(why),
                 Err(_panic) => failed("the broker itself failed".to_owned()),
             };
-            let exchanged = Exchanged { provider, digest, terms, is_behind, question, answer };
-            reports.happened(Event::Exchanged(Box::new(exchanged)));
+            let exchanged = RulesetReplaced { provider, digest, terms, is_behind, question, answer };
+            reports.happened(Event::RulesetReplaced(Box::new(exchanged)));
         });
     }
 
@@ -145,10 +145,10 @@ impl Loop {
     }
 
     /// The row is durable: from now on every call is held to the new terms.
-    pub(super) fn exchanged(&mut self, exchanged: Exchanged) {
+    pub(super) fn exchanged(&mut self, exchanged: RulesetReplaced) {
         self.exchanges.is_under_way = false;
         let reply = exchanged.reply();
-        let Exchanged { provider, terms, answer, .. } = exchanged;
+        let RulesetReplaced { provider, terms, answer, .. } = exchanged;
         match terms {
             Ok(terms) => {
                 tracing::info!(%provider, version = terms.version, "what was accepted counts from now on");

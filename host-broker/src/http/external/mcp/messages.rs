@@ -3,7 +3,7 @@
 
 use super::errors::{bad_request, document, spoken};
 use super::{Service, Visitor};
-use crate::http::outside::{BODY_BYTES_MAX, Outside};
+use crate::http::external::{BODY_BYTES_MAX, Outside};
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::{Method, Request, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
