@@ -17,13 +17,14 @@ use crate::http::web::sign_in::Entrance;
 use config::channels::is_identity;
 use config::{Config, ROOT, unlisted};
 use engine::approval_requests::ApprovalAnswer;
-use engine::broker::{Broker, run};
+use engine::broker::Broker;
 use engine::catalogue::Catalogue;
 use engine::chat;
 use engine::chat::RelayedAnswer;
 use engine::event::Event;
 use engine::inspection::Inspector;
 use engine::outcomes::by_person::Finding;
+use engine::pipeline::run;
 use engine::request::{Command, CommandRequest, FlowCommand, InvalidDocument, Parsed};
 use filter::holds_own;
 use filter::scrub::Scrubber;
@@ -282,7 +283,7 @@ pub struct CommandDispatcher {
     /// What looks at results in the running daemon.
     pub inspector: Option<Arc<Inspector>>,
     /// The configuration of the running daemon; `None` in a command that works in place.
-    pub foundation: Option<Arc<RulesetBuilder>>,
+    pub ruleset_builder: Option<Arc<RulesetBuilder>>,
     /// How the running daemon reads its configuration again, if it does.
     pub reload: Option<Reload>,
     /// The name of this start of the daemon: no other start has it.
@@ -654,7 +655,7 @@ mod tests {
             inbox: None,
             callback: None,
             inspector: None,
-            foundation: None,
+            ruleset_builder: None,
             reload: None,
             start: String::new(),
             health: watch::channel(Health::default()).1,

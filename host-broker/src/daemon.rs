@@ -24,13 +24,14 @@ mod waiting;
 use crate::assembly::ruleset::RulesetBuilder;
 use crate::outbox::Outbox;
 use crate::request_watcher::RequestWatcher;
-use engine::broker::{Broker, run};
+use engine::broker::Broker;
 use engine::catalogue::Catalogue;
 use engine::event::Event;
 use engine::flows::standing::{Use, standing};
 use engine::follow_ups::FollowUps;
 use engine::notices::sender::NoticeSender;
 use engine::outcomes::probe_for;
+use engine::pipeline::run;
 use engine::request::{Invoked, Parsed};
 use engine::ruleset::Ruleset;
 use engine::snapshot;
@@ -88,9 +89,9 @@ pub struct Daemon {
     /// The document `host.json`.
     pub host_info: Vec<u8>,
     /// What every call is held to, which is exchanged when an operator accepts what a provider says of itself.
-    pub terms: Ruleset,
-    /// What terms are made of.
-    pub foundation: Arc<RulesetBuilder>,
+    pub ruleset: Ruleset,
+    /// Builds the ruleset.
+    pub ruleset_builder: Arc<RulesetBuilder>,
     /// The actions that exist, for those beside the loop.
     pub catalogue: watch::Sender<Arc<Catalogue>>,
     /// The time.
@@ -472,9 +473,8 @@ impl Loop {
             None => {}
         }
         let mut follow_ups = FollowUps::default();
-        for mut more in std::mem::take(&mut batch.follow_ups) {
-            self.daemon.broker.remember(&mut more);
-            follow_ups.append(more);
+        for next in std::mem::take(&mut batch.follow_ups) {
+            follow_ups.append(next);
         }
         // Snapshots leave before the replies that say that they changed.
         self.write_snapshots(&follow_ups.stale_snapshots);
@@ -542,7 +542,7 @@ impl Loop {
         if let Some(file) = intended.retire() {
             self.daemon.outbox.retire(&file);
         }
-        let filters = Arc::clone(&self.daemon.terms.filters);
+        let filters = Arc::clone(&self.daemon.ruleset.filters);
         let reports = self.daemon.reports.clone();
         let run_handle = intended.run_handle().map(Arc::clone);
         let talk = intended

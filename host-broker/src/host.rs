@@ -60,9 +60,9 @@ pub struct LoadedHome {
     /// The configuration.
     pub config: Arc<Config>,
     /// What every call is held to.
-    pub terms: Ruleset,
+    pub ruleset: Ruleset,
     /// What that is made of.
-    pub foundation: Arc<RulesetBuilder>,
+    pub ruleset_builder: Arc<RulesetBuilder>,
     /// What carries notices out.
     pub courier: Arc<NoticeSender>,
     /// The key of digests.
@@ -183,9 +183,9 @@ impl LoadedHome {
         let vault = open_vault(&config, &home, platform)?;
         let courier = Arc::new(NoticeSender::new(&config, &secrets, platform));
         let running = RuntimeDeps { scrubber, own, vault: Arc::clone(&vault), renewing: Arc::default() };
-        let foundation = Arc::new(RulesetBuilder::new((&home, &config), platform, secrets, running, &key)?);
-        let terms = foundation.build()?;
-        Ok(Self { home, config, terms, foundation, courier, key, vault, issuers, notes, reload: None })
+        let ruleset_builder = Arc::new(RulesetBuilder::new((&home, &config), platform, secrets, running, &key)?);
+        let ruleset = ruleset_builder.build()?;
+        Ok(Self { home, config, ruleset, ruleset_builder, courier, key, vault, issuers, notes, reload: None })
     }
 
     /// The one writer of this home.
@@ -193,12 +193,12 @@ impl LoadedHome {
     /// # Errors
     /// [`StoreError`], also if a daemon is running.
     pub fn ledger(&self, clock: Arc<dyn Clock>) -> Result<Ledger, StoreError> {
-        Ledger::open(self.home.path(), clock, self.terms.version.clone())
+        Ledger::open(self.home.path(), clock, self.ruleset.version.clone())
     }
 
     /// A broker on this configuration.
     pub fn broker(&self, ids: &Arc<dyn Random>) -> Broker {
-        let Ruleset { catalogue, policy, filters, version: _ } = self.terms.clone();
+        let Ruleset { catalogue, policy, filters, version: _ } = self.ruleset.clone();
         Broker::new(Arc::clone(&self.config), catalogue, policy, Arc::clone(ids))
             .with_filters(filters)
             .with_vault(Arc::clone(&self.vault))
@@ -208,15 +208,15 @@ impl LoadedHome {
     pub fn dispatcher(&self, platform: &Platform) -> CommandDispatcher {
         CommandDispatcher {
             config: Arc::clone(&self.config),
-            catalogue: watch::channel(Arc::clone(&self.terms.catalogue)).1,
+            catalogue: watch::channel(Arc::clone(&self.ruleset.catalogue)).1,
             key: Arc::clone(&self.key),
-            scrubber: Arc::clone(&self.terms.filters.scrubber),
+            scrubber: Arc::clone(&self.ruleset.filters.scrubber),
             ids: Arc::clone(&platform.ids),
             uid: rustix::process::geteuid().as_raw(),
             inbox: None,
             callback: None,
             inspector: None,
-            foundation: None,
+            ruleset_builder: None,
             reload: None,
             start: String::new(),
             health: watch::channel(Health::default()).1,
@@ -248,7 +248,7 @@ impl Host {
         for note in &office.notes {
             tracing::error!(note, "something of this home is missing");
         }
-        for (group, provider, why) in office.terms.policy.profiles.waivers() {
+        for (group, provider, why) in office.ruleset.policy.profiles.waivers() {
             tracing::warn!(%group, %provider, why, "what the group calls there may bring all three together unasked");
         }
         let mut ledger = office.ledger(Arc::clone(&platform.clock))?;
@@ -262,13 +262,13 @@ impl Host {
         let (sender, news) = channel();
         let reports = EventSender::new(sender, Arc::clone(mailroom.waker()));
         let parse_context = ParseContext {
-            catalogue: Arc::clone(&office.terms.catalogue),
+            catalogue: Arc::clone(&office.ruleset.catalogue),
             key: Arc::clone(&office.key),
             issuers: Arc::clone(&office.issuers),
             ids: Arc::clone(&platform.ids),
             timeout: office.config.timeout(),
             unknown_requests: office.config.broker.unknown_requests,
-            filters: Some(Arc::clone(&office.terms.filters)),
+            filters: Some(Arc::clone(&office.ruleset.filters)),
         };
         let info = HostInfo {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -280,7 +280,7 @@ impl Host {
         outbox.host_info(None, &host_info);
         let (questions, changes) = watch::channel(0);
         let (health, seen) = watch::channel(Health::default());
-        let (catalogue, listed) = watch::channel(Arc::clone(&office.terms.catalogue));
+        let (catalogue, listed) = watch::channel(Arc::clone(&office.ruleset.catalogue));
         let served = Inbox::open(office, platform)?;
         let callback = callback_address(office, platform)?;
         let (worker, parse) = ParseWorker::new(reports.clone());
@@ -292,8 +292,8 @@ impl Host {
             reports: reports.clone(),
             outbox,
             host_info,
-            terms: office.terms.clone(),
-            foundation: Arc::clone(&office.foundation),
+            ruleset: office.ruleset.clone(),
+            ruleset_builder: Arc::clone(&office.ruleset_builder),
             catalogue,
             clock: Arc::clone(&platform.clock),
             courier: Arc::clone(&office.courier),
@@ -301,7 +301,7 @@ impl Host {
             questions,
             health,
         };
-        office.foundation.watch(&office.terms, &reports);
+        office.ruleset_builder.watch(&office.ruleset, &reports);
         let socket = office.home.socket();
         let group = office.config.broker.socket_group.as_deref().map(group_number).transpose();
         let group = group.map_err(|fault| ConfigError::Inconsistent { path: office.home.config(), fault })?;
@@ -309,8 +309,8 @@ impl Host {
         let mut dispatcher = office.dispatcher(platform);
         dispatcher.catalogue = listed;
         dispatcher.health = seen;
-        dispatcher.foundation = Some(Arc::clone(&office.foundation));
-        dispatcher.inspector = Some(Arc::clone(&office.terms.filters.inspector));
+        dispatcher.ruleset_builder = Some(Arc::clone(&office.ruleset_builder));
+        dispatcher.inspector = Some(Arc::clone(&office.ruleset.filters.inspector));
         dispatcher.reload.clone_from(&office.reload);
         Nonce::fresh(platform.ids.as_ref())?.as_str().clone_into(&mut dispatcher.start);
         dispatcher.callback = callback.as_ref().map(|(_, address)| http::callback::url(*address));

@@ -1,16 +1,19 @@
-//! Provider: notes, one in each line of a file.
+//! Provider: notes, one in each line of a file: `NONCE BYTES TEXT`.
 
 use model::{EffectMarker, Exposure, Refusal};
+use provider::child;
 use provider::contract::{Execution, Failure, Guard, Probed, Success};
 use provider::kind::{BuiltProvider, Configured, ProviderDeps, ProviderKind};
 use provider::native::{NativeAction, operation};
 use provider::table::{self, TableError};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
+use secrets::source::SecretSource;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shared::{Code, Level, Provider, Timestamp};
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write as _};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,6 +21,9 @@ use std::sync::Arc;
 pub const KIND: &dyn ProviderKind = &NotesKind;
 
 struct NotesKind;
+
+/// The provider reads no more bytes of the file.
+const BYTES_MAX: u64 = 1024 * 1024;
 
 /// The settings of the notes.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -44,6 +50,19 @@ impl ProviderKind for NotesKind {
 impl Configured for Settings {
     fn to_table(&self) -> Result<toml::Table, toml::ser::Error> {
         table::write(self)
+    }
+
+    fn secrets(&self) -> BTreeMap<&str, &SecretSource> {
+        BTreeMap::new()
+    }
+
+    fn child(&self) -> Option<&child::Settings> {
+        None
+    }
+
+    fn trusted_files(&self) -> Vec<&Path> {
+        // The notes decide nothing.
+        Vec::new()
     }
 
     fn build(&self, name: &Provider, deps: &ProviderDeps<'_>) -> Result<Vec<BuiltProvider>, String> {
@@ -97,7 +116,7 @@ impl NativeAction for ListNotes {
         let notes: Vec<String> = lines(&notes.file)
             .await?
             .iter()
-            .filter_map(|line| line.split_once(' '))
+            .filter_map(|line| parsed(line))
             .map(|(_nonce, note)| note.to_owned())
             .filter(|note| self.contains.as_ref().is_none_or(|wanted| note.contains(wanted)))
             .collect();
@@ -106,12 +125,28 @@ impl NativeAction for ListNotes {
     }
 }
 
+/// Returns the nonce and the text of a line; `None` if the line is incomplete.
+fn parsed(line: &str) -> Option<(&str, &str)> {
+    let (nonce, rest) = line.split_once(' ')?;
+    let (bytes, note) = rest.split_once(' ')?;
+    (bytes.parse() == Ok(note.len())).then_some((nonce, note))
+}
+
 /// Reads the lines of the file. A file can block, so another thread reads it.
 async fn lines(file: &Path) -> Result<Vec<String>, Failure> {
     let file = file.to_owned();
-    let read = tokio::task::spawn_blocking(move || std::fs::read_to_string(file)).await;
-    match read.map_err(|_panic| Failure::Unavailable { message: "the provider failed".to_owned() })? {
-        Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
+    let read = tokio::task::spawn_blocking(move || {
+        let mut text = String::new();
+        File::open(file)?.take(BYTES_MAX + 1).read_to_string(&mut text)?;
+        Ok(text)
+    });
+    let text: Result<String, std::io::Error> =
+        read.await.map_err(|_panic| Failure::Unavailable { message: "the provider failed".to_owned() })?;
+    match text {
+        Ok(text) if u64::try_from(text.len()).is_ok_and(|bytes| bytes <= BYTES_MAX) => {
+            Ok(text.lines().map(str::to_owned).collect())
+        }
+        Ok(_) => Err(Failure::Unavailable { message: "the file is too long".to_owned() }),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(Failure::Unavailable { message: error.to_string() }),
     }
@@ -157,7 +192,9 @@ impl NativeAction for AddNote {
 
     async fn run(self, notes: &Notes, _facts: Option<()>, execution: &Execution) -> Result<(Added, String), Failure> {
         let bytes = self.text.len();
-        let (file, line) = (notes.file.clone(), format!("{} {}\n", execution.nonce().as_str(), self.text));
+        // The line break comes first: a note never continues an incomplete line.
+        let line = format!("\n{} {bytes} {}", execution.nonce().as_str(), self.text);
+        let file = notes.file.clone();
         let added = tokio::task::spawn_blocking(move || {
             let opened = OpenOptions::new().create(true).append(true).open(file);
             // Nothing was changed before the file is open.
@@ -177,12 +214,15 @@ impl NativeAction for AddNote {
         let Some(nonce) = handle.as_str() else {
             return Ok(Probed::State { message: "the handle is damaged".to_owned() });
         };
-        let begin = format!("{nonce} ");
-        let added = lines(&notes.file).await?.iter().any(|line| line.starts_with(&begin));
-        Ok(if added {
-            Probed::Happened(Success::new(json!({}), "the note is in the file".to_owned()))
-        } else {
-            Probed::Absent { message: "the note is not in the file".to_owned() }
+        let lines = lines(&notes.file).await?;
+        let Some(line) = lines.iter().find(|line| line.split(' ').next() == Some(nonce)) else {
+            return Ok(Probed::Absent { message: "the note is not in the file".to_owned() });
+        };
+        Ok(match parsed(line) {
+            Some((_nonce, note)) => {
+                Probed::Happened(Success::new(json!({ "bytes": note.len() }), "the note is in the file".to_owned()))
+            }
+            None => Probed::State { message: "a part of the note is in the file".to_owned() },
         })
     }
 }

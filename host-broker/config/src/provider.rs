@@ -51,6 +51,21 @@ impl ProviderTable {
         self.configured.of_kind()
     }
 
+    /// Returns the table with all defaults.
+    ///
+    /// # Errors
+    /// A value has no form in TOML.
+    pub fn to_table(&self) -> Result<toml::Table, toml::ser::Error> {
+        let mut keys = toml::Table::new();
+        keys.insert("kind".to_owned(), self.kind.into());
+        keys.insert("enabled".to_owned(), self.enabled.into());
+        if let Some(timeout_ms) = self.timeout_ms {
+            keys.insert("timeout_ms".to_owned(), toml::Value::try_from(timeout_ms)?);
+        }
+        keys.extend(self.configured.to_table()?);
+        Ok(keys)
+    }
+
     /// Applies the environment's values, which are the same for every provider of the kind.
     ///
     /// # Errors
@@ -103,19 +118,16 @@ fn table(mut keys: toml::Table, kinds: Kinds) -> Result<ProviderTable, TableErro
         let known: Vec<String> = kinds.iter().map(|kind| format!("`{}`", kind.name())).collect();
         return Err(TableError::new(format!("unknown variant `{kind}`, expected one of {}", known.join(", "))));
     };
-    Ok(ProviderTable { enabled, timeout_ms, kind: kind.name(), configured: kind.parse(keys)? })
+    let table = ProviderTable { enabled, timeout_ms, kind: kind.name(), configured: kind.parse(keys)? };
+    // SECURITY: an approval covers the settings by their digest, so a table without a written form is no table.
+    table.to_table().map_err(|error| TableError::new(error.to_string()))?;
+    Ok(table)
 }
 
 impl Serialize for ProviderTable {
     /// Writes the table with all defaults.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut keys = toml::Table::new();
-        keys.insert("kind".to_owned(), self.kind.into());
-        keys.insert("enabled".to_owned(), self.enabled.into());
-        let timeout_ms = self.timeout_ms.map(i64::try_from).transpose().map_err(S::Error::custom)?;
-        keys.extend(timeout_ms.map(|timeout_ms| ("timeout_ms".to_owned(), timeout_ms.into())));
-        keys.extend(self.configured.to_table().map_err(S::Error::custom)?);
-        keys.serialize(serializer)
+        self.to_table().map_err(S::Error::custom)?.serialize(serializer)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! `Broker::ask` puts the question; `Broker::answer_question` takes a person's answer; `Broker::lapse` turns silence
 //! into a no. A request whose question is resolved is admitted again, and decided on like the first time. What people are
-//! shown is in `questions/shown`, what callers hear in `questions/told`.
+//! shown is in `approval_requests/call_card`, the replies of callers in `approval_requests/pending_reply`.
 
 mod call_card;
 mod pending_reply;
@@ -14,10 +14,11 @@ pub use unanswerable::{Unanswerable, Why};
 pub(crate) use pending_reply::{Ended, answer, behind, ended, pending, said_no, still_asked, told};
 
 use crate::approvals::{OPEN_MAX, sealing};
-use crate::broker::{Broker, event_of};
+use crate::broker::Broker;
 use crate::chat::ChatRelay;
 use crate::event::Event;
 use crate::file_proposals::Collected;
+use crate::pipeline::event_of;
 use crate::replies::{copy_of, refused, still_running};
 use config::Config;
 use kernel::authorize::Refusal;

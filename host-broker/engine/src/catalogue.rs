@@ -68,9 +68,9 @@ impl Listed {
 
     /// A provider that was built from this table.
     pub fn of(table: &ProviderTable, built: BuiltProvider) -> Self {
-        let BuiltProvider { name: _, description, operations, fault: _, definitions, pinned, left_out, about_unparsed } =
-            built;
+        let BuiltProvider { name: _, description, operations, fault: _, definitions, pinned, left_out } = built;
         let listed = Self::ready(table.kind, operations);
+        let about_unparsed = table.configured.about_unparsed();
         Self { description, definitions, pinned, left_out, about_unparsed, ..listed }
     }
 }

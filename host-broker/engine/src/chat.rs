@@ -72,7 +72,7 @@ pub struct ChatRelay {
 /// Reads an answer: `approve CODE`, or `deny CODE` and why.
 ///
 /// ```
-/// use host_broker::chat::read;
+/// use engine::chat::read;
 /// assert!(read(" Approve K7F3QD ").unwrap().yes);
 /// assert_eq!(read("deny k7f3qd because not today").unwrap().reason.as_deref(), Some("not today"));
 /// assert!(read("approve k7f3qd if it is small").is_err());

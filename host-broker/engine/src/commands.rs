@@ -15,17 +15,20 @@ pub use granting::grant_value;
 
 use crate::approval_requests;
 use crate::approval_requests::{AnswerOutcome, ApprovalAnswer, Resolved};
-use crate::broker::{Broker, CommandOutcome};
+use crate::broker::Broker;
 use crate::capability_replies::CapabilityAnswer;
+use crate::event::Event;
 use crate::flows::standing::{Use, standing};
 use crate::outcomes::by_person;
-use crate::request::{Command, CommandRequest};
+use crate::pipeline::closed;
+use crate::replies::while_parked;
+use crate::request::{Command, CommandRequest, Parsed};
 use crate::rights;
 use crate::snapshot;
 use config::near_miss;
-use kernel::Answer;
 use kernel::authorize::Refusal;
 use kernel::call::Header;
+use kernel::{Answer, Step, WriteError};
 use model::approval::{Approval, State};
 use model::{Account, Caller, KillScope, Subject, TokenError, approval};
 use serde_json::{Map, Value, json};
@@ -107,7 +110,56 @@ impl CommandResult {
     }
 }
 
+/// How a command ends.
+pub(crate) enum CommandOutcome {
+    /// With an answer, or with none.
+    Answered(Option<Answer>),
+    /// Not before that request does.
+    Waits(RequestId),
+    /// Not before a person has answered.
+    Asked,
+}
+
 impl Broker {
+    /// Something that the ledger itself fulfils.
+    pub(crate) fn directed<'tx>(
+        &mut self,
+        tx: &'tx Transaction<'_>,
+        command_request: Box<CommandRequest>,
+    ) -> Result<Step<'tx, Event>, WriteError<Event>> {
+        let header = &command_request.header;
+        if let Some(parked) = self.parked.get(&header.key()).filter(|_| !command_request.asked) {
+            let noted = while_parked(tx, header, parked);
+            return closed(tx, Event::Arrived(Parsed::CommandRequest(command_request)), noted.map(|()| None));
+        }
+        let earlier = if command_request.asked {
+            Ok(None)
+        } else {
+            requests::earlier(tx, &header.caller_key, &header.request_id)
+        };
+        let result = match earlier {
+            Ok(None) => self.fulfil(tx, &command_request),
+            // A read-only request is answered from the store each time; no reply is kept.
+            Ok(Some(earlier))
+                if command_request.command.only_reads() && earlier.is_same_and_over(header.request_digest) =>
+            {
+                self.fulfil(tx, &command_request)
+            }
+            Ok(Some(earlier)) => self.repeated(tx, header, earlier).map(CommandOutcome::Answered),
+            Err(error) => Err(error),
+        };
+        match result {
+            Ok(CommandOutcome::Answered(answer)) => {
+                Ok(kernel::close(tx, Event::Arrived(Parsed::CommandRequest(command_request)), answer))
+            }
+            Ok(CommandOutcome::Waits(of)) => {
+                Ok(Step::Wait(Event::Arrived(Parsed::CommandRequest(command_request)), of))
+            }
+            Ok(CommandOutcome::Asked) => Ok(kernel::ask(tx, Event::Arrived(Parsed::CommandRequest(command_request)))),
+            Err(error) => Err(WriteError { event: Event::Arrived(Parsed::CommandRequest(command_request)), error }),
+        }
+    }
+
     /// Fulfils a directive inside the transaction.
     pub(crate) fn fulfil(
         &mut self,
@@ -254,8 +306,7 @@ impl Broker {
         }
         let answer = CapabilityAnswer::of(&snapshot);
         if let Some(form) = form {
-            let answers = self.follow_ups.capability_answers.entry(group.clone()).or_default();
-            answers.push((form, answer.clone()));
+            self.uncommitted.capability_answers.push((group.clone(), form, answer.clone()));
         }
         Ok(CommandResult::Capabilities(answer))
     }
@@ -486,7 +537,7 @@ impl Broker {
         }
         Ok(match requests::open_stage(tx, &header.caller_key, of)?.as_deref() {
             Some("prepare") => {
-                self.follow_ups.cancelled.insert(key);
+                self.uncommitted.cancelled.insert(key);
                 said(true, "preparing", "It had not started and will not.")
             }
             // What was begun is begun: an action that listens may end sooner, and what it says then is what counts.
@@ -499,7 +550,7 @@ impl Broker {
                     let key = (Arc::clone(&header.caller_key), waits_for);
                     self.follow_ups.resolved.push(Resolved { kind: approval::Kind::File, key });
                 }
-                self.follow_ups.cancelled.insert(key);
+                self.uncommitted.cancelled.insert(key);
                 said(true, "waiting", "It had not started and will not.")
             }
             None if requests::earlier(tx, &header.caller_key, of)?.is_some() => said(false, "over", "It is over."),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! look ─► different ─► withdrawn at once, row `noted` ─► question with the difference ─► yes: row `approved`
-//!                                                                                         ─► new terms, row `noted`
+//!                                                                                         ─► new ruleset, row `noted`
 //! ```
 //!
 //! What cannot be offered, or cannot be shown in full, nobody is asked about: an operator looks at it at the command line.
@@ -37,7 +37,7 @@ const TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
 const PAUSE: Duration = Duration::from_secs(10 * 60);
 /// What a yes has come to that cannot be made to count.
 const FAILED: &str = "failed";
-/// What is said where terms are not made of what is written now.
+/// Added to the reply if the files of the operators differ from those of the ruleset.
 const BEHIND: &str =
     " What was written since the start in broker.toml, profiles or rules does not: it counts from the next start on.";
 /// What is longer, in bytes, is looked at at the command line.
@@ -109,8 +109,8 @@ pub struct RulesetReplaced {
     pub provider: Provider,
     /// What was accepted, if it could be read.
     pub digest: Option<Digest>,
-    /// The terms with it, or why there are none: then everything stays as it is.
-    pub terms: Result<Ruleset, String>,
+    /// The new ruleset, or the reason why there is none. Then the old one stays in force.
+    pub ruleset: Result<Ruleset, String>,
     /// Whether what the operators have written since the start is not in them.
     pub is_behind: bool,
     /// The question whose yes it was.
@@ -120,25 +120,25 @@ pub struct RulesetReplaced {
 }
 
 impl fmt::Debug for RulesetReplaced {
-    /// Without the terms, which are everything.
+    /// Without the ruleset, which is everything.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Exchanged({}, {:?})", self.provider, self.terms.as_ref().map(|terms| &terms.version))
+        write!(f, "Exchanged({}, {:?})", self.provider, self.ruleset.as_ref().map(|ruleset| &ruleset.version))
     }
 }
 
 impl RulesetReplaced {
     /// What whoever accepted it is told.
     pub fn reply(&self) -> Value {
-        match &self.terms {
-            Ok(terms) => {
-                let listed = terms.catalogue.provider(&self.provider);
+        match &self.ruleset {
+            Ok(ruleset) => {
+                let listed = ruleset.catalogue.provider(&self.provider);
                 let idle = listed.and_then(|listed| listed.state.as_ref().err());
                 let but = idle.map_or_else(String::new, |why| format!(", but {} takes no calls: {why}", self.provider));
                 let behind = if self.is_behind { BEHIND } else { "" };
                 json!({
                     "status": "executed",
                     "summary": format!("It counts from now on{but}.{behind}"),
-                    "data": { "provider": self.provider, "digest": self.digest, "policy_version": terms.version },
+                    "data": { "provider": self.provider, "digest": self.digest, "policy_version": ruleset.version },
                 })
             }
             Err(why) => json!({ "status": "failed", "error": why }),
@@ -169,7 +169,7 @@ impl Broker {
     /// An auditor should know what could be called when, no agent is offered what cannot, and a person may say that it is right.
     pub(crate) fn redefined(&mut self, tx: &Transaction<'_>, redefined: &DefinitionsChanged) -> Result<(), StoreError> {
         // What is exchanged in this very batch is not what it was held against.
-        if !self.is_of_now(&redefined.changed) || self.follow_ups.replaced.contains(&redefined.changed.provider) {
+        if !self.is_of_now(&redefined.changed) || self.is_replaced(&redefined.changed.provider) {
             return Ok(());
         }
         let DefinitionsChanged { changed: Changed { provider, withdrawn, epoch: _ }, proposed } = redefined;
@@ -240,7 +240,7 @@ impl Broker {
         self.pose(tx, &header, &posed).map(|_posed| ())
     }
 
-    /// A question about what a provider says is over. After a yes it is closed when the terms are exchanged.
+    /// An approval request about definitions is over. If it is approved, it is closed when the ruleset is replaced.
     pub(crate) fn end_definitions(
         &mut self,
         tx: &Transaction<'_>,
@@ -254,12 +254,12 @@ impl Broker {
         approvals::close(tx, &asked.caller, &asked.request_id, state.word())
     }
 
-    /// New terms, or none: said before they count.
+    /// Records a new ruleset, or that there is none, before it is in force.
     pub(crate) fn exchanged(&mut self, tx: &Transaction<'_>, exchanged: &RulesetReplaced) -> Result<(), StoreError> {
-        let RulesetReplaced { provider, digest, terms, is_behind: _, question, answer: _ } = exchanged;
-        let (body, became) = match terms {
-            Ok(terms) => {
-                (json!({ "exchanged": provider, "digest": digest, "policy_version": terms.version }), "accepted")
+        let RulesetReplaced { provider, digest, ruleset, is_behind: _, question, answer: _ } = exchanged;
+        let (body, became) = match ruleset {
+            Ok(ruleset) => {
+                (json!({ "exchanged": provider, "digest": digest, "policy_version": ruleset.version }), "accepted")
             }
             Err(why) => (json!({ "not_exchanged": provider, "digest": digest, "why": why }), FAILED),
         };
@@ -267,8 +267,8 @@ impl Broker {
         if let Some(question) = question {
             approvals::close(tx, &Caller::Broker.to_string(), question, became)?;
         }
-        if terms.is_ok() {
-            self.follow_ups.replaced.insert(provider.clone());
+        if ruleset.is_ok() {
+            self.uncommitted.replaced.insert(provider.clone());
             // What waits shows a difference from what counted before.
             let earlier = approvals::about_definitions(tx.view(), provider)?;
             self.cancel_definitions(tx, &earlier, |_asked| false)?;
@@ -322,14 +322,15 @@ impl Broker {
         Ok(())
     }
 
-    /// From now on every call is held to these terms.
-    pub fn hold_to(&mut self, terms: &Ruleset, exchanged: &Provider) {
-        let Ruleset { catalogue, policy, filters, version: _ } = terms.clone();
+    /// Puts the ruleset in force.
+    pub fn hold_to(&mut self, ruleset: &Ruleset, exchanged: &Provider) {
+        let Ruleset { catalogue, policy, filters, version: _ } = ruleset.clone();
         self.catalogue = catalogue;
         self.policy = policy;
         self.filters = Some(filters);
         // What is seen of the one that was exchanged is seen anew.
         self.withdrawn.remove(exchanged);
+        self.replaced.remove(exchanged);
     }
 }
 

@@ -1,10 +1,10 @@
-//! The closed list of what can happen to the daemon.
+//! The closed list of events.
 
 use crate::approval_requests::Unanswerable;
-use crate::broker::event_of;
 use crate::clean::Filtered;
 use crate::definitions::{DefinitionsChanged, RulesetReplaced};
 use crate::notices::Attempt;
+use crate::pipeline::event_of;
 use crate::request::{Command, Parsed};
 use kernel::call::{Call, Header, Lane, Origin, Target};
 use kernel::{Effect, Probe};
@@ -26,21 +26,21 @@ pub enum Event {
     Arrived(Parsed),
     /// A call has its remote facts and is decided again.
     Prepared(Box<Call>),
-    /// A call about which a person was asked is decided on again.
+    /// A call with an approval is decided again.
     Resumed(Box<Call>),
-    /// A request about which a person was asked cannot be decided on again.
+    /// A request with an approval cannot be decided again.
     Unanswerable(Box<Unanswerable>),
     /// The caller of a request about which a person is asked stops waiting.
     CallerTimedOut(Box<(Arc<str>, RequestId)>),
-    /// Silence has become a no.
+    /// Approval requests may have expired.
     ApprovalsExpired,
     /// An effect is over.
     Finished(Box<Filtered>),
     /// An outcome is unknown and can be asked for.
     Probe(Box<Probe>),
-    /// Notices may be due; these are under way, by channel.
+    /// Notices may be due. These are in progress, by channel.
     NoticesDue(Box<BTreeMap<String, i64>>),
-    /// An attempt to tell a channel is over.
+    /// An attempt to deliver a notice is over.
     NoticeDelivered(Box<Attempt>),
     /// Time passes.
     Ticked {
@@ -49,9 +49,9 @@ pub enum Event {
     },
     /// A group's directory was replaced and has been opened anew.
     MailboxReopened(Group),
-    /// A server says something else of its tools than what was accepted, or says that again.
+    /// The definitions of a server differ from the accepted ones, or no longer differ.
     DefinitionsChanged(Box<DefinitionsChanged>),
-    /// What was accepted of a provider has come to new terms.
+    /// The accepted definitions of a provider have led to a new ruleset.
     RulesetReplaced(Box<RulesetReplaced>),
     /// An account's credential was renewed when nobody waited for it any more.
     Renewed(Box<Late>),

@@ -1,14 +1,14 @@
-//! What follows from the events of a transaction, once it is committed.
+//! What follows from the events of a transaction, once it is committed, and what the broker remembers of it.
 
 use crate::approval_requests::Resolved;
 use crate::broker::Broker;
 use crate::capability_replies::{CapabilityAnswer, Form};
 use crate::file_proposals::ToApply;
 use shared::{Group, Provider, RequestId, Timestamp};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What follows from the events of a transaction. Later events of the same transaction already see it.
+/// What the daemon does after a transaction is committed.
 #[derive(Debug, Default)]
 pub struct FollowUps {
     /// The groups whose snapshot differs from the database.
@@ -19,38 +19,66 @@ pub struct FollowUps {
     pub to_apply: Vec<ToApply>,
     /// Whether approval requests have changed, so the next one may expire at another time.
     pub approvals_changed: bool,
-    pub(crate) cancelled: BTreeSet<(Arc<str>, RequestId)>,
-    pub(crate) capability_answers: BTreeMap<Group, Vec<(Form, CapabilityAnswer)>>,
-    pub(crate) flow_reads: Vec<(Group, usize, Timestamp)>,
-    pub(crate) replaced: BTreeSet<Provider>,
 }
 
 impl FollowUps {
     /// Adds what follows from the next transaction.
-    pub fn append(&mut self, mut next: Self) {
-        self.stale_snapshots.append(&mut next.stale_snapshots);
-        self.resolved.append(&mut next.resolved);
-        self.to_apply.append(&mut next.to_apply);
-        self.approvals_changed |= next.approvals_changed;
+    pub fn append(&mut self, next: Self) {
+        let Self { mut stale_snapshots, mut resolved, mut to_apply, approvals_changed } = next;
+        self.stale_snapshots.append(&mut stale_snapshots);
+        self.resolved.append(&mut resolved);
+        self.to_apply.append(&mut to_apply);
+        self.approvals_changed |= approvals_changed;
     }
 }
 
+/// What the broker remembers of a transaction if it is committed. Later events of the transaction already see it.
+#[derive(Debug, Default)]
+pub(crate) struct Uncommitted {
+    /// Calls that were cancelled before they started.
+    pub(crate) cancelled: BTreeSet<(Arc<str>, RequestId)>,
+    /// Answers to `ext_capabilities`.
+    pub(crate) capability_answers: Vec<(Group, Form, CapabilityAnswer)>,
+    /// How much groups have read of flows, and when.
+    pub(crate) flow_reads: Vec<(Group, usize, Timestamp)>,
+    /// Providers whose definitions were replaced.
+    pub(crate) replaced: BTreeSet<Provider>,
+}
+
 impl Broker {
-    /// Remembers what later batches need of a committed transaction.
-    pub fn remember(&mut self, follow_ups: &mut FollowUps) {
-        self.cancelled.append(&mut follow_ups.cancelled);
-        for (group, answers) in std::mem::take(&mut follow_ups.capability_answers) {
-            for (form, answer) in answers {
-                self.capability_answers.keep(&group, form, answer);
-            }
+    /// Remembers a committed transaction, and returns what follows from it.
+    pub(crate) fn remember(&mut self) -> FollowUps {
+        let Uncommitted { mut cancelled, capability_answers, flow_reads, mut replaced } =
+            std::mem::take(&mut self.uncommitted);
+        self.cancelled.append(&mut cancelled);
+        self.replaced.append(&mut replaced);
+        for (group, form, answer) in capability_answers {
+            self.capability_answers.keep(&group, form, answer);
         }
-        for (group, bytes, at) in follow_ups.flow_reads.drain(..) {
+        for (group, bytes, at) in flow_reads {
             self.flow_reads.count(&group, bytes, at);
         }
+        let follow_ups = std::mem::take(&mut self.follow_ups);
+        // ORDER: an answer of this transaction may be older than the change of the same transaction.
+        for group in &follow_ups.stale_snapshots {
+            self.capability_answers.forget(group);
+        }
+        follow_ups
+    }
+
+    /// Forgets a transaction that was rolled back.
+    pub(crate) fn forget(&mut self) {
+        self.uncommitted = Uncommitted::default();
+        self.follow_ups = FollowUps::default();
     }
 
     /// Returns whether the call was cancelled before it started.
     pub(crate) fn is_cancelled(&self, key: &(Arc<str>, RequestId)) -> bool {
-        (!self.cancelled.is_empty() && self.cancelled.contains(key)) || self.follow_ups.cancelled.contains(key)
+        (!self.cancelled.is_empty() && self.cancelled.contains(key)) || self.uncommitted.cancelled.contains(key)
+    }
+
+    /// Returns whether the definitions of the provider were replaced, and the new ruleset is not in force yet.
+    pub(crate) fn is_replaced(&self, provider: &Provider) -> bool {
+        self.replaced.contains(provider) || self.uncommitted.replaced.contains(provider)
     }
 }

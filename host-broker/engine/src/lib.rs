@@ -1,6 +1,6 @@
 //! The pipeline of a call: from a parsed request to its reply.
 //!
-//! The list below is the order in which a request meets the modules. [`broker`] is the file to read first. The crate knows
+//! The list below is the order in which a request meets the modules. [`pipeline`] is the file to read first. The crate knows
 //! no concrete provider, no HTTP server, no command line and no file of a mailbox.
 
 pub mod event;
@@ -17,7 +17,10 @@ pub mod clean;
 pub mod own_secrets;
 pub mod inspection;
 
+pub mod pipeline;
 pub mod broker;
+mod preconditions;
+mod lifecycle;
 pub mod follow_ups;
 pub mod outcomes;
 pub mod quarantine_release;

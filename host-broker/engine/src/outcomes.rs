@@ -3,10 +3,11 @@
 pub mod by_person;
 
 use crate::approval_requests;
-use crate::broker::{Broker, closed};
+use crate::broker::Broker;
 use crate::clean::{Filtered, Outcome};
 use crate::event::Event;
 use crate::limits;
+use crate::pipeline::closed;
 use crate::replies::{outcome_row, reply_to, success};
 use filter::inspect::Reason;
 use kernel::contract::SideOutput;

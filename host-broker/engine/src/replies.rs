@@ -174,7 +174,7 @@ pub(crate) fn refused(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> R
 fn about(body: Value, call: &Call) -> Value {
     let mut body = with_about(body, call.target.invocation());
     if let (None, Some(about), Some(members)) = (call.target.invocation(), &call.about_unparsed, body.as_object_mut()) {
-        members.insert("about".to_owned(), about.clone());
+        members.insert("about".to_owned(), about.0.clone());
     }
     body
 }

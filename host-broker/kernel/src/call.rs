@@ -165,7 +165,7 @@ pub struct Call {
     /// The parameters, as they were written.
     pub params: Params,
     /// The public members of the record where the parameters do not fit.
-    pub about_unparsed: Option<Value>,
+    pub about_unparsed: Option<AboutUnparsed>,
     /// The findings in the data that would leave, if the inspection ran before the decision.
     pub departing: Option<EgressFact>,
     /// Whether a person was asked about it.
@@ -182,6 +182,17 @@ pub struct Call {
     pub notices: Vec<Notice>,
     /// Which tool an external agent called it by.
     pub tool: Option<Opaque>,
+}
+
+/// The public members of the record of a call whose parameters do not fit. They are for the record only, so they cannot be
+/// printed.
+#[derive(Clone, PartialEq)]
+pub struct AboutUnparsed(pub Value);
+
+impl std::fmt::Debug for AboutUnparsed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AboutUnparsed(_)")
+    }
 }
 
 /// A document as it was written. It cannot be printed, because it holds the parameters.

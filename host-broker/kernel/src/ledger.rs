@@ -144,7 +144,6 @@ impl Ledger {
             }
             let single = events.len() == 1;
             let attempt = self.attempt(durability, events, writer);
-            let follow_ups = writer.take_follow_ups();
             let lost = match attempt {
                 Ok(batch) => {
                     done.committed.extend(batch.committed);
@@ -152,11 +151,12 @@ impl Ledger {
                     done.held.extend(batch.held);
                     done.unwritten.extend(batch.unwritten);
                     done.unsynced = batch.unsynced.or(done.unsynced);
-                    done.follow_ups.push(follow_ups);
+                    done.follow_ups.push(writer.committed());
                     continue;
                 }
                 Err(lost) => lost,
             };
+            writer.rolled_back();
             match lost {
                 Lost::One { fault, others } => {
                     done.unwritten.push((fault.event, Arc::new(fault.error)));

@@ -140,9 +140,12 @@ pub trait BatchWriter<E> {
     /// [`WriteError`] with the whole event; nothing was executed, and the whole transaction is rolled back.
     fn write<'tx>(&mut self, tx: &'tx Transaction<'_>, event: E) -> Result<Step<'tx, E>, WriteError<E>>;
 
-    /// Returns the consequences of the events since the last call. The ledger calls it after each transaction, and drops
-    /// the value if the transaction is rolled back. So no memory of a lost transaction remains.
-    fn take_follow_ups(&mut self) -> Self::FollowUps;
+    /// The transaction is committed. Returns the consequences of its events. The next transaction of the same batch sees
+    /// everything that the writer remembers.
+    fn committed(&mut self) -> Self::FollowUps;
+
+    /// The transaction is rolled back: the writer forgets everything about its events.
+    fn rolled_back(&mut self);
 
     /// Returns whether the event accepts the machine's clock: it is written although the clock is behind the last row.
     fn accepts_clock(&self, _event: &E) -> bool {

@@ -64,9 +64,14 @@ pub trait Configured: Any + Debug + Send + Sync {
     fn build(&self, name: &Provider, deps: &ProviderDeps<'_>) -> Result<Vec<BuiltProvider>, String>;
 
     /// Returns the sources of the secrets, by their names within the provider.
-    fn secrets(&self) -> BTreeMap<&str, &SecretSource> {
-        BTreeMap::new()
-    }
+    fn secrets(&self) -> BTreeMap<&str, &SecretSource>;
+
+    /// Returns the settings of the program that the broker starts. The broker checks who else could change its files.
+    fn child(&self) -> Option<&child::Settings>;
+
+    /// Returns the files that decide what the provider does, such as a script. The broker checks who else could change
+    /// them. A relative path is relative to the home.
+    fn trusted_files(&self) -> Vec<&Path>;
 
     /// Returns how long a caller waits, if not as the broker's `call_timeout_ms` says.
     fn timeout(&self) -> Option<Duration> {
@@ -107,18 +112,13 @@ pub trait Configured: Any + Debug + Send + Sync {
         None
     }
 
-    /// Returns the settings of the program that the broker starts.
-    fn child(&self) -> Option<&child::Settings> {
+    /// Returns the configured workspaces of the groups.
+    fn workspaces(&self) -> Option<&BTreeMap<Group, PathBuf>> {
         None
     }
 
-    /// Returns the files that must be safe from other users; a relative path is relative to the home.
-    fn trusted_files(&self) -> Vec<&Path> {
-        Vec::new()
-    }
-
-    /// Returns the configured workspaces of the groups.
-    fn workspaces(&self) -> Option<&BTreeMap<Group, PathBuf>> {
+    /// Returns how to describe a call whose parameters do not fit, for the public members of its record.
+    fn about_unparsed(&self) -> Option<AboutUnparsed> {
         None
     }
 
@@ -178,8 +178,6 @@ pub struct BuiltProvider {
     pub pinned: Pinned,
     /// The reasons why some configured tools are left out.
     pub left_out: Vec<String>,
-    /// Describes a call whose parameters do not fit.
-    pub about_unparsed: Option<AboutUnparsed>,
 }
 
 impl BuiltProvider {
@@ -193,13 +191,13 @@ impl BuiltProvider {
             definitions: None,
             pinned: Pinned::new(),
             left_out: Vec::new(),
-            about_unparsed: None,
         }
     }
 }
 
-/// The dependencies of a provider, beside its table.
-pub struct ProviderDeps<'a> {
+/// The dependencies that all providers share.
+#[derive(Clone)]
+pub struct CommonDeps<'a> {
     /// The home of the broker.
     pub home: &'a Home,
     /// Time, randomness, child processes, HTTP and the environment.
@@ -216,6 +214,27 @@ pub struct ProviderDeps<'a> {
     pub runtime: Option<&'a RuntimeDeps>,
     /// The definitions that replace the stored ones, and the source that stays connected.
     pub replacement: Option<Replacement<'a>>,
+}
+
+/// The dependencies of one provider, beside its table. It has no secret of another provider.
+pub struct ProviderDeps<'a> {
+    /// The home of the broker.
+    pub home: &'a Home,
+    /// Time, randomness, child processes, HTTP and the environment.
+    pub platform: &'a Platform,
+    /// The groups of the configuration.
+    pub groups: Vec<&'a Group>,
+    /// How long people are asked, unless the table says otherwise.
+    pub approval_expiry: Duration,
+    /// The URL of the page to which a sign-in returns: `http://127.0.0.1:7421/callback`.
+    pub callback_url: &'a str,
+    /// The dependencies of a provider that runs; `None` where nothing runs.
+    pub runtime: Option<&'a RuntimeDeps>,
+    /// The definitions that replace the stored ones, and the source that stays connected.
+    pub replacement: Option<Replacement<'a>>,
+    name: &'a Provider,
+    issuer: Option<&'a str>,
+    secrets: Option<&'a Secrets>,
 }
 
 /// The definitions that an operator accepts while the broker runs.
@@ -245,28 +264,44 @@ pub fn secret_name(provider: &Provider, name: &str) -> String {
     format!("{provider}.{name}")
 }
 
-impl ProviderDeps<'_> {
-    /// Returns a secret of the provider.
-    pub fn secret(&self, provider: &Provider, name: &str) -> Option<Arc<Secret>> {
-        self.secrets?.get(&secret_name(provider, name))
+impl<'a> ProviderDeps<'a> {
+    /// The dependencies of the provider with this name and table.
+    pub fn new(common: CommonDeps<'a>, name: &'a Provider, configured: &'a dyn Configured) -> Self {
+        let CommonDeps { home, platform, groups, approval_expiry, callback_url, secrets, runtime, replacement } =
+            common;
+        let issuer = configured.shares_secret_of();
+        Self { home, platform, groups, approval_expiry, callback_url, runtime, replacement, name, issuer, secrets }
     }
 
-    /// Returns the secret that is shared with an issuer of context tokens.
-    pub fn issuer_secret(&self, issuer: &str) -> Option<Arc<Secret>> {
-        self.secrets?.get(&issuers::secret_name(issuer))
+    /// Returns a secret of the provider.
+    pub fn secret(&self, name: &str) -> Option<Arc<Secret>> {
+        self.secrets?.get(&secret_name(self.name, name))
+    }
+
+    /// Returns the secret that the provider shares with an issuer of context tokens.
+    pub fn shared_secret(&self) -> Option<Arc<Secret>> {
+        self.secrets?.get(&issuers::secret_name(self.issuer?))
+    }
+
+    /// Returns whether the secrets were loaded. If not, the provider is only listed.
+    pub fn has_secrets(&self) -> bool {
+        self.secrets.is_some()
     }
 
     /// Returns the accepted definitions of the provider.
     ///
     /// # Errors
     /// They cannot be read, or nobody has accepted any.
-    pub fn accepted(&self, name: &Provider) -> Result<PinnedDefinitions, String> {
+    pub fn accepted(&self) -> Result<PinnedDefinitions, String> {
         if let Some(replacement) = self.replacement {
             return Ok(replacement.accepted.clone());
         }
-        let accepted = PinnedDefinitions::load(&self.home.accepted(name)).map_err(|error| error.to_string())?;
+        let accepted = PinnedDefinitions::load(&self.home.accepted(self.name)).map_err(|error| error.to_string())?;
         accepted.ok_or_else(|| {
-            format!("nobody has accepted what it says it can do; look at it with: host-broker provider accept {name}")
+            format!(
+                "nobody has accepted what it says it can do; look at it with: host-broker provider accept {}",
+                self.name
+            )
         })
     }
 
@@ -274,8 +309,8 @@ impl ProviderDeps<'_> {
     ///
     /// # Errors
     /// The reason why it cannot be started.
-    pub fn child(&self, name: &Provider, settings: &child::Settings) -> Result<Child, String> {
-        let (home, state) = (self.home.path(), self.home.state(name));
-        Child::new(name.as_str(), settings, home, state, &self.platform.environment, |secret| self.secret(name, secret))
+    pub fn program(&self, settings: &child::Settings) -> Result<Child, String> {
+        let (home, state) = (self.home.path(), self.home.state(self.name));
+        Child::new(self.name.as_str(), settings, home, state, &self.platform.environment, |secret| self.secret(secret))
     }
 }

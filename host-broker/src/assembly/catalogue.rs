@@ -10,7 +10,7 @@ use engine::catalogue::{Catalogue, Listed};
 use platform::Platform;
 use platform::home::Home;
 use policy::facts::Outage;
-use provider::kind::{BuiltProvider, ProviderDeps, Replacement, RuntimeDeps, secret_name};
+use provider::kind::{BuiltProvider, CommonDeps, ProviderDeps, Replacement, RuntimeDeps, secret_name};
 use secrets::Secrets;
 use shared::{Group, Provider};
 
@@ -41,9 +41,16 @@ pub fn replaced(
 }
 
 /// Calls `work` with the dependencies of a provider without secrets: to list the definitions of a server, or to check it.
-pub fn with_deps<T>(config: &Config, home: &Home, platform: &Platform, work: impl FnOnce(&ProviderDeps<'_>) -> T) -> T {
+pub fn with_deps<T>(
+    config: &Config,
+    home: &Home,
+    platform: &Platform,
+    (name, table): (&Provider, &ProviderTable),
+    work: impl FnOnce(&ProviderDeps<'_>) -> T,
+) -> T {
     let callback_url = callback_url(config);
-    work(&deps(config, home, platform, None, &callback_url, None))
+    let common = common(config, home, platform, None, &callback_url, None);
+    work(&ProviderDeps::new(common, name, table.configured.as_ref()))
 }
 
 /// Creates the directories that the enabled providers need.
@@ -67,25 +74,25 @@ fn build<'c>(
     // A client belongs to the runtime on which it is made.
     let _guard = platform.runtime.enter();
     let callback_url = callback_url(config);
-    let deps = deps(config, home, platform, supplies, &callback_url, replacement);
+    let common = common(config, home, platform, supplies, &callback_url, replacement);
     let mut catalogue = Catalogue::default();
     for (name, table) in tables {
-        for (name, listed) in listed(name, table, &deps) {
+        for (name, listed) in listed(name, table, &common) {
             catalogue.insert(name, listed);
         }
     }
     catalogue
 }
 
-fn deps<'a>(
+fn common<'a>(
     config: &'a Config,
     home: &'a Home,
     platform: &'a Platform,
     supplies: Option<&'a Supplies<'_>>,
     callback_url: &'a str,
     replacement: Option<Replacement<'a>>,
-) -> ProviderDeps<'a> {
-    ProviderDeps {
+) -> CommonDeps<'a> {
+    CommonDeps {
         home,
         platform,
         groups: config.groups.keys().collect(),
@@ -105,12 +112,13 @@ fn callback_url(config: &Config) -> String {
 }
 
 /// Builds the providers of one table: one for most kinds, one for each capability of a bridge.
-fn listed(name: &Provider, table: &ProviderTable, deps: &ProviderDeps<'_>) -> Vec<(Provider, Listed)> {
+fn listed(name: &Provider, table: &ProviderTable, common: &CommonDeps<'_>) -> Vec<(Provider, Listed)> {
+    let deps = ProviderDeps::new(common.clone(), name, table.configured.as_ref());
     let missing = table.configured.secrets().into_keys().find_map(|secret| {
-        let fault = deps.secrets?.fault(&secret_name(name, secret))?;
+        let fault = common.secrets?.fault(&secret_name(name, secret))?;
         Some(format!("its secret `{secret}` is {fault}"))
     });
-    let (fault, built) = match table.configured.build(name, deps) {
+    let (fault, built) = match table.configured.build(name, &deps) {
         Ok(built) => (built.iter().find_map(|built| built.fault.clone()), built),
         Err(fault) => (Some(fault), vec![BuiltProvider::new(name, Vec::new())]),
     };

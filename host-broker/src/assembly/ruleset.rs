@@ -70,7 +70,7 @@ impl RulesetBuilder {
         })
     }
 
-    /// The terms, with what was accepted of each provider.
+    /// Builds the ruleset, with the accepted definitions of each provider.
     ///
     /// # Errors
     /// [`StartError`], naming what is wrong and what to do.
@@ -83,8 +83,8 @@ impl RulesetBuilder {
         Ok(self.ruleset(catalogue, policy, schemas, Arc::new(inspector)))
     }
 
-    /// These terms, with this in the place of what was accepted of one provider before. Everything else is as it was when it
-    /// was read, also if it has been changed since.
+    /// Builds the ruleset again, with other definitions of one provider. Everything else is as it was when it was read, also if
+    /// it has been changed since.
     ///
     /// # Errors
     /// [`StartError`]: why a daemon with them would not start.
@@ -134,7 +134,7 @@ impl RulesetBuilder {
             || !Written::read(&self.home, &self.config).is_ok_and(|written| written == self.written)
     }
 
-    /// From now on these terms count for the servers, and the loop is told when one says something else of its tools, or has
+    /// Applies the ruleset to the servers, and tells the loop when one says something else of its tools, or has
     /// renewed a credential late.
     pub fn watch(self: &Arc<Self>, ruleset: &Ruleset, reports: &EventSender) {
         let late = reports.clone();
@@ -143,9 +143,9 @@ impl RulesetBuilder {
         for (_, listed) in ruleset.catalogue.providers() {
             let Some(source) = &listed.definitions else { continue };
             source.accept(listed.pinned.clone());
-            let (foundation, reports, told) = (Arc::clone(self), reports.clone(), Mutex::new(String::new()));
+            let (ruleset_builder, reports, told) = (Arc::clone(self), reports.clone(), Mutex::new(String::new()));
             source.on_change(Box::new(move |changed, listed| {
-                let proposed = foundation.proposed(&changed.provider, listed).unwrap_or_else(|why| {
+                let proposed = ruleset_builder.proposed(&changed.provider, listed).unwrap_or_else(|why| {
                     let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
                     // It is looked at again and again.
                     if *told != why {

@@ -59,7 +59,7 @@ impl Own {
                     "start": dispatcher.start,
                     "web": inbox.map(|inbox| inbox.address().url()),
                     "callback": dispatcher.callback,
-                    "is_behind": dispatcher.foundation.as_ref().is_some_and(|foundation| foundation.is_behind()),
+                    "is_behind": dispatcher.ruleset_builder.as_ref().is_some_and(|ruleset_builder| ruleset_builder.is_behind()),
                     "servers": servers(dispatcher),
                     "evidence": &*dispatcher.health.borrow(),
                     "unready": unready(dispatcher),

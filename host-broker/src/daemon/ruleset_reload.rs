@@ -1,4 +1,5 @@
-//! What an operator has accepted counts at once: new terms are made beside the loop, and exchanged between two batches.
+//! Accepted definitions have an effect at once: a new ruleset is built beside the loop, and replaces the old one between two
+//! batches.
 
 use super::Loop;
 use crate::assembly::ruleset::RulesetBuilder;
@@ -47,7 +48,7 @@ impl Exchange {
     }
 }
 
-/// One exchange after the other: each is made from the terms that the one before has left.
+/// Reloads, one after the other: each begins with the ruleset of the one before.
 #[derive(Default)]
 pub(super) struct Exchanges {
     waiting: VecDeque<Exchange>,
@@ -78,9 +79,9 @@ impl Loop {
             }
         };
         let provider = approval.provider;
-        let (foundation, policy) = (&self.daemon.foundation, self.daemon.broker.policy());
+        let (ruleset_builder, policy) = (&self.daemon.ruleset_builder, self.daemon.broker.policy());
         let said = asked_about(&waiting.document).and_then(|said| {
-            let before = foundation.accepted_of(&provider)?;
+            let before = ruleset_builder.accepted_of(&provider)?;
             // A daemon that died in the middle has stored it already.
             let counts = before.as_ref() == Some(&said);
             let before = before.map(|before| before.digest());
@@ -101,7 +102,7 @@ impl Loop {
         }
     }
 
-    /// Makes new terms, after those that are being made.
+    /// Builds a new ruleset, after those that are being built.
     pub(super) fn exchange(&mut self, exchange: Exchange) {
         self.exchanges.waiting.push_back(exchange);
         self.exchange_next();
@@ -118,7 +119,7 @@ impl Loop {
             return self.exchange_next();
         }
         self.exchanges.is_under_way = true;
-        let (foundation, present) = (Arc::clone(&self.daemon.foundation), self.daemon.terms.clone());
+        let (ruleset_builder, present) = (Arc::clone(&self.daemon.ruleset_builder), self.daemon.ruleset.clone());
         let (reports, runtime) = (self.daemon.reports.clone(), self.daemon.runtime.clone());
         let question = match &what {
             What::Home(_) => None,
@@ -126,14 +127,14 @@ impl Loop {
         };
         self.daemon.runtime.spawn(async move {
             let of = provider.clone();
-            let made = runtime.spawn_blocking(move || make(&foundation, &present, &of, what)).await;
-            let failed = |why| Made { digest: None, terms: Err(why), is_behind: false };
-            let Made { digest, terms, is_behind } = match made {
+            let made = runtime.spawn_blocking(move || make(&ruleset_builder, &present, &of, what)).await;
+            let failed = |why| Made { digest: None, ruleset: Err(why), is_behind: false };
+            let Made { digest, ruleset, is_behind } = match made {
                 Ok(Ok(made)) => made,
                 Ok(Err(why)) => failed(why),
                 Err(_panic) => failed("the broker itself failed".to_owned()),
             };
-            let exchanged = RulesetReplaced { provider, digest, terms, is_behind, question, answer };
+            let exchanged = RulesetReplaced { provider, digest, ruleset, is_behind, question, answer };
             reports.happened(Event::RulesetReplaced(Box::new(exchanged)));
         });
     }
@@ -144,21 +145,21 @@ impl Loop {
         found.is_ok_and(|found| found.is_some_and(|asked| asked.state == approval::State::Approved))
     }
 
-    /// The row is durable: from now on every call is held to the new terms.
+    /// The row is durable: the new ruleset is in force from now on.
     pub(super) fn exchanged(&mut self, exchanged: RulesetReplaced) {
         self.exchanges.is_under_way = false;
         let reply = exchanged.reply();
-        let RulesetReplaced { provider, terms, answer, .. } = exchanged;
-        match terms {
-            Ok(terms) => {
-                tracing::info!(%provider, version = terms.version, "what was accepted counts from now on");
+        let RulesetReplaced { provider, ruleset, answer, .. } = exchanged;
+        match ruleset {
+            Ok(ruleset) => {
+                tracing::info!(%provider, version = ruleset.version, "what was accepted counts from now on");
                 let daemon = &mut self.daemon;
-                daemon.broker.hold_to(&terms, &provider);
-                daemon.intake.exchange(Arc::clone(&terms.catalogue), Arc::clone(&terms.filters));
-                daemon.ledger.set_policy_version(terms.version.clone());
-                daemon.catalogue.send_replace(Arc::clone(&terms.catalogue));
-                daemon.foundation.watch(&terms, &daemon.reports);
-                daemon.terms = terms;
+                daemon.broker.hold_to(&ruleset, &provider);
+                daemon.intake.exchange(Arc::clone(&ruleset.catalogue), Arc::clone(&ruleset.filters));
+                daemon.ledger.set_policy_version(ruleset.version.clone());
+                daemon.catalogue.send_replace(Arc::clone(&ruleset.catalogue));
+                daemon.ruleset_builder.watch(&ruleset, &daemon.reports);
+                daemon.ruleset = ruleset;
                 self.write_all_snapshots();
             }
             Err(why) => tracing::warn!(%provider, why, "what was accepted cannot be used"),
@@ -172,37 +173,37 @@ impl Loop {
 /// What an exchange comes to.
 struct Made {
     digest: Option<Digest>,
-    terms: Result<Ruleset, String>,
-    // Whether what the operators have written is another than these terms know.
+    ruleset: Result<Ruleset, String>,
+    // Whether the files of the operators differ from those of this ruleset.
     is_behind: bool,
 }
 
-fn make(foundation: &RulesetBuilder, present: &Ruleset, provider: &Provider, what: What) -> Result<Made, String> {
+fn make(ruleset_builder: &RulesetBuilder, present: &Ruleset, provider: &Provider, what: What) -> Result<Made, String> {
     let meanwhile = "something else was accepted meanwhile; look at it again";
-    let present_digest = || Ok::<_, String>(foundation.accepted_of(provider)?.map(|accepted| accepted.digest()));
+    let present_digest = || Ok::<_, String>(ruleset_builder.accepted_of(provider)?.map(|accepted| accepted.digest()));
     let (accepted, before) = match what {
         What::Asked(_, change) => {
             let Change { before, after } = change?;
             // Accepted flagged names stay accepted if their definitions are unchanged; no person saw any others.
-            let after = match foundation.accepted_of(provider)? {
+            let after = match ruleset_builder.accepted_of(provider)? {
                 Some(present) => after.keeping_flagged(&present),
                 None => after,
             };
             (after, Some(before))
         }
         What::Home(digest) => {
-            let accepted = foundation.accepted_of(provider)?.filter(|accepted| accepted.digest() == digest);
+            let accepted = ruleset_builder.accepted_of(provider)?.filter(|accepted| accepted.digest() == digest);
             (accepted.ok_or(meanwhile)?, None)
         }
     };
     // What a daemon would not start with is not kept, either.
-    let terms = foundation.replace(present, provider, &accepted).map_err(|error| error.to_string());
-    if let (Ok(_), Some(before)) = (&terms, before) {
+    let ruleset = ruleset_builder.replace(present, provider, &accepted).map_err(|error| error.to_string());
+    if let (Ok(_), Some(before)) = (&ruleset, before) {
         let now = present_digest()?;
         if now != before && now != Some(accepted.digest()) {
             return Err(meanwhile.to_owned());
         }
-        accepted.store(&foundation.accepted(provider)?).map_err(|error| error.to_string())?;
+        accepted.store(&ruleset_builder.accepted(provider)?).map_err(|error| error.to_string())?;
     }
-    Ok(Made { digest: Some(accepted.digest()), terms, is_behind: foundation.is_behind() })
+    Ok(Made { digest: Some(accepted.digest()), ruleset, is_behind: ruleset_builder.is_behind() })
 }

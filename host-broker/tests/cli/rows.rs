@@ -43,7 +43,9 @@ impl BatchWriter<OneRow> for Writer {
         }
     }
 
-    fn take_follow_ups(&mut self) {}
+    fn committed(&mut self) {}
+
+    fn rolled_back(&mut self) {}
 }
 
 /// Writes rows until there are more than so many.

@@ -64,7 +64,9 @@ impl BatchWriter<Happening> for Writer {
         }
     }
 
-    fn take_follow_ups(&mut self) {}
+    fn committed(&mut self) {}
+
+    fn rolled_back(&mut self) {}
 }
 
 fn timed(ledger: &mut Ledger, event: Happening) -> Duration {

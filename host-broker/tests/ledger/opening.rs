@@ -79,7 +79,9 @@ impl BatchWriter<Happening> for Crashing {
         Ok(step)
     }
 
-    fn take_follow_ups(&mut self) {}
+    fn committed(&mut self) {}
+
+    fn rolled_back(&mut self) {}
 }
 
 #[test]

@@ -61,7 +61,9 @@ impl BatchWriter<Happening> for Clerk {
         }
     }
 
-    fn take_follow_ups(&mut self) {}
+    fn committed(&mut self) {}
+
+    fn rolled_back(&mut self) {}
 }
 
 /// A row, or an intent and its outcome, with columns present and absent.

@@ -5,13 +5,14 @@ use crate::ledger::world::{START, World};
 use engine::event::Event;
 use engine::request::{InvalidDocument, Parsed};
 use kernel::call::Origin;
-use kernel::{Batch, Committed};
+use kernel::{Batch, BatchWriter, Committed, Step, WriteError};
 use model::Caller;
 use rusqlite::Connection;
 use serde_json::json;
 use shared::Code;
+use store::ledger::chain::{Draft, Kind};
 use store::ledger::health::Verification;
-use store::{Durability, StoreError, Tally};
+use store::{Durability, StoreError, Tally, Transaction};
 
 use Happening::{Answered, Fails, Row};
 
@@ -381,4 +382,71 @@ fn an_error_of_one_event_is_no_fault_of_the_ledger_while_others_are_written_and_
     assert_eq!(fault(&world.ledger.release(held)), failed);
     let unsynced = world.ledger.batch(Durability::Normal, vec![Row("e"), Answered("f")], &mut Clerk::default());
     assert_eq!((closed(&unsynced), fault(&unsynced)), (vec![&Row("e")], failed));
+}
+
+/// Remembers the events of committed transactions, and notes what it remembered when each event came.
+#[derive(Default)]
+struct Remembering {
+    remembered: Vec<String>,
+    uncommitted: Vec<String>,
+    seen: Vec<(String, Vec<String>)>,
+}
+
+impl BatchWriter<Happening> for Remembering {
+    type FollowUps = Vec<String>;
+
+    fn write<'tx>(
+        &mut self,
+        tx: &'tx Transaction<'_>,
+        event: Happening,
+    ) -> Result<Step<'tx, Happening>, WriteError<Happening>> {
+        let (Row(name) | Fails(name) | Answered(name)) = &event else { panic!("{event:?}") };
+        let known = self.remembered.iter().chain(&self.uncommitted).cloned().collect();
+        self.seen.push(((*name).to_owned(), known));
+        self.uncommitted.push((*name).to_owned());
+        let row = tx.append(&Draft::new(Kind::Noted, name));
+        match row
+            .and_then(|_row| if matches!(event, Fails(_)) { Err(StoreError::Stored { what: "test" }) } else { Ok(()) })
+        {
+            Ok(()) => Ok(kernel::close(tx, event, None)),
+            Err(error) => Err(WriteError { event, error }),
+        }
+    }
+
+    fn committed(&mut self) -> Vec<String> {
+        let committed = std::mem::take(&mut self.uncommitted);
+        self.remembered.extend(committed.iter().cloned());
+        committed
+    }
+
+    fn rolled_back(&mut self) {
+        self.uncommitted.clear();
+    }
+
+    fn accepts_clock(&self, _event: &Happening) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_transaction_sees_what_an_earlier_one_of_its_batch_committed() {
+    let mut world = World::new();
+    write(&mut world.ledger, vec![Row("a")]);
+    // Together they are refused, and one by one they are written.
+    world.clock.set(-3_600_000);
+    let mut writer = Remembering::default();
+    let batch = world.ledger.batch(Durability::Full, vec![Row("b"), Row("c")], &mut writer);
+    assert_eq!((batch.committed.len(), batch.follow_ups), (2, vec![vec!["b".to_owned()], vec!["c".to_owned()]]));
+    assert_eq!(writer.seen, [("b".to_owned(), vec![]), ("c".to_owned(), vec!["b".to_owned()])]);
+}
+
+#[test]
+fn nothing_is_remembered_and_nothing_follows_of_a_transaction_that_is_rolled_back() {
+    let mut world = World::new();
+    let mut writer = Remembering::default();
+    let batch = world.ledger.batch(Durability::Full, vec![Row("a"), Fails("b"), Row("c")], &mut writer);
+    assert_eq!(batch.follow_ups, [["a", "c"]]);
+    assert_eq!(writer.remembered, ["a", "c"]);
+    let of = |name: &str| writer.seen.iter().rev().find(|(seen, _)| seen == name).unwrap().1.clone();
+    assert_eq!((of("a"), of("c")), (vec![], vec!["a".to_owned()]), "the second try begins with nothing");
 }

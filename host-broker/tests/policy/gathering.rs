@@ -532,7 +532,9 @@ impl BatchWriter<Event> for Spender {
         }
     }
 
-    fn take_follow_ups(&mut self) {}
+    fn committed(&mut self) {}
+
+    fn rolled_back(&mut self) {}
 }
 
 #[test]

@@ -237,7 +237,7 @@ impl World {
                 inbox: None,
                 callback: None,
                 inspector: None,
-                foundation: None,
+                ruleset_builder: None,
                 reload: None,
                 start: String::new(),
                 health: tokio::sync::watch::channel(store::ledger::health::Health::default()).1,

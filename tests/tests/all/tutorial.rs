@@ -74,7 +74,11 @@ fn the_provider_of_the_page_serves_calls() {
     assert_eq!(code(&call(&developer, "add_note", json!({ "text": "two\nlines" }))), "guardrail");
     assert_eq!(code(&call(&developer, "add_note", json!({ "text": "" }))), "invalid_params");
     assert_eq!(code(&call(&developer, "add_note", json!({ "text": "x", "to": "me" }))), "invalid_params");
-    assert_eq!(std::fs::read_to_string(world.path("notes.txt")).unwrap().lines().count(), 2);
+    assert_eq!(
+        std::fs::read_to_string(world.path("notes.txt")).unwrap().lines().count(),
+        3,
+        "a break before each note"
+    );
 }
 
 #[test]
@@ -90,7 +94,7 @@ fn a_write_of_the_page_waits_for_an_approval() {
     let answer = AdminCommand::Answer { code: approval, yes: true, reason: None, apply: false };
     assert_eq!(code(&world.control(&answer)), "executed");
     assert_eq!(code(&developer.reply(&id)), "executed");
-    assert!(std::fs::read_to_string(world.path("notes.txt")).unwrap().ends_with(" x\n"));
+    assert!(std::fs::read_to_string(world.path("notes.txt")).unwrap().ends_with(" 1 x"));
 }
 
 #[test]

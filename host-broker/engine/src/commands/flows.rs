@@ -91,9 +91,9 @@ impl Broker {
 
     /// Returns whether the group may read so many bytes of flows, and counts them.
     fn may_read(&mut self, group: &Group, bytes: usize, now: Timestamp) -> bool {
-        let before = self.follow_ups.flow_reads.iter().filter(|(reader, ..)| reader == group);
+        let before = self.uncommitted.flow_reads.iter().filter(|(reader, ..)| reader == group);
         let before: usize = before.map(|(_, bytes, _)| bytes).sum();
-        self.follow_ups.flow_reads.push((group.clone(), bytes, now));
+        self.uncommitted.flow_reads.push((group.clone(), bytes, now));
         self.flow_reads.allows(group, before.saturating_add(bytes), now)
     }
 

@@ -3,7 +3,8 @@
 use super::{CommandResult, RowSubject, refuse, write};
 use crate::approval_requests;
 use crate::approval_requests::{ApprovalDraft, Ended};
-use crate::broker::{Broker, CommandOutcome};
+use crate::broker::Broker;
+use crate::commands::CommandOutcome;
 use crate::request::CommandRequest;
 use config::near_miss;
 use model::approval::{Approval, ApprovalReason, State};

@@ -4,8 +4,9 @@
 //! reply that leaves after its call is over passes [`Broker::may_have_result`] or [`Broker::may_be_handed_over`].
 
 use crate::approval_requests;
-use crate::broker::{Broker, CommandOutcome};
+use crate::broker::Broker;
 use crate::catalogue::Entry;
+use crate::commands::CommandOutcome;
 use crate::facts::{chats_fact, grant_fact, kinds_fact};
 use crate::flows::standing::{Use, standing};
 use crate::replies::{copy_of, says_no_more_than_a_refusal, still_running};

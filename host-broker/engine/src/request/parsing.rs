@@ -12,7 +12,9 @@ use crate::own_secrets;
 use crate::request::FlowCommand;
 use config::flows::FlowsTable;
 use config::{FLOWS, UnknownRequests};
-use kernel::call::{ApprovalPhase, Call, FileOrigin, Header, InFlightGuard, Lane, Origin, Params, Target, Written};
+use kernel::call::{
+    AboutUnparsed, ApprovalPhase, Call, FileOrigin, Header, InFlightGuard, Lane, Origin, Params, Target, Written,
+};
 use kernel::contract::StoreRequest;
 use model::{Caller, EffectMarker, LedgerKey, Nonce, ParamError, Person, Random, Subject, TokenError};
 use secrets::identity::issuers::Issuers;
@@ -239,7 +241,10 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], context: &ParseContext)
             Target::Action(operation, parsed)
         }
     };
-    let about_unparsed = context.catalogue.about_unparsed(&body.provider, &body.action, &params);
+    let about_unparsed = match target.invocation() {
+        Some(_) => None,
+        None => context.catalogue.about_unparsed(&body.provider, &body.action, &params).map(AboutUnparsed),
+    };
     let mutating = match &target {
         Target::Action(operation, Ok(invocation)) => {
             // What only describes a change changes nothing; what takes one back does so with its intent.

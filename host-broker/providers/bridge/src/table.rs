@@ -13,6 +13,7 @@ use secrets::identity::issuers::OwnKey;
 use secrets::source::SecretSource;
 use shared::{Provider, limits};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,6 +61,10 @@ impl Configured for Table {
         self.child.secrets.iter().map(|(name, source)| (name.as_str(), source)).collect()
     }
 
+    fn trusted_files(&self) -> Vec<&Path> {
+        Vec::new()
+    }
+
     fn timeout(&self) -> Option<Duration> {
         Some(Duration::from_secs(self.settings.timeout_seconds) + limits::PROVIDER_MARGIN)
     }
@@ -82,7 +87,7 @@ impl Configured for Table {
 
     fn build(&self, name: &Provider, deps: &ProviderDeps<'_>) -> Result<Vec<BuiltProvider>, String> {
         let bridge = Arc::new(self.bridge(name, deps));
-        let accepted = deps.accepted(name)?;
+        let accepted = deps.accepted()?;
         let definitions = definitions::read(accepted.said().clone())?;
         let registered =
             definitions::register(name, &definitions, accepted.flagged()).map_err(|faults| faults.join("; "))?;
@@ -119,12 +124,12 @@ impl Table {
         let (settings, platform, runtime) = (&self.settings, deps.platform, deps.runtime);
         // One process for each call.
         let child = child::Settings { limits: self.child.limits.of_one_run(), ..self.child.clone() };
-        let mut child: Result<Child, String> = deps.child(name, &child);
+        let mut child: Result<Child, String> = deps.program(&child);
         let vouching = match &settings.shares_secret_of {
             None => runtime.map(|runtime| Vouching::Own(Arc::clone(&runtime.own))),
-            Some(issuer) => deps.issuer_secret(issuer).map(|secret| Vouching::Shared(issuer.clone(), secret)),
+            Some(issuer) => deps.shared_secret().map(|secret| Vouching::Shared(issuer.clone(), secret)),
         };
-        if let (Some(issuer), None, Some(_)) = (&settings.shares_secret_of, &vouching, deps.secrets) {
+        if let (Some(issuer), None, true) = (&settings.shares_secret_of, &vouching, deps.has_secrets()) {
             child = Err(format!("shares_secret_of: the secret of issuer `{issuer}` is not there"));
         }
         Bridge {

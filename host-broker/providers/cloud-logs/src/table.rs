@@ -1,11 +1,14 @@
 //! The table of the logs in the configuration, and the provider that is built from it.
 
 use crate::Settings;
+use provider::child;
 use provider::kind::{BuiltProvider, Configured, EnvironmentError, ProviderDeps, ProviderKind, number};
 use provider::table::{self, TableError};
 use schemars::{JsonSchema as _, Schema, SchemaGenerator};
+use secrets::source::SecretSource;
 use shared::Provider;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The kind `cloud-logs`.
@@ -30,6 +33,18 @@ impl ProviderKind for CloudLogs {
 impl Configured for Settings {
     fn to_table(&self) -> Result<toml::Table, toml::ser::Error> {
         table::write(self)
+    }
+
+    fn secrets(&self) -> BTreeMap<&str, &SecretSource> {
+        BTreeMap::new()
+    }
+
+    fn child(&self) -> Option<&child::Settings> {
+        None
+    }
+
+    fn trusted_files(&self) -> Vec<&Path> {
+        Vec::new()
     }
 
     fn with_environment(

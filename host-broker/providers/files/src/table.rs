@@ -3,9 +3,11 @@
 use crate::settings::Settings;
 use crate::{Spot, actions};
 use platform::home::Home;
-use provider::kind::{BuiltProvider, Configured, ProviderDeps, ProviderKind};
+use provider::child;
+use provider::kind::{AboutUnparsed, BuiltProvider, Configured, ProviderDeps, ProviderKind};
 use provider::table::{self, TableError};
 use schemars::{JsonSchema as _, Schema, SchemaGenerator};
+use secrets::source::SecretSource;
 use shared::{Group, Provider};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -35,8 +37,24 @@ impl Configured for Settings {
         table::write(self)
     }
 
+    fn secrets(&self) -> BTreeMap<&str, &SecretSource> {
+        BTreeMap::new()
+    }
+
+    fn child(&self) -> Option<&child::Settings> {
+        None
+    }
+
+    fn trusted_files(&self) -> Vec<&Path> {
+        Vec::new()
+    }
+
     fn workspaces(&self) -> Option<&BTreeMap<Group, PathBuf>> {
         Some(&self.workspaces)
+    }
+
+    fn about_unparsed(&self) -> Option<AboutUnparsed> {
+        Some(actions::about_unparsed)
     }
 
     /// Creates the workspaces in the home; the others belong to the operator.
@@ -48,10 +66,7 @@ impl Configured for Settings {
     fn build(&self, name: &Provider, deps: &ProviderDeps<'_>) -> Result<Vec<BuiltProvider>, String> {
         let spots = spots(self, &deps.groups, deps.home)?;
         let operations = crate::operations(name, self, deps.approval_expiry, spots, &deps.platform.ids)?;
-        Ok(vec![BuiltProvider {
-            about_unparsed: Some(actions::about_unparsed),
-            ..BuiltProvider::new(name, operations)
-        }])
+        Ok(vec![BuiltProvider::new(name, operations)])
     }
 }
 

@@ -1,7 +1,7 @@
 //! GitHub: repositories, issues and pull requests, through GitHub's REST API.
 //!
 //! Each action is one file: its fields are the parameters, and it implements `read::Read` or `write::Write`, which add
-//! everything that actions have in common. The shared modules are `params` (the parts of a request), `base` and `client`
+//! everything that actions have in common. Only `list_repos` names no repository and implements the contract itself. The shared modules are `params` (the parts of a request), `base` and `client`
 //! (the only way out), `departure` and `errors` (what a failure proves), `guardrails`, `nonce` and `probe` (the search for
 //! a lost effect), `pages`, `links`, `etags`, `fields` and `shapes` (the results).
 //!

@@ -1,12 +1,14 @@
 //! The table of GitHub in the configuration, and the provider that is built from it.
 
 use crate::Settings;
+use provider::child;
 use provider::kind::{BuiltProvider, Configured, EnvironmentError, ProviderDeps, ProviderKind};
 use provider::table::{self, TableError};
 use schemars::{JsonSchema as _, Schema, SchemaGenerator};
 use secrets::source::SecretSource;
 use shared::Provider;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The kind `github`.
@@ -55,6 +57,14 @@ impl Configured for Table {
         BTreeMap::from([("token", &self.token)])
     }
 
+    fn child(&self) -> Option<&child::Settings> {
+        None
+    }
+
+    fn trusted_files(&self) -> Vec<&Path> {
+        Vec::new()
+    }
+
     fn with_environment(
         &self,
         environment: &BTreeMap<String, String>,
@@ -66,7 +76,7 @@ impl Configured for Table {
     }
 
     fn build(&self, name: &Provider, deps: &ProviderDeps<'_>) -> Result<Vec<BuiltProvider>, String> {
-        let (token, clock) = (deps.secret(name, "token"), Arc::clone(&deps.platform.clock));
+        let (token, clock) = (deps.secret("token"), Arc::clone(&deps.platform.clock));
         let operations = crate::operations(name, self.settings.clone(), token, clock);
         Ok(vec![BuiltProvider::new(name, operations.map_err(|fault| fault.to_string())?)])
     }

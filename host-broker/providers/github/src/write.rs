@@ -104,7 +104,7 @@ pub(crate) trait Write: DeserializeOwned + JsonSchema + Send + Sync + 'static {
 
 /// Nothing is sent without the facts that the request needs.
 pub(crate) fn unknown_facts() -> Failure {
-    Failure::Guard(refusal("The state of the repository is not known."))
+    Failure::Guard(refusal("The remote facts that the request needs are not known."))
 }
 
 /// A [`Write`] as an action of the broker.

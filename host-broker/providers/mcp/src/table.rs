@@ -18,6 +18,7 @@ use serde::Serialize;
 use shared::{Provider, limits};
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,6 +94,10 @@ impl Configured for Table {
         }
     }
 
+    fn trusted_files(&self) -> Vec<&Path> {
+        Vec::new()
+    }
+
     fn timeout(&self) -> Option<Duration> {
         Some(Duration::from_secs(self.settings.timeout_seconds) + limits::PROVIDER_MARGIN)
     }
@@ -139,8 +144,8 @@ impl Table {
     /// Returns the server. It contacts nobody.
     pub fn upstream(&self, name: &Provider, deps: &ProviderDeps<'_>) -> Upstream {
         let reach = match &self.transport {
-            Transport::Stdio(child) => deps.child(name, child).map(|child| Reach::Child(Box::new(child))),
-            Transport::Http(address) => Ok(Reach::Address(address.url.clone(), deps.secret(name, "token"))),
+            Transport::Stdio(child) => deps.program(child).map(|child| Reach::Child(Box::new(child))),
+            Transport::Http(address) => Ok(Reach::Address(address.url.clone(), deps.secret("token"))),
         };
         let scrubber = deps.runtime.map(|runtime| Arc::clone(&runtime.scrubber));
         let outside = (&deps.platform.commands, &deps.platform.http);
@@ -153,7 +158,7 @@ impl Table {
         deps: &ProviderDeps<'_>,
         upstream: &Arc<Upstream>,
     ) -> Result<BuiltProvider, String> {
-        let accepted: PinnedDefinitions = deps.accepted(name)?;
+        let accepted: PinnedDefinitions = deps.accepted()?;
         let said = tools::read(accepted.said())?;
         let wanted = self.settings.wanted();
         let tools::Offer { tools: offered, faults: left_out } = tools::offered(&said, &wanted, accepted.flagged());
@@ -192,7 +197,7 @@ impl Table {
             settings: oauth.clone(),
             resource: address.url.clone(),
             redirect,
-            secret: deps.secret(name, "client_secret"),
+            secret: deps.secret("client_secret"),
             vault: vault.clone(),
             http: Arc::clone(&platform.http),
             ids: Arc::clone(&platform.ids),

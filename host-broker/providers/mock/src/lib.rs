@@ -14,11 +14,13 @@
 
 use jsonschema::Validator;
 use model::{Declaration, EffectMarker, Exposes, Exposure, ParamError, Tier};
+use provider::child;
 use provider::contract::{Execution, Failure, Guard, Invocation, Operation, Probed, Running, Success, unprepared};
 use provider::kind::{BuiltProvider, Configured, ProviderDeps, ProviderKind};
 use provider::native::faults;
 use provider::table::{self, TableError};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
+use secrets::source::SecretSource;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use shared::{Action, Level, Provider, Timestamp};
@@ -59,6 +61,14 @@ impl ProviderKind for MockKind {
 impl Configured for Settings {
     fn to_table(&self) -> Result<toml::Table, toml::ser::Error> {
         table::write(self)
+    }
+
+    fn secrets(&self) -> BTreeMap<&str, &SecretSource> {
+        BTreeMap::new()
+    }
+
+    fn child(&self) -> Option<&child::Settings> {
+        None
     }
 
     fn trusted_files(&self) -> Vec<&Path> {

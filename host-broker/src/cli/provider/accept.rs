@@ -73,19 +73,21 @@ impl Accept {
     pub(super) fn run(self, context: &Context, config: &Config) -> Result<(), Fault> {
         let name = config.table_of(&self.provider).map(|(name, _)| name);
         let name = name.ok_or_else(|| unknown("provider", &self.provider, config.providers.keys()))?;
-        let table = config.providers.get(name);
-        let bridge = table.and_then(ProviderTable::of_kind::<provider_bridge::Table>);
-        let server = table.and_then(ProviderTable::of_kind::<provider_mcp::Table>);
+        let table = config.providers.get(name).ok_or_else(|| unknown("provider", name, config.providers.keys()))?;
+        let bridge: Option<&provider_bridge::Table> = table.of_kind();
+        let server: Option<&provider_mcp::Table> = table.of_kind();
         let (now, mut parts) = match (bridge, server) {
             (Some(_), _) if self.proposed || self.with_secrets => {
                 return Err(Fault::usage(format!(
                     "{name} is a bridge: --accept-proposed and --with-secrets are for servers"
                 )));
             }
-            (Some(bridge), _) => of_bridge(context, config, name, bridge)?,
-            (None, Some(server)) => self.of_server(context, config, name, server)?,
+            (Some(bridge), _) => of_bridge(context, config, (name, table), bridge)?,
+            (None, Some(server)) => self.of_server(context, config, (name, table), server)?,
             (None, None) => {
-                return Err(Fault::usage(format!("{name} is built in; its actions need no acceptance")));
+                return Err(Fault::usage(format!(
+                    "{name} has no definitions to accept; only bridges and MCP servers have"
+                )));
             }
         };
         let path = context.home.accepted(name);
@@ -172,12 +174,13 @@ fn could_start(context: &Context, config: &Config, name: &Name, now: &PinnedDefi
 fn of_bridge(
     context: &Context,
     config: &Config,
-    name: &Name,
+    (name, own): (&Name, &ProviderTable),
     table: &provider_bridge::Table,
 ) -> Result<(PinnedDefinitions, Parts), Fault> {
     table.child.fetches_in_vain().map_or(Ok(()), |why| Err(Fault::home(format!("{name}: {why}"))))?;
-    let own = Arc::new(keys::identity(&context.home, context.platform.ids.as_ref())?);
-    let bridge = with_deps(config, &context.home, &context.platform, |deps| table.without_secrets(name, deps, own));
+    let key = Arc::new(keys::identity(&context.home, context.platform.ids.as_ref())?);
+    let bridge =
+        with_deps(config, &context.home, &context.platform, (name, own), |deps| table.without_secrets(name, deps, key));
     let bridge = bridge.map_err(Fault::provider)?;
     let said = context.platform.runtime.block_on(bridge.definitions());
     let said = said.map_err(|fault| Fault::provider(format!("{name}: {}", fault.in_full())))?;
@@ -202,10 +205,11 @@ impl Accept {
         &self,
         context: &Context,
         config: &Config,
-        name: &Name,
+        (name, own): (&Name, &ProviderTable),
         table: &provider_mcp::Table,
     ) -> Result<(PinnedDefinitions, Parts), Fault> {
-        let upstream = with_deps(config, &context.home, &context.platform, |deps| table.upstream(name, deps));
+        let upstream =
+            with_deps(config, &context.home, &context.platform, (name, own), |deps| table.upstream(name, deps));
         let (wants_secrets, has_network) = match &table.transport {
             Transport::Http(address) => (address.token.is_some(), true),
             Transport::Stdio(child) => {

@@ -7,6 +7,7 @@ use crate::cli::home_reader::unknown;
 use crate::cli::output::{Fault, Output};
 use clap::Args;
 use config::Config;
+use config::provider::ProviderTable;
 use provider_bridge::checks::Report;
 use secrets::keys;
 use serde_json::{Value, json};
@@ -36,7 +37,7 @@ impl Check {
                 return Err(unknown("provider", name, config.providers.keys()));
             };
             if let Some(bridge) = table.of_kind() {
-                return behaviour(context, config, own, bridge);
+                return behaviour(context, config, (own, table), bridge);
             }
         }
         let catalogue = context.catalogue_with_secrets(config);
@@ -52,10 +53,15 @@ impl Check {
     }
 }
 
-fn behaviour(context: &Context, config: &Config, name: &Name, table: &provider_bridge::Table) -> Result<(), Fault> {
+fn behaviour(
+    context: &Context,
+    config: &Config,
+    (name, own): (&Name, &ProviderTable),
+    table: &provider_bridge::Table,
+) -> Result<(), Fault> {
     let platform = &context.platform;
-    let own = Arc::new(keys::identity(&context.home, platform.ids.as_ref())?);
-    let bridge = with_deps(config, &context.home, platform, |deps| table.without_secrets(name, deps, own));
+    let key = Arc::new(keys::identity(&context.home, platform.ids.as_ref())?);
+    let bridge = with_deps(config, &context.home, platform, (name, own), |deps| table.without_secrets(name, deps, key));
     let bridge = bridge.map_err(Fault::provider)?;
     let report = platform.runtime.block_on(bridge.check());
     let document = document(name, &report);

@@ -1,0 +1,148 @@
+//! The events of the daemon itself: its start and end, the passage of time, and documents that are no requests.
+
+use crate::broker::Broker;
+use crate::event::Event;
+use crate::pipeline::closed;
+use crate::request::{InvalidDocument, Parsed};
+
+use kernel::{Answer, Probe, Step, WriteError};
+use model::{Caller, approval};
+use serde_json::json;
+use shared::{Code, Group, Reply};
+use store::ledger::chain::{Draft, Kind};
+use store::ledger::segments;
+use store::state::approvals;
+use store::state::counters;
+use store::state::denials;
+use store::state::external_grants;
+use store::state::kill;
+use store::state::proposals;
+use store::state::quarantine;
+use store::state::requests;
+use store::{StoreError, Transaction};
+
+impl Broker {
+    /// What a daemon that died left open is closed: nobody knows what became of it, and nothing is repeated.
+    pub(crate) fn started(&mut self, tx: &Transaction<'_>) -> Result<(), StoreError> {
+        tx.append(&Draft {
+            body: json!({ "version": env!("CARGO_PKG_VERSION"), "catalogue": self.catalogue.version() }),
+            ..Draft::new(Kind::Started, "broker")
+        })?;
+        counters::forget_trials(tx)?;
+        for intent in requests::left_open(tx)? {
+            let closed = requests::close(tx, &intent.caller, intent.seq)?;
+            let kind = if closed.mutating { Kind::Unknown } else { Kind::TimedOut };
+            let code = if closed.mutating { Code::OutcomeUnknown } else { Code::ProviderTimeout };
+            let evidence = tx.append(&Draft {
+                person: requests::person_of(tx, &closed.caller, &closed.request_id)?,
+                request_id: Some(&closed.request_id),
+                reason_code: Some(code),
+                body: json!({ "of": closed.seq, "stage": closed.stage, "why": "the broker died in between" }),
+                ..Draft::new(kind, &closed.caller)
+            })?;
+            if closed.mutating {
+                requests::note_unknown(tx, &closed)?;
+            }
+            // What a person agreed to and had not started is decided on again, and answered then.
+            let asked = approvals::of_request(tx.view(), &closed.caller, &closed.request_id)?;
+            let goes_on = asked.is_some_and(|approval| approval.state != approval::State::Closed);
+            if closed.stage != "probe" && !goes_on {
+                let reply = Reply::of_code(closed.request_id.clone(), code, tx.now());
+                if approvals::is_told(tx, &closed.caller, &closed.request_id)? {
+                    kernel::keep(tx, &closed.caller, reply, evidence)?;
+                } else {
+                    kernel::answer(tx, &closed.caller, reply, evidence)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn ticked(&mut self, tx: &Transaction<'_>, delivered: i64) -> Result<(), StoreError> {
+        requests::mark_delivered(tx, delivered)?;
+        requests::forget_old(tx)?;
+        segments::delete_rows(tx)?;
+        proposals::forget_old(tx)?;
+        quarantine::forget_old(tx)?;
+        denials::forget_old(tx)?;
+        counters::forget_old(tx)?;
+        store::state::linking::forget_old(tx)?;
+        external_grants::forget_old(tx)?;
+        store::state::notices::forget_old(tx, !self.config.channels.is_empty())?;
+        tx.write_counts(false)
+    }
+
+    /// An auditor should know that the directory is another one now. Its group can replace it again and again, so it is
+    /// charged for the row, and the next ones of a minute are counted.
+    pub(crate) fn reopened(&mut self, tx: &Transaction<'_>, group: &Group) -> Result<(), StoreError> {
+        let caller = Caller::Group(group.clone()).to_string();
+        tx.append_counted(&Draft { body: json!({ "reopened": group }), ..Draft::new(Kind::Noted, &caller) })?;
+        self.follow_ups.stale_snapshots.insert(group.clone());
+        Ok(())
+    }
+
+    pub(crate) fn stopping(tx: &Transaction<'_>) -> Result<(), StoreError> {
+        tx.write_counts(true)?;
+        tx.append(&Draft::new(Kind::Stopped, "broker"))?;
+        Ok(())
+    }
+
+    /// A look that a person wants: what an operator has stopped is not looked at either.
+    pub(crate) fn look<'tx>(
+        tx: &'tx Transaction<'_>,
+        probe: Box<Probe>,
+    ) -> Result<Step<'tx, Event>, WriteError<Event>> {
+        let declaration = probe.operation.declaration();
+        match kill::find(tx.view(), None, &declaration.provider) {
+            Ok(None) => Ok(Step::Start(kernel::record_intent(tx, kernel::authorize::authorize_probe(tx, probe))?)),
+            Ok(Some(_)) => {
+                let refused = tx.append(&Draft {
+                    request_id: Some(&probe.planted.request_id),
+                    provider: Some(&declaration.provider),
+                    action: Some(&declaration.action),
+                    reason_code: Some(Code::KillSwitch),
+                    body: json!({ "asked_by": probe.asked_by }),
+                    ..Draft::new(Kind::Refused, "broker")
+                });
+                closed(tx, Event::Probe(probe), refused.map(|_row| None))
+            }
+            Err(error) => Err(WriteError { event: Event::Probe(probe), error }),
+        }
+    }
+
+    /// Documents that are no requests. The first of a caller has its own row, the next ones are counted in a later
+    /// one, so that nobody can fill the disk that all depend on.
+    pub(crate) fn refuse_invalid<'tx>(
+        tx: &'tx Transaction<'_>,
+        invalid: Box<InvalidDocument>,
+    ) -> Result<Step<'tx, Event>, WriteError<Event>> {
+        let answer = Self::invalid_answer(tx, &invalid);
+        closed(tx, Event::Arrived(Parsed::InvalidDocument(invalid)), answer)
+    }
+
+    pub(crate) fn invalid_answer(
+        tx: &Transaction<'_>,
+        invalid: &InvalidDocument,
+    ) -> Result<Option<Answer>, StoreError> {
+        let earlier = match &invalid.request_id {
+            Some(id) => requests::earlier(tx, &invalid.caller_key, id)?,
+            None => None,
+        };
+        // The id belongs to a request that was well formed; its reply must not be replaced by this one.
+        let reply_to = invalid.request_id.as_ref().filter(|_| earlier.is_none());
+        let row = tx.append_counted(&Draft {
+            request_id: invalid.request_id.as_ref(),
+            reason_code: Some(invalid.code),
+            ..Draft::new(Kind::Refused, &invalid.caller_key)
+        })?;
+        let Some(id) = reply_to else { return Ok(None) };
+        let (id, now) = (id.clone(), tx.now());
+        let reply = match invalid.caller {
+            Caller::Person(_) => Reply::of_reason_alone(id, invalid.code, &invalid.reason, now),
+            Caller::Group(_) | Caller::External(_) | Caller::Operator(_) | Caller::Broker => {
+                Reply::of_reason(id, invalid.code, &invalid.reason, now)
+            }
+        };
+        kernel::answer_minor(tx, &invalid.caller_key, reply, row).map(Some)
+    }
+}

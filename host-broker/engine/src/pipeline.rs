@@ -1,0 +1,250 @@
+//! The pipeline: the whole life of a call. Read this first.
+//!
+//! ```text
+//! arrived ──► is it a repeat? ──► facts ──► decision ──► refused ───────────────────────────────► reply
+//!                                              ├─► remote facts needed: intent ► read ► outcome ► decide again
+//!                                              └─► permitted: intent ► effect ► filter ► outcome ► reply
+//! ```
+//!
+//! [`Broker`](crate::broker::Broker) turns events into rows: the ledger calls [`BatchWriter::write`] for each event of a batch, inside
+//! one transaction, and nothing follows from what is written here before that transaction is durable. The effect
+//! itself is [`run`], between two events.
+
+use crate::account_linking;
+use crate::accounts;
+use crate::approvals::sealing;
+use crate::broker::Broker;
+use crate::clean::{Filters, filter};
+use crate::event::Event;
+use crate::facts;
+use crate::file_proposals;
+use crate::follow_ups::FollowUps;
+use crate::notices;
+use crate::preconditions::Before;
+use crate::replies::{explained, refused, while_parked};
+use crate::request::Parsed;
+
+use crate::approval_requests;
+use crate::approval_requests::Ended;
+use kernel::authorize::Refusal;
+use kernel::call::Call;
+use kernel::execution::execute;
+use kernel::{Answer, BatchWriter, Intended, PendingNotice, Step, WriteError};
+use policy::decide::Verdict;
+use shared::Code;
+use store::ledger::segments;
+use store::state::requests;
+use store::{StoreError, Transaction};
+
+/// Performs the effect and filters the output. Everything before is decided and durable. Nothing leaves before the outcome is
+/// durable.
+pub async fn run(intended: Intended, filters: &Filters) -> Event {
+    let executed = execute(intended).await;
+    if executed.is_bulky() {
+        // What takes long to filter is filtered where nobody waits for it.
+        tokio::task::yield_now().await;
+    }
+    Event::Finished(Box::new(filter(executed, filters).await))
+}
+
+impl BatchWriter<Event> for Broker {
+    type FollowUps = FollowUps;
+
+    fn write<'tx>(&mut self, tx: &'tx Transaction<'_>, event: Event) -> Result<Step<'tx, Event>, WriteError<Event>> {
+        match event {
+            Event::Arrived(Parsed::Call(call)) => self.arrived(tx, call),
+            Event::Prepared(call) | Event::Resumed(call) => self.decide(tx, call),
+            Event::CallerTimedOut(key) => {
+                let answer = approval_requests::pending(tx, &key.0, &key.1);
+                closed(tx, Event::CallerTimedOut(key), answer)
+            }
+            Event::Unanswerable(ended) => {
+                let answer = self.close_unanswerable(tx, &ended);
+                closed(tx, Event::Unanswerable(ended), answer)
+            }
+            Event::ApprovalsExpired => closed(tx, Event::ApprovalsExpired, self.lapse(tx).map(|()| None)),
+            Event::Finished(filtered) => self.finished(tx, filtered),
+            Event::Probe(probe) if probe.of.is_none() => Self::look(tx, probe),
+            Event::Probe(probe) => {
+                Ok(Step::Start(kernel::record_intent(tx, kernel::authorize::authorize_probe(tx, probe))?))
+            }
+            Event::Arrived(Parsed::CommandRequest(command_request)) => self.directed(tx, command_request),
+            Event::Arrived(Parsed::InvalidDocument(invalid)) => Self::refuse_invalid(tx, invalid),
+            Event::NoticesDue(busy) => {
+                let pending = self.tell(tx, &busy);
+                notified(Event::NoticesDue(busy), pending)
+            }
+            Event::NoticeDelivered(attempt) => {
+                let told = notices::told(tx, &attempt);
+                closed(tx, Event::NoticeDelivered(attempt), told.map(|()| None))
+            }
+            Event::Started => closed(tx, Event::Started, self.started(tx).map(|()| None)),
+            Event::Ticked { delivered } => closed(tx, event, self.ticked(tx, delivered).map(|()| None)),
+            Event::MailboxReopened(group) => {
+                let noted = self.reopened(tx, &group);
+                closed(tx, Event::MailboxReopened(group), noted.map(|()| None))
+            }
+            Event::DefinitionsChanged(redefined) => {
+                let noted = self.redefined(tx, &redefined);
+                closed(tx, Event::DefinitionsChanged(redefined), noted.map(|()| None))
+            }
+            Event::RulesetReplaced(exchanged) => {
+                let noted = self.exchanged(tx, &exchanged);
+                closed(tx, Event::RulesetReplaced(exchanged), noted.map(|()| None))
+            }
+            Event::Renewed(late) => {
+                let stored = account_linking::keep_late(tx, &late);
+                closed(tx, Event::Renewed(late), stored.map(|()| None))
+            }
+            Event::Rotated(written) => {
+                let noted = segments::note(tx, &written);
+                closed(tx, Event::Rotated(written), noted.map(|()| None))
+            }
+            Event::Verified(found) => {
+                let pending = self.alarm(tx, &found);
+                notified(Event::Verified(found), pending)
+            }
+            Event::Stopping => closed(tx, Event::Stopping, Self::stopping(tx).map(|()| None)),
+        }
+    }
+
+    fn committed(&mut self) -> FollowUps {
+        self.remember()
+    }
+
+    fn rolled_back(&mut self) {
+        self.forget();
+    }
+
+    fn accepts_clock(&self, event: &Event) -> bool {
+        event.accepts_clock()
+    }
+}
+
+/// An event after which notices leave, or unwritten as a whole.
+fn notified(
+    event: Event,
+    pending: Result<Vec<PendingNotice<'_>>, StoreError>,
+) -> Result<Step<'_, Event>, WriteError<Event>> {
+    match pending {
+        Ok(pending) => Ok(Step::Notify(event, pending)),
+        Err(error) => Err(WriteError { event, error }),
+    }
+}
+
+/// An event that is over with its rows, or unwritten as a whole.
+pub(crate) fn closed<'tx>(
+    tx: &'tx Transaction<'_>,
+    event: Event,
+    answer: Result<Option<Answer>, StoreError>,
+) -> Result<Step<'tx, Event>, WriteError<Event>> {
+    match answer {
+        Ok(answer) => Ok(kernel::close(tx, event, answer)),
+        Err(error) => Err(WriteError { event, error }),
+    }
+}
+
+impl Broker {
+    /// A call that came in. An id is used up permanently: only the first request with an id is decided.
+    fn arrived<'tx>(
+        &mut self,
+        tx: &'tx Transaction<'_>,
+        call: Box<Call>,
+    ) -> Result<Step<'tx, Event>, WriteError<Event>> {
+        if let Some(parked) = self.parked.get(&call.header.key()) {
+            let noted = while_parked(tx, &call.header, parked);
+            return closed(tx, Event::Arrived(Parsed::Call(call)), noted.map(|()| None));
+        }
+        match requests::earlier(tx, &call.header.caller_key, &call.header.request_id) {
+            Ok(None) => self.decide(tx, call),
+            // A repeated dry run is explained again.
+            Ok(Some(earlier)) if call.dry_run && earlier.is_same_and_over(call.header.request_digest) => {
+                self.decide(tx, call)
+            }
+            Ok(Some(earlier)) => {
+                let answer = self.repeated(tx, &call.header, earlier);
+                closed(tx, Event::Arrived(Parsed::Call(call)), answer)
+            }
+            Err(error) => Err(WriteError { event: Event::Arrived(Parsed::Call(call)), error }),
+        }
+    }
+
+    /// The decision, with facts of this very transaction.
+    fn decide<'tx>(
+        &mut self,
+        tx: &'tx Transaction<'_>,
+        mut call: Box<Call>,
+    ) -> Result<Step<'tx, Event>, WriteError<Event>> {
+        let supplied = file_proposals::supply(tx.view(), tx.now(), &mut call)
+            .and_then(|()| accounts::choose(tx.view(), &mut call))
+            .and_then(|()| account_linking::supply(tx.view(), tx.now(), &mut call));
+        if let Err(error) = supplied.and_then(|()| sealing::hand_back(tx, &mut call)) {
+            return Err(unwritten(call, error));
+        }
+        let judged = facts::judge(tx.view(), (tx.now(), tx.steady()), &call, &self.policy, self.filters.as_deref());
+        let (facts, decision) = match judged {
+            Ok(judged) => judged,
+            Err(error) => return Err(unwritten(call, error)),
+        };
+        if call.dry_run {
+            let answer = explained(tx, &call, &facts, &decision);
+            return closed(tx, Event::Arrived(Parsed::Call(call)), answer);
+        }
+        if call.is_resumed() {
+            let answer = match approval_requests::ended(tx, &call.header) {
+                Ok(Ended::No) => None,
+                Ok(Ended::Before) => Some(Ok(None)),
+                Ok(Ended::Refused(refusal)) => Some(refused(tx, &call, &refusal)),
+                Err(error) => return Err(unwritten(call, error)),
+            };
+            if let Some(answer) = answer {
+                return closed(tx, event_of(call), answer);
+            }
+        }
+        // Forgotten when this is over, not here: a transaction that is lost is tried again.
+        if self.is_cancelled(&call.header.key()) {
+            let reason = Code::Cancelled.meaning().to_owned();
+            let answer = refused(tx, &call, &Refusal::new(Code::Cancelled, reason));
+            return closed(tx, event_of(call), answer);
+        }
+        match self.before_the_effect(tx, &call, &decision) {
+            Ok(Before::Go) => {}
+            Ok(Before::Wait(of)) => return Ok(Step::Wait(event_of(call), of)),
+            Ok(Before::Answered(answer)) => return Ok(kernel::close(tx, event_of(call), answer)),
+            Err(error) => return Err(unwritten(call, error)),
+        }
+        if decision.verdict == Verdict::Permit
+            && let Err(error) = self
+                .withdraw(tx, &mut call)
+                .and_then(|()| self.hand_over(tx, &mut call))
+                .and_then(|()| self.link_with_intent(tx, &mut call))
+        {
+            return Err(unwritten(call, error));
+        }
+        match kernel::authorize::authorize(tx, call, facts) {
+            kernel::authorize::Outcome::Authorized(authorized) => {
+                Ok(Step::Start(kernel::record_intent(tx, authorized)?))
+            }
+            kernel::authorize::Outcome::Refused(call, refusal) => {
+                let answer = self.not_at_once(tx, &call, &refusal).and_then(|()| refused(tx, &call, &refusal));
+                closed(tx, event_of(call), answer)
+            }
+            kernel::authorize::Outcome::Ask(call, reasons) => self.ask(tx, call, &reasons),
+        }
+    }
+}
+
+fn unwritten(call: Box<Call>, error: StoreError) -> WriteError<Event> {
+    WriteError { event: event_of(call), error }
+}
+
+/// The event that brought the call here, so that it can be brought again.
+pub(crate) fn event_of(call: Box<Call>) -> Event {
+    if call.prepared {
+        Event::Prepared(call)
+    } else if call.is_resumed() {
+        Event::Resumed(call)
+    } else {
+        Event::Arrived(Parsed::Call(call))
+    }
+}

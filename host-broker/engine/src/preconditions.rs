@@ -1,0 +1,101 @@
+//! The conditions between a permit and its intent: an idempotency key that another call holds, the evidence budget, and the
+//! number of calls in progress. A caller without the authority learns of none of them.
+
+use crate::account_linking;
+use crate::broker::Broker;
+use crate::replies::{copied, refused, unfinished};
+
+use crate::approval_requests;
+use kernel::Answer;
+use kernel::authorize::Refusal;
+use kernel::call::{Call, Header};
+use kernel::contract::{Invocation, StoreRequest};
+use model::Subject;
+use policy::decide::Decision;
+use shared::{Code, RequestId};
+use store::state::approvals;
+use store::state::requests;
+use store::{StoreError, Transaction};
+use tokio::time::Instant;
+
+pub(crate) enum Before {
+    Go,
+    Wait(RequestId),
+    Answered(Option<Answer>),
+}
+
+impl Broker {
+    /// What stands between a permitted call and its effect: an idempotency key that somebody holds, and how many
+    /// calls of the group are under way. A caller without the authority learns of neither.
+    pub(crate) fn before_the_effect(
+        &self,
+        tx: &Transaction<'_>,
+        call: &Call,
+        decision: &Decision,
+    ) -> Result<Before, StoreError> {
+        if !decision.has_authority() {
+            return Ok(Before::Go);
+        }
+        if let Some(claimed) = call.claimed(tx.view())? {
+            if let (true, Subject::Nobody(why)) = (claimed.is_a_persons, &call.header.behalf) {
+                // Without knowing whose it is, nothing is executed a second time, and nothing is told.
+                let refusal = Refusal::new(why.code(), why.code().meaning().to_owned());
+                return refused(tx, call, &refusal).map(Before::Answered);
+            }
+            if claimed.params_digest != call.params_digest {
+                let reason = Code::IdempotencyConflict.meaning().to_owned();
+                return refused(tx, call, &Refusal::new(Code::IdempotencyConflict, reason)).map(Before::Answered);
+            }
+            return self.same_call(tx, call, &claimed.request_id);
+        }
+        if !call.prepared
+            && !call.is_resumed()
+            && let Some((reason, retry_after)) = tx.refuses(&call.header.caller_key)?
+        {
+            let refusal = Refusal { code: Code::RateLimited, reason, retry_after };
+            return refused(tx, call, &refusal).map(Before::Answered);
+        }
+        // A prepared call is one of those that are counted; and nobody agrees to a call for nothing.
+        if !call.prepared
+            && !call.is_resumed()
+            && !call.is_internal()
+            && requests::in_flight(tx, &call.header.caller_key)? >= self.config.broker.max_concurrent_calls
+        {
+            let reason = Code::Busy.meaning().to_owned();
+            return refused(tx, call, &Refusal::new(Code::Busy, reason)).map(Before::Answered);
+        }
+        let proposes = call.target.operation().is_some_and(|operation| operation.declaration().proposes);
+        // Something is taken back, rather than put forward, by whoever has too much there.
+        let takes_back = matches!(call.target.invocation().map(Invocation::needs), Some(StoreRequest::ToWithdraw(_)));
+        if proposes
+            && !takes_back
+            && approvals::count_open(tx.view(), &call.header.caller_key)? >= crate::approvals::OPEN_MAX
+        {
+            return refused(tx, call, &approval_requests::too_many()).map(Before::Answered);
+        }
+        if let Some(refusal) = account_linking::too_many(tx.view(), call)? {
+            return refused(tx, call, &refusal).map(Before::Answered);
+        }
+        Ok(Before::Go)
+    }
+
+    /// A call whose idempotency key belongs to an equal call: it gets that call's reply, under its own id.
+    fn same_call(&self, tx: &Transaction<'_>, call: &Call, of: &RequestId) -> Result<Before, StoreError> {
+        let header = &call.header;
+        let is_open = requests::is_open(tx, &header.caller_key, of)?;
+        if is_open && self.may_wait(header) {
+            return Ok(Before::Wait(of.clone()));
+        }
+        let (reply, row) = if is_open { unfinished(tx, header, of)? } else { copied(tx, header, of)? };
+        if call.is_resumed() {
+            return approval_requests::answer(tx, header, true, reply, row.receipt()).map(Before::Answered);
+        }
+        kernel::answer_copy(tx, header, reply, row).map(Some).map(Before::Answered)
+    }
+
+    /// Whether a request may wait for another one: its time is not over, and not too many of its caller's wait.
+    pub(crate) fn may_wait(&self, header: &Header) -> bool {
+        let waiting = self.waiting.get(&header.caller_key).copied().unwrap_or(0);
+        Instant::now() < header.reply_deadline() && waiting < self.config.broker.max_concurrent_calls
+    }
+}
