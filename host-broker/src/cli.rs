@@ -4,7 +4,7 @@
 //! document; faults go to standard error with what to do about them. Exit codes: 0 done, 1 internal, 2 usage,
 //! 3 refused or not found, 4 configuration or home, 5 failed check.
 //!
-//! What changes something goes through [`ask`], what only reads through [`reading`].
+//! What changes something goes through [`ask`], what only reads through [`home_reader`].
 
 pub mod apply;
 pub mod approvals;

@@ -325,7 +325,7 @@ impl Loop {
                     self.stopping.get_or_insert_with(Instant::now);
                 }
                 Message::Happened(event @ (Event::Finished(_) | Event::NoticeDelivered(_))) => {
-                    self.pending.push_back(event)
+                    self.pending.push_back(event);
                 }
                 Message::Happened(event) if self.stopping.is_none() => self.pending.push_back(event),
                 Message::Callback(back) if self.stopping.is_none() => self.bring_back(back),

@@ -10,7 +10,7 @@
 //! The events are written by the database itself, with the question. What is due is a row, so a restart tells on. One
 //! notice is told at most once after it succeeded; an attempt whose end nobody saw is made again.
 //!
-//! [`store::state::notices`] keeps them, `text` words them, [`courier`] carries them.
+//! [`store::state::notices`] keeps them, `text` words them, [`sender`] delivers them.
 
 mod alarm;
 pub mod sender;

@@ -6,9 +6,9 @@
 //!                                              └─► permitted: intent ► effect ► filter ► outcome ► reply
 //! ```
 //!
-//! [`Broker`](crate::broker::Broker) turns events into rows: the ledger calls [`BatchWriter::write`] for each event of a batch, inside
-//! one transaction, and nothing follows from what is written here before that transaction is durable. The effect
-//! itself is [`run`], between two events.
+//! [`Broker`] turns events into rows: the ledger calls [`BatchWriter::write`] for each event of a batch, inside one
+//! transaction. Nothing follows from the rows before that transaction is durable. The effect itself is [`run`], between two
+//! events.
 
 use crate::account_linking;
 use crate::accounts;

@@ -32,19 +32,22 @@ pub enum Right<'a> {
     OwnCheck,
 }
 
-/// Returns the right that an order takes from a person.
+/// Returns the right that a command takes from a person.
 pub fn of(command: &Command) -> Right<'_> {
     match command {
         Command::Grant(request) => Right::Grant(request),
         Command::List(_) => Right::Member,
         Command::Flow(command) if !command.request.changes() => Right::Member,
+        // People do not send the last four; the command itself answers such a caller.
         Command::Answer(_)
         | Command::Revert(_)
         | Command::RelayedAnswer(_)
         | Command::GateApprove(_)
-        | Command::Release(_) => Right::OwnCheck,
-        // People do not send these orders; the command itself answers such a caller.
-        Command::Capabilities(_) | Command::Result(_) | Command::Cancel(_) | Command::ReadFlow(_) => Right::OwnCheck,
+        | Command::Release(_)
+        | Command::Capabilities(_)
+        | Command::Result(_)
+        | Command::Cancel(_)
+        | Command::ReadFlow(_) => Right::OwnCheck,
         Command::Revoke(_)
         | Command::TaskCreate(_)
         | Command::TaskClose { .. }

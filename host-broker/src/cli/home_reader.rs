@@ -200,7 +200,7 @@ pub enum Standing {
     },
 }
 
-/// Returns what the daemon of this [`AdminCommand::Hello`](crate::control::Control::Hello) reply says of a provider; `None` if it
+/// Returns what the daemon of this [`AdminCommand::Hello`](crate::control::AdminCommand::Hello) reply says of a provider; `None` if it
 /// does not run on the present configuration.
 pub fn standing(hello: &Value, provider: &Provider) -> Option<Standing> {
     let unready = hello.pointer("/data/unready")?.as_object().filter(|_| !is_behind(hello))?;

@@ -5,7 +5,7 @@
 //!         with a context token made for it    strict, bounded, in time
 //! ```
 //!
-//! A bridge has no catalogue of its own making: what an operator has [accepted](provider::accepted) of what it says it can do
+//! A bridge has no catalogue of its own making: what an operator has [accepted](provider::pinned_definitions) of what it says it can do
 //! is what it can do. It is told on whose behalf it works by a token that the broker signs for it and for this one call,
 //! and by nothing else.
 //!

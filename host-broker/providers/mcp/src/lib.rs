@@ -6,7 +6,7 @@
 //!          once if it ends again and again
 //! ```
 //!
-//! A server has no catalogue of its own making: of what an operator has [accepted](provider::accepted), what the configuration
+//! A server has no catalogue of its own making: of what an operator has [accepted](provider::pinned_definitions), what the configuration
 //! names can be called, at the level that it gives. What a server says of itself at any other time is held against that, and
 //! nobody is shown it. What it asks is refused; a call is sent once.
 //!

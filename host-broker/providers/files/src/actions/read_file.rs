@@ -76,9 +76,9 @@ impl ReadFile {
         Lines { start, end: self.end_line.unwrap_or(start.saturating_add(LINES - 1)) }
     }
 
-    fn max_bytes(&self, context: &FilesContext) -> usize {
+    fn max_bytes(&self, files: &FilesContext) -> usize {
         let asked = self.max_bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-        asked.unwrap_or(context.settings.max_read_bytes_default).min(context.settings.max_read_bytes_hard)
+        asked.unwrap_or(files.settings.max_read_bytes_default).min(files.settings.max_read_bytes_hard)
     }
 }
 
@@ -104,12 +104,12 @@ impl NativeAction for ReadFile {
         format!("read {} lines {start}-{end}", named(&self.path))
     }
 
-    fn guard(&self, context: &FilesContext, _facts: Option<&()>, _now: Timestamp) -> Guard {
+    fn guard(&self, files: &FilesContext, _facts: Option<&()>, _now: Timestamp) -> Guard {
         let Lines { start, end } = self.lines();
         if end < start {
             return refuse(Code::InvalidParams, "end_line is before start_line.".into());
         }
-        guarded(context, &self.path)
+        guarded(files, &self.path)
     }
 
     fn aside(output: &mut Self::Output) -> Option<SideOutput> {
@@ -118,14 +118,14 @@ impl NativeAction for ReadFile {
 
     async fn run(
         self,
-        context: &FilesContext,
+        files: &FilesContext,
         _facts: Option<()>,
         execution: &Execution,
     ) -> Result<(Self::Output, String), Failure> {
-        context
-            .work(execution, move |context, _, workspace| {
-                let path = context.path(&self.path).map_err(Failure::Guard)?;
-                let max_bytes = self.max_bytes(context);
+        files
+            .work(execution, move |files, _, workspace| {
+                let path = files.path(&self.path).map_err(Failure::Guard)?;
+                let max_bytes = self.max_bytes(files);
                 let fault = |fault| unread(path.as_str(), &fault);
                 let content = match self.encoding.unwrap_or(Encoding::Utf8) {
                     Encoding::Utf8 => {
