@@ -207,7 +207,7 @@ fn write_in(directory: &Path, group: &Group, text: &str) -> Result<(), ConfigErr
 fn check(profile: &Profile, known: Known<'_>) -> Result<(), String> {
     for (provider, posture) in &profile.providers {
         if known.may_be_of_a_bridge(provider) {
-            tracing::warn!(%provider, "nobody has accepted such a capability; what a profile says of it waits for that");
+            tracing::warn!(%provider, "the capability is not accepted; its lines in the profile have no effect yet");
             continue;
         }
         let named = known.provider(provider).ok_or_else(|| match provider.namespace() {

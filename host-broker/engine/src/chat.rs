@@ -99,7 +99,7 @@ pub fn read(line: &str) -> Result<ParsedAnswer, String> {
     }
     match rest {
         // Whoever writes more means more than can be agreed to.
-        Some(_) if yes => Err(format!("A yes has no conditions; nothing was answered. {USE}")),
+        Some(_) if yes => Err(format!("An approval cannot have conditions; nothing was answered. {USE}")),
         rest => {
             let said = rest.map(|rest| match rest.split_once(char::is_whitespace) {
                 Some((first, why)) if first.eq_ignore_ascii_case("because") => why.trim(),

@@ -132,7 +132,7 @@ impl Filters {
     pub fn departing(&self, params: &Value) -> EgressFact {
         let length = shared::json::canonical(params).len();
         if length > DEPARTING_MAX {
-            let why = "It is longer than what is searched for secrets of the broker's own, 1 MiB.";
+            let why = "It is longer than 1 MiB, the limit of the search for the broker's own secrets.";
             return EgressFact::Hostile(vec![why.to_owned()]);
         }
         let mut value = params.clone();
@@ -141,7 +141,7 @@ impl Filters {
             return EgressFact::Hostile(vec!["It holds a secret of the broker's own.".to_owned()]);
         }
         if length > INSPECTED_MAX {
-            return EgressFact::Suspicious(vec!["It is longer than what is inspected, 64 KiB.".to_owned()]);
+            return EgressFact::Suspicious(vec!["It is longer than 64 KiB, the limit of the inspection.".to_owned()]);
         }
         if credentials::scrub(&mut value, &self.scrubber, Extent::All) != Scrubbed::Untouched {
             sentences.push("It holds what looks like a credential.".to_owned());

@@ -501,7 +501,7 @@ impl Broker {
             (_, approval::Kind::Grant) => format!("No access to {} is given.", approval.provider),
             (_, approval::Kind::Account) => format!("No account at {} is linked.", approval.provider),
             (State::Approved, approval::Kind::Flow) if became.as_deref() != Some(State::Approved.word()) => {
-                "Nothing became canonical: what you were shown is not what is proposed any more.".to_owned()
+                "The proposed version has changed since you saw it, so nothing was approved.".to_owned()
             }
             (State::Approved, approval::Kind::Flow) => "The flow is canonical.".to_owned(),
             (_, approval::Kind::Flow) => "The flow stays proposed.".to_owned(),
@@ -523,7 +523,7 @@ impl Broker {
     }
 
     /// Only what has not started can be stopped: a call that waits for a person, or one whose remote facts are still being
-    /// fetched. Of what has started, its provider is told that nobody wants it any more.
+    /// fetched. Of what has started, its provider is told that the caller has cancelled it.
     fn cancel(&mut self, tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<CommandResult, StoreError> {
         let said =
             |cancelled, state, text: &str| CommandResult::told(json!({ "cancelled": cancelled, "state": state }), text);
@@ -533,7 +533,7 @@ impl Broker {
         let stops = |approval: &Approval| matches!(approval.state, State::Waiting | State::Approved) && !has_started;
         if let Some(approval) = asked.filter(stops) {
             self.resolve(tx, &approval, State::Cancelled, &header.caller_key)?;
-            return Ok(said(true, "waiting", "Nobody is asked any more, and it will not run."));
+            return Ok(said(true, "waiting", "The approval request is withdrawn, and the call will not run."));
         }
         Ok(match requests::open_stage(tx, &header.caller_key, of)?.as_deref() {
             Some("prepare") => {

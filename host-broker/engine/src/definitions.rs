@@ -39,7 +39,7 @@ const PAUSE: Duration = Duration::from_secs(10 * 60);
 const FAILED: &str = "failed";
 /// Added to the reply if the files of the operators differ from those of the ruleset.
 const BEHIND: &str =
-    " What was written since the start in broker.toml, profiles or rules does not: it counts from the next start on.";
+    " Changes of broker.toml, profiles or rules since the start have no effect before the next start.";
 /// What is longer, in bytes, is looked at at the command line.
 const LENGTH_MAX: usize = 256 * 1024;
 /// Of so many tools it is said that they look odd.
@@ -72,7 +72,7 @@ impl Proposed {
     pub fn new(name: &Provider, before: &PinnedDefinitions, listed: &dyn ListedDefinitions) -> Result<Self, String> {
         let now = PinnedDefinitions::new(listed.document()?);
         if *before == now {
-            return Err("it is what was accepted, and counts from the next start on".to_owned());
+            return Err("these definitions are accepted, and have effect from the next start".to_owned());
         }
         if !now.can_be_kept() || shared::json::canonical(now.said()).len() > LENGTH_MAX {
             return Err("it is too long for a question".to_owned());
@@ -82,7 +82,7 @@ impl Proposed {
         let level = offered.iter().map(|(_, level)| *level).max().ok_or("no tool of it is offered")?;
         let mut card = Card::new();
         card.say("Provider", name.as_str());
-        card.say("Accept", "what this server says of its tools now, in the place of what was accepted before");
+        card.say("Accept", "the definitions that this server lists now, instead of the accepted ones");
         let names = offered.iter().map(|(action, level)| format!("{action} (L{})", level.number()));
         let names: Vec<String> = names.collect();
         card.say("Offered", &names.join(", "));
@@ -97,7 +97,7 @@ impl Proposed {
         card.reasons.extend((more > 0).then(|| format!("{more} more of its tools look so.")));
         let changes = difference(before.said(), now.said(), BYTES_MAX).filter(|changes| !changes.is_empty());
         if !changes.is_some_and(|changes| card.changes(&changes)) {
-            return Err("what is different cannot be shown in a question".to_owned());
+            return Err("the differences cannot be shown in an approval request".to_owned());
         }
         Ok(Self { before: before.digest(), said: now, card, level })
     }

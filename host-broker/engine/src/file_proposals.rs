@@ -159,7 +159,7 @@ impl Broker {
                 approval_requests::told(tx, header, approval).map(Some).map(Collected::Answered)
             }
             (State::Approved, _) if proposal.until > tx.now() => {
-                no(Code::ApprovalRequired, "What a person agreed to is not what would be applied now.".to_owned())
+                no(Code::ApprovalRequired, "The approved change differs from the change that would be applied now.".to_owned())
             }
             (State::Denied, _) | (State::Closed, Some("denied")) => {
                 let reason = approval_requests::said_no(tx, approval)?;

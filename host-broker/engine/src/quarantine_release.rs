@@ -23,7 +23,7 @@ impl Broker {
         let Some(seq) = quarantine::seq(id) else { return Ok(nothing()) };
         let Some(mut kept) = quarantine::find(tx.view(), seq)? else { return Ok(nothing()) };
         let Caller::Person(person) = &header.caller else {
-            return Ok(CommandResult::no(Code::Guardrail, "Only people release what was kept back."));
+            return Ok(CommandResult::no(Code::Guardrail, "Only people can release a withheld result."));
         };
         let group = kept.caller.strip_prefix("group:").and_then(|name| name.parse::<Group>().ok());
         if !self.config.may_approve(person, group.as_ref(), &kept.provider, kept.level) {

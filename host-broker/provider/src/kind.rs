@@ -299,7 +299,7 @@ impl<'a> ProviderDeps<'a> {
         let accepted = PinnedDefinitions::load(&self.home.accepted(self.name)).map_err(|error| error.to_string())?;
         accepted.ok_or_else(|| {
             format!(
-                "nobody has accepted what it says it can do; look at it with: host-broker provider accept {}",
+                "its definitions are not accepted; review them with: host-broker provider accept {}",
                 self.name
             )
         })

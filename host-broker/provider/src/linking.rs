@@ -166,7 +166,7 @@ impl LinkContext {
         let person = person(execution)?;
         let record = Zeroizing::new(serde_json::to_vec(state).unwrap_or_default());
         if record.len() > STATE_MAX {
-            return Err(bad_answer(&"what is to be kept of the flow is too long"));
+            return Err(bad_answer(&"the state of the link session is too long"));
         }
         let place =
             Place { what: RecordKind::Flow, person: &person, capability: &self.capability, name: flow.as_str() };
@@ -210,7 +210,7 @@ impl LinkContext {
 
 fn person(execution: &Execution) -> Result<String, Failure> {
     let person = execution.person().map(|person| person.key());
-    person.ok_or_else(|| Failure::Refused { message: "nobody is known to stand behind the call".into() })
+    person.ok_or_else(|| Failure::Refused { message: "the call has no identified person".into() })
 }
 
 /// What a provider answered is not what it may answer.

@@ -149,7 +149,7 @@ impl RulesetBuilder {
                     let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
                     // It is looked at again and again.
                     if *told != why {
-                        tracing::warn!(provider = %changed.provider, why, "nobody is asked about what the server says now");
+                        tracing::warn!(provider = %changed.provider, why, "no approval request is made about the server's definitions");
                         *told = why;
                     }
                     None

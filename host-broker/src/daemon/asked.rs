@@ -102,7 +102,7 @@ impl Loop {
         match proposals::wanted(self.daemon.ledger.view(), None) {
             Ok(wanted) => wanted.into_iter().for_each(|wanted| self.apply(wanted)),
             Err(error) => {
-                tracing::error!(error = ?error, "what is to be applied cannot be read");
+                tracing::error!(error = ?error, "the proposals to apply cannot be read");
                 self.wanted = true;
             }
         }

@@ -23,7 +23,7 @@ pub(super) fn may_leave(
             false
         }
         Err(error) => {
-            tracing::error!(%group, %id, error = ?error, "nobody knows whether a late reply may leave, so it is withheld");
+            tracing::error!(%group, %id, error = ?error, "it is unknown whether a late reply may leave, so it is withheld");
             false
         }
     }

@@ -74,7 +74,7 @@ impl Loop {
             // It is over.
             Ok(_) => return,
             Err(error) => {
-                tracing::error!(error = ?error, "what was agreed to cannot be read");
+                tracing::error!(error = ?error, "the approved definitions cannot be read");
                 return self.exchanges.postponed.push(question.clone());
             }
         };
@@ -152,7 +152,7 @@ impl Loop {
         let RulesetReplaced { provider, ruleset, answer, .. } = exchanged;
         match ruleset {
             Ok(ruleset) => {
-                tracing::info!(%provider, version = ruleset.version, "what was accepted counts from now on");
+                tracing::info!(%provider, version = ruleset.version, "the accepted definitions are in force");
                 let daemon = &mut self.daemon;
                 daemon.broker.hold_to(&ruleset, &provider);
                 daemon.intake.exchange(Arc::clone(&ruleset.catalogue), Arc::clone(&ruleset.filters));
@@ -162,7 +162,7 @@ impl Loop {
                 daemon.ruleset = ruleset;
                 self.write_all_snapshots();
             }
-            Err(why) => tracing::warn!(%provider, why, "what was accepted cannot be used"),
+            Err(why) => tracing::warn!(%provider, why, "the accepted definitions cannot be used"),
         }
         // Whoever asked may have gone.
         answer.map(|answer| answer.send(reply.to_string().into_bytes()).ok());
@@ -179,7 +179,7 @@ struct Made {
 }
 
 fn make(ruleset_builder: &RulesetBuilder, present: &Ruleset, provider: &Provider, what: What) -> Result<Made, String> {
-    let meanwhile = "something else was accepted meanwhile; look at it again";
+    let meanwhile = "other definitions were accepted since; review them again";
     let present_digest = || Ok::<_, String>(ruleset_builder.accepted_of(provider)?.map(|accepted| accepted.digest()));
     let (accepted, before) = match what {
         What::Asked(_, change) => {

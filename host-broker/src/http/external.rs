@@ -460,12 +460,12 @@ async fn whole(body: Body, timeout: Duration) -> Result<Bytes, Box<Response>> {
         Ok(Err(_long)) => Err(Box::new(plainly(
             StatusCode::PAYLOAD_TOO_LARGE,
             Code::OversizedRequest,
-            "What was sent is longer than 256 KiB, or was cut.",
+            "The body is longer than 256 KiB, or incomplete.",
         ))),
         Err(_slow) => Err(Box::new(plainly(
             StatusCode::REQUEST_TIMEOUT,
             Code::MalformedRequest,
-            "What was sent took too long to arrive.",
+            "The body took too long to arrive.",
         ))),
     }
 }
@@ -477,7 +477,7 @@ fn members(body: &Bytes) -> Result<Map<String, Value>, Box<Response>> {
     }
     let read = shared::json::parse_object_within(body, limits::REQUEST_NODES_MAX);
     let (members, _) =
-        read.map_err(|fault| Box::new(invalid(&format!("What is sent must be a JSON object: {fault}."))))?;
+        read.map_err(|fault| Box::new(invalid(&format!("The body must be a JSON object: {fault}."))))?;
     let text = std::str::from_utf8(body).unwrap_or_default();
     match shared::json::inexact_numbers(text).first() {
         None => Ok(members),

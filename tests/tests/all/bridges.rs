@@ -150,7 +150,7 @@ fn what_nobody_has_accepted_cannot_be_called_and_what_is_different_must_be_accep
     let path = program.to_str().unwrap();
     let mut world = home("odd", &["/bin/sh", path], beside.path(), "exposes = { \"odd.thing.do\" = [] }");
     let listed = world.cli(&["provider", "list"]);
-    assert!(said(&listed).contains("nobody has accepted what it says it can do"), "{}", said(&listed));
+    assert!(said(&listed).contains("its definitions are not accepted"), "{}", said(&listed));
     world.start_process();
     let developer = world.group("developer");
     let ann = token(&mut world, "ann", ChatType::Private);
@@ -245,9 +245,9 @@ fn a_check_tells_an_author_what_is_wrong() {
         "it refuses another namespace",
         "it refuses a method that does not exist",
         "it refuses a call without a token",
-        "it refuses a call whose token nobody has signed",
+        "it refuses a call with an unsigned token",
         "it refuses a call whose token is over",
-        "it refuses a call whose token is for somebody else",
+        "it refuses a call with a token for another audience",
         "it refuses a call whose token was changed after it was signed",
         "it tells a proper token from others",
     ];

@@ -157,7 +157,7 @@ fn nobody_agrees_to_what_is_not_so_any_more() {
     let waiting = world.query("SELECT code FROM approvals WHERE state = 'waiting' AND kind = 'flow' ORDER BY id");
     assert_eq!(code(&answer(&world, waiting[1]["code"].as_str().unwrap(), true)), "executed");
     let late = answer(&world, &older, true);
-    assert!(late["summary"].as_str().unwrap().contains("Nothing became canonical"), "{late}");
+    assert!(late["summary"].as_str().unwrap().contains("nothing was approved"), "{late}");
     assert_eq!(get(&world)["data"]["flow"]["version"], "2.0.0");
     // After a no it stays proposed.
     flow(&world, &with("flow_propose", &bundle("2.1.0", "Three.", &[])));

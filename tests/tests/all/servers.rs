@@ -107,7 +107,7 @@ fn only_what_was_accepted_and_given_a_level_can_be_called() {
     let Some(mut world) = odd_home(&[], "read = { level = 1, exposes = [] }") else { return };
     let refused = world.cli(&["provider", "check", "odd"]);
     assert_eq!(refused.status.code(), Some(5));
-    assert!(said(&refused).contains("nobody has accepted"), "{}", said(&refused));
+    assert!(said(&refused).contains("not accepted"), "{}", said(&refused));
     // Looking at it accepts nothing, and needs no secret.
     let shown = world.cli(&["provider", "accept", "odd"]);
     let seen = said(&shown);
@@ -174,7 +174,7 @@ fn a_tool_that_is_different_is_withdrawn_and_noted_until_it_is_accepted_again() 
     // Found before the next call, whichever that is.
     let refused = developer.ask(write("count"));
     assert_eq!((code(&refused), &refused["status"]), ("definition_changed", &json!("denied")), "{refused}");
-    assert!(error(&refused).contains("something else of it than what was accepted"), "{refused}");
+    assert!(error(&refused).contains("differs from the accepted one"), "{refused}");
     assert_eq!(text(&developer.ask(read("writes"))), "1", "it was not called");
     until("nobody is offered it", || (status("write") == "DENIED").then_some(()));
     assert_eq!(status("read"), "available");
@@ -184,7 +184,7 @@ fn a_tool_that_is_different_is_withdrawn_and_noted_until_it_is_accepted_again() 
         let bodies = world.rows().into_iter().filter_map(|row| serde_json::from_str::<Value>(&row.body).ok());
         bodies.filter(|body| body["redefined"] == "odd").map(|body| body["withdrawn"].clone()).collect::<Vec<_>>()
     };
-    assert_eq!(noted(), [json!({ "write": "the server says something else of it than what was accepted" })]);
+    assert_eq!(noted(), [json!({ "write": "its definition differs from the accepted one" })]);
     // It is refused before anybody asks the server again.
     let again = developer.send(write("count"));
     assert_eq!(code(&developer.reply(&again)), "definition_changed");

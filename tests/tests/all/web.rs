@@ -62,7 +62,7 @@ fn a_yes_from_the_page_runs_the_call_once() {
     assert_eq!(world.query("SELECT channel FROM approval_answers"), [json!({ "channel": "web" })]);
     let over = operator.get("/").text;
     assert!(over.contains("approved, and started") && over.contains("Nothing waits for you"), "{over}");
-    assert!(operator.get(&format!("/approvals/{name}")).text.contains("no longer kept"));
+    assert!(operator.get(&format!("/approvals/{name}")).text.contains("no longer stored"));
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn what_was_shown_is_what_is_answered() {
     let (form, digest) = (shown.field("form"), shown.field("digest"));
     let fields = [("form", form.as_str()), ("digest", &digest), ("answer", "yes")];
     let crossed = operator.post(&format!("/approvals/{second}/answer"), &fields);
-    assert!(crossed.status == 409 && crossed.text.contains("is not what is asked"), "{}", crossed.text);
+    assert!(crossed.status == 409 && crossed.text.contains("has changed since"), "{}", crossed.text);
     assert_eq!(world.query("SELECT state FROM approvals WHERE state = 'waiting'").len(), 1);
     assert_eq!(world.effects_of("charge").len(), 0);
 }

@@ -448,7 +448,7 @@ impl Broker {
     }
 }
 
-const ANOTHERS: &str = "Somebody else has proposed this version; propose another one.";
+const ANOTHERS: &str = "Another caller has proposed this version; propose another version.";
 
 /// Whether somebody who is no person would replace or take back what somebody else has proposed.
 fn is_anothers(header: &Header, stored: &Stored) -> bool {

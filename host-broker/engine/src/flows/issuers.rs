@@ -28,7 +28,7 @@ pub fn lost_right(view: &View, flows: &FlowsTable, issuer: &str) -> Result<Optio
                 None => Some("its token is forgotten".to_owned()),
             }
         }
-        Some(_) | None => Some("nobody knows who gave it".to_owned()),
+        Some(_) | None => Some("its issuer is unknown".to_owned()),
     })
 }
 

@@ -106,7 +106,7 @@ impl Reason {
     /// One sentence for a person.
     pub fn sentence(self) -> &'static str {
         match self {
-            Self::HiddenText => "It holds characters that nobody sees and a model reads.",
+            Self::HiddenText => "It holds characters that a person does not see and a model reads.",
             Self::DirectionMarks => "It holds marks that show it in another order than it is read.",
             Self::ZeroWidth => "It holds characters without width where no script needs them.",
             Self::InstructionOverride => "It tries to set an agent's instructions aside or to give new ones.",

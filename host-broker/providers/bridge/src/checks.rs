@@ -89,7 +89,7 @@ impl Bridge {
                 let invoke = |token: Option<&str>| line(json!(1), namespace, "invoke", call(harmless, token));
                 let unsigned = self.unsigned();
                 called.push(("it refuses a call without a token", invoke(None)));
-                called.push(("it refuses a call whose token nobody has signed", invoke(Some(&unsigned))));
+                called.push(("it refuses a call with an unsigned token", invoke(Some(&unsigned))));
                 match &self.vouching {
                     Some(Vouching::Shared(..)) => note(
                         "the secret that it shares is not handed out for a check, so what else it verifies was not tried",
@@ -111,7 +111,7 @@ impl Bridge {
                 let told_apart = self.told_apart(proper, unsigned).await;
                 note("it tells a proper token from others", told_apart.err().into_iter().collect());
             }
-            note("it answers what is no JSON with an error, or not at all", self.mangled().await);
+            note("it answers invalid JSON with an error, or not at all", self.mangled().await);
         }
         Report { checks, registered, took }
     }
@@ -182,7 +182,7 @@ impl Bridge {
         let signature = good.rsplit_once('.').map_or("", |(_, signature)| signature);
         [
             ("it refuses a call whose token is over", signed(self.name.as_str(), now.minus(Duration::from_hours(1)))),
-            ("it refuses a call whose token is for somebody else", signed("another-namespace", now)),
+            ("it refuses a call with a token for another audience", signed("another-namespace", now)),
             ("it refuses a call whose token was changed after it was signed", format!("{head}.{signature}")),
         ]
     }

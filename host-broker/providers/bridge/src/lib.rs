@@ -334,7 +334,7 @@ impl Bridge {
     /// A token for one call on this person's behalf, which nobody but this bridge believes.
     fn token(&self, execution: &Execution) -> Result<String, Failure> {
         let refused = |message: &str| Failure::Refused { message: message.to_owned() };
-        let person = execution.person().ok_or_else(|| refused("nobody is known to stand behind the call"))?;
+        let person = execution.person().ok_or_else(|| refused("the call has no identified person"))?;
         let owner = execution.owner().unwrap_or_default();
         // With another's account it is asked for its owner, and told nothing of the chat, which is not that one's.
         let shared = (owner != person.key()).then(|| owner.split_once(':')).flatten();
@@ -475,7 +475,7 @@ impl Operation for Performed {
     }
 
     fn probe(&self, _handle: Value, _execution: Execution) -> Running<Result<Probed, Failure>> {
-        Box::pin(async { Ok(Probed::State { message: "a bridge cannot be asked what became of a call".into() }) })
+        Box::pin(async { Ok(Probed::State { message: "a bridge cannot be asked for the outcome of a call".into() }) })
     }
 }
 

@@ -101,7 +101,7 @@ pub enum ApplyError {
     #[error("nothing was changed: {0}")]
     Unchanged(Reason),
     /// Some files may be changed. If the journal could not be emptied, [`recover`] settles it.
-    #[error("it is not known what was changed: {0}")]
+    #[error("it is unknown which files were changed: {0}")]
     Unknown(Unsettled),
 }
 
@@ -152,7 +152,7 @@ pub enum Unsettled {
     #[error("it was interrupted")]
     Interrupted,
     /// It was undone, but somebody had changed these files meanwhile; theirs were left.
-    #[error("somebody changed files while they were being changed back: {0:?}")]
+    #[error("another process changed files while they were being restored: {0:?}")]
     Disturbed(Vec<WorkspacePath>),
     /// Undoing failed.
     #[error("`{path}` could not be changed back: {fault}")]

@@ -123,9 +123,9 @@ impl Spot {
         let recovered = recover(workspace, &self.journal()?, &mut unwatched);
         match recovered {
             Ok(Recovered::Nothing) => {}
-            Ok(recovered) => tracing::warn!(?recovered, "what was left halfway in a workspace was settled"),
+            Ok(recovered) => tracing::warn!(?recovered, "an interrupted change in a workspace was completed or undone"),
             Err(unsettled) => {
-                tracing::error!(%unsettled, "what was left halfway in a workspace cannot be settled");
+                tracing::error!(%unsettled, "an interrupted change in a workspace cannot be completed or undone");
                 let message = "earlier changes are halfway and could not be settled; ask the operator".to_owned();
                 return Err(Failure::Refused { message });
             }

@@ -9,7 +9,7 @@ const DIGEST_BYTES: usize = 32;
 
 /// The bytes are not what was kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("what was kept is damaged")]
+#[error("the stored changes are damaged")]
 pub struct Damaged;
 
 /// Puts head and contents together.

@@ -43,7 +43,7 @@ impl Accounts {
     /// Renews it.
     pub(super) async fn renew(&self, credential: &Credential, execution: Execution) -> Result<Renewal, Failure> {
         let Some((sealed, _)) = credential else {
-            let message = "nothing is kept for this account; link it anew".to_owned();
+            let message = "no credential is stored for this account; link it again".to_owned();
             return Err(Failure::Said { code: Code::CapabilityAuthRequired, message });
         };
         let renewal = self.oauth.renew(sealed, execution).await;
@@ -78,7 +78,7 @@ impl Accounts {
             self.unknown().insert(digest(sealed));
         }
         let message =
-            "the server does not take the account's token; call again, and link it anew if that does not help";
+            "the server refuses the account's token; call again, or link the account again";
         Failure::Said { code: Code::CapabilityAuthRequired, message: message.to_owned() }
     }
 

@@ -138,7 +138,7 @@ impl Operation for Tool {
     }
 
     fn probe(&self, _handle: Value, _execution: Execution) -> Running<Result<Probed, Failure>> {
-        Box::pin(async { Ok(Probed::State { message: "a server cannot be asked what became of a call".into() }) })
+        Box::pin(async { Ok(Probed::State { message: "a server cannot be asked for the outcome of a call".into() }) })
     }
 }
 

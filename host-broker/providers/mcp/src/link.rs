@@ -287,7 +287,7 @@ impl Unwanted<'_> {
                 return;
             }
             // As the notification that it is, the library would no longer wait for the answer.
-            let params = json!({ "requestId": id, "reason": "nobody wants it any more" });
+            let params = json!({ "requestId": id, "reason": "the caller has cancelled it" });
             let told = CustomNotification::new("notifications/cancelled", Some(params));
             runtime.spawn(async move { peer.send_notification(told.into()).await.ok() });
         }

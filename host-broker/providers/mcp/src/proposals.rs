@@ -167,7 +167,7 @@ fn exposes(
     // SECURITY: an output schema binds only the structured part of a result. Its `content` is free text.
     let mut exposes = vec![Exposes::Untrusted];
     if is_public {
-        why.push("its name is about what is public, so it brings nothing private");
+        why.push("its name is about public content, so its results are not private");
     } else {
         exposes.push(Exposes::Sensitive);
     }

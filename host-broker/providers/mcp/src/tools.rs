@@ -157,7 +157,7 @@ pub fn document(tools: &[Said]) -> Result<Map<String, Value>, String> {
 /// # Errors
 /// It is not one.
 pub fn read(document: &Map<String, Value>) -> Result<Vec<Said>, String> {
-    let wrong = || "what was accepted is no list of tools; accept it again".to_owned();
+    let wrong = || "the accepted definitions are no list of tools; accept them again".to_owned();
     let tools = document.get("tools").and_then(Value::as_array).ok_or_else(wrong)?;
     tools.iter().map(|tool| tool.as_object().cloned().map(Said).ok_or_else(wrong)).collect()
 }

@@ -48,7 +48,7 @@ const BACK_OFF: Duration = Duration::from_secs(1);
 const BACK_OFF_MAX: Duration = Duration::from_secs(60);
 
 const GONE: &str = "the server does not have it any more";
-const DIFFERENT: &str = "the server says something else of it than what was accepted";
+const DIFFERENT: &str = "its definition differs from the accepted one";
 const TWICE: &str = "the server has two tools of one name";
 
 /// How a server is reached.
@@ -275,7 +275,7 @@ impl Upstream {
     pub(super) async fn tools_for(&self, execution: &Execution) -> Result<PinnedDefinitions, String> {
         let deadline = Instant::now() + LISTING_TIMEOUT;
         let beginning = self.reach.as_ref().map_err(Clone::clone)?.begin_for(execution, deadline)?;
-        let Ok(_alone) = self.looks.try_acquire() else { return Err("somebody looks at it already".to_owned()) };
+        let Ok(_alone) = self.looks.try_acquire() else { return Err("another listing is in progress".to_owned()) };
         let said = self.asked(beginning).await.map_err(|why| complaint(&why, self.scrubber.as_deref()))?;
         // SECURITY: it has the broker's secrets now, and what it says of itself is kept and shown.
         let text = Value::Object(said.said().clone());

@@ -147,7 +147,7 @@ impl Issuers {
             let mut legacy = self.all.iter().filter(|issuer| issuer.scheme() == Scheme::Hs256);
             legacy.next().filter(|_| legacy.next().is_none())
         };
-        let issuer = issuer.ok_or(TokenError::Invalid("nobody who may sign tokens has that name"))?;
+        let issuer = issuer.ok_or(TokenError::Invalid("no issuer has that name"))?;
         if header.get("alg").and_then(Value::as_str) == Some(issuer.scheme().word()) {
             Ok(issuer)
         } else {

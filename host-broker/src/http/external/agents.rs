@@ -198,7 +198,7 @@ fn remedy(code: Code) -> &'static str {
     } else if code == Code::UnknownRequest {
         "Name the request_id of a call with this access from the last 24 hours."
     } else {
-        "Ask whoever gave you access."
+        "Ask the issuer of your access."
     }
 }
 

@@ -243,7 +243,7 @@ fn progress_token(context: &RequestContext<RoleServer>) -> Option<ProgressToken>
 fn visitor(context: &RequestContext<RoleServer>) -> Result<Visitor, ErrorData> {
     let parts = context.extensions.get::<Parts>();
     let visitor = parts.and_then(|parts| parts.extensions.get::<Visitor>()).cloned();
-    visitor.ok_or_else(|| ErrorData::internal_error("nobody has said whose request this is", None))
+    visitor.ok_or_else(|| ErrorData::internal_error("the request has no identity", None))
 }
 
 impl ServerHandler for Server {

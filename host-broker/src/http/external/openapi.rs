@@ -33,7 +33,7 @@ const NO: [(&str, &str); 4] = [
 ];
 /// And of what reaches the broker.
 const DECIDED: [(&str, &str); 2] = [
-    ("400", "What was sent does not fit; `error` says where."),
+    ("400", "The request is invalid; `error` says where."),
     ("503", "The broker stops, or its ledger cannot be written; nothing was done, or the ledger says what."),
 ];
 const UNKNOWN: (&str, &str) = ("404", "There is none, or none that this bearer may see.");
@@ -42,7 +42,7 @@ const SENT: [(&str, &str); 2] =
     [("408", "The body took too long to arrive."), ("413", "The body is longer than 256 KiB.")];
 /// And of a call.
 const CALLED: [(&str, &str); 4] = [
-    ("202", "It waits for a person, or still runs: Location says where to ask what becomes of it."),
+    ("202", "The call waits for an approval, or still runs. Ask for its result at Location."),
     ("409", "The Idempotency-Key was used with other parameters."),
     ("502", "The provider failed, or its outcome is unknown; `code` says which."),
     ("504", "The provider did not answer in time."),
@@ -84,7 +84,7 @@ fn described() -> Value {
                 },
                 "agentBeside": {
                     "type": "apiKey", "in": "header", "name": "X-Flow-External-Bearer",
-                    "description": "The same, where Authorization belongs to somebody between; it is the one that counts.",
+                    "description": "The same, if a proxy uses Authorization. This header takes precedence.",
                 },
             },
         },
@@ -120,7 +120,7 @@ fn operation(route: &Route, schemas: &mut Map<String, Value>) -> (String, &'stat
     }
     parameters.push(json!({
         "name": "X-Vault-Id", "in": "header", "required": false, "schema": { "type": "string" },
-        "description": "The token's vault: any other is as good as none.",
+        "description": "The vault of the token. Any other vault is treated as missing.",
     }));
     let more: &[_] = if has_body { &SENT } else { &[] };
     let twice = if let Effect::Changes { idempotent: false, .. } = operation.effect { " Twice makes two." } else { "" };
@@ -161,7 +161,7 @@ fn invoke() -> Value {
             { "name": "tool_id", "in": "path", "required": true, "schema": { "type": "string" } },
             header("X-Flow-Grant-Id", "string", "The access, if it is to be made sure that the bearer is of this one."),
             header("Idempotency-Key", "string", "The same key with the same parameters is the same call."),
-            header("Prefer", "string", "wait=10: for so many seconds at most (RFC 7240)."),
+            header("Prefer", "string", "wait=10: the longest wait, in seconds (RFC 7240)."),
         ],
         "requestBody": { "required": false, "content": { "application/json": { "schema": { "type": "object" } } } },
         "security": [{ "agent": [] }, { "agentBeside": [] }],

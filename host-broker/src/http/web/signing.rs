@@ -62,7 +62,7 @@ fn place(next: &str) -> &str {
 }
 
 const SPENT: &str = "This link is not good: it was used, or it is older than ten minutes. Make another one.";
-const NO_RANDOMNESS: &str = "The system's random source failed; nobody can sign in.";
+const NO_RANDOMNESS: &str = "The system's random source failed, so signing in is impossible.";
 
 /// `GET /sign-in`
 pub(super) async fn page(

@@ -122,7 +122,7 @@ impl NativeAction for ApplyProposal {
 
     async fn probe(context: &FilesContext, handle: Value, _execution: &Execution) -> Result<Probed, Failure> {
         let Ok(Handle { group, id }) = serde_json::from_value(handle) else {
-            return Ok(Probed::State { message: "what was to be done is not known any more".into() });
+            return Ok(Probed::State { message: "the stored changes are no longer available".into() });
         };
         context
             .work_for(group, move |_, spot, workspace| {
@@ -166,7 +166,7 @@ impl NativeAction for ApplyProposal {
                     ChangeSet::from_bytes(&stored.changes).map_err(|damaged| no(Code::ProposalUnknown, &damaged))?;
                 // What was shown is what is made: the diff that was agreed to is the diff of what is kept.
                 if Diff::of(&set).map(|diff| diff.hash()) != Ok(stored.patch_hash) {
-                    return Err(no(Code::ProposalUnknown, &"what is kept is not what a person was shown"));
+                    return Err(no(Code::ProposalUnknown, &"the stored changes differ from the approved ones"));
                 }
                 spot.settle(workspace, &busy)?;
                 let journal = spot.journal()?;

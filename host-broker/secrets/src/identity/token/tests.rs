@@ -172,7 +172,7 @@ fn a_token_of_the_brokers_own_says_who_it_is() {
 fn each_claim_has_its_rule() {
     let far = "x".repeat(TEXT_MAX + 1);
     for (changes, why) in [
-        (json!({ "iss": "nobody" }), "nobody who may sign tokens has that name"),
+        (json!({ "iss": "nobody" }), "no issuer has that name"),
         (json!({ "iss": null }), "it is signed in another way than its issuer's"),
         (json!({ "iss": "friend" }), "its signature does not verify"),
         (json!({ "iss": "ash" }), "it is signed in another way than its issuer's"),

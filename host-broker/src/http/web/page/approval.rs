@@ -21,7 +21,7 @@ pub(in crate::http::web) fn page(visitor: &Visitor, now: Timestamp, listed: &Lis
         (live(now, listed, false))
         @match &approval.card {
             Some(card) => (shown(approval, card)),
-            None => p.none { "What would have run is no longer kept." },
+            None => p.none { "The request is no longer stored." },
         }
         (folded::all(approval, approval.card.as_ref()))
         @if waits(approval, now) { (buttons(visitor, approval)) }
@@ -81,7 +81,7 @@ fn heading(kind: Kind) -> &'static str {
         Kind::Grant => "What is given",
         Kind::Account => "What the provider says of the account",
         Kind::Definition => "What is different",
-        Kind::Flow => "What it says, or what is different",
+        Kind::Flow => "Definitions, or differences",
     }
 }
 
@@ -146,11 +146,11 @@ fn nothing(kind: Kind) -> &'static str {
 
 fn what_a_yes_does(kind: Kind) -> &'static str {
     match kind {
-        Kind::Call | Kind::File => "A yes is to exactly this, and it runs once.",
-        Kind::Grant => "A yes is to exactly this, and it counts until it ends or is revoked.",
-        Kind::Account => "A yes is to exactly this account, and it is linked at once.",
-        Kind::Flow => "A yes is to exactly this, and it is canonical from then on.",
-        Kind::Definition => "A yes is to exactly this, and it is what counts from then on.",
+        Kind::Call | Kind::File => "An approval covers exactly this, and it runs once.",
+        Kind::Grant => "An approval covers exactly this, until it expires or is revoked.",
+        Kind::Account => "An approval covers exactly this account, and links it at once.",
+        Kind::Flow => "An approval covers exactly this, and makes it canonical.",
+        Kind::Definition => "An approval covers exactly this, and puts it in force.",
     }
 }
 

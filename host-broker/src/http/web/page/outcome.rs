@@ -14,7 +14,7 @@ pub(super) fn words(outcome: &Outcome) -> Markup {
             Outcome::Succeeded(None) => "it was done",
             Outcome::Succeeded(Some(summary)) => { "it was done (" (seen(summary)) ")" },
             Outcome::Failed(code) => { "it was not done: " (meaning(code)) },
-            Outcome::Unknown => "nobody knows yet whether it was done; the broker goes on looking",
+            Outcome::Unknown => "its outcome is unknown; the broker keeps looking",
         }
     }
 }

@@ -263,7 +263,7 @@ fn a_refusal_says_its_code_and_what_to_do_next() {
         assert!(text(result).contains(next) && told["error"].as_str().unwrap().contains(next), "{result}");
     };
     refused(call(&agent, "note", &json!({ "x": 1 })), "denied", "invalid_params", "no such parameter");
-    refused(call(&agent, "broken", &json!({})), "failed", "provider_failed", "Ask whoever gave you access.");
+    refused(call(&agent, "broken", &json!({})), "failed", "provider_failed", "Ask the issuer of your access.");
     assert!(world.cli(&["kill", "group", "external"]).status.success());
     refused(call(&agent, "note", &json!({})), "denied", "kill_switch", "Wait until the operator lifts the stop.");
     assert!(world.cli(&["kill", "group", "external", "--lift"]).status.success());
