@@ -36,6 +36,7 @@ mod all {
     mod shim;
     mod signatures;
     mod trifecta;
+    mod snapshots;
     mod tutorial;
     mod web;
     mod wire;

@@ -38,8 +38,7 @@ const PAUSE: Duration = Duration::from_secs(10 * 60);
 /// What a yes has come to that cannot be made to count.
 const FAILED: &str = "failed";
 /// Added to the reply if the files of the operators differ from those of the ruleset.
-const BEHIND: &str =
-    " Changes of broker.toml, profiles or rules since the start have no effect before the next start.";
+const BEHIND: &str = " Changes of broker.toml, profiles or rules since the start have no effect before the next start.";
 /// What is longer, in bytes, is looked at at the command line.
 const LENGTH_MAX: usize = 256 * 1024;
 /// Of so many tools it is said that they look odd.

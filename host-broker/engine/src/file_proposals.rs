@@ -158,9 +158,10 @@ impl Broker {
                 }
                 approval_requests::told(tx, header, approval).map(Some).map(Collected::Answered)
             }
-            (State::Approved, _) if proposal.until > tx.now() => {
-                no(Code::ApprovalRequired, "The approved change differs from the change that would be applied now.".to_owned())
-            }
+            (State::Approved, _) if proposal.until > tx.now() => no(
+                Code::ApprovalRequired,
+                "The approved change differs from the change that would be applied now.".to_owned(),
+            ),
             (State::Denied, _) | (State::Closed, Some("denied")) => {
                 let reason = approval_requests::said_no(tx, approval)?;
                 no(Code::ApprovalDenied, reason)

@@ -298,10 +298,7 @@ impl<'a> ProviderDeps<'a> {
         }
         let accepted = PinnedDefinitions::load(&self.home.accepted(self.name)).map_err(|error| error.to_string())?;
         accepted.ok_or_else(|| {
-            format!(
-                "its definitions are not accepted; review them with: host-broker provider accept {}",
-                self.name
-            )
+            format!("its definitions are not accepted; review them with: host-broker provider accept {}", self.name)
         })
     }
 

@@ -156,7 +156,8 @@ impl Explain {
         parse_context: &ParseContext,
     ) -> Result<Box<Call>, Fault> {
         if self.person.is_some() || self.task.is_some() {
-            let why = "an external agent acts for no person, and its tools name their task; leave --person and --task out";
+            let why =
+                "an external agent acts for no person, and its tools name their task; leave --person and --task out";
             return Err(Fault::usage(why));
         }
         let tool: Opaque = self.target.parse().map_err(|_bad| {

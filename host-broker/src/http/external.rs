@@ -476,8 +476,7 @@ fn members(body: &Bytes) -> Result<Map<String, Value>, Box<Response>> {
         return Ok(Map::new());
     }
     let read = shared::json::parse_object_within(body, limits::REQUEST_NODES_MAX);
-    let (members, _) =
-        read.map_err(|fault| Box::new(invalid(&format!("The body must be a JSON object: {fault}."))))?;
+    let (members, _) = read.map_err(|fault| Box::new(invalid(&format!("The body must be a JSON object: {fault}."))))?;
     let text = std::str::from_utf8(body).unwrap_or_default();
     match shared::json::inexact_numbers(text).first() {
         None => Ok(members),

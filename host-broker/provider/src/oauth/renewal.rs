@@ -151,7 +151,8 @@ impl OAuth {
         let place = Place { what: RecordKind::Credential, person: &owner, capability: &self.provider, name: account };
         let credential = self.vault()?.open_credential(&place, sealed, execution);
         let credential = credential.map_err(|fault| unlinked(&fault.to_string()))?;
-        Kept::deserialize(&credential.given).map_err(|_damaged| unlinked("the stored credential of this account is damaged"))
+        Kept::deserialize(&credential.given)
+            .map_err(|_damaged| unlinked("the stored credential of this account is damaged"))
     }
 
     /// Why nothing was renewed. What was begun before may have been: with the next call it is tried again.

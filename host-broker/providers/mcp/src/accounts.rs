@@ -77,8 +77,7 @@ impl Accounts {
         if let Some((sealed, _)) = credential {
             self.unknown().insert(digest(sealed));
         }
-        let message =
-            "the server refuses the account's token; call again, or link the account again";
+        let message = "the server refuses the account's token; call again, or link the account again";
         Failure::Said { code: Code::CapabilityAuthRequired, message: message.to_owned() }
     }
 

@@ -84,7 +84,10 @@ pub(super) async fn answer(
     let Some(approval) = found else { return told(StatusCode::NOT_FOUND, NOT_YOURS) };
     // Whoever may not answer has seen nothing; the broker says no, and records it.
     if may_answer(&shared.web.config, &visitor.person, &approval) && form.digest != approval.digest.hex() {
-        return told(StatusCode::CONFLICT, "The approval request has changed since the page was loaded. Open it again.");
+        return told(
+            StatusCode::CONFLICT,
+            "The approval request has changed since the page was loaded. Open it again.",
+        );
     }
     let came = put(&shared, &visitor, &approval, &form).await;
     let status = match came {
