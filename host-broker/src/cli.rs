@@ -1,10 +1,10 @@
-//! The command line: one file a command.
+//! The command line: one file for each command.
 //!
-//! Only here is anything printed. Results go to standard output, as text for people or with `--json` as one
-//! document; faults go to standard error with what to do about them. Exit codes: 0 done, 1 internal, 2 usage,
-//! 3 refused or not found, 4 configuration or home, 5 failed check.
+//! Only this module prints. Results go to standard output, as text for people or with `--json` as one document; faults
+//! go to standard error with the next step. Exit codes: 0 done, 1 internal, 2 usage, 3 refused or not found, 4
+//! configuration or home, 5 failed check.
 //!
-//! What changes something goes through [`ask`], what only reads through [`home_reader`].
+//! Commands that change something go through [`ask`], the others through [`home_reader`].
 
 pub mod apply;
 pub mod approvals;
@@ -64,7 +64,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::StoreError;
 
-/// For so long what still runs may, once a command is over.
+/// The time that threads still get after the end of a command.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Give sandboxed agents controlled and recorded access to external services.
@@ -157,12 +157,12 @@ fn help_template() -> String {
     template + "\nOptions:\n{options}{after-help}"
 }
 
-/// What every command is given.
+/// The context of every command.
 #[derive(Clone)]
 pub struct Context {
     /// The home.
     pub home: Home,
-    /// Whether somebody named the home, rather than leaving it to the platform.
+    /// Whether the caller named the home, rather than leaving it to the platform.
     pub home_is_chosen: bool,
     /// Whether an argument named the home. The next command then needs the argument too; a variable is still set.
     pub home_is_argument: bool,
@@ -220,11 +220,11 @@ pub fn run(environment: Environment, kinds: Kinds) -> ExitCode {
         Err(error) => return output.fault(&Fault::internal(&error)),
     };
     let commands = SystemCommands::default();
-    // What serves is alone in its cgroup, if one was delegated to it; other commands share that of whoever calls them.
+    // A server is alone in its cgroup, if one was delegated to it; other commands share the cgroup of their caller.
     let is_daemon = matches!(arguments.command, Command::Serve(_));
     let commands = if is_daemon { commands.in_cgroups() } else { commands };
     let context = Context {
-        // What is printed is to be used from anywhere, such as the mounts of a sandbox.
+        // A printed path must work from any directory, such as in the mounts of a sandbox.
         home: Home::at(std::path::absolute(&home).unwrap_or(home)),
         home_is_chosen,
         home_is_argument,
@@ -245,7 +245,7 @@ pub fn run(environment: Environment, kinds: Kinds) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => context.output.fault(&Fault { text: context.at_home(&fault.text), ..fault }),
     };
-    // What some thread still waits for, such as a name that nobody answers for, keeps nothing alive.
+    // A thread that still waits, such as for a name that no server resolves, keeps nothing alive.
     runtime.shutdown_timeout(END_TIMEOUT);
     code
 }

@@ -1,7 +1,7 @@
-//! The control socket: how a person's command reaches a running daemon.
+//! The control socket: the way of a person's command to a running daemon.
 //!
-//! One JSON line in, one reply document out. Who asks is the socket's peer, as the kernel says; what is asked goes
-//! through the same transaction as everything else. Without a daemon, [`administer`] does the same in place.
+//! One JSON line in, one reply document out. The kernel names the peer of the socket, which is the person. A command
+//! goes through the same transaction as everything else. Without a daemon, [`administer`] does the same in place.
 
 mod listening;
 mod own;
@@ -52,7 +52,7 @@ use store::{Durability, StoreError};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
-/// What a person asks.
+/// A person's command.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum AdminCommand {
@@ -73,7 +73,7 @@ pub enum AdminCommand {
     },
     /// Open a gate.
     GateApprove(GateRequest),
-    /// Answer a question.
+    /// Answer an approval request.
     Answer {
         /// Its code.
         code: String,
@@ -90,36 +90,36 @@ pub enum AdminCommand {
         /// Which.
         id: ProposalId,
     },
-    /// Answer a question for somebody who did so in a chat.
+    /// Answer an approval request for a person who answered in a chat.
     ChatAnswer {
         /// Who, as the chat names people: `telegram:12345`.
         from: String,
-        /// What was written.
+        /// The text of the answer.
         text: String,
     },
-    /// What a provider's program says it can do may be offered.
+    /// Accept the definitions of a provider's program.
     AcceptDefinitions {
         /// The provider, as the configuration names it.
         provider: Provider,
-        /// What tells what it says from everything else.
+        /// The digest that identifies the definitions.
         digest: Digest,
         /// The names of the flagged items that the person accepts.
         #[serde(default)]
         flagged: BTreeSet<String>,
     },
-    /// Link an account of somebody's at a capability.
+    /// Link a person's account at a capability.
     LinkAccount {
         /// Whose, as the ledger writes persons.
         person: String,
         /// At which capability.
         capability: Provider,
-        /// What the provider calls it.
+        /// The provider's name of the account.
         account_ref: String,
-        /// What people call it.
+        /// The account's label for people.
         #[serde(default)]
         label: Option<String>,
     },
-    /// Unlink accounts of somebody's.
+    /// Unlink accounts of a person.
     UnlinkAccounts {
         /// Whose.
         person: String,
@@ -130,18 +130,18 @@ pub enum AdminCommand {
         #[serde(default)]
         account_ref: Option<String>,
     },
-    /// End what a group has begun with persons' accounts.
+    /// End everything that a group has begun with persons' accounts.
     PurgeGroup {
         /// The group, which need not be one any more.
         group: Group,
     },
-    /// Let another person work with an account of somebody's, or end that.
+    /// Let another person use the account of its owner, or end that.
     ShareAccount {
         /// Whose, as the ledger writes persons.
         person: String,
         /// At which capability.
         capability: Provider,
-        /// What the provider calls it.
+        /// The provider's name of the account.
         account_ref: String,
         /// Who else.
         with: String,
@@ -150,10 +150,10 @@ pub enum AdminCommand {
     },
     /// Encrypt every record of the vault under the present master key.
     RenewVault {
-        /// Whether what cannot be opened is forgotten.
+        /// Whether credentials that cannot be opened are forgotten.
         forget: bool,
     },
-    /// Look at what a server says of its tools, with the broker's secrets.
+    /// List the tools of a server, with the broker's secrets.
     Look {
         /// The provider.
         provider: Provider,
@@ -174,11 +174,11 @@ pub enum AdminCommand {
     },
     /// List them.
     ListOperators,
-    /// Let what is accepted of a provider count from now on.
+    /// Put the accepted definitions of a provider in force.
     Exchange {
         /// The provider, as the configuration names it.
         provider: Provider,
-        /// What tells what was accepted from everything else.
+        /// The digest that identifies the accepted definitions.
         digest: Digest,
     },
     /// Stop all calls, or allow them again.
@@ -205,7 +205,7 @@ pub enum AdminCommand {
         /// Which: `q-123`.
         id: String,
     },
-    /// Record what became of a call whose outcome nobody knew.
+    /// Record the outcome of a call whose outcome was unknown.
     Settle(Finding),
     /// End a session.
     ResetSession {
@@ -232,7 +232,7 @@ pub enum ControlError {
     Socket {
         /// The socket.
         path: std::path::PathBuf,
-        /// What the system said.
+        /// The system error.
         #[source]
         source: std::io::Error,
     },
@@ -250,7 +250,7 @@ pub enum ControlError {
     /// The daemon did not answer.
     #[error("the daemon did not answer: {fault}")]
     NoAnswer {
-        /// What came instead.
+        /// The fault in the answer.
         fault: String,
     },
     /// The ledger could not be written.
@@ -261,12 +261,12 @@ pub enum ControlError {
     Randomness(#[from] NoRandomness),
 }
 
-/// What is needed to turn a person's words into an event.
+/// The state that turns a person's words into an event.
 #[derive(Clone)]
 pub struct CommandDispatcher {
     /// Who may ask.
     pub config: Arc<Config>,
-    /// What there is to look at.
+    /// The current catalogue.
     pub catalogue: watch::Receiver<Arc<Catalogue>>,
     /// The key of digests.
     pub key: Arc<LedgerKey>,
@@ -280,7 +280,7 @@ pub struct CommandDispatcher {
     pub inbox: Option<Arc<Entrance>>,
     /// Where browsers bring persons back to, if they do.
     pub callback: Option<String>,
-    /// What looks at results in the running daemon.
+    /// The inspector of results in the running daemon.
     pub inspector: Option<Arc<Inspector>>,
     /// The configuration of the running daemon; `None` in a command that works in place.
     pub ruleset_builder: Option<Arc<RulesetBuilder>>,
@@ -308,7 +308,7 @@ impl CommandDispatcher {
         checked.map_err(|error| error.to_string())?.map_err(because)
     }
 
-    /// A look at what a server says of its tools, as an event, and what is seen.
+    /// Returns the event that lists the tools of a server, and the receiver of the list.
     fn look(&self, person: String, provider: &Provider) -> Result<(Event, oneshot::Receiver<Listing>), String> {
         let catalogue = Arc::clone(&self.catalogue.borrow());
         let source = catalogue.provider(provider).and_then(|listed| listed.definitions.as_ref());
@@ -342,10 +342,10 @@ impl CommandDispatcher {
         uid == self.uid || uid == ROOT || person.is_some_and(|table| table.can_relay_answers)
     }
 
-    /// Puts what a person asks to the broker, and waits for its reply.
+    /// Passes a person's command to the broker, and waits for its reply.
     ///
     /// # Errors
-    /// Why there is none; whether it was executed is known only if randomness failed: then it was not.
+    /// The reason why there is no reply. Only if randomness failed is it known that nothing was executed.
     pub async fn ask(&self, reports: &EventSender, asked: Asked<'_>) -> Result<Vec<u8>, String> {
         let (sender, receiver) = oneshot::channel();
         let event = self.command_request(asked, Origin::Socket(sender)).map_err(|none| none.to_string())?;
@@ -386,11 +386,11 @@ impl CommandDispatcher {
     }
 }
 
-/// What a person asks, and how it came in.
+/// A person's command, and how it came in.
 pub struct Asked<'a> {
     /// The person.
     pub person: String,
-    /// What the broker is to do.
+    /// The command for the broker.
     pub command: Command,
     /// The words, of which the row has the digest.
     pub said: &'a AdminCommand,
@@ -398,8 +398,9 @@ pub struct Asked<'a> {
     pub channel: &'static str,
 }
 
-/// What a person asks, or the answer, where it concerns the process and not the ledger. `may_relay` says whether the
-/// person may answer for others.
+/// Returns the command, or the answer of the process itself if the ledger is not involved.
+///
+/// `may_relay` says whether the person may answer for others.
 fn command(control: &AdminCommand, may_relay: bool) -> Result<Command, Own> {
     Ok(match control.clone() {
         AdminCommand::Grant(request) => Command::Grant(request),
@@ -513,7 +514,7 @@ fn refusal(text: &str) -> serde_json::Value {
     json!({ "status": "denied", "error": text })
 }
 
-/// The refusal of what is no command.
+/// Returns the refusal of an invalid command.
 fn wrong(why: &str) -> serde_json::Value {
     json!({ "status": "denied", "code": Code::InvalidParams.word(), "error": why })
 }
@@ -561,7 +562,7 @@ fn seen_as_reply(seen: Result<Listing, oneshot::error::RecvError>) -> serde_json
     }
 }
 
-/// Looks at what a server says of its tools, without a daemon.
+/// Lists the tools of a server, without a daemon.
 ///
 /// # Errors
 /// [`ControlError`].
@@ -593,7 +594,7 @@ pub fn look(
     Ok(seen_as_reply(seen.try_recv().map_or_else(|_| Ok(Err("nothing was seen".to_owned())), Ok)))
 }
 
-/// Does what a daemon would do, without one: one transaction of the same broker.
+/// Executes a command without a daemon, in one transaction of the same broker.
 ///
 /// # Errors
 /// [`ControlError`]; nothing was changed.
@@ -639,7 +640,7 @@ mod tests {
     use platform::random::SystemRandom;
     use secrets::Secrets;
 
-    /// Makes a clerk of the user 1 with these people.
+    /// Makes a dispatcher of the user 1 with these people.
     fn dispatcher(text: &str) -> CommandDispatcher {
         let config =
             Config::parse(text, Path::new("/x/broker.toml"), &Environment::new(), crate::providers::KINDS).unwrap();

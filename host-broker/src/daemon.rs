@@ -1,4 +1,4 @@
-//! The loop: takes what has happened, has it written as one batch, and only then lets anything follow.
+//! The loop: takes the events, has them written as one batch, and only then lets anything follow.
 //!
 //! ```text
 //! documents ─┐                                 ┌─► replies
@@ -6,9 +6,9 @@
 //! persons  ──┘                                 └─► snapshots └ else: on the runtime, which reports
 //! ```
 //!
-//! One thread owns the ledger, reads the requests and writes the replies, because every change of threads costs a
-//! call more than the work that it hands over. It waits for nobody but the disk: an effect that is not over at its
-//! first step goes on elsewhere.
+//! One thread owns the ledger, reads the requests and writes the replies, because every change of threads costs a call
+//! more than the work itself. It waits only for the disk: an effect that is not over at its first step continues on the
+//! runtime.
 
 mod asked;
 mod ruleset_reload;
@@ -67,16 +67,16 @@ use tokio::time::Instant;
 
 /// The largest batch, in events.
 const BATCH_MAX: usize = 256;
-/// How often what is delivered is marked and what is old forgotten, at most.
+/// The shortest time between two rounds that mark delivered replies and forget old ones.
 const TICK: Duration = Duration::from_secs(1);
-/// How long a call runs before it is said that it does, and how often then.
+/// The time after which a running call reports its progress, and the interval of later reports.
 const PROGRESS: Duration = Duration::from_secs(2);
 
 /// The daemon's state.
 pub struct Daemon {
     /// The one writer.
     pub ledger: Ledger,
-    /// What turns events into rows.
+    /// The broker, which turns events into rows.
     pub broker: Broker,
     /// Where documents come from.
     pub intake: RequestWatcher,
@@ -88,7 +88,7 @@ pub struct Daemon {
     pub outbox: Outbox,
     /// The document `host.json`.
     pub host_info: Vec<u8>,
-    /// What every call is held to, which is exchanged when an operator accepts what a provider says of itself.
+    /// The ruleset for every call, which changes when an operator accepts the definitions of a provider.
     pub ruleset: Ruleset,
     /// Builds the ruleset.
     pub ruleset_builder: Arc<RulesetBuilder>,
@@ -96,11 +96,11 @@ pub struct Daemon {
     pub catalogue: watch::Sender<Arc<Catalogue>>,
     /// The time.
     pub clock: Arc<dyn Clock>,
-    /// What carries notices out.
+    /// The sender of notices.
     pub courier: Arc<NoticeSender>,
     /// Where effects run.
     pub runtime: Handle,
-    /// Counts the changes of what people are asked, for those who watch.
+    /// The number of changes to the approval requests, for those who watch.
     pub questions: watch::Sender<u64>,
     /// The state of the ledger, for people.
     pub health: watch::Sender<Health>,
@@ -116,10 +116,12 @@ struct Lapses {
     is_stale: bool,
 }
 
-/// What the loop keeps between batches. All of it can be lost: the ledger and the directories have what matters.
+/// The state of the loop between batches.
+///
+/// All of it can be lost: the ledger and the directories hold the durable state.
 struct Loop {
     daemon: Daemon,
-    // What has happened and is not written yet.
+    // The events that are not written yet.
     pending: VecDeque<Event>,
     // The last batch took in no documents.
     ending: bool,
@@ -137,13 +139,14 @@ struct Loop {
     lapses: Lapses,
     // Which notices are under way, and when the next is due.
     notices: Notices,
-    // What was accepted and does not count yet.
+    // The accepted definitions that are not in force yet.
     exchanges: Exchanges,
-    // What is moved out of the ledger.
+    // The rows that move out of the ledger.
     rotation: Rotation,
     // The verification of all rows, until it is over.
     verification: Option<verification::Running>,
-    // It found that somebody changed the evidence, now or before a restart. No call is admitted until it finds all right.
+    // It found that another program changed the evidence, now or before a restart. No call is admitted until all is
+    // right.
     is_broken: bool,
     // Outcomes that could not be written yet. Nothing is admitted while there are any.
     unsettled: Vec<Event>,
@@ -164,8 +167,10 @@ struct Loop {
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
 impl Daemon {
-    /// Runs until [`Event::Stopping`], then writes the last row. Says `ready` once the first row is durable and what an
-    /// earlier daemon left is answered; if the first row cannot be written, it says why and ends.
+    /// Runs until [`Event::Stopping`], then writes the last row.
+    ///
+    /// Sends `ready` once the first row is durable and the calls of an earlier daemon are answered. If the first row
+    /// cannot be written, it sends the reason and ends.
     pub fn run(self, ready: &Sender<Result<(), String>>) {
         let now = Instant::now();
         let mut state = Loop {
@@ -209,7 +214,7 @@ impl Daemon {
         }
         state.release_held();
         state.verification = None;
-        // What has left is marked before the last row, so that the next start does not deliver it again.
+        // Delivered replies are marked before the last row, so that the next start does not deliver them again.
         let delivered = state.daemon.outbox.delivered();
         state.handle(vec![Event::Ticked { delivered }, Event::Stopping]);
         let (head, tally) = (state.daemon.ledger.head(), state.daemon.ledger.tally());
@@ -217,7 +222,7 @@ impl Daemon {
     }
 }
 
-/// Says now and then that a call still runs, to whoever waits for it.
+/// Reports now and then to the waiting caller that a call still runs.
 async fn with_progress(
     running: impl Future<Output = Event>,
     talk: Option<(Group, RequestId, Arc<RunHandle>, EventSender)>,
@@ -303,19 +308,19 @@ impl Loop {
 
     fn is_over(&self) -> bool {
         let idle = self.running == 0 && self.pending.is_empty() && self.held.is_empty();
-        // What nobody saw arrive is told again; a channel that hangs does not hold the end up.
+        // Unacknowledged notices are sent again; a channel that hangs does not delay the end.
         let told = |since: Instant| self.notices.is_idle() || since.elapsed() >= TICK;
         self.stopping.is_some_and(|since| idle && told(since) || since.elapsed() >= STOP_GRACE)
     }
 
-    /// What has happened, at most a batch of it: at least one event, or the time to look at the clock.
+    /// Waits for events, at most a batch: returns at least one event, or when it is time to look at the clock.
     fn wait(&mut self) -> Vec<Event> {
-        // What is begun is ended before more is begun, so that who floods stands before nobody's outcome; but new
+        // Begun calls end before new ones begin, so that a flood of documents delays no other outcome. But new
         // documents are never left out twice.
         self.ending = !self.pending.is_empty() && !self.ending;
         if !self.ending {
             let wait = if self.pending.is_empty() { self.timeout() } else { Duration::ZERO };
-            // Once it stops, what comes in stays in its directory for the next daemon.
+            // Once it stops, new documents stay in their directory for the next daemon.
             let room = if self.stopping.is_some() { 0 } else { BATCH_MAX.saturating_sub(self.pending.len()) };
             self.daemon.intake.gather(wait, room, &mut self.pending);
         }
@@ -343,7 +348,7 @@ impl Loop {
                 }
                 // A segment that no row names is written again by the next daemon.
                 Message::Segment(result) if self.stopping.is_none() => self.written(*result),
-                // What it found is noted also by a daemon that stops.
+                // A daemon that stops notes the finding, too.
                 Message::Verified(result) => self.verified(*result),
                 Message::Happened(_)
                 | Message::Callback(_)
@@ -396,7 +401,7 @@ impl Loop {
             || self.cannot_write()
     }
 
-    /// What only the clock brings.
+    /// Handles the events that only the clock brings.
     fn on_time(&mut self) {
         let now = self.daemon.clock.now();
         if self.beaten.elapsed() >= limits::HOST_BEAT {
@@ -452,7 +457,7 @@ impl Loop {
         self.send_notices(now);
     }
 
-    /// One batch, and what follows from it.
+    /// Writes one batch, and starts its consequences.
     fn handle(&mut self, events: Vec<Event>) {
         if events.is_empty() {
             return;
@@ -512,7 +517,7 @@ impl Loop {
         }
     }
 
-    /// Lets everything follow from what is committed.
+    /// Starts all consequences of a committed batch.
     fn follow<F>(&mut self, batch: Batch<Event, F>) {
         for (committed, cost) in batch.committed.into_iter().zip(batch.costs) {
             match committed {
@@ -536,7 +541,7 @@ impl Loop {
         self.hold(batch.held);
     }
 
-    /// Takes the first step of the effect here: what is over with it needs no other thread.
+    /// Takes the first step of the effect here: an effect that ends with it needs no other thread.
     fn start_effect(&mut self, mut intended: Intended) {
         self.running += 1;
         if let Some(file) = intended.retire() {
@@ -651,7 +656,7 @@ impl Loop {
                 room.pace(lane).count(now);
             }
         }
-        // Whoever was told before hears no more of what the call says while it runs.
+        // A caller that heard of progress before hears no more of it.
         if let Some((caller, id)) = over
             && let Some(group) = group_of(&caller)
         {

@@ -53,21 +53,21 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-/// What a home holds, loaded and checked: what every command needs that does not only read rows.
+/// The content of a home, loaded and checked: every command that does more than read rows needs it.
 pub struct LoadedHome {
     /// Where things lie.
     pub home: Home,
     /// The configuration.
     pub config: Arc<Config>,
-    /// What every call is held to.
+    /// The ruleset for every call.
     pub ruleset: Ruleset,
-    /// What that is made of.
+    /// The builder of the ruleset.
     pub ruleset_builder: Arc<RulesetBuilder>,
-    /// What carries notices out.
+    /// The sender of notices.
     pub courier: Arc<NoticeSender>,
     /// The key of digests.
     pub key: Arc<LedgerKey>,
-    /// What opens persons' credentials.
+    /// The vault of persons' credentials.
     pub vault: Arc<Vault>,
     /// Who may say on whose behalf a group asks.
     pub issuers: Arc<Issuers>,
@@ -111,7 +111,7 @@ pub enum StartError {
     Socket {
         /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// The system error.
         #[source]
         source: std::io::Error,
     },
@@ -120,7 +120,7 @@ pub enum StartError {
     Inbox {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system error.
         #[source]
         source: std::io::Error,
     },
@@ -129,7 +129,7 @@ pub enum StartError {
     Callback {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system error.
         #[source]
         source: std::io::Error,
     },
@@ -151,7 +151,7 @@ impl LoadedHome {
     /// Loads a home.
     ///
     /// # Errors
-    /// [`StartError`], naming what is wrong and what to do.
+    /// [`StartError`], with the fault and its repair.
     pub fn open(home: Home, platform: &Platform, kinds: Kinds) -> Result<Self, StartError> {
         Self::load(home, platform, kinds, open_vault)
     }
@@ -225,7 +225,7 @@ impl LoadedHome {
     }
 }
 
-/// How often replies that nobody took are removed.
+/// The interval of the removal of unread replies.
 const SWEEP: Duration = Duration::from_secs(60);
 
 impl Host {
@@ -350,7 +350,7 @@ impl Host {
         self.join();
     }
 
-    /// Waits until the daemon has stopped, for whatever reason.
+    /// Waits until the daemon has stopped, for any reason.
     pub fn join(self) {
         self.broker.join().ok();
         self.stop.store(true, Ordering::Release);
@@ -402,8 +402,10 @@ fn has_present_keys(office: &LoadedHome, platform: &Platform) -> Result<(), Star
     Ok(())
 }
 
-/// A vault without the key of some record would find out in the middle of a call; and a key that was lost and made anew
-/// would be used from now on.
+/// Checks that the vault has the key of every record.
+///
+/// Otherwise the fault would show in the middle of a call. A new key in the place of a lost one would be used from now
+/// on.
 fn every_record_opens(office: &LoadedHome) -> Result<(), StartError> {
     let LoadedHome { vault, home, .. } = office;
     let used = key_names(&ciphertexts(&store::reader(home.path())?)?);

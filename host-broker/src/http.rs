@@ -1,10 +1,10 @@
-//! What is reached over HTTP: connections, each with its limits, on an address of this machine.
+//! The HTTP server: connections, each with its limits, on an address of this machine.
 //!
 //! Nothing here decides, and nothing here can stop the broker's loop: a fault ends its connection. The server cuts off
-//! a client that is slow with the head of a request, its body or the reply. A
-//! signed-in person's connection never gives way. A connection with a bearer's request under way does not give way until
-//! the answer. If there are too many connections, the oldest of the others gives way. So neither unauthenticated clients
-//! nor external agents keep a signed-in person out.
+//! a client that is slow with the head of a request, its body or the reply. A signed-in person's connection never gives
+//! way. A connection with a bearer's request under way does not give way until the answer. If there are too many
+//! connections, the oldest of the others gives way. So neither unauthenticated clients nor external agents keep a
+//! signed-in person out.
 
 mod api;
 pub mod callback;
@@ -37,13 +37,13 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The same for a connection that comes when fewer places than [`PLACES_FEW`] are free.
 const HEAD_TIMEOUT_SHORT: Duration = Duration::from_secs(1);
 const PLACES_FEW: usize = 16;
-/// How long a client may take nothing of what it is sent.
+/// The longest time in which a client may take none of the sent bytes.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The longest head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// The most headers of a request.
 const HEADERS_MAX: usize = 64;
-/// How long what is under way may go on when everything stops.
+/// The time that open requests get when everything stops.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 /// How long is waited after connections could not be taken, such as for lack of file handles.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -58,7 +58,7 @@ pub struct Server {
 /// Takes an address of this machine.
 ///
 /// # Errors
-/// What the system said.
+/// The system error.
 pub fn bind(address: SocketAddr, runtime: &Handle) -> Result<TcpListener, std::io::Error> {
     let listener = std::net::TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
@@ -77,7 +77,7 @@ impl Server {
     /// Takes no more connections, and gives those that there are a moment.
     pub fn stop(self) {
         self.stop.cancel();
-        // If nobody answers in time, they end with the process.
+        // If no answer comes in time, they end with the process.
         self.over.recv_timeout(STOP_GRACE * 2).ok();
     }
 }
@@ -92,7 +92,7 @@ async fn accept(listener: TcpListener, router: Router, stop: CancellationToken, 
     drop(listener);
     // All places are free when every connection is over.
     places.acquire_many(CONNECTIONS_ALL).await.map(drop).ok();
-    // Whoever stopped it may not wait any more.
+    // The thread that stopped it may have given up.
     over.send(()).ok();
 }
 
@@ -142,7 +142,7 @@ async fn serve(
         .max_headers(HEADERS_MAX)
         .serve_connection(TokioIo::new(Paced::new(stream, WRITE_TIMEOUT)), TowerToHyperService::new(service));
     let mut connection = std::pin::pin!(connection);
-    // What a client does wrong is no concern of the log.
+    // A client's faults do not belong into the log.
     tokio::select! {
         _ended = connection.as_mut() => return,
         () = this.is_cut() => return,

@@ -1,4 +1,4 @@
-//! The rooms of the mailbox: for each group the directory handles, and what of it is in hand.
+//! The mailboxes: for each group the directory handles and the documents in progress.
 
 pub mod pace;
 
@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 const UNDECIDED_MAX: usize = 64;
 /// The cost in bytes of the documents of one group that may be under way at once. The last one may exceed it.
 const GROUP_COST_MAX: usize = 16 * 1024 * 1024;
-/// Short documents may use this much more, so that a group can still cancel what it has under way.
+/// The reserve for short documents, so that a group can still cancel its running calls.
 const SHORT_COST_RESERVE: usize = 8 * 1024 * 1024;
 /// The same for the long documents of all groups together.
 const TOTAL_COST_MAX: usize = 96 * 1024 * 1024;
@@ -50,7 +50,7 @@ pub struct GroupMailbox {
     handles: RwLock<Option<Arc<Handles>>>,
     // The directories may have been replaced since they were opened.
     may_be_replaced: AtomicBool,
-    // They were replaced, and nobody was told yet.
+    // They were replaced, and this is not reported yet.
     was_replaced: AtomicBool,
     taken: Mutex<HashMap<String, Taken>>,
     // The number of the listing that is under way.
@@ -69,7 +69,7 @@ struct Taken {
     listing: u64,
 }
 
-/// The open directories of a room.
+/// The open directories of a mailbox.
 #[derive(Debug)]
 pub struct Handles {
     /// `ipc/<group>`
@@ -80,7 +80,7 @@ pub struct Handles {
     pub responses: Directory,
 }
 
-/// A document's place among the undecided ones of its group; dropping it makes room for the next.
+/// A document's place among the undecided ones of its group; dropping it frees the place.
 #[derive(Debug)]
 pub struct Slot {
     room: Arc<GroupMailbox>,
@@ -105,7 +105,7 @@ pub enum MailboxesError {
     Make {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system error.
         #[source]
         source: std::io::Error,
     },
@@ -114,7 +114,7 @@ pub enum MailboxesError {
     Open {
         /// The directory.
         path: PathBuf,
-        /// What went wrong.
+        /// The error of the mailbox.
         #[source]
         source: MailboxError,
     },
@@ -157,7 +157,7 @@ impl Mailboxes {
             let path = home.mailbox(group);
             make(&path, None)?;
             let signing_key = table.signing_key_file.as_deref().map(|file| key(group, file, &path)).transpose()?;
-            // SECURITY: what is below belongs to the sandbox. What it did to it keeps nobody else from being served.
+            // SECURITY: the sandbox owns everything below. A fault there does not stop the service for other groups.
             let handles = match furnish(&path, table.uid).and_then(|()| Handles::open(&path)) {
                 Ok(handles) => Some(Arc::new(handles)),
                 Err(error) => {
@@ -186,7 +186,7 @@ impl Mailboxes {
         Ok(Self { rooms: Arc::new(rooms), waker })
     }
 
-    /// The room of a group.
+    /// Returns the mailbox of a group.
     pub fn room(&self, group: &Group) -> Option<&Arc<GroupMailbox>> {
         self.rooms.get(group)
     }
@@ -196,7 +196,7 @@ impl Mailboxes {
         self.rooms.values()
     }
 
-    /// What wakes the loop.
+    /// Returns the waker of the loop.
     pub fn waker(&self) -> &Arc<Waker> {
         &self.waker
     }
@@ -221,7 +221,7 @@ impl Waker {
 }
 
 impl GroupMailbox {
-    /// The open directories; `None` as long as what is there cannot be used.
+    /// Returns the open directories; `None` as long as the present ones cannot be used.
     pub fn handles(&self) -> Option<Arc<Handles>> {
         self.handles.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -241,8 +241,10 @@ impl GroupMailbox {
         self.may_be_replaced.store(true, Ordering::Release);
     }
 
-    /// The directories for a reply. If they may have been replaced, they are compared first: in a directory that the group
-    /// has replaced, nobody looks for a reply. `None` while there is no directory; the reply is then tried again.
+    /// Returns the directories for a reply; `None` while there is no directory, and the reply is then tried again.
+    ///
+    /// If they may have been replaced, they are compared first. No caller looks for a reply in a directory that the
+    /// group has replaced.
     pub fn handles_for_reply(&self) -> Option<Arc<Handles>> {
         if self.may_be_replaced.load(Ordering::Acquire) {
             // The next look at the directories says why.
@@ -254,14 +256,14 @@ impl GroupMailbox {
     /// Opens the directories again if they were replaced. Returns whether they were, since the last time.
     ///
     /// # Errors
-    /// [`MailboxesError`] if what is there now cannot be used; the old handles stay.
+    /// [`MailboxesError`] if the present directories cannot be used; the old handles stay.
     pub fn refresh(&self) -> Result<bool, MailboxesError> {
         self.open_again()?;
         Ok(self.was_replaced.swap(false, Ordering::AcqRel))
     }
 
     fn open_again(&self) -> Result<(), MailboxesError> {
-        // ORDER: what is replaced while the directories are opened is noted again.
+        // ORDER: a replacement while the directories are opened is noted again.
         self.may_be_replaced.store(false, Ordering::Release);
         let now = Handles::open(&self.path).inspect_err(|_error| self.may_be_replaced())?;
         let same = |a: &Directory, b: &Directory| a.identity().ok() == b.identity().ok();
@@ -285,7 +287,7 @@ impl GroupMailbox {
         }
     }
 
-    /// Whether there is a place for one more document.
+    /// Checks whether there is a place for one more document.
     pub fn has_place(&self) -> bool {
         self.undecided.load(Ordering::Acquire) < UNDECIDED_MAX
     }
@@ -317,7 +319,7 @@ impl GroupMailbox {
         weight
     }
 
-    /// Whether exactly this file is in hand already; if not, it is from now on.
+    /// Checks whether exactly this file is in hand already; if not, it is from now on.
     pub fn take(&self, name: &str, identity: FileIdentity) -> bool {
         let listing = self.listing.load(Ordering::Relaxed);
         let before = self.taken().insert(name.to_owned(), Taken { identity, listing });
@@ -355,8 +357,10 @@ impl GroupMailbox {
         self.taken().retain(|_, taken| taken.listing == listing);
     }
 
-    /// Removes a request whose row is durable. What cannot be removed stays in hand, so that it is not read again; a file
-    /// of the same name that has come in meanwhile is another request.
+    /// Removes a request whose row is durable.
+    ///
+    /// A file that cannot be removed stays in the list, so that it is not read again. A newer file of the same name is
+    /// another request.
     pub fn retire(&self, name: &str) {
         let Some(read) = self.taken().get(name).map(|taken| taken.identity) else { return };
         let Some(handles) = self.handles() else { return };
@@ -410,8 +414,9 @@ impl Handles {
     }
 }
 
-/// Makes what is missing in a group's directory. The sandbox's user must be able to write requests, and to delete
-/// replies.
+/// Makes the missing parts of a group's directory.
+///
+/// The sandbox's user must be able to write requests, and to delete replies.
 fn furnish(path: &Path, uid: Option<u32>) -> Result<(), MailboxesError> {
     make(&path.join(TASKS), uid)?;
     make(&path.join(RESPONSES), uid)
@@ -425,7 +430,7 @@ fn make(path: &Path, uid: Option<u32>) -> Result<(), MailboxesError> {
     }
     std::fs::create_dir_all(path).map_err(failed)?;
     // SECURITY: owner and mode are set through a handle that follows no link. By its path the directory could be
-    // another one already: whoever owns the directory above can put a link in its place.
+    // another one already: the owner of the directory above can put a link in its place.
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let made = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
     rustix::fs::fchmod(&made, Mode::from_raw_mode(0o755)).map_err(|errno| failed(errno.into()))?;

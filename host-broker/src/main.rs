@@ -1,4 +1,4 @@
-//! The program: reads the environment once, and hands over to a command.
+//! The program: reads the environment once, and starts a command.
 
 use host_broker::cli;
 use host_broker::providers::KINDS;

@@ -1,7 +1,7 @@
-//! Where replies leave.
+//! The outbox: the only way for replies to leave.
 //!
-//! It hands over nothing but [`Settled`], whose evidence is durable, and [`Unrecorded`], which can only say that
-//! there is no evidence. The loop owns it, so what is handed over leaves in the order in which it was recorded.
+//! It delivers nothing but [`Settled`], whose evidence is durable, and [`Unrecorded`], which can only say that there is
+//! no evidence. The loop owns it, so replies leave in the order in which they were recorded.
 
 use crate::mailboxes::{GroupMailbox, Mailboxes};
 use kernel::Settled;
@@ -26,14 +26,13 @@ impl Unrecorded {
         Self(Reply::of_code(request_id, Code::EvidenceUnavailable, now))
     }
 
-    /// The ledger could not be written after the effect: the result is not handed over.
+    /// Creates the reply for an effect after which the ledger could not be written: it withholds the result.
     pub fn outcome_withheld(request_id: RequestId, now: Timestamp) -> Self {
         Self(Reply::of_code(request_id, Code::OutcomeUnknown, now))
     }
 }
 
-/// How many replies of one group that could not be written are kept for another try. What is given up can still be
-/// asked for.
+/// The most unwritten replies of one group that are kept for another try. A caller can still ask for a dropped one.
 const UNSENT_MAX: usize = 16;
 
 /// A reply that could not be written: a full disk, too many open files.
@@ -46,7 +45,7 @@ struct Unsent {
     bytes: Vec<u8>,
     // The row that it rests on; none, if there is no evidence.
     seq: Option<i64>,
-    // Nobody waits longer.
+    // The end of the caller's timeout.
     until: Instant,
 }
 
@@ -78,13 +77,14 @@ impl Outbox {
         first.map_or(self.delivered, |seq| self.delivered.min(seq - 1))
     }
 
-    /// Whether there are replies to be tried again.
+    /// Checks whether there are replies to be tried again.
     pub fn has_unsent(&self) -> bool {
         !self.unsent.is_empty()
     }
 
-    /// Tries again what could not be written. Only what may leave now does: a reply that says that there is no evidence,
-    /// or one for which `may_leave` answers yes.
+    /// Tries unwritten replies again.
+    ///
+    /// Only two kinds leave: a reply that there is no evidence, and one for which `may_leave` returns true.
     pub fn send_again(&mut self, may_leave: impl Fn(&Group, &RequestId, &[u8]) -> bool) {
         for unsent in std::mem::take(&mut self.unsent) {
             if Instant::now() >= unsent.until {
@@ -95,7 +95,7 @@ impl Outbox {
         }
     }
 
-    /// Hands over a durable reply. A request that still lies there is removed first.
+    /// Delivers a durable reply. A request that still lies there is removed first.
     pub fn reply(&mut self, origin: Origin, settled: Settled) {
         let seq = settled.seq();
         let (request_id, bytes) = settled.into_document();
@@ -103,7 +103,7 @@ impl Outbox {
         self.delivered = self.delivered.max(seq);
     }
 
-    /// Hands over a durable reply from before a restart.
+    /// Delivers a durable reply from before a restart.
     pub fn redeliver(&mut self, group: Group, id: RequestId, bytes: Vec<u8>, seq: i64) {
         self.write_reply((group, None), id, bytes, Some(seq));
         self.delivered = self.delivered.max(seq);
@@ -128,14 +128,14 @@ impl Outbox {
         self.mailroom.room(group)
     }
 
-    /// What a call that runs says.
+    /// Writes the progress of a running call.
     pub fn progress(&mut self, group: Group, id: RequestId, progress: &Progress) {
         let bytes = serde_json::to_vec(progress).unwrap_or_default();
         self.write(&group, &progress_name(&id), &bytes);
         self.talking.insert((group, id));
     }
 
-    /// A call whose caller has had its reply is over: what it said while it ran goes.
+    /// Removes the progress of a call whose caller has its reply.
     pub fn hush(&mut self, group: &Group, id: &RequestId) {
         if self.talking.remove(&(group.clone(), id.clone()))
             && let Some(handles) = self.mailroom.room(group).and_then(|room| room.handles())
@@ -170,7 +170,7 @@ impl Outbox {
     fn answer(&mut self, origin: Origin, request_id: RequestId, bytes: Vec<u8>, seq: Option<i64>) {
         match origin {
             Origin::File(file) => {
-                // ORDER: the request goes first. Whoever sees the reply may use the file's name again at once.
+                // ORDER: the request goes first. The reader of the reply may use the file's name again at once.
                 self.retire(&file);
                 self.write_reply((file.group, file.reply_as), request_id, bytes, seq);
             }
@@ -192,7 +192,7 @@ impl Outbox {
         self.send(Unsent { group, request_id, id, bytes, seq, until: Instant::now() + limits::TIMEOUT_MAX });
     }
 
-    /// A reply, and the end of what was said while the call ran.
+    /// Sends a reply, and removes the progress of its call.
     fn send(&mut self, reply: Unsent) {
         if !self.write(&reply.group, &reply_name(&reply.id), &reply.bytes) {
             self.keep(reply);
@@ -237,7 +237,7 @@ impl Outbox {
     }
 }
 
-/// Removes the replies that nobody took. Only what is old goes, so this may run beside the loop.
+/// Removes unread replies. Only old ones go, so this may run beside the loop.
 pub fn sweep(mailroom: &Mailboxes, now: Timestamp) {
     let before = i128::from(now.minus(limits::REPLY_KEEP).millis()) * 1_000_000;
     for room in mailroom.rooms() {

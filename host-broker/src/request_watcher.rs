@@ -1,13 +1,14 @@
-//! Where documents come in: watches every group's `tasks/`, reads, parses and hands on.
+//! The request watcher: watches every group's `tasks/`, reads and parses its documents, and passes them on.
 //!
 //! It decides nothing. It serves the groups in turn, each for a bounded time and with a limited number of undecided
 //! documents. So a flood of one group never delays another. Kernel notification is only a hint. A listing at the start,
-//! after an overflow and now and then finds what it missed. Without notification, the directories are listed with a
+//! after an overflow and now and then finds missed documents. Without notification, the directories are listed with a
 //! growing pause.
 //!
 //! Short documents are read and parsed here, because a change of threads costs more. Longer ones are read and parsed by
-//! the [`ParseWorker`], one of each group at a time. While the pace of a group's refused documents is used up, the worker
-//! looks through those that wait: what the group's snapshot permits goes on, and the others wait for their pace.
+//! the [`ParseWorker`], one of each group at a time. While the pace of a group's refused documents is used up, the
+//! worker looks through those that wait. Documents that the group's snapshot permits go on, and the others wait for
+//! their pace.
 
 mod lane;
 mod queue;
@@ -59,7 +60,7 @@ const TURNS_MAX: usize = 4;
 const TURN_COST_MAX: Duration = Duration::from_micros(500);
 /// A group that was served within this time is not slowed down by those that send documents for nothing.
 const SERVED_LATELY: Duration = Duration::from_secs(10);
-/// How many notices are read before what they say is done.
+/// The most notices that are read before the first of them is handled.
 const NOTICES_MAX: usize = 4096;
 /// A group that causes more notices in a second is listed now and then instead of watched, for this long.
 const NOTICES_PER_SECOND: u32 = 20_000;
@@ -145,8 +146,9 @@ impl RequestWatcher {
         intake
     }
 
-    /// Parses a request again about which a person was asked, beside the loop. [`Message::Resumed`] brings it, or what is
-    /// wrong with its document; a proposal's request is over, so nothing comes.
+    /// Parses the request of an approval request again, beside the loop.
+    ///
+    /// [`Message::Resumed`] brings it, or the fault of its document. A proposal's request is over, so nothing comes.
     pub fn readmit(&self, caller: Caller, id: RequestId, waiting: Waiting, config: Arc<Config>) {
         if !matches!(waiting.kind, Kind::Call | Kind::Grant) {
             return;
@@ -189,7 +191,7 @@ impl RequestWatcher {
         self.worker.remake(Remade { make: Box::new(make), news: Box::new(news) }, &self.parse_context);
     }
 
-    /// Sets what a group may do, by which its documents are sorted into lanes.
+    /// Sets the permissions of a group, by which its documents are sorted into lanes.
     pub fn set_snapshot(&mut self, group: &Group, snapshot: &Arc<Snapshot>) {
         for queue in self.queues.iter_mut().filter(|queue| queue.group() == group) {
             queue.set_snapshot(Arc::clone(snapshot));
@@ -202,10 +204,10 @@ impl RequestWatcher {
             Arc::new(ParseContext { catalogue, filters: Some(filters), ..ParseContext::clone(&self.parse_context) });
     }
 
-    /// A call that a person wants made on behalf of a group.
+    /// Creates the call that a person makes on behalf of a group.
     ///
     /// # Errors
-    /// What is wrong with its document.
+    /// The fault of its document.
     pub fn on_behalf(
         &self,
         group: Group,
@@ -277,8 +279,9 @@ impl RequestWatcher {
         self.pause
     }
 
-    /// One document of each group in turn; `false` when nobody could be served. A full batch ends the turn, and the
-    /// next one goes on with whoever was not served.
+    /// Reads one document of each group in turn; `false` when no group could be served.
+    ///
+    /// A full batch ends the turn, and the next one continues with the groups that were not served.
     fn serve_in_turn(&mut self, full: usize, events: &mut VecDeque<Event>) -> bool {
         let mut served = false;
         for _ in 0..self.queues.len() {
@@ -342,7 +345,7 @@ impl RequestWatcher {
         let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
         let mut reader = inotify::Reader::new(watch, &mut buffer);
         let (mut seen, now) = (0, Instant::now());
-        // Whoever makes notices faster than they are read keeps nobody else waiting. What was read is not dropped.
+        // A process that makes notices faster than they are read delays no group. A read notice is not dropped.
         while (seen < NOTICES_MAX || !reader.is_buffer_empty())
             && let Ok(event) = reader.next()
         {
@@ -390,7 +393,7 @@ impl RequestWatcher {
 
     /// Opens a group's directories again if they were replaced, and lists its requests.
     fn refresh(&mut self, index: usize, events: &mut VecDeque<Event>) {
-        // ORDER: what is made while the directories are opened is noticed.
+        // ORDER: a change while the directories are opened is noticed.
         if !self.unwatched.contains(&index) {
             self.watch_room(index);
         }
@@ -429,7 +432,7 @@ impl RequestWatcher {
                 tracing::warn!(group = %queue.group(), %errno, "the directory cannot be watched; directories are listed instead");
                 self.watch = None;
             }
-            // Something is wrong with this group's directory, which is nobody else's trouble.
+            // A fault of this group's directory does not concern the other groups.
             Err(errno) => {
                 tracing::warn!(group = %queue.group(), %errno, "the directory cannot be watched; it is listed now and then");
             }

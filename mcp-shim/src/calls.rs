@@ -23,7 +23,7 @@ pub struct Entry {
     pub request_id: RequestId,
     /// The request's type.
     pub r#type: &'static str,
-    /// For what is about a provider, which.
+    /// The provider, if the call concerns one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<Provider>,
     /// For a call, what.
@@ -31,7 +31,7 @@ pub struct Entry {
     pub action: Option<Action>,
     /// When it was sent.
     pub sent_at: Timestamp,
-    /// What became of it; absent while it is waited for.
+    /// The outcome; absent while the call is waiting.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
     /// Why, if it was not executed.
@@ -70,7 +70,7 @@ impl Calls {
         calls.truncate(CALLS_MAX);
     }
 
-    /// Remembers what became of it.
+    /// Remembers the outcome.
     pub fn answered(&self, id: &RequestId, reply: &Reply) {
         let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A reply to an earlier request settles that one as well.

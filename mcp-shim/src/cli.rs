@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 /// The command or its arguments make no sense; nothing was sent.
 pub const USAGE: u8 = 2;
 
-/// What a question comes to.
+/// The answer to a command.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     /// Printed.
@@ -29,7 +29,7 @@ pub struct Answer {
     pub code: u8,
 }
 
-/// Finds the answer to a question; `stop` ends the waiting.
+/// Executes a command and returns the answer; `stop` ends the waiting.
 pub async fn run(shim: &Shim, question: Question, stop: impl Future<Output = ()>) -> Answer {
     let (word, arguments, printed): (_, _, fn(&Reply) -> Answer) = match question {
         Question::Call(arguments) => ("ext_call", arguments, answer),
@@ -37,7 +37,7 @@ pub async fn run(shim: &Shim, question: Question, stop: impl Future<Output = ()>
         Question::Auth(word, arguments) => (word, arguments, linked),
         Question::Capabilities => return capabilities(shim),
         Question::Listed { all } => {
-            // What may not be used is left out here, because only then is it known that there was some.
+            // Unusable actions are left out here, because only then is it known that there were some.
             let wanted = Map::from_iter([("include_unavailable".to_owned(), Value::Bool(true))]);
             return match asked(shim, "ext_capabilities", wanted, stop).await {
                 Ok(reply) if reply.status == Status::Executed => listed(reply, all),
@@ -51,7 +51,7 @@ pub async fn run(shim: &Shim, question: Question, stop: impl Future<Output = ()>
     }
 }
 
-/// The host's reply, or, for arguments that make no request, what is wrong with them.
+/// Returns the host's reply, or, for arguments that make no request, their fault.
 async fn asked(
     shim: &Shim,
     word: &'static str,
@@ -72,7 +72,7 @@ fn listed(mut reply: Reply, all: bool) -> Answer {
         let reason = "the host's list cannot be read".to_owned();
         return Answer::of(json!({ "ok": false, "error": reason }), Some(reason), 5);
     };
-    // A list for nobody would look like that of a person who may use nothing.
+    // A list without a person would look like that of a person who may use nothing.
     if let Some(fault) = snapshot.token_fault.filter(|fault| !all || fault.code != Code::ContextTokenMissing.word()) {
         let refused = Reply { status: Status::Denied, code: Some(fault.code), error: Some(fault.error), ..reply };
         return answer(&refused);
@@ -81,7 +81,7 @@ fn listed(mut reply: Reply, all: bool) -> Answer {
     let shown = own.filter_map(|mut capability| {
         let usable =
             |entry: &ActionEntry| !matches!(entry.status, Availability::Denied | Availability::RequiresHigherLevel);
-        // What links accounts has words of its own.
+        // Actions that link accounts have words of their own.
         let (linking, actions): (BTreeMap<_, _>, BTreeMap<_, _>) =
             std::mem::take(&mut capability.actions).into_iter().partition(|(name, _)| auth::is_linking(name.as_str()));
         let available = actions.values().any(usable);
@@ -120,7 +120,7 @@ fn capabilities(shim: &Shim) -> Answer {
     }
 }
 
-/// `{ok, output, request_id}` and whatever else the reply says.
+/// Returns `{ok, output, request_id}` and the further members of the reply.
 fn answer(reply: &Reply) -> Answer {
     let ok = reply.status == Status::Executed && !render::tool_failed(reply);
     let mut object = Map::from_iter([("ok".to_owned(), Value::Bool(ok))]);
@@ -141,8 +141,9 @@ fn answer(reply: &Reply) -> Answer {
     Answer::of(Value::Object(object), reason.map(str::to_owned), code)
 }
 
-/// `{ok, flow_id, auth_url, …, request_id}`: the members of the result side by side with these two, as scripts that link
-/// accounts know them. Whatever else comes of it is printed like any other answer.
+/// Returns `{ok, flow_id, auth_url, …, request_id}`: the members of the result beside these two.
+///
+/// Scripts that link accounts know this form. Every other reply is printed like any other answer.
 fn linked(reply: &Reply) -> Answer {
     let told = answer(reply);
     match &reply.data {
@@ -194,7 +195,7 @@ mod tests {
         let refused = Reply::of_code(id(), Code::CapabilityStateMismatch, time);
         assert_eq!(linked(&refused), answer(&refused));
         assert_eq!((&linked(&refused).object["ok"], linked(&refused).code), (&json!(false), 3));
-        // Data beside a refusal is none of what was asked for.
+        // Data beside a refusal is no part of the requested result.
         let waits = Reply { status: Status::Pending, data: Some(json!({"flow_id": "f"})), ..refused };
         assert_eq!((&linked(&waits).object["ok"], linked(&waits).code), (&json!(false), 4));
     }

@@ -1,6 +1,6 @@
 //! Documents on their way out: the request id, the envelope, the signature.
 //!
-//! What leaves here is exactly what the host's own parser accepts; nothing is written to the mailbox yet.
+//! The host's own parser accepts exactly these documents; nothing is written to the mailbox yet.
 
 use crate::render;
 use crate::settings::{Settings, TokenSource};
@@ -43,7 +43,7 @@ fn base36(length: usize) -> String {
         let mut random = [0; 16];
         // The system call itself: in an empty root file system there is no `/dev/urandom` to fall back on.
         let filled = getrandom(&mut random, GetRandomFlags::empty()).expect("a random source");
-        // 252 is the largest multiple of 36 in a byte; what lies above would favour the first digits.
+        // 252 is the largest multiple of 36 in a byte; larger bytes would favour the first digits.
         let fair = random.iter().take(filled).filter(|byte| **byte < 252);
         let digits = fair.filter_map(|byte| BASE36.get(usize::from(byte % 36)));
         text.extend(digits.take(length - text.len()).map(|byte| char::from(*byte)));
@@ -70,7 +70,7 @@ pub fn bytes(settings: &Settings, id: &RequestId, request: &Request) -> Result<V
     if bytes.len() > REQUEST_BYTES_MAX { Err(Box::new(render::oversized(id, bytes.len()))) } else { Ok(bytes) }
 }
 
-/// A token that cannot be read is left out: the host refuses what needs one, and says so better than we could.
+/// Returns the token. One that cannot be read is left out: the host refuses requests that need one, with a better text.
 fn token(source: &TokenSource) -> Option<String> {
     match source {
         TokenSource::None => None,
@@ -79,7 +79,7 @@ fn token(source: &TokenSource) -> Option<String> {
     }
 }
 
-/// Keys and tokens are short; whatever is longer is some other file.
+/// Keys and tokens are short; a longer file is some other file.
 const SECRET_BYTES_MAX: u64 = 16 * 1024;
 
 fn read_text(path: &Path) -> Option<String> {

@@ -1,11 +1,11 @@
 //! The agent's side of the broker: an MCP server without network, secrets or policy.
 //!
-//! It turns a tool call into one document in the shared directory, waits for the one reply, and puts the reply
-//! into words. Everything else is decided on the host. It opens no socket, starts no process, and needs nothing of
-//! a file system but that directory.
+//! It turns a tool call into one document in the shared directory, waits for the one reply, and puts the reply into
+//! words. Everything else is decided on the host. It opens no socket, starts no process, and needs nothing of a file
+//! system but that directory.
 //!
-//! Enter at [`server`] for an MCP client, at [`cli`] for a script; both meet in [`rendezvous`], the shim's half of
-//! the file protocol. What an agent reads is worded in [`render`] and nowhere else.
+//! Enter at [`server`] for an MCP client, at [`cli`] for a script; both meet in [`rendezvous`], the shim's half of the
+//! file protocol. Only [`render`] words the texts for an agent.
 
 pub mod calls;
 pub mod cli;

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
         }
     };
     if let Command::Print(text) = &command {
-        // Whoever closed the output does not want to read it.
+        // If the output is closed, there is no reader.
         std::io::stdout().lock().write_all(text.as_bytes()).ok();
         return ExitCode::SUCCESS;
     }
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         }
     };
     let code = runtime.block_on(run(command, settings));
-    // Where the standard input is no pipe a thread still reads it; nobody waits for that.
+    // If the standard input is no pipe, a thread still reads it; the process does not wait for that.
     runtime.shutdown_background();
     code
 }
@@ -82,8 +82,9 @@ async fn ask(question: Question, settings: Settings) -> ExitCode {
     if printed.is_err() { ExitCode::FAILURE } else { answer.code.into() }
 }
 
-/// Waits for the signals by which clients and containers end a process. Dying at once would leave a request in the
-/// mailbox that the host executes although nobody waits for it any more.
+/// Waits for the signals by which clients and containers end a process.
+///
+/// An immediate end would leave a request in the mailbox that the host executes although its caller is gone.
 ///
 /// ORDER: it listens from now on, not only once it is waited for: a signal that comes in between would end the process.
 fn told_to_end() -> impl Future<Output = ()> {
@@ -100,6 +101,6 @@ fn told_to_end() -> impl Future<Output = ()> {
 /// One line on standard error, and never an argument of a call in it.
 fn complain(what: &str) {
     let line: String = what.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    // With standard error closed there is nobody to tell.
+    // With standard error closed there is no reader.
     writeln!(std::io::stderr().lock(), "mcp-shim: {line}").ok();
 }

@@ -5,13 +5,13 @@ use rmcp::{Peer, RoleServer};
 use shared::reply::Progress;
 use std::time::Duration;
 
-/// Whoever wants to hear how a call is doing.
+/// A listener for the progress of a call.
 pub trait Listener {
-    /// Is told; what becomes of that is its own affair.
+    /// Takes a progress report; the listener's own faults do not matter to the call.
     fn hear(&mut self, progress: Progress) -> impl Future<Output = ()> + Send;
 }
 
-/// Nobody listens.
+/// No listener.
 #[derive(Debug, Clone, Copy)]
 pub struct Silent;
 

@@ -1,9 +1,9 @@
 //! The only place that words things for an agent.
 //!
 //! A reply becomes one text, the same as data for programs, and the evidence receipt beside both. Some clients show
-//! their model only the text and others only the data, so what a model must know is in each. What the host says to agents
-//! elsewhere in the same words is in [`shared::reply::text`]. The replies that the shim makes itself are in `local`; the
-//! standing texts (instructions, descriptions of tools) are in [`words`].
+//! their model only the text and others only the data, so each holds everything that a model must know. The host's
+//! texts for external agents in the same words are in [`shared::reply::text`]. The replies that the shim makes itself
+//! are in `local`; the standing texts (instructions, descriptions of tools) are in [`words`].
 
 mod blocks;
 pub mod listing;
@@ -28,7 +28,7 @@ pub const EVIDENCE: &str = "broker/evidence";
 /// Beside a result in `_meta`: the name under which the host knows the request.
 pub const REQUEST_ID: &str = "broker/request_id";
 
-/// What a client gets for a reply.
+/// Returns a client's result for a reply.
 pub fn result(reply: &Reply) -> CallToolResult {
     let notices = notices(reply);
     let note = if reply.status == Status::Pending { Some(pending(reply)) } else { notices.clone() };
@@ -50,7 +50,7 @@ pub fn result(reply: &Reply) -> CallToolResult {
     result
 }
 
-/// What a model reads.
+/// Returns the text for a model.
 pub fn text(reply: &Reply) -> String {
     if let Some(answer) = blocks::answer(reply) {
         return answer.text();
@@ -64,7 +64,7 @@ pub fn text(reply: &Reply) -> String {
     }
 }
 
-/// Whether a tool was called, and says that it failed.
+/// Checks whether a tool was called, and says that it failed.
 pub fn tool_failed(reply: &Reply) -> bool {
     blocks::answer(reply).is_some_and(|answer| answer.has_failed)
 }
@@ -74,7 +74,9 @@ pub fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string())
 }
 
-/// What a client gets for the snapshot, or for this part of it: a listing, as text without white space and as data.
+/// Returns a client's result for the snapshot, or for this part of it.
+///
+/// It is a listing, as text without white space and as data.
 pub fn capabilities(
     view: &crate::snapshot::View,
     part: impl FnOnce(&Snapshot) -> Result<Value, Box<Reply>>,

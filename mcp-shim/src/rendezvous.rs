@@ -1,8 +1,8 @@
 //! The shim's half of the file protocol: write a request, wait for its reply, give up in time.
 //!
-//! Whatever happens, [`Rendezvous::ask`] ends with exactly one reply: the host's, or one that the shim makes itself
-//! and that says truthfully whether anything may have been executed. A request that is still in the mailbox when
-//! the shim gives up is taken back; only one that the host has already taken can have had an effect.
+//! [`Rendezvous::ask`] always ends with exactly one reply: the host's, or one that the shim makes itself and that says
+//! truthfully whether anything may have been executed. A request that is still in the mailbox when the shim gives up is
+//! taken back; only one that the host has already taken can have had an effect.
 
 use crate::document;
 use crate::progress::Listener;
@@ -26,13 +26,13 @@ pub struct Rendezvous {
     watch: Watch,
 }
 
-/// The host runs as another user, so it must be able to read what the sandbox writes.
+/// The mode of a request: the host runs as another user, and must be able to read the sandbox's files.
 const REQUEST_MODE: u32 = 0o644;
 /// Progress is small; anything larger is not worth showing.
 const PROGRESS_BYTES_MAX: usize = 16 * 1024;
 /// The first pause between two looks; it doubles up to the configured one.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
-/// Half of what is promised, so that a late timer does not break the promise.
+/// Half of the promised interval, so that a late timer does not break the promise.
 const HEARTBEAT: Duration = Duration::from_secs(PROGRESS_EVERY.as_secs() / 2);
 
 impl Rendezvous {
@@ -84,7 +84,7 @@ impl Rendezvous {
             | Request::Flow(_) => None,
         };
         let own = Wanted::new(id.clone());
-        // That a person is asked is what it said then, and a mount that cannot be written keeps it lying there.
+        // An earlier reply said that an approval is pending, and a mount that cannot be written keeps it lying there.
         let earlier = earlier.cloned().map(|id| Wanted { passes_over_pending: true, ..Wanted::new(id) });
         let wanted: Vec<Wanted> = [Some(own), earlier].into_iter().flatten().collect();
         let arrivals = self.watch.arrivals(wanted.iter().map(|wanted| wanted.id.to_string()).collect());
@@ -209,11 +209,11 @@ impl<'a> Posted<'a> {
         let responses = self.responses.as_ref()?;
         let reply = self.wanted.iter_mut().find_map(|wanted| wanted.look(responses))?;
         if self.told.is_some() {
-            // Hosts that do not clear it up themselves leave it for whoever has read it.
+            // Hosts that do not remove it themselves leave it for the reader of the reply.
             responses.remove(&mailbox::progress_name(&reply.request_id)).ok();
         }
         if reply.request_id != self.id {
-            // The late reply is here, so the question for it need not be answered any more.
+            // The late reply is here, so the host need not answer the request for it any more.
             self.withdraw();
         }
         Some(reply)
@@ -239,12 +239,12 @@ impl<'a> Posted<'a> {
         serde_json::from_slice(&contents?.bytes).ok()
     }
 
-    /// Whether the host's last sign of life is too old, by the clock of the file system that carries both files: it
-    /// stood at `written_ns` when the request was written, and time has passed evenly since.
+    /// Checks whether the host's last sign of life is too old, by the clock of the file system that carries both files:
+    /// it stood at `written_ns` when the request was written, and time has passed evenly since.
     fn host_is_dead(&self, now: Instant) -> bool {
         let (false, Some(written), Some(beat)) = (self.taken, self.written_ns, self.root.modified_ns(mailbox::HOST))
         else {
-            // Taken, so somebody lives; or a host that gives no sign, about which nothing can be said.
+            // The request was taken, so a host lives; or the host gives no sign, about which nothing can be said.
             return false;
         };
         let waited = i128::try_from((now - self.started).as_nanos()).unwrap_or(i128::MAX);
@@ -284,7 +284,7 @@ impl<'a> Posted<'a> {
         }
     }
 
-    /// Nobody waits any more: nothing is waited for here either.
+    /// Ends the wait, because the caller is gone.
     fn abandon(mut self) -> Reply {
         if self.withdraw() {
             return render::cancelled(&self.id);
@@ -292,7 +292,7 @@ impl<'a> Posted<'a> {
         let cancel = Request::Cancel(CancelRequest { of: self.id.clone() });
         let id = document::request_id();
         if let Ok(bytes) = document::bytes(&self.way.settings, &id, &cancel) {
-            // If this fails as well, the call runs on: what the reply says anyway.
+            // If this fails as well, the call runs on: the reply says so in any case.
             self.tasks.write(&mailbox::reply_name(&id), &bytes, REQUEST_MODE).ok();
         }
         render::cancel_asked(&self.id)
@@ -322,8 +322,10 @@ impl Wanted {
         Self { name: mailbox::reply_name(&id), id, rubbish: None, passes_over_pending: false }
     }
 
-    /// What cannot be used is passed over until timeout ends: a host that does not rename its files may still be
-    /// writing, and nobody but the host gets to end a call early by planting rubbish.
+    /// Looks for a reply, and passes over an unusable one until the timeout ends.
+    ///
+    /// A host that does not rename its files may still be writing. Only the host gets to end a call early, not a
+    /// planted file.
     fn look(&mut self, responses: &Directory) -> Option<Reply> {
         let identity = Some(responses.look(&self.name)?);
         let known = self.rubbish.as_ref().filter(|rubbish| rubbish.identity == identity);

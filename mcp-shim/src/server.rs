@@ -1,8 +1,8 @@
-//! The MCP server: what a client may ask for, in every revision in use.
+//! The MCP server: everything that a client may ask for, in every revision in use.
 //!
-//! Nothing is decided here. A request is handed to [`tools`], a resource is read, a change of the snapshot is told to
-//! whoever wants to hear of it: clients that initialized, by a notification of their own; clients of the stateless
-//! revision, through the subscription that they hold open.
+//! Nothing is decided here. A request goes to [`tools`], a resource is read, and a change of the snapshot is announced
+//! to the interested clients. Clients that initialized get a notification of their own; clients of the stateless
+//! revision get it through the subscription that they hold open.
 
 use crate::progress;
 use crate::render;
@@ -29,9 +29,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-/// What the group may do.
+/// The capabilities of the group.
 pub const CAPABILITIES: &str = "broker://capabilities";
-/// What was called lately.
+/// The recent calls.
 pub const CALLS: &str = "broker://calls";
 
 /// Where no notice crosses the mount, a change of the snapshot is seen after this long.
@@ -80,7 +80,7 @@ where
 
 struct Server {
     shim: Shim,
-    /// Ends every wait: nobody is there any more.
+    /// Ends every wait: the client is gone.
     stop: CancellationToken,
     audience: Mutex<Audience>,
 }
@@ -102,7 +102,7 @@ impl Server {
             let audience = self.audience();
             (audience.peers.clone(), audience.sinks.clone())
         };
-        // Whoever is gone need not hear it.
+        // A client that is gone need not hear it.
         for peer in peers {
             peer.notify_tool_list_changed().await.ok();
         }
@@ -203,7 +203,7 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let tools = self.shim.snapshots().view().tools.clone();
-        // What one group may do is nobody else's business, and may change at any moment.
+        // The capabilities of one group concern no other, and may change at any moment.
         Ok(ListToolsResult::with_all_items(tools).with_ttl_ms(0).with_cache_scope(CacheScope::Private))
     }
 
@@ -288,7 +288,7 @@ impl ServerHandler for Server {
         Err(ErrorData::method_not_found::<CompleteRequestMethod>())
     }
 
-    /// A known method whose parameters do not fit arrives here too, and the method is not what is wrong then.
+    /// A known method whose parameters do not fit arrives here too; then the fault is not the method.
     async fn on_custom_request(
         &self,
         request: CustomRequest,

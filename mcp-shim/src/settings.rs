@@ -1,4 +1,4 @@
-//! What the sandbox tells the shim, all of it through the environment.
+//! The shim's settings from the sandbox, all of them from the environment.
 //!
 //! Only this module knows the names of environment variables; nothing here reads a file.
 
@@ -22,7 +22,7 @@ pub struct Settings {
     pub token: TokenSource,
     /// The key that signs every request: `EXT_SIGNING_KEY_FILE`.
     pub signing_key: Option<PathBuf>,
-    /// What to believe where no snapshot says whether this is the main group: `NANOCLAW_IS_MAIN=1`.
+    /// The assumption without a snapshot about whether this is the main group: `NANOCLAW_IS_MAIN=1`.
     pub assumed_main: bool,
     /// Whether each granted action is a tool of its own; `--no-action-tools` turns it off.
     pub action_tools: bool,
@@ -35,7 +35,7 @@ pub enum TokenSource {
     None,
     /// It is this: `EXT_CONTEXT_TOKEN`, else `ASH_CONTEXT_TOKEN`.
     Fixed(String),
-    /// It is in this file, which somebody renews: `EXT_CONTEXT_TOKEN_FILE`. Read for every request.
+    /// It is in this file, which another process renews: `EXT_CONTEXT_TOKEN_FILE`. Read for every request.
     File(PathBuf),
 }
 
@@ -82,10 +82,9 @@ impl Settings {
         })
     }
 
-    /// How long to wait for a reply, given what the snapshot says about the provider.
+    /// Returns the timeout for a reply, with the snapshot's timeout of the provider.
     ///
-    /// A provider known to be slow is waited for longer than usual, but never longer than whoever set up this
-    /// sandbox said.
+    /// A slow provider has a longer timeout than usual, but never a longer one than the sandbox's own setting.
     pub fn timeout(&self, provider: Option<Duration>) -> Duration {
         let timeout = match (self.timeout, provider) {
             (Some(ours), Some(theirs)) => ours.min(theirs),

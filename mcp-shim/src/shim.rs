@@ -1,4 +1,4 @@
-//! What the MCP server and the command line share: ask the host, see the snapshot, remember the calls.
+//! The parts that the MCP server and the command line share: ask the host, see the snapshot, remember the calls.
 
 use crate::calls::Calls;
 use crate::document;
@@ -26,7 +26,7 @@ impl Shim {
         Self { rendezvous: Rendezvous::new(settings, Watch::new()), snapshots, calls: Calls::default() }
     }
 
-    /// What the group may do, and the tools that follow from it.
+    /// Returns the snapshots: the capabilities of the group, and the tools that follow from them.
     pub fn snapshots(&self) -> &Snapshots {
         &self.snapshots
     }
@@ -41,7 +41,7 @@ impl Shim {
         &self.rendezvous
     }
 
-    /// Asks the host; see [`Rendezvous::ask`]. How long a caller waits is in the snapshot, and the host is told.
+    /// Asks the host; see [`Rendezvous::ask`]. The timeout comes from the snapshot, and the request names it.
     pub async fn ask(
         &self,
         view: &View,

@@ -1,6 +1,6 @@
-//! The snapshot: what this group may do, as the host last wrote it, and the tools that follow from it.
+//! The snapshot: the group's capabilities, as the host last wrote them, and the tools that follow from them.
 //!
-//! It informs; it permits nothing. The host decides every call again, whatever a snapshot says.
+//! It informs; it permits nothing. The host decides every call again, independent of the snapshot.
 
 use crate::document::now;
 use crate::render::{self, Unusable};
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// One state of the snapshot and everything that is derived from it.
 #[derive(Debug, Default)]
 pub struct View {
-    /// The document as it was written, with what this version does not know.
+    /// The document as it was written, with the members that this version does not know.
     pub document: Option<Value>,
     /// The part that this version knows.
     pub snapshot: Option<Snapshot>,
@@ -42,7 +42,7 @@ pub struct Snapshots {
     seen: Mutex<Option<Seen>>,
 }
 
-/// A view, and what it was made from.
+/// A view, and its source.
 #[derive(Debug)]
 struct Seen {
     identity: Option<FileIdentity>,
@@ -53,7 +53,7 @@ struct Seen {
     view: Arc<View>,
 }
 
-/// What was found in the place of the snapshot.
+/// The file in the place of the snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Source {
     /// No document.
@@ -73,8 +73,10 @@ impl Snapshots {
         Self { settings: settings.clone(), seen: Mutex::new(None) }
     }
 
-    /// What holds now. Costs one look at the file while it does not change; the same content keeps the same view, so
-    /// that whoever compares views sees no change.
+    /// Returns the present view.
+    ///
+    /// It costs one look at the file while it does not change. The same content keeps the same view, so a comparison of
+    /// views shows no change.
     pub fn view(&self) -> Arc<View> {
         let directory = Directory::open(&self.settings.ipc);
         let mounted = directory.is_ok();
@@ -136,12 +138,12 @@ impl View {
         capability.timeout_ms.map(Duration::from_millis)
     }
 
-    /// Whether the group may open some gate.
+    /// Checks whether the group may open some gate.
     pub fn opens_gates(&self) -> bool {
         self.is_main || self.snapshot.as_ref().is_some_and(|snapshot| !snapshot.opens_gates.is_empty())
     }
 
-    /// Whether the group may link accounts of persons.
+    /// Checks whether the group may link accounts of persons.
     pub fn links_accounts(&self) -> bool {
         self.snapshot.as_ref().is_some_and(tools::action::links_accounts)
     }

@@ -1,7 +1,7 @@
 //! The tools: one file for each, and the way that all of them go.
 //!
-//! A tool is a request type with words and hints. Its arguments are checked by the very parser that the host uses, so
-//! what passes here is well formed there; whether it is permitted is not decided here.
+//! A tool is a request type with words and hints. The host's own parser checks its arguments, so a request that passes
+//! here is well formed there. Nothing here decides whether it is permitted.
 
 pub mod action;
 mod ext_auth_begin;
@@ -137,11 +137,12 @@ pub fn bad_arguments(fault: &str) -> Reply {
     render::bad_arguments(&document::request_id(), fault)
 }
 
-/// Makes a request of this type from a tool's arguments. An agent that could write the rest of the document would sign for
-/// somebody else.
+/// Makes a request of this type from a tool's arguments.
+///
+/// An agent that could write the rest of the document would sign for another person.
 ///
 /// # Errors
-/// What does not fit, in words that name the tool and the member.
+/// The fault, in words that name the tool and the member.
 pub fn request(word: &str, arguments: Map<String, Value>) -> Result<Request, String> {
     if arguments.get("params").is_some_and(Value::is_string) {
         return Err(format!("{word}: {}", words::PARAMS_AS_STRING));
@@ -256,7 +257,7 @@ mod tests {
         for status in ["requires_higher_level", "DENIED"] {
             assert_eq!(listed(&linker("gog.email", status)), [""; 0], "{status}");
         }
-        // What is nobody's own has no accounts, however its actions are called.
+        // A provider without persons' accounts has no linking, whatever the names of its actions.
         assert_eq!(listed(&linker("server", "available")), [""; 0]);
         assert_eq!(listed(&View { is_main: true, ..View::default() }), [""; 0]);
     }

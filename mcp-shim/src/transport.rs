@@ -1,12 +1,12 @@
 //! Standard input and output as a transport, with the manners that a stdio server needs and the SDK leaves open.
 //!
-//! - The end of input is known at once to whoever waits for a host, and not only when the SDK has waited for them.
+//! - The end of input reaches every waiting call at once, and not only when the SDK has waited for them.
 //! - A notification before the client has introduced itself is passed over instead of ending the server.
 //! - A request under an id that is still in use is refused instead of being executed without an answer.
-//! - A line that is too long is answered, as far as a request that nobody has read can be.
-//! - A request that cannot be read is answered under its id, if that can be read: half an emoji in an argument, which
-//!   JavaScript writes down without a murmur, would otherwise leave its client waiting for nothing. What is no JSON or no
-//!   message is answered under the id `null`, also before the client has introduced itself.
+//! - A line that is too long is answered, as far as an unread request can be.
+//! - A request that cannot be read is answered under its id, if that can be read. Otherwise half an emoji in an
+//!   argument, which JavaScript writes without an error, would leave its client waiting for nothing. A line that is no
+//!   JSON or no message is answered under the id `null`, also before the client has introduced itself.
 //! - A batch of revision 2025-03-26 is answered as one; where the revision has none, it is refused.
 //! - A call whose arguments the SDK would change without a word is refused: of two equal keys it keeps one, and it
 //!   rounds numbers. The host refuses both, but would never see them.
@@ -42,7 +42,7 @@ pub const LINE_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// How long the end of the input waits for answers that are being written.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What editors on Windows begin a text with.
+/// The beginning of a text from editors on Windows.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A transport with manners.
@@ -55,19 +55,19 @@ pub struct Polite<R: AsyncRead + Unpin, W: AsyncWrite> {
     /// Messages of a batch that the SDK does not have yet.
     waiting: VecDeque<RxJsonRpcMessage<RoleServer>>,
     output: Output<W>,
-    /// What is being written beside the reading.
+    /// The writes that run beside the reading.
     beside: JoinSet<()>,
     answers: Mutex<Answers>,
     /// Whether the client has introduced itself.
     open: bool,
 }
 
-/// What is answered, and what is still to be answered.
+/// The written and the outstanding answers.
 #[derive(Default)]
 struct Answers {
     in_flight: HashSet<RequestId>,
     batches: Batches,
-    /// What was agreed on; nothing before the greeting, and in the stateless revision.
+    /// The revision that both sides agreed on; `None` before the greeting, and in the stateless revision.
     revision: Option<ProtocolVersion>,
 }
 
@@ -100,10 +100,10 @@ where
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a message goes on to the SDK.
+    /// Checks whether a message goes on to the SDK.
     ///
     /// # Errors
-    /// What is answered in its place.
+    /// The answer in its place.
     fn admit(&mut self, message: &RxJsonRpcMessage<RoleServer>) -> Result<bool, ErrorData> {
         match message {
             JsonRpcMessage::Request(request) => {
@@ -155,7 +155,7 @@ where
         tokio::time::timeout(WRITE_TIMEOUT, all).await.ok();
     }
 
-    /// What a line comes to: a message for the SDK, or an answer, or nothing.
+    /// Handles a line: returns a message for the SDK, or answers the line, or does nothing.
     fn take(&mut self, line: &[u8]) -> Option<RxJsonRpcMessage<RoleServer>> {
         let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line).trim_ascii();
         if line.is_empty() {
@@ -190,10 +190,10 @@ where
         }
     }
 
-    /// A message for the SDK, or nothing.
+    /// Returns a message for the SDK, or nothing.
     ///
     /// # Errors
-    /// What is answered in its place.
+    /// The answer in its place.
     fn read(&mut self, text: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Box<Unreadable>> {
         let Some(message) = reading::message(text).transpose()? else { return Ok(None) };
         match self.admit(&message) {
@@ -222,7 +222,7 @@ where
         self.waiting.append(&mut rest);
         let whole = {
             let mut all = self.answers();
-            // What the batch itself has cancelled is never answered.
+            // A request that the batch itself has cancelled is never answered.
             open.retain(|id| all.in_flight.contains(id));
             all.batches.begin(open, answers)
         };
@@ -242,7 +242,7 @@ where
 
     /// Reads the next line into `line`, or the beginning of one that is too long; `None` at the end of the input.
     ///
-    /// May be dropped and begun again: what was read is kept, and nothing is awaited between taking and keeping it.
+    /// May be dropped and begun again: read bytes are kept, and nothing is awaited between taking and keeping them.
     async fn read_line(&mut self) -> Option<Length> {
         loop {
             let read = self.input.fill_buf().await.ok().filter(|read| !read.is_empty())?;
@@ -267,13 +267,13 @@ where
     }
 }
 
-/// What there is of a line.
+/// The extent of a line.
 enum Length {
     Whole,
     TooLong,
 }
 
-/// Whether the SDK takes this request as the beginning of a conversation; before that it takes requests only.
+/// Checks whether the SDK takes this request as the beginning of a conversation; before that it takes requests only.
 fn introduces(request: &ClientRequest) -> bool {
     if matches!(request, ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_)) {
         return false;

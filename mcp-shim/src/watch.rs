@@ -1,8 +1,8 @@
 //! Kernel notification for the mailbox: the only Linux-specific file of this crate.
 //!
-//! A watch tells nothing but "look": whoever waits for a document is told when one of that name arrives, and then looks
-//! for itself. So a lost, merged or spurious notice does no harm, and where no watch can be had — inotify instances are
-//! limited for each user, and some mounts pass no notices on — everything still works by polling.
+//! A watch says nothing but "look". A waiting call hears when a document of its name arrives, and then looks for
+//! itself. So a lost, merged or spurious notice does no harm. Without a watch everything still works by polling:
+//! inotify instances are limited for each user, and some mounts pass no notices on.
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
@@ -110,7 +110,7 @@ impl Waiting {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells those who wait for a document of this name, or all where nobody knows which it was.
+    /// Wakes the calls that wait for a document of this name, or all if the name is unknown.
     fn tell(&self, name: Option<&str>) {
         let waiting = self.lock();
         match name.map(stem) {
@@ -120,7 +120,7 @@ impl Waiting {
     }
 }
 
-/// What a reply and the progress before it have in common.
+/// Returns the common part of the names of a reply and of the progress before it.
 pub fn stem(name: &str) -> &str {
     name.split_once('.').map_or(name, |(stem, _)| stem)
 }
@@ -145,7 +145,7 @@ fn drain(inotify: &AsyncFd<OwnedFd>, waiting: &Waiting) -> Errno {
             Ok(event) if event.events().contains(ReadFlags::QUEUE_OVERFLOW) => waiting.tell(None),
             Ok(event) => match event.file_name().map(|name| name.to_str()) {
                 Some(Ok(name)) => waiting.tell(Some(name)),
-                // A name that is not UTF-8 is nobody's document.
+                // A name that is not UTF-8 is no document's name.
                 Some(Err(_)) => {}
                 None => waiting.tell(None),
             },

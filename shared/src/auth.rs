@@ -1,8 +1,7 @@
-//! Requests that link a person's accounts: `ext_auth_begin` and what follows it.
+//! Requests that link a person's accounts: `ext_auth_begin` and the ones that follow it.
 //!
-//! Each is a call of an action that every capability has whose accounts can be linked so, with the capability as the
-//! provider: whatever holds for calls holds for them. Which capability a flow belongs to is part of its handle; whose flow
-//! it is only the host knows.
+//! Each is a call of an action that every capability with linkable accounts has, with the capability as the provider.
+//! All rules for calls hold for it. The handle of a link session names its capability; only the host knows its owner.
 //!
 //! ```
 //! use shared::request::{Request, parse};
@@ -20,7 +19,7 @@ use serde_json::{Map, Value};
 
 /// The action that begins a flow.
 pub const BEGIN: &str = "auth_begin";
-/// The action that completes one with what came back from the provider's page.
+/// The action that completes a link session with the values from the provider's page.
 pub const COMPLETE: &str = "auth_complete";
 /// The action that asks how far one is.
 pub const POLL: &str = "auth_poll";
@@ -29,12 +28,12 @@ pub const LIST: &str = "auth_list";
 /// The action that unlinks one.
 pub const UNLINK: &str = "auth_unlink";
 
-/// Whether an action of a capability links accounts, and is no operation of the capability's own.
+/// Checks whether an action of a capability links accounts, and is no operation of the capability's own.
 pub fn is_linking(action: &str) -> bool {
     [BEGIN, COMPLETE, POLL, LIST, UNLINK].contains(&action)
 }
 
-/// What is asked of accounts.
+/// A request about accounts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum AuthRequest {
@@ -134,7 +133,7 @@ impl AuthRequest {
         }
     }
 
-    /// Where the caller says how long it waits, for those that wait for somebody outside.
+    /// Returns the place for the caller's own timeout, for the requests that wait for another party.
     pub fn timeout_ms(&mut self) -> Option<&mut Option<u64>> {
         match self {
             Self::Begin(body) => Some(&mut body.timeout_ms),

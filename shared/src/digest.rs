@@ -18,7 +18,7 @@ pub struct Digest([u8; 32]);
 pub struct NotADigest;
 
 impl Digest {
-    /// All zero: what the first row of a chain names as the row before it.
+    /// All zero: the previous row that the first row of a chain names.
     pub const ZERO: Self = Self([0; 32]);
 
     /// SHA-256 of the bytes.

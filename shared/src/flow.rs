@@ -1,7 +1,7 @@
-//! Flows: pieces of work, step by step, as whoever writes one, whoever approves it and whoever works by it speak of them.
+//! Flows: pieces of work, step by step, in the form that their authors, approvers and workers share.
 //!
-//! A [`Bundle`] is a flow with its steps, in one document: what is proposed, imported and exported. What is parsed fits its
-//! types; [`Bundle::faults`] says what else cannot be so.
+//! A [`Bundle`] is a flow with its steps in one document, for proposal, import and export. A parsed bundle fits its
+//! types; [`Bundle::faults`] returns its other faults.
 //!
 //! ```
 //! let bundle: shared::flow::Bundle = serde_json::from_str(r#"{
@@ -52,7 +52,7 @@ pub type Id = Name<IdGrammar>;
 pub type StepId = Name<StepIdGrammar>;
 /// A tool, a skill, a file or an artifact, by a name that says nothing here: `web_search`.
 pub type Opaque = Name<OpaqueGrammar>;
-/// An agent's access from outside: `fgrnt_3f9a0c1d2e4b5a69`.
+/// An agent's external grant: `fgrnt_3f9a0c1d2e4b5a69`.
 pub type GrantId = Name<GrantIdGrammar>;
 /// Where flows are kept apart: `default`.
 pub type Vault = Name<VaultGrammar>;
@@ -134,7 +134,7 @@ pub struct Version(Semver);
 
 /// How long a version can be.
 const VERSION_MAX: usize = 64;
-/// What one looks like, from Semantic Versioning 2.0.0; its numbers have an end here.
+/// The pattern of a version, from Semantic Versioning 2.0.0; its numbers are bounded here.
 const VERSION_PATTERN: &str = "^(0|[1-9][0-9]{0,17})\\.(0|[1-9][0-9]{0,17})\\.(0|[1-9][0-9]{0,17})\
     (-(0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)(\\.(0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*))*)?$";
 
@@ -428,7 +428,7 @@ pub struct Bundle {
     pub steps: Vec<Step>,
 }
 
-/// What cannot be so in a bundle.
+/// A fault in a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// Where: a JSON pointer (RFC 6901) into the bundle.

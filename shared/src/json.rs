@@ -1,7 +1,7 @@
-//! Strict JSON: what either side accepts from the other.
+//! Strict JSON: the JSON that either side accepts from the other.
 //!
-//! RFC 8259, and beyond it: UTF-8, no byte order mark, no duplicate keys, a depth limit. Numbers are kept as
-//! they are; [`inexact_numbers`] finds those that canonical JSON (RFC 8785) would change.
+//! RFC 8259, and beyond it: UTF-8, no byte order mark, no duplicate keys, a depth limit. Numbers are kept as they are;
+//! [`inexact_numbers`] finds those that canonical JSON (RFC 8785) would change.
 
 use crate::limits::JSON_DEPTH_MAX;
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
@@ -34,7 +34,7 @@ pub enum JsonFault {
         line: usize,
         /// One-based.
         column: usize,
-        /// What is wrong.
+        /// The fault.
         what: &'static str,
     },
     /// JSON, but not an object.
@@ -214,13 +214,13 @@ impl<'de> Visitor<'de> for Strict<'_> {
     }
 }
 
-/// Canonical JSON (RFC 8785): what digests are taken over.
+/// Returns the canonical JSON (RFC 8785), the input of digests.
 ///
 /// ```
 /// assert_eq!(shared::json::canonical(&serde_json::json!({"b": 1.0, "a": []})), br#"{"a":[],"b":1}"#);
 /// ```
 pub fn canonical<T: serde::Serialize>(value: &T) -> Vec<u8> {
-    // What cannot be canonicalized (a map with keys that are no strings) cannot have come from a document.
+    // A value that cannot be canonicalized (a map with keys that are no strings) cannot have come from a document.
     serde_json_canonicalizer::to_vec(value).unwrap_or_default()
 }
 
@@ -237,8 +237,10 @@ pub fn inexact_numbers(text: &str) -> Vec<&str> {
     number_tokens(text).filter(|token| !is_exact(token)).collect()
 }
 
-/// Whether reading this text as values of numbers loses some of what it says: the value is another number, and nobody
-/// to whom it is handed on can tell. Integers of 64 bits are kept, exact or not. The text must be valid JSON.
+/// Checks whether a text loses digits when its numbers are read as values.
+///
+/// A later reader of the values could not see the loss. Integers of 64 bits are kept, exact or not. The text must be
+/// valid JSON.
 ///
 /// ```
 /// assert!(!shared::json::loses_digits("[9007199254740993]"));
@@ -282,7 +284,9 @@ fn after_string(mut inside: &str) -> &str {
     ""
 }
 
-/// Short integers are always exact; the rest is compared digit by digit with what the double prints as.
+/// Checks whether a number is exact.
+///
+/// Short integers are always exact. The function compares others digit by digit with the printed form of the double.
 fn is_exact(token: &str) -> bool {
     if token.len() <= 15 && token.bytes().all(|b| b.is_ascii_digit() || b == b'-') {
         return true;

@@ -1,8 +1,8 @@
-//! What both sides of the broker speak.
+//! The protocol that both sides of the broker share.
 //!
-//! The sandbox (`mcp-shim`) and the host (`host-broker`) share nothing but one directory and this crate:
-//! the names that may appear in a document, the documents themselves, the closed list of codes, the limits,
-//! and the mailbox, which is the only way either side touches the shared directory.
+//! The sandbox (`mcp-shim`) and the host (`host-broker`) share nothing but one directory and this crate: the names that
+//! may appear in a document, the documents themselves, the closed list of codes, the limits, and the mailbox, which is
+//! the only way either side touches the shared directory.
 //!
 //! Nothing here decides anything: no policy, no provider, no secret. Read in the order of the list below.
 

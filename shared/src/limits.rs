@@ -38,7 +38,7 @@ pub const PROGRESS_EVERY: Duration = Duration::from_secs(10);
 pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How many calls of one group may be under way at once.
 pub const IN_FLIGHT_PER_GROUP: usize = 16;
-/// What a caller that was told `busy` should wait before the next try.
+/// The time that a caller should wait after `busy` before the next try.
 pub const BUSY_RETRY: Duration = Duration::from_millis(250);
 /// The largest result that is read from a provider, in bytes.
 pub const RESULT_BYTES_MAX: usize = 4 * 1024 * 1024;

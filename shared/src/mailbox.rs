@@ -41,7 +41,7 @@ pub fn progress_name(id: &RequestId) -> String {
 #[derive(Debug)]
 pub struct Directory(OwnedFd);
 
-/// What a file was when it was read: enough to recognise it again.
+/// The identity of a file when it was read: enough to recognise it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileIdentity {
     /// The device.
@@ -57,7 +57,7 @@ pub struct FileIdentity {
 pub struct Contents {
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// What was read.
+    /// The identity of the read file.
     pub identity: FileIdentity,
 }
 
@@ -128,19 +128,19 @@ pub enum ReadFault {
     BadName,
     /// Not a regular file: a link, a pipe, a socket, a device, a directory.
     NotRegular(FileIdentity),
-    /// Reachable under more than one name, so somebody else may hold it.
+    /// It has more than one name, so another process may hold it.
     Linked(FileIdentity),
     /// Larger than asked for.
     TooLarge(FileIdentity),
-    /// Owned by somebody else than expected.
+    /// Its owner is not the expected one.
     WrongOwner(FileIdentity),
-    /// Somebody holds a lease on it; a later try may succeed.
+    /// Another process holds a lease on it; a later try may succeed.
     Leased(FileIdentity),
     /// The system refused.
     System(Step, std::io::Error),
 }
 
-/// What was being done when the system refused.
+/// The step in which the system refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Opening the directory.
@@ -169,9 +169,9 @@ pub enum Step {
 #[derive(Debug, thiserror::Error)]
 #[error("{step} failed")]
 pub struct MailboxError {
-    /// What was being done.
+    /// The step that failed.
     pub step: Step,
-    /// What the system said.
+    /// The system error.
     #[source]
     pub source: std::io::Error,
 }
@@ -215,7 +215,7 @@ impl fmt::Display for ReadFault {
 }
 
 impl ReadFault {
-    /// Whether the file has nothing to do with it, and a later try may succeed.
+    /// Checks whether the file has nothing to do with it, and a later try may succeed.
     pub fn is_passing(&self) -> bool {
         let Self::System(_, error) = self else { return matches!(self, Self::Leased(_)) };
         let passing = [Errno::INTR, Errno::AGAIN, Errno::IO, Errno::MFILE, Errno::NFILE, Errno::NOMEM];
@@ -275,7 +275,7 @@ impl Directory {
         let mut entries = RawDir::new(fd, &mut buffer);
         while let Some(entry) = entries.next() {
             let entry = entry.map_err(|e| MailboxError::new(Step::List, e))?;
-            // A name that is not UTF-8 is nobody's document.
+            // A name that is not UTF-8 is no document's name.
             if let Ok(name) = entry.file_name().to_str()
                 && !matches!(name, "." | "..")
                 && !each(name)
@@ -314,13 +314,13 @@ impl Directory {
         Ok(Found { file, identity, size, max })
     }
 
-    /// What is at this name now, if anything: looked at, not opened.
+    /// Returns the identity of the file at this name, if there is one. It does not open the file.
     pub fn look(&self, name: &str) -> Option<FileIdentity> {
         let stat = fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         Some(identity_of(&stat))
     }
 
-    /// Writes a whole document under this name, replacing what was there.
+    /// Writes a whole document under this name, and replaces an earlier one.
     ///
     /// # Errors
     /// [`MailboxError`]; the name then holds what it held before, and the temporary file is gone.
@@ -336,7 +336,7 @@ impl Directory {
         result
     }
 
-    /// Creates the file exclusively, so nobody's link or pipe of the same name is ever written to.
+    /// Creates the file exclusively, so that it never writes to a planted link or pipe of the same name.
     fn write_new(&self, name: &str, bytes: &[u8], mode: u32) -> Result<(), MailboxError> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let fd = fs::openat(&self.0, name, flags, Mode::from_raw_mode(mode))
@@ -399,7 +399,7 @@ fn identity_of(stat: &fs::Stat) -> FileIdentity {
     }
 }
 
-/// What is there, and its size, if it may be read.
+/// Returns the identity and the size of the file, if it may be read.
 fn acceptable(seen: &OwnedFd, max: usize, owner: Option<u32>) -> Result<(FileIdentity, usize), ReadFault> {
     let stat = fs::fstat(seen).map_err(|e| ReadFault::System(Step::Look, e.into()))?;
     let identity = identity_of(&stat);
@@ -421,8 +421,10 @@ fn acceptable(seen: &OwnedFd, max: usize, owner: Option<u32>) -> Result<(FileIde
     }
 }
 
-/// Opens for reading what was looked at. Through `/proc` it is the very same file; without `/proc` (an empty root
-/// file system) it is opened by name again, and compared.
+/// Opens a file that was looked at.
+///
+/// Through `/proc` it is the very same file. Without `/proc` (an empty root file system) the function opens it by name
+/// again, and compares.
 fn reopen(seen: &OwnedFd, directory: &Directory, name: &str, identity: FileIdentity) -> Result<File, ReadFault> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let link = format!("/proc/self/fd/{}", seen.as_raw_fd());
@@ -440,7 +442,7 @@ fn reopen(seen: &OwnedFd, directory: &Directory, name: &str, identity: FileIdent
     if (now.device, now.inode) == (identity.device, identity.inode) { Ok(fd.into()) } else { Err(ReadFault::Missing) }
 }
 
-/// A name that no reader takes for a document, and that nobody can guess.
+/// Returns a name that cannot be guessed, and that no reader takes for a document.
 fn temporary_name() -> String {
     let mut random = [0; 12];
     // The system call itself: a static binary in an empty root file system has no `/dev/urandom` to fall back on.
@@ -449,7 +451,8 @@ fn temporary_name() -> String {
     format!(".tmp-{}", base16ct::lower::encode_string(&random))
 }
 
-/// Whether a name in `tasks/` or `responses/` is a document's. Anything ending in `.json` is, except hidden names.
+/// Checks whether a name in `tasks/` or `responses/` is a document's. Anything ending in `.json` is, except hidden
+/// names.
 pub fn is_document(name: &str) -> bool {
     name.strip_suffix(".json").is_some_and(|stem| !stem.is_empty() && !stem.starts_with('.'))
 }

@@ -11,13 +11,13 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
 
-/// What distinguishes one kind of name from another.
+/// The rules that distinguish one kind of name from another.
 pub trait Grammar {
-    /// What the name is of, for messages: `group`.
+    /// The kind of the name, for messages: `group`.
     const WHAT: &'static str;
     /// The grammar as an anchored regular expression, for schemas and messages.
     const PATTERN: &'static str;
-    /// Whether the text satisfies the grammar.
+    /// Checks whether the text satisfies the grammar.
     fn accepts(text: &str) -> bool;
 }
 
@@ -38,18 +38,18 @@ pub type Group = Name<GroupGrammar>;
 pub type Provider = Name<ProviderGrammar>;
 /// An action's name within its provider: `merge_pr`.
 pub type Action = Name<ActionGrammar>;
-/// What replies are matched by: `ext-1707900000000-a1b2c3`.
+/// The key that matches replies to requests: `ext-1707900000000-a1b2c3`.
 pub type RequestId = Name<RequestIdGrammar>;
 /// A governance task: `gov-123-abc`.
 pub type TaskId = Name<TaskIdGrammar>;
 /// A named condition that a task must have passed: `Security`.
 pub type Gate = Name<GateGrammar>;
-/// What a client says to make a repeated call the same call.
+/// The key with which a client marks a repeated call as the same call.
 pub type IdempotencyKey = Name<IdempotencyKeyGrammar>;
 
 /// A person's account at a capability, as its provider calls it: `work`.
 pub type AccountRef = Name<AccountRefGrammar>;
-/// The handle of a flow that links one: `caf_gog.email_` and 32 hexadecimal digits that nobody can guess.
+/// The handle of a link session: `caf_gog.email_` and 32 hexadecimal digits that cannot be guessed.
 pub type FlowId = Name<FlowIdGrammar>;
 
 /// Grammar of [`Group`].
@@ -191,7 +191,7 @@ fn is_part(text: &str) -> bool {
 }
 
 impl Name<ProviderGrammar> {
-    /// Whether it is a capability of a person: a name in two parts, `person.email`.
+    /// Checks whether it is a capability of a person: a name in two parts, `person.email`.
     pub fn is_namespaced(&self) -> bool {
         self.0.contains('.')
     }
@@ -201,7 +201,7 @@ impl Name<ProviderGrammar> {
         self.0.split_once('.').map(|(namespace, _)| namespace)
     }
 
-    /// Whether what is said of this name is said of the other: it is the same, or the namespace of it.
+    /// Checks whether a statement about this name covers the other: it is the same name, or this is its namespace.
     ///
     /// ```
     /// let name = |text: &str| text.parse::<shared::Provider>().unwrap();

@@ -1,6 +1,6 @@
 //! Whole numbers in messages: serde names their types, people read their ranges.
 
-/// Splits serde's ``invalid value: integer `-1`, expected u32`` into what was said and the range of the type; `None` if the
+/// Splits serde's ``invalid value: integer `-1`, expected u32`` into the value and the range of the type; `None` if the
 /// message names no type of whole numbers.
 ///
 /// ```

@@ -1,4 +1,4 @@
-//! Replies: what the host writes into `responses/<request_id>.json`.
+//! Replies: the documents that the host writes into `responses/<request_id>.json`.
 
 pub mod text;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
 
-/// What became of a request.
+/// The status of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
@@ -60,7 +60,7 @@ impl fmt::Display for Status {
 pub struct Reply {
     /// The request that this answers.
     pub request_id: RequestId,
-    /// What became of it.
+    /// The status of the request.
     pub status: Status,
     /// The result, if `executed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,7 +68,7 @@ pub struct Reply {
     /// One sanitized line about the result, if `executed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// One sentence about the reason, and what to do next, for every other status.
+    /// For every other status, one sentence with the reason and the next step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// When the host wrote this. Other hosts may write anything here; it is for people only.
@@ -76,13 +76,13 @@ pub struct Reply {
     /// The stable reason, for every status but `executed`. Text, because a newer host may know more codes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// What is being asked, if `pending`.
+    /// The approval request, if `pending`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalRef>,
     /// When to try again, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
-    /// What the filter did to the result.
+    /// The changes that the filter made to the result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
     /// The ledger row on which this reply rests.
@@ -90,15 +90,15 @@ pub struct Reply {
     pub evidence: Option<Evidence>,
 }
 
-/// A question put to a person, as the agent may know it: never the code that approvers answer with.
+/// A reference to an approval request, as far as the agent may know it: never the code that approvers answer with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalRef {
     /// The agent's name for it.
     #[serde(rename = "ref")]
     pub reference: String,
-    /// When silence becomes a no.
+    /// The time after which no answer counts as a denial.
     pub expires_at: Timestamp,
-    /// What is asked, in one line.
+    /// The summary of the approval request, in one line.
     pub summary: String,
 }
 
@@ -113,7 +113,7 @@ pub struct Evidence {
     pub prev_hash: Digest,
 }
 
-/// What was done to a result, and what else its caller should know.
+/// A note about a change to a result, or about another fact that its caller should know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Notice {
     /// Secrets were replaced.
@@ -126,7 +126,7 @@ pub enum Notice {
     UntrustedContent,
     /// That text is not marked: it stands in the result as it was found.
     Unmarked,
-    /// Most of what the caller may do in a day is done.
+    /// The caller has used most of its quota for the day.
     NearQuota,
 }
 
@@ -144,7 +144,7 @@ impl Notice {
     }
 }
 
-/// What a call that still runs may say: `responses/<request_id>.progress.json`.
+/// The progress that a running call may report: `responses/<request_id>.progress.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     /// One line.
@@ -168,7 +168,7 @@ impl Reply {
         serde_json::to_vec(self).expect("a reply is JSON")
     }
 
-    /// Returns the document with this JSON as its data, whatever data the reply has.
+    /// Returns the document with this JSON as its data, in the place of the reply's own data.
     pub fn document_with(&self, data: &[u8]) -> Vec<u8> {
         let rest = Self { data: None, ..self.clone() }.to_bytes();
         // There is always a member behind the brace: the request's id.
@@ -176,7 +176,7 @@ impl Reply {
         [br#"{"data":"#, data, b",", rest].concat()
     }
 
-    /// A refusal or failure with the code's own texts: its meaning, then what to do next.
+    /// Creates a refusal or failure with the code's own texts: its meaning, then the next step.
     pub fn of_code(request_id: RequestId, code: Code, timestamp: Timestamp) -> Self {
         Self::of_reason(request_id, code, code.meaning(), timestamp)
     }

@@ -1,8 +1,8 @@
-//! Requests: what the sandbox writes into `tasks/`.
+//! Requests: the documents that the sandbox writes into `tasks/`.
 //!
-//! A document is one JSON object: the envelope (`type`, `request_id`, `timestamp`, `context_token`, `sig`) and
-//! the body of its type, side by side. [`parse`] separates them. Absent and `null` members mean the same;
-//! unknown members are refused.
+//! A document is one JSON object: the envelope (`type`, `request_id`, `timestamp`, `context_token`, `sig`) and the body
+//! of its type, side by side. [`parse`] separates them. Absent and `null` members mean the same; unknown members are
+//! refused.
 
 use crate::auth::AuthRequest;
 use crate::flow::request::FlowRequest;
@@ -23,7 +23,7 @@ use std::borrow::Cow;
 pub struct Document {
     /// Who answers to what, and when.
     pub envelope: Envelope,
-    /// What is asked.
+    /// The body of the request.
     pub request: Request,
     /// How many values and keys the document has.
     pub nodes: usize,
@@ -42,7 +42,7 @@ pub struct Envelope {
     pub sig: Option<String>,
 }
 
-/// What is asked.
+/// The body of a request, by its type.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Request {
     /// `ext_call`
@@ -268,10 +268,10 @@ impl Request {
         }
     }
 
-    /// The call that this is, if it is one: also what links accounts is.
+    /// Returns the call of this request, if it is one. Requests that link accounts are calls, too.
     ///
     /// # Errors
-    /// The request, if it is none.
+    /// The request, if it is no call.
     pub fn into_call(self) -> Result<CallRequest, Box<Self>> {
         match self {
             Self::Call(call) => Ok(call),
@@ -288,7 +288,7 @@ impl Request {
         }
     }
 
-    /// The body as an object, without the envelope: what a repeated request is compared by.
+    /// Returns the body as an object, without the envelope. The host compares repeated requests by it.
     pub fn body(&self) -> Map<String, Value> {
         let body = match self {
             Self::Call(body) => serde_json::to_value(body),
@@ -338,7 +338,7 @@ pub enum Malformed {
     Body {
         /// The document's type.
         word: &'static str,
-        /// What does not fit.
+        /// The fault in the body.
         fault: String,
     },
 }
@@ -348,7 +348,7 @@ pub enum Malformed {
 pub struct Refused {
     /// The document's own id, if it has a usable one.
     pub request_id: Option<RequestId>,
-    /// What is wrong.
+    /// The fault.
     pub why: Malformed,
 }
 
@@ -380,13 +380,13 @@ pub fn parse(bytes: &[u8]) -> Result<Document, Refused> {
     }
 }
 
-/// Members that are put into a document by whoever sends it on; what is asked cannot bring them.
+/// Members that the forwarder of a request adds to its document. The body cannot bring them.
 pub const RESERVED: [&str; 6] = ["type", "request_id", "timestamp", "context_token", "sig", "timeout_ms"];
 
-/// Makes a request of this type from the members of what is asked, which came over another way than as a document.
+/// Creates a request of this type from its members, which did not come as a document.
 ///
 /// # Errors
-/// What does not fit, in words that name the type and the member. Nothing was executed.
+/// The fault, in words that name the type and the member. Nothing was executed.
 pub fn of_members(word: &str, mut members: Map<String, Value>) -> Result<Request, String> {
     if let Some(name) = RESERVED.into_iter().find(|name| members.contains_key(*name)) {
         let is_about_another = name == "request_id" && ["ext_result", "ext_cancel"].contains(&word);

@@ -1,8 +1,8 @@
-//! JSON-RPC 2.0 (<https://www.jsonrpc.org/specification>), as far as both transports of MCP need it before the SDK reads a
-//! message: what a text is, under which id it is answered, and what a batch consists of.
+//! JSON-RPC 2.0 (<https://www.jsonrpc.org/specification>), as far as both transports of MCP need it before the SDK
+//! reads a message: the kind of a text, the id for its answer, and the messages of a batch.
 //!
-//! A text is looked at leniently here. Strings, numbers and depths that the reader of messages refuses are passed over, so
-//! that a request which cannot be read is still answered under its id.
+//! This module reads a text leniently. It passes over strings, numbers and depths that the reader of messages refuses.
+//! So a request that cannot be read is still answered under its id.
 
 use crate::limits::BATCH_MAX;
 use serde::de::{Deserialize, Deserializer, IgnoredAny};
@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 /// The only revision of MCP that has batches.
 pub const BATCH_REVISION: &str = "2025-03-26";
 
-/// What a text is.
+/// The kind of a text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Text {
     /// Not JSON.
@@ -23,14 +23,14 @@ pub enum Text {
     Message(Envelope),
 }
 
-/// What a message says of itself.
+/// The parts of a message that identify it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Envelope {
     /// The id under which it is answered: a string or an integer. MCP has no request with the id `null`.
     pub id: Option<Value>,
     /// The method, if it is a string.
     pub method: Option<String>,
-    /// What the message is.
+    /// The kind of the message.
     pub kind: Kind,
 }
 
@@ -66,7 +66,7 @@ fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> R
     T::deserialize(deserializer).map(Some)
 }
 
-/// Returns what a text is.
+/// Returns the kind of a text.
 ///
 /// ```
 /// use shared::rpc::{Kind, Text, read};
@@ -88,7 +88,7 @@ pub fn read(text: &[u8]) -> Text {
     let method: Option<String> = members.method.and_then(|raw| serde_json::from_str(raw.get()).ok());
     let is_outcome = members.result.is_some() || members.error.is_some();
     let kind = match (members.id.is_some(), members.method.is_some()) {
-        // Whatever else is wrong with it, to answer an answer may go on for ever.
+        // An answer to an answer may never end, even if the answer has other faults.
         (_, false) if is_outcome => Kind::Response,
         (true, true) if is_ours && !is_outcome && id.is_some() && method.is_some() => Kind::Request,
         (false, true) if is_ours && !is_outcome && method.is_some() => Kind::Notification,
@@ -139,7 +139,7 @@ pub fn batch<'a>(text: &'a [u8], revision: Option<&str>) -> Option<Result<Vec<&'
 mod tests {
     use super::*;
 
-    /// The examples of the specification, and what clients get wrong.
+    /// The examples of the specification, and common errors of clients.
     #[test]
     fn a_message_is_what_the_specification_says() {
         for (text, kind) in [

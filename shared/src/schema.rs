@@ -1,8 +1,8 @@
 //! Schemas that every client can read.
 //!
-//! Clients differ in how much JSON Schema they know, and one schema that a client cannot read may cost it the whole
-//! list of tools. So what goes out is a plain subset: an object at the top, no boolean subschemas, no
-//! two-type unions for what is merely optional, no integer formats of one programming language.
+//! Clients differ in how much JSON Schema they know. One schema that a client cannot read may cost it the whole list of
+//! tools. So published schemas are a plain subset: an object at the top, no boolean subschemas, no two-type unions for
+//! optional members, no integer formats of one programming language.
 
 use schemars::transform::{RecursiveTransform, ReplaceBoolSchemas, Transform as _};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -22,7 +22,7 @@ pub fn of<T: JsonSchema>(hidden: &[&str]) -> Arc<Map<String, Value>> {
     Arc::new(map)
 }
 
-/// The portable form of a schema that somebody else wrote. What is no schema of an object becomes one that takes any.
+/// Returns the portable form of a foreign schema. A value that is no schema of an object becomes one that takes any.
 pub fn object(schema: Value) -> Map<String, Value> {
     let mut schema = match schema {
         Value::Object(map) => Schema::from(map),
@@ -58,7 +58,7 @@ fn only_type(schema: &Schema) -> Option<Value> {
     }
 }
 
-/// `null` as a default is outside a type that no longer has it.
+/// Removes `null` as a default from a type that no longer has it.
 fn drop_null_default(schema: &mut Schema) {
     if schema.get("default").is_some_and(Value::is_null) {
         schema.remove("default");

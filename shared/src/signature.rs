@@ -42,7 +42,7 @@ pub fn sign(document: &[u8], key_file: &str) -> Vec<u8> {
     compact
 }
 
-/// The document without white space outside strings.
+/// Returns the document without the white space between its tokens.
 fn compact(document: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(document.len());
     let mut in_string = false;
@@ -66,7 +66,7 @@ fn compact(document: &[u8]) -> Vec<u8> {
 
 const SIG_HEX: usize = 64;
 
-/// Splits a compact document into what was signed and the claimed signature.
+/// Splits a compact document into the signed part and the claimed signature.
 fn split(compact: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let body = compact.strip_suffix(b"\"}")?;
     let (head, claimed) = body.split_at_checked(body.len().checked_sub(SIG_HEX)?)?;

@@ -1,4 +1,4 @@
-//! The snapshot `ext_capabilities.json`: what a group may do, as the host last wrote it.
+//! The snapshot `ext_capabilities.json`: the capabilities of a group, as the host last wrote them.
 
 use crate::level::Level;
 use crate::names::{Action, Group, Provider};
@@ -40,7 +40,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Returns whether the group can use the action, perhaps after somebody has agreed.
+    /// Returns whether the group can use the action, perhaps after an approval.
     pub fn is_usable(&self, provider: &Provider, action: &Action) -> bool {
         let own = self.capabilities.iter().find(|capability| capability.provider == *provider);
         own.and_then(|capability| capability.actions.get(action)).is_some_and(ActionEntry::is_usable)
@@ -56,15 +56,15 @@ pub struct TokenFault {
     pub error: String,
 }
 
-/// What the group may do at one provider.
+/// The permissions of the group at one provider.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Capability {
     /// The provider.
     pub provider: Provider,
-    /// What it is, for an agent that chooses between many; absent where nothing is known of it but its actions.
+    /// The description for an agent that chooses between many; absent if only the actions are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The accounts that the person asking has there; in the group's directory nobody's are.
+    /// The accounts of the caller there; empty in the group's directory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accounts: Vec<String>,
     /// In which kinds of chats it may be used; absent means in all.
@@ -97,7 +97,7 @@ pub struct ActionEntry {
     /// Who else must agree: `auto`, `rules`, `human`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<String>,
-    /// What it does; ends with ` (DENIED)` where the group may not use it.
+    /// The description; ends with ` (DENIED)` if the group may not use the action.
     pub description: String,
     /// Whether the group may use it.
     #[serde(default)]
@@ -116,7 +116,7 @@ pub struct ActionEntry {
     pub requires_auth: bool,
 }
 
-/// How hosts without a status mark in a description what may not be used.
+/// The mark of hosts without a status, in the description of an action that may not be used.
 const DENIED: &str = "(DENIED)";
 
 impl ActionEntry {
@@ -126,7 +126,7 @@ impl ActionEntry {
         if is_denied { Availability::Denied } else { self.status }
     }
 
-    /// Returns whether the group can use it, perhaps after somebody has agreed.
+    /// Returns whether the group can use it, perhaps after an approval.
     pub fn is_usable(&self) -> bool {
         self.is_offered() && !self.description.ends_with(DENIED)
     }

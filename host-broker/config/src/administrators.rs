@@ -1,10 +1,10 @@
-//! Who may administer, as the configuration says it.
+//! The administrators, from the configuration.
 
 use super::{GroupTable, PersonTable, ROOT, unlisted_uid};
 use shared::Group;
 use std::collections::BTreeMap;
 
-/// The people and the group that may administer. The default names nobody.
+/// The people and the group that may administer. The default names none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Administrators {
     /// Every person of `[people]`, and whether the person administers.

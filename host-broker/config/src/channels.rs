@@ -1,4 +1,4 @@
-//! The channels through which people hear of questions, and who speaks in a chat.
+//! The channels of notices, and the senders of a chat.
 //!
 //! ```toml
 //! [[channels]]
@@ -37,7 +37,7 @@ pub struct NoticesTable {
 pub struct ChannelTable {
     /// Its name.
     pub name: String,
-    /// What goes out.
+    /// The way out.
     pub way: Way,
     /// The events that the channel notifies of.
     pub events: BTreeSet<NoticeEvent>,
@@ -57,20 +57,20 @@ pub struct ChannelTable {
     pub token_sha256: Option<String>,
 }
 
-/// How a notice goes out.
+/// The way out of a notice.
 #[derive(Debug, Clone)]
 pub enum Way {
     /// A program with the document on its standard input.
     Command(Vec<String>),
     /// A request.
     Webhook {
-        /// Where to.
+        /// The URL.
         url: String,
-        /// What it says.
+        /// The format of the body.
         format: Format,
-        /// Signs it.
+        /// The secret that signs it.
         signing: Option<SecretSource>,
-        /// Goes with it.
+        /// The bearer token.
         bearer: Option<SecretSource>,
     },
     /// A document in a NanoClaw's `messages/`.
@@ -106,7 +106,7 @@ impl JsonSchema for ChannelTable {
 }
 
 impl ChannelTable {
-    /// The secrets it needs, by their keys.
+    /// Returns the secrets it needs, by their keys.
     pub fn secrets(&self) -> BTreeMap<&'static str, &SecretSource> {
         match &self.way {
             Way::Webhook { signing, bearer, .. } => {
@@ -117,12 +117,12 @@ impl ChannelTable {
         }
     }
 
-    /// The name under which one of its secrets is loaded.
+    /// Returns the name under which one of its secrets is loaded.
     pub fn secret_name(&self, key: &str) -> String {
         format!("notify.{}.{key}", self.name)
     }
 
-    /// Its kind, in the file's word.
+    /// Returns its kind, in the file's word.
     pub fn kind(&self) -> &'static str {
         match &self.way {
             Way::Command(_) => "command",
@@ -140,17 +140,17 @@ impl ChannelTable {
 }
 
 impl Config {
-    /// The person who speaks under this identity in a chat.
+    /// Returns the person who has this identity in a chat.
     pub fn speaker(&self, identity: &str) -> Option<&str> {
         let speaks = |table: &super::PersonTable| table.chat.iter().any(|known| known == identity);
         self.people.iter().find(|(_, table)| speaks(table)).map(|(name, _)| name.as_str())
     }
 }
 
-/// A chat identity such as `telegram:12345`: what it is of, and who, in plain signs.
+/// Checks a chat identity such as `telegram:12345`: a messenger and a user, in plain signs.
 ///
 /// # Errors
-/// A sentence that says what is wrong.
+/// A sentence with the error.
 pub fn is_identity(text: &str) -> Result<(), String> {
     let fits = text.split_once(':').is_some_and(|(network, who)| {
         !network.is_empty() && network.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit()) && !who.is_empty()
@@ -162,7 +162,8 @@ pub fn is_identity(text: &str) -> Result<(), String> {
     }
 }
 
-/// A notice says who asks for what, and may carry a token: it does not cross a network in plain.
+/// Checks whether a URL is safe. A notice names callers and actions, and may carry a token: it does not cross a network
+/// in plain.
 fn is_safe(url: &str) -> Result<(), String> {
     let uri: Uri = url.parse().map_err(|_bad| format!("`{url}` is not a URL"))?;
     let is_here = matches!(uri.host(), Some("localhost" | "127.0.0.1" | "[::1]"));

@@ -1,4 +1,4 @@
-//! `[filter]`: what other people's credentials look like here, beside what the broker knows by itself.
+//! `[filter]`: the formats of credentials that are redacted, beside the built-in ones.
 
 use filter::values::rule::{Rule, RuleTable};
 use filter::values::{Formats, gitleaks};
@@ -6,10 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The most formats, and the most rules of a set: beyond that, looking for their words is felt.
+/// The most formats, and the most rules of a set: more would slow down the search noticeably.
 const RULES_MAX: usize = 10_000;
 
-/// The most bytes of a rule set; the largest that are published have a tenth of that.
+/// The most bytes of a rule set; the largest published ones have a tenth of that.
 const SET_BYTES_MAX: u64 = 4 << 20;
 
 /// Additional formats of credentials that are redacted from results.
@@ -42,10 +42,10 @@ impl FilterTable {
         }
     }
 
-    /// Everything that is looked for.
+    /// Returns all formats to be searched for.
     ///
     /// # Errors
-    /// The place in the configuration, or the file, what is wrong there and what to do.
+    /// The place in the configuration, or the file, with the error and the remedy.
     pub fn formats(&self) -> Result<Formats, String> {
         let mut rules = Vec::new();
         for (index, table) in self.credentials.iter().enumerate() {

@@ -36,7 +36,8 @@ pub struct FlowsTable {
     pub vaults: Vec<Vault>,
     /// The access of external agents.
     pub external_agent: ExternalAgentTable,
-    /// On whose rights accesses rest. It is of the whole configuration, and no key of this table.
+    /// The administrators, whose rights the external grants need. They come from the whole configuration, and are no
+    /// key of this table.
     #[serde(skip)]
     pub administrators: Administrators,
 }
@@ -72,7 +73,7 @@ pub struct ExternalAgentTable {
     pub hosted_hostnames: Vec<String>,
 }
 
-/// No access is longer, in seconds, whatever the configuration says.
+/// The longest lifetime of an external grant, in seconds, regardless of the configuration.
 pub const TTL_MAX: u64 = 86_400;
 
 /// The tools at `/mcp` with which an external agent manages its own calls. The names are reserved.
@@ -122,10 +123,10 @@ pub struct ToolTable {
 }
 
 impl ToolTable {
-    /// The parameters of a call in which these were given.
+    /// Returns the parameters of a call with these given ones.
     ///
     /// # Errors
-    /// The first that may not be given.
+    /// The first parameter that may not be given.
     pub fn params_with(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, String> {
         if let Some(closed) = given.keys().find(|name| !self.open.contains(name)) {
             return Err(closed.clone());
@@ -133,10 +134,10 @@ impl ToolTable {
         Ok(self.params.iter().chain(given).map(|(name, value)| (name.clone(), value.clone())).collect())
     }
 
-    /// The schema of the parameters that the external agent can set, derived from the action's schema.
+    /// Returns the schema of the parameters that the external agent can set, derived from the action's schema.
     pub fn input_schema(&self, of_action: &Value) -> Value {
         let open = |name: &String| self.open.contains(name);
-        // Not every action says what its parameters are.
+        // Some actions have no schema of their parameters.
         let own = |name: &String| of_action.get("properties").and_then(|own| own.get(name)).cloned();
         let properties: Map<String, Value> =
             self.open.iter().map(|name| (name.clone(), own(name).unwrap_or_else(|| json!({})))).collect();
@@ -210,7 +211,7 @@ impl FlowsTable {
         Ok(())
     }
 
-    /// What is wrong with it.
+    /// Checks the table.
     ///
     /// # Errors
     /// The first fault, with the remedy.
@@ -256,7 +257,7 @@ impl FlowsTable {
         Ok(())
     }
 
-    /// What of it there is no action for.
+    /// Checks whether all its actions exist.
     ///
     /// # Errors
     /// The first fault.
@@ -275,7 +276,7 @@ impl FlowsTable {
                 ));
             }
             let Some(declaration) = known.action(provider, action) else {
-                // What a bridge or a server can do may be accepted later.
+                // A bridge's or a server's actions may be accepted later.
                 if known.may_be_of_a_bridge(provider) {
                     continue;
                 }
@@ -326,7 +327,7 @@ mod tests {
             let found = applied.ok().map(|()| (outside.enabled, outside.hosted_projection));
             assert_eq!(found, switched, "{name}={text}");
         }
-        // What the file has switched on, the environment switches off.
+        // The environment switches off the external access of the file.
         let mut table = FlowsTable::default();
         table.external_agent.enabled = true;
         table.apply(&Environment::from([("FLOW_EXTERNAL_AGENT_ENABLED".to_owned(), "false".to_owned())])).unwrap();

@@ -1,4 +1,4 @@
-//! Who may say on whose behalf a group asks: `[identity]`.
+//! `[identity]`: the issuers of context tokens.
 
 use crate::web::Loopback;
 use schemars::JsonSchema;
@@ -31,7 +31,7 @@ pub struct IdentityTable {
 }
 
 impl IdentityTable {
-    /// What is wrong with it, with the remedy: where, and what.
+    /// Checks the table; an error has the place and the remedy.
     ///
     /// # Errors
     /// The first fault.

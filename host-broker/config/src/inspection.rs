@@ -73,7 +73,7 @@ fn five_seconds() -> u64 {
 pub const CLASSIFIER_TOKEN: &str = "inspection.classifier.token";
 
 impl ClassifierTable {
-    /// How long it may take.
+    /// Returns the timeout of one classification.
     pub fn timeout(&self) -> Duration {
         Duration::from_millis(self.timeout_ms)
     }
@@ -82,7 +82,7 @@ impl ClassifierTable {
     pub fn fault(&self) -> Option<String> {
         let program = Path::new(self.command.as_ref()?.first()?);
         let place = format!("inspection.classifier.command: {}", program.display());
-        // A plain name is looked up where the daemon looks, which is not this command's path.
+        // A plain name is looked up on the daemon's path, which is not this command's path.
         if !program.is_absolute() {
             return None;
         }
@@ -96,10 +96,10 @@ impl ClassifierTable {
 }
 
 impl InspectionTable {
-    /// Whether the values fit each other.
+    /// Checks whether the values fit each other.
     ///
     /// # Errors
-    /// What is wrong, where, and what to do.
+    /// The error, its place, and the remedy.
     pub(super) fn check(&self) -> Result<(), String> {
         let Some(classifier) = &self.classifier else { return Ok(()) };
         match (&classifier.command, &classifier.url) {

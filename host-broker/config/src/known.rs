@@ -32,8 +32,8 @@ impl<'a> Known<'a> {
         self.config.table_of(provider).is_some_and(|(_, table)| table.configured.workspaces().is_some())
     }
 
-    /// Returns whether the provider may be a capability of a bridge whose actions are unknown: nothing was accepted, or it
-    /// cannot be read. The configuration of such a provider cannot be checked.
+    /// Returns whether the provider may be a capability of a bridge whose actions are unknown: nothing was accepted, or
+    /// it cannot be read. The configuration of such a provider cannot be checked.
     pub(crate) fn may_be_of_a_bridge(&self, provider: &Provider) -> bool {
         let owner = provider.namespace().and_then(|namespace| namespace.parse::<Provider>().ok());
         let table = owner.as_ref().and_then(|owner| self.config.providers.get(owner));

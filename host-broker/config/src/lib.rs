@@ -1,7 +1,7 @@
 //! Configuration: one TOML file, the environment on top, paths made absolute.
 //!
-//! Only this module and `main` know the environment and where things lie. Unknown keys are errors with a
-//! suggestion; an error names file, place and remedy. Nothing that grants has a default.
+//! Only this module and `main` read the environment and know the paths. Unknown keys are errors with a suggestion; an
+//! error names file, place and remedy. No setting that grants has a default.
 
 pub mod filter;
 pub mod administrators;
@@ -260,10 +260,10 @@ fn unlisted_uid(person: &str) -> Option<u32> {
     person.strip_prefix("uid-")?.parse().ok()
 }
 
-/// Under which name people are asked about flows, in the place of a provider's.
+/// The name of approval requests about flows, in place of a provider's.
 pub const FLOWS: &str = "flows";
 
-/// The longest that a question may wait, in seconds.
+/// The longest time until expiry of an approval request, in seconds.
 const EXPIRES_MAX_S: u64 = 7 * 24 * 3600;
 
 /// One gate.
@@ -286,7 +286,7 @@ pub enum ConfigError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: std::io::Error,
     },
@@ -295,11 +295,11 @@ pub enum ConfigError {
     Parse {
         /// The file.
         path: PathBuf,
-        /// Where in it, with a colon, or empty.
+        /// The place in it, with a colon, or empty.
         place: String,
-        /// What is wrong.
+        /// The error.
         fault: String,
-        /// What may have been meant, or empty.
+        /// The likely intended word, or empty.
         hint: String,
     },
     /// The values do not fit each other.
@@ -307,7 +307,7 @@ pub enum ConfigError {
     Inconsistent {
         /// The file.
         path: PathBuf,
-        /// What does not fit, and what to do.
+        /// The conflict and the remedy.
         fault: String,
     },
     /// Another user could change it.
@@ -323,7 +323,7 @@ pub enum ConfigError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: std::io::Error,
     },
@@ -333,9 +333,9 @@ pub enum ConfigError {
     /// A value of the environment is wrong.
     #[error("environment variable {name}: {fault}")]
     Environment {
-        /// Which.
+        /// The variable.
         name: &'static str,
-        /// What is wrong.
+        /// The error.
         fault: String,
     },
 }
@@ -364,7 +364,7 @@ impl Config {
         Self::parse(&text, path, environment, kinds)
     }
 
-    /// The same, of a text; `path` is for messages and for relative paths in it.
+    /// Parses a text in the same way; `path` is for messages and for relative paths in it.
     ///
     /// # Errors
     /// [`ConfigError`].
@@ -483,7 +483,7 @@ impl Config {
         Ok(())
     }
 
-    /// No two tables answer for one capability, and every name means somebody.
+    /// Checks that no two tables serve one capability, and that every name has a provider.
     fn check_providers(&self) -> Result<(), String> {
         let mut places: BTreeMap<&str, &Provider> = BTreeMap::new();
         for (name, table) in &self.providers {
@@ -516,7 +516,7 @@ impl Config {
                 ));
             }
         }
-        // A name that means nobody would leave results unseen, or questions unanswered.
+        // A name without a provider would leave results uninspected, or approval requests unanswered.
         let judged = self.inspection.classifier.iter().filter_map(|classifier| classifier.providers.as_ref()).flatten();
         let judged = judged.map(|provider| ("inspection.classifier.providers".to_owned(), provider));
         let approved = self.people.iter().flat_map(|(person, table)| {
@@ -531,7 +531,7 @@ impl Config {
         }
     }
 
-    /// Whether people are asked about something under this name.
+    /// Returns whether approval requests use this name.
     fn is_asked_about(&self, provider: &Provider) -> bool {
         provider.as_str() == FLOWS || self.table_of(provider).is_some()
     }
@@ -540,7 +540,7 @@ impl Config {
         self.providers.iter().find(|(own, table)| own.as_str() == name && table.configured.is_namespace())
     }
 
-    /// Whether this is the name of a person, as the ledger writes persons: an issuer that is known, and what it calls whom.
+    /// Returns whether this is the name of a person in the ledger's form: a known issuer, and its id of the person.
     pub fn knows_person(&self, person: &str) -> bool {
         person.split_once(':').is_some_and(|(issuer, sub)| {
             let known = issuer == OWN || self.identity.issuers.contains_key(issuer);
@@ -548,7 +548,7 @@ impl Config {
         })
     }
 
-    /// The provider's table: for a capability its bridge's.
+    /// Returns the provider's table; for a capability, that of its bridge.
     pub fn table_of(&self, provider: &Provider) -> Option<(&Provider, &ProviderTable)> {
         self.providers.get_key_value(provider).or_else(|| self.bridge(provider.namespace()?))
     }
@@ -588,32 +588,32 @@ impl Config {
         Ok(())
     }
 
-    /// What other people's credentials look like, with what the operator adds; `path` is for messages.
+    /// Returns the formats of credentials, with the operator's own ones; `path` is for messages.
     ///
     /// # Errors
-    /// [`ConfigError`] that names the format, what is wrong with it and what to do.
+    /// [`ConfigError`] that names the format, the error and the remedy.
     pub fn formats(&self, path: &Path) -> Result<Formats, ConfigError> {
         self.filter.formats().map_err(|fault| ConfigError::Inconsistent { path: path.into(), fault })
     }
 
-    /// How people are asked about an action: how many must say yes, and for how long.
+    /// Returns the quorum and the expiry of approval requests about an action.
     pub fn asking(&self, provider: &Provider, action: &Action) -> (usize, Duration) {
         let table = self.approvals.actions.get(provider).and_then(|actions| actions.get(action)).copied();
         self.asking_by(table.unwrap_or_default())
     }
 
-    /// How people are asked about a grant: how many must say yes, and for how long.
+    /// Returns the quorum and the expiry of approval requests about a grant.
     pub fn asking_for_grants(&self) -> (usize, Duration) {
         self.asking_by(self.approvals.grants)
     }
 
-    /// How many must agree to what a provider says of its actions: as many as to any of them.
+    /// Returns the quorum for a provider's definitions: the largest one of its actions.
     pub fn quorum_for_definitions(&self, provider: &Provider) -> usize {
         let tables = self.approvals.actions.get(provider).into_iter().flat_map(BTreeMap::values);
         tables.filter_map(|table| table.quorum).max().unwrap_or(1)
     }
 
-    /// How people are asked about a version of a flow: how many must say yes, and for how long.
+    /// Returns the quorum and the expiry of approval requests about a version of a flow.
     pub fn asking_for_flows(&self) -> (usize, Duration) {
         const DAY_S: u64 = 24 * 3600;
         let table = self.approvals.flows;
@@ -625,7 +625,7 @@ impl Config {
         (table.quorum.unwrap_or(1), Duration::from_secs(seconds))
     }
 
-    /// Whether this person may agree to a call of this group.
+    /// Returns whether this person may approve a call of this group.
     pub fn may_approve(&self, person: &str, group: Option<&Group>, provider: &Provider, level: Level) -> bool {
         let Some(approves) = self.people.get(person).and_then(|table| table.approves.as_ref()) else { return false };
         approves.groups.as_ref().is_none_or(|groups| group.is_some_and(|group| groups.contains(group)))
@@ -633,7 +633,7 @@ impl Config {
             && approves.max_level.is_none_or(|most| level <= most)
     }
 
-    /// Where the configuration puts the groups' files; a group without a line has its directory in the home.
+    /// Returns the configured places of the groups' files; a group without a line has its directory in the home.
     pub fn workspaces(&self) -> impl Iterator<Item = &BTreeMap<Group, PathBuf>> {
         self.providers.values().filter_map(|table| table.configured.workspaces())
     }
@@ -643,38 +643,38 @@ impl Config {
         self.groups.contains_key(group) || group == external()
     }
 
-    /// The main group, if there is one.
+    /// Returns the main group, if there is one.
     pub fn main_group(&self) -> Option<&Group> {
         self.groups.iter().find_map(|(name, table)| table.main.then_some(name))
     }
 
-    /// Whether this is the main group.
+    /// Returns whether this is the main group.
     pub fn is_main(&self, group: &Group) -> bool {
         self.groups.get(group).is_some_and(|table| table.main)
     }
 
-    /// Returns how long people are asked about a call, unless its action says otherwise.
+    /// Returns the expiry of approval requests about a call, unless its action says otherwise.
     pub fn approval_expiry(&self) -> Duration {
         Duration::from_secs(self.approvals.expires_s)
     }
 
-    /// How long a caller waits unless its provider says otherwise.
+    /// Returns how long a caller waits unless its provider says otherwise.
     pub fn timeout(&self) -> Duration {
         Duration::from_millis(self.broker.call_timeout_ms)
     }
 
-    /// How many different approvers each gate needs.
+    /// Returns the number of different approvers that each gate needs.
     pub fn quorums(&self) -> BTreeMap<Gate, usize> {
         self.gates.iter().map(|(gate, table)| (gate.clone(), table.quorum.unwrap_or(1))).collect()
     }
 
-    /// The gates that a group's agent may open.
+    /// Returns the gates that a group's agent may open.
     pub fn gates_opened_by_group(&self, group: &Group) -> Vec<String> {
         let opens = |(gate, table): (&Gate, &GateTable)| table.groups.contains(group).then(|| gate.to_string());
         self.gates.iter().filter_map(opens).collect()
     }
 
-    /// The person with this user id.
+    /// Returns the person with this user id.
     pub fn person(&self, uid: u32) -> Option<&str> {
         self.people.iter().find(|(_, table)| table.uid == Some(uid)).map(|(name, _)| name.as_str())
     }
@@ -684,13 +684,14 @@ impl Config {
         self.flows.administrators.holds(person)
     }
 
-    /// A digest of the file's text: rows name it, so that an auditor knows under which configuration a decision fell.
+    /// Returns a digest of the file's text. Rows name it, so that an auditor knows under which configuration a decision
+    /// fell.
     pub fn digest(text: &str) -> Digest {
         Digest::of(text.as_bytes())
     }
 }
 
-/// Reads a TOML document. An error names the line, the key and the nearest known word.
+/// Parses a TOML document. An error names the line, the key and the nearest known word.
 fn parse<T: serde::de::DeserializeOwned>(text: &str, path: &Path) -> Result<T, ConfigError> {
     let error = |place: String, error: &toml::de::Error| parse_error(text, path, &place, error.span(), error.message());
     let deserializer = toml::Deserializer::parse(text).map_err(|fault| error(String::new(), &fault))?;
@@ -721,7 +722,7 @@ fn plain(fault: &str) -> String {
     }
 }
 
-/// The expected word nearest to the unknown one, from serde's own message:
+/// Returns the expected word nearest to the unknown one, from serde's own message:
 /// ``unknown field `grup`, expected one of `groups`, `gates` ``.
 fn suggestion(fault: &str) -> Option<String> {
     let (_, rest) = fault.split_once("unknown ")?;

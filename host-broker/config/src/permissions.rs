@@ -4,8 +4,8 @@
 //! user may write them. A sticky directory above the home, such as `/tmp`, may be writable: only an owner can replace
 //! its entries. The mailboxes, the workspaces and the providers' own data are not judged: others write there.
 //!
-//! A path is judged as it is written: each directory on the way, each link and the directories of the link. A user who can
-//! replace one of them can replace the file.
+//! A path is judged as it is written: each directory on the way, each link and the directories of the link. A user who
+//! can replace one of them can replace the file.
 
 use crate::channels::Way;
 use crate::{Config, ConfigError};
@@ -68,7 +68,7 @@ pub fn check_named(home: &Home, config: &Config) -> Result<(), ConfigError> {
     for path in children.iter().flat_map(|child| &child.readable).filter(|path| path.is_absolute()) {
         judge.given(path)?;
     }
-    // What a program may write is its own data, also where an argument names it.
+    // Data that a program may write is its own, also if an argument names it.
     let is_data = |path: &Path| children.iter().flat_map(|child| &child.writable).any(|data| path.starts_with(data));
     for path in commands(config).flat_map(|command| command.iter().skip(1)).flat_map(|argument| paths_in(argument)) {
         if !is_data(path) {
@@ -79,8 +79,8 @@ pub fn check_named(home: &Home, config: &Config) -> Result<(), ConfigError> {
     judge.verdict()
 }
 
-/// Returns the absolute paths in an argument: `/opt/server.py`, `--config=/opt/server.toml`, or those in a line that a shell
-/// or `env -S` takes apart.
+/// Returns the absolute paths in an argument: `/opt/server.py`, `--config=/opt/server.toml`, or those in a line that a
+/// shell or `env -S` takes apart.
 fn paths_in(argument: &str) -> impl Iterator<Item = &Path> {
     let words = argument.split_whitespace().map(|word| word.trim_matches(['"', '\'', ';', '&', '(', ')']));
     let values = words.map(|word| word.split_once('=').map_or(word, |(_, value)| value));
@@ -136,7 +136,7 @@ fn steps(path: &Path) -> VecDeque<OsString> {
 /// The judged paths, and the unsafe ones among them.
 struct Judge {
     own: u32,
-    // Each with whether it is only on the way.
+    // Each path, with whether it is only on the way.
     judged: BTreeSet<(PathBuf, bool)>,
     writable: Vec<(PathBuf, u32)>,
     foreign: Vec<(PathBuf, u32)>,
@@ -157,18 +157,19 @@ impl Judge {
         }
     }
 
-    /// Judges what the configuration gives to a program: a device or a socket is no code, and a sticky directory is judged
-    /// like one above it.
+    /// Judges what the configuration gives to a program: a device or a socket is no code, and a sticky directory is
+    /// judged like one above it.
     fn given(&mut self, path: &Path) -> Result<(), ConfigError> {
         match std::fs::metadata(path) {
             Ok(found) if found.is_file() => self.walk(path, false),
             Ok(found) if found.is_dir() => self.walk(path, true),
-            // What this user cannot look at, the program cannot read.
+            // A file that this user cannot look at, the program cannot read either.
             Ok(_) | Err(_) => Ok(()),
         }
     }
 
-    /// Judges the interpreter in a script's first line, the interpreter of that one, and the programs that `env` starts.
+    /// Judges the interpreter in a script's first line, the interpreter of that one, and the programs that `env`
+    /// starts.
     fn interpreters(&mut self, script: &Path) -> Result<(), ConfigError> {
         let mut scripts = vec![script.to_owned()];
         for _ in 0..INTERPRETERS_MAX {
@@ -201,7 +202,7 @@ impl Judge {
             let next = place.join(step);
             let found = match next.symlink_metadata() {
                 Ok(found) => found,
-                // It is gone by now.
+                // It has been deleted since.
                 Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
                 Err(error) => return Err(failed(error)),
             };

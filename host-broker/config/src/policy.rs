@@ -21,6 +21,6 @@ pub struct Policy {
     pub limits: Limits,
     /// The flows, and the tools of external agents.
     pub flows: FlowsTable,
-    /// The digest of each provider's settings: an approval for one endpoint is none for another.
+    /// The digest of each provider's settings: an approval for one endpoint does not hold for another.
     pub settings: BTreeMap<Provider, Digest>,
 }

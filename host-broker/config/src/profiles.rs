@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// What the operators have written beside the configuration, as it was when it was read.
+/// The operators' files beside the configuration, as they were when they were read.
 #[derive(PartialEq)]
 pub struct Written {
     profiles: BTreeMap<Group, (PathBuf, Profile)>,
@@ -22,7 +22,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// Reads all of it. A group without a file has the strict profile; [`warnings`](crate::warnings) names it.
+    /// Reads all files. A group without a file has the strict profile; [`warnings`](crate::warnings) names it.
     ///
     /// # Errors
     /// [`ConfigError`], naming the file, the place and what to do.
@@ -56,7 +56,7 @@ impl Written {
     }
 }
 
-/// What the operators have laid down, with what is written now.
+/// Returns the policy of the operators, from the present files.
 ///
 /// # Errors
 /// [`ConfigError`], naming the file, the place and what to do.
@@ -64,7 +64,7 @@ pub fn policy(home: &Home, config: &Config, providers: &[NamedProvider<'_>]) -> 
     Written::read(home, config)?.policy(home, config, providers)
 }
 
-/// What the configuration says of single actions: each must be there.
+/// Checks whether each action that the configuration names exists.
 fn checked(home: &Home, known: Known<'_>) -> Result<(), ConfigError> {
     let config = known.config;
     for (provider, actions) in &config.approvals.actions {
@@ -72,7 +72,7 @@ fn checked(home: &Home, known: Known<'_>) -> Result<(), ConfigError> {
             continue;
         }
         if let Some(action) = actions.keys().find(|action| known.action(provider, action).is_none()) {
-            // A quorum for something that does not exist protects nothing.
+            // A quorum for an unknown action protects nothing.
             let fault = format!(
                 "approvals.actions.{provider}.{action}: provider {provider} has no such action; correct the name"
             );
@@ -102,7 +102,7 @@ fn checked(home: &Home, known: Known<'_>) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Reads every profile and holds it against the configuration and the catalogue.
+/// Reads every profile and checks it against the configuration and the catalogue.
 ///
 /// # Errors
 /// [`ConfigError`], naming the file, the place and what to do.
@@ -155,7 +155,7 @@ pub(super) fn read(home: &Home, config: &Config) -> Result<BTreeMap<Group, (Path
     Ok(profiles)
 }
 
-/// Writes the starting profile of each group of a home that has no directory for profiles yet, and says whether it did.
+/// Writes the starting profile of each group of a home without a directory for profiles. Returns whether it did.
 ///
 /// # Errors
 /// [`ConfigError::Write`] with the file.
@@ -173,7 +173,7 @@ pub fn furnish(home: &Home, config: &Config) -> Result<bool, ConfigError> {
     Ok(true)
 }
 
-/// What a group has in a home that is for trying things out: nobody is asked about its mock.
+/// Returns a group's profile for a home for tests: its mock needs no approval.
 pub fn with_free_mock(provider: &str) -> String {
     format!(
         "{STARTING}\n[providers.{provider}]\nwrite = \"auto\"\nproduction = \"auto\"\n\
@@ -203,7 +203,7 @@ fn write_in(directory: &Path, group: &Group, text: &str) -> Result<(), ConfigErr
     }
 }
 
-/// A line about something that does not exist protects nothing.
+/// Checks a profile. A line about an unknown action protects nothing.
 fn check(profile: &Profile, known: Known<'_>) -> Result<(), String> {
     for (provider, posture) in &profile.providers {
         if known.may_be_of_a_bridge(provider) {

@@ -153,7 +153,7 @@ pub(super) fn schema(kinds: Kinds) -> Schema {
     schema
 }
 
-/// The schemas of a kind, with the keys of every provider.
+/// Returns the schemas of a kind, with the keys of every provider.
 fn schemas(kind: &dyn ProviderKind, generator: &mut SchemaGenerator) -> Vec<serde_json::Value> {
     let common = json_schema!({ "properties": {
         "kind": { "const": kind.name() },

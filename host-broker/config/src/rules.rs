@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 const EXTENSION: &str = "cedar";
 
-/// Reads every file of rules and holds them against the configuration and the catalogue. A home without any has the
-/// rules that ship with the broker, which [`furnish`] writes down; one that wants none has an empty file.
+/// Reads every file of rules and checks them against the configuration and the catalogue. A home without any has the
+/// rules that ship with the broker, which [`furnish`] writes down. For no rules, the operator writes an empty file.
 ///
 /// # Errors
 /// [`ConfigError`], naming the file, the line and what to do.
@@ -18,7 +18,7 @@ pub fn load(home: &Home, config: &Config, providers: &[NamedProvider<'_>]) -> Re
     parse(&files(home)?, config, providers)
 }
 
-/// Holds these files against the configuration and the catalogue.
+/// Checks these files against the configuration and the catalogue.
 ///
 /// # Errors
 /// [`ConfigError::Rules`].
@@ -26,7 +26,7 @@ pub fn parse(files: &[RuleFile], config: &Config, providers: &[NamedProvider<'_>
     Ok(Rules::parse(files, providers, config.groups.keys().chain([external()]).cloned().collect())?)
 }
 
-/// The files of the home, by name.
+/// Returns the files of the home, by name.
 ///
 /// # Errors
 /// [`ConfigError::Read`] with the file.
@@ -42,7 +42,7 @@ pub fn files(home: &Home) -> Result<Vec<RuleFile>, ConfigError> {
     found.into_iter().map(read).collect()
 }
 
-/// Writes the rules that ship with the broker into a home without any, and says whether it did.
+/// Writes the rules that ship with the broker into a home without any. Returns whether it did.
 ///
 /// # Errors
 /// [`ConfigError`] with the file.
@@ -53,7 +53,7 @@ pub fn furnish(home: &Home) -> Result<bool, ConfigError> {
     let path = shipped(home);
     let failed = |source| ConfigError::Write { path: path.clone(), source };
     platform::home::make_private_directory(&home.policy()).map_err(failed)?;
-    // A file that is there in part would be rules that nobody wrote.
+    // A partly written file would be rules that no operator wrote.
     let beside = path.with_extension("new");
     write(&beside, SHIPPED).and_then(|()| std::fs::rename(&beside, &path)).map_err(failed)?;
     Ok(true)

@@ -3,7 +3,7 @@
 use platform::home::{Home, quoted};
 use std::os::unix::fs::MetadataExt as _;
 
-/// Where the system keeps its groups of users.
+/// The file with the system's groups of users.
 const GROUPS: &str = "/etc/group";
 
 /// Returns the number of a group of users, which is named by its number or its name.

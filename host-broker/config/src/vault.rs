@@ -1,4 +1,4 @@
-//! Where the master key of the vault comes from: `[vault]`.
+//! `[vault]`: the source of the vault's master key.
 
 use schemars::JsonSchema;
 use secrets::source::SecretSource;
@@ -21,7 +21,7 @@ pub struct VaultTable {
 }
 
 impl VaultTable {
-    /// What is wrong with it.
+    /// Checks the table.
     ///
     /// # Errors
     /// The first fault, with the remedy.

@@ -12,7 +12,7 @@ use shared::mailbox::{RESPONSES, TASKS};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-/// The warnings about a home, one sentence each:
+/// Returns the warnings about a home, one sentence each:
 /// `group developer has no profile, so a person must agree to each of its writes; …`
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! `[web]`: where people answer in a browser, and what their tokens are known by.
+//! `[web]`: the web inbox, and the digests of people's tokens.
 
 use http::Uri;
 use schemars::JsonSchema;
@@ -27,7 +27,7 @@ pub struct WebTable {
 pub struct Loopback(SocketAddr);
 
 impl Loopback {
-    /// The address.
+    /// Returns the address.
     pub fn address(self) -> SocketAddr {
         self.0
     }
@@ -74,16 +74,16 @@ pub struct PublicUrl {
     port: u16,
 }
 
-/// What `https://` means without a port.
+/// The port of `https://` without a port.
 const HTTPS: u16 = 443;
 
 impl PublicUrl {
-    /// The host and the port, as a browser writes them: without the port where it is the usual one.
+    /// Returns the host and the port, as a browser writes them: without the port if it is the usual one.
     pub fn authority(&self) -> String {
         if self.port == HTTPS { self.host.clone() } else { format!("{}:{}", self.host, self.port) }
     }
 
-    /// The host and the port.
+    /// Returns the host and the port.
     pub fn authority_with_port(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }
@@ -129,12 +129,12 @@ impl From<PublicUrl> for String {
 pub struct TokenDigest(Digest);
 
 impl TokenDigest {
-    /// The digest of this token.
+    /// Returns the digest of this token.
     pub fn of(token: &str) -> Self {
         Self(Digest::of(token.as_bytes()))
     }
 
-    /// Its bytes.
+    /// Returns its bytes.
     pub fn as_bytes(&self) -> &[u8; 32] {
         self.0.as_bytes()
     }

@@ -1,13 +1,13 @@
-//! Accounts in the life of a call: what a call that links one is given, what becomes of the flow, and the question that
-//! stands before every account.
+//! Account linking in the life of a call: the input of a call that links an account, the states of its flow, and the
+//! approval request that precedes every account.
 //!
 //! ```text
-//! begin ──► flow (open) ──► complete, or a poll that finds it done ──► question ──yes──► account linked
-//!               └─► its time is over                                      └─no, silence──► nothing is kept
+//! begin ──► flow (open) ──► complete, or a poll that finds it done ──► approval request ──approval──► account linked
+//!               └─► expired                                              └─denial, expiry──► nothing is kept
 //! ```
 //!
-//! An agent sees the address and could finish the flow with somebody else's account; so an account is linked only once a
-//! person has seen whose it is, and until then nothing can be done with it. A flow is spent in the very transaction that
+//! An agent sees the address and could finish the flow with another person's account. So an account is linked only
+//! after a person has seen whose it is, and until then it cannot be used. A flow is spent in the very transaction that
 //! writes the intent of the call that completes it.
 
 mod said;
@@ -40,7 +40,7 @@ use store::state::linking as stored;
 use store::{StoreError, Transaction, View};
 use stored::{Asked, Entry, Link, Owner};
 
-/// Hands a call what its decision needs of flows and accounts.
+/// Supplies a call with the flows and accounts that its decision needs.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read; nothing may then be permitted.
@@ -60,7 +60,7 @@ pub fn supply(connection: &View, now: Timestamp, call: &mut Call) -> Result<(), 
             StoreInput::Flow(standing, due)
         }
         Some(StoreRequest::Accounts) => StoreInput::Accounts(accounts::labelled(connection, &person, &call.provider)?),
-        // The decision has not said yet whether it may be used; without an execution it cannot be opened.
+        // The decision has not yet permitted its use. Without an execution it cannot be opened.
         Some(StoreRequest::Credential) => {
             let (owner, account) = model::owned(call.account_ref.as_deref().unwrap_or_default());
             let owner = owner.unwrap_or(&person);
@@ -79,10 +79,10 @@ pub fn supply(connection: &View, now: Timestamp, call: &mut Call) -> Result<(), 
     Ok(())
 }
 
-/// Keeps a renewal that came when nobody waited for it any more, and notes it where it is not what is kept already.
+/// Stores a renewal that arrived after its call ended, and notes it if it differs from the stored credential.
 ///
 /// # Errors
-/// [`StoreError`]; what is kept is as it was.
+/// [`StoreError`]; the stored credential is unchanged.
 pub(crate) fn keep_late(tx: &Transaction<'_>, late: &Late) -> Result<(), StoreError> {
     let Late { capability, owner, account, renewal } = late;
     if stored::renew(tx, owner, capability, account, renewal)? {
@@ -98,7 +98,7 @@ pub(crate) fn keep_late(tx: &Transaction<'_>, late: &Late) -> Result<(), StoreEr
 }
 
 impl Broker {
-    /// What a permitted call does to flows and accounts with its intent, and what it is given to work with.
+    /// Changes flows and accounts with the intent of a permitted call, and supplies the call with its credential.
     pub(crate) fn link_with_intent(&mut self, tx: &Transaction<'_>, call: &mut Call) -> Result<(), StoreError> {
         let Some(person) = call.header.behalf.key() else { return Ok(()) };
         let owner = Owner { caller: &call.header.caller_key, person: &person };
@@ -133,7 +133,7 @@ impl Broker {
         Ok(())
     }
 
-    /// What an effect has come to with linking an account is stored, and a person asked where there is one.
+    /// Stores the progress of linking that an effect made, and sends an approval request if there is an account.
     pub(crate) fn link_further(&mut self, tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<(), StoreError> {
         if let (Effect::Prepare(call), Outcome::Prepared(prepared)) = (&filtered.effect, &filtered.outcome)
             && let (Some(renewal), Some(person)) = (prepared.renewed(), call.header.behalf.key())
@@ -146,7 +146,7 @@ impl Broker {
             let over =
                 [Code::CapabilityAuthFlowDenied, Code::CapabilityAuthFlowExpired, Code::CapabilityAuthFlowInvalid];
             if call.mutating && *code == Code::CapabilityBackendUnavailable {
-                // It was spent by this call, and nobody was asked: what the person brought can be brought again.
+                // This call spent the flow, and no approval request was sent. The person can continue the flow again.
                 stored::give_back(tx, flow)?;
             } else if over.contains(code) {
                 stored::spend(tx, flow)?;
@@ -164,7 +164,7 @@ impl Broker {
             Progress::Begun(id, flow) => {
                 let owner = Owner { caller: &call.header.caller_key, person: &person };
                 let Some(behalf) = call.header.behalf.person() else { return Ok(()) };
-                // Others may have been begun meanwhile.
+                // Other flows may have been begun at the same time.
                 if stored::begun_since(tx.view(), &owner, tx.now().minus(FLOW_LIFE))? >= BEGUN_MAX {
                     filtered.outcome = Outcome::of(Code::Busy, too_many_flows());
                     return Ok(());
@@ -181,7 +181,7 @@ impl Broker {
         }
     }
 
-    /// Asks a person whether an account that a provider has given is the one that it should be.
+    /// Asks a person whether the account from a provider is the intended one.
     fn ask_about_account(
         &mut self,
         tx: &Transaction<'_>,
@@ -193,14 +193,14 @@ impl Broker {
         let no = |code: Code, reason: &str| Ok(Err(Refusal::new(code, reason.to_owned())));
         let Some(group) = header.caller.group() else { return no(Code::Guardrail, "Only a group links accounts.") };
         let owner = Owner { caller: &header.caller_key, person };
-        // Somebody else was quicker, or has ended it since.
+        // Another call was quicker, or the flow was ended since.
         if !stored::is_under_way(tx.view(), &owner, &found.flow)? {
             return no(Code::CapabilityAuthFlowInvalid, Code::CapabilityAuthFlowInvalid.meaning());
         }
         let Ok(nonce) = Nonce::fresh(self.ids.as_ref()) else {
             return no(Code::EvidenceUnavailable, "The system's random source failed.");
         };
-        // Of two that wait for one name a person would not know which is which.
+        // A person could not tell two waiting accounts of one name apart.
         for question in stored::waiting(tx.view(), person, Some(&call.provider), Some(found.account.as_str()))? {
             self.cancel_link(tx, question)?;
         }
@@ -240,7 +240,8 @@ impl Broker {
         Ok(Ok(()))
     }
 
-    /// A question about an account is over: it is linked with what it is worked with, or nothing of it is kept.
+    /// Ends an approval request about an account: links the account with its credential, or deletes everything about
+    /// it.
     pub(crate) fn end_link(
         &mut self,
         tx: &Transaction<'_>,
@@ -258,7 +259,7 @@ impl Broker {
             if is_as_shown(&asked)? {
                 Self::link_asked(tx, &asked, by)?;
             } else {
-                // The card did not say that one of this name is linked: it was linked since.
+                // The card did not say that an account of this name is linked: it was linked since.
                 became = State::Cancelled.word();
             }
         }
@@ -281,7 +282,7 @@ impl Broker {
         stored::keep_credential(tx, asked)
     }
 
-    /// Nobody is to answer this question about an account any more.
+    /// Cancels an approval request about an account.
     pub(crate) fn cancel_link(&mut self, tx: &Transaction<'_>, question: i64) -> Result<(), StoreError> {
         match approvals::numbered(tx.view(), question)? {
             Some(approval) => self.end_link(tx, &approval, State::Cancelled, ""),
@@ -289,8 +290,8 @@ impl Broker {
         }
     }
 
-    /// Unlinks a person's accounts: those at this capability, of this name, or all of them, with everything that was kept
-    /// for them or waits for a yes. Says how many were linked.
+    /// Unlinks a person's accounts: those at this capability, of this name, or all of them, with their credentials and
+    /// their approval requests. Returns the number of linked ones.
     pub(crate) fn unlink(
         &mut self,
         tx: &Transaction<'_>,
@@ -310,8 +311,8 @@ impl Broker {
         accounts::unlink(tx, person, capability, account)
     }
 
-    /// Ends what a group has begun with persons' accounts: its flows, and the questions about accounts that it brought up.
-    /// What is linked is the persons' own. Says how many of both.
+    /// Ends the flows of a group and its approval requests about accounts. Linked accounts belong to the persons and
+    /// stay. Returns the number of both.
     pub(crate) fn end_what_a_group_began(&mut self, tx: &Transaction<'_>, caller: &str) -> Result<usize, StoreError> {
         let questions = stored::waiting_of(tx.view(), caller)?;
         for question in &questions {
@@ -321,7 +322,7 @@ impl Broker {
     }
 }
 
-/// Everything of an account that a person agrees to.
+/// Returns the digest of everything about an account that a person approves.
 fn agreed(caller: &str, person: &str, capability: &Provider, found: &Found) -> Digest {
     let credential = found.credential.as_ref().map(|sealed| Digest::of(sealed.bytes()));
     Digest::of(&shared::json::canonical(&json!({
@@ -334,7 +335,7 @@ fn agreed(caller: &str, person: &str, capability: &Provider, found: &Found) -> D
     })))
 }
 
-/// What a person is shown of an account; `None` if it cannot be shown in full.
+/// Returns the card of an account; `None` if it cannot be shown in full.
 fn card(call: &Call, found: &Found, replaces: bool) -> Option<Card> {
     let mut card = Card::new();
     if let Some(group) = call.header.caller.group() {
@@ -353,24 +354,25 @@ fn card(call: &Call, found: &Found, replaces: bool) -> Option<Card> {
     card.list(&found.shown).then_some(card)
 }
 
-/// How long a label may be, in bytes.
+/// The longest label, in bytes.
 const LABEL_MAX: usize = 64;
 
-/// How many questions about accounts of one person wait in one group.
+/// The most approval requests about accounts of one person that wait in one group.
 const QUESTIONS_MAX: usize = 3;
 
-/// Why a call that may bring up a question about an account has to wait: said before the provider is asked, because what the
-/// person brought is good for once. Each person has questions of their own, so that nobody holds up another.
+/// Returns why a call that may lead to an approval request about an account has to wait. This is decided before the
+/// provider is asked, because a person's input is valid only once. Each person has a separate limit, so that no person
+/// can block another.
 ///
 /// # Errors
-/// [`StoreError`] if it is not known; nothing may then be permitted.
+/// [`StoreError`] if it cannot be read; nothing may then be permitted.
 pub fn too_many(connection: &View, call: &Call) -> Result<Option<Refusal>, StoreError> {
     let needs = call.target.invocation().map(Invocation::needs);
     let (Some(StoreRequest::ToComplete(_) | StoreRequest::ToPoll(_)), Some(person)) = (needs, call.header.behalf.key())
     else {
         return Ok(None);
     };
-    // Whoever asks what became of a question that waits puts no other one.
+    // A poll of a flow whose approval request waits sends no other one.
     if let Some(StoreRequest::ToPoll(id)) = needs {
         let owner = Owner { caller: &call.header.caller_key, person: &person };
         if !stored::is_under_way(connection, &owner, id)? {
@@ -383,11 +385,11 @@ pub fn too_many(connection: &View, call: &Call) -> Result<Option<Refusal>, Store
     Ok((waiting >= QUESTIONS_MAX).then(|| Refusal::new(Code::Busy, reason())))
 }
 
-/// What people would call it: by what the provider says its name or address is.
+/// Returns the label for people: the name or address that the provider gives.
 fn label(shown: &Value) -> Option<String> {
     let named = ["account_email", "email", "account_name", "name"].iter().find_map(|name| shown.get(name)?.as_str())?;
     let mut label = visible(named);
     label.truncate(label.floor_char_boundary(LABEL_MAX));
-    // Agents see it.
+    // Agents see the label.
     inspect_text(&label).is_clean().then_some(label)
 }

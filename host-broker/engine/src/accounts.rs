@@ -1,4 +1,4 @@
-//! At which account a call works.
+//! The account that a call uses.
 
 use kernel::call::Call;
 use model::Subject;
@@ -6,7 +6,7 @@ use policy::facts::AccountFact;
 use store::state::accounts::of;
 use store::{StoreError, View};
 
-/// The accounts that a call could work with; `None` where it works with none.
+/// Returns the accounts that a call could use; `None` if it uses none.
 fn candidates(view: &View, call: &Call) -> Result<Option<Vec<String>>, StoreError> {
     let needs = call.target.operation().is_some_and(|operation| operation.declaration().needs_account);
     match (&call.header.behalf, needs) {
@@ -16,7 +16,7 @@ fn candidates(view: &View, call: &Call) -> Result<Option<Vec<String>>, StoreErro
     }
 }
 
-/// Where a call names no account and the person has one, that is the one it means.
+/// Sets the account of a call that names none, if the person has exactly one.
 ///
 /// # Errors
 /// [`StoreError`]; nothing may then be permitted.
@@ -29,7 +29,7 @@ pub fn choose(view: &View, call: &mut Call) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether there is an account for this call to work with.
+/// Returns the fact whether there is an account for this call.
 ///
 /// # Errors
 /// [`StoreError`]; nothing may then be permitted.

@@ -1,8 +1,9 @@
-//! Questions to people, and what becomes of the requests that wait for the answers.
+//! Approval requests, and the requests that wait for their answers.
 //!
-//! `Broker::ask` puts the question; `Broker::answer_question` takes a person's answer; `Broker::lapse` turns silence
-//! into a no. A request whose question is resolved is admitted again, and decided on like the first time. What people are
-//! shown is in `approval_requests/call_card`, the replies of callers in `approval_requests/pending_reply`.
+//! `Broker::ask` sends the approval request; `Broker::answer_question` takes an approver's answer; `Broker::lapse`
+//! turns a missing answer into a denial. A request whose approval request is resolved is admitted again, and decided on
+//! like the first time. The card is in `approval_requests/call_card`, the replies of callers in
+//! `approval_requests/pending_reply`.
 
 mod call_card;
 mod pending_reply;
@@ -44,32 +45,32 @@ use store::state::{approvals, denials};
 use store::{Receipt, StoreError, Transaction};
 use tokio::time::Instant;
 
-/// A person's answer, as it came in.
+/// An approver's answer, as it arrived.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApprovalAnswer {
-    /// Which question.
+    /// The code of the approval request.
     pub code: String,
-    /// Yes, or no.
+    /// Whether it is an approval.
     pub yes: bool,
-    /// Why.
+    /// The reason.
     pub reason: Option<String>,
     /// Whether changes to files are to be made at once.
     pub apply: bool,
-    /// Through which channel.
+    /// The channel.
     pub channel: &'static str,
-    /// Who handed it in, if that is somebody else.
+    /// The relay, if another person delivered the answer.
     pub handed_in: Option<ChatRelay>,
 }
 
 impl std::fmt::Debug for ApprovalAnswer {
-    /// Without the code, which is a secret.
+    /// Omits the code, which is a secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Given({}, by {})", if self.yes { "yes" } else { "no" }, self.channel)
     }
 }
 
 impl ApprovalAnswer {
-    /// Adds to a row's body how the answer came in.
+    /// Adds the channel of the answer to a row's body.
     pub(crate) fn way(&self, mut body: serde_json::Value) -> serde_json::Value {
         if let Some(body) = body.as_object_mut() {
             body.insert("channel".into(), self.channel.into());
@@ -82,20 +83,20 @@ impl ApprovalAnswer {
     }
 }
 
-/// What an answer came to.
+/// The result of an answer.
 pub(crate) enum AnswerOutcome {
-    /// It counts: the row's kind, and the question after it.
+    /// It counts: the row's kind, and the approval after it.
     Counted(store::ledger::chain::Kind, Box<Approval>),
-    /// It does not; the name of the question, if it was one.
+    /// It does not count; the name of the approval request, if it was one.
     No(Code, String, Option<String>),
 }
 
-/// What a person is to be asked.
+/// An approval request to be sent.
 pub(crate) struct ApprovalDraft<'a> {
     pub(crate) kind: Kind,
-    /// Who asks, as the ledger writes callers.
+    /// The caller, in the ledger's form.
     pub(crate) caller: &'a str,
-    /// Whose calls, access or files it is about, if it is about a group's.
+    /// The group whose calls, grant or files it is about, if it is about a group's.
     pub(crate) group: Option<&'a Group>,
     /// The request that the answer is for.
     pub(crate) request_id: &'a RequestId,
@@ -103,26 +104,26 @@ pub(crate) struct ApprovalDraft<'a> {
     pub(crate) action: &'a Action,
     pub(crate) level: Level,
     pub(crate) digest: Digest,
-    /// What nobody is asked about again for a while after a no, as [`denials`] notes it.
+    /// The subject that is not asked about again for a while after a denial, as [`denials`] notes it.
     pub(crate) subject: Option<Digest>,
-    /// How many must say yes, and for how long it waits.
+    /// The number of approvers, and the time until expiry.
     pub(crate) asking: (usize, Duration),
-    /// The row that already is the yes, where no person needs to be asked.
+    /// The row that is the approval already, if no person needs to be asked.
     pub(crate) born_approved: Option<i64>,
-    /// Why.
+    /// The reasons for asking.
     pub(crate) asks: BTreeSet<ApprovalReason>,
     pub(crate) card: &'a Card,
-    /// What is admitted again after the answer.
+    /// The document that is admitted again after the answer.
     pub(crate) document: Option<&'a [u8]>,
     pub(crate) params_digest: Option<Digest>,
     pub(crate) summary: Option<String>,
     pub(crate) task_id: Option<&'a TaskId>,
 }
 
-/// A question that is over, whose request is admitted again.
+/// A closed approval request, whose call is admitted again.
 #[derive(Debug)]
 pub struct Resolved {
-    /// What it was about.
+    /// The subject.
     pub kind: approval::Kind,
     /// The caller and the request.
     pub key: (Arc<str>, RequestId),
@@ -135,7 +136,7 @@ enum Put {
     Answered(Option<Answer>),
 }
 
-/// Returns why people are not asked about this now, if one of them refused it. A person may ask at any time.
+/// Returns why no approval request about this may be sent now, if one was denied. A person may ask at any time.
 fn paused(
     tx: &Transaction<'_>,
     header: &Header,
@@ -159,7 +160,7 @@ fn paused(
 }
 
 impl Broker {
-    /// Asks a person about this call, once.
+    /// Sends an approval request about this call, once.
     pub(crate) fn ask<'tx>(
         &mut self,
         tx: &'tx Transaction<'_>,
@@ -193,7 +194,7 @@ impl Broker {
             });
         }
         if call.is_resumed() {
-            // Whoever agreed has agreed to something else. Nobody is asked twice about one request.
+            // The approver approved a different call. No second approval request is sent about one request.
             let reason = "What a person agreed to is not what would run now.".to_owned();
             return no(Code::ApprovalRequired, reason);
         }
@@ -201,7 +202,7 @@ impl Broker {
             return no(Code::ApprovalRequired, Code::ApprovalRequired.meaning().to_owned());
         };
         if let ApprovalPhase::AboutAnother(of) = &call.asked {
-            // Its time is over, or the question's is.
+            // The call has expired, or the approval request has.
             let open = approvals::of_request(tx.view(), &header.caller_key, of)?;
             return match open.filter(|approval| approval.state != State::Closed) {
                 Some(approval) => told(tx, header, &approval).map(Some).map(Put::Answered),
@@ -232,7 +233,7 @@ impl Broker {
         if let Some(refusal) = paused(tx, header, (Kind::Call, &call.params_digest), (&call.provider, &call.action))? {
             return refused(tx, call, &refusal).map(Put::Answered);
         }
-        // What a person sees here, and says yes to, is what leaves.
+        // The person sees and approves exactly the bytes that leave.
         let sealed = call.target.invocation().and_then(|invocation| invocation.seal(&call.planted.nonce));
         let access = match &header.caller {
             Caller::External(access) => external_grants::find(tx.view(), access)?,
@@ -255,7 +256,7 @@ impl Broker {
             action: &call.action,
             level: call.target.demanded(),
             digest: crate::approvals::digest_of(call, sealed.as_ref(), &self.policy),
-            // It was looked for above.
+            // The denials were checked above.
             subject: None,
             asking: self.config.asking(&call.provider, &call.action),
             born_approved: None,
@@ -277,15 +278,16 @@ impl Broker {
         }
     }
 
-    /// Puts a question, whatever it is about, and says under which number. One that was born approved is put to nobody.
+    /// Stores an approval request of any kind, and returns its number. One that was born approved is sent to no
+    /// approver.
     pub(crate) fn pose(
         &mut self,
         tx: &Transaction<'_>,
         header: &Header,
         posed: &ApprovalDraft<'_>,
     ) -> Result<Result<i64, Refusal>, StoreError> {
-        // What a person puts is not held up by what an agent has put.
-        // An account has been given by then, and each person has few such questions.
+        // Requests of agents do not delay a person's own. An account request has a limit of its own: the provider has
+        // given the account by then, and each person has few such requests.
         let by_agent = header.caller.policy_group().is_some() && posed.kind != Kind::Account;
         if by_agent && approvals::count_open(tx.view(), posed.caller)? >= OPEN_MAX {
             return Ok(Err(too_many()));
@@ -349,7 +351,7 @@ impl Broker {
         Ok(Ok(id))
     }
 
-    /// Takes a person's answer. Whoever may not answer changes nothing.
+    /// Takes an approver's answer. An answer of a person without the right changes nothing.
     pub(crate) fn answer_question(
         &mut self,
         tx: &Transaction<'_>,
@@ -409,13 +411,13 @@ impl Broker {
             // The row of the answer is the next one.
             self.resolve(tx, &approval, state, &header.caller_key)?;
         }
-        // Who has answered is shown as well.
+        // The inbox also shows who has answered.
         self.follow_ups.approvals_changed = true;
         let kind = if given.yes { store::ledger::chain::Kind::Approved } else { store::ledger::chain::Kind::Denied };
         Ok(AnswerOutcome::Counted(kind, Box::new(Approval { state, ..approval })))
     }
 
-    /// Whether a no comes before a yes to changes of files has had its effect.
+    /// Returns whether a denial still precedes the effect of an approval of changes to files.
     fn takes_back_a_yes(tx: &Transaction<'_>, approval: &Approval) -> Result<bool, StoreError> {
         if approval.kind != Kind::File || approval.state != State::Approved {
             return Ok(false);
@@ -424,9 +426,9 @@ impl Broker {
         Ok(proposal.is_some_and(|proposal| proposal.until > tx.now()))
     }
 
-    /// Nobody said anything in time: that is a no, and recorded as silence.
+    /// Turns missing answers into denials, and records them as expired.
     pub(crate) fn lapse(&mut self, tx: &Transaction<'_>) -> Result<(), StoreError> {
-        // Whatever is found, the next silence is another one.
+        // The next expiry time changes in any case.
         self.follow_ups.approvals_changed = true;
         for approval in approvals::overdue(tx.view(), tx.now())? {
             let proposal = match approval.kind {
@@ -461,14 +463,14 @@ impl Broker {
         Ok(())
     }
 
-    /// Whoever waits to apply this proposal is let go.
+    /// Resumes the requests that wait to apply this proposal.
     pub(crate) fn resolved_proposal(&mut self, approval: &Approval) {
         let key = (Arc::from(approval.caller.as_str()), approval.request_id.clone());
         self.follow_ups.resolved.push(Resolved { kind: approval.kind, key });
         self.follow_ups.approvals_changed = true;
     }
 
-    /// The question is over, by whom: its request is admitted again, or what it was about is done or dropped.
+    /// Ends an approval request: its call is admitted again, or its subject is carried out or dropped.
     pub(crate) fn resolve(
         &mut self,
         tx: &Transaction<'_>,
@@ -495,7 +497,7 @@ impl Broker {
         if approval.kind == Kind::Definition && state != State::Approved {
             return self.end_definitions(tx, approval, state);
         }
-        // What was approved before is on its way back in already.
+        // An earlier approved one is already being admitted again.
         if approval.state == State::Waiting {
             let key = (Arc::from(approval.caller.as_str()), approval.request_id.clone());
             self.follow_ups.resolved.push(Resolved { kind: approval.kind, key });
@@ -505,7 +507,7 @@ impl Broker {
     }
 }
 
-/// The row that says that a person is asked.
+/// Appends the row of an approval request.
 fn asked(
     tx: &Transaction<'_>,
     header: &Header,
@@ -531,7 +533,7 @@ fn asked(
     })
 }
 
-/// Nobody is asked more than can be answered.
+/// Refuses a call because too many approval requests wait.
 pub(crate) fn too_many() -> Refusal {
     Refusal::new(Code::Busy, format!("{OPEN_MAX} questions of this group wait for people already."))
 }
@@ -546,7 +548,7 @@ fn answered_by(header: &Header, given: &ApprovalAnswer, tx: &Transaction<'_>) ->
     }
 }
 
-/// Whether this person may answer this question.
+/// Returns whether this person may answer this approval request.
 pub fn may_answer(config: &Config, person: &str, approval: &Approval) -> bool {
     config.may_approve(person, approval.group.as_ref(), &approval.provider, approval.level)
 }

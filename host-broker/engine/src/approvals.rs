@@ -1,7 +1,7 @@
-//! What exactly a person agrees to: the digest of it, the code for the answer, and the sealed request.
+//! The exact object of an approval: its digest, the code for the answer, and the sealed request.
 //!
-//! An approval belongs to one request. Its digest covers everything that was shown, it is spent in the very transaction
-//! that writes the call's intent, and silence is a no. Nothing of it lies where a sandbox can write.
+//! An approval belongs to one request. Its digest covers everything on the card. It is spent in the very transaction
+//! that writes the call's intent, and a missing answer is a denial. No part of it is stored where a sandbox can write.
 //!
 //! ```text
 //! waiting ──► approved ──► closed (spent by the intent, or refused after all)
@@ -10,8 +10,8 @@
 //!    └──────► cancelled ─► closed
 //! ```
 //! From every state but `waiting` and `closed` the request is admitted again, at once or at the next start. A proposal
-//! is not: its request was over when it was proposed, and whoever applies it spends the yes. What a server says of its tools
-//! was asked about by nobody's request: with the yes it is made what counts.
+//! is an exception: its request was over when it was proposed, and the request that applies it spends the approval.
+//! Definitions are another: no caller's request asked about them, and the approval puts them in force.
 
 pub mod sealing;
 
@@ -24,10 +24,11 @@ use shared::Provider;
 use shared::digest::Digest;
 use store::StoreError;
 
-/// How many questions of one caller may be open at once.
+/// The most open approval requests of one caller.
 pub const OPEN_MAX: usize = 20;
 
-/// What of a call a person agrees to, and the request in which it leaves. Keyed, because the parameters' digest is.
+/// Returns the digest of the approved parts of a call, and of the request in which it leaves. It is keyed, because the
+/// parameters' digest is.
 pub fn digest_of(call: &Call, sealed: Option<&SealedRequest>, policy: &Policy) -> Digest {
     let declared = call.target.operation().map(|operation| {
         let declaration = operation.declaration();
@@ -54,12 +55,12 @@ pub fn digest_of(call: &Call, sealed: Option<&SealedRequest>, policy: &Policy) -
     Digest::of(&shared::json::canonical(&agreed))
 }
 
-/// What of the one on whose behalf a call is made a person agrees to: who, and in which chat; not in which token.
+/// Returns the approved claims of the person: the identity and the chat, but not the token.
 fn agreed_for(person: &Person) -> Person {
     Person { jti: None, ..person.clone() }
 }
 
-/// What of a proposal a person agrees to: the whole diff, and how the provider is set up.
+/// Returns the digest of the approved parts of a proposal: the whole diff, and the settings of the provider.
 pub fn digest_of_proposal(
     caller: &str,
     provider: &Provider,
@@ -74,19 +75,19 @@ pub fn digest_of_proposal(
         "provider_settings": policy.settings.get(provider),
         "proposal": id,
         "diff": patch_hash,
-        // Where nobody was asked, the profiles said so; others may not.
+        // If no person was asked, the profiles permitted it. Other profiles may not.
         "profiles": free.then(|| policy.profiles.version()),
     })))
 }
 
-/// The alphabet of codes: no letter or digit that is taken for another when it is read aloud.
+/// The alphabet of codes, without letters and digits that sound alike when they are read aloud.
 const ALPHABET: &[u8; 30] = b"23456789abcdefghjkmnpqrstvwxyz";
 const CODE_LENGTH: usize = 6;
 
-/// A fresh code that was never used.
+/// Makes a code that was never used.
 ///
 /// # Errors
-/// [`StoreError`], and inside [`NoRandomness`]; nobody can be asked then.
+/// [`StoreError`], and inside [`NoRandomness`]; no approval request can be sent then.
 pub fn fresh_code(
     ids: &dyn Random,
     is_taken: impl Fn(&str) -> Result<bool, StoreError>,

@@ -1,5 +1,5 @@
-//! The broker: everything that the pipeline needs to know between two events. [`pipeline`](crate::pipeline) has the life of
-//! a call.
+//! The broker: the state that the pipeline keeps between two events. [`pipeline`](crate::pipeline) has the life of a
+//! call.
 
 use crate::capability_replies::CapabilityAnswers;
 use crate::catalogue::{Catalogue, Entry};
@@ -20,36 +20,36 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use store::state::requests;
 
-/// What turns events into rows.
+/// The state that turns events into rows.
 pub struct Broker {
     pub(crate) config: Arc<Config>,
     pub(crate) catalogue: Arc<Catalogue>,
     pub(crate) policy: Policy,
-    /// Answers to `ext_capabilities`, until a snapshot is stale.
+    /// The stored answers to `ext_capabilities`, until a snapshot is stale.
     pub(crate) capability_answers: CapabilityAnswers,
-    /// How many requests of a caller wait for another one.
+    /// The number of requests of a caller that wait for another one.
     pub(crate) waiting: BTreeMap<Arc<str>, usize>,
     /// Calls that were cancelled before they started.
     pub(crate) cancelled: BTreeSet<(Arc<str>, RequestId)>,
-    /// Calls that run, and what passes between them and whoever waits.
+    /// Calls that run, with the handles shared with their callers.
     pub(crate) under_way: BTreeMap<(Arc<str>, RequestId), Arc<RunHandle>>,
     /// Requests that wait for another one. They have no row yet.
     pub(crate) parked: BTreeMap<(Arc<str>, RequestId), WaitingRequest>,
-    /// How much groups have read of flows.
+    /// The bytes of flows that groups have read.
     pub(crate) flow_reads: Reads,
-    /// What follows from the transaction that is being written.
+    /// The follow-ups of the open transaction.
     pub(crate) follow_ups: FollowUps,
-    /// What is remembered of that transaction if it is committed.
+    /// The state of that transaction that is remembered if it commits.
     pub(crate) uncommitted: Uncommitted,
     /// Providers whose definitions were replaced, until the new ruleset is in force.
     pub(crate) replaced: BTreeSet<Provider>,
     /// The tools that servers were last seen to have withdrawn.
     pub(crate) withdrawn: BTreeMap<Provider, Withdrawn>,
     pub(crate) ids: Arc<dyn Random>,
-    /// What takes the broker's own secrets out of what it shows by itself and looks at what would leave; without, it shows
-    /// no such thing.
+    /// The filter that redacts the broker's own secrets from its texts and inspects outgoing data. Without it, the
+    /// broker shows no such text.
     pub(crate) filters: Option<Arc<Filters>>,
-    /// What seals persons' credentials; without, none are sealed anew.
+    /// The vault that seals persons' credentials; without it, none are sealed again.
     pub(crate) vault: Option<Arc<Vault>>,
 }
 
@@ -67,7 +67,7 @@ pub struct WaitingRequest {
 }
 
 impl Broker {
-    /// A new broker on this configuration and catalogue.
+    /// Makes a broker with this configuration and catalogue.
     pub fn new(config: Arc<Config>, catalogue: Arc<Catalogue>, policy: Policy, ids: Arc<dyn Random>) -> Self {
         Self {
             config,
@@ -89,13 +89,13 @@ impl Broker {
         }
     }
 
-    /// The same, able to seal anew what persons' accounts are worked with.
+    /// Returns the same broker with a vault, so that it can seal credentials again.
     #[must_use]
     pub fn with_vault(self, vault: Arc<Vault>) -> Self {
         Self { vault: Some(vault), ..self }
     }
 
-    /// The same, able to show people what it read by itself.
+    /// Returns the same broker with filters, so that it can show people texts that it read itself.
     #[must_use]
     pub fn with_filters(self, filters: Arc<Filters>) -> Self {
         Self { filters: Some(filters), ..self }
@@ -167,7 +167,7 @@ impl Broker {
         self.capability_answers.forget(group);
     }
 
-    /// What is needed to ask again for an outcome that an earlier daemon left unknown.
+    /// Returns the probe for an outcome that an earlier daemon left unknown.
     pub fn probe_again(&self, outcome: requests::UnknownOutcome) -> Option<Box<Probe>> {
         let Entry::Enabled(operation) = self.catalogue.find(&outcome.provider, &outcome.action) else { return None };
         Some(Box::new(Probe {

@@ -1,7 +1,8 @@
 //! Answers to `ext_capabilities`, made once for each state of a group.
 //!
-//! What a group may do changes with a grant, a revocation, an expiry, the catalogue and the policy. All but the expiry
-//! make the group's snapshot stale, and then its answers are forgotten. Answers on a person's behalf are not kept.
+//! The permissions of a group change with a grant, a revocation, an expiry, the catalogue and the policy. All but the
+//! expiry make the group's snapshot stale, and then its answers are forgotten. Answers on a person's behalf are not
+//! kept.
 
 use model::TokenError;
 use shared::snapshot::Snapshot;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 pub(crate) struct CapabilityAnswer {
     pub(crate) data: Arc<[u8]>,
     pub(crate) summary: String,
-    // When the first grant in it ends.
+    // The time at which the first grant in it ends.
     until: Option<Timestamp>,
 }
 
@@ -29,7 +30,7 @@ impl CapabilityAnswer {
     }
 }
 
-/// What an answer depends on beside the group: why no person is known, and whether it has what cannot be used.
+/// The inputs of an answer beside the group: why no person is known, and whether it includes unusable actions.
 pub(crate) type Form = (TokenError, bool);
 
 /// The answers of all groups.

@@ -1,4 +1,4 @@
-//! The catalogue: every provider and action there is, as configuration and secrets make it.
+//! The catalogue: all providers and actions, from the configuration and the secrets.
 
 use config::provider::ProviderTable;
 use kernel::contract::{Failure, InverseError, Invocation, Operation, Probed, Proposed, Running};
@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Every provider, with its actions and whether it takes calls.
+/// The providers, with their actions and states.
 #[derive(Clone, Default)]
 pub struct Catalogue {
     providers: BTreeMap<Provider, Listed>,
@@ -25,17 +25,17 @@ pub struct Catalogue {
 /// One provider of the catalogue.
 #[derive(Clone)]
 pub struct Listed {
-    /// `Err` says, for the operator, why it takes no calls.
+    /// The state; `Err` gives the operator the reason why it takes no calls.
     pub state: Result<(), String>,
     /// The kind of that reason, if it takes no calls.
     pub outage: Outage,
-    /// How long a caller waits, if not as the broker's `call_timeout_ms` says.
+    /// The time that a caller waits, if not as the broker's `call_timeout_ms` says.
     pub timeout: Option<Duration>,
-    /// What it is, for an agent; native ones speak for themselves.
+    /// The description for an agent; absent for native providers.
     pub description: Option<String>,
     /// Its actions.
     pub operations: BTreeMap<Action, Arc<dyn Operation>>,
-    /// What kind of provider it is, in configuration's word.
+    /// The kind of the provider, in the configuration's word.
     pub kind: &'static str,
     /// The server whose definitions can change.
     pub definitions: Option<Arc<dyn DefinitionSource>>,
@@ -48,7 +48,7 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// A provider of this kind that takes calls of these actions.
+    /// Makes a provider of this kind that takes calls of these actions.
     pub fn ready(kind: &'static str, operations: Vec<Arc<dyn Operation>>) -> Self {
         let by_name = |operation: Arc<dyn Operation>| (operation.declaration().action.clone(), operation);
         let operations = operations.into_iter().map(by_name).collect();
@@ -66,7 +66,7 @@ impl Listed {
         }
     }
 
-    /// A provider that was built from this table.
+    /// Makes a provider that was built from this table.
     pub fn of(table: &ProviderTable, built: BuiltProvider) -> Self {
         let BuiltProvider { name: _, description, operations, fault: _, definitions, pinned, left_out } = built;
         let listed = Self::ready(table.kind, operations);
@@ -75,7 +75,7 @@ impl Listed {
     }
 }
 
-/// What the catalogue has under a pair of names.
+/// The catalogue entry under a pair of names.
 pub enum Entry {
     /// No such provider.
     NoProvider,
@@ -127,7 +127,7 @@ impl Catalogue {
         self.providers.insert(provider, listed);
     }
 
-    /// The same, with these in the place of others.
+    /// Returns the same catalogue with these providers in place of others.
     #[must_use]
     pub fn exchanged(&self, is_its: impl Fn(&Provider) -> bool, fresh: Self) -> Self {
         let others = self.providers.iter().filter(|(listed, _)| !is_its(listed));
@@ -135,8 +135,8 @@ impl Catalogue {
         Self { providers: others.chain(fresh.providers).collect() }
     }
 
-    /// Puts another declaration in front of every action for which there is one. From then on nobody sees what the
-    /// action itself says.
+    /// Puts another declaration in front of every action that has one here. From then on the action's own declaration
+    /// is hidden.
     pub fn reword(&mut self, new: impl Fn(&Declaration) -> Option<Declaration>) {
         for operation in self.providers.values_mut().flat_map(|listed| listed.operations.values_mut()) {
             if let Some(declaration) = new(operation.declaration()) {
@@ -145,19 +145,19 @@ impl Catalogue {
         }
     }
 
-    /// Puts another text in the place of what a provider says it is.
+    /// Replaces the descriptions of the providers.
     pub fn redescribe(&mut self, new: impl Fn(&str) -> String) {
         for description in self.providers.values_mut().filter_map(|listed| listed.description.as_mut()) {
             *description = new(description);
         }
     }
 
-    /// What is under these names.
+    /// Returns the entry under these names.
     pub fn find(&self, provider: &Provider, action: &Action) -> Entry {
         let Some(listed) = self.providers.get(provider) else { return Entry::NoProvider };
         match (listed.operations.get(action), &listed.state) {
             (None, Ok(())) => Entry::NoAction,
-            // Why it takes no calls may be that nobody knows its actions: none of them is unknown to it.
+            // A provider that takes no calls may have unknown actions, so no action is missing there.
             (None, Err(_)) => Entry::Unusable,
             (Some(operation), Err(_)) => Entry::Disabled(Arc::clone(operation), listed.outage),
             (Some(operation), Ok(())) => Entry::Enabled(Arc::clone(operation)),
@@ -174,7 +174,7 @@ impl Catalogue {
         (self.providers.get(provider)?.about_unparsed?)(action, params)
     }
 
-    /// One provider.
+    /// Returns one provider.
     pub fn provider(&self, provider: &Provider) -> Option<&Listed> {
         self.providers.get(provider)
     }
@@ -193,18 +193,18 @@ impl Catalogue {
         named.collect()
     }
 
-    /// Every provider, by name.
+    /// Returns every provider, by name.
     pub fn providers(&self) -> impl Iterator<Item = (&Provider, &Listed)> {
         self.providers.iter()
     }
 
-    /// A provider's actions and their levels now: what a grant is bound to.
+    /// Returns a provider's actions and their present levels, to which a grant is bound.
     pub fn levels(&self, provider: &Provider) -> Option<BTreeMap<Action, Level>> {
         let listed = self.providers.get(provider)?;
         Some(listed.operations.iter().map(|(name, operation)| (name.clone(), operation.declaration().level)).collect())
     }
 
-    /// A digest of everything declared: rows name it, so that an auditor knows which catalogue a decision saw.
+    /// Returns a digest of all declarations. Rows name it, so that an auditor knows which catalogue a decision used.
     pub fn version(&self) -> Digest {
         let mut text = String::new();
         for (provider, listed) in &self.providers {

@@ -1,8 +1,8 @@
-//! Answers from a chat: what was written, who wrote it, and who hands it in.
+//! Answers from a chat: the text, its writer, and the relay.
 //!
-//! SECURITY: a chat is a weaker place than the broker's own. What is production, widens access or is more than a call is
-//! never answered there; a bridge is believed about who wrote only if the configuration says so; and codes, which are
-//! short, can be guessed only a few times.
+//! SECURITY: a chat is less safe than the broker's own channels. Production calls, wider grants and anything beyond
+//! calls and files are never answered there. A bridge is trusted about the writer only if the configuration says so.
+//! Codes are short, so only a few guesses are permitted.
 
 use crate::approval_requests::ApprovalAnswer;
 use crate::broker::Broker;
@@ -22,54 +22,54 @@ use store::state::approvals;
 use store::state::chat_lockouts;
 use store::{Receipt, StoreError, Transaction};
 
-/// The longest line that is taken for an answer, in characters.
+/// The longest line that can be an answer, in characters.
 const LINE_MAX: usize = 500;
-/// So many wrong codes of one sender within this time, and it is not listened to for as long.
+/// The number of wrong codes of one sender within this time after which the sender is locked out for the same time.
 const MISSES: (i64, Duration) = (5, Duration::from_secs(300));
-/// All who are nobody known count as one, so that many names are no more tries.
+/// The one name of all unknown senders, so that many names give no more tries.
 const NOBODY: &str = "?";
 
-/// What was written in a chat.
+/// An answer parsed from a chat.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ParsedAnswer {
-    /// Which question.
+    /// The code of the approval request.
     pub code: String,
-    /// Yes, or no.
+    /// Whether it is an approval.
     pub yes: bool,
-    /// Why.
+    /// The reason.
     pub reason: Option<String>,
 }
 
 impl std::fmt::Debug for ParsedAnswer {
-    /// Without the code, which is a secret.
+    /// Omits the code, which is a secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(if self.yes { "Spoken(yes)" } else { "Spoken(no)" })
     }
 }
 
-/// An answer from a chat, as it was handed in.
+/// An answer from a chat, as its relay delivered it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelayedAnswer {
-    /// Who wrote it, as the chat names people.
+    /// The writer, by the chat's name.
     pub from: String,
-    /// What was written.
+    /// The answer.
     pub spoken: ParsedAnswer,
-    /// Whether whoever hands it in may do so for others.
+    /// Whether the relay may deliver answers of others.
     pub may_relay: bool,
-    /// The channel whose token was shown; it speaks only about what concerns it.
+    /// The channel whose token was shown; it may answer only its own approval requests.
     pub channel: Option<String>,
 }
 
-/// Who handed an answer in for somebody else.
+/// The relay of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatRelay {
-    /// Who wrote it, as the chat names people.
+    /// The writer, by the chat's name.
     pub from: String,
-    /// Who handed it in, as the ledger writes callers.
+    /// The relay, in the ledger's form.
     pub by: String,
 }
 
-/// Reads an answer: `approve CODE`, or `deny CODE` and why.
+/// Parses an answer: `approve CODE`, or `deny CODE` with a reason.
 ///
 /// ```
 /// use engine::chat::read;
@@ -79,7 +79,7 @@ pub struct ChatRelay {
 /// ```
 ///
 /// # Errors
-/// What to write instead.
+/// The text to write instead.
 pub fn read(line: &str) -> Result<ParsedAnswer, String> {
     const USE: &str = "Write one line: 'approve CODE', or 'deny CODE because …', with the six signs of the code.";
     let line = line.trim();
@@ -98,7 +98,7 @@ pub fn read(line: &str) -> Result<ParsedAnswer, String> {
         return Err(USE.to_owned());
     }
     match rest {
-        // Whoever writes more means more than can be agreed to.
+        // Further text could be a condition, which an approval cannot have.
         Some(_) if yes => Err(format!("An approval cannot have conditions; nothing was answered. {USE}")),
         rest => {
             let said = rest.map(|rest| match rest.split_once(char::is_whitespace) {
@@ -110,13 +110,13 @@ pub fn read(line: &str) -> Result<ParsedAnswer, String> {
     }
 }
 
-/// Whether a question of this kind may be answered in a chat, and its code be shown there. Only what is known to be
-/// harmless enough is; a new kind is not, until it is named here.
+/// Checks whether such an approval request may be answered in a chat, and its code be shown there. Only kinds that are
+/// known to be harmless enough pass; a new kind does not, until it is named here.
 ///
 /// # Errors
-/// Why not.
+/// The reason.
 pub fn answerable(kind: approval::Kind, level: Level, asks: &BTreeSet<ApprovalReason>) -> Result<(), &'static str> {
-    // What came in from others may have been written to get a yes in the next message.
+    // Untrusted content may have been written to get an approval in the next message.
     if asks.iter().any(|ask| *ask != ApprovalReason::Tier) {
         return Err(
             "What brings private data, the content of others and a way out together is never answered in a chat",
@@ -133,8 +133,9 @@ pub fn answerable(kind: approval::Kind, level: Level, asks: &BTreeSet<ApprovalRe
 }
 
 impl Broker {
-    /// Takes an answer that somebody hands in for a person of a chat: the same as if the person gave it, where the one who
-    /// hands it in may, the person is known, the question is one for chats, and not too many codes were wrong.
+    /// Takes an answer that a relay delivers for a person of a chat, as if the person gave it. The relay must have the
+    /// right, the person must be known, the approval request must be one for chats, and the sender must not be locked
+    /// out.
     pub(crate) fn take_relayed(
         &mut self,
         tx: &Transaction<'_>,
@@ -143,7 +144,7 @@ impl Broker {
     ) -> Result<Answer, StoreError> {
         let handed_in = ChatRelay { from: relayed.from.clone(), by: header.caller_key.to_string() };
         let Caller::Person(_) = &header.caller else {
-            // No document has this type; whoever adds one is stopped here.
+            // No document has this type. A future one is refused here.
             let reason = "Only people hand in answers.";
             return refuse(tx, header, &handed_in, None, Code::Guardrail, reason).map(|(answer, _)| answer);
         };
@@ -154,7 +155,7 @@ impl Broker {
             return refuse(tx, header, &handed_in, None, Code::Guardrail, &reason).map(|(answer, _)| answer);
         }
         let person = self.config.speaker(&relayed.from);
-        // Who misuses one channel's token silences nobody elsewhere.
+        // Misuse of one channel's token locks out no sender elsewhere.
         let channel = relayed.channel.as_ref();
         let sender = match channel {
             Some(channel) => format!("{channel} {}", person.unwrap_or(NOBODY)),
@@ -202,7 +203,7 @@ impl Broker {
             weight: None,
         };
         let ParsedAnswer { code, yes, reason } = relayed.spoken.clone();
-        // Whoever answers in a chat leaves it to the agent when changes to files are made.
+        // An answer in a chat leaves the time of changes to files to the agent.
         let given = ApprovalAnswer { code, yes, reason, apply: false, channel: "chat", handed_in: Some(handed_in) };
         self.take_answer(tx, &in_person, &given)
     }
@@ -226,7 +227,7 @@ fn refuse(
     Ok((kernel::answer(tx, &header.caller_key, reply, evidence)?, evidence))
 }
 
-/// A wrong code, or an unknown sender. One too many, and nobody listens for a while: that is one more row, and no others.
+/// Refuses a wrong code or an unknown sender. One too many locks the sender out: that is one more row, and no others.
 fn missed(
     tx: &Transaction<'_>,
     header: &Header,
@@ -250,7 +251,7 @@ fn missed(
     Ok(answer)
 }
 
-/// Says that nobody listens, with the row that is there already.
+/// Answers that the sender is locked out, with the row that is there already.
 fn silent(tx: &Transaction<'_>, header: &Header, until: Timestamp, row: i64) -> Result<Answer, StoreError> {
     let reason = format!("Too many wrong codes; nothing from this sender is read before {until}.");
     let mut reply = Reply::of_reason_alone(header.request_id.clone(), Code::Guardrail, &reason, tx.now());

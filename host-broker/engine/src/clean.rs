@@ -1,4 +1,4 @@
-//! From [`Executed`] to [`Filtered`]: nothing that a provider brought back goes on unfiltered.
+//! The step from [`Executed`] to [`Filtered`]: no provider output passes unfiltered.
 //!
 //! To audit: `Filtered { ` is constructed in this file only, in [`filter()`].
 
@@ -27,16 +27,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The most bytes of canonical JSON that are searched for the broker's own secrets. More does not leave.
+/// The most bytes of canonical JSON that are searched for the broker's own secrets. Longer data does not leave.
 const DEPARTING_MAX: usize = 1024 * 1024;
 
-/// The most bytes of canonical JSON that are inspected. A person decides about more.
+/// The most bytes of canonical JSON that are inspected. A person decides about longer data.
 const INSPECTED_MAX: usize = 64 * 1024;
 
 /// The output schemas, compiled, by provider and action.
 pub type Schemas = BTreeMap<(Provider, Action), Arc<Validator>>;
 
-/// What every result is held to: the broker's own secrets, and what each action promises.
+/// The filters of every result: the broker's own secrets, and the schema of each action.
 pub struct Filters {
     /// Finds the broker's own secrets.
     pub scrubber: Arc<Scrubber>,
@@ -44,12 +44,12 @@ pub struct Filters {
     pub schemas: Arc<Schemas>,
     /// The key of digests.
     pub key: Arc<LedgerKey>,
-    /// Looks at what others may have written.
+    /// The inspector of untrusted content.
     pub inspector: Arc<Inspector>,
 }
 
 impl Filters {
-    /// The same, which also keep out what an execution has seen of credentials; `None` if that is nothing.
+    /// Returns the same filters with the secrets that an execution has seen; `None` if there are none.
     fn beside(&self, witnessed: &SeenSecrets) -> Result<Option<Self>, BuildError> {
         let with = |scrubber| Self {
             scrubber: Arc::new(scrubber),
@@ -73,7 +73,7 @@ impl Filters {
         let is_namespaced = provider.as_str().contains('.');
         Rules {
             scrubber: &self.scrubber,
-            // What a probe finds is not what the action itself would have answered.
+            // The output of a probe is not the output of the action.
             output_schema: match effect {
                 Effect::Run(_) => self.schemas.get(&(provider.clone(), action.clone())).map(Arc::as_ref),
                 Effect::Prepare(_) | Effect::Probe(_) => None,
@@ -86,7 +86,7 @@ impl Filters {
         }
     }
 
-    /// Cleans a result and looks at it before an agent does.
+    /// Cleans a result and inspects it before an agent reads it.
     async fn look(&self, effect: &Effect, attempted: &Attempted, success: Success, rules: &Rules<'_>) -> Seen {
         let Success { data, mut summary, .. } = success;
         let cleaned = redacted_with(data, &mut summary, rules);
@@ -106,7 +106,7 @@ impl Filters {
         if let Ok(data) = &mut seen.cleaned.data {
             match looked.treatment {
                 Treatment::Off => {}
-                // What is written back must come back as it is: it is only told of.
+                // A result that is written back must be unchanged, so it gets a notice only.
                 Treatment::Annotate if declaration.verbatim => {
                     seen.cleaned.notices.extend([Notice::UntrustedContent, Notice::Unmarked]);
                 }
@@ -125,7 +125,7 @@ impl Filters {
         seen
     }
 
-    /// What is found in what a call would let leave.
+    /// Returns the findings in the outgoing data of a call.
     ///
     /// The thread that runs this serves every group. So only the search for the broker's own secrets reads a long text
     /// to its end.
@@ -155,7 +155,8 @@ impl Filters {
         }
     }
 
-    /// Takes the broker's own secrets out of a text; `false` if that cannot be done, and then it must not be shown.
+    /// Redacts the broker's own secrets from a text. Returns `false` if that is impossible; then the text must not be
+    /// shown.
     pub fn own_secrets(&self, text: &mut String) -> bool {
         let mut value = Value::String(std::mem::take(text));
         let scrubbed = credentials::scrub(&mut value, &self.scrubber, Extent::Own);
@@ -164,7 +165,7 @@ impl Filters {
         true
     }
 
-    /// One line of what a remote said of a failure; a remote's words are others' words.
+    /// Returns one line of a remote's failure message; a remote's text is untrusted.
     fn said(&self, text: &str) -> String {
         const NOT_SHOWN: &str = "(its message looks like an attack on an agent, and is not shown)";
         let line = self.line(text);
@@ -176,7 +177,7 @@ impl Filters {
     }
 }
 
-/// A result that was cleaned and looked at.
+/// A result that was cleaned and inspected.
 struct Seen {
     cleaned: Cleaned,
     summary: String,
@@ -195,21 +196,21 @@ impl Seen {
 #[must_use]
 #[derive(Debug)]
 pub struct Filtered {
-    /// What was attempted.
+    /// The attempted effect.
     pub(crate) effect: Effect,
-    /// Its intent.
+    /// The intent.
     pub(crate) intent: Evidence,
-    /// What came of it.
+    /// The outcome.
     pub(crate) outcome: Outcome,
-    /// How long it took.
+    /// The duration.
     pub(crate) took: Duration,
-    /// What goes with it into the broker's own stores.
+    /// The output for the broker's own stores.
     pub(crate) aside: Option<Box<SideOutput>>,
-    /// What a probe needs, if the outcome is unknown; filled in when it is settled.
+    /// The data that a probe needs, if the outcome is unknown; filled in when it is settled.
     pub(crate) probe: Option<Value>,
-    /// What was seen in the result, if it is not clean.
+    /// The finding of the inspection, if the result is not clean.
     pub(crate) looked: Option<Inspection>,
-    /// The result, if it is kept back.
+    /// The result, if it is withheld.
     pub(crate) kept_back: Option<Box<KeptBack>>,
 }
 
@@ -222,7 +223,7 @@ impl Filtered {
         }
     }
 
-    /// Takes the place where the reply goes; nobody else can reply then.
+    /// Takes the origin of the request out. No other code can reply then.
     pub fn take_origin(&mut self) -> Option<Origin> {
         match &mut self.effect {
             Effect::Run(call) | Effect::Prepare(call) => {
@@ -256,45 +257,45 @@ impl Filtered {
     }
 }
 
-/// A result that an agent does not get before a person has looked at it.
+/// A result that is withheld from an agent until a person has looked at it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeptBack {
-    /// What was seen in it.
+    /// The finding.
     pub verdict: Verdict,
     /// The result, cleaned.
     pub data: Value,
-    /// Its line.
+    /// The summary.
     pub summary: String,
 }
 
-/// What came of an effect.
+/// The outcome of an effect.
 pub enum Outcome {
     /// It succeeded.
     Succeeded(Shown),
-    /// The call now has the remote facts it needs.
+    /// The call has its remote facts.
     Prepared(Box<dyn Invocation>),
     /// A probe was answered.
     Probed {
         /// Whether the effect is proven to have happened.
         happened: bool,
-        /// What was found.
+        /// The finding.
         shown: Shown,
     },
-    /// It did not succeed, or nobody knows.
+    /// The effect failed, or its outcome is unknown.
     Failed {
-        /// Why.
+        /// The reason code.
         code: Code,
-        /// One sentence.
+        /// The reason: one sentence.
         reason: String,
-        /// When to try again.
+        /// The time after which to try again.
         retry_after: Option<Duration>,
-        /// Whether the provider did not do its part.
+        /// Whether the provider failed.
         fault: bool,
     },
 }
 
 impl Outcome {
-    /// A no that is not the provider's fault.
+    /// Makes a refusal without a fault of the provider.
     pub fn of(code: Code, reason: String) -> Self {
         Self::Failed { code, reason, retry_after: None, fault: false }
     }
@@ -303,13 +304,13 @@ impl Outcome {
 /// A result that is safe to show.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shown {
-    /// The result; `null` where it was withheld.
+    /// The result; `null` if it was withheld.
     pub data: Value,
     /// The keyed digest of its canonical form.
     pub digest: Digest,
-    /// One line.
+    /// The summary, one line.
     pub summary: String,
-    /// What the filter did.
+    /// The notices of the filter.
     pub notices: Vec<Notice>,
 }
 
@@ -324,10 +325,10 @@ impl std::fmt::Debug for Outcome {
     }
 }
 
-/// Filters what an effect brought back. It waits for nobody but a judge, where one is configured.
+/// Filters the output of an effect. It waits only for a classifier, if one is configured.
 pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
     if !SeenSecrets::of(executed.slots()).is_empty() {
-        // Nor is this built where everybody waits for it.
+        // The filters are also built off the loop.
         tokio::task::yield_now().await;
     }
     let wider = filters.beside(&SeenSecrets::of(executed.slots()));
@@ -335,7 +336,7 @@ pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
     let (filters, result) = match (&wider, result) {
         (Ok(Some(wider)), result) => (wider, result),
         (Ok(None), result) => (filters, result),
-        // What cannot be looked for cannot be kept out, so nothing is shown.
+        // Secrets that cannot be searched for cannot be redacted, so nothing is shown.
         (Err(_too_long), result) => {
             let message = "what it brought back cannot be searched for the credential".to_owned();
             (
@@ -381,7 +382,8 @@ pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
     Filtered { effect, intent, outcome, took, aside, probe: None, looked, kept_back }
 }
 
-/// A result that is withheld from a write is still a success: it happened, and must not be repeated.
+/// Makes the outcome of a success. A write whose result is withheld is still a success: it happened, and must not be
+/// repeated.
 fn succeeded(cleaned: Cleaned, summary: &str, changes: bool, codes: Codes, filters: &Filters) -> Outcome {
     match cleaned.data {
         Ok(data) => Outcome::Succeeded(shown(data, summary, cleaned.notices, filters)),
@@ -412,7 +414,7 @@ fn shown(data: Value, summary: &str, notices: Vec<Notice>, filters: &Filters) ->
     Shown { data, digest, summary: filters.line(summary), notices }
 }
 
-/// What faults of providers are called: those of capabilities have names of their own.
+/// The codes of provider faults. Those of capabilities have codes of their own.
 #[derive(Clone, Copy)]
 struct Codes {
     invalid_output: Code,
@@ -442,19 +444,19 @@ fn failed(failure: Failure, changes: bool, codes: Codes, filters: &Filters) -> O
         Failure::RateLimited { retry_after, message } => say(Code::ProviderRateLimited, &message, retry_after),
         Failure::Guard(refusal) => Outcome::of(refusal.code, filters.line(&refusal.reason)),
         Failure::Timeout => say(Code::ProviderTimeout, "", None),
-        // A write whose answer is not usable was still sent.
+        // A write with an unusable answer was still sent.
         Failure::InvalidOutput { message } | Failure::Unknown { message } if changes => {
             say(Code::OutcomeUnknown, &message, None)
         }
         Failure::InvalidOutput { message } => say(codes.invalid_output, &message, None),
         Failure::Said { code, message } => say(code, &message, None),
         Failure::Unavailable { message } => say(codes.unavailable, &message, None),
-        // Nothing is unknown about a read: it changed nothing.
+        // The outcome of a read is never unknown: it changed nothing.
         Failure::Refused { message } | Failure::Unknown { message } => say(Code::ProviderFailed, &message, None),
     }
 }
 
-/// The code's meaning, and what the provider said.
+/// Returns the code's meaning with the provider's message.
 fn sentence(message: &str, code: Code) -> String {
     let message = message.trim().trim_end_matches('.');
     if message.is_empty() {

@@ -1,6 +1,6 @@
-//! Requests that the ledger itself fulfils: grants, tasks, gates, kill switches, results.
+//! Commands that the ledger itself fulfils: grants, tasks, gates, kill switches, results.
 //!
-//! They have no effect outside, so one row says everything, and it is written with the change in one transaction.
+//! They have no external effect, so one row records everything. It is written with the change in one transaction.
 
 mod accounts;
 mod clock;
@@ -48,7 +48,7 @@ use store::state::kill;
 use store::state::requests;
 use store::{StoreError, Transaction};
 
-/// What a directive comes to: done, with a row of this kind, or refused.
+/// The result of a command: done, with a row of this kind, or refused.
 pub(crate) enum CommandResult {
     Done {
         kind: Kind,
@@ -61,13 +61,13 @@ pub(crate) enum CommandResult {
         code: Code,
         reason: String,
     },
-    /// Answered with what the group may do; nothing was changed.
+    /// Answered with the group's permissions; nothing was changed.
     Capabilities(CapabilityAnswer),
-    /// Done, and the data of the reply that leaves has these members more, which are kept nowhere.
+    /// Done. The data of the outgoing reply has these additional members, which are stored nowhere.
     Once(Box<CommandResult>, Map<String, Value>),
 }
 
-/// What the row is about.
+/// The subject of the row.
 #[derive(Clone, Default)]
 pub(crate) struct RowSubject {
     provider: Option<Provider>,
@@ -80,17 +80,17 @@ impl CommandResult {
         Self::No { code, reason: reason.into() }
     }
 
-    /// Done, and this row says so.
+    /// Makes the result of a finished command with its row.
     pub(crate) fn done(kind: Kind, body: Value, data: Value, summary: String) -> Self {
         Self::Done { kind, subject: RowSubject::default(), body, data, summary }
     }
 
-    /// Done, and whoever asked is shown this, and nobody ever again.
+    /// Adds members that are shown to the caller once and never again.
     fn shown_once(self, members: Map<String, Value>) -> Self {
         Self::Once(Box::new(self), members)
     }
 
-    /// With this sentence, too, if it was done.
+    /// Adds a sentence to the summary, if the command was done.
     fn and(mut self, word: &str) -> Self {
         if let Self::Done { summary, .. } = &mut self {
             summary.extend([" ", word]);
@@ -98,7 +98,7 @@ impl CommandResult {
         self
     }
 
-    /// Answered from what is stored; nothing was changed.
+    /// Makes an answer from stored data; nothing was changed.
     fn told(data: Value, summary: impl Into<String>) -> Self {
         Self::Done {
             kind: Kind::Answered,
@@ -110,18 +110,18 @@ impl CommandResult {
     }
 }
 
-/// How a command ends.
+/// The end of a command.
 pub(crate) enum CommandOutcome {
-    /// With an answer, or with none.
+    /// Answered, or without an answer.
     Answered(Option<Answer>),
-    /// Not before that request does.
+    /// Waits for the end of another request.
     Waits(RequestId),
-    /// Not before a person has answered.
+    /// Waits for a person's answer.
     Asked,
 }
 
 impl Broker {
-    /// Something that the ledger itself fulfils.
+    /// Executes a command in the ledger itself.
     pub(crate) fn directed<'tx>(
         &mut self,
         tx: &'tx Transaction<'_>,
@@ -160,7 +160,7 @@ impl Broker {
         }
     }
 
-    /// Fulfils a directive inside the transaction.
+    /// Executes a command inside the transaction.
     pub(crate) fn fulfil(
         &mut self,
         tx: &Transaction<'_>,
@@ -172,7 +172,7 @@ impl Broker {
         {
             return write(tx, command_request, None, CommandResult::no(code, reason)).map(CommandOutcome::Answered);
         }
-        // What a person has agreed to is done, like a call.
+        // An approved command is executed, like a call.
         if !command_request.asked
             && adds_evidence(&command_request.command)
             && let Some((reason, retry_after)) = tx.refuses(&header.caller_key)?
@@ -187,7 +187,7 @@ impl Broker {
             return write(tx, command_request, None, CommandResult::no(code, code.meaning()))
                 .map(CommandOutcome::Answered);
         }
-        // Whose access is over stops nothing any more; what it asked for is refused when it is decided again.
+        // An ended external grant cancels nothing any more. Its call is refused when it is decided again.
         if let (Command::Cancel(_), Caller::External(access)) = (&command_request.command, &header.caller)
             && let Err(code) = standing(tx.view(), &self.config.flows, tx.now(), access, Use::Result)?
         {
@@ -259,8 +259,8 @@ impl Broker {
         write(tx, command_request, None, said).map(CommandOutcome::Answered)
     }
 
-    /// Checks who may administer: the main group's agent, and people as far as their rights go. Operators elsewhere may
-    /// only work with flows, as far as their tokens reach.
+    /// Checks who may administer: the main group's agent, and people within their rights. Remote operators may only
+    /// work with flows, within the reach of their tokens.
     fn may_administer(&self, caller: &Caller, command: &Command) -> Result<(), (Code, String)> {
         let may = match caller {
             Caller::Group(group) => self.config.is_main(group),
@@ -282,7 +282,7 @@ impl Broker {
         let Some(group) = header.caller.group() else {
             return Ok(CommandResult::no(Code::UnknownType, "Only a group has capabilities."));
         };
-        // What this very transaction has changed is not durable yet, so no answer about it is kept.
+        // Changes of this very transaction are not durable yet, so no answer about them is kept.
         let form = match &header.behalf {
             Subject::Nobody(why) if !self.follow_ups.stale_snapshots.contains(group) => {
                 Some((*why, request.include_unavailable))
@@ -330,7 +330,7 @@ impl Broker {
         }
         let data = json!({ "revoked": was_active });
         if !was_active && header.caller.policy_group().is_some() {
-            // An agent can say it again and again.
+            // An agent can repeat this without limit.
             return Ok(CommandResult::told(data, format!("{group} had no access to {provider}.")));
         }
         let summary = if was_active {
@@ -438,7 +438,8 @@ impl Broker {
         })
     }
 
-    /// A person's answer: one row about the question, with the person's name, and the reply to the person.
+    /// Takes an approver's answer: one row about the approval request with the person's name, and the reply to the
+    /// person.
     pub(crate) fn take_answer(
         &mut self,
         tx: &Transaction<'_>,
@@ -468,7 +469,7 @@ impl Broker {
             "agrees_to": approval.digest,
             "state": approval.state,
         });
-        // What a yes has come to at once, where it is more or less than that.
+        // The row says how the approval was carried out, if not as usual.
         if let (Some(became), Some(members)) = (&became, body.as_object_mut()) {
             members.insert("became".to_owned(), json!(became));
         }
@@ -522,8 +523,8 @@ impl Broker {
         )
     }
 
-    /// Only what has not started can be stopped: a call that waits for a person, or one whose remote facts are still being
-    /// fetched. Of what has started, its provider is told that the caller has cancelled it.
+    /// Cancels a call that has not started: one that waits for a person, or one whose remote facts are still being
+    /// fetched. For a started call, the broker tells its provider that the caller has cancelled it.
     fn cancel(&mut self, tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<CommandResult, StoreError> {
         let said =
             |cancelled, state, text: &str| CommandResult::told(json!({ "cancelled": cancelled, "state": state }), text);
@@ -540,7 +541,8 @@ impl Broker {
                 self.uncommitted.cancelled.insert(key);
                 said(true, "preparing", "It had not started and will not.")
             }
-            // What was begun is begun: an action that listens may end sooner, and what it says then is what counts.
+            // A begun effect is not undone. An action that listens may end sooner, and its outcome is the one that is
+            // recorded.
             Some(_) if self.under_way.get(&key).is_some_and(|run_handle| run_handle.cancel()) => {
                 said(false, "running", "It has started; its provider is asked to stop, and its outcome counts.")
             }
@@ -564,7 +566,7 @@ pub fn is_for_main_only(command: &Command) -> bool {
     match command {
         Command::Capabilities(_) | Command::GateApprove(_) | Command::Result(_) | Command::Cancel(_) | Command::ReadFlow(_) => false,
         Command::Grant(_) | Command::Revoke(_) | Command::List(_) | Command::TaskCreate(_) | Command::Flow(_)
-        // What follows comes from people only; no document has such a type.
+        // The following come from people only; no document has such a type.
         | Command::TaskClose { .. } | Command::Settle(_) | Command::Kill { .. } | Command::AcceptClock | Command::ResetSession(_) | Command::PurgeGroup(_) | Command::ShareAccount(..) | Command::RenewVault { .. } | Command::AcceptDefinitions { .. }
         | Command::LinkAccount { .. } | Command::UnlinkAccounts { .. }
         | Command::Release(_) | Command::MintOperator(_) | Command::RevokeOperator(_) | Command::ListOperators
@@ -572,7 +574,7 @@ pub fn is_for_main_only(command: &Command) -> bool {
     }
 }
 
-/// One row, and the reply that rests on it. `approval` is the person's yes that it rests on.
+/// Writes one row, and the reply that rests on it. `approval` is the approval that it rests on.
 fn write(
     tx: &Transaction<'_>,
     command_request: &CommandRequest,
@@ -635,7 +637,7 @@ fn write(
     })
 }
 
-/// The row and the reply of a directive that is refused.
+/// Writes the row and the reply of a refused command.
 fn refuse(
     tx: &Transaction<'_>,
     command_request: &CommandRequest,
@@ -657,8 +659,8 @@ fn refuse(
     approval_requests::answer(tx, header, command_request.asked, reply, row.receipt())
 }
 
-/// Returns whether a caller that has caused too much evidence may no longer give this order. It may still read and end:
-/// rows about what is read are counted, and what ends can be done once.
+/// Returns whether a caller that has caused too much evidence may no longer give this command. It may still read and
+/// end: rows about reads are counted, and each object can be ended once.
 fn adds_evidence(command: &Command) -> bool {
     match command {
         Command::Capabilities(_)
@@ -667,7 +669,7 @@ fn adds_evidence(command: &Command) -> bool {
         | Command::ReadFlow(_)
         | Command::Cancel(_)
         | Command::Revoke(_) => false,
-        // Replies to what is read of flows are kept.
+        // Replies to reads of flows are kept.
         Command::Flow(command) => {
             !matches!(command.request, FlowRequest::FlowDeprecate(_) | FlowRequest::FlowExternalGrantRevoke(_))
         }
@@ -746,7 +748,7 @@ fn set_kill(tx: &Transaction<'_>, header: &Header, scope: &KillScope, on: bool) 
     })
 }
 
-/// A task's name where the request gave none: it depends on the request, so a repeat would not make a second one.
+/// Makes a task's name for a request that gives none. It depends on the request, so a repeat makes no second task.
 fn made_up(header: &Header) -> TaskId {
     let digest: String = header.request_digest.hex().chars().take(12).collect();
     let stem: String = header.request_id.as_str().chars().take(40).collect();
@@ -754,7 +756,7 @@ fn made_up(header: &Header) -> TaskId {
     format!("gov-{stem}-{digest}").parse().expect("a task id")
 }
 
-/// Why no person is known. Without a token that is a fault only where a capability takes one.
+/// Returns why no person is known. A missing token is a fault only if a capability takes one.
 fn token_fault(behalf: &Subject, snapshot: &Snapshot) -> Option<TokenFault> {
     let Subject::Nobody(why) = behalf else { return None };
     let takes_one = || snapshot.capabilities.iter().any(|capability| capability.provider.is_namespaced());

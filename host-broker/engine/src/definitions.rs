@@ -1,11 +1,13 @@
-//! A server says something else of its tools than what was accepted: noted, asked about, and after a yes it is what counts.
+//! Definition changes: a server's tools differ from the accepted ones. They are noted, sent for approval, and put in
+//! force after it.
 //!
 //! ```text
-//! look ─► different ─► withdrawn at once, row `noted` ─► question with the difference ─► yes: row `approved`
-//!                                                                                         ─► new ruleset, row `noted`
+//! check ─► different ─► withdrawn at once, row `noted` ─► approval request with the difference
+//!                                                          ─► approval: row `approved` ─► new ruleset, row `noted`
 //! ```
 //!
-//! What cannot be offered, or cannot be shown in full, nobody is asked about: an operator looks at it at the command line.
+//! Definitions that cannot be offered or shown in full get no approval request. An operator accepts them at the command
+//! line.
 
 use crate::approval_requests::ApprovalDraft;
 use crate::broker::Broker;
@@ -31,32 +33,33 @@ use store::{StoreError, Transaction};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// How long such a question waits: nobody waits for the answer but whoever wants the tool.
+/// The time until expiry. Only agents that want the tool wait for the answer.
 const TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
-/// So long after a question no other one is put about the same server: one that changes with every look asks nobody to death.
+/// The pause between two approval requests about one server, so that a server that changes all the time cannot flood
+/// the approvers.
 const PAUSE: Duration = Duration::from_secs(10 * 60);
-/// What a yes has come to that cannot be made to count.
+/// The result of an approval that cannot be put in force.
 const FAILED: &str = "failed";
 /// Added to the reply if the files of the operators differ from those of the ruleset.
 const BEHIND: &str = " Changes of broker.toml, profiles or rules since the start have no effect before the next start.";
-/// What is longer, in bytes, is looked at at the command line.
+/// The size in bytes above which definitions are accepted at the command line only.
 const LENGTH_MAX: usize = 256 * 1024;
-/// Of so many tools it is said that they look odd.
+/// The most tools that are named as suspicious.
 const WARNINGS_MAX: usize = 10;
 
-/// A look at a server's tools, after which some are withdrawn, or none is any more.
+/// A reading of a server's tools, with the withdrawn ones among them.
 #[derive(Debug)]
 pub struct DefinitionsChanged {
-    /// Which.
+    /// The changed definitions.
     pub changed: Changed,
-    /// What a person can be asked about.
+    /// The definitions that can be sent for approval.
     pub proposed: Option<Proposed>,
 }
 
-/// What a server says now, to be accepted.
+/// The present definitions of a server, to be accepted.
 #[derive(Debug)]
 pub struct Proposed {
-    // What was accepted before, which the card shows the difference from.
+    // The accepted definitions; the card shows the difference from them.
     before: Digest,
     said: PinnedDefinitions,
     card: Card,
@@ -64,10 +67,10 @@ pub struct Proposed {
 }
 
 impl Proposed {
-    /// Of what a server says now, beside what was accepted of it.
+    /// Compares the present definitions of a server with the accepted ones.
     ///
     /// # Errors
-    /// Why nobody is asked about it.
+    /// The reason why no approval request is sent.
     pub fn new(name: &Provider, before: &PinnedDefinitions, listed: &dyn ListedDefinitions) -> Result<Self, String> {
         let now = PinnedDefinitions::new(listed.document()?);
         if *before == now {
@@ -102,31 +105,31 @@ impl Proposed {
     }
 }
 
-/// What was accepted of a provider, and what it comes to.
+/// The accepted definitions of a provider, with the resulting ruleset.
 pub struct RulesetReplaced {
     /// The provider.
     pub provider: Provider,
-    /// What was accepted, if it could be read.
+    /// The digest of the accepted definitions, if they could be read.
     pub digest: Option<Digest>,
     /// The new ruleset, or the reason why there is none. Then the old one stays in force.
     pub ruleset: Result<Ruleset, String>,
-    /// Whether what the operators have written since the start is not in them.
+    /// Whether the operators' changes since the start are missing in it.
     pub is_behind: bool,
-    /// The question whose yes it was.
+    /// The approval request that approved it.
     pub question: Option<RequestId>,
-    /// Where the reply goes.
+    /// The destination of the reply.
     pub answer: Option<oneshot::Sender<Vec<u8>>>,
 }
 
 impl fmt::Debug for RulesetReplaced {
-    /// Without the ruleset, which is everything.
+    /// Omits the ruleset, which is large.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Exchanged({}, {:?})", self.provider, self.ruleset.as_ref().map(|ruleset| &ruleset.version))
     }
 }
 
 impl RulesetReplaced {
-    /// What whoever accepted it is told.
+    /// Returns the reply to the person who accepted the definitions.
     pub fn reply(&self) -> Value {
         match &self.ruleset {
             Ok(ruleset) => {
@@ -145,7 +148,8 @@ impl RulesetReplaced {
     }
 }
 
-/// Everything that a person agrees to: what the server says, in the place of what, and how the operator has set it up.
+/// Returns the digest of everything that a person approves: the new definitions, the old ones, and the operator's
+/// settings.
 pub fn agreed(provider: &Provider, said: Digest, before: Option<Digest>, policy: &Policy) -> Digest {
     Digest::of(&shared::json::canonical(&json!({
         "provider": provider,
@@ -155,19 +159,20 @@ pub fn agreed(provider: &Provider, said: Digest, before: Option<Digest>, policy:
     })))
 }
 
-/// What a question is about.
+/// Parses the definitions of an approval request.
 ///
 /// # Errors
-/// What was kept of it is damaged.
+/// The stored document is damaged.
 pub fn asked_about(document: &[u8]) -> Result<PinnedDefinitions, String> {
     let said: Map<String, Value> = shared::json::parse_object(document).map_err(|fault| fault.to_string())?;
     Ok(PinnedDefinitions::new(said))
 }
 
 impl Broker {
-    /// An auditor should know what could be called when, no agent is offered what cannot, and a person may say that it is right.
+    /// Records a definition change for auditors. Agents are not offered the withdrawn tools, and a person may approve
+    /// the new ones.
     pub(crate) fn redefined(&mut self, tx: &Transaction<'_>, redefined: &DefinitionsChanged) -> Result<(), StoreError> {
-        // What is exchanged in this very batch is not what it was held against.
+        // Definitions replaced in this very batch differ from those of the comparison.
         if !self.is_of_now(&redefined.changed) || self.is_replaced(&redefined.changed.provider) {
             return Ok(());
         }
@@ -182,7 +187,7 @@ impl Broker {
         let agreed_to =
             |proposed: &Proposed| agreed(provider, proposed.said.digest(), Some(proposed.before), &self.policy);
         let digest = proposed.map(agreed_to);
-        // What it does not say any more nobody is to agree to.
+        // Definitions that the server no longer declares cannot be approved.
         self.cancel_definitions(tx, &earlier, |asked| Some(asked.digest) == digest)?;
         let (Some(proposed), Some(digest)) = (proposed, digest) else { return Ok(()) };
         let is_settled = |asked: &Approval| {
@@ -201,7 +206,7 @@ impl Broker {
         proposed: &Proposed,
         digest: Digest,
     ) -> Result<(), StoreError> {
-        // Without a name for it nobody is asked now; the next look tries again.
+        // Without a nonce no approval request is sent now; the next check tries again.
         let Ok(nonce) = Nonce::fresh(self.ids.as_ref()) else { return Ok(()) };
         let said = shared::json::canonical(proposed.said.said());
         let action = definitions();
@@ -268,7 +273,7 @@ impl Broker {
         }
         if ruleset.is_ok() {
             self.uncommitted.replaced.insert(provider.clone());
-            // What waits shows a difference from what counted before.
+            // The open approval requests show a difference from the earlier definitions.
             let earlier = approvals::about_definitions(tx.view(), provider)?;
             self.cancel_definitions(tx, &earlier, |_asked| false)?;
         }
@@ -276,8 +281,8 @@ impl Broker {
         Ok(())
     }
 
-    /// An operator has accepted something at the command line: what people were asked, or have agreed to and does not count
-    /// yet, is over.
+    /// Ends the open approval requests after an operator has accepted definitions at the command line. Approved
+    /// ones that are not yet in force end too.
     pub(crate) fn accepted_elsewhere(&mut self, tx: &Transaction<'_>, provider: &Provider) -> Result<(), StoreError> {
         let earlier = approvals::about_definitions(tx.view(), provider)?;
         self.cancel_definitions(tx, &earlier, |_asked| false)?;
@@ -287,7 +292,7 @@ impl Broker {
         Ok(())
     }
 
-    /// What was last seen of a server is durable.
+    /// Remembers the last reading of a server, once it is durable.
     pub fn has_noted(&mut self, redefined: DefinitionsChanged) {
         if self.is_of_now(&redefined.changed) {
             let Changed { provider, withdrawn, epoch: _ } = redefined.changed;
@@ -295,7 +300,7 @@ impl Broker {
         }
     }
 
-    /// Whether it was held against what counts now.
+    /// Returns whether it was compared with the definitions in force.
     fn is_of_now(&self, changed: &Changed) -> bool {
         let source = self.catalogue.provider(&changed.provider).and_then(|listed| listed.definitions.as_ref());
         source.is_some_and(|source| source.epoch() == changed.epoch)
@@ -327,13 +332,13 @@ impl Broker {
         self.catalogue = catalogue;
         self.policy = policy;
         self.filters = Some(filters);
-        // What is seen of the one that was exchanged is seen anew.
+        // The withdrawn tools of the replaced provider are read again.
         self.withdrawn.remove(exchanged);
         self.replaced.remove(exchanged);
     }
 }
 
-/// The word that stands where an action does.
+/// Returns the word that stands in place of an action.
 fn definitions() -> Action {
     #[expect(clippy::expect_used, reason = "letters satisfy the grammar")]
     "definitions".parse().expect("an action")

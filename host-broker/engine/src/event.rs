@@ -17,10 +17,10 @@ use store::Durability;
 use store::ledger::health::Verification;
 use store::ledger::segments;
 
-/// One thing that happened.
+/// An event.
 #[derive(Debug)]
 pub enum Event {
-    /// The daemon starts: what a predecessor left open is closed first.
+    /// The daemon starts. It first closes the effects that a predecessor left open.
     Started,
     /// A document came in.
     Arrived(Parsed),
@@ -36,7 +36,7 @@ pub enum Event {
     ApprovalsExpired,
     /// An effect is over.
     Finished(Box<Filtered>),
-    /// An outcome is unknown and can be asked for.
+    /// An outcome is unknown and can be probed.
     Probe(Box<Probe>),
     /// Notices may be due. These are in progress, by channel.
     NoticesDue(Box<BTreeMap<String, i64>>),
@@ -47,13 +47,13 @@ pub enum Event {
         /// Replies up to this row have left.
         delivered: i64,
     },
-    /// A group's directory was replaced and has been opened anew.
+    /// A group's directory was replaced and has been opened again.
     MailboxReopened(Group),
     /// The definitions of a server differ from the accepted ones, or no longer differ.
     DefinitionsChanged(Box<DefinitionsChanged>),
     /// The accepted definitions of a provider have led to a new ruleset.
     RulesetReplaced(Box<RulesetReplaced>),
-    /// An account's credential was renewed when nobody waited for it any more.
+    /// An account's credential was renewed after its call had ended.
     Renewed(Box<Late>),
     /// The oldest rows of the ledger are in a segment.
     Rotated(Box<segments::Written>),
@@ -73,9 +73,9 @@ impl From<Effect> for Event {
 }
 
 impl Event {
-    /// How its rows may be committed. Only the intent of a harmless read needs no sync. A request that is probably only
-    /// answered needs one before its reply leaves. If it starts another effect or asks a person, the ledger rolls back and
-    /// commits with a sync.
+    /// Returns how its rows may be committed. Only the intent of a harmless read needs no sync. A request that is
+    /// probably only answered needs one before its reply leaves. If it starts another effect or asks a person, the
+    /// ledger rolls back and commits with a sync.
     pub fn durability(&self) -> Durability {
         match self {
             Self::Arrived(Parsed::InvalidDocument(_)) => Durability::Deferred,
@@ -114,22 +114,22 @@ impl Event {
         }
     }
 
-    /// Whether it accepts the machine's clock.
+    /// Returns whether it accepts the machine's clock.
     pub fn accepts_clock(&self) -> bool {
         matches!(self, Self::Arrived(Parsed::CommandRequest(command_request)) if matches!(command_request.command, Command::AcceptClock))
     }
 
-    /// Whether it is a call whose parameters its action refuses in any case.
+    /// Returns whether it is a call whose parameters its action refuses in any case.
     pub fn is_invalid(&self) -> bool {
         matches!(self, Self::Resumed(call) if matches!(call.target, Target::Action(_, Err(_))))
     }
 
-    /// Whether a person gives a command.
+    /// Returns whether it is a command of a person.
     pub fn is_a_persons(&self) -> bool {
         matches!(self, Self::Arrived(Parsed::CommandRequest(command_request)) if matches!(command_request.header.caller, Caller::Person(_)))
     }
 
-    /// The request about which a person was asked, if it is about one.
+    /// Returns the request of its approval request, if there is one.
     pub fn asked(&self) -> Option<&Header> {
         let call = match self {
             Self::Arrived(Parsed::CommandRequest(command_request)) => {
@@ -160,7 +160,7 @@ impl Event {
         call.is_resumed().then_some(&call.header)
     }
 
-    /// The header of the request that comes in with it, or comes back to be decided on.
+    /// Returns the header of its request, which arrives or is decided again.
     pub fn header(&self) -> Option<&Header> {
         match self {
             Self::Arrived(Parsed::Call(call)) | Self::Prepared(call) | Self::Resumed(call) => Some(&call.header),
@@ -185,7 +185,7 @@ impl Event {
         }
     }
 
-    /// As [`Self::header`], out of it.
+    /// Takes the header out, like [`Self::header`].
     pub fn into_header(self) -> Option<Header> {
         match self {
             Self::Arrived(Parsed::Call(call)) | Self::Prepared(call) | Self::Resumed(call) => Some(call.header),
@@ -210,7 +210,7 @@ impl Event {
         }
     }
 
-    /// Where the reply goes, if anybody waits for one.
+    /// Takes the origin of the request out, if a caller waits.
     pub fn into_origin(self) -> Option<Origin> {
         if let Self::Arrived(Parsed::InvalidDocument(invalid)) = self {
             return Some(invalid.origin);

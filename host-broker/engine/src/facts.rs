@@ -1,6 +1,6 @@
 //! Gathers the facts of a call in the transaction of its decision.
 //!
-//! [`judge`] decides for the preparations: a dry run, and what is handed to a permitted call. `kernel::authorize` decides
+//! [`judge`] decides for the preparations: a dry run, and the input of a permitted call. `kernel::authorize` decides
 //! again on the same facts, and only that makes a permit.
 
 mod external;
@@ -33,8 +33,8 @@ use store::state::proposals;
 use store::state::sessions;
 use store::{StoreError, View};
 
-/// The facts of a call, and the decision on them; `filters` look at what would leave. `times` are what the machine's clock
-/// and the steady clock say.
+/// Returns the facts of a call, and the decision on them. `filters` inspect the outgoing data. `times` are the times of
+/// the machine's clock and of the steady clock.
 ///
 /// # Errors
 /// [`StoreError`] if a fact cannot be read; the call must then be refused.
@@ -107,7 +107,7 @@ fn facts(
     })
 }
 
-/// The yes to exactly this call. What has changed since it was asked is another call.
+/// Returns the approval of exactly this call. A call that has changed since is a different one.
 fn agreed(connection: &View, now: Timestamp, call: &Call, policy: &Policy) -> Result<Option<Agreed>, StoreError> {
     if let Some(StoreRequest::ToApply(id, path)) = call.target.invocation().map(Invocation::needs) {
         let caller = &call.header.caller_key;
@@ -132,8 +132,8 @@ fn yes(approval: Approval) -> Agreed {
     Agreed { id: approval.id, reference: approval.reference(), covers: approval.asks }
 }
 
-/// The rules decide where the profile leaves the call to them; elsewhere they can only forbid. They are asked about
-/// parameters that fit.
+/// Returns the judgement of the rules. They decide where the profile leaves the call to them; elsewhere they can only
+/// forbid. They are asked about valid parameters only.
 fn rules_fact(call: &Call, now: Timestamp, policy: &Policy, session: &SessionFact, grant: &GrantFact) -> RulesFact {
     // Only a call from a mailbox has a weight. Any other (`explain`, an external agent, a readmitted call) reaches the
     // rules without a grant, too.
@@ -149,7 +149,7 @@ fn rules_fact(call: &Call, now: Timestamp, policy: &Policy, session: &SessionFac
         return RulesFact::Unasked;
     };
     let decides = setting == ApprovalMode::Rules;
-    // The parameters are only read where there is somebody to ask about them.
+    // The parameters are only read if there are rules to ask about them.
     if setting == ApprovalMode::Off || !policy.rules.are_asked(decides) {
         return RulesFact::Unasked;
     }
@@ -170,7 +170,8 @@ fn rules_fact(call: &Call, now: Timestamp, policy: &Policy, session: &SessionFac
     }
 }
 
-/// What would leave is looked at where it could: whoever has no authority costs the others no time.
+/// Returns the findings in the outgoing data, if the caller has the authority. A caller without it costs the others no
+/// time.
 fn departing_fact(call: &Call, grant: &GrantFact, filters: Option<&Filters>) -> EgressFact {
     let leaves = call.target.operation().is_some_and(|operation| operation.declaration().exposes.egress);
     match (filters, call.target.invocation()) {
@@ -188,10 +189,10 @@ fn is_granted(grant: &GrantFact, call: &Call) -> bool {
     grant.level >= call.target.demanded() && grant.allowed && !grant.denied && grant.chats != ChatsFact::Elsewhere
 }
 
-/// Returns the key under which a call's use counts. All accesses of one external agent share one key.
+/// Returns the key under which a call's use counts. All grants of one external agent share one key.
 ///
 /// # Errors
-/// [`StoreError`] if the access cannot be read.
+/// [`StoreError`] if the external grant cannot be read.
 fn counted_as(connection: &View, call: &Call) -> Result<String, StoreError> {
     store::state::external_grants::counted_as(connection, &call.header.caller_key).map(Cow::into_owned)
 }
@@ -215,7 +216,7 @@ fn sentence_subject(caller: &Caller) -> String {
     }
 }
 
-/// What a grant gives for this action, in the chat that this person asks in.
+/// Returns the fact of a grant for this action, in the chat of this person.
 pub(crate) fn grant_fact(grant: Option<Grant>, action: &Action, person: Option<&Person>, now: Timestamp) -> GrantFact {
     match grant {
         Some(grant) if grant.active && grant.is_expired(now) => GrantFact::Expired,
@@ -230,7 +231,7 @@ pub(crate) fn grant_fact(grant: Option<Grant>, action: &Action, person: Option<&
     }
 }
 
-/// From which chats a grant lets call, held against the one that this person asks in.
+/// Compares the chats of a grant with the chat of this person.
 pub(crate) fn chats_fact(grant: &Grant, person: Option<&Person>) -> ChatsFact {
     let kind = person.and_then(|person| person.chat_type).map(ChatType::word);
     let chat = person.and_then(|person| person.chat_id.as_deref());
@@ -244,7 +245,7 @@ pub(crate) fn chats_fact(grant: &Grant, person: Option<&Person>) -> ChatsFact {
     }
 }
 
-/// In which kinds of chats an action may be used, held against the one that this person asks in.
+/// Compares the kinds of chats of an action with the chat of this person.
 pub(crate) fn kinds_fact(declaration: &Declaration, person: Option<&Person>) -> ChatsFact {
     let kind = person.and_then(|person| person.chat_type);
     match declaration.chat_types.as_slice() {
@@ -287,7 +288,7 @@ fn params_fact(call: &Call) -> ParamsFact {
         }
     };
     let has_accounts = call.target.operation().is_some_and(|operation| operation.declaration().needs_account);
-    // Whoever names one means it, and would otherwise act with another's credentials.
+    // A named account must be used. Otherwise the call would run with other credentials.
     if call.account_ref.is_some() && !has_accounts {
         faults.push(format!("{} works with no account, so call again without account_ref", call.action));
     }
@@ -308,7 +309,7 @@ fn guard_fact(target: &Target, now: Timestamp) -> GuardFact {
 
 fn task_fact(connection: &View, caller: &Caller, id: Option<&TaskId>) -> Result<TaskFact, StoreError> {
     let Some(id) = id else { return Ok(TaskFact::NotGiven) };
-    // For external agents the operator has named it, and it need not be theirs.
+    // For external agents the operator has named the task, and it need not be theirs.
     let is_theirs = |group: &Group| matches!(caller, Caller::External(_)) || Some(group) == caller.group();
     let usable =
         gates::task(connection, id)?.is_some_and(|task| task.state == gates::TaskState::Open && is_theirs(&task.group));

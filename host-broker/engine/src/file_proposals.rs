@@ -1,7 +1,8 @@
-//! Proposals in the life of a call: what a call that applies one is given, how it waits for the yes, and what becomes of
-//! a change that was described.
+//! Proposals in the life of a call: the input of a call that applies one, its wait for the approval, and the storing of
+//! described changes.
 //!
-//! The question about a proposal goes under a name that nobody else knows, because the request that proposed it is over.
+//! The approval request about a proposal has a name that is known to the broker only, because the request that proposed
+//! it is over.
 
 use crate::approval_requests;
 use crate::approval_requests::{AnswerOutcome, ApprovalAnswer, ApprovalDraft};
@@ -25,22 +26,22 @@ use store::state::proposals;
 use store::state::proposals::{Entry, Proposal, Wanted};
 use store::{StoreError, Transaction, View};
 
-/// A proposal that people have agreed to and that one of them wants applied now.
+/// An approved proposal that a person wants applied now.
 #[derive(Debug)]
 pub struct ToApply {
     /// The proposal, and the request under which it is applied.
     pub wanted: Wanted,
 }
 
-/// How a call that applies a proposal goes on that nobody has agreed to yet.
+/// The end of a call that applies an unapproved proposal.
 pub(crate) enum Collected {
-    /// Once the question under this name is over.
+    /// It waits for the end of the approval request under this name.
     Waits(RequestId),
-    /// Not at all.
+    /// It is answered.
     Answered(Option<Answer>),
 }
 
-/// Hands a call what its decision needs beside its parameters.
+/// Supplies a call with the input that its decision needs beside its parameters.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read; nothing may then be permitted.
@@ -66,7 +67,7 @@ pub fn supply(connection: &View, now: Timestamp, call: &mut Call) -> Result<(), 
         Some(StoreRequest::ToApply(id, path)) => {
             let found = proposals::find_at(connection, caller, id, path)?;
             call.applies = found.is_some().then(|| id.clone());
-            // Before the yes there is nothing to be done with it.
+            // Before the approval the proposal cannot be used.
             let Some(proposal) = found.filter(|proposal| proposal.approval.state == State::Approved) else {
                 return Ok(());
             };
@@ -79,12 +80,12 @@ pub fn supply(connection: &View, now: Timestamp, call: &mut Call) -> Result<(), 
 }
 
 impl Broker {
-    /// Takes a proposal back for a permitted call that does so.
+    /// Withdraws a proposal for a permitted call that does so.
     pub(crate) fn withdraw(&mut self, tx: &Transaction<'_>, call: &mut Call) -> Result<(), StoreError> {
         let Some(StoreRequest::ToWithdraw(id)) = call.target.invocation().map(Invocation::needs) else { return Ok(()) };
         let found = proposals::find(tx.view(), &call.header.caller_key, id)?;
         let open = found.filter(|proposal| matches!(proposal.approval.state, State::Waiting | State::Approved));
-        // What a person undoes an agent does not stop.
+        // An agent cannot stop a person's revert.
         let open = open.filter(|proposal| !proposal.is_revert);
         if let Some(proposal) = &open {
             self.end_proposal(tx, proposal, "withdrawn")?;
@@ -93,7 +94,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Hands a permitted call the changes that it makes.
+    /// Supplies a permitted call with its changes.
     pub(crate) fn hand_over(&mut self, tx: &Transaction<'_>, call: &mut Call) -> Result<(), StoreError> {
         let Some(id) = &call.applies else { return Ok(()) };
         let found = proposals::find(tx.view(), &call.header.caller_key, id)?;
@@ -101,12 +102,12 @@ impl Broker {
         if let Some(stored) = found.zip(changes).and_then(|(proposal, changes)| proposal.stored(changes)) {
             call.target.supply(StoreInput::Changes(Box::new(stored)));
         }
-        // Its yes is spent, so that the next silence is another one.
+        // Its approval is spent, so the next expiry is another one.
         self.follow_ups.approvals_changed = true;
         Ok(())
     }
 
-    /// What a person wanted at once and is refused is not made later, at somebody else's moment.
+    /// Drops the wish of a person whose immediate application is refused, so that no later request carries it out.
     pub(crate) fn not_at_once(
         &mut self,
         tx: &Transaction<'_>,
@@ -122,7 +123,7 @@ impl Broker {
         }
     }
 
-    /// A proposal will not be applied any more.
+    /// Ends a proposal that will not be applied.
     pub(crate) fn end_proposal(
         &mut self,
         tx: &Transaction<'_>,
@@ -136,7 +137,8 @@ impl Broker {
         Ok(())
     }
 
-    /// A call that applies a proposal which it may not apply now: it waits for the person, or hears why not.
+    /// Ends a call that applies a proposal which it may not apply now: it waits for the person, or is answered with the
+    /// reason.
     pub(crate) fn collect(
         &self,
         tx: &Transaction<'_>,
@@ -173,8 +175,8 @@ impl Broker {
         }
     }
 
-    /// A change was described: a person is asked about it, unless every path of it may be changed without. Says whether
-    /// one is.
+    /// Sends an approval request about a described change, unless every path of it may be changed without one. Returns
+    /// whether it did.
     pub(crate) fn propose(
         &mut self,
         tx: &Transaction<'_>,
@@ -200,7 +202,7 @@ impl Broker {
         Ok(stored.map(|_| born.is_none()))
     }
 
-    /// Stores a proposal, and asks about it unless it was born approved by this row.
+    /// Stores a proposal with its approval request, unless it was born approved by this row.
     fn store_proposal(
         &mut self,
         tx: &Transaction<'_>,
@@ -234,7 +236,7 @@ impl Broker {
             action: asked.action,
             level: Level::Write,
             digest,
-            // Not under its name, which is another one each time.
+            // The proposal's name is no subject, because each proposal has another one.
             subject: Some(proposed.patch_hash),
             asking: if born.is_some() { (0, Duration::ZERO) } else { (self.quorum_of_changes(asked), proposed.ttl) },
             born_approved: born,
@@ -269,14 +271,14 @@ impl Broker {
         Ok(Ok(approval))
     }
 
-    /// How many must agree to a change: what is said of describing it, or of making it.
+    /// Returns the number of approvers of a change: the larger setting of describing it and of making it.
     fn quorum_of_changes(&self, asked: &Asked<'_>) -> usize {
         let (described, _) = self.config.asking(asked.provider, asked.action);
         let made = "apply_proposal".parse().map_or(1, |action| self.config.asking(asked.provider, &action).0);
         described.max(made)
     }
 
-    /// Undoes an applied proposal: a proposal of its own, and the yes to it of the person who asks for it.
+    /// Undoes an applied proposal with a second proposal, which the person who asks for it approves.
     pub(crate) fn revert(
         &mut self,
         tx: &Transaction<'_>,
@@ -311,7 +313,7 @@ impl Broker {
         if self.ids.fill(&mut random).is_err() {
             return no(Code::EvidenceUnavailable, "The system's random source failed.");
         }
-        // Where several must agree, the others are asked for as long as about everything else.
+        // If several must approve, the others are asked for the usual time.
         let (_, ttl) = self.config.asking(&proposal.approval.provider, &proposal.approval.action);
         let mut proposed = match operation.inverse(&changes, ProposalId::of(random), ttl) {
             Ok(proposed) => proposed,
@@ -346,8 +348,7 @@ impl Broker {
         Ok(Ok(ApprovalAnswer { code, yes: true, reason: None, apply: true, channel: "cli", handed_in: None }))
     }
 
-    /// What people have agreed to is applied at once, if one of them wants that. The wish is stored, so that nothing but
-    /// its end forgets it.
+    /// Applies approved proposals at once, if a person wants that. The wish is stored until it ends.
     pub(crate) fn apply_at_once(
         &mut self,
         tx: &Transaction<'_>,
@@ -372,7 +373,7 @@ impl Broker {
     }
 }
 
-/// A request's name that nobody can guess.
+/// Makes a request id that cannot be guessed.
 pub fn named_after(what: &str, nonce: &Nonce) -> RequestId {
     #[expect(
         clippy::expect_used,
@@ -382,7 +383,7 @@ pub fn named_after(what: &str, nonce: &Nonce) -> RequestId {
     format!("{what}-{}", nonce.as_str()).parse().expect("a request id")
 }
 
-/// About whose change a person is asked.
+/// The change of an approval request.
 struct Asked<'a> {
     group: &'a Group,
     behalf: &'a Subject,
@@ -391,7 +392,7 @@ struct Asked<'a> {
     action: &'a Action,
 }
 
-/// Everything that a person agrees to; `None` if it cannot be shown in full.
+/// Returns the card of a change; `None` if it cannot be shown in full.
 fn card(asked: &Asked<'_>, proposed: &Proposed) -> Option<Card> {
     let mut card = Card::new();
     card.say("Workspace", asked.group.as_str());

@@ -1,11 +1,11 @@
-//! Flows: what is kept of them, and how they are shown to those who work by them.
+//! Flows: their stored versions, and the projections for those who work by them.
 //!
 //! ```text
-//! proposed ──(a person's yes to exactly this)──► approved: the canonical version, of which there is one
-//!                                                   └─(a newer one is approved, or somebody ends it)──► deprecated
+//! proposed ──(a person approves exactly this)──► approved: the canonical version, of which there is one
+//!                                                   └─(a newer one is approved, or a caller ends it)──► deprecated
 //! ```
 //!
-//! Nothing that a flow says is ever run. What becomes of requests about flows is in `directives/flows`.
+//! No text of a flow is ever executed. Requests about flows are in `commands/flows`.
 //!
 //! Source: flow-external-agent-gate, "Objects".
 

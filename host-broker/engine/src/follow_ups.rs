@@ -1,4 +1,4 @@
-//! What follows from the events of a transaction, once it is committed, and what the broker remembers of it.
+//! The follow-ups of a transaction's events after its commit, and the state that the broker remembers of it.
 
 use crate::approval_requests::Resolved;
 use crate::broker::Broker;
@@ -8,7 +8,7 @@ use shared::{Group, Provider, RequestId, Timestamp};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What the daemon does after a transaction is committed.
+/// The actions of the daemon after a transaction is committed.
 #[derive(Debug, Default)]
 pub struct FollowUps {
     /// The groups whose snapshot differs from the database.
@@ -22,7 +22,7 @@ pub struct FollowUps {
 }
 
 impl FollowUps {
-    /// Adds what follows from the next transaction.
+    /// Adds the follow-ups of the next transaction.
     pub fn append(&mut self, next: Self) {
         let Self { mut stale_snapshots, mut resolved, mut to_apply, approvals_changed } = next;
         self.stale_snapshots.append(&mut stale_snapshots);
@@ -32,21 +32,22 @@ impl FollowUps {
     }
 }
 
-/// What the broker remembers of a transaction if it is committed. Later events of the transaction already see it.
+/// The state that the broker remembers of a transaction if it is committed. Later events of the transaction already see
+/// it.
 #[derive(Debug, Default)]
 pub(crate) struct Uncommitted {
     /// Calls that were cancelled before they started.
     pub(crate) cancelled: BTreeSet<(Arc<str>, RequestId)>,
     /// Answers to `ext_capabilities`.
     pub(crate) capability_answers: Vec<(Group, Form, CapabilityAnswer)>,
-    /// How much groups have read of flows, and when.
+    /// The bytes of flows that groups have read, with the times.
     pub(crate) flow_reads: Vec<(Group, usize, Timestamp)>,
     /// Providers whose definitions were replaced.
     pub(crate) replaced: BTreeSet<Provider>,
 }
 
 impl Broker {
-    /// Remembers a committed transaction, and returns what follows from it.
+    /// Remembers a committed transaction, and returns its follow-ups.
     pub(crate) fn remember(&mut self) -> FollowUps {
         let Uncommitted { mut cancelled, capability_answers, flow_reads, mut replaced } =
             std::mem::take(&mut self.uncommitted);

@@ -1,7 +1,7 @@
 //! The pipeline of a call: from a parsed request to its reply.
 //!
-//! The list below is the order in which a request meets the modules. [`pipeline`] is the file to read first. The crate knows
-//! no concrete provider, no HTTP server, no command line and no file of a mailbox.
+//! The list below is the order in which a request meets the modules. [`pipeline`] is the file to read first. The crate
+//! knows no concrete provider, no HTTP server, no command line and no file of a mailbox.
 
 pub mod event;
 pub mod request;

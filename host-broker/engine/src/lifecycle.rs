@@ -22,7 +22,7 @@ use store::state::requests;
 use store::{StoreError, Transaction};
 
 impl Broker {
-    /// What a daemon that died left open is closed: nobody knows what became of it, and nothing is repeated.
+    /// Closes the effects that a dead daemon left open: their outcomes are unknown, and nothing is repeated.
     pub(crate) fn started(&mut self, tx: &Transaction<'_>) -> Result<(), StoreError> {
         tx.append(&Draft {
             body: json!({ "version": env!("CARGO_PKG_VERSION"), "catalogue": self.catalogue.version() }),
@@ -43,7 +43,7 @@ impl Broker {
             if closed.mutating {
                 requests::note_unknown(tx, &closed)?;
             }
-            // What a person agreed to and had not started is decided on again, and answered then.
+            // An approved call that had not started is decided again, and answered then.
             let asked = approvals::of_request(tx.view(), &closed.caller, &closed.request_id)?;
             let goes_on = asked.is_some_and(|approval| approval.state != approval::State::Closed);
             if closed.stage != "probe" && !goes_on {
@@ -72,8 +72,8 @@ impl Broker {
         tx.write_counts(false)
     }
 
-    /// An auditor should know that the directory is another one now. Its group can replace it again and again, so it is
-    /// charged for the row, and the next ones of a minute are counted.
+    /// Records for auditors that a directory was replaced. Its group can replace it again and again, so it is charged
+    /// for the row, and further ones of the same minute are only counted.
     pub(crate) fn reopened(&mut self, tx: &Transaction<'_>, group: &Group) -> Result<(), StoreError> {
         let caller = Caller::Group(group.clone()).to_string();
         tx.append_counted(&Draft { body: json!({ "reopened": group }), ..Draft::new(Kind::Noted, &caller) })?;
@@ -87,7 +87,7 @@ impl Broker {
         Ok(())
     }
 
-    /// A look that a person wants: what an operator has stopped is not looked at either.
+    /// Starts a probe that a person wants. A provider that an operator has stopped is not probed either.
     pub(crate) fn look<'tx>(
         tx: &'tx Transaction<'_>,
         probe: Box<Probe>,
@@ -110,8 +110,8 @@ impl Broker {
         }
     }
 
-    /// Documents that are no requests. The first of a caller has its own row, the next ones are counted in a later
-    /// one, so that nobody can fill the disk that all depend on.
+    /// Refuses documents that are no requests. The first of a caller has its own row, and the next ones are counted in
+    /// a later one. So no caller can fill the disk that all depend on.
     pub(crate) fn refuse_invalid<'tx>(
         tx: &'tx Transaction<'_>,
         invalid: Box<InvalidDocument>,

@@ -1,9 +1,10 @@
-//! Limits: how much a caller may do in a time, and when a provider that fails is left alone.
+//! Limits: the use of a caller per time, and the pause of a provider that fails.
 //!
-//! What a call would use is looked up with its other facts and charged in the transaction that writes its intent, so a
-//! refused call uses nothing and a restart forgets nothing. The rate counts what leaves for the provider, the quota what
-//! was attempted there. A rate is a bucket that leaks steadily and holds a minute's calls; all that is stored of it is
-//! when it will be empty, by the steady clock. A quota is a calendar day's. Only faults of the provider open its breaker, and one call finds out when to close it.
+//! The use of a call is read with its other facts and charged in the transaction that writes its intent. So a refused
+//! call uses nothing and a restart forgets nothing. The rate counts requests to the provider, the quota attempted
+//! actions. A rate is a bucket that leaks steadily and holds a minute's calls. The store keeps only the time at which
+//! it will be empty, by the steady clock. A quota is a calendar day's. Only faults of the provider open its breaker,
+//! and one call tests whether the provider works again.
 
 use kernel::call::Call;
 use policy::facts::LimitsFact;
@@ -17,15 +18,15 @@ use store::state::external_grants::issuer_key;
 use store::state::grants::{self, Grant};
 use store::{StoreError, Transaction, View, steady_estimate};
 
-/// A millionth is what amounts are counted in.
+/// The number of stored units in an amount of 1.
 const MILLION: f64 = 1e6;
-/// When to ask again while one call finds out whether a provider works again.
+/// The time after which to ask again while one call tests a provider.
 const TRIAL_RETRY: Duration = Duration::from_secs(1);
 
-/// Whether there is room for the call.
+/// Returns whether the call is within the limits.
 ///
 /// # Errors
-/// [`StoreError`] if what was used cannot be read; nothing may then be permitted.
+/// [`StoreError`] if the use cannot be read; nothing may then be permitted.
 pub fn fact(
     view: &View,
     (now, steady): (Timestamp, Timestamp),
@@ -81,7 +82,7 @@ fn of_grant(grant: Option<&Grant>) -> RateTable {
     })
 }
 
-/// Where one call's use is looked up: within a limit, or how it is exceeded.
+/// The inputs for checking one call's use against the limits.
 struct Desk<'a> {
     view: &'a View,
     now: Timestamp,
@@ -115,7 +116,7 @@ impl Desk<'_> {
     }
 
     fn rate(&self, scope: &str, rates: RateTable) -> Room {
-        // Once for a call: what it took for its remote facts it does not take again.
+        // A call is charged once: its read of remote facts and its action count as one.
         let Some(per_minute) = rates.rate_per_minute.filter(|_| !self.call.prepared) else { return Ok(Ok(None)) };
         let empty_at = counters::empty_at(self.view, &self.counter(scope))?;
         let over = counters::empty_after(empty_at, self.steady, per_minute) - micros(self.steady) - MINUTE_US;
@@ -142,7 +143,7 @@ impl Desk<'_> {
         Ok(Ok(Some(Charge::Quota { scope: scope.to_owned(), uses: 1, soft, near, of: None })))
     }
 
-    /// The amount under the key of the call, or under this one.
+    /// Checks the amount under the key of the call, or under this one.
     fn amount(&self, table: &AmountTable, of: Option<String>) -> Room {
         let Self { call, .. } = self;
         let value = call.params.value().pointer(&table.pointer()).and_then(Value::as_f64).filter(|value| *value >= 0.0);
@@ -178,7 +179,7 @@ fn of_scope(scope: &str) -> &str {
     if scope == "grant" { "granted" } else { scope }
 }
 
-/// Rounded up, so that many small amounts are not nothing.
+/// Converts an amount to millionths, rounded up, so that many small amounts are not nothing.
 fn millionths(amount: f64) -> i64 {
     #[expect(
         clippy::as_conversions,
@@ -189,7 +190,7 @@ fn millionths(amount: f64) -> i64 {
     millionths
 }
 
-/// Counts a fault of the call's provider. After so many in a row the broker calls it no more for a while.
+/// Counts a fault of the call's provider. After too many in a row the broker pauses its calls for a while.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -203,7 +204,7 @@ pub fn fault(tx: &Transaction<'_>, call: &Call, limits: &Limits) -> Result<(), S
     counters::count_fault(tx, (caller, call.provider.as_str()), (faults, Duration::from_secs(open_s)))
 }
 
-/// Notes that the provider answered, whatever it said.
+/// Notes that the provider answered, with any result.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -211,7 +212,7 @@ pub fn answered(tx: &Transaction<'_>, call: &Call) -> Result<(), StoreError> {
     counters::close_breaker(tx, &call.header.caller_key, call.provider.as_str())
 }
 
-/// Notes that the provider answered the read before the action. That says nothing of the action, which finds out now.
+/// Notes that the provider answered the read before the action. The action itself continues the test.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -219,7 +220,7 @@ pub fn prepared(tx: &Transaction<'_>, call: &Call) -> Result<(), StoreError> {
     counters::hand_trial_on(tx, &call.header.caller_key, call.provider.as_str())
 }
 
-/// What [`counters::list`] gives, and each rate and quota that holds for a grant in force, whether it was used or not.
+/// Returns the counters of [`counters::list`], and each rate and quota of an active grant, used or not.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.

@@ -1,16 +1,16 @@
-//! Notices: which channel is told of which question, and what became of it.
+//! Notices: the channels of each approval request, and the delivery of its notices.
 //!
 //! ```text
-//! a question is asked, or over ──► event ──► a notice for each channel that is concerned: due
+//! an approval request is sent, or closed ──► event ──► a notice for each channel that is concerned: due
 //! due ──► row `notifying` ──► attempt ──► row `notified`: sent
-//!  ▲                             └─ failed: later again, until the question is over ──► row `notice_failed`: failed
-//!  └── not before its channel's `escalate_after_s`; if the question is over by then: dropped
+//!  ▲                             └─ failed: later again, until the approval is closed ──► row `notice_failed`: failed
+//!  └── not before its channel's `escalate_after_s`; if the approval is closed by then: dropped
 //! ```
 //!
-//! The events are written by the database itself, with the question. What is due is a row, so a restart tells on. One
-//! notice is told at most once after it succeeded; an attempt whose end nobody saw is made again.
+//! The database itself writes the events, with the approval request. A due notice is a row, so a restart continues it.
+//! After a success one notice is not sent again; an attempt without a known end is made again.
 //!
-//! [`store::state::notices`] keeps them, `text` words them, [`sender`] delivers them.
+//! [`store::state::notices`] stores them, `text` words them, [`sender`] delivers them.
 
 mod alarm;
 pub mod sender;
@@ -34,37 +34,38 @@ use store::state::notices as stored;
 use store::{StoreError, Transaction};
 use stored::{Notice, Standing};
 
-/// More than this many wait for no channel.
+/// The most notices that wait for a channel.
 const QUEUE_MAX: usize = 1_000;
-/// How long it is tried to tell that a question is over.
+/// The time for which a notice about a closed approval request is tried.
 const OVER_KEEP: Duration = Duration::from_secs(3600);
-/// The questions of one caller that a channel gets at once in a minute. The next ones follow this far apart.
+/// The number of one caller's approval requests that a channel gets at once in a minute. The next ones follow this far
+/// apart.
 const BURST: usize = 5;
 const BURST_WINDOW: Duration = Duration::from_secs(60);
 const SPACING: Duration = Duration::from_secs(20);
 /// The first and the longest pause between two attempts.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 
-/// What an attempt came to.
+/// The result of an attempt.
 #[derive(Debug)]
 pub struct Attempt {
     /// The notice.
     pub id: i64,
     /// The channel.
     pub channel: String,
-    /// Why it failed, for the operator; `None` if it did not.
+    /// The error, for the operator; `None` if it succeeded.
     pub fault: Option<String>,
 }
 
-/// The pause after so many attempts.
+/// Returns the pause after this many attempts.
 pub fn pause(attempts: u32) -> Duration {
     let (first, longest) = PAUSES;
     first.saturating_mul(2_u32.saturating_pow(attempts.saturating_sub(1))).min(longest)
 }
 
 impl Broker {
-    /// Decides who is told of what has happened, and takes what is due now: one notice of each channel that is free.
-    /// `busy` has the notices that are under way, by channel.
+    /// Makes the notices of new events, and takes the due ones: one for each channel that is free. `busy` has the
+    /// notices that are under way, by channel.
     pub(crate) fn tell<'tx>(
         &self,
         tx: &'tx Transaction<'_>,
@@ -75,7 +76,7 @@ impl Broker {
             match approvals::with_id(tx.view(), id) {
                 Ok(Some(approval)) => self.plan(tx, &approval, event, &said, busy)?,
                 Ok(None) => {}
-                // Nobody is told of what cannot be read; of everything else people are.
+                // An unreadable approval request gets no notice; all others do.
                 Err(error @ StoreError::Stored { .. }) => tracing::error!(id, error = ?error, "a question is damaged"),
                 Err(error) => return Err(error),
             }
@@ -100,7 +101,7 @@ impl Broker {
         Ok(pending)
     }
 
-    /// A notice for each channel that is concerned.
+    /// Makes a notice for each channel of an event.
     fn plan(
         &self,
         tx: &Transaction<'_>,
@@ -111,7 +112,7 @@ impl Broker {
     ) -> Result<(), StoreError> {
         let is_over = event != NoticeEvent::Asked;
         if is_over {
-            // Nobody needs to be asked any more. What is under way says itself how it ends.
+            // No approver is needed any more. A notice under way records its own end.
             for notice in stored::due_about(tx.view(), approval.id)? {
                 if !busy.values().any(|id| *id == notice.id) {
                     give_up(tx, &notice, "the question is over")?;
@@ -119,7 +120,7 @@ impl Broker {
             }
         }
         if approval.expires_at.plus(OVER_KEEP) <= tx.now() {
-            // It happened while no channel was there to be told.
+            // It happened while there was no channel.
             return Ok(());
         }
         for table in &self.config.channels {
@@ -145,7 +146,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Whether a channel is told of this question: its filters, and what the people behind it may answer.
+    /// Returns whether a channel gets this approval request, by its filters and the rights of its people.
     pub(crate) fn concerns(&self, table: &ChannelTable, approval: &Approval) -> bool {
         let may = |name: &String| may_answer(&self.config, name, approval);
         table.groups.as_ref().is_none_or(|groups| approval.group.as_ref().is_some_and(|group| groups.contains(group)))
@@ -157,7 +158,7 @@ impl Broker {
             && (table.approvers.is_empty() || table.approvers.iter().any(may))
     }
 
-    /// Writes down that a notice is about to leave; `None` if it is not wanted any more, or too late.
+    /// Records that a notice is about to leave; `None` if it is no longer wanted, or too late.
     fn take<'tx>(
         &self,
         tx: &'tx Transaction<'_>,
@@ -174,7 +175,7 @@ impl Broker {
             return give_up(tx, notice, "it is too late").map(|()| None);
         }
         let outgoing = self.word(tx, table, notice, &approval)?;
-        // What it shows of the card is under the question's own digest, which is keyed; the rest is public.
+        // The shown part of the card is covered by the approval request's own keyed digest; the rest is public.
         let (shows, member, digest) = if outgoing.message().shows_card {
             ("card", "agrees_to", approval.digest)
         } else {
@@ -189,7 +190,7 @@ impl Broker {
         Ok(Some(outgoing))
     }
 
-    /// What a channel may say of it.
+    /// Makes the text for a channel.
     fn word<'tx>(
         &self,
         tx: &'tx Transaction<'_>,
@@ -231,7 +232,7 @@ impl Broker {
     }
 }
 
-/// An attempt is over.
+/// Records the end of an attempt.
 pub(crate) fn told(tx: &Transaction<'_>, attempt: &Attempt) -> Result<(), StoreError> {
     let Some(mut notice) = stored::numbered(tx.view(), attempt.id)? else { return Ok(()) };
     notice.attempts += 1;
@@ -252,8 +253,8 @@ pub(crate) fn told(tx: &Transaction<'_>, attempt: &Attempt) -> Result<(), StoreE
     }
 }
 
-/// Returns when to announce a question: a caller's first few within a minute at once, the next ones apart. Most are
-/// over by then, because a person who reads one finds the others beside it.
+/// Returns when to announce an approval request: a caller's first few within a minute at once, the next ones apart.
+/// Most are closed by then, because a person who reads one finds the others beside it.
 fn spaced(
     tx: &Transaction<'_>,
     channel: &str,
@@ -264,19 +265,19 @@ fn spaced(
     Ok(if lately < BURST { wanted } else { wanted.max(last.plus(SPACING)) })
 }
 
-/// Whether it can still be answered.
+/// Returns whether it can still be answered.
 fn waits(approval: &Approval, now: Timestamp) -> bool {
     approval.state == State::Waiting && now < approval.expires_at
 }
 
-/// A notice is not tried again. What was never tried is dropped without a row: nobody was told, and nobody had to be.
+/// Ends a notice without further tries. A never tried notice is dropped without a row, because it never left.
 fn give_up(tx: &Transaction<'_>, notice: &Notice, fault: &str) -> Result<(), StoreError> {
-    // One that was announced may have left: a daemon that died saw no end of it.
+    // An announced notice may have left: a dead daemon recorded no end of it.
     let was_wanted = notice.attempts > 0 || notice.announced.is_some() || notice.event != NoticeEvent::Asked;
     if was_wanted { fail(tx, notice, fault) } else { stored::over(tx, notice, Standing::Dropped, Some(fault)) }
 }
 
-/// A notice is not tried again, and a row says so.
+/// Ends a notice as failed, with a row.
 fn fail(tx: &Transaction<'_>, notice: &Notice, fault: &str) -> Result<(), StoreError> {
     let fault = &match &notice.fault {
         Some(last) if last != fault => format!("{fault}; at the last attempt {last}"),
@@ -291,7 +292,7 @@ fn fail(tx: &Transaction<'_>, notice: &Notice, fault: &str) -> Result<(), StoreE
     stored::over(tx, notice, Standing::Failed, Some(fault))
 }
 
-/// A row of the broker about a question.
+/// Drafts a row of the broker about an approval request.
 fn about(kind: Kind, approval: &Approval, body: Value) -> Draft<'_> {
     Draft {
         provider: Some(&approval.provider),

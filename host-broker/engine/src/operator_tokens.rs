@@ -1,4 +1,4 @@
-//! Whether an operator token holds now.
+//! The present validity of operator tokens.
 
 use config::Config;
 use model::TokenId;
@@ -7,12 +7,12 @@ use shared::flow::operations::Part;
 use store::state::operators::{Operator, find};
 use store::{StoreError, View};
 
-/// Returns whether the token holds for anything: it is not over, and the person who made it still administers.
+/// Returns whether the token is in force: it has not ended, and its creator is still an administrator.
 pub fn is_in_force(operator: &Operator, config: &Config, now: Timestamp) -> bool {
     operator.revoked_at.is_none() && operator.expires_at > now && config.administers(operator.maker())
 }
 
-/// The token, if it holds now for this. Every condition is checked each time.
+/// Returns the token, if it is in force and covers this operation. Every condition is checked each time.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read; nothing may then be permitted.

@@ -1,4 +1,4 @@
-//! An effect is over: its outcome is recorded, what it describes is put forward, and its reply kept.
+//! The end of an effect: its outcome is recorded, its proposal stored, and its reply kept.
 
 pub mod by_person;
 
@@ -22,7 +22,7 @@ use store::state::requests;
 use store::{Receipt, StoreError, Transaction};
 
 impl Broker {
-    /// An effect is over: its outcome is recorded, and its reply kept with it.
+    /// Records the outcome of an effect, and keeps its reply with it.
     pub(crate) fn finished<'tx>(
         &mut self,
         tx: &'tx Transaction<'_>,
@@ -36,7 +36,7 @@ impl Broker {
         closed(tx, Event::Finished(filtered), answer)
     }
 
-    /// A provider that fails too often in a row is left alone.
+    /// Counts a fault of a provider, and pauses one that fails too often in a row.
     fn mind_the_breaker(&self, tx: &Transaction<'_>, filtered: &Filtered) -> Result<(), StoreError> {
         match (&filtered.effect, &filtered.outcome) {
             // A probe is the broker's own.
@@ -49,7 +49,7 @@ impl Broker {
         }
     }
 
-    /// A change that the effect described is stored, and a person asked about it.
+    /// Stores a change that the effect described, and sends an approval request about it.
     fn put_forward(&mut self, tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<(), StoreError> {
         let (Effect::Run(call), Some(aside), Outcome::Succeeded(_)) =
             (&filtered.effect, &mut filtered.aside, &filtered.outcome)
@@ -90,7 +90,7 @@ fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer
                 let (caller, id) = (&call.header.caller_key, &call.header.request_id);
                 match outcome {
                     Outcome::Succeeded(_) => proposals::applied(tx, caller, id)?,
-                    // It may have been; a probe tells.
+                    // It may have been made; a probe finds out.
                     Outcome::Failed { code: Code::OutcomeUnknown, .. } => {}
                     Outcome::Failed { .. } | Outcome::Prepared(_) | Outcome::Probed { .. } => {
                         proposals::in_vain(tx, caller, id)?;
@@ -107,7 +107,7 @@ fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer
     }
 }
 
-/// A result that an agent does not get goes into quarantine, and its line says so.
+/// Puts a withheld result into quarantine, and says so in its summary.
 fn keep_back(tx: &Transaction<'_>, filtered: &mut Filtered, evidence: Receipt) -> Result<(), StoreError> {
     let (Some(kept), Effect::Run(call), Outcome::Succeeded(shown)) =
         (&filtered.kept_back, &filtered.effect, &mut filtered.outcome)
@@ -132,7 +132,7 @@ fn keep_back(tx: &Transaction<'_>, filtered: &mut Filtered, evidence: Receipt) -
     )?;
     let (verdict, id) = (kept.verdict.word(), quarantine::name(evidence.seq));
     let reasons: Vec<&str> = kept.verdict.reasons().iter().map(Reason::sentence).collect();
-    // Made of what it was at first: a row that could not be written is written again.
+    // The summary is built from the original one, because a row that could not be written is written again.
     shown.summary = format!(
         "{} The result looks {verdict} and is kept back as {id}: {} A person can release it.",
         kept.summary,
@@ -141,8 +141,8 @@ fn keep_back(tx: &Transaction<'_>, filtered: &mut Filtered, evidence: Receipt) -
     Ok(())
 }
 
-/// Puts the receipt into a result that takes it. Only when the row is there is it known; the row's digest of the result
-/// is of the result without it.
+/// Puts the receipt into a result that takes it. The receipt is known only after the row is written, so the row's
+/// digest covers the result without it.
 fn receipt(data: &mut Value, evidence: Receipt) {
     if let Some(data) = data.as_object_mut() {
         let audit = json!({ "prev_hash": evidence.prev_hash, "event_hash": evidence.event_hash });
@@ -150,7 +150,7 @@ fn receipt(data: &mut Value, evidence: Receipt) {
     }
 }
 
-/// Settles an unknown outcome by a probe. Only proof settles; an absence is information and licenses nothing.
+/// Settles an unknown outcome by a probe. Only proof settles; an absence only informs and permits no repeat.
 fn settle_unknown(
     tx: &Transaction<'_>,
     probe: &Probe,
@@ -200,7 +200,7 @@ fn add_sight(tx: &Transaction<'_>, probe: &Probe, seen: &str) -> Result<(), Stor
     requests::amend_reply(tx, caller, id, &reply.to_bytes())
 }
 
-/// What is needed to ask what became of an unknown outcome, if it can be asked.
+/// Returns the probe of an unknown outcome, if it can be probed.
 pub fn probe_for(filtered: &mut Filtered) -> Option<Box<Probe>> {
     let handle: Value = filtered.probe.take()?;
     let Effect::Run(call) = &filtered.effect else { return None };

@@ -32,7 +32,7 @@ impl Broker {
 
     /// Returns whether a card shows a secret of the broker's own.
     pub(crate) fn card_shows_own(&self, card: &Card) -> bool {
-        // The filter has searched the diff beside the loop, where the provider brought it.
+        // The filter has searched the diff off the loop, when the provider returned it.
         let card = Card { diff: None, ..card.clone() };
         serde_json::to_value(&card).map_or(true, |card| self.shows_own(card))
     }

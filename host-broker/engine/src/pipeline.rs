@@ -7,8 +7,8 @@
 //! ```
 //!
 //! [`Broker`] turns events into rows: the ledger calls [`BatchWriter::write`] for each event of a batch, inside one
-//! transaction. Nothing follows from the rows before that transaction is durable. The effect itself is [`run`], between two
-//! events.
+//! transaction. Nothing follows from the rows before that transaction is durable. The effect itself is [`run`], between
+//! two events.
 
 use crate::account_linking;
 use crate::accounts;
@@ -36,12 +36,12 @@ use store::ledger::segments;
 use store::state::requests;
 use store::{StoreError, Transaction};
 
-/// Performs the effect and filters the output. Everything before is decided and durable. Nothing leaves before the outcome is
-/// durable.
+/// Performs the effect and filters the output. Everything before is decided and durable. Nothing leaves before the
+/// outcome is durable.
 pub async fn run(intended: Intended, filters: &Filters) -> Event {
     let executed = execute(intended).await;
     if executed.is_bulky() {
-        // What takes long to filter is filtered where nobody waits for it.
+        // Long filtering runs where no caller waits for it.
         tokio::task::yield_now().await;
     }
     Event::Finished(Box::new(filter(executed, filters).await))
@@ -121,7 +121,7 @@ impl BatchWriter<Event> for Broker {
     }
 }
 
-/// An event after which notices leave, or unwritten as a whole.
+/// Ends an event with notices, or returns it unwritten as a whole.
 fn notified(
     event: Event,
     pending: Result<Vec<PendingNotice<'_>>, StoreError>,
@@ -132,7 +132,7 @@ fn notified(
     }
 }
 
-/// An event that is over with its rows, or unwritten as a whole.
+/// Ends an event with its rows, or returns it unwritten as a whole.
 pub(crate) fn closed<'tx>(
     tx: &'tx Transaction<'_>,
     event: Event,
@@ -145,7 +145,7 @@ pub(crate) fn closed<'tx>(
 }
 
 impl Broker {
-    /// A call that came in. An id is used up permanently: only the first request with an id is decided.
+    /// Handles a new call. An id is used up permanently: only the first request with an id is decided.
     fn arrived<'tx>(
         &mut self,
         tx: &'tx Transaction<'_>,
@@ -169,7 +169,7 @@ impl Broker {
         }
     }
 
-    /// The decision, with facts of this very transaction.
+    /// Decides with facts of this very transaction.
     fn decide<'tx>(
         &mut self,
         tx: &'tx Transaction<'_>,
@@ -201,7 +201,7 @@ impl Broker {
                 return closed(tx, event_of(call), answer);
             }
         }
-        // Forgotten when this is over, not here: a transaction that is lost is tried again.
+        // It is forgotten when this call is over, not here: a lost transaction is tried again.
         if self.is_cancelled(&call.header.key()) {
             let reason = Code::Cancelled.meaning().to_owned();
             let answer = refused(tx, &call, &Refusal::new(Code::Cancelled, reason));
@@ -238,7 +238,7 @@ fn unwritten(call: Box<Call>, error: StoreError) -> WriteError<Event> {
     WriteError { event: event_of(call), error }
 }
 
-/// The event that brought the call here, so that it can be brought again.
+/// Returns the event that brought the call here, so that it can be repeated.
 pub(crate) fn event_of(call: Box<Call>) -> Event {
     if call.prepared {
         Event::Prepared(call)

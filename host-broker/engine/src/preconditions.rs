@@ -1,5 +1,5 @@
-//! The conditions between a permit and its intent: an idempotency key that another call holds, the evidence budget, and the
-//! number of calls in progress. A caller without the authority learns of none of them.
+//! The conditions between a permit and its intent: an idempotency key that another call holds, the evidence budget, and
+//! the number of calls in progress. A caller without the authority learns of none of them.
 
 use crate::account_linking;
 use crate::broker::Broker;
@@ -25,8 +25,8 @@ pub(crate) enum Before {
 }
 
 impl Broker {
-    /// What stands between a permitted call and its effect: an idempotency key that somebody holds, and how many
-    /// calls of the group are under way. A caller without the authority learns of neither.
+    /// Checks the conditions between a permit and its effect: an idempotency key that another call holds, and the
+    /// number of the group's calls under way. A caller without the authority learns of neither.
     pub(crate) fn before_the_effect(
         &self,
         tx: &Transaction<'_>,
@@ -38,7 +38,7 @@ impl Broker {
         }
         if let Some(claimed) = call.claimed(tx.view())? {
             if let (true, Subject::Nobody(why)) = (claimed.is_a_persons, &call.header.behalf) {
-                // Without knowing whose it is, nothing is executed a second time, and nothing is told.
+                // The owner is unknown, so nothing is executed a second time, and nothing is revealed.
                 let refusal = Refusal::new(why.code(), why.code().meaning().to_owned());
                 return refused(tx, call, &refusal).map(Before::Answered);
             }
@@ -55,7 +55,7 @@ impl Broker {
             let refusal = Refusal { code: Code::RateLimited, reason, retry_after };
             return refused(tx, call, &refusal).map(Before::Answered);
         }
-        // A prepared call is one of those that are counted; and nobody agrees to a call for nothing.
+        // A prepared call is already counted, and an approval must not be wasted.
         if !call.prepared
             && !call.is_resumed()
             && !call.is_internal()
@@ -65,7 +65,7 @@ impl Broker {
             return refused(tx, call, &Refusal::new(Code::Busy, reason)).map(Before::Answered);
         }
         let proposes = call.target.operation().is_some_and(|operation| operation.declaration().proposes);
-        // Something is taken back, rather than put forward, by whoever has too much there.
+        // A withdrawal reduces the caller's proposals, so a full count does not block it.
         let takes_back = matches!(call.target.invocation().map(Invocation::needs), Some(StoreRequest::ToWithdraw(_)));
         if proposes
             && !takes_back
@@ -79,7 +79,7 @@ impl Broker {
         Ok(Before::Go)
     }
 
-    /// A call whose idempotency key belongs to an equal call: it gets that call's reply, under its own id.
+    /// Answers a call whose idempotency key belongs to an equal call with that call's reply, under its own id.
     fn same_call(&self, tx: &Transaction<'_>, call: &Call, of: &RequestId) -> Result<Before, StoreError> {
         let header = &call.header;
         let is_open = requests::is_open(tx, &header.caller_key, of)?;
@@ -93,7 +93,7 @@ impl Broker {
         kernel::answer_copy(tx, header, reply, row).map(Some).map(Before::Answered)
     }
 
-    /// Whether a request may wait for another one: its time is not over, and not too many of its caller's wait.
+    /// Returns whether a request may wait for another one: it has time left, and not too many of its caller's wait.
     pub(crate) fn may_wait(&self, header: &Header) -> bool {
         let waiting = self.waiting.get(&header.caller_key).copied().unwrap_or(0);
         Instant::now() < header.reply_deadline() && waiting < self.config.broker.max_concurrent_calls

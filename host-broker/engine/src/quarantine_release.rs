@@ -1,4 +1,4 @@
-//! A person lets an agent have what was kept back from it.
+//! Release of withheld results by a person.
 
 use crate::broker::Broker;
 use crate::clean::Shown;
@@ -17,7 +17,7 @@ use store::state::requests;
 use store::{StoreError, Transaction};
 
 impl Broker {
-    /// Releases a result: its caller can ask for it, between lines that say that it is data.
+    /// Releases a result: its caller can ask for it, and gets it between delimiters.
     pub(crate) fn release(&self, tx: &Transaction<'_>, header: &Header, id: &str) -> Result<CommandResult, StoreError> {
         let nothing = || CommandResult::no(Code::InvalidParams, "Nothing is kept back under this name.");
         let Some(seq) = quarantine::seq(id) else { return Ok(nothing()) };
@@ -47,7 +47,7 @@ impl Broker {
     }
 }
 
-/// Its caller has had its one reply, and asks for this one.
+/// Stores the result as a reply. Its caller has had its one reply, and asks for this one.
 fn hand_over(tx: &Transaction<'_>, kept: Kept, header: &Header) -> Result<(), StoreError> {
     let evidence = tx.append(&Draft {
         person: requests::person_of(tx, &kept.caller, &kept.request_id)?,

@@ -1,6 +1,6 @@
-//! What a request is told: the row of each way to end one, and the reply that rests on it.
+//! Replies: the row of each way to end a request, and the reply that rests on it.
 //!
-//! Nothing here decides. [`crate::broker`] says which of these it is.
+//! No decision is made here. [`crate::broker`] chooses among these.
 
 use crate::approval_requests;
 use crate::broker::{Broker, WaitingRequest};
@@ -23,18 +23,18 @@ use store::state::requests;
 use store::state::requests::Earlier;
 use store::{StoreError, Transaction};
 
-/// When to ask again for a request that is not over yet.
+/// The time after which to ask again for a request that is not over yet.
 const STILL_RUNNING_RETRY_MS: u64 = 1_000;
 
-/// What a repeated request gets.
+/// The reply to a repeated request.
 enum Repeat {
-    /// Nothing: the reply of the first is on its way.
+    /// None: the reply of the first is on its way.
     Join,
     /// The stored reply.
     Again(Box<[u8]>),
     /// A refusal with this code.
     Refuse(Code),
-    /// Nothing: an answer would be taken for the answer of the first, which is still open.
+    /// None: an answer would be taken for the answer of the first, which is still open.
     Silence,
 }
 
@@ -50,7 +50,7 @@ impl Broker {
         let same = earlier.request_digest == Some(header.request_digest);
         let repeat = match (same, earlier.open, earlier.reply) {
             (true, true, _) => Repeat::Join,
-            // What says no more than a refusal is said again to everybody who heard it.
+            // A reply without a result is repeated to every caller that had it.
             (true, false, Some(reply)) if says_no_more_than_a_refusal(&reply) => Repeat::Again(reply),
             (true, false, Some(reply)) => match self.may_have_result(tx, header, &header.request_id)? {
                 Ok(()) => Repeat::Again(reply),
@@ -80,14 +80,14 @@ impl Broker {
     }
 }
 
-/// Whether a stored reply holds no result.
+/// Returns whether a stored reply holds no result.
 pub fn says_no_more_than_a_refusal(document: &[u8]) -> bool {
     let status = serde_json::from_slice::<Reply>(document).map(|reply| reply.status);
     matches!(status, Ok(Status::Denied | Status::Pending))
 }
 
-/// A request under the id of one that waits for another, and that has no row yet. It gets no reply, because the id is the
-/// other one's; nor is its row under that id, which would then be taken.
+/// Handles a request under the id of a parked one, which waits for another and has no row yet. It gets no reply,
+/// because the id belongs to the parked one. Its row is not under that id, which would then be taken.
 pub(crate) fn while_parked(tx: &Transaction<'_>, header: &Header, parked: &WaitingRequest) -> Result<(), StoreError> {
     let same = parked.request_digest == header.request_digest;
     tx.append_minor(&Draft {
@@ -123,13 +123,13 @@ pub(crate) fn copied(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> R
     Ok((reply, row))
 }
 
-/// The request asked for is not over yet, and this one's time is.
+/// Answers that the other request is not over yet, because this one's time is.
 pub(crate) fn still_running(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Answer, StoreError> {
     let (reply, row) = unfinished(tx, header, of)?;
     Ok(kernel::answer_unkept(reply, row))
 }
 
-/// The same, not kept yet.
+/// Makes the same reply without keeping it.
 pub(crate) fn unfinished(
     tx: &Transaction<'_>,
     header: &Header,
@@ -145,8 +145,7 @@ pub(crate) fn unfinished(
     Ok((reply, row))
 }
 
-/// A call that is refused: one row, with everything that is known of it, and a reply that tells no more than the
-/// caller may know.
+/// Refuses a call: one row with everything that is known of it, and a reply with no more than the caller may know.
 pub(crate) fn refused(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> Result<Option<Answer>, StoreError> {
     let header = &call.header;
     let level = call.target.operation().map(|operation| operation.declaration().level);
@@ -179,7 +178,7 @@ fn about(body: Value, call: &Call) -> Value {
     body
 }
 
-/// A dry run: what would be decided, and nothing else. Without authority it tells no more than the refusal would.
+/// Answers a dry run with the decision. Without authority the reply reveals no more than the refusal would.
 pub(crate) fn explained(
     tx: &Transaction<'_>,
     call: &Call,
@@ -202,7 +201,7 @@ pub(crate) fn explained(
     Ok(Some(kernel::answer_unkept(Reply::executed(header.request_id.clone(), data, summary, tx.now()), row)))
 }
 
-/// The row that closes an intent.
+/// Makes the row that closes an intent.
 pub(crate) fn outcome_row<'a>(filtered: &'a Filtered, closed: &'a requests::Closed) -> Draft<'a> {
     let (provider, action, task_id, person) = match &filtered.effect {
         Effect::Run(call) | Effect::Prepare(call) => {
@@ -237,7 +236,7 @@ pub(crate) fn outcome_row<'a>(filtered: &'a Filtered, closed: &'a requests::Clos
 
 fn outcome_body(filtered: &Filtered, closed: &requests::Closed, kind: Kind) -> Value {
     let mut body = Map::from_iter([("of".to_owned(), json!(closed.seq)), ("stage".to_owned(), json!(closed.stage))]);
-    // What a probe found out is noted where it settles something.
+    // The finding of a probe is noted only if it settles an outcome.
     if let Some(aside) = filtered.aside.as_ref().filter(|_| kind == Kind::Succeeded && closed.stage == "run") {
         body.insert("noted".to_owned(), aside.noted.clone());
     }
@@ -249,7 +248,7 @@ fn outcome_body(filtered: &Filtered, closed: &requests::Closed, kind: Kind) -> V
     Value::Object(body)
 }
 
-/// What the caller hears of it.
+/// Makes the reply to the caller.
 pub(crate) fn reply_to(id: RequestId, outcome: &Outcome, tx: &Transaction<'_>) -> Reply {
     match outcome {
         Outcome::Succeeded(shown) => success(id, shown, tx),
@@ -263,7 +262,7 @@ pub(crate) fn reply_to(id: RequestId, outcome: &Outcome, tx: &Transaction<'_>) -
     }
 }
 
-/// What a caller hears of a success, now or when it became known later.
+/// Makes the reply of a success, known now or later.
 pub(crate) fn success(id: RequestId, shown: &Shown, tx: &Transaction<'_>) -> Reply {
     let mut reply = Reply::executed(id, shown.data.clone(), shown.summary.clone(), tx.now());
     reply.notices = shown.notices.iter().map(|notice| Notice::word(*notice).to_owned()).collect();

@@ -1,6 +1,6 @@
-//! A request, parsed and typed: who asks, where the reply goes, what is asked.
+//! Requests, parsed and typed: the caller, the destination of the reply, the requested operation.
 //!
-//! [`parse`] makes one of a document. Nothing here decides.
+//! [`parse`] makes a request of a document. No decision is made here.
 
 mod parsing;
 
@@ -30,25 +30,25 @@ use store::state::sessions::SessionName;
 /// A request that the ledger itself fulfils, without a provider.
 #[derive(Debug)]
 pub struct CommandRequest {
-    /// Who, and where the reply goes.
+    /// The caller and the destination of the reply.
     pub header: Header,
-    /// What is asked.
+    /// The command.
     pub command: Command,
-    /// Whether a person was asked about it, so that this is its second time here.
+    /// Whether a person was asked about it, so that it is admitted for the second time.
     pub asked: bool,
 }
 
-/// What is asked about flows, and in which vault.
+/// A command about flows, with its vault.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlowCommand {
-    /// Where flows are kept apart. It is never taken from the request.
+    /// The vault. It is never taken from the request.
     pub vault: Vault,
-    /// What is asked.
+    /// The request.
     pub request: FlowRequest,
 }
 
 impl FlowCommand {
-    /// What a group asks, which knows of one vault.
+    /// Makes the command of a group, which has one vault.
     pub fn of_group(request: FlowRequest) -> Self {
         #[expect(clippy::expect_used, clippy::missing_panics_doc, reason = "letters satisfy the grammar")]
         let vault = "default".parse().expect("a vault");
@@ -56,7 +56,7 @@ impl FlowCommand {
     }
 }
 
-/// What a directive asks.
+/// A command.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// `ext_capabilities`
@@ -77,13 +77,13 @@ pub enum Command {
     Cancel(CancelRequest),
     /// `flow_list` and its kin
     Flow(FlowCommand),
-    /// An external agent reads the flow to which it has access.
+    /// An external agent reads the flow of its grant.
     ReadFlow(shared::flow::Id),
-    /// A person makes a token for an operator elsewhere.
+    /// A person makes a token for a remote operator.
     MintOperator(Wanted),
-    /// A person ends one.
+    /// A person revokes such a token.
     RevokeOperator(TokenId),
-    /// A person looks at them.
+    /// A person lists such tokens.
     ListOperators,
     /// A person closes a task.
     TaskClose {
@@ -92,104 +92,104 @@ pub enum Command {
         /// Whether it was cancelled rather than done.
         cancelled: bool,
     },
-    /// A person answers a question.
+    /// A person answers an approval request.
     Answer(ApprovalAnswer),
     /// A person undoes an applied proposal.
     Revert(ProposalId),
-    /// Answer a question for somebody who did so in a chat.
+    /// A relay delivers an answer that a person gave in a chat.
     RelayedAnswer(RelayedAnswer),
-    /// A person accepts what a provider's program says it can do.
+    /// A person accepts the definitions of a provider's program.
     AcceptDefinitions {
         /// The provider, as the configuration names it.
         provider: Provider,
-        /// What tells what it says from everything else.
+        /// The digest of the definitions.
         digest: Digest,
         /// The names of the flagged items that the person accepts.
         flagged: BTreeSet<String>,
     },
-    /// A person links an account of somebody's at a capability.
+    /// A person links another person's account at a capability.
     LinkAccount {
-        /// Whose, as the ledger writes persons.
+        /// The owner, in the ledger's form.
         person: String,
-        /// At which capability.
+        /// The capability.
         capability: Provider,
-        /// What the provider calls it.
+        /// The provider's name of the account.
         account_ref: String,
-        /// What people call it.
+        /// The label for people.
         label: Option<String>,
     },
-    /// A person unlinks accounts of somebody's.
+    /// A person unlinks accounts of a person.
     UnlinkAccounts {
-        /// Whose.
+        /// The owner.
         person: String,
-        /// At which capability; nothing means at all of them.
+        /// The capability; absent means all of them.
         capability: Option<Provider>,
-        /// Which; nothing means all of them.
+        /// The account; absent means all of them.
         account_ref: Option<String>,
     },
-    /// A person ends what a group has begun with persons' accounts.
+    /// A person ends the account linking that a group has begun.
     PurgeGroup(Group),
-    /// A person lets another one work with an account of somebody's, or ends that.
+    /// A person shares an account with another person, or ends the share.
     ShareAccount(Share, bool),
-    /// A person has every record of the vault encrypted under the present master key.
+    /// A person encrypts every record of the vault under the present master key.
     RenewVault {
-        /// Whether what cannot be opened is forgotten.
+        /// Whether records that cannot be opened are forgotten.
         forget: bool,
     },
-    /// A person takes the machine's clock for right although the ledger's last row is later.
+    /// A person accepts the machine's clock although the ledger's last row is later.
     AcceptClock,
-    /// A person records what became of a call whose outcome nobody knew.
+    /// A person records the outcome of a call whose outcome is unknown.
     Settle(Finding),
     /// A person ends a session.
     ResetSession(SessionName),
-    /// A person releases a result that was kept back.
+    /// A person releases a withheld result.
     Release(String),
     /// A person sets or lifts a kill switch.
     Kill {
-        /// What it stops.
+        /// The scope.
         scope: KillScope,
-        /// Set, or lift.
+        /// Whether it is set; otherwise it is lifted.
         on: bool,
     },
 }
 
 impl Command {
-    /// Returns whether the order only reads stored data. The broker answers such a request again if it is repeated.
+    /// Returns whether the command only reads stored data. The broker answers such a request again if it is repeated.
     pub fn only_reads(&self) -> bool {
         matches!(self, Self::Capabilities(_) | Self::List(_) | Self::Result(_))
     }
 }
 
-/// A document that is no request, or must not be believed.
+/// A document that is no request, or cannot be trusted.
 #[derive(Debug)]
 pub struct InvalidDocument {
-    /// Who sent it.
+    /// The sender.
     pub caller: Caller,
-    /// The same, as the ledger writes it.
+    /// The sender, in the ledger's form.
     pub caller_key: Arc<str>,
-    /// Under which id it can be answered.
+    /// The id under which it can be answered.
     pub request_id: Option<RequestId>,
-    /// Where the reply goes.
+    /// The destination of the reply.
     pub origin: Origin,
     /// `malformed_request`, `oversized_request`, `own_secret`, `bad_signature`, `stale_request` or `unknown_type`.
     pub code: Code,
-    /// What is wrong, for the sender; quotes nothing.
+    /// The defect, for the sender; quotes nothing.
     pub reason: String,
 }
 
-/// What a document turned out to be.
+/// The result of parsing a document.
 #[derive(Debug)]
 pub enum Parsed {
-    /// Perform an action.
+    /// A call.
     Call(Box<Call>),
-    /// Something the ledger itself fulfils.
+    /// A command that the ledger itself fulfils.
     CommandRequest(Box<CommandRequest>),
-    /// Not a request.
+    /// A document that is no request.
     InvalidDocument(Box<InvalidDocument>),
 }
 
 impl Parsed {
-    /// Where the reply goes.
+    /// Returns the destination of the reply.
     pub fn origin_mut(&mut self) -> &mut Origin {
         match self {
             Self::Call(call) => &mut call.header.origin,

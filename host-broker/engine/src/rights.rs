@@ -8,7 +8,7 @@
 //! OwnCheck     what the command itself checks: who may answer, relay, open a gate or release
 //! ```
 //!
-//! A person who gives an external agent access to tools also needs `approves` for each of them: [`check_tool`].
+//! A person who gives an external agent a grant with tools also needs `approves` for each of them: [`check_tool`].
 //! Enter at [`of`]. A relay holds none of the first four beyond `Known`, so it relays and nothing else.
 
 use crate::request::Command;
@@ -69,7 +69,7 @@ pub fn of(command: &Command) -> Right<'_> {
 }
 
 impl Right<'_> {
-    /// Checks whether this person has it.
+    /// Checks whether this person has the right.
     ///
     /// # Errors
     /// The right that the person lacks, with the line of the configuration that gives it.
@@ -91,7 +91,7 @@ impl Right<'_> {
     }
 }
 
-/// Checks whether the person approves what is given. A person who administers without a table has no limit.
+/// Checks whether the person approves the given grant. A person who administers without a table has no limit.
 fn covers(config: &Config, person: &str, group: &Group, (provider, level): (&Provider, Level)) -> Result<(), String> {
     let is_unlimited = !config.people.contains_key(person) && config.administers(person);
     if is_unlimited || config.may_approve(person, Some(group), provider, level) {

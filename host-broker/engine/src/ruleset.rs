@@ -1,5 +1,5 @@
-//! The ruleset: the actions that exist, the policy, and the filters of results. It is one value, so all of it is replaced at
-//! once.
+//! The ruleset: the actions that exist, the policy, and the filters of results. It is one value, so all of it is
+//! replaced at once.
 
 use crate::catalogue::Catalogue;
 use crate::clean::Filters;

@@ -1,4 +1,4 @@
-//! What a group may do, as a document: `ext_capabilities.json` and the live form of it.
+//! The permissions of a group as a document: `ext_capabilities.json` and its live form.
 
 use crate::catalogue::Catalogue;
 use crate::facts::{chats_fact, kinds_fact};
@@ -15,10 +15,10 @@ use store::state::grants;
 use store::state::grants::Grant;
 use store::{StoreError, View};
 
-/// The snapshot of one group, equal to the database at this moment. It holds nothing of other groups.
+/// Returns the snapshot of one group, equal to the database at this moment. It holds nothing of other groups.
 ///
-/// `behalf` is on whose behalf it is asked for, and then what may not be used for this person, or in this chat, is denied;
-/// `None` where it is for all of the group, as in its directory.
+/// `behalf` is the person on whose behalf it is requested. Actions that may not be used for this person, or in this
+/// chat, are then denied. `None` means all of the group, as in its directory.
 ///
 /// # Errors
 /// [`StoreError`] if the grants cannot be read.
@@ -94,7 +94,7 @@ fn capability(
     })
 }
 
-/// Returns what a provider of this kind is, for an agent that chooses between many.
+/// Returns the description of a kind of provider, for an agent that chooses between many.
 fn of_kind(kind: &str) -> Option<&'static str> {
     match kind {
         "github" => Some("GitHub: repositories, issues, pull requests, branches"),
@@ -128,7 +128,7 @@ fn always_refused(replay: Option<&Replay>, group: &Group, declaration: &Declarat
     }
 }
 
-/// Whether it may be used on this person's behalf, and in this chat.
+/// Returns whether it may be used on this person's behalf, and in this chat.
 fn is_for(behalf: &Subject, grant: &Grant, declaration: &Declaration) -> bool {
     let person = behalf.person();
     let chats = [chats_fact(grant, person), kinds_fact(declaration, person)];
@@ -140,7 +140,7 @@ fn entry(grant: &Grant, declaration: &Declaration, setting: ApprovalMode, enable
     let status = availability(grant, declaration, setting, enabled);
     let refused = matches!(status, Availability::Denied | Availability::RequiresHigherLevel);
     let suffix = if refused { " (DENIED)" } else { "" };
-    // What a group cannot use it needs no schema for.
+    // An action that the group cannot use needs no schema.
     let schema = |value: &serde_json::Value| (!refused).then(|| value.clone());
     ActionEntry {
         level: declaration.level,

@@ -21,15 +21,15 @@ pub enum Extent {
     All,
 }
 
-/// What came of it.
+/// The result of the redaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Scrubbed {
     /// There was nothing.
     Untouched,
-    /// Something was taken out, and what is left is clean.
+    /// Something was removed, and the rest is clean.
     Redacted,
-    /// Every round laid bare something new; what is left must not be shown.
+    /// Every round revealed something new; the rest must not be shown.
     Hopeless,
 }
 

@@ -1,8 +1,7 @@
 //! Cuts a value that is too long for a reply, so that it stays JSON of the same type.
 //!
-//! An array keeps its first items, a string its beginning (and a mark that it was cut), an object all its members
-//! as long as their names fit: what is there to share goes to the small members whole and to the large ones in
-//! equal parts.
+//! An array keeps its first items, a string its beginning (and a mark that it was cut), an object all its members as
+//! long as their names fit. The remaining bytes go to the small members whole and to the large ones in equal parts.
 
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -132,7 +131,8 @@ fn fit_object(entries: Map<String, Value>, weights: &[Weight], limit: usize) -> 
     Some(fitted.collect())
 }
 
-/// What each member may use, by its position: those that need less than an equal share leave the rest to the others.
+/// Returns the share of each member, by its position: members that need less than an equal share leave the rest to
+/// others.
 fn shares(weights: &[Weight], left: usize) -> BTreeMap<usize, usize> {
     let mut by_weight: Vec<(usize, usize)> = weights.iter().map(|weight| weight.bytes).enumerate().collect();
     by_weight.sort_by_key(|(_, bytes)| *bytes);

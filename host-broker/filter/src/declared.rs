@@ -1,7 +1,7 @@
-//! What an action says of itself, before an agent sees it: a script's or a server's author wrote it, and may have
-//! written a credential into it, or characters that nobody sees.
+//! The descriptions of actions, cleaned before an agent sees them.
 //!
-//! It goes through the same search as results. Nothing is cut: half a description, or half a schema, is a wrong one.
+//! The author of a script or a server wrote them, and may have written a credential into them, or invisible characters.
+//! They go through the same search as results. Nothing is cut: half a description, or half a schema, is a wrong one.
 
 use super::credentials::{self, Extent, Scrubbed};
 use super::scrub::Scrubber;
@@ -9,7 +9,7 @@ use model::Declaration;
 use secrets::search::view::is_invisible;
 use serde_json::{Value, json};
 
-/// What stands in the place of a description that cannot be cleaned.
+/// The text in the place of a description that cannot be cleaned.
 const NOT_SHOWN: &str = "(the description cannot be cleaned of secrets and is not shown)";
 
 /// The declaration without credentials and invisible characters; `None` if it has none of either.
@@ -45,7 +45,7 @@ fn together(clean: &mut Declaration, scrubber: &Scrubber) {
 
 /// A description without credentials and invisible characters.
 pub fn description(text: &str, scrubber: &Scrubber) -> String {
-    // ORDER: first what is invisible, because a credential may be whole only then.
+    // ORDER: invisible characters go first, because a credential may be whole only then.
     let visible = text.chars().filter(|c| matches!(c, ' ' | '\n' | '\t') || !is_invisible(*c)).collect();
     let mut value = Value::String(visible);
     match (credentials::scrub(&mut value, scrubber, Extent::All), value) {

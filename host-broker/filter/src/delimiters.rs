@@ -1,10 +1,12 @@
-//! The fence around a text that others wrote: a line before and a line after it, with an identifier that nobody could
-//! guess, which say that what is between them is data.
+//! The delimiters around a foreign text: a line before and a line after it, with an identifier that cannot be guessed.
 //!
-//! INVARIANT: no text can hold the fence's word once it went through [`neutralise`], in any case, spacing, alphabet or
-//! with anything but letters in between. Both lines have the word, so nothing inside can close a fence or open one.
+//! The lines say that the text between them is data.
 //!
-//! A fence helps a model that wants to keep data and instructions apart. It holds nobody who does not.
+//! INVARIANT: no text can hold the word of the delimiters once it went through [`neutralise`], in any case, spacing,
+//! alphabet or with anything but letters in between. Both lines have the word, so no text inside can close or open
+//! them.
+//!
+//! Delimiters help a model that tries to keep data and instructions apart. They do not stop one that does not.
 
 use super::inspect::fold::fold;
 use super::inspect::{Verdict, inspect, inspect_text};
@@ -17,7 +19,7 @@ const WORD: &str = "fenced-outside-data";
 /// The letters of the word.
 const LETTERS: &[u8; 17] = b"fencedoutsidedata";
 
-/// What is put in the word's place. No end of it begins the word and no beginning ends it, so it cannot complete one.
+/// The text in the word's place. No end of it begins the word and no beginning ends it, so it cannot complete one.
 const REMOVED: &str = "[mark removed]";
 
 /// A fence with its identifier.
@@ -44,7 +46,7 @@ impl Fence {
         [&self.opening, text, &self.closing].concat()
     }
 
-    /// Whether the text is what this fence makes of one: it need not be fenced again.
+    /// Checks whether the text already stands between these delimiters: it need not be delimited again.
     pub fn holds(&self, text: &str) -> bool {
         let inside = text.strip_prefix(&self.opening).and_then(|rest| rest.strip_suffix(&self.closing));
         inside.is_some_and(|inside| look_alike(inside).is_none())
@@ -72,11 +74,11 @@ pub(super) fn look_alike(text: &str) -> Option<usize> {
     next(text, 0).map(|found| found.start)
 }
 
-/// Puts every string that is not clean between the fence's lines, in place, and says what was found in all of it.
+/// Puts every suspicious string between the delimiters, in place, and returns the verdict on the whole value.
 ///
-/// A key that is not clean cannot be fenced, and neither can what is split over several strings: then the whole value
-/// becomes one fenced string that holds its JSON, so its type may change. What this fence already holds stays as it
-/// is and is not inspected again.
+/// A suspicious key cannot be delimited, and neither can a text that is split over several strings. Then the whole
+/// value becomes one delimited string that holds its JSON, so its type may change. A text that already stands between
+/// these delimiters stays as it is and is not inspected again.
 pub fn fence_suspicious(value: &mut Value, fence: &Fence) -> Verdict {
     let verdict = inspect(&unfenced(value, fence));
     if verdict.is_clean() {
@@ -113,7 +115,7 @@ fn unfenced(value: &Value, fence: &Fence) -> Value {
     }
 }
 
-/// What a character can be in a look-alike.
+/// The letters that a character can stand for.
 struct Reading {
     /// The letter that it resembles.
     letter: char,
@@ -135,8 +137,9 @@ fn reading(c: char) -> Reading {
     Reading { letter, is_skipped: !folded.is_alphabetic() }
 }
 
-/// Follows every way to read characters as letters in order, all at once: bit n says that the first n + 1 letters have
-/// been seen, the last of them now or before what is skipped.
+/// Follows every way to read characters as letters in order, all at once.
+///
+/// Bit n says that the first n + 1 letters have been seen, the last of them now or before the skipped characters.
 struct Matcher {
     seen: u32,
     letters: [u8; LETTERS.len()],

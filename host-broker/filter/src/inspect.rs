@@ -1,16 +1,16 @@
-//! The inspector's own look at a text that came from outside, before an agent reads it, and at what is about to leave.
+//! Content inspection: a check of a text from outside before an agent reads it, and of a text that is about to leave.
 //!
-//! **Nothing relies on it.** It knows the marks of known tricks: characters that nobody sees, phrases that set
-//! instructions aside, imitated turns and tools, addresses that are to be filled with data, and all of that in an
-//! encoding. Somebody who words an instruction as an ordinary sentence passes, and so does whoever has read this file.
-//! What it does not do: understand a text, know many languages, read images, look into archives, follow a trick over
-//! several results. The gate that cannot be talked to is the policy.
+//! **Nothing relies on it.** It knows the marks of known tricks: invisible characters, phrases that set instructions
+//! aside, imitated turns and tools, addresses that are to be filled with data, and all of that in an encoding. An
+//! attacker who words an instruction as an ordinary sentence passes, and so does one who has read this file. It does
+//! not understand a text, know many languages, read images, look into archives, or follow a trick over several results.
+//! The gate that cannot be talked to is the policy.
 //!
-//! Enter at [`inspect`] for what arrived and [`departing`] for what would be sent. Everything here is a computation,
-//! in time and memory linear in the text: patterns are matched without going back, and what is decoded is counted
-//! against a budget that grows with the text.
+//! Enter at [`inspect`] for received values and [`departing`] for values to send. Everything here is a computation, in
+//! time and memory linear in the text: patterns are matched without going back, and decoded bytes count against a
+//! budget that grows with the text.
 //!
-//! `Clean` says only that nothing was found. A text that is not clean stays so whatever is added on lines of its own.
+//! `Clean` says only that nothing was found. A text that is not clean stays so with any additional lines.
 
 mod definitions;
 mod encoded;
@@ -36,7 +36,7 @@ use self::words::Words;
 use super::delimiters;
 use serde_json::Value;
 
-/// How often what was decoded is decoded again.
+/// The most levels of encoding that are decoded.
 const LEVELS: usize = 2;
 
 /// Strings shorter than this say nothing by themselves, in bytes.
@@ -54,7 +54,7 @@ enum Way {
     Definition,
 }
 
-/// Inspects a value that came from outside: its strings, its keys, and what stands at the seams between them.
+/// Inspects a value that came from outside: its strings, its keys, and the seams between them.
 ///
 /// The value must not nest deeper than the filter allows.
 pub fn inspect(value: &Value) -> Verdict {
@@ -66,8 +66,10 @@ pub fn inspect_text(text: &str) -> Verdict {
     one(text, Way::In)
 }
 
-/// Inspects what an action would send. In addition to what [`inspect`] looks for, values that nobody can read are
-/// suspicious here: long ones in addresses, long blobs, and anything encoded that could be said in plain text.
+/// Inspects a value that an action would send.
+///
+/// In addition to the marks that [`inspect`] looks for, unreadable values are suspicious here: long ones in addresses,
+/// long blobs, and any encoding of a text that could be plain.
 pub fn departing(value: &Value) -> Verdict {
     all_of(value, Way::Out)
 }
@@ -76,7 +78,7 @@ fn all_of(value: &Value, way: Way) -> Verdict {
     let pieces = strings::pieces(value);
     let long = pieces.iter().filter(|piece| piece.text.len() >= TEXT_BYTES_MIN);
     let verdict = long.map(|piece| one(piece.text, way)).fold(Verdict::Clean, Verdict::max);
-    // What belongs to different strings may be near by chance, so a seam alone is never hostile.
+    // Texts of different strings may be near by chance, so a seam alone is never hostile.
     let seams = strings::seams(&pieces).into_iter().map(|seam| one(&seam, way).softened());
     seams.fold(verdict, Verdict::max)
 }
@@ -85,9 +87,9 @@ fn one(text: &str, way: Way) -> Verdict {
     look(text, way, LEVELS, &mut Budget::of(text.len()))
 }
 
-/// Inspects a text and, as often as `levels` says, what is encoded in it.
+/// Inspects a text and its encoded parts, as deep as `levels` says.
 fn look(text: &str, way: Way, levels: usize, budget: &mut Budget) -> Verdict {
-    // A definition tells an agent what to call and to say: that is its purpose.
+    // A definition tells an agent which calls to make: that is its purpose.
     let mut signs = if way == Way::Definition { Signs::without_weak() } else { Signs::default() };
     note_plain(text, way, &mut signs);
     if let Some(message) = hidden::note(text, &mut signs) {
@@ -101,7 +103,7 @@ fn look(text: &str, way: Way, levels: usize, budget: &mut Budget) -> Verdict {
     signs.verdict()
 }
 
-/// Notes what is written in plain text.
+/// Notes the signs of the plain text.
 fn note_plain(text: &str, way: Way, signs: &mut Signs) {
     let plain = fold::plain(text);
     mimicry::note(&plain, signs);
@@ -121,7 +123,7 @@ fn note_plain(text: &str, way: Way, signs: &mut Signs) {
     }
 }
 
-/// Notes what blobs and escapes say once they are undone.
+/// Notes the signs of decoded blobs and escapes.
 fn note_encoded(text: &str, way: Way, levels: usize, budget: &mut Budget, signs: &mut Signs) {
     let (decoded, whole) = encoded::decoded(text, budget);
     if !whole {
@@ -145,7 +147,7 @@ fn note_encoded(text: &str, way: Way, levels: usize, budget: &mut Budget, signs:
     }
 }
 
-/// Notes what something encoded says. An instruction that was encoded is no accident.
+/// Notes the verdict on an encoded text. An instruction that was encoded is no accident.
 fn note_encoded_verdict(verdict: &Verdict, at: usize, signs: &mut Signs) {
     if verdict.is_clean() {
         return;

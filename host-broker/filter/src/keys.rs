@@ -5,8 +5,8 @@ use secrets::names;
 use secrets::search::mark::Stamp;
 use serde_json::Value;
 
-/// The words with which JSON Schema says what a value is like. Those that hold a value (`default`, `const`, `enum`,
-/// `examples`) are not among them.
+/// The words with which JSON Schema describes a value. Those that hold a value (`default`, `const`, `enum`, `examples`)
+/// are not among them.
 const DESCRIBING: [&str; 13] = [
     "$ref",
     "type",
@@ -91,7 +91,7 @@ fn redact_whole(value: &mut Value, kind: &str, stamp: &Stamp) -> bool {
     true
 }
 
-/// Whether nothing in the value is a credential: it is empty, a mark, a reference, a placeholder or encrypted.
+/// Checks whether nothing in the value is a credential: it is empty, a mark, a reference, a placeholder or encrypted.
 fn holds_none(value: &Value, stamp: &Stamp) -> bool {
     match value {
         Value::Null | Value::Bool(_) => true,
@@ -108,7 +108,7 @@ fn holds_none(value: &Value, stamp: &Stamp) -> bool {
     }
 }
 
-/// Whether this is how OpenAPI says in which header, query or cookie a key is sent.
+/// Checks whether this is how OpenAPI says in which header, query or cookie a key is sent.
 fn is_security_scheme(entries: &serde_json::Map<String, Value>) -> bool {
     let is =
         |key: &str, words: &[&str]| entries.get(key).and_then(Value::as_str).is_some_and(|text| words.contains(&text));
@@ -117,7 +117,7 @@ fn is_security_scheme(entries: &serde_json::Map<String, Value>) -> bool {
         && entries.keys().all(|key| matches!(key.as_str(), "type" | "in" | "name" | "description"))
 }
 
-/// Whether this is no value of the member but a schema for one: `"password": {"type": "string"}` in an API's
+/// Checks whether this is no value of the member but a schema for one: `"password": {"type": "string"}` in an API's
 /// description.
 fn describes(value: &Value) -> bool {
     let Value::Object(entries) = value else { return false };
@@ -141,8 +141,9 @@ fn describes(value: &Value) -> bool {
         })
 }
 
-/// Whether this is the version of the package `cookie`, on which half of the web's servers depend. What a browser
-/// sends is never one.
+/// Checks whether this is the version of the package `cookie`, on which half of the web's servers depend.
+///
+/// A browser's cookie is never one.
 fn is_version(value: &Value, kind: &str) -> bool {
     let Value::String(text) = value else { return false };
     let version = text.strip_prefix(['^', '~']).unwrap_or(text);
@@ -150,7 +151,7 @@ fn is_version(value: &Value, kind: &str) -> bool {
     kind == "cookie" && version.split('.').count() == 3 && version.split('.').all(is_number)
 }
 
-/// The text with its credentials replaced, if it is JSON and has any. It is written anew only then.
+/// Returns the text with its credentials replaced, if it is JSON and has any. It is written again only then.
 fn redact_embedded(text: &str, stamp: &Stamp, embedded: usize) -> Option<String> {
     if embedded >= EMBEDDED_MAX || !text.trim_start().starts_with(['{', '[', '"']) {
         return None;

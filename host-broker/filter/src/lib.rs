@@ -1,11 +1,11 @@
-//! The filter: what every result and every message goes through before anyone sees it.
+//! The filter for every result and every message before a reader sees it.
 //!
-//! The order is fixed: size → schema → credential keys → credential values → inspection → cut → fence. A size or schema that is wrong
-//! withholds the result; what is secret is replaced by a [mark](secrets::search::mark); what is too long is cut, and only after it was
-//! searched, so that no secret is cut in two and half of it missed.
+//! The order is fixed: size → schema → credential keys → credential values → inspection → cut → delimiters. A size or
+//! schema that is wrong withholds the result. A secret is replaced by a [mark](secrets::search::mark). A too long
+//! text is cut, and only after it was searched, so that no secret is cut in two and half of it missed.
 //!
-//! Enter at [`clean`] for results, [`clean_text`] for one-line texts, [`declared::cleaned`] for what actions say of
-//! themselves and [`clean_whole`] for anything else. Nothing here does anything but compute.
+//! Enter at [`clean`] for results, [`clean_text`] for one-line texts, [`declared::cleaned`] for the descriptions of
+//! actions and [`clean_whole`] for anything else. Nothing here does anything but compute.
 
 pub mod credentials;
 mod cut;
@@ -36,12 +36,12 @@ pub enum Strictness {
     Namespaced,
 }
 
-/// What a result is held to.
+/// The rules for a result.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules<'a> {
     /// Finds the broker's own secrets.
     pub scrubber: &'a Scrubber,
-    /// The action's output schema. Whoever compiles it chooses the linear-time pattern engine.
+    /// The action's output schema. Its compiler chooses the linear-time pattern engine.
     pub output_schema: Option<&'a Validator>,
     /// How strictly it is searched.
     pub strictness: Strictness,
@@ -53,7 +53,7 @@ pub struct Rules<'a> {
 pub struct Cleaned {
     /// The result, or why it is withheld. The effect has happened either way.
     pub data: Result<Value, Withheld>,
-    /// What was done to it, for the reply.
+    /// The changes to it, for the reply.
     pub notices: Vec<Notice>,
 }
 
@@ -66,7 +66,7 @@ pub enum Withheld {
     /// Nested deeper than a reply may be.
     #[error("the result is nested too deep")]
     TooDeep,
-    /// Not what the action promises.
+    /// It does not fit the action's schema.
     #[error("the result does not fit the action's output schema")]
     Schema,
     /// It has a credential key, and this provider's results may have none.
@@ -82,7 +82,7 @@ pub fn clean(data: Value, rules: &Rules<'_>) -> Cleaned {
     shorten(redacted(data, rules))
 }
 
-/// Every step but the cut: what an inspection must see, because what is cut off could say what the rest is for.
+/// Takes every step but the cut: an inspection must see the whole, because a cut part could explain the rest.
 pub fn redacted(data: Value, rules: &Rules<'_>) -> Cleaned {
     redacted_with(data, &mut String::new(), rules)
 }
@@ -95,7 +95,7 @@ pub fn redacted_with(mut data: Value, summary: &mut String, rules: &Rules<'_>) -
     }
 }
 
-/// The last step: what is too long is cut.
+/// Takes the last step: cuts a too long text.
 pub fn shorten(cleaned: Cleaned) -> Cleaned {
     let Cleaned { data, mut notices } = cleaned;
     let data = data.map(|data| {
@@ -121,10 +121,10 @@ fn redact(data: &mut Value, summary: &mut String, rules: &Rules<'_>) -> Result<b
     take_out(data, summary, rules.scrubber, rules.strictness)
 }
 
-/// Takes credentials out of a value that is no reply, and of which nothing is cut. Says whether there were any.
+/// Removes credentials from a value that is no reply, and of which nothing is cut. Returns whether there were any.
 ///
 /// # Errors
-/// [`Withheld`]; what is left of the value must not be shown.
+/// [`Withheld`]; the rest of the value must not be shown.
 pub fn clean_whole(data: &mut Value, scrubber: &Scrubber) -> Result<bool, Withheld> {
     if is_deeper_than(data, JSON_DEPTH_MAX - 1) {
         return Err(Withheld::TooDeep);
@@ -167,10 +167,10 @@ fn is_deeper_than(value: &Value, limit: usize) -> bool {
     }
 }
 
-/// So much of what a program of others' complains of is kept, in bytes.
+/// The longest complaint of a foreign program that is kept, in bytes.
 pub const COMPLAINT_MAX: usize = 2000;
 
-/// What a program of others' complains of, as a line of the operator's log; `None` where it was given no secret.
+/// Returns the complaint of a foreign program as a line of the operator's log; `None` if the program got no secret.
 pub fn complaint(text: &str, scrubber: Option<&Scrubber>) -> String {
     match scrubber {
         Some(scrubber) => clean_text(text, COMPLAINT_MAX, scrubber),
@@ -227,7 +227,7 @@ fn shortened(mut line: String, limit: usize) -> String {
     line
 }
 
-/// Whether a value holds a secret of the broker's own, in any of the forms that are looked for.
+/// Checks whether a value holds a secret of the broker's own, in any of the forms that are looked for.
 pub fn holds_own(mut value: Value, scrubber: &Scrubber) -> bool {
     credentials::scrub(&mut value, scrubber, credentials::Extent::Own) != credentials::Scrubbed::Untouched
 }

@@ -1,7 +1,7 @@
-//! A JSON value as the row of its strings, so that what is split over several of them is found as well.
+//! A JSON value as the row of its strings, so that a secret that is split over several of them is found as well.
 //!
-//! The pieces (keys, strings, numbers) are joined in several orders and searched as one text; what is found is
-//! carried back to the pieces.
+//! The pieces (keys, strings, numbers) are joined in several orders and searched as one text; the findings are carried
+//! back to the pieces.
 
 use secrets::search::Found;
 use serde_json::{Map, Value};
@@ -246,7 +246,7 @@ impl Joined {
         self.starts.len() > 1
     }
 
-    /// What was found in the text, piece by piece.
+    /// Carries the findings in the text back, piece by piece.
     pub(super) fn edits(&self, found: Vec<Found>, edits: &mut Vec<Edit>) {
         for Found { range, mark } in found {
             let first = self.starts.partition_point(|start| start.at <= range.start).saturating_sub(1);

@@ -1,4 +1,4 @@
-//! The search for the broker's own secrets, and the door to the formats of others'.
+//! The search for the broker's own secrets, and the entry to the formats of other secrets.
 
 use super::keys;
 use super::values::Formats;
@@ -35,10 +35,10 @@ impl Scrubber {
         Ok(Self { own: SecretSearch::new(secrets, stamp)?, formats: Arc::new(formats) })
     }
 
-    /// The same, which also looks for what an execution has seen; `None` if it has seen nothing.
+    /// Returns the same scrubber with the secrets that an execution has seen; `None` if it has seen none.
     ///
     /// # Errors
-    /// It cannot be looked for; nothing may then be shown.
+    /// They cannot be looked for; nothing may then be shown.
     pub fn with_seen(&self, seen: &SeenSecrets) -> Result<Option<Self>, BuildError> {
         let own = self.own.with_seen(seen)?;
         Ok(own.map(|own| Self { own, formats: Arc::clone(&self.formats) }))

@@ -36,7 +36,7 @@ use std::sync::{Arc, LazyLock};
 /// needs little memory.
 const BLOCK_BYTES: usize = 256;
 
-/// What is looked for beside the broker's own secrets.
+/// The formats beside the broker's own secrets.
 pub struct Formats {
     rules: Vec<Arc<Rule>>,
     words: AhoCorasick,
@@ -110,7 +110,7 @@ impl Formats {
         for (format, _) in FORMATS.iter().zip(crafted).filter(|(_, woken)| *woken) {
             format.find(text, stamp, &mut found);
         }
-        // A pattern that looks for a word and what follows could otherwise take the mark for what follows.
+        // A pattern for a word and the text after it could otherwise take the mark for that text.
         let marks = stamp.marks(text);
         for (rule, blocks) in rules {
             let Some(rule) = self.rules.get(rule) else { continue };
@@ -152,7 +152,7 @@ fn together<'a>(blocks: &[&'a [usize]]) -> Cow<'a, [usize]> {
     }
 }
 
-/// Whether the range shares a byte with one of these, which are in order.
+/// Checks whether the range shares a byte with one of these, which are in order.
 fn overlaps(marks: &[Range<usize>], range: &Range<usize>) -> bool {
     let next = marks.partition_point(|mark| mark.end <= range.start);
     marks.get(next).is_some_and(|mark| mark.start < range.end)

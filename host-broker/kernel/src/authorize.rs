@@ -1,4 +1,4 @@
-//! Decides, and turns a permit into [`Authorized`].
+//! The decision, which turns a permit into [`Authorized`].
 //!
 //! To audit: `Authorized { ` is constructed in this file only, in [`authorize`] and [`authorize_probe`].
 
@@ -19,7 +19,7 @@ use std::time::Duration;
 use store::Transaction;
 use store::state::sessions;
 
-/// An effect permitted inside this transaction: without one, no intent can be written.
+/// An effect permitted inside this transaction. No intent can be written without one.
 #[must_use]
 #[derive(Debug)]
 pub struct Authorized<'tx> {
@@ -28,20 +28,20 @@ pub struct Authorized<'tx> {
     tx: PhantomData<&'tx Transaction<'tx>>,
 }
 
-/// What goes with a permit.
+/// The obligations of a permit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Obligations {
-    /// Gate approvals to be spent by the intent.
+    /// The gate approvals that the intent spends.
     pub(crate) spend_gates: Vec<i64>,
-    /// The person's yes to be spent by it.
+    /// The approval that the intent spends.
     pub(crate) spend_approval: Option<Agreed>,
-    /// Whether the session learns what the action exposes.
+    /// Whether the session is recorded as exposed to the action.
     pub(crate) exposes: bool,
-    /// The access of an external agent of which a call is used up.
+    /// The external grant that loses one call.
     pub(crate) invokes: Option<GrantId>,
-    /// What it uses up.
+    /// The rates, quotas and amounts that the intent uses up.
     pub(crate) charges: Vec<Charge>,
-    /// The key under which its use counts.
+    /// The key under which the use counts.
     pub(crate) counted_as: String,
 }
 
@@ -52,18 +52,18 @@ impl Authorized<'_> {
     }
 }
 
-/// What became of a call at the decision.
+/// The outcome of a decision.
 #[derive(Debug)]
 pub enum Outcome<'tx> {
-    /// It may be attempted, or its remote facts may be fetched.
+    /// The call may be attempted, or its remote facts may be fetched.
     Authorized(Authorized<'tx>),
-    /// It may not.
+    /// The call is refused.
     Refused(Box<Call>, Refusal),
-    /// It may, if a person agrees; for these reasons one is asked.
+    /// The call needs an approval, for these reasons.
     Ask(Box<Call>, Vec<(ApprovalReason, String)>),
 }
 
-/// Decides on a call with facts that were gathered in this transaction. Nobody can hand a decision in.
+/// Decides on a call with facts that were gathered in this transaction. No caller can pass a decision in.
 pub fn authorize<'tx>(_tx: &'tx Transaction<'_>, mut call: Box<Call>, facts: Facts) -> Outcome<'tx> {
     let decision = decide(&facts);
     match decision.verdict {
@@ -76,9 +76,9 @@ pub fn authorize<'tx>(_tx: &'tx Transaction<'_>, mut call: Box<Call>, facts: Fac
                 |operation: &Arc<dyn Operation>| sessions::knows(&facts.session.earlier, operation.declaration());
             let exposes = !call.target.operation().is_some_and(known);
             let charges = charges(facts.limits);
-            // Set and not added: what could not be written is decided again.
+            // Replaced and not appended: a call that could not be written is decided again.
             call.notices = charges.iter().any(Charge::is_near).then_some(Notice::NearQuota).into_iter().collect();
-            // Whatever made a person be asked: the yes is spent, and stands on the row.
+            // The approval is spent and stands on the row, independent of the reason for asking.
             let invokes = match &call.header.caller {
                 Caller::External(access) => Some(access.clone()),
                 Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => None,
@@ -109,7 +109,7 @@ pub fn authorize<'tx>(_tx: &'tx Transaction<'_>, mut call: Box<Call>, facts: Fac
     }
 }
 
-/// A probe is the broker's own read about an effect that was permitted before; it passes a fixed policy.
+/// Authorizes a probe: the broker's own read about an earlier permitted effect, under a fixed policy.
 pub fn authorize_probe<'tx>(_tx: &'tx Transaction<'_>, probe: Box<Probe>) -> Authorized<'tx> {
     Authorized { effect: Effect::Probe(probe), obligations: Obligations::default(), tx: PhantomData }
 }
@@ -125,19 +125,19 @@ fn demanded(operation: Option<OperationFact>) -> Level {
     operation.map_or(Level::None, |operation| operation.demanded)
 }
 
-/// A no, before anything was executed.
+/// A refusal, before anything was executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The stable reason.
     pub code: Code,
-    /// One sentence with a period.
+    /// The reason: one sentence with a period.
     pub reason: String,
-    /// When to try again, if that is known.
+    /// The time after which to try again, if it is known.
     pub retry_after: Option<Duration>,
 }
 
 impl Refusal {
-    /// A no of which nobody knows how long it stands.
+    /// Makes a refusal without a known end.
     pub fn new(code: Code, reason: String) -> Self {
         Self { code, reason, retry_after: None }
     }

@@ -1,4 +1,4 @@
-//! A call: who asks, where the reply goes, what is asked. Nothing here decides.
+//! Calls: the caller, the destination of the reply, the requested action. No decision is made here.
 
 use crate::contract::{Invocation, Operation, StoreInput};
 use crate::run_handle::RunHandle;
@@ -19,7 +19,7 @@ use store::{StoreError, View};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// A resource that a request holds while it is under way, such as its place in a queue. Dropping it gives it back.
+/// A resource that a request holds while it is under way, such as its place in a queue. Dropping it releases it.
 pub type InFlightGuard = Box<dyn Any + Send + Sync>;
 
 /// The lane of a document.
@@ -31,7 +31,7 @@ pub enum Lane {
     Refused,
 }
 
-/// Where a request came from, which is where its reply goes.
+/// The origin of a request, to which its reply goes.
 #[derive(Debug)]
 pub enum Origin {
     /// A file in a group's `tasks/`.
@@ -40,55 +40,55 @@ pub enum Origin {
     Retired(Group, Option<RequestId>),
     /// The control socket.
     Socket(oneshot::Sender<Vec<u8>>),
-    /// The broker itself; nobody waits.
+    /// The broker itself; no caller waits.
     Broker,
 }
 
 /// A request file, which is removed once its row is durable.
 #[derive(Debug)]
 pub struct FileOrigin {
-    /// Whose directory.
+    /// The group whose directory it is in.
     pub group: Group,
-    /// Its name in `tasks/`.
+    /// The file name in `tasks/`.
     pub name: String,
-    /// Under which name the reply is to lie, where the document has no id of its own.
+    /// The name of the reply, if the document has no id of its own.
     pub reply_as: Option<RequestId>,
     /// The lane of the file, which is [`Lane::Refused`] until more is known.
     pub lane: Lane,
-    /// The file's place in the group's queue, given back when the request is decided.
+    /// The file's place in the group's queue, released when the request is decided.
     pub slot: InFlightGuard,
 }
 
-/// What every request has, whatever it asks.
+/// The fields that every request has.
 #[derive(Debug)]
 pub struct Header {
-    /// Who asks.
+    /// The caller.
     pub caller: Caller,
-    /// The same, as the ledger writes it.
+    /// The caller in the ledger's form.
     pub caller_key: Arc<str>,
-    /// On whose behalf.
+    /// The person on whose behalf the request is made.
     pub behalf: Subject,
-    /// Its name; made from the file's identity if the document has none.
+    /// The request id; made from the file's identity if the document has none.
     pub request_id: RequestId,
-    /// The keyed digest of its canonical body: two requests with the same are the same request.
+    /// The keyed digest of its canonical body. Two requests with the same digest are the same request.
     pub request_digest: Digest,
-    /// Where the reply goes.
+    /// The destination of the reply.
     pub origin: Origin,
-    /// When it arrived.
+    /// The time of arrival.
     pub arrived: Instant,
-    /// How long the caller still waits, from `arrived` on.
+    /// The time that the caller still waits, counted from `arrived`.
     pub timeout: Duration,
     /// The memory that it takes, counted against its group. Only a request from a mailbox has it.
     pub weight: Option<InFlightGuard>,
 }
 
 impl Header {
-    /// A row of the ledger about the request: who asked, on whose behalf, under which name.
+    /// Drafts a row of the ledger about the request, with its caller, person and id.
     pub fn draft(&self, kind: Kind) -> Draft<'_> {
         Draft { person: self.behalf.key(), request_id: Some(&self.request_id), ..Draft::new(kind, &self.caller_key) }
     }
 
-    /// The request's name among all: its caller's and its own.
+    /// Returns the request's unique key: its caller's key and its own id.
     pub fn key(&self) -> (Arc<str>, RequestId) {
         (Arc::clone(&self.caller_key), self.request_id.clone())
     }
@@ -101,7 +101,7 @@ impl Header {
         }
     }
 
-    /// Takes the request's file out, to be removed; the reply still finds its way.
+    /// Takes the request's file out, to be removed. The reply can still be delivered.
     pub fn retire(&mut self) -> Option<FileOrigin> {
         let retired = match &self.origin {
             Origin::File(file) => Origin::Retired(file.group.clone(), file.reply_as.clone()),
@@ -113,7 +113,7 @@ impl Header {
         }
     }
 
-    /// Under which name the reply is to lie, where the document has no id of its own.
+    /// Returns the name of the reply, if the document has no id of its own.
     pub fn reply_as(&self) -> Option<&RequestId> {
         match &self.origin {
             Origin::File(file) => file.reply_as.as_ref(),
@@ -122,12 +122,12 @@ impl Header {
         }
     }
 
-    /// When the action must be over so that the reply is in time.
+    /// Returns the time at which the action must be over so that the reply is in time.
     pub fn provider_deadline(&self) -> Instant {
         self.arrived + self.timeout.saturating_sub(limits::PROVIDER_MARGIN.min(self.timeout / 3))
     }
 
-    /// When the reply must have left.
+    /// Returns the time at which the reply must have left.
     pub fn reply_deadline(&self) -> Instant {
         self.arrived + self.timeout.saturating_sub(limits::REPLY_MARGIN.min(self.timeout / 6))
     }
@@ -136,56 +136,56 @@ impl Header {
 /// A call: perform one action at one provider.
 #[derive(Debug)]
 pub struct Call {
-    /// Who, and where the reply goes.
+    /// The caller and the destination of the reply.
     pub header: Header,
-    /// The provider asked for, which need not exist.
+    /// The requested provider, which need not exist.
     pub provider: Provider,
-    /// The action asked for, which need not exist.
+    /// The requested action, which need not exist.
     pub action: Action,
-    /// What the catalogue has under these names, and the parsed parameters.
+    /// The catalogue entry under these names, and the parsed parameters.
     pub target: Target,
     /// The keyed digest of the canonical parameters.
     pub params_digest: Digest,
     /// The governance task.
     pub task_id: Option<TaskId>,
-    /// What makes a repeated call the same call.
+    /// The key that makes a repeated call the same call.
     pub idempotency_key: Option<IdempotencyKey>,
-    /// Which of the person's accounts: the one that was named, or else the only one there is.
+    /// The person's account: the named one, or the only one there is.
     pub account_ref: Option<String>,
-    /// Decide only.
+    /// Whether the call is only decided and not executed.
     pub dry_run: bool,
-    /// What will identify the effect at the remote.
+    /// The marker that identifies the effect at the remote.
     pub planted: EffectMarker,
     /// Whether the remote facts have been fetched: they are fetched once.
     pub prepared: bool,
     /// Whether it may change something: its level is above reading.
     pub mutating: bool,
-    /// As it was written: what is admitted again after a person's yes.
+    /// The document as it was written. It is admitted again after an approval.
     pub document: Written,
-    /// The parameters, as they were written.
+    /// The parameters as they were written.
     pub params: Params,
-    /// The public members of the record where the parameters do not fit.
+    /// The public members of the record, if the parameters do not fit.
     pub about_unparsed: Option<AboutUnparsed>,
     /// The findings in the data that would leave, if the inspection ran before the decision.
     pub departing: Option<EgressFact>,
-    /// Whether a person was asked about it.
+    /// Whether a person was asked about the call.
     pub asked: ApprovalPhase,
     /// The proposal that it applies.
     pub applies: Option<ProposalId>,
-    /// The flow that it goes on with.
+    /// The flow that it continues.
     pub flow: Option<FlowId>,
-    /// The request that a person was asked about, which alone may be sent.
+    /// The sealed request of the approval request. Only this request may be sent.
     pub sealed: Option<SealedRequest>,
     /// Its progress while it runs, and the way to cancel it.
     pub run_handle: Arc<RunHandle>,
-    /// What its reply says beside the result.
+    /// The notices that its reply carries beside the result.
     pub notices: Vec<Notice>,
-    /// Which tool an external agent called it by.
+    /// The tool by which an external agent called it.
     pub tool: Option<Opaque>,
 }
 
-/// The public members of the record of a call whose parameters do not fit. They are for the record only, so they cannot be
-/// printed.
+/// The public members of the record of a call whose parameters do not fit. They are for the record only, so they cannot
+/// be printed.
 #[derive(Clone, PartialEq)]
 pub struct AboutUnparsed(pub Value);
 
@@ -200,19 +200,19 @@ impl std::fmt::Debug for AboutUnparsed {
 pub struct Written(Box<[u8]>);
 
 impl Written {
-    /// These bytes.
+    /// Stores these bytes.
     pub fn new(bytes: &[u8]) -> Self {
         Self(bytes.into())
     }
 
-    /// These bytes, but for the token: it says what is known by then, and must not be kept.
+    /// Stores these bytes without the token. The token is verified by then and must not be kept.
     pub fn without_token(bytes: &[u8]) -> Self {
         let mut document = serde_json::from_slice::<Map<String, Value>>(bytes).unwrap_or_default();
         document.remove("context_token");
         Self(serde_json::to_vec(&document).unwrap_or_default().into())
     }
 
-    /// The bytes, to be stored.
+    /// Returns the bytes to be stored.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -254,15 +254,15 @@ impl fmt::Debug for Params {
 /// Whether a person was asked about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApprovalPhase {
-    /// No, or not yet.
+    /// Not asked, or not yet.
     No,
-    /// About an equal call of the same caller, whose outcome is this one's too.
+    /// Asked about an equal call of the same caller. Its outcome is also the outcome of this call.
     AboutAnother(RequestId),
-    /// Yes, so that this is its second time here.
+    /// Asked: the call is admitted for the second time.
     Yes,
 }
 
-/// What a call is aimed at.
+/// The target of a call.
 pub enum Target {
     /// No such provider.
     NoProvider,
@@ -272,14 +272,14 @@ pub enum Target {
     Disabled(Arc<dyn Operation>, Outage),
     /// The provider takes no calls, so its actions are unknown.
     Unusable,
-    /// The action exists, and these are its parameters, or what is wrong with them.
+    /// The action exists, with its parameters or their errors.
     Action(Arc<dyn Operation>, Result<Box<dyn Invocation>, Vec<ParamError>>),
     /// The action, whose parameters are with the provider now, and the level that the call demands.
     Started(Arc<dyn Operation>, Level),
 }
 
 impl Target {
-    /// The action with its parsed parameters, if the call got that far.
+    /// Returns the action with its parsed parameters, if the call got that far.
     pub fn invocation(&self) -> Option<&dyn Invocation> {
         match self {
             Self::Action(_, Ok(invocation)) => Some(invocation.as_ref()),
@@ -292,7 +292,7 @@ impl Target {
         }
     }
 
-    /// The level that this very call demands, as far as it is known.
+    /// Returns the level that this call demands, as far as it is known.
     pub fn demanded(&self) -> Level {
         if let Self::Started(_, demanded) = self {
             return *demanded;
@@ -301,7 +301,7 @@ impl Target {
         self.invocation().map_or(declared, |invocation| invocation.level().max(declared))
     }
 
-    /// Hands the call what it works on beside its parameters.
+    /// Supplies the call with its input beside its parameters.
     pub fn supply(&mut self, supplied: StoreInput) {
         if let Self::Action(_, Ok(invocation)) = self {
             invocation.supply(supplied);
@@ -328,7 +328,7 @@ impl Target {
         }
     }
 
-    /// Puts the parameters back, with what the provider added to them.
+    /// Puts the parameters back, with the provider's additions.
     pub fn resume(&mut self, invocation: Box<dyn Invocation>) {
         match std::mem::replace(self, Self::NoAction) {
             Self::Started(operation, _) => *self = Self::Action(operation, Ok(invocation)),
@@ -338,7 +338,7 @@ impl Target {
         }
     }
 
-    /// The action, if it exists.
+    /// Returns the action, if it exists.
     pub fn operation(&self) -> Option<&Arc<dyn Operation>> {
         match self {
             Self::Action(operation, _) | Self::Started(operation, _) | Self::Disabled(operation, _) => Some(operation),
@@ -348,7 +348,7 @@ impl Target {
 }
 
 impl Call {
-    /// The call's idempotency key, if it has one; the person as the ledger writes persons.
+    /// Returns the call's idempotency key, if it has one. `person` is in the ledger's form.
     pub fn claim_key<'a>(&'a self, person: Option<&'a str>) -> Option<ClaimKey<'a>> {
         self.idempotency_key.as_ref().map(|key| ClaimKey {
             caller: &self.header.caller_key,
@@ -360,7 +360,7 @@ impl Call {
         })
     }
 
-    /// Who holds the call's idempotency key, if it has one and anybody does.
+    /// Returns the holder of the call's idempotency key, if the call has one and the key is held.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -369,15 +369,15 @@ impl Call {
         self.claim_key(person.as_deref()).map_or(Ok(None), |claim| requests::claimed(view, &claim))
     }
 
-    /// Whether a person was asked about this very call.
+    /// Returns whether a person was asked about this call.
     pub fn is_resumed(&self) -> bool {
         self.asked == ApprovalPhase::Yes
     }
 
-    /// Returns whether it only reads, lets nothing leave, and nobody was asked: what a power cut can take of it is then the
-    /// intent of a read whose result nobody received.
+    /// Returns whether it only reads, sends nothing out, and no person was asked. A power cut can then lose only the
+    /// intent of a read whose result no caller received.
     pub fn is_harmless_read(&self) -> bool {
-        // A yes that is spent is spent for good.
+        // A spent approval cannot be spent again.
         !self.is_resumed()
             && self.target.operation().is_some_and(|operation| {
                 let declaration = operation.declaration();
@@ -385,12 +385,12 @@ impl Call {
             })
     }
 
-    /// Whether the broker makes it because a person wants it: nobody else waits for its reply.
+    /// Returns whether the broker makes it because a person wants it. No other caller waits for its reply.
     pub fn is_internal(&self) -> bool {
         self.asked == ApprovalPhase::No && matches!(self.header.origin, Origin::Broker)
     }
 
-    /// What is stored of it while a person is asked: what it takes to make it again.
+    /// Returns the data that is stored while a person is asked, enough to make the call again.
     pub fn to_be_made_again(&self) -> Vec<u8> {
         match &self.tool {
             None => self.document.bytes().to_vec(),

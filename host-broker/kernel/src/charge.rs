@@ -1,4 +1,4 @@
-//! Uses up what an intent uses: rates, quotas, the trial of a provider.
+//! Charges of an intent: rates, quotas, the trial of a provider.
 
 use crate::call::Call;
 use crate::proofs::Effect;
@@ -8,7 +8,7 @@ use store::ledger::chain::{Draft, Kind};
 use store::state::counters::{self, Counter};
 use store::{StoreError, Transaction};
 
-/// Uses up what the intent of this effect uses.
+/// Charges the rates, quotas and trial that the intent of this effect uses.
 ///
 /// # Errors
 /// [`StoreError`]; the intent must then not be written.

@@ -1,4 +1,4 @@
-//! The right to perform one action, once, and the one place that does.
+//! The right to perform one action once, and the only place that performs it.
 //!
 //! To audit: `Execution { ` is constructed in [`execute`] only, from an [`Intended`], which only a commit makes.
 
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// What an action is given to run with. Holding one proves that its intent is durable.
+/// The context that an action runs with. Holding one proves that its intent is durable.
 #[derive(Debug)]
 pub struct Execution {
     planted: EffectMarker,
@@ -33,59 +33,59 @@ pub struct Execution {
 }
 
 impl Execution {
-    /// The request.
+    /// Returns the request id.
     pub fn request_id(&self) -> &RequestId {
         &self.planted.request_id
     }
 
-    /// The nonce to plant into the effect, where the remote can hold one.
+    /// Returns the nonce to plant into the effect, where the remote can hold one.
     pub fn nonce(&self) -> &Nonce {
         &self.planted.nonce
     }
 
-    /// The request that a person was asked about: that one is sent, or none. `None` where nobody was asked, or where the
-    /// action [seals](Invocation::seal) nothing.
+    /// Returns the request that a person approved. The action sends exactly this request or none. Returns `None` if no
+    /// person was asked, or if the action [seals](Invocation::seal) nothing.
     pub fn sealed(&self) -> Option<&SealedRequest> {
         self.sealed.as_ref()
     }
 
-    /// The group that asked; `None` for the broker's own probes.
+    /// Returns the group of the call; `None` for the broker's own probes.
     pub fn group(&self) -> Option<&Group> {
         self.group.as_ref()
     }
 
-    /// On whose behalf, as far as a token proved it.
+    /// Returns the person on whose behalf the action runs, if a token proved one.
     pub fn person(&self) -> Option<&Arc<Person>> {
         self.person.as_ref()
     }
 
-    /// Which account, as its provider calls it.
+    /// Returns the account, by the provider's name.
     pub fn account(&self) -> Option<&str> {
         self.account.as_deref().map(|name| model::owned(name).1)
     }
 
-    /// Whose account it works with, as the ledger writes persons: the person's own, or one that is shared.
+    /// Returns the owner of the account, in the ledger's form: the person, or another person who shares it.
     pub fn owner(&self) -> Option<String> {
         let shared = self.account.as_deref().and_then(|name| model::owned(name).0);
         shared.map(str::to_owned).or_else(|| self.person.as_ref().map(|person| person.key()))
     }
 
-    /// What makes a repeated call the same call, if the caller said so.
+    /// Returns the idempotency key, if the caller gave one.
     pub fn idempotency_key(&self) -> Option<&IdempotencyKey> {
         self.idempotency_key.as_ref()
     }
 
-    /// The progress of the action, and the way to cancel it.
+    /// Returns the handle that reports progress and cancels the action.
     pub fn run_handle(&self) -> &Arc<RunHandle> {
         &self.run_handle
     }
 
-    /// What other crates keep with it.
+    /// Returns the values that other crates keep with it.
     pub fn slots(&self) -> &Slots {
         &self.slots
     }
 
-    /// When the action must be over. The broker stops waiting then.
+    /// Returns the time at which the action must be over. The broker stops waiting then.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
@@ -103,18 +103,18 @@ pub struct Executed {
     attempted: Attempted,
 }
 
-/// Proves that an effect was attempted: the key to the token of the classifier, which looks at what came back. It does not
-/// prove that the text for the classifier is clean; `inspection` takes credentials out of it.
+/// Proof that an effect was attempted: the key to the token of the classifier, which inspects the result. It does not
+/// prove that the text for the classifier is clean. `inspection` takes credentials out of it.
 #[derive(Debug)]
 pub struct Attempted(());
 
-/// What an effect brought back.
+/// The output of an effect.
 pub enum ProviderOutput {
     /// An action's result.
     Result(Success),
-    /// The call, with the remote facts it needs.
+    /// The call, with its remote facts.
     Facts(Box<dyn Invocation>),
-    /// What a probe found.
+    /// The finding of a probe.
     Probe(Probed),
 }
 
@@ -128,11 +128,11 @@ impl std::fmt::Debug for ProviderOutput {
     }
 }
 
-/// More than this much text is bulky: filtering it takes some hundred microseconds.
+/// The number of bytes of text above which a result is bulky: filtering it takes some hundred microseconds.
 const BULK: usize = 16 * 1024;
 
 impl Executed {
-    /// Whether it brought back so much that to filter it takes long.
+    /// Returns whether the result is so large that filtering it takes long.
     pub fn is_bulky(&self) -> bool {
         match &self.result {
             Ok(ProviderOutput::Result(success) | ProviderOutput::Probe(Probed::Happened(success))) => {
@@ -143,18 +143,18 @@ impl Executed {
         }
     }
 
-    /// Spends it.
+    /// Spends the proof.
     pub fn into_parts(self) -> (Effect, Evidence, Result<ProviderOutput, Failure>, Duration, Attempted) {
         (self.effect, self.intent, self.result, self.took, self.attempted)
     }
 
-    /// What other crates have kept with the execution.
+    /// Returns the values that other crates kept with the execution.
     pub fn slots(&self) -> &Slots {
         &self.slots
     }
 }
 
-/// What the value leaves of so many bytes, and `None` if it is longer. It looks no further than that.
+/// Returns how much of a number of bytes the value leaves, or `None` if it is longer. It reads no further than that.
 fn left_of(value: &Value, bytes: usize) -> Option<usize> {
     let own = match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,
@@ -169,10 +169,10 @@ fn left_of(value: &Value, bytes: usize) -> Option<usize> {
     bytes.checked_sub(own)
 }
 
-/// How long a probe may take.
+/// The longest time that a probe may take.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Attempts the effect. The only place in the broker where anything leaves the host.
+/// Attempts the effect. Data leaves the host only here.
 pub async fn execute(intended: Intended) -> Executed {
     let started = Instant::now();
     let (effect, intent) = intended.into_parts();
@@ -227,7 +227,7 @@ fn execution_for(call: &Call, slots: Slots) -> Execution {
         account: call.account_ref.clone(),
         idempotency_key: call.idempotency_key.clone(),
         deadline: if call.applies.is_some() {
-            // It may have waited for a person; what is begun now is given the time that it takes.
+            // The call may have waited for a person, so the action gets its full time from now on.
             Instant::now() + limits::TIMEOUT_DEFAULT
         } else {
             call.header.provider_deadline()
@@ -238,7 +238,7 @@ fn execution_for(call: &Call, slots: Slots) -> Execution {
     }
 }
 
-/// The deadline and panics become failures that tell the truth about what may have been changed.
+/// Turns the deadline and panics into failures that say truly what may have been changed.
 async fn guarded<T>(
     changes: bool,
     deadline: Instant,
@@ -253,7 +253,7 @@ async fn guarded<T>(
     }
 }
 
-/// An intent is only written for a call with valid parameters, so this is a fault of the broker itself.
+/// Reports a fault of the broker itself: an intent is only written for a call with valid parameters.
 fn nothing_to_run() -> Failure {
     Failure::Refused { message: "there was nothing to run".into() }
 }

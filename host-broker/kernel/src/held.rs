@@ -1,4 +1,4 @@
-//! What a batch costs each of its events, and what waits for a later sync.
+//! The cost of each event of a batch, and the events that wait for a later sync.
 
 use crate::ledger::{Batch, Ledger};
 use crate::proofs::{Effect, Parts};
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// An event that is committed and not synced yet: nothing follows from it before [`Ledger::release`].
+/// An event that is committed and not synced yet. Nothing follows from it before [`Ledger::release`].
 #[must_use]
 #[derive(Debug)]
 pub struct Held<E> {
     pub(crate) part: Parts<E>,
-    // The last row of its batch.
+    // The number of the last row of its batch.
     pub(crate) seq: i64,
     pub(crate) cost: Duration,
 }
@@ -22,8 +22,8 @@ impl Ledger {
         held.iter().all(|held| held.seq <= self.store.synced())
     }
 
-    /// Gives out what waited for a sync, and syncs first if there was none since. If that fails, what somebody would have
-    /// heard of is unwritten.
+    /// Returns the events that waited for a sync, and syncs first if no sync happened since. If the sync fails, the
+    /// events that a person or caller would have heard of count as unwritten.
     pub fn release<E: From<Effect>>(&mut self, held: Vec<Held<E>>) -> Batch<E> {
         let (began, count) = (Instant::now(), u32::try_from(held.len()).unwrap_or(u32::MAX).max(1));
         let synced = if self.has_synced(&held) { Ok(()) } else { self.store.sync().map_err(Arc::new) };
@@ -42,7 +42,7 @@ impl Ledger {
     }
 }
 
-/// Divides the time of a commit by the bytes that each event wrote. If none wrote any, all get the same.
+/// Divides the time of a commit by the bytes that each event wrote. If no event wrote any, all get the same share.
 pub(crate) fn shares(took: Duration, bytes: &[usize]) -> Vec<Duration> {
     let all: u128 = bytes.iter().map(|bytes| wide(*bytes)).sum();
     let count = wide(bytes.len()).max(1);

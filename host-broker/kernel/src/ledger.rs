@@ -1,8 +1,8 @@
-//! The ledger: one append-only, hash-chained log of everything that matters.
+//! The ledger: one append-only, hash-chained log.
 //!
-//! One thread owns it. [`Ledger::batch`] is the only way to write: it hands every event of a batch to the broker in one
-//! transaction, commits once, and only then gives out what may start and what may be answered. The proofs of that are
-//! in [`proofs`](crate::proofs).
+//! One thread owns it. [`Ledger::batch`] is the only way to write. It passes every event of a batch to the broker in
+//! one transaction and commits once. Only then it returns the effects that may start and the replies that may leave.
+//! The proofs are in [`proofs`](crate::proofs).
 
 use crate::held::{Held, shares};
 use crate::proofs::{BatchWriter, Committed, Effect, Parts, Step, WriteError};
@@ -23,24 +23,24 @@ pub struct Ledger {
 impl Deref for Ledger {
     type Target = Store;
 
-    /// Gives out what reads and changes nothing. Only [`Ledger::batch`] writes rows.
+    /// Gives read access to the store. Only [`Ledger::batch`] writes rows.
     fn deref(&self) -> &Store {
         &self.store
     }
 }
 
-/// What became of a batch.
+/// The result of a batch.
 #[derive(Debug)]
 pub struct Batch<E, F = ()> {
-    /// What may start and what may be answered, in the order of the events.
+    /// The effects that may start and the replies that may leave, in the order of the events.
     pub committed: Vec<Committed<E>>,
-    /// How long each of these took, in the same order. The commit's time is shared by the bytes that each wrote.
+    /// The time that each of these took, in the same order. The commit's time is divided by the bytes that each wrote.
     pub costs: Vec<Duration>,
-    /// What is committed and waits for a sync, in the order of the events: see [`Ledger::release`].
+    /// The committed events that wait for a sync, in the order of the events: see [`Ledger::release`].
     pub held: Vec<Held<E>>,
-    /// The events that could not be written, and why. Nothing of them happened.
+    /// The events that could not be written, with the errors. They have no effect.
     pub unwritten: Vec<(E, Arc<StoreError>)>,
-    /// Why the sync failed, if it did.
+    /// The error of the sync, if it failed.
     pub unsynced: Option<Arc<StoreError>>,
     /// The consequences of each committed transaction, in their order.
     pub follow_ups: Vec<F>,
@@ -60,7 +60,8 @@ impl<E, F> Default for Batch<E, F> {
 }
 
 impl<E, F> Batch<E, F> {
-    /// Returns why the ledger could not be written, if it could not. An error of one event among others is that event's.
+    /// Returns the error for which the ledger could not be written, if there is one. An error of one event among others
+    /// is not an error of the ledger.
     pub fn fault(&self) -> Option<&StoreError> {
         let is_empty = self.committed.is_empty() && self.held.is_empty();
         let unwritten = self.unwritten.first().filter(|_| is_empty).map(|(_, error)| error);
@@ -68,18 +69,18 @@ impl<E, F> Batch<E, F> {
     }
 }
 
-/// A transaction that came to nothing, and its events in their order.
+/// A transaction that was not committed, with its events in their order.
 enum Lost<E> {
     /// One event could not be written.
     One { fault: WriteError<E>, others: Vec<E> },
-    /// It could not be begun or committed.
+    /// The transaction could not be begun or committed.
     All { events: Vec<E>, error: Arc<StoreError> },
-    /// One event asks a person or starts more than a harmless read, so the commit must be synced.
+    /// One event sends an approval request or starts more than a harmless read, so the commit must be synced.
     Unsynced { events: Vec<E> },
 }
 
 impl Ledger {
-    /// Opens the one writer of a home, making the database if there is none.
+    /// Opens the one writer of a home, and makes the database if there is none.
     ///
     /// # Errors
     /// [`StoreError`]: locked by another daemon, unusable, of another version, or broken evidence.
@@ -87,25 +88,25 @@ impl Ledger {
         Store::open(home, clock, policy_version).map(|store| Self { store })
     }
 
-    /// Sets the version of configuration and catalogue that rows name from now on.
+    /// Sets the version of configuration and catalogue that later rows name.
     pub fn set_policy_version(&mut self, version: String) {
         self.store.set_policy_version(version);
     }
 
-    /// Writes and syncs something that changes no row, to find out whether the ledger can be written again.
+    /// Writes and syncs a value that changes no row, to test whether the ledger can be written again.
     ///
     /// # Errors
-    /// [`StoreError`] if it cannot.
+    /// [`StoreError`] if it cannot be written.
     pub fn try_write(&mut self) -> Result<(), StoreError> {
         self.store.try_write()
     }
 
-    /// Moves the write-ahead log into the database when it is long. For when nobody waits for what was just written.
+    /// Moves the write-ahead log into the database when it is long. Call it when no caller waits for the latest rows.
     pub fn shorten_log(&mut self) {
         self.store.shorten_log();
     }
 
-    /// Sets how many bytes of evidence a group or an external agent may cause in an hour; 0 is no bound.
+    /// Sets the number of bytes of evidence that a group or an external agent may cause in an hour; 0 means no bound.
     pub fn set_hourly_budget(&mut self, bytes: u64) {
         self.store.set_hourly_budget(bytes);
     }
@@ -115,12 +116,12 @@ impl Ledger {
         self.store.heed_space(watermark);
     }
 
-    /// Gives up the space that is kept free for outcomes; `false` if there is none left to give up.
+    /// Releases the space that is kept free for outcomes; `false` if none is left.
     pub fn release_reserve(&mut self) -> bool {
         self.store.release_reserve()
     }
 
-    /// Takes that space again, once there is some.
+    /// Reserves that space again, once the disk has enough.
     pub fn restore_reserve(&mut self) {
         self.store.restore_reserve();
     }
@@ -128,8 +129,8 @@ impl Ledger {
     /// Writes a batch: one transaction, one commit.
     ///
     /// An event that fails is unwritten, and the others are written without it: the transaction is rolled back and
-    /// begun again. If the commit itself fails, the events are tried again one by one. If an event turns out to need a
-    /// synced commit, all are tried again with one.
+    /// begun again. If the commit itself fails, the events are tried again one by one. If an event needs a synced
+    /// commit, all are tried again with one.
     pub fn batch<E: From<Effect>, W: BatchWriter<E>>(
         &mut self,
         durability: Durability,
@@ -175,14 +176,14 @@ impl Ledger {
         done
     }
 
-    /// One transaction.
+    /// Tries one transaction.
     fn attempt<E: From<Effect>>(
         &mut self,
         durability: Durability,
         events: Vec<E>,
         writer: &mut impl BatchWriter<E>,
     ) -> Result<Batch<E>, Lost<E>> {
-        // Only the event that accepts the clock passes by it, and none beside it.
+        // Only the event that accepts the clock skips the clock check, and only if it is alone.
         let accepts = matches!(events.as_slice(), [event] if writer.accepts_clock(event));
         let clock = if accepts { ClockCheck::Skipped } else { ClockCheck::Required };
         let mut events = events.into_iter();
@@ -203,7 +204,7 @@ impl Ledger {
                     }
                 }
             }
-            // A sync after the commit may fail, and the intent would be committed without one.
+            // A sync after the commit may fail. The intent would then be committed without one.
             if durability != Durability::Full && parts.iter().any(Parts::cannot_wait) {
                 return Err(Lost::Unsynced { events: parts.into_iter().map(Parts::undo).collect() });
             }
@@ -221,7 +222,7 @@ impl Ledger {
             }
         };
         let may_wait = durability == Durability::Deferred;
-        // Somebody hears of a refusal at once, so it must be as durable as an outcome.
+        // A refusal leaves at once, so it must be as durable as an outcome.
         let synced = if !may_wait && parts.iter().any(|part| part.must_last(self.store.synced())) {
             self.store.sync().map_err(Arc::new)
         } else {
@@ -232,7 +233,7 @@ impl Ledger {
         for (((part, own), share), bytes) in parts.into_iter().zip(costs).zip(shared).zip(bytes) {
             let cost = own + share;
             match &synced {
-                // Its rows are there, so the next try finds them and answers from them.
+                // The rows are there, so the next try finds them and answers from them.
                 Err(error) if part.is_heard() => done.unwritten.push((part.undo(), Arc::clone(error))),
                 Ok(()) if may_wait && part.waits(self.store.synced(), bytes) => {
                     done.held.push(Held { part, seq: self.store.head().seq, cost });

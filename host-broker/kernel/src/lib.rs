@@ -1,13 +1,13 @@
-//! The chain of proofs: a permit, a durable intent, an execution, a durable reply, a notice. Each proof is beside the only
-//! function that makes it. Two proofs are elsewhere: `store::Receipt` of a row, and `Filtered` of the daemon.
+//! The chain of proofs: a permit, a durable intent, an execution, a durable reply, a notice. Each proof is beside the
+//! only function that makes it. Two proofs are elsewhere: `store::Receipt` of a row, and `Filtered` of the daemon.
 //!
 //! ```text
 //! Facts ─► authorize ─► Authorized<'tx> ─► record_intent ─► Pending<'tx> ─ commit ─► Intended ─► execute ─► Executed
 //!                                                             answer ─► Closing<'tx> ─ commit ─► Settled
 //! ```
 //!
-//! Rust has no friend crates. So a proof and its constructor are in one crate, and each constructor takes the proof before
-//! it by value.
+//! Rust has no friend crates. So a proof and its constructor are in one crate, and each constructor takes the proof
+//! before it by value.
 
 pub mod authorize;
 pub mod call;

@@ -1,7 +1,8 @@
-//! Notices that leave: each only after the transaction that announces it is durable.
+//! Outgoing notices: each leaves only after the transaction that announces it is durable.
 //!
-//! A repeated attempt with the same text rests on the row of the first one, so no receipt is asked for. To audit: `announce(`
-//! is called in `Broker::word` and `Broker::alarm` only, in the transaction that writes the row or has found it.
+//! A repeated attempt with the same text rests on the row of the first one, so `announce` takes no receipt. To audit:
+//! `announce(` is called in `Broker::word` and `Broker::alarm` only. Both call it in the transaction that writes the
+//! row or has found it.
 
 use serde_json::Value;
 use std::fmt;
@@ -10,29 +11,29 @@ use store::Transaction;
 
 /// A notice to be sent through one channel.
 pub struct NoticeDraft {
-    /// Its number; 0 for a notice about the ledger itself, which is about no question.
+    /// The number; 0 for a notice about the ledger itself, which belongs to no approval request.
     pub id: i64,
     /// The channel's name.
     pub channel: String,
-    /// What it says.
+    /// The text.
     pub message: Message,
 }
 
 /// The text of a notice.
 pub struct Message {
-    /// A name of the notice that is the same at every attempt.
+    /// The name of the notice, the same at every attempt.
     pub name: String,
-    /// One line.
+    /// The title, one line.
     pub title: String,
-    /// All of it, for people.
+    /// The whole text, for people.
     pub text: String,
     /// The URL of the inbox.
     pub link: Option<String>,
     /// Whether it shows the card and the code.
     pub shows_card: bool,
-    /// Whether somebody is asked.
+    /// Whether it asks for an approval.
     pub is_question: bool,
-    /// All of it, for programs.
+    /// The whole notice as a document, for programs.
     pub document: Value,
 }
 
@@ -53,36 +54,36 @@ pub fn announce<'tx>(_: &'tx Transaction<'_>, draft: NoticeDraft) -> PendingNoti
 }
 
 impl PendingNotice<'_> {
-    /// What it says.
+    /// Returns the text.
     pub fn message(&self) -> &Message {
         &self.draft.message
     }
 }
 
 impl OutgoingNotice {
-    /// Called after the commit, and only then.
+    /// Makes the proof. Called after the commit, and only then.
     pub(crate) fn committed(draft: NoticeDraft) -> Self {
         Self(draft)
     }
 
-    /// Its number.
+    /// Returns the number.
     pub fn id(&self) -> i64 {
         self.0.id
     }
 
-    /// The channel's name.
+    /// Returns the channel's name.
     pub fn channel(&self) -> &str {
         &self.0.channel
     }
 
-    /// What it says.
+    /// Returns the text.
     pub fn message(&self) -> &Message {
         &self.0.message
     }
 }
 
 impl fmt::Debug for NoticeDraft {
-    /// Without what it says.
+    /// Omits the text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "NoticeDraft({}, {})", self.id, self.channel)
     }

@@ -26,27 +26,27 @@ use store::state::requests::{Delivery, OpenIntent, keep_reply};
 use store::state::{approvals, external_grants, gates, proposals, requests, sessions};
 use store::{Receipt, StoreError, Transaction};
 
-/// What is to be attempted.
+/// The effect to be attempted.
 pub enum Effect {
     /// The call's action.
     Run(Box<Call>),
     /// The read that fetches the remote facts for the call.
     Prepare(Box<Call>),
-    /// The read that asks what became of an unknown outcome.
+    /// The read that looks up an unknown outcome.
     Probe(Box<Probe>),
 }
 
-/// A question to the remote about an effect whose outcome was lost.
+/// A query to the remote about an effect whose outcome was lost.
 pub struct Probe {
     /// The action whose effect it was.
     pub operation: Arc<dyn Operation>,
-    /// What the action gave for this purpose before the effect.
+    /// The data that the action gave for this purpose before the effect.
     pub handle: Value,
-    /// What was planted.
+    /// The planted marker.
     pub planted: EffectMarker,
-    /// Who had asked for the effect, as the ledger writes it.
+    /// The caller of the effect, in the ledger's form.
     pub asked_by: String,
-    /// The intent whose outcome is unknown; `None` where nobody asked for the effect.
+    /// The intent whose outcome is unknown; `None` if no caller asked for the effect.
     pub of: Option<i64>,
 }
 
@@ -76,7 +76,7 @@ pub struct Closing<'tx, E> {
     tx: PhantomData<&'tx Transaction<'tx>>,
 }
 
-/// A reply document and the row it rests on, kept with it.
+/// A reply document, kept with the row it rests on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     seq: i64,
@@ -90,7 +90,7 @@ pub struct Answer {
 #[derive(Debug)]
 pub struct Settled(Answer);
 
-/// What an event came to, inside the transaction.
+/// The result of an event inside the transaction.
 #[must_use]
 #[derive(Debug)]
 pub enum Step<'tx, E> {
@@ -100,13 +100,13 @@ pub enum Step<'tx, E> {
     Close(Closing<'tx, E>),
     /// Nothing was written; the event waits for another request of the same caller.
     Wait(E, RequestId),
-    /// A person is asked once this is durable; the request waits for the answer.
+    /// An approval request is sent once this is durable. The call waits for the answer.
     Ask(Asking<'tx, E>),
     /// The event is over, and notices leave once this is durable.
     Notify(E, Vec<PendingNotice<'tx>>),
 }
 
-/// A question that is written here and not yet durable.
+/// An approval request that is written here and not yet durable.
 #[must_use]
 #[derive(Debug)]
 pub struct Asking<'tx, E> {
@@ -114,18 +114,18 @@ pub struct Asking<'tx, E> {
     tx: PhantomData<&'tx Transaction<'tx>>,
 }
 
-/// The same, after the commit.
+/// The same results, after the commit.
 #[derive(Debug)]
 pub enum Committed<E> {
-    /// Start this.
+    /// This effect may start.
     Start(Intended),
-    /// This event is over; send the reply, if there is one.
+    /// This event is over; the reply, if there is one, may leave.
     Close(E, Option<Settled>),
     /// This event waits for that request.
     Wait(E, RequestId),
-    /// A person is asked about this event.
+    /// The approval request about this event is durable.
     Ask(E),
-    /// This event is over; send these.
+    /// This event is over; these notices may leave.
     Notify(E, Vec<OutgoingNotice>),
 }
 
@@ -140,30 +140,31 @@ pub trait BatchWriter<E> {
     /// [`WriteError`] with the whole event; nothing was executed, and the whole transaction is rolled back.
     fn write<'tx>(&mut self, tx: &'tx Transaction<'_>, event: E) -> Result<Step<'tx, E>, WriteError<E>>;
 
-    /// The transaction is committed. Returns the consequences of its events. The next transaction of the same batch sees
+    /// Returns the consequences of the events of the committed transaction. The next transaction of the same batch sees
     /// everything that the writer remembers.
     fn committed(&mut self) -> Self::FollowUps;
 
-    /// The transaction is rolled back: the writer forgets everything about its events.
+    /// Makes the writer forget everything about the events of a transaction that is rolled back.
     fn rolled_back(&mut self);
 
-    /// Returns whether the event accepts the machine's clock: it is written although the clock is behind the last row.
+    /// Returns whether the event accepts the machine's clock. Such an event is written although the clock is behind the
+    /// last row.
     fn accepts_clock(&self, _event: &E) -> bool {
         false
     }
 }
 
-/// An event that could not be written, and why.
+/// An event that could not be written, with the error.
 #[derive(Debug)]
 pub struct WriteError<E> {
     /// The event, whole.
     pub event: E,
-    /// Why.
+    /// The error.
     pub error: StoreError,
 }
 
 impl Effect {
-    /// Whose intent it is, as the ledger writes it.
+    /// Returns the caller of the intent, in the ledger's form.
     pub fn caller(&self) -> &str {
         match self {
             Self::Run(call) | Self::Prepare(call) => &call.header.caller_key,
@@ -171,7 +172,7 @@ impl Effect {
         }
     }
 
-    /// The stage in the ledger's words.
+    /// Returns the stage, in the ledger's words.
     pub fn stage(&self) -> &'static str {
         match self {
             Self::Run(_) => "run",
@@ -198,17 +199,17 @@ impl std::fmt::Debug for Probe {
 }
 
 impl Intended {
-    /// The receipt of the intent.
+    /// Returns the receipt of the intent.
     pub fn evidence(&self) -> Evidence {
         self.evidence
     }
 
-    /// What is to be attempted.
+    /// Returns the effect to be attempted.
     pub fn effect(&self) -> &Effect {
         &self.effect
     }
 
-    /// The group that waits for it, if one does.
+    /// Returns the group that waits for it, if one does.
     pub fn caller_group(&self) -> Option<Group> {
         match &self.effect {
             Effect::Run(call) | Effect::Prepare(call) => call.header.caller.group().cloned(),
@@ -216,7 +217,7 @@ impl Intended {
         }
     }
 
-    /// The request it belongs to.
+    /// Returns the id of the request it belongs to.
     pub fn request_id(&self) -> &RequestId {
         match &self.effect {
             Effect::Run(call) | Effect::Prepare(call) => &call.header.request_id,
@@ -224,7 +225,7 @@ impl Intended {
         }
     }
 
-    /// The name among all of the request it belongs to, if it is a call's.
+    /// Returns the unique key of the call it belongs to, if it belongs to one.
     pub fn call_key(&self) -> Option<(Arc<str>, RequestId)> {
         match &self.effect {
             Effect::Run(call) | Effect::Prepare(call) => Some(call.header.key()),
@@ -232,7 +233,7 @@ impl Intended {
         }
     }
 
-    /// The progress of the effect, and the way to cancel it; `None` for a probe.
+    /// Returns the handle that reports progress and cancels the effect; `None` for a probe.
     pub fn run_handle(&self) -> Option<&Arc<RunHandle>> {
         match &self.effect {
             Effect::Run(call) | Effect::Prepare(call) => Some(&call.run_handle),
@@ -260,7 +261,7 @@ impl Settled {
         self.0.folded
     }
 
-    /// The row that the reply rests on.
+    /// Returns the number of the row that the reply rests on.
     pub fn seq(&self) -> i64 {
         self.0.seq
     }
@@ -271,7 +272,7 @@ impl Settled {
     }
 }
 
-/// Writes the intent of an authorized effect, and spends what it was authorized with.
+/// Writes the intent of an authorized effect, and spends the approvals and charges of its permit.
 ///
 /// # Errors
 /// [`WriteError`] with the event; nothing was executed.
@@ -381,19 +382,19 @@ pub fn answer_stored(request_id: RequestId, document: Vec<u8>, row: MinorRow) ->
 }
 
 /// Answers with a copy of another request's reply. The ledger keeps a mark that the copy is due, and no second
-/// document. The row names the request whose reply it is.
+/// document. The row names the request whose reply is copied.
 ///
 /// # Errors
 /// [`StoreError`]; the reply must not leave.
 pub fn answer_copy(tx: &Transaction<'_>, header: &Header, reply: Reply, row: MinorRow) -> Result<Answer, StoreError> {
-    // A caller at a connection gets the reply there or never, so no copy is due after a restart.
+    // A caller at a connection gets the reply on it or not at all, so no copy is due after a restart.
     if !row.is_folded() && header.caller.group().is_some() {
         keep_reply(tx, row.receipt().seq, &header.caller_key, &header.request_id, &[], Delivery::Due)?;
     }
     Ok(answer_unkept(reply, row))
 }
 
-/// Keeps what became of a request whose caller has had its one reply: it can be asked for.
+/// Keeps the outcome of a request whose caller already had its one reply. The caller can ask for it.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -403,12 +404,12 @@ pub fn keep(tx: &Transaction<'_>, caller: &str, mut reply: Reply, row: Receipt) 
     keep_reply(tx, row.seq, caller, &reply.request_id, &document, Delivery::Over)
 }
 
-/// A reply that rests on an earlier row, and is not kept again.
+/// Answers with a reply that rests on an earlier row, and does not keep it again.
 pub fn answer_again(request_id: RequestId, document: Vec<u8>, seq: i64) -> Answer {
     Answer { seq, request_id, document, folded: false }
 }
 
-/// Ends an event with a question to a person.
+/// Ends an event with an approval request.
 pub fn ask<'tx, E>(_: &'tx Transaction<'_>, source: E) -> Step<'tx, E> {
     Step::Ask(Asking { source, tx: PhantomData })
 }
@@ -460,7 +461,7 @@ fn probe_intent(probe: &Probe) -> Draft<'_> {
     }
 }
 
-/// What is left of a step when the borrow of its transaction ends; becomes a proof only by the commit.
+/// The parts of a step that outlive the borrow of its transaction. Only the commit turns them into a proof.
 #[derive(Debug)]
 pub(crate) enum Parts<E> {
     Start(Effect, Evidence),
@@ -485,7 +486,7 @@ impl<E> Step<'_, E> {
 }
 
 impl<E: From<Effect>> Parts<E> {
-    /// The event, as it was before it was handled.
+    /// Returns the event as it was before it was handled.
     pub(crate) fn undo(self) -> E {
         match self {
             Self::Start(effect, _) => effect.into(),
@@ -495,18 +496,18 @@ impl<E: From<Effect>> Parts<E> {
 }
 
 impl<E> Parts<E> {
-    /// Whether somebody hears of it at once, so that it must be synced first.
+    /// Returns whether its result leaves at once, so that it must be synced first.
     pub(crate) fn is_heard(&self) -> bool {
         matches!(self, Self::Close(_, Some(_)))
     }
 
-    /// Returns whether somebody hears of it, and the reply rests on a row that is not synced.
+    /// Returns whether its result leaves, and the reply rests on a row that is not synced.
     pub(crate) fn must_last(&self, synced: i64) -> bool {
         matches!(self, Self::Close(_, Some(answer)) if answer.seq > synced)
     }
 
-    /// Returns whether its commit must be synced: after it the request's file is removed, a notice leaves, or an effect
-    /// starts that is no harmless read.
+    /// Returns whether its commit must be synced. After such a commit the request's file is removed, a notice leaves,
+    /// or an effect starts that is no harmless read.
     pub(crate) fn cannot_wait(&self) -> bool {
         match self {
             Self::Ask(_) | Self::Start(Effect::Probe(_), _) => true,
@@ -516,8 +517,8 @@ impl<E> Parts<E> {
         }
     }
 
-    /// Returns whether its end waits for a later sync: its reply rests on a row that is not synced, or it wrote so many
-    /// bytes.
+    /// Returns whether its end waits for a later sync. It waits if its reply rests on a row that is not synced, or if
+    /// it wrote so many bytes.
     pub(crate) fn waits(&self, synced: i64, bytes: usize) -> bool {
         match self {
             Self::Close(_, Some(answer)) => answer.seq > synced,
@@ -526,7 +527,7 @@ impl<E> Parts<E> {
         }
     }
 
-    /// Called after the commit, and only then.
+    /// Makes the proof. Called after the commit, and only then.
     pub(crate) fn committed(self) -> Committed<E> {
         match self {
             Self::Start(effect, evidence) => Committed::Start(Intended { effect, evidence }),

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 /// The handle of one run of one action, shared by the action and the caller that waits for it.
 ///
-/// A report replaces the earlier one, and the caller looks at it at intervals. So nobody can flood anybody.
+/// A report replaces the earlier one, and the caller looks at it at intervals. So neither can flood the other.
 #[derive(Debug, Default)]
 pub struct RunHandle {
     progress: Mutex<Option<RunProgress>>,
@@ -29,23 +29,23 @@ impl RunHandle {
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress);
     }
 
-    /// The last report.
+    /// Returns the last report.
     pub fn progress(&self) -> Option<RunProgress> {
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Cancels the action; `false` if the action does not listen and goes on.
+    /// Cancels the action; `false` if the action does not listen and continues.
     pub fn cancel(&self) -> bool {
         self.cancelled.cancel();
         self.heard.load(Ordering::Acquire)
     }
 
-    /// Says that the action listens.
+    /// Marks that the action listens.
     pub fn listen(&self) {
         self.heard.store(true, Ordering::Release);
     }
 
-    /// Whether the action is cancelled.
+    /// Returns whether the action is cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.is_cancelled()
     }

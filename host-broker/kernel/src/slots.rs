@@ -1,4 +1,4 @@
-//! What other crates keep with an execution.
+//! Values that other crates keep with an execution.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! A person's answer to exactly one request: what is asked, who answered, and the state of the approval.
+//! Approvals: the request, the answers and the state.
 
 use crate::Person;
 use crate::card::Card;
@@ -6,33 +6,33 @@ use shared::digest::Digest;
 use shared::{Action, Group, Level, Provider, RequestId, Timestamp};
 use std::collections::BTreeSet;
 
-/// Why a person is asked. A yes is to what stood on the card, and to nothing else.
+/// The reason for asking a person. An approval covers exactly the reasons on the card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ApprovalReason {
-    /// Private data, content that others wrote and a way out would come together.
+    /// Private data, untrusted content and an egress channel would come together.
     Trifecta,
-    /// What would leave looks suspicious.
+    /// The outgoing data looks suspicious.
     Departing,
     /// The tier of the action.
     Tier,
 }
 
-/// What a person is asked about.
+/// The subject of an approval request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// A call, which runs after a yes.
+    /// A call, which runs after an approval.
     Call,
     /// A grant above what the main group may give by itself.
     Grant,
-    /// Changes to files, which may be applied after a yes.
+    /// Changes to files, which may be applied after an approval.
     File,
-    /// An account of a person's, which is linked with the yes.
+    /// An account of a person, which the approval links.
     Account,
-    /// What a server says of its tools, which is what counts after the yes.
+    /// A server's definitions of its tools, which are in force after the approval.
     Definition,
-    /// A version of a flow, which is the canonical one after the yes.
+    /// A version of a flow, which is canonical after the approval.
     Flow,
 }
 
@@ -40,7 +40,7 @@ impl Kind {
     /// Every kind.
     pub const ALL: [Self; 6] = [Self::Call, Self::Grant, Self::File, Self::Account, Self::Definition, Self::Flow];
 
-    /// What a person is asked about, in a sentence.
+    /// Returns the subject, for use in a sentence.
     pub fn noun(self) -> &'static str {
         match self {
             Self::Call => "call",
@@ -52,7 +52,7 @@ impl Kind {
         }
     }
 
-    /// The word in the table.
+    /// Returns the word in the table.
     pub fn word(self) -> &'static str {
         match self {
             Self::Call => "call",
@@ -65,19 +65,19 @@ impl Kind {
     }
 }
 
-/// Where an approval stands.
+/// The state of an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Nobody has decided.
+    /// No approver has decided.
     Waiting,
-    /// Enough people said yes.
+    /// Enough approvers approved.
     Approved,
-    /// A person said no.
+    /// An approver denied.
     Denied,
-    /// Nobody said anything in time.
+    /// No approver answered in time.
     Expired,
-    /// The caller does not want it any more.
+    /// The caller has withdrawn the request.
     Cancelled,
     /// It is over.
     Closed,
@@ -88,7 +88,7 @@ impl State {
     pub const ALL: [Self; 6] =
         [Self::Waiting, Self::Approved, Self::Denied, Self::Expired, Self::Cancelled, Self::Closed];
 
-    /// The word in the table.
+    /// Returns the word in the table.
     pub fn word(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -104,122 +104,122 @@ impl State {
 /// A stored approval.
 #[derive(Clone, PartialEq)]
 pub struct Approval {
-    /// Its number.
+    /// The number.
     pub id: i64,
-    /// What approvers answer with. An agent never learns it.
+    /// The code that approvers answer with. An agent never learns it.
     pub code: String,
-    /// What it is about.
+    /// The subject.
     pub kind: Kind,
-    /// Who asks, as the ledger writes callers.
+    /// The caller, in the ledger's form.
     pub caller: String,
-    /// Whose calls, access or files it is about.
+    /// The group whose calls, grant or files are the subject.
     pub group: Option<Group>,
-    /// The request; of a proposal a name that nobody else knows.
+    /// The request; of a proposal, a name that is known to the broker only.
     pub request_id: RequestId,
-    /// The reply's name, where the document had no id of its own.
+    /// The reply's name, if the document had no id of its own.
     pub reply_as: Option<RequestId>,
     /// The provider.
     pub provider: Provider,
-    /// The action; of a grant `grant`.
+    /// The action; for a grant `grant`.
     pub action: Action,
-    /// The level that the call demands, or the grant gives.
+    /// The level that the call demands, or that the grant gives.
     pub level: Level,
-    /// Of everything that was agreed to.
+    /// The digest of everything that was approved.
     pub digest: Digest,
-    /// How many different people it takes.
+    /// The number of different approvers that it takes.
     pub quorum: usize,
-    /// Where it stands.
+    /// The state.
     pub state: State,
-    /// How it ended, once it is closed.
+    /// The way it ended, once it is closed.
     pub became: Option<String>,
-    /// The row that says that a person was asked.
+    /// The ledger row of the approval request.
     pub asked_seq: i64,
-    /// When.
+    /// The time of the approval request.
     pub asked_at: Timestamp,
-    /// When silence becomes a no.
+    /// The time after which a missing answer is a denial.
     pub expires_at: Timestamp,
-    /// When the caller stops waiting.
+    /// The time at which the caller stops waiting.
     pub reply_by: Timestamp,
     /// Whether the caller has had its one reply.
     pub told: bool,
-    /// Why a person is asked.
+    /// The reasons for asking a person.
     pub asks: BTreeSet<ApprovalReason>,
-    /// What is shown, until it is closed.
+    /// The card, until the approval is closed.
     pub card: Option<Card>,
 }
 
 impl Approval {
-    /// The agent's name for it.
+    /// Returns the agent's name for it.
     pub fn reference(&self) -> String {
         reference(self.asked_seq)
     }
 }
 
 impl std::fmt::Debug for Approval {
-    /// Without the code, which is a secret.
+    /// Omits the code, which is a secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Approval({}, {})", self.reference(), self.state.word())
     }
 }
 
-/// The agent's name for the question that this row asks.
+/// Returns the agent's name for the approval request of this row.
 pub fn reference(asked_seq: i64) -> String {
     format!("ask-{asked_seq}")
 }
 
-/// What one person answered.
+/// The answer of one approver.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Answered {
-    /// Who, as the ledger writes callers.
+    /// The approver, in the ledger's form.
     pub by: String,
-    /// Through which channel: `cli`, `web`.
+    /// The channel: `cli`, `web`.
     pub channel: String,
-    /// Yes, or no.
+    /// Whether the answer is an approval.
     pub yes: bool,
-    /// Why, in the person's words.
+    /// The reason, in the approver's words.
     pub reason: Option<String>,
-    /// When.
+    /// The time of the answer.
     pub at: Timestamp,
 }
 
-/// A question to be asked.
+/// An approval request to be stored.
 pub struct Question<'a> {
-    /// What approvers will answer with.
+    /// The code that approvers answer with.
     pub code: &'a str,
-    /// What it is about.
+    /// The subject.
     pub kind: Kind,
-    /// Where it stands from the first.
+    /// The initial state.
     pub state: State,
-    /// Who asks, as the ledger writes callers.
+    /// The caller, in the ledger's form.
     pub caller: &'a str,
-    /// Whose calls, access or files it is about, if it is about a group's.
+    /// The group whose calls, grant or files are the subject, if there is one.
     pub group: Option<&'a Group>,
     /// The request.
     pub request_id: &'a RequestId,
-    /// The reply's name, where the document had no id of its own.
+    /// The reply's name, if the document had no id of its own.
     pub reply_as: Option<&'a RequestId>,
     /// The provider.
     pub provider: &'a Provider,
     /// The action.
     pub action: &'a Action,
-    /// The level that it demands, or gives.
+    /// The level that the call demands, or that the grant gives.
     pub level: Level,
-    /// What is admitted again after the answer.
+    /// The document that is admitted again after the answer.
     pub document: Option<&'a [u8]>,
-    /// On whose behalf.
+    /// The person on whose behalf the request is made.
     pub person: Option<&'a Person>,
-    /// Of everything that is agreed to.
+    /// The digest of everything to be approved.
     pub digest: Digest,
-    /// How many must say yes.
+    /// The number of different approvers that it takes.
     pub quorum: usize,
-    /// The row that says that a person is asked.
+    /// The ledger row of the approval request.
     pub asked_seq: i64,
-    /// When silence becomes a no.
+    /// The time after which a missing answer is a denial.
     pub expires_at: Timestamp,
-    /// When the caller stops waiting.
+    /// The time at which the caller stops waiting.
     pub reply_by: Timestamp,
-    /// Why a person is asked.
+    /// The reasons for asking a person.
     pub asks: &'a BTreeSet<ApprovalReason>,
-    /// What is shown.
+    /// The card.
     pub card: &'a Card,
 }

@@ -1,18 +1,18 @@
-//! What opens something for whoever has it: made here, shown once, kept nowhere. What is stored is its hash.
+//! Bearer tokens: made here, shown once, never kept. Only the hash is stored.
 
 use crate::{NoRandomness, Random};
 use shared::digest::Digest;
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// What all of a kind begin with, so that people and scanners know one when they see it: `fgrnt_bearer_`.
+/// The prefix of all tokens of a kind, by which people and scanners recognize them: `fgrnt_bearer_`.
 pub type Prefix = &'static str;
 
-/// A bearer. It cannot be printed.
+/// A bearer token. It cannot be printed.
 pub struct Bearer(Zeroizing<String>);
 
 impl Bearer {
-    /// A fresh one, of 256 random bits.
+    /// Makes a token of 256 random bits.
     ///
     /// # Errors
     /// [`NoRandomness`].
@@ -23,19 +23,19 @@ impl Bearer {
         Ok(Self(Zeroizing::new([prefix, &digits].concat())))
     }
 
-    /// One that somebody shows, if it could be one of this kind.
+    /// Parses a presented token, if it can be one of this kind.
     pub fn shown(prefix: Prefix, text: &str) -> Option<Self> {
         let digits = text.strip_prefix(prefix)?;
         let is_one = digits.len() == 64 && digits.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
         is_one.then(|| Self(Zeroizing::new(text.to_owned())))
     }
 
-    /// What it is known by.
+    /// Returns the digest that identifies it.
     pub fn digest(&self) -> Digest {
         Digest::of(self.0.as_bytes())
     }
 
-    /// To be shown, once.
+    /// Returns the text, to be shown once.
     pub fn reveal(self) -> Zeroizing<String> {
         self.0
     }
@@ -47,7 +47,7 @@ impl fmt::Debug for Bearer {
     }
 }
 
-/// A fresh name for what a bearer opens, which opens nothing itself: a prefix, and 96 random bits.
+/// Makes a name for the grant of a bearer token: a prefix, and 96 random bits. The name opens nothing itself.
 ///
 /// # Errors
 /// [`NoRandomness`].
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU8, Ordering};
 
-    /// Every buffer is filled with another byte.
+    /// Each buffer is filled with a different byte.
     struct Counted(AtomicU8);
 
     impl Random for Counted {

@@ -22,7 +22,7 @@ pub enum Caller {
 }
 
 impl Caller {
-    /// The group, if the caller is one.
+    /// Returns the group, if the caller is one.
     pub fn group(&self) -> Option<&Group> {
         match self {
             Self::Group(group) => Some(group),
@@ -30,8 +30,8 @@ impl Caller {
         }
     }
 
-    /// The group whose profile, rules, limits and kill switch apply: the caller's own, or the [group](external) of all
-    /// external agents.
+    /// Returns the group whose profile, rules, limits and kill switch apply: the caller's own, or the [group](external)
+    /// of all external agents.
     pub fn policy_group(&self) -> Option<&Group> {
         match self {
             Self::Group(group) => Some(group),
@@ -51,7 +51,7 @@ impl Caller {
     }
 }
 
-/// The group name of all external agents: `external`. The configuration cannot use it.
+/// Returns the group name of all external agents: `external`. The configuration cannot use it.
 #[expect(clippy::expect_used, reason = "letters satisfy the grammar")]
 pub fn external() -> &'static Group {
     static EXTERNAL: LazyLock<Group> = LazyLock::new(|| "external".parse().expect("a name"));
@@ -59,7 +59,8 @@ pub fn external() -> &'static Group {
 }
 
 impl fmt::Display for Caller {
-    /// `group:developer`, `person:alice`, `outside:fgrnt_3f9a…`, `operator:optk_0c1d…`, `broker`: the form in the ledger.
+    /// `group:developer`, `person:alice`, `outside:fgrnt_3f9a…`, `operator:optk_0c1d…`, `broker`: the form in the
+    /// ledger.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Group(group) => write!(f, "group:{group}"),

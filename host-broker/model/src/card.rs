@@ -1,7 +1,7 @@
-//! The card: everything that a person agrees to, one field a line, in a form that content cannot counterfeit.
+//! The card: everything that a person approves, one field a line, in a form that content cannot counterfeit.
 //!
-//! What is shown is what the digest is taken over. Values are JSON, so a line is a line: a line break in a value is
-//! written `\n`. What a reader could not see, or could take for something else, is written as its code point.
+//! The digest covers exactly the shown text. Values are JSON, so each field stays on one line: a line break in a value
+//! is written `\n`. Characters that a reader could not see or could mistake for others are written as code points.
 
 use crate::SealedRequest;
 use crate::hidden::Count;
@@ -10,13 +10,13 @@ use serde_json::Value;
 use shared::Timestamp;
 use std::fmt::{self, Write as _};
 
-/// A card larger than this cannot be shown in full, so nobody is asked.
+/// The largest card, in bytes. A larger one cannot be shown in full, so no approval request is sent.
 pub const BYTES_MAX: usize = 768 * 1024;
 
-/// A diff larger than this cannot be, either.
+/// The largest diff, in bytes. A larger one cannot be shown in full either.
 pub const DIFF_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// One line: what it is, and its value.
+/// One line: the field and its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
     /// `to`, or a path into the parameters: `labels[0]`, `author.name`.
@@ -25,25 +25,25 @@ pub struct Line {
     pub value: String,
 }
 
-/// Everything that a person agrees to.
+/// Everything that a person approves.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Card {
-    /// Who asks, what for, and what the broker says of it.
+    /// The caller, the purpose, and the broker's statements about the call.
     pub head: Vec<Line>,
-    /// Every parameter, whatever it is.
+    /// Every parameter.
     pub params: Vec<Line>,
-    /// What must still hold at the remote when it runs.
+    /// The conditions that must still hold at the remote when the call runs.
     #[serde(default)]
     pub conditions: Vec<Line>,
-    /// The very request that will be sent, with everything in it but the credential.
+    /// The exact request that will be sent, with everything in it but the credential.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sent: Vec<Line>,
-    /// Changes to files as a unified diff, with what could not be seen written out.
+    /// Changes to files as a unified diff, with invisible characters written out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
-    /// Why a person is asked.
+    /// The reasons for asking a person.
     pub reasons: Vec<String>,
-    /// What the session would bring together, where one of the reasons says so.
+    /// The calls that the session would bring together, if one of the reasons names the trifecta.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub together: Option<Together>,
 }
@@ -57,14 +57,14 @@ pub enum Change {
     Removed(String, String),
 }
 
-/// The calls by which private data, content that others wrote and ways out would come together in one session.
+/// The calls by which private data, untrusted content and egress channels would come together in one session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Together {
     /// The place of the sentence among [`Card::reasons`] that says the same.
     pub reason: usize,
     /// Calls that read private data.
     pub private: Vec<Bringer>,
-    /// Calls that bring content which others wrote.
+    /// Calls that bring untrusted content.
     pub others: Vec<Bringer>,
     /// Calls that let data leave.
     pub ways_out: Vec<Bringer>,
@@ -75,20 +75,20 @@ pub struct Together {
 pub struct Bringer {
     /// `provider.action`; or `this call`, or `3 more`.
     pub action: String,
-    /// When it was called first; absent for the call that the question is about, and for a number of more.
+    /// The time of its first call; absent for the call that needs the approval, and for a number of more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
 }
 
 impl Together {
-    /// The three lists with their names.
+    /// Returns the three lists with their names.
     pub fn lists(&self) -> [(&'static str, &[Bringer]); 3] {
         [("Private data", &self.private), ("Content of others", &self.others), ("Ways out", &self.ways_out)]
     }
 }
 
 impl fmt::Debug for Card {
-    /// It holds the parameters, which are nobody's business in a log.
+    /// Omits the parameters, which do not belong in a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines = [&self.head, &self.params, &self.conditions, &self.sent];
         write!(f, "Card of {} lines", lines.map(Vec::len).iter().sum::<usize>())
@@ -96,35 +96,36 @@ impl fmt::Debug for Card {
 }
 
 impl Card {
-    /// A card that says nothing yet.
+    /// Makes an empty card.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds what the broker says.
+    /// Adds a statement of the broker.
     pub fn say(&mut self, field: &str, value: &str) {
         self.head.push(Line { field: field.to_owned(), value: visible(value) });
     }
 
-    /// Adds every value of the parameters, in the order of their names. `false` if they are too long to be shown in full;
-    /// then they are not all there.
+    /// Adds every value of the parameters, in the order of their names. Returns `false` if they are too long to be
+    /// shown in full; then some are missing.
     #[must_use]
     pub fn list(&mut self, params: &Value) -> bool {
         flatten("", params, &mut self.params, &mut BYTES_MAX.clone())
     }
 
-    /// Adds what must still hold at the remote when it runs; `false` like [`Card::list`].
+    /// Adds the condition that must still hold at the remote when the call runs. Returns `false` like [`Card::list`].
     #[must_use]
     pub fn holds(&mut self, condition: &Value) -> bool {
         flatten("", condition, &mut self.conditions, &mut BYTES_MAX.clone())
     }
 
-    /// Adds the request that will be sent: where, how, and its body field by field; `false` like [`Card::list`].
+    /// Adds the request that will be sent: URL, method, and its body field by field. Returns `false` like
+    /// [`Card::list`].
     #[must_use]
     pub fn sends(&mut self, sealed: &SealedRequest) -> bool {
         let SealedRequest { nonce: _, method, url, headers, body } = sealed;
         let left = &mut BYTES_MAX.clone();
-        // Fields are shown in place of the text only where they are all there is to it.
+        // Fields replace the text only where they are the whole text.
         let fields = serde_json::from_str::<Value>(body)
             .ok()
             .filter(|fields| serde_json::to_string(fields).is_ok_and(|text| text == *body));
@@ -137,7 +138,7 @@ impl Card {
             && flatten("body", &fields, &mut self.sent, left)
     }
 
-    /// Adds what is different, each with where it is; `false` like [`Card::list`].
+    /// Adds each difference with its place. Returns `false` like [`Card::list`].
     #[must_use]
     pub fn changes(&mut self, changes: &[Change]) -> bool {
         let left = &mut BYTES_MAX.clone();
@@ -157,7 +158,7 @@ impl Card {
         })
     }
 
-    /// Adds the changes to files; `false` if they are too long to be shown in full.
+    /// Adds the changes to files. Returns `false` if they are too long to be shown in full.
     #[must_use]
     pub fn differs(&mut self, diff: &str) -> bool {
         let fits = diff.len() <= DIFF_BYTES_MAX;
@@ -165,8 +166,8 @@ impl Card {
         fits
     }
 
-    /// The card as text, for a terminal or a message. A line that goes on begins with a mark, so that no part of a value
-    /// stands where a field does.
+    /// Returns the card as text, for a terminal or a message. A continuation line begins with a mark, so that no part
+    /// of a value stands in the place of a field.
     ///
     /// ```text
     /// Workspace: developer
@@ -179,7 +180,7 @@ impl Card {
         self.lines(TERMINAL)
     }
 
-    /// The same for a message, which telephones show in short lines.
+    /// Returns the same text for a message, which telephones show in short lines.
     pub fn message(&self) -> String {
         self.lines(TELEPHONE)
     }
@@ -228,11 +229,11 @@ impl Card {
     }
 }
 
-/// What stands above the three lists of [`Together`].
+/// The heading of the three lists of [`Together`].
 pub const TOGETHER: &str = "In this session three things would come together.";
 
 impl fmt::Display for Bringer {
-    /// `mail.read at 10:00:05 UTC`, or `this call`, or `3 more`.
+    /// Writes `mail.read at 10:00:05 UTC`, or `this call`, or `3 more`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.at {
             Some(at) => write!(f, "{} at {}", self.action, at.clock()),
@@ -241,15 +242,15 @@ impl fmt::Display for Bringer {
     }
 }
 
-/// How many columns of a terminal a line takes before it goes on in the next one: fewer than any that would break it
-/// itself shows in two.
+/// The number of terminal columns after which a line continues on the next one. It is smaller than the width at which
+/// any terminal breaks lines itself.
 const TERMINAL: usize = 76;
-/// The same for messages, which telephones show.
+/// The same number for messages, which telephones show.
 const TELEPHONE: usize = 36;
-/// What a line that goes on begins with.
+/// The mark at the beginning of a continuation line.
 const GOES_ON: &str = "    ¦ ";
 
-/// How many columns a character takes. Wide ones take two; to take one for wide does no harm.
+/// Returns the number of columns of a character. Wide ones take two; counting a narrow one as wide does no harm.
 fn columns(c: char) -> usize {
     if c >= '\u{1100}' { 2 } else { 1 }
 }
@@ -268,8 +269,8 @@ fn wrap(text: &mut String, line: &str, width: usize) {
     text.push('\n');
 }
 
-/// Adds a line for each value; `false` once `left` bytes are used up. Names may be long and nest, so that what is small
-/// as a document need not be small as lines.
+/// Adds a line for each value. Returns `false` once `left` bytes are used up. Names may be long and nest, so a small
+/// document can have large lines.
 fn flatten(path: &str, value: &Value, lines: &mut Vec<Line>, left: &mut usize) -> bool {
     let mut leaf = |value: String| {
         let bytes = path.len() + value.len() + 4;
@@ -299,7 +300,7 @@ fn flatten(path: &str, value: &Value, lines: &mut Vec<Line>, left: &mut usize) -
     }
 }
 
-/// A name that cannot be taken for a path, or for two.
+/// Checks whether a name cannot be taken for a path or for two names.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
 }
@@ -308,9 +309,9 @@ fn quoted(text: &str) -> String {
     written(&Value::from(text).to_string(), true)
 }
 
-/// The text with everything written out as code points that a reader could not see or could take for something else: what
-/// is not a letter, a digit or plain punctuation; letters of other scripts in a word with Latin ones; words of other
-/// scripts that look Latin letter by letter; long gaps; and what looks like such a code point.
+/// Returns the text with every invisible or deceptive character written out as a code point. These are: characters
+/// other than letters, digits and plain punctuation; letters of other scripts in a word with Latin ones; words of other
+/// scripts that look Latin letter by letter; long gaps; and text that looks like such a code point.
 ///
 /// ```
 /// use model::card::visible;
@@ -323,7 +324,7 @@ pub fn visible(text: &str) -> String {
     written(text, false)
 }
 
-/// The same; the letter of an escape in a JSON text, `\n`, is no part of the word behind it.
+/// Returns the same; the letter of an escape in a JSON text, `\n`, is no part of the next word.
 fn written(text: &str, is_json: bool) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -359,16 +360,17 @@ fn written(text: &str, is_json: bool) -> String {
     out
 }
 
-/// Whether a JSON text has this behind a backslash.
+/// Checks whether the character follows a backslash in JSON texts.
 fn is_escaped(c: char) -> bool {
     matches!(c, '"' | '\\' | '/' | 'b' | 'f' | 'n' | 'r' | 't' | 'u')
 }
 
-/// More spaces than this in a row are counted, because a reader cannot.
+/// The largest number of spaces in a row that are shown as they are. More are counted, because a reader cannot count
+/// them.
 const GAP: usize = 3;
 
 fn word(word: &str, out: &mut String) {
-    // A word of one script is what it seems, unless every letter of it has a Latin double.
+    // A word of one script is genuine, unless every letter of it has a Latin double.
     let deceives = word.chars().any(is_latin) || word.chars().all(has_double);
     for c in word.chars() {
         if is_latin(c) || !(deceives || is_odd(c)) {
@@ -379,21 +381,21 @@ fn word(word: &str, out: &mut String) {
     }
 }
 
-/// Letters of the Latin alphabet that a reader knows: ASCII and, of the next two blocks, those that are not drawn like
-/// another one.
+/// Checks whether a letter is of the Latin alphabet that a reader knows: ASCII and, of the next two blocks, the letters
+/// that are not drawn like another one.
 pub fn is_latin(c: char) -> bool {
     c.is_ascii_alphabetic()
         || matches!(c, '\u{c0}'..='\u{17f}' if c.is_alphabetic() && !matches!(c, 'ı' | 'ĸ' | 'ŉ' | 'ſ'))
 }
 
-/// Signs that are what they seem.
+/// Checks whether a sign is unambiguous.
 fn is_plain_sign(c: char) -> bool {
     matches!(c, ' '..='~')
         || matches!(c, '§' | '°' | '£' | '€' | '«' | '»' | '’' | '–' | '—' | '…' | '、' | '。' | '「' | '」')
 }
 
-/// Letters whose scripts or forms exist to look like others, or that nobody writes a message in: phonetic, mathematical,
-/// full-width and enclosed forms, numerals, the old scripts from which Latin comes.
+/// Checks whether a letter has a script or form that exists to look like others, or that is not used in messages:
+/// phonetic, mathematical, full-width and enclosed forms, numerals, the old scripts from which Latin comes.
 pub fn is_odd(c: char) -> bool {
     !matches!(u32::from(c),
         0x0370..=0x03FF | 0x0400..=0x052F | 0x0531..=0x0587 | 0x05D0..=0x05EA | 0x0620..=0x064A | 0x0671..=0x06D3
@@ -401,8 +403,8 @@ pub fn is_odd(c: char) -> bool {
         | 0x3041..=0x3096 | 0x30A1..=0x30FC | 0x4E00..=0x9FFF | 0xAC00..=0xD7A3)
 }
 
-/// Letters of other scripts that most typefaces draw like a Latin one (Unicode Technical Standard 39, the single letters
-/// of Greek, Cyrillic and Armenian).
+/// Checks whether most typefaces draw a letter of another script like a Latin one (Unicode Technical Standard 39, the
+/// single letters of Greek, Cyrillic and Armenian).
 fn has_double(c: char) -> bool {
     const DOUBLES: &str = "АВЕЅІЈКМНОРСТУХҮҺԁԛԜԝаеѕіјорсухүһӀӏ\
         ΑΒΕΖΗΙΚΜΝΟΡΤΥΧανοιρυκνγσ\

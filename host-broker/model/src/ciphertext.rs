@@ -1,4 +1,4 @@
-//! Records of the vault as they are stored: encrypted, and bound to the place where they lie.
+//! Vault records as they are stored: encrypted, and bound to their place.
 
 use shared::{Provider, Timestamp};
 use std::fmt;
@@ -8,12 +8,12 @@ use std::fmt;
 pub struct Ciphertext(Box<[u8]>);
 
 impl Ciphertext {
-    /// Takes a record as it was stored.
+    /// Makes a record from its stored bytes.
     pub fn from_bytes(bytes: Vec<u8>) -> Self {
         Self(bytes.into())
     }
 
-    /// The bytes to be stored.
+    /// Returns the bytes to be stored.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -25,16 +25,16 @@ impl fmt::Debug for Ciphertext {
     }
 }
 
-/// Where a record is kept: it opens nowhere else.
+/// The place of a record. The record opens nowhere else.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
-    /// What kind of record.
+    /// The kind of the record.
     pub what: RecordKind,
-    /// Whose, as the ledger writes persons.
+    /// The owner, in the ledger's form.
     pub person: &'a str,
-    /// At which capability.
+    /// The capability.
     pub capability: &'a Provider,
-    /// Which of them: the account's name, the flow's handle.
+    /// The account's name or the flow's handle.
     pub name: &'a str,
 }
 
@@ -48,7 +48,7 @@ pub enum RecordKind {
 }
 
 impl RecordKind {
-    /// The word that a record is bound to.
+    /// Returns the word that a record is bound to.
     pub fn word(self) -> &'static str {
         match self {
             Self::Credential => "credential",
@@ -64,6 +64,6 @@ pub struct Renewal {
     pub old: Ciphertext,
     /// The credential now.
     pub new: Ciphertext,
-    /// Until when that can be used without being renewed; `None` where it does not end.
+    /// The time until which the new credential can be used without renewal; `None` if it does not end.
     pub fresh_until: Option<Timestamp>,
 }

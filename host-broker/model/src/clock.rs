@@ -1,13 +1,13 @@
-//! Time: a source of wall time and of time that nobody can set.
+//! Time: a source of wall time and of monotonic time.
 
 use shared::Timestamp;
 use std::time::Duration;
 
-/// A source of wall time, and of time that nobody can set.
+/// A source of wall time, and of monotonic time that cannot be set.
 pub trait Clock: Send + Sync {
-    /// The time now, in UTC. A person or a time server may set it.
+    /// Returns the time now, in UTC. A person or a time server may set it.
     fn now(&self) -> Timestamp;
 
-    /// The time since some moment. It never goes back and never jumps; sleep of the machine counts.
+    /// Returns the time since some moment. It never goes back and never jumps; sleep of the machine counts.
     fn monotonic(&self) -> Duration;
 }

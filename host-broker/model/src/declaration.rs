@@ -20,7 +20,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// The word in configuration and snapshot.
+    /// Returns the word in configuration and snapshot.
     pub fn word(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -47,13 +47,13 @@ impl Exposure {
     /// None.
     pub const NONE: Self = Self { untrusted: false, sensitive: false, egress: false };
 
-    /// Its words in configuration and rules.
+    /// Returns its words in configuration and rules.
     pub fn words(self) -> Vec<&'static str> {
         let words = [(self.untrusted, "untrusted"), (self.sensitive, "sensitive"), (self.egress, "egress")];
         words.into_iter().filter_map(|(is, word)| is.then_some(word)).collect()
     }
 
-    /// The union of both.
+    /// Returns the union of both.
     pub fn and(self, other: Self) -> Self {
         Self {
             untrusted: self.untrusted || other.untrusted,
@@ -76,7 +76,7 @@ pub enum Exposes {
 }
 
 impl Exposes {
-    /// The word in the configuration.
+    /// Returns the word in the configuration.
     pub fn word(self) -> &'static str {
         match self {
             Self::Untrusted => "untrusted",
@@ -85,7 +85,7 @@ impl Exposes {
         }
     }
 
-    /// The exposure of exactly the listed kinds.
+    /// Returns the exposure of exactly the listed kinds.
     pub fn all(listed: &[Self]) -> Exposure {
         Exposure {
             untrusted: listed.contains(&Self::Untrusted),
@@ -130,7 +130,7 @@ pub struct Declaration {
 }
 
 impl Declaration {
-    /// The declaration of an action that states nothing else: it exposes everything and is not idempotent.
+    /// Makes the declaration of an action that states nothing else: it exposes everything and is not idempotent.
     pub fn new(provider: Provider, action: Action, level: Level) -> Self {
         Self {
             provider,

@@ -1,6 +1,6 @@
 //! The text of an error with its causes.
 
-/// The error and what caused it, in one line.
+/// Returns the error and its causes, in one line.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -10,8 +10,8 @@ pub struct Exposed {
     pub provider: Provider,
     /// The action.
     pub action: Action,
-    /// When it was called first.
+    /// The time of its first call.
     pub at: Timestamp,
-    /// What it exposes.
+    /// Its exposure.
     pub exposes: Exposure,
 }

@@ -1,7 +1,7 @@
-//! Hidden characters: what the marks on a card stand for, and how many there are.
+//! Hidden characters: the meaning of the marks on a card, and their number.
 //!
-//! A card has a mark such as `<U+202E>` in the place of each character that a reader could not see or could take for
-//! another one. JSON texts have control characters as escapes, `\u001b`. Both are named and counted here.
+//! A card has a mark such as `<U+202E>` in the place of each character that a reader could not see or could mistake for
+//! another one. JSON texts have control characters as escapes, `\u001b`. This module names and counts both.
 
 use crate::card::{Card, Line};
 use crate::conceals;
@@ -15,11 +15,11 @@ pub enum Part<'a> {
     Text(&'a str),
     /// A line break that is written out: `\n`.
     Break(&'a str),
-    /// A mark or an escape, and what it stands for.
+    /// A mark or an escape, with its meaning.
     Mark(&'a str, What),
 }
 
-/// What a mark stands for.
+/// The meaning of a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
     /// This character.
@@ -28,7 +28,7 @@ pub enum What {
     Spaces,
 }
 
-/// Why a character is hidden.
+/// The reason why a character is hidden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// It changes the direction of the text around it.
@@ -46,7 +46,8 @@ pub enum Kind {
 }
 
 impl What {
-    /// Why it is hidden; nothing for signs that are only uncommon, and for rows of spaces, which indented texts have.
+    /// Returns why it is hidden. Returns `None` for signs that are only uncommon, and for rows of spaces, which
+    /// indented texts have.
     pub fn kind(self) -> Option<Kind> {
         let Self::Char(c) = self else { return None };
         match c {
@@ -63,7 +64,7 @@ impl What {
         }
     }
 
-    /// Its name, for people.
+    /// Returns its name, for people.
     pub fn name(self) -> Option<Cow<'static, str>> {
         let Self::Char(c) = self else { return None };
         if let '\u{E0020}'..='\u{E007E}' = c {
@@ -120,12 +121,12 @@ impl What {
     }
 }
 
-/// Takes a value of a card apart. Only a text between quotes has escapes.
+/// Splits a value of a card into parts. Only a text between quotes has escapes.
 pub fn parts(value: &str) -> Parts<'_> {
     Parts { rest: value, is_json: value.starts_with('"'), has_gaps: true }
 }
 
-/// Takes a line of a diff apart: it has marks of characters only.
+/// Splits a line of a diff into parts. It has marks of characters only.
 pub fn parts_of_diff(line: &str) -> Parts<'_> {
     Parts { rest: line, is_json: false, has_gaps: false }
 }
@@ -160,7 +161,7 @@ impl<'a> Iterator for Parts<'a> {
     }
 }
 
-/// What stands at the beginning of a text, and how long it is.
+/// The special sequence at the beginning of a text, with its length.
 enum Special {
     None(usize),
     Break(usize),
@@ -191,13 +192,14 @@ impl<'a> Parts<'a> {
                 let code = from.get(2..6).and_then(|digits| u32::from_str_radix(digits, 16).ok());
                 code.and_then(char::from_u32).map_or(Special::None(2), |c| Special::Mark(6, What::Char(c)))
             }
-            // A backslash and what it stands before are one.
+            // A backslash and the character after it are one unit.
             _ => Special::None(from.chars().take(2).map(char::len_utf8).sum()),
         }
     }
 }
 
-/// The mark at the beginning, `<U+202E>` or `<12 spaces>`. A value cannot hold one itself: its `<` is a mark then.
+/// Parses the mark at the beginning, `<U+202E>` or `<12 spaces>`. A value cannot hold one itself, because its `<` is
+/// then a mark.
 fn mark(text: &str) -> Option<(usize, What)> {
     let inner = text.strip_prefix('<')?;
     let end = inner.bytes().take(23).position(|byte| byte == b'>')?;
@@ -213,7 +215,7 @@ fn mark(text: &str) -> Option<(usize, What)> {
     Some((end + 2, what))
 }
 
-/// How many hidden characters of each kind there are.
+/// The number of hidden characters of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Count([usize; 6]);
 
@@ -227,12 +229,12 @@ const KINDS: [(Kind, &str); 6] = [
 ];
 
 impl Count {
-    /// Counts those of everything on a card.
+    /// Counts the hidden characters of the whole card.
     pub fn of(card: &Card) -> Self {
         let mut count = Self::default();
         count.add(Self::of_lines(&card.head));
         count.add(Self::of_lines(&card.conditions));
-        // What is sent holds what was asked for once more.
+        // The sent request repeats the parameters.
         let (params, sent) = (Self::of_lines(&card.params), Self::of_lines(&card.sent));
         count.add(Self(std::array::from_fn(|kind| params.at(kind).max(sent.at(kind)))));
         for line in card.diff.iter().flat_map(|diff| diff.split_terminator('\n')) {
@@ -242,7 +244,7 @@ impl Count {
         count
     }
 
-    /// How many there are.
+    /// Returns the number of all hidden characters.
     pub fn all(self) -> usize {
         self.0.iter().sum()
     }
@@ -276,7 +278,7 @@ impl Count {
 }
 
 impl fmt::Display for Count {
-    /// `changes of direction: 2, without width: 1`
+    /// Writes `changes of direction: 2, without width: 1`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let found = self.0.iter().zip(KINDS).filter(|(number, _)| **number > 0);
         let words: Vec<String> = found.map(|(number, (_, words))| format!("{words}: {number}")).collect();

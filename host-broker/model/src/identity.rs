@@ -65,7 +65,7 @@ impl ChatType {
         Self::ALL.into_iter().find(|kind| kind.word() == word)
     }
 
-    /// The word in tokens and grants.
+    /// Returns the word in tokens and grants.
     pub fn word(self) -> &'static str {
         match self {
             Self::Private => "private",
@@ -76,7 +76,7 @@ impl ChatType {
 }
 
 impl Person {
-    /// A person with no further claims.
+    /// Makes a person with no further claims.
     pub fn new(issuer: String, sub: String) -> Self {
         Self {
             issuer,
@@ -132,7 +132,7 @@ impl Subject {
         Ok(person.map_or(Self::NOBODY, |person| Self::Person(Arc::new(person))))
     }
 
-    /// The person.
+    /// Returns the person.
     pub fn person(&self) -> Option<&Person> {
         match self {
             Self::Person(person) => Some(person),
@@ -140,14 +140,14 @@ impl Subject {
         }
     }
 
-    /// The person's name in the ledger.
+    /// Returns the person's name in the ledger.
     pub fn key(&self) -> Option<String> {
         self.person().map(Person::key)
     }
 }
 
 impl TokenError {
-    /// The code of a call that needs a person.
+    /// Returns the code of a call that needs a person.
     pub fn code(self) -> Code {
         match self {
             Self::Missing => Code::ContextTokenMissing,
@@ -156,7 +156,7 @@ impl TokenError {
         }
     }
 
-    /// The reason, as a sentence for the caller.
+    /// Returns the reason, as a sentence for the caller.
     pub fn reason(self) -> String {
         match self {
             Self::Missing | Self::Expired => self.code().meaning().to_owned(),

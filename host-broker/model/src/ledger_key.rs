@@ -12,7 +12,7 @@ impl LedgerKey {
         Self(zeroize::Zeroizing::new(bytes))
     }
 
-    /// The keyed digest.
+    /// Returns the keyed digest.
     pub fn digest(&self, bytes: &[u8]) -> Digest {
         Digest::keyed(&self.0, bytes)
     }

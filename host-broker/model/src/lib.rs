@@ -1,4 +1,5 @@
-//! The vocabulary of the domain: callers, persons, declarations, accounts, names, and the traits of time and randomness.
+//! The vocabulary of the domain: callers, persons, declarations, accounts, names, and the traits of time and
+//! randomness.
 //!
 //! The crate does no I/O and knows neither SQL nor Tokio. Every other crate of the broker uses it.
 

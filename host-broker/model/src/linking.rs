@@ -4,43 +4,43 @@ use crate::Ciphertext;
 use shared::{AccountRef, Timestamp};
 use std::time::Duration;
 
-/// A flow that can be gone on with.
+/// A flow that can be continued.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flow {
-    /// What goes back to the provider.
+    /// The state that goes back to the provider.
     pub sealed: Ciphertext,
-    /// The `state` that the address must come back with.
+    /// The `state` that the redirect address must carry.
     pub expected: Option<String>,
-    /// How often the provider may be asked how far it is; `None` where it is not asked.
+    /// The interval between polls of the provider; `None` if it is not polled.
     pub pace: Option<Duration>,
-    /// When it was asked last.
+    /// The time of the last poll.
     pub polled_at: Option<Timestamp>,
-    /// When its time is over.
+    /// The end of the flow.
     pub expires_at: Timestamp,
 }
 
 impl Flow {
-    /// Whether the provider may be asked now how far it is.
+    /// Returns whether the provider may be polled now.
     pub fn is_due(&self, now: Timestamp) -> bool {
         let due = |pace| self.polled_at.is_none_or(|polled| now.since(polled) >= pace);
         self.pace.is_some_and(due)
     }
 }
 
-/// Where a flow stands, for whoever began it.
+/// The state of a flow, for the person who began it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
     /// There is no such flow of this person in this group, or it was used.
     Missing,
-    /// Its time is over.
+    /// The flow has expired.
     Expired,
-    /// It can be gone on with.
+    /// The flow can be continued.
     Open(Box<Flow>),
-    /// It is done, and a person is, or was, asked about the account.
+    /// The flow is done, and an approval request about the account was sent.
     Asked {
-        /// What the provider calls the account.
+        /// The provider's name of the account.
         account: AccountRef,
-        /// What became of the question: `waiting`, `approved`, `denied`, `expired` or `cancelled`.
+        /// The state of the approval request: `waiting`, `approved`, `denied`, `expired` or `cancelled`.
         state: String,
     },
 }

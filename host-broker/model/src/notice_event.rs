@@ -19,7 +19,7 @@ impl NoticeEvent {
     /// Every one.
     pub const ALL: [Self; 3] = [Self::Asked, Self::Answered, Self::Lapsed];
 
-    /// The word in files and tables.
+    /// Returns the word in files and tables.
     pub fn word(self) -> &'static str {
         match self {
             Self::Asked => "asked",

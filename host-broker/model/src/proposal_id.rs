@@ -35,7 +35,7 @@ impl ProposalId {
         Self(name)
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -32,12 +32,12 @@ impl Nonce {
         Ok(Self(base16ct::lower::encode_string(&bytes)))
     }
 
-    /// A nonce that is stored with its intent.
+    /// Makes a nonce from the text that is stored with its intent.
     pub fn stored(text: String) -> Self {
         Self(text)
     }
 
-    /// The 32 digits.
+    /// Returns the 32 digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }

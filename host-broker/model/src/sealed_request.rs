@@ -26,7 +26,7 @@ pub struct SealedRequest {
 }
 
 impl SealedRequest {
-    /// The digest of all fields.
+    /// Returns the digest of all fields.
     pub fn digest(&self) -> Digest {
         let Self { nonce, method, url, headers, body } = self;
         Digest::of(&shared::json::canonical(&serde_json::json!([nonce, method, url, headers, body])))

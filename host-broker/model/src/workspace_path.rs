@@ -1,4 +1,4 @@
-//! A path in a workspace, as it may be asked for and shown.
+//! A path in a workspace, valid for requests and cards.
 
 use shared::Code;
 use std::fmt;
@@ -6,20 +6,20 @@ use std::str::FromStr;
 
 /// The longest path, in bytes.
 const BYTES_MAX: usize = 1024;
-/// The longest component, in bytes: what Linux file systems take, less what a temporary name needs.
+/// The longest component, in bytes: the limit of Linux file systems, less the length of a temporary name.
 const COMPONENT_BYTES_MAX: usize = 200;
 /// The most components.
 const COMPONENTS_MAX: usize = 32;
 
 /// A relative path in a workspace: `src/main.rs`.
 ///
-/// It has components, none of them empty, `.` or `..`, and a person can read it: no character in it is invisible,
-/// turns the direction of writing, or is a kind of space other than the space between two words. A backslash is a
-/// character like any other, as it is for Linux. What is there, and whether it may be touched, it does not say.
+/// It has components, none of them empty, `.` or `..`, and a person can read it. No character in it is invisible, turns
+/// the direction of writing, or is a kind of space other than the space between two words. A backslash is a character
+/// like any other, as it is for Linux. The type does not prove that the file exists or may be touched.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkspacePath(String);
 
-/// Why a text is no path in a workspace.
+/// The reason why a text is no path in a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// It is empty.
@@ -52,7 +52,7 @@ pub enum PathError {
 }
 
 impl PathError {
-    /// The code of the refusal.
+    /// Returns the code of the refusal.
     pub fn code(self) -> Code {
         match self {
             Self::Absolute | Self::Outside => Code::PathOutside,
@@ -68,7 +68,7 @@ impl PathError {
 }
 
 impl WorkspacePath {
-    /// Reads a path. One leading `./` is taken off, because people and tools write it; nothing else is repaired.
+    /// Parses a path. It removes one leading `./`, because people and tools write it. It repairs no other error.
     ///
     /// # Errors
     /// [`PathError`], the first that is found.
@@ -101,7 +101,7 @@ impl WorkspacePath {
         Ok(Self(text.to_owned()))
     }
 
-    /// Reads a path that came as bytes.
+    /// Parses a path from bytes.
     ///
     /// # Errors
     /// [`PathError`], also if they are not UTF-8.
@@ -109,36 +109,36 @@ impl WorkspacePath {
         std::str::from_utf8(bytes).map_err(|_where| PathError::NotText).and_then(Self::new)
     }
 
-    /// The path, without a leading `./`.
+    /// Returns the path, without a leading `./`.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The last component.
+    /// Returns the last component.
     pub fn name(&self) -> &str {
         self.0.rsplit_once('/').map_or(&*self.0, |(_, name)| name)
     }
 
-    /// The directory that it is in; `None` is the workspace itself.
+    /// Returns the directory that it is in; `None` is the workspace itself.
     pub fn parent(&self) -> Option<Self> {
         self.0.rsplit_once('/').map(|(parent, _)| Self(parent.to_owned()))
     }
 
-    /// The path and the directories above it, from the outermost: `a`, `a/b`, `a/b/c`.
+    /// Returns the path and the directories above it, from the outermost: `a`, `a/b`, `a/b/c`.
     pub fn ancestry(&self) -> impl Iterator<Item = &str> {
         let whole = std::iter::once(&*self.0);
         self.0.match_indices('/').filter_map(|(at, _)| self.0.get(..at)).chain(whole)
     }
 
-    /// Whether it is below that one.
+    /// Returns whether it is below the other path.
     pub fn is_below(&self, other: &Self) -> bool {
         self.0.strip_prefix(&other.0).is_some_and(|rest| rest.starts_with('/'))
     }
 }
 
-/// Whether a character cannot be seen or changes how its neighbours are shown: controls, spaces that are not the space,
-/// marks of direction, and what Unicode says may be ignored in display. Some file systems that fold case ignore the
-/// last of these in names, so they would also be a second name for a denied file.
+/// Checks whether a character cannot be seen or changes how its neighbours are shown. These are controls, spaces that
+/// are not the space, marks of direction, and characters that Unicode lets displays ignore. Some file systems that fold
+/// case ignore the last of these in names, so they would also be a second name for a denied file.
 pub fn conceals(c: char) -> bool {
     c.is_control()
         || (c.is_whitespace() && c != ' ')

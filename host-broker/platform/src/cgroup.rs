@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A constant script for `/bin/sh` moves itself into the child's group and then becomes the child. So the child's
-//! program never runs outside of its group. The group is killed and removed with the child. A broker that was killed
-//! leaves its groups behind; the next one removes them.
+//! program only ever runs in its group. The group is killed and removed with the child. A broker that was killed leaves
+//! its groups behind; the next one removes them.
 //!
 //! Source: cgroups(7), the kernel's cgroup-v2.rst ("Delegation", "No Internal Process Constraint").
 
@@ -97,7 +97,7 @@ impl Cgroups {
         let wanted = WANTED.iter().filter(|wanted| offered.contains(**wanted));
         let enabled = wanted.map(|wanted| format!("+{wanted}")).collect::<Vec<_>>().join(" ");
         fs::write(self.base.join("cgroup.subtree_control"), enabled).map_err(|error| {
-            // Where it was is as good as before.
+            // The broker works equally well in its earlier group.
             moves(&self.base).and_then(|()| fs::remove_dir(&leaf)).ok();
             format!("{} cannot have controllers for children: {error}", self.base.display())
         })
@@ -178,7 +178,7 @@ impl Drop for Cgroup {
         if end(&self.path) {
             return;
         }
-        // What is being killed is there for a moment.
+        // A killed process stays in the group for a moment.
         let path = self.path.clone();
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
@@ -199,7 +199,7 @@ pub(super) fn is_launcher_error(stderr: &[u8]) -> bool {
     stderr.starts_with(ERROR_PREFIX.as_bytes())
 }
 
-/// Kills what is in a group and removes it. Returns whether it is gone.
+/// Kills the processes of a group and removes it. Returns whether it is gone.
 fn end(path: &Path) -> bool {
     fs::write(path.join("cgroup.kill"), "1").ok();
     match fs::remove_dir(path) {
@@ -222,7 +222,7 @@ fn place(mounts: &str, groups: &str) -> Option<PathBuf> {
     })
 }
 
-/// Whether a group is one that the broker may divide.
+/// Checks whether a group is one that the broker may divide.
 fn check(base: &Path) -> Result<(), String> {
     for file in ["", "cgroup.procs", "cgroup.subtree_control"] {
         let path = if file.is_empty() { base.to_owned() } else { base.join(file) };
@@ -236,7 +236,7 @@ fn check(base: &Path) -> Result<(), String> {
     }
 }
 
-/// Whether nobody else is in a group. What is delegated to the broker has nobody else in it.
+/// Checks whether no other process is in a group. A group that is delegated to the broker holds no others.
 fn alone(base: &Path) -> Result<(), String> {
     let inside = fs::read_to_string(base.join("cgroup.procs")).unwrap_or_default();
     let own = std::process::id().to_string();
@@ -269,7 +269,7 @@ fn owner(name: &str) -> Option<(&str, bool)> {
     }
 }
 
-/// What is written into a child's group.
+/// Returns the settings of a child's group: each file and its content.
 fn settings(limits: &ResourceLimits, offered: &BTreeSet<String>) -> Vec<(&'static str, String)> {
     let all = [
         ("memory", "memory.max", limits.memory().to_string()),

@@ -376,7 +376,7 @@ struct Group(Option<Pid>);
 impl Group {
     fn kill(&mut self) {
         if let Some(leader) = self.0.take() {
-            // Fails only when everybody is gone already.
+            // It fails only when every process is gone already.
             kill_process_group(leader, Signal::KILL).ok();
         }
     }
@@ -501,7 +501,7 @@ mod tests {
     }
 
     fn alive(pid: &str) -> bool {
-        // A killed orphan may stay a zombie where nobody reaps; it runs no more.
+        // A killed orphan may stay a zombie where no process reaps it; it runs no more.
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
         stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
     }

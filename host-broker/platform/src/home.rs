@@ -84,7 +84,7 @@ impl Home {
 /// Makes a directory that only its owner may enter.
 ///
 /// # Errors
-/// What the system said.
+/// The system error.
 pub fn make_private_directory(path: &Path) -> Result<(), std::io::Error> {
     use std::os::unix::fs::DirBuilderExt as _;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)

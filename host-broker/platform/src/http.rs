@@ -22,10 +22,11 @@ pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<(u16, Vec<u8>), Http
 
 /// Posts documents.
 pub trait Http: Send + Sync {
-    /// Posts one document and gives the status of the answer, whatever it is. Dropping the future closes the connection.
+    /// Posts one document and returns any status of the answer. Dropping the future closes the connection.
     ///
     /// # Errors
-    /// [`HttpFault`]. Only [`HttpFault::Setup`], [`HttpFault::NotHttp`] and [`HttpFault::Unreachable`] mean that nothing left.
+    /// [`HttpFault`]. Only [`HttpFault::Setup`], [`HttpFault::NotHttp`] and [`HttpFault::Unreachable`] mean that
+    /// nothing left.
     fn post(&self, post: Post) -> Pin<Box<dyn Future<Output = Result<u16, HttpFault>> + Send + '_>>;
 
     /// The same, and gives the body of the answer, too, if it is no longer than so many bytes.
@@ -34,7 +35,7 @@ pub trait Http: Send + Sync {
     /// [`HttpFault`], also of a longer answer.
     fn ask(&self, post: Post, most: usize) -> Answering<'_>;
 
-    /// Sends one request, and gives the answer when its head is there. Whoever reads its body bounds it.
+    /// Sends one request, and returns the answer when its head is there. The reader of its body bounds it.
     ///
     /// # Errors
     /// [`HttpFault`].
@@ -46,19 +47,19 @@ pub trait Http: Send + Sync {
 
 /// One request.
 pub struct Exchange {
-    /// What is asked.
+    /// The method of the request.
     pub method: Method,
     /// Of whom.
     pub uri: Uri,
     /// The request's headers, beside those of every request.
     pub headers: HeaderMap,
-    /// What is sent.
+    /// The body of the request.
     pub body: Vec<u8>,
-    /// Nobody waits longer for the head of the answer.
+    /// The deadline for the head of the answer.
     pub deadline: Instant,
 }
 
-/// What to post.
+/// One document to post.
 pub struct Post {
     /// Where to.
     pub uri: Uri,
@@ -66,18 +67,18 @@ pub struct Post {
     pub headers: HeaderMap,
     /// What.
     pub body: Vec<u8>,
-    /// Nobody waits longer.
+    /// The deadline for the answer.
     pub deadline: Instant,
 }
 
 impl fmt::Debug for Post {
-    /// Leaves out what may be secret: the path, the headers, the body.
+    /// Leaves out every part that may be secret: the path, the headers, the body.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Post").field("host", &self.uri.host()).finish_non_exhaustive()
     }
 }
 
-/// Why there is no status. Says nothing of what was posted.
+/// The reason why there is no status. It quotes nothing of the posted document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HttpFault {
     /// There is no client for https.
@@ -86,13 +87,13 @@ pub enum HttpFault {
     /// The request cannot be written as HTTP.
     #[error("the request cannot be written as HTTP")]
     NotHttp,
-    /// Nobody can be reached there.
+    /// No server can be reached there.
     #[error("{0}")]
     Unreachable(String),
-    /// Nobody answered, or not in HTTP.
+    /// No answer came, or it was not HTTP.
     #[error("{0}")]
     Lost(String),
-    /// Nobody answered in time.
+    /// No answer came in time.
     #[error("no answer in time")]
     Deadline,
 }
@@ -197,7 +198,7 @@ mod tests {
         Post { uri: uri.parse().unwrap(), headers, body: b"hello".to_vec(), deadline: Instant::now() + after }
     }
 
-    /// Serves one connection with this answer; gives what it was sent.
+    /// Serves one connection with this answer; returns the received bytes.
     fn server(answer: &'static str) -> (String, std::thread::JoinHandle<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let uri = format!("http://{}/hook", listener.local_addr().unwrap());

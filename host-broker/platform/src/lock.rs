@@ -12,7 +12,7 @@ use rustix::io::Errno;
 pub struct Lock(OwnedFd);
 
 impl Lock {
-    /// Locks an open file without waiting; nothing if somebody holds it.
+    /// Locks an open file without waiting; `None` if another process holds the lock.
     ///
     /// # Errors
     /// The system cannot lock it.
@@ -43,7 +43,7 @@ mod tests {
         let take = || Lock::take(File::open(directory.path()).unwrap()).unwrap();
         let held = take().unwrap();
         assert!(take().is_none());
-        // What a child has between fork and exec.
+        // A child has such a copy between fork and exec.
         let _copy = held.0.try_clone().unwrap();
         drop(held);
         assert!(take().is_some());

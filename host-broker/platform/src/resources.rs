@@ -31,7 +31,7 @@ const ERROR_PREFIX: &str = "prlimit: ";
 const CPU_SECONDS: NonZeroU32 = at_least_one(600);
 /// Bytes in a MiB.
 const MIB: u64 = 1024 * 1024;
-/// What a shell and bubblewrap add to the number of a signal that ended the program.
+/// The number that a shell and bubblewrap add to the signal that ended the program.
 const BY_SIGNAL: i32 = 128;
 
 /// The resources that a child program can use.
@@ -107,7 +107,7 @@ impl ResourceLimits {
         ];
         let limits = limits.into_iter().filter_map(|(name, resource, wanted)| {
             let wanted = wanted?;
-            // Nobody can raise what the broker itself may not exceed.
+            // No process can raise a limit above the broker's own.
             let maximum = getrlimit(resource).maximum;
             let limit = maximum.map_or(wanted, |maximum| maximum.min(wanted));
             // At the hard limit of processor time the kernel kills without saying why.
@@ -124,7 +124,7 @@ pub(super) fn is_launcher_error(stderr: &[u8]) -> bool {
     stderr.starts_with(ERROR_PREFIX.as_bytes())
 }
 
-/// What is said where the kernel has killed a process of a child that used too much memory.
+/// The text for a child of which the kernel has killed a process that used too much memory.
 pub(super) const MEMORY: &str = "it used more memory than limits.memory_mib";
 
 /// Returns the limit that has ended a child, if the kernel says so.

@@ -106,7 +106,7 @@ impl Sandbox {
         // Last, because the mounts before need a writable root.
         outer.extend(["--remount-ro", "/"].map(OsString::from));
         outer.extend(["--", PRLIMIT].map(OsString::from));
-        // Inside the sandbox: outside, the kernel counts all processes of the broker's user.
+        // The limit is set inside the sandbox. Elsewhere the kernel counts all processes of the broker's user.
         outer.extend(limits.arguments(true));
         outer.push(program.into());
         outer.extend(args);

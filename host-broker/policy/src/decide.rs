@@ -1,7 +1,7 @@
 //! The decision: a pure, total function of the facts.
 //!
-//! Every step is judged, so that `explain` can show them all; the strictest verdict wins, and of equally strict
-//! ones the earliest. An error anywhere is not representable here: whoever cannot gather a fact refuses.
+//! Every step is judged, so that `explain` can show them all. The strictest verdict wins, and of equally strict ones
+//! the earliest. An error cannot be represented here: a caller that cannot gather a fact refuses.
 
 use crate::facts::{
     AccountFact, ChatsFact, EgressFact, Facts, GateFact, GrantFact, GuardFact, KilledBy, LimitsFact, LiveGrant,
@@ -20,7 +20,7 @@ pub enum Step {
     KillSwitch,
     /// A grant in force.
     Grant,
-    /// The person on whose behalf, and the chat.
+    /// The person on whose behalf the call is made, and the chat.
     Person,
     /// The provider takes calls, and the action is in the grant's catalogue.
     Catalogue,
@@ -38,35 +38,35 @@ pub enum Step {
     Governance,
     /// The rules, where they decide.
     Rules,
-    /// Private data, content that others wrote and a way out do not come together.
+    /// Private data, untrusted content and an egress channel do not come together.
     Trifecta,
-    /// What would leave.
+    /// The outgoing data.
     Departing,
     /// Rate, quota and breaker.
     Limits,
-    /// Who else must agree.
+    /// The required approval.
     Tier,
 }
 
-/// What a step, or all of them together, says; in the order of strictness.
+/// The verdict of one step, or of all together, in the order of strictness.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Yes.
+    /// Permitted.
     Permit,
-    /// Yes, if a person agrees.
+    /// Permitted, if a person approves.
     RequireApproval {
-        /// Which of the reasons there are.
+        /// The kind of the reason.
         ask: ApprovalReason,
-        /// Why a person is asked, in one sentence.
+        /// The reason for asking a person, in one sentence.
         reason: String,
     },
-    /// Not before the remote has been asked.
+    /// Not decidable before the remote has been asked.
     NeedsRemote,
-    /// No.
+    /// Refused.
     Refuse {
         /// The stable reason.
         code: Code,
-        /// One sentence with a period.
+        /// The reason: one sentence with a period.
         reason: String,
     },
 }
@@ -76,7 +76,7 @@ pub enum Verdict {
 pub struct Judgement {
     /// The step.
     pub step: Step,
-    /// What it says.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
@@ -86,12 +86,12 @@ pub struct Judgement {
 pub struct Decision {
     /// The strictest verdict, and of equally strict ones the earliest.
     pub verdict: Verdict,
-    /// Every step's.
+    /// The judgement of every step.
     pub judgements: Vec<Judgement>,
 }
 
 impl Decision {
-    /// Every reason for which a person is asked.
+    /// Returns every reason for asking a person.
     pub fn asks(&self) -> Vec<(ApprovalReason, String)> {
         let ask = |judgement: &Judgement| match &judgement.verdict {
             Verdict::RequireApproval { ask, reason } => Some((*ask, reason.clone())),
@@ -100,7 +100,7 @@ impl Decision {
         self.judgements.iter().filter_map(ask).collect()
     }
 
-    /// Whether the caller has the authority (the steps up to the lists), whatever else stands against this call.
+    /// Returns whether the caller has the authority (the steps up to the lists), independent of the other steps.
     pub fn has_authority(&self) -> bool {
         let refuses = |judgement: &Judgement| matches!(judgement.verdict, Verdict::Refuse { .. });
         !self.judgements.iter().any(|judgement| judgement.step <= Step::Lists && refuses(judgement))
@@ -126,7 +126,7 @@ impl Verdict {
     }
 }
 
-/// Decides.
+/// Decides on a call.
 pub fn decide(facts: &Facts) -> Decision {
     let judgements: Vec<Judgement> =
         STEPS.iter().map(|(step, judge)| Judgement { step: *step, verdict: judge(facts) }).collect();
@@ -181,7 +181,7 @@ fn grant_verdict(facts: &Facts) -> Verdict {
     }
 }
 
-/// What is a person's own, or was granted for certain chats, takes a person who is known.
+/// Requires a known person for personal accounts and for grants that are limited to certain chats.
 fn person(facts: &Facts) -> Verdict {
     let Some(grant) = live(facts) else { return grant_verdict(facts) };
     let own = facts.operation.map_or(ChatsFact::Any, |operation| operation.chats);
@@ -310,7 +310,7 @@ fn guardrails(facts: &Facts) -> Verdict {
         GuardFact::Pass => Verdict::Permit,
         GuardFact::NeedsRemote => Verdict::NeedsRemote,
         GuardFact::Refuse { code, reason } => Verdict::refuse(*code, reason.clone()),
-        // Only when the parameters do not fit, which is refused before.
+        // This happens only when the parameters do not fit, which is refused before.
         GuardFact::Unasked => match parameters(facts) {
             Verdict::Permit => Verdict::refuse_plainly(Code::InvalidParams),
             other @ (Verdict::RequireApproval { .. } | Verdict::NeedsRemote | Verdict::Refuse { .. }) => other,
@@ -360,7 +360,7 @@ fn tier(facts: &Facts) -> Verdict {
     }
 }
 
-/// A person is asked, unless one has said yes to a card on which this stood.
+/// Requires an approval, unless a person has approved a card with this reason.
 fn unless_agreed(facts: &Facts, ask: ApprovalReason, reason: String) -> Verdict {
     match &facts.agreed {
         Some(agreed) if agreed.covers.contains(&ask) => Verdict::Permit,
@@ -371,7 +371,7 @@ fn unless_agreed(facts: &Facts, ask: ApprovalReason, reason: String) -> Verdict 
 fn rules(facts: &Facts) -> Verdict {
     let no = |reason: String| Verdict::refuse(Code::RuleDenied, reason);
     match (&facts.rules, facts.operation.map(|operation| operation.setting)) {
-        // Where they were not asked the tier decides, or there is nothing to ask them about.
+        // If they were not asked, the tier decides, or there is no action to ask them about.
         (RulesFact::Permit { .. }, _)
         | (RulesFact::Unasked, None | Some(ApprovalMode::Auto | ApprovalMode::Human | ApprovalMode::Off)) => {
             Verdict::Permit
@@ -387,7 +387,7 @@ fn rules(facts: &Facts) -> Verdict {
     }
 }
 
-/// All three may come together if a person agrees; and once they have, each further way out.
+/// Requires an approval when all three come together, and afterwards for each further way out.
 fn trifecta(facts: &Facts) -> Verdict {
     let session = &facts.session;
     let before = session.so_far();
@@ -423,7 +423,7 @@ fn trifecta(facts: &Facts) -> Verdict {
     unless_agreed(facts, ApprovalReason::Trifecta, reason)
 }
 
-/// So many earlier calls are named for each of the three.
+/// The number of earlier calls that are named for each of the three.
 const NAMED_MAX: usize = 8;
 
 fn departing(facts: &Facts) -> Verdict {
@@ -447,7 +447,7 @@ fn limits(facts: &Facts) -> Verdict {
     }
 }
 
-/// The verdict of a step that needs the action, where there is none to judge: the reason why there is none.
+/// Returns the verdict of a step that needs the action, if there is none to judge.
 fn without_action(facts: &Facts) -> Verdict {
     match grant_verdict(facts) {
         Verdict::Permit => catalogue(facts),
@@ -462,7 +462,7 @@ fn live(facts: &Facts) -> Option<&LiveGrant> {
     }
 }
 
-/// `Group 'developer'` within a sentence.
+/// Returns the form within a sentence: `group 'developer'`.
 fn uncapped(caller: &str) -> String {
     let mut chars = caller.chars();
     chars.next().map_or_else(String::new, |first| format!("{}{}", first.to_lowercase(), chars.as_str()))

@@ -1,10 +1,10 @@
-//! The judgement of a call, step by step, for a person.
+//! The judgements of a call, step by step, for a person.
 
 use crate::decide::{Decision, Step, Verdict};
 use crate::facts::{Facts, RulesFact};
 use serde_json::{Value, json};
 
-/// Every step with its verdict, as an object.
+/// Returns every step with its verdict, as an object.
 ///
 /// ```json
 /// {"group": "Group 'developer'", "provider": "github", "action": "merge_pr", "verdict": "refuse",

@@ -1,4 +1,4 @@
-//! What a decision may look at: everything about one call, and nothing else.
+//! The facts of one call: the complete input of a decision.
 
 use crate::limits::Charge;
 use crate::profile::ApprovalMode;
@@ -11,17 +11,17 @@ use std::time::Duration;
 /// The facts of one call, as they are in one transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// Who asks, for sentences: `Group 'developer'`.
+    /// The caller, for sentences: `Group 'developer'`.
     pub caller: String,
-    /// The provider asked for.
+    /// The requested provider.
     pub provider: Provider,
-    /// The action asked for.
+    /// The requested action.
     pub action: Action,
-    /// Which kill switch stops the caller or everything.
+    /// The kill switch that stops the caller or everything.
     pub kill: Option<KilledBy>,
-    /// What the caller was granted at the provider.
+    /// The caller's grant at the provider.
     pub grant: GrantFact,
-    /// Who stands behind the call.
+    /// The person behind the call.
     pub person: PersonFact,
     /// The provider's state.
     pub provider_state: ProviderFact,
@@ -31,45 +31,45 @@ pub struct Facts {
     pub account: AccountFact,
     /// The parameters, or every fault in them.
     pub params: ParamsFact,
-    /// What the guardrails say.
+    /// The judgement of the guardrails.
     pub guard: GuardFact,
     /// The governance task.
     pub task: TaskFact,
     /// The gate of production actions.
     pub gate: GateFact,
-    /// What the rules say.
+    /// The judgement of the rules.
     pub rules: RulesFact,
-    /// What the caller's session has been exposed to, and what this call would add.
+    /// The exposure of the caller's session, and the exposure that this call would add.
     pub session: SessionFact,
-    /// What an inspection found in what the call would let leave.
+    /// The findings of an inspection of the outgoing data.
     pub departing: EgressFact,
     /// The key under which its use and exposure count.
     pub counted_as: String,
     /// Rate, quota and breaker.
     pub limits: LimitsFact,
-    /// A person's yes to exactly this call, which no intent has spent.
+    /// A person's approval of exactly this call, which no intent has spent.
     pub agreed: Option<Agreed>,
 }
 
-/// A person's yes.
+/// A person's approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agreed {
     /// The approval's number.
     pub id: i64,
     /// The name that the caller knows it by.
     pub reference: String,
-    /// What stood on the card.
+    /// The reasons on the card.
     pub covers: BTreeSet<ApprovalReason>,
 }
 
-/// What the rules say of a call. They are asked where the profile says `rules`.
+/// The judgement of the rules on a call. They are asked where the profile says `rules`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RulesFact {
     /// They were not asked.
     Unasked,
     /// They could not be asked about this call.
     NotEvaluable {
-        /// Why, without a period.
+        /// The reason, without a period.
         why: String,
     },
     /// This rule permits it, and none forbids it.
@@ -83,7 +83,7 @@ pub enum RulesFact {
     Forbid {
         /// The rule.
         rule: String,
-        /// Its own words: one sentence with a period.
+        /// The text of the rule: one sentence with a period.
         reason: Option<String>,
     },
     /// This rule could not be evaluated.
@@ -93,28 +93,28 @@ pub enum RulesFact {
     },
 }
 
-/// What a caller's session has been exposed to.
+/// The exposure of a caller's session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionFact {
     /// The actions that it has called, in the order of their first calls.
     pub earlier: Vec<Exposed>,
-    /// What this call would add.
+    /// The exposure that this call would add.
     pub adds: Exposure,
     /// Whether the profile has switched the step off for this provider.
     pub waived: bool,
 }
 
 impl SessionFact {
-    /// What the session has been exposed to before this call.
+    /// Returns the exposure of the session before this call.
     pub fn so_far(&self) -> Exposure {
         self.earlier.iter().fold(Exposure::NONE, |all, exposed| all.and(exposed.exposes))
     }
 }
 
-/// What an inspection found in what a call would let leave; the reasons are sentences with a period.
+/// The findings of an inspection of outgoing data; the reasons are sentences with a period.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EgressFact {
-    /// Nothing, or nothing leaves.
+    /// No finding, or no outgoing data.
     Clean,
     /// A person should look at it.
     Suspicious(Vec<String>),
@@ -122,23 +122,23 @@ pub enum EgressFact {
     Hostile(Vec<String>),
 }
 
-/// How much a caller may do in a time.
+/// The judgement of the limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LimitsFact {
-    /// There is room for this call, which uses this up.
+    /// The call is within the limits and uses this up.
     Within(Vec<Charge>),
-    /// There is none.
+    /// The call exceeds a limit.
     Exceeded {
         /// `rate_limited`, `quota_exceeded` or `breaker_open`.
         code: Code,
-        /// One sentence with a period.
+        /// The reason: one sentence with a period.
         reason: String,
-        /// When there may be room.
+        /// The time after which the call may be within the limits.
         retry_after: Option<Duration>,
     },
 }
 
-/// What a kill switch stops.
+/// The scope of a kill switch that stops a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KilledBy {
     /// Every call.
@@ -152,11 +152,11 @@ pub enum KilledBy {
 pub enum GrantFact {
     /// None, revoked, or of level 0.
     None,
-    /// Over.
+    /// Expired.
     Expired,
     /// In force.
     Live(LiveGrant),
-    /// The access of an external agent does not hold, for this reason.
+    /// The external grant is refused, for this reason.
     Refused(Code),
 }
 
@@ -171,36 +171,36 @@ pub struct LiveGrant {
     pub allowed: bool,
     /// Whether the grant denies the action.
     pub denied: bool,
-    /// From which chats.
+    /// The chats from which it may be used.
     pub chats: ChatsFact,
 }
 
-/// From which chats a grant, or the action itself, lets call, held against the one that this call comes from.
+/// The chats that a grant or an action permits, compared with the chat of this call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChatsFact {
-    /// It does not matter.
+    /// Any chat.
     Any,
-    /// From certain ones, and this is one.
+    /// Certain chats, and the call comes from one of them.
     Here,
-    /// From certain ones, and this is none, or there is none.
+    /// Certain chats, and the call comes from another one or from none.
     Elsewhere,
 }
 
-/// Who stands behind a call, as far as a token proves it.
+/// The person behind a call, as far as a token proves it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PersonFact {
     /// A person.
     Known,
-    /// Nobody who is known.
+    /// No known person.
     Unknown {
         /// `context_token_missing`, `context_token_invalid` or `context_token_expired`.
         code: Code,
-        /// One sentence with a period.
+        /// The reason: one sentence with a period.
         reason: String,
     },
 }
 
-/// Why a provider takes no calls.
+/// The reason why a provider takes no calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outage {
     /// The configuration switches it off.
@@ -229,52 +229,52 @@ pub enum ProviderFact {
 pub struct OperationFact {
     /// The level it declares.
     pub declared: Level,
-    /// The level that this very call demands.
+    /// The level that this call demands.
     pub demanded: Level,
-    /// Who else must agree, if it is not switched off.
+    /// The required approval, unless the action is switched off.
     pub setting: ApprovalMode,
-    /// In which chats it may be used at all, held against the one that this call comes from.
+    /// The chats in which it may be used at all, compared with the chat of this call.
     pub chats: ChatsFact,
 }
 
 /// The account of a person that an action works with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccountFact {
-    /// It works with none.
+    /// The action needs no account.
     NotNeeded,
-    /// The person has it.
+    /// The person has the account.
     Linked,
-    /// The person has none there, or none of that name.
+    /// The person has no account at the provider, or none of that name.
     NotLinked,
-    /// The person has these, and the call does not say which.
+    /// The person has these accounts, and the call names none.
     Ambiguous(Vec<String>),
 }
 
 /// The parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParamsFact {
-    /// They were not looked at, because there is no such action.
+    /// They were not parsed, because there is no such action.
     Unparsed,
     /// They fit.
     Valid,
-    /// Every fault: where, and what.
+    /// Every error, with its place.
     Faulty(Vec<String>),
 }
 
-/// What the guardrails say.
+/// The judgement of the guardrails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GuardFact {
     /// They were not asked, because the parameters do not fit.
     Unasked,
-    /// Within them.
+    /// The call is within the guardrails.
     Pass,
     /// Only the remote can tell.
     NeedsRemote,
-    /// Outside.
+    /// The call is outside the guardrails.
     Refuse {
         /// `guardrail`, `repo_not_allowed` or `range_too_wide`.
         code: Code,
-        /// One sentence.
+        /// The reason: one sentence.
         reason: String,
     },
 }
@@ -295,8 +295,8 @@ pub enum TaskFact {
 pub enum GateFact {
     /// The grant names no gate, or one that the configuration does not know.
     NotConfigured,
-    /// Fewer approvals by others than it takes.
+    /// Fewer approvals by others than the gate needs.
     Closed(Gate),
-    /// Enough; these will be spent.
+    /// Enough approvals; these will be spent.
     Open(Gate, Vec<i64>),
 }

@@ -1,4 +1,4 @@
-//! How much a group may do in a time: `[limits.<group>.<provider>]`.
+//! The limits of a group per time: `[limits.<group>.<provider>]`.
 
 use model::external;
 use schemars::JsonSchema;
@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use shared::{Action, Group, Level, Provider};
 use std::collections::BTreeMap;
 
-/// Every group, or every provider, that has no line of its own.
+/// The name for every group, or every provider, without a line of its own.
 const ANY: &str = "*";
-/// More calls a minute than this cannot be told apart from no limit.
+/// The largest number of calls a minute; a higher one could not be told apart from no limit.
 const RATE_MAX: u32 = 1_000_000;
 /// The largest amount, so that millionths of a day's sum can be counted.
 const AMOUNT_MAX: f64 = 1e12;
@@ -117,7 +117,7 @@ impl RateTable {
 }
 
 impl LimitTable {
-    /// What holds for calls that demand this level.
+    /// Returns the limits for calls that demand this level.
     pub fn rates(&self, demanded: Level) -> RateTable {
         match demanded {
             Level::None | Level::Read => self.read,
@@ -128,7 +128,7 @@ impl LimitTable {
 }
 
 impl Limits {
-    /// What holds for this group at this provider.
+    /// Returns the limits of this group at this provider.
     pub fn of(&self, group: &Group, provider: &Provider) -> &LimitTable {
         let tables = [group.as_str(), ANY].into_iter().filter_map(|group| self.0.get(group));
         tables
@@ -140,7 +140,7 @@ impl Limits {
             .unwrap_or(if group == external() { &OUTSIDE } else { &DEFAULT })
     }
 
-    /// The actions whose parameters are declared amounts, by the key of their provider.
+    /// Returns the actions whose parameters are declared amounts, by the key of their provider.
     pub fn amounts(&self) -> impl Iterator<Item = (String, &str, &Action)> {
         self.0.iter().flat_map(|(group, tables)| {
             tables.iter().flat_map(move |(provider, table)| {
@@ -214,7 +214,7 @@ impl AmountTable {
         Ok(())
     }
 
-    /// The parameter as a JSON pointer (RFC 6901).
+    /// Returns the parameter as a JSON pointer (RFC 6901).
     pub fn pointer(&self) -> String {
         if self.param.starts_with('/') {
             return self.param.clone();
@@ -222,35 +222,35 @@ impl AmountTable {
         format!("/{}", self.param.replace('~', "~0").replace('/', "~1"))
     }
 }
-/// What the intent of a permitted call uses up.
+/// The use that the intent of a permitted call is charged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Charge {
     /// A place in a bucket that empties at this rate.
     Rate {
-        /// Which bucket.
+        /// The bucket.
         scope: String,
-        /// So many a minute.
+        /// The number a minute.
         per_minute: u32,
     },
     /// A part of a day's quota.
     Quota {
-        /// Which.
+        /// The quota.
         scope: String,
-        /// How much: calls, or millionths of an amount.
+        /// The amount: calls, or millionths of an amount.
         uses: i64,
-        /// Where an auditor should see that most is used.
+        /// The use above which an auditor should see that most of the quota is used.
         soft: Option<i64>,
-        /// Whether this call is beyond that.
+        /// Whether this call is beyond that use.
         near: bool,
-        /// The key under which it counts, where that is not the one of the call.
+        /// The key under which it counts, if it is not the one of the call.
         of: Option<String>,
     },
-    /// It finds out whether the provider works again.
+    /// The call tests whether the provider works again.
     Trial,
 }
 
 impl Charge {
-    /// Whether most of a quota is used.
+    /// Returns whether most of a quota is used.
     pub fn is_near(&self) -> bool {
         matches!(self, Self::Quota { near: true, .. })
     }

@@ -1,7 +1,7 @@
-//! Who else must agree: a group's profile, by provider, level and action.
+//! The required approvals of a group, by provider, level and action: its profile.
 //!
-//! A level says what a group may do at all; the tier says who agrees each time. An action's own tier is the least that
-//! holds, whatever a profile says.
+//! A level bounds the actions of a group; the tier names the approval that each call needs. An action's own tier is the
+//! minimum, independent of the profile.
 
 use model::Patterns;
 use model::Treatment;
@@ -95,7 +95,7 @@ production = \"human\"
 pub struct Profiles(BTreeMap<Group, Profile>);
 
 impl Profile {
-    /// The setting for a call of this action that demands this level.
+    /// Returns the setting for a call of this action that demands this level.
     pub fn setting(&self, declaration: &Declaration, demanded: Level) -> ApprovalMode {
         let posture = self.providers.get(&declaration.provider);
         let of_level = |level: Level| {
@@ -108,8 +108,8 @@ impl Profile {
         };
         let named = posture.and_then(|posture| posture.actions.get(&declaration.action).copied());
         let setting = match named {
-            // SECURITY: what was said of the action was said of its own level. A call that demands more, such as one at
-            // a production branch, is not relaxed by it.
+            // SECURITY: a setting for an action holds for the action's own level. It does not relax a call that demands
+            // more, such as one at a production branch.
             Some(named) if demanded > declaration.level => named.max(of_level(demanded)),
             Some(named) => named,
             None => of_level(demanded),
@@ -120,7 +120,7 @@ impl Profile {
             Some(Tier::Human) => ApprovalMode::Human,
         };
         match setting.max(least) {
-            // Nothing is changed by it. What a person is asked about is the change, when it is to be made.
+            // The call changes nothing. The change needs the approval when it is made.
             ApprovalMode::Rules | ApprovalMode::Human if declaration.proposes => ApprovalMode::Auto,
             setting @ (ApprovalMode::Auto | ApprovalMode::Rules | ApprovalMode::Human | ApprovalMode::Off) => setting,
         }
@@ -141,13 +141,14 @@ impl Profiles {
         Self(profiles)
     }
 
-    /// Whether changes to these paths take a person: unless every one of them is `auto`.
+    /// Returns the strictest mode of changes to these paths; it is `auto` only if every path is.
     pub fn of_paths(&self, group: &Group, provider: &Provider, paths: &[WorkspacePath]) -> ApprovalMode {
         let posture = self.0.get(group).and_then(|profile| profile.providers.get(provider));
         let lines = posture.map(|posture| &posture.paths);
         let of_path = |path: &WorkspacePath| {
             let fitting = lines.into_iter().flatten().filter(|(pattern, setting)| match setting {
-                // SECURITY: what is relaxed is what was named, not its namesakes further down or in other letters.
+                // SECURITY: the relaxation covers the named path only, not equal names further down or in other letter
+                // case.
                 ApprovalMode::Auto => Patterns::exactly(pattern).is_ok_and(|pattern| pattern.means_exactly(path)),
                 ApprovalMode::Rules | ApprovalMode::Human | ApprovalMode::Off => {
                     Patterns::new([pattern.as_str()]).is_ok_and(|pattern| pattern.means(path))
@@ -158,19 +159,19 @@ impl Profiles {
         paths.iter().map(of_path).max().unwrap_or(ApprovalMode::Human)
     }
 
-    /// Whether the group's calls to the provider may complete the three without a person.
+    /// Returns whether the group's calls to the provider may complete the trifecta without a person.
     pub fn waives(&self, group: &Group, provider: &Provider) -> bool {
         let posture = self.0.get(group).and_then(|profile| profile.providers.get(provider));
         posture.is_some_and(|posture| posture.trifecta_off.is_some())
     }
 
-    /// What becomes of the provider's results that look suspicious, and of those that look hostile.
+    /// Returns the treatments of the provider's suspicious results and of its hostile ones.
     pub fn treatments(&self, group: Option<&Group>, provider: &Provider) -> (Option<Treatment>, Option<Treatment>) {
         let posture = group.and_then(|group| self.0.get(group)?.providers.get(provider));
         posture.map_or((None, None), |posture| (posture.suspicious, posture.hostile))
     }
 
-    /// Every provider for which the step is switched off, and why.
+    /// Returns every provider for which the step is switched off, with the reason.
     pub fn waivers(&self) -> impl Iterator<Item = (&Group, &Provider, &str)> {
         self.0.iter().flat_map(|(group, profile)| {
             let lines = profile.providers.iter();
@@ -178,7 +179,7 @@ impl Profiles {
         })
     }
 
-    /// A digest of all of them.
+    /// Returns a digest of all profiles.
     pub fn version(&self) -> Digest {
         Digest::of(&shared::json::canonical(&self.0))
     }
@@ -193,7 +194,7 @@ impl Profiles {
 }
 
 impl ApprovalMode {
-    /// The tier, unless it is off.
+    /// Returns the tier, unless it is off.
     pub fn tier(self) -> Option<Tier> {
         match self {
             Self::Auto => Some(Tier::Auto),

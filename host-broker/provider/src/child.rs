@@ -1,4 +1,4 @@
-//! A provider that is a program on this machine: how it is started, and what it is kept from.
+//! A provider that is a program on this machine: how the broker starts it, and its confinement.
 
 pub mod interpreter;
 
@@ -104,7 +104,7 @@ impl Settings {
         self.hosts.iter().cloned().chain(private).collect()
     }
 
-    /// What it can reach.
+    /// Returns the network that the program can reach.
     fn reach(&self) -> Result<Network, String> {
         let hosts = self.all_hosts();
         if hosts.is_empty() {
@@ -194,14 +194,16 @@ pub const SHARED_SECRET: &str = "ASH_CONTEXT_TOKEN_SECRET";
 /// Variables that the broker itself gives; a configuration that names one would be overruled, or overrule.
 const OWN: [&str; 9] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER", PUBLIC_KEY, SHARED_SECRET];
 
-/// What stands for a secret where a program is only asked what it can do.
+/// The placeholder for a secret when the broker only asks a program for its definitions.
 const BLANK: &str = "not-given";
 
 impl Child {
-    /// Of these settings. `state` is the one directory that it may write to; it is made when it is first needed.
+    /// Creates the provider from these settings.
+    ///
+    /// `state` is the only directory that the program may write to. The broker creates it on first need.
     ///
     /// # Errors
-    /// What is wrong with the settings, or missing on this machine, and what to do.
+    /// A setting is wrong or missing on this machine. The text says how to repair it.
     pub fn new(
         name: &str,
         settings: &Settings,
@@ -284,8 +286,8 @@ impl Child {
         })
     }
 
-    /// Whether it was the sandbox that could not be made, or a limit that could not be set, so that the program itself never
-    /// ran.
+    /// Checks whether it was the sandbox that could not be made, or a limit that could not be set, so that the program
+    /// itself never ran.
     pub fn never_ran(&self, finished: &Finished) -> bool {
         let has_no_sandbox = self.sandbox.is_some()
             && finished.ending == Ending::Exited(1)
@@ -294,7 +296,9 @@ impl Child {
         has_no_sandbox || finished.never_ran()
     }
 
-    /// Its start with these variables, without any secret: to ask what it can do.
+    /// Returns the command that starts the program with these variables and without any secret.
+    ///
+    /// The broker uses it to ask for the definitions.
     ///
     /// # Errors
     /// Its directory cannot be made.
@@ -302,8 +306,9 @@ impl Child {
         self.command(deadline, variables)
     }
 
-    /// The same, with words that are no secret in the place of its secrets: many a program does not say what it can do where
-    /// it finds nothing.
+    /// Returns the same command with placeholders instead of secrets.
+    ///
+    /// Many programs do not list their definitions when a secret is absent.
     ///
     /// # Errors
     /// Its directory cannot be made.
@@ -335,7 +340,7 @@ impl Child {
         command.limits = self.limits;
         command.env.extend(self.env.iter().cloned().chain(more));
         if let Some(sandbox) = &self.sandbox {
-            // Again, because what a path leads to may be another place by now.
+            // The check repeats because a path may lead to another place by now.
             all_apart(sandbox, self.own.as_deref(), &self.home).map_err(std::io::Error::other)?;
             return Ok(sandbox.wrap(command));
         }
@@ -345,7 +350,7 @@ impl Child {
     }
 }
 
-/// SECURITY: what holds the home, or lies in it, would bring it into the sandbox.
+/// SECURITY: a directory that contains the home or lies in it would bring the home into the sandbox.
 fn all_apart(sandbox: &Sandbox, program: Option<&Path>, home: &Path) -> Result<(), String> {
     sandbox.visible_paths().chain(program).try_for_each(|path| apart(path, home))
 }

@@ -1,7 +1,7 @@
 //! The definitions of a server, which can change while the broker runs.
 //!
-//! An operator accepts the definitions of a server once ([`PinnedDefinitions`]). The source compares each
-//! later listing with them. A tool that differs is withdrawn until somebody accepts the new definitions.
+//! An operator accepts the definitions of a server once ([`PinnedDefinitions`]). The source compares each later listing
+//! with them. A tool that differs is withdrawn until an operator accepts the new definitions.
 
 use crate::contract::Operation;
 use crate::pinned_definitions::PinnedDefinitions;
@@ -60,7 +60,7 @@ pub trait ListedDefinitions {
     /// Returns the document that an operator would accept: `{"tools": […]}`.
     ///
     /// # Errors
-    /// The reason why nobody can accept them.
+    /// The reason why the definitions cannot be accepted.
     fn document(&self) -> Result<Map<String, Value>, String>;
 
     /// Returns everything that the server wrote, to be searched for secrets.

@@ -56,8 +56,9 @@ pub trait Configured: Any + Debug + Send + Sync {
     /// A value has no form in TOML.
     fn to_table(&self) -> Result<toml::Table, toml::ser::Error>;
 
-    /// Builds the provider. A kind whose program offers several capabilities returns one provider for each. It contacts
-    /// nobody.
+    /// Builds the provider, without any contact to it.
+    ///
+    /// A kind whose program offers several capabilities returns one provider for each.
     ///
     /// # Errors
     /// The reason why the provider takes no calls. The broker starts without it.
@@ -69,8 +70,9 @@ pub trait Configured: Any + Debug + Send + Sync {
     /// Returns the settings of the program that the broker starts. The broker checks who else could change its files.
     fn child(&self) -> Option<&child::Settings>;
 
-    /// Returns the files that decide what the provider does, such as a script. The broker checks who else could change
-    /// them. A relative path is relative to the home.
+    /// Returns the files that decide what the provider does, such as a script.
+    ///
+    /// The broker checks which other users could change them. A relative path is relative to the home.
     fn trusted_files(&self) -> Vec<&Path>;
 
     /// Returns how long a caller waits, if not as the broker's `call_timeout_ms` says.
@@ -291,7 +293,7 @@ impl<'a> ProviderDeps<'a> {
     /// Returns the accepted definitions of the provider.
     ///
     /// # Errors
-    /// They cannot be read, or nobody has accepted any.
+    /// They cannot be read, or no operator has accepted any.
     pub fn accepted(&self) -> Result<PinnedDefinitions, String> {
         if let Some(replacement) = self.replacement {
             return Ok(replacement.accepted.clone());

@@ -1,4 +1,4 @@
-//! Linking a person's account: five actions that every capability has whose provider can link one.
+//! Account linking: the five actions of every capability whose provider can link a person's account.
 //!
 //! ```text
 //! auth_begin ─► an address (and perhaps a code) for the person to open
@@ -6,12 +6,12 @@
 //! auth_poll ─► where there is nothing to bring back: whether the person is done
 //! ```
 //!
-//! What a provider offers for it is a [`Linker`]; everything else is here, the same for all: which addresses a person may
-//! be sent to, what belongs to which flow, and that what comes of it is sealed before anything else is done with it.
-//! Whether the account is linked a person decides ([`crate::linking`]).
+//! A provider implements a [`Linker`]. Everything else is here and the same for all providers. This module checks the
+//! addresses that a person may open, and ties each answer to its link session. It seals the credential before any other
+//! step uses it. A person decides whether the account is linked ([`crate::linking`]).
 //!
-//! Source: ash-capabilities, "capability.auth.begin" and "capability.auth.complete"; RFC 6749 and 8628 for what the
-//! answers mean.
+//! Source: ash-capabilities, "capability.auth.begin" and "capability.auth.complete"; RFC 6749 and 8628 for the meaning
+//! of the answers.
 
 pub mod address;
 mod auth_begin;
@@ -40,7 +40,7 @@ use zeroize::Zeroizing;
 pub const FLOW_LIFE: Duration = Duration::from_secs(600);
 /// How many flows of one person in one group are begun within the time that one lives.
 pub const BEGUN_MAX: usize = 20;
-/// What a provider says of an account is shown in full, so it is short: bytes of JSON.
+/// The longest description of an account by its provider, in bytes of JSON. A person sees it in full, so it is short.
 const SHOWN_MAX: usize = 4096;
 /// The longest that goes back to a provider with a flow.
 const STATE_MAX: usize = 16 * 1024;
@@ -48,9 +48,9 @@ const STATE_MAX: usize = 16 * 1024;
 /// A future that a linker returns.
 pub type Linking<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 'a>>;
 
-/// What a provider offers for linking accounts.
+/// The part of account linking that a provider implements.
 pub trait Linker: Send + Sync {
-    /// Begins a flow. `hint` is what the person calls the account.
+    /// Begins a link session. `hint` is the person's own name for the account.
     ///
     /// # Errors
     /// [`Failure`]; nothing was begun.
@@ -61,10 +61,10 @@ pub trait Linker: Send + Sync {
         execution: &'a Execution,
     ) -> Linking<'a, Opened>;
 
-    /// Completes a flow with what the person brought back.
+    /// Completes a link session with the values that the person brought back.
     ///
     /// # Errors
-    /// [`Failure`]; whatever it says, the flow is over.
+    /// [`Failure`]; the session is over in every case.
     fn complete<'a>(
         &'a self,
         capability: &'a Provider,
@@ -86,13 +86,13 @@ pub struct Opened {
     pub auth_url: String,
     /// The code to be entered there.
     pub user_code: Option<String>,
-    /// What kind of flow it is, in the provider's word: `authorization_code`, `device_code`.
+    /// The kind of the link session, in the provider's word: `authorization_code`, `device_code`.
     pub flow_type: String,
     /// When it is over, if the provider says so.
     pub expires_at: Option<Timestamp>,
     /// How often the provider may be asked how far it is; `None` where something must be brought back.
     pub pace: Option<Duration>,
-    /// What the provider wants back when the flow goes on.
+    /// The data that the provider needs back when the session continues.
     pub state: Value,
     /// The `state` that the address must come back with.
     pub expected: Option<String>,
@@ -100,13 +100,13 @@ pub struct Opened {
 
 /// An account, as a provider gave it.
 pub struct Given {
-    /// What the provider calls it.
+    /// The provider's name of the account.
     pub account: AccountRef,
-    /// What it is worked with, if that is left to the broker.
+    /// The credential of the account, if the broker keeps it.
     pub credential: Option<Value>,
     /// Until when that can be used without being renewed; `None` where it does not end, or is the provider's affair.
     pub fresh_until: Option<Timestamp>,
-    /// What the provider says of it, for the person who decides.
+    /// The provider's description of the account, for the person who decides.
     pub shown: Map<String, Value>,
 }
 
@@ -118,11 +118,11 @@ pub enum Polled {
     Given(Given),
 }
 
-/// What the actions of one capability share.
+/// The state that the linking actions of one capability share.
 pub struct LinkContext {
     /// The capability.
     pub capability: Provider,
-    /// What its provider offers.
+    /// The linker of its provider.
     pub linker: Arc<dyn Linker>,
     /// Where a person may be sent to.
     pub hosts: Hosts,
@@ -130,7 +130,7 @@ pub struct LinkContext {
     pub chat_types: Vec<ChatType>,
     /// How long its provider may take.
     pub deadline: Duration,
-    /// What seals credentials; `None` where nothing will be run.
+    /// The vault that seals credentials; `None` if no call is executed.
     pub vault: Option<Arc<Vault>>,
     /// Where handles come from.
     pub ids: Arc<dyn Random>,
@@ -155,13 +155,13 @@ pub fn operations(context: &Arc<LinkContext>) -> Result<Vec<Arc<dyn Operation>>,
 }
 
 impl LinkContext {
-    /// Puts into what the catalogue says of an action what only this capability knows.
+    /// Adds the entries that only this capability knows to the declaration of an action.
     fn declare(&self, declaration: &mut Declaration) {
         declaration.chat_types.clone_from(&self.chat_types);
         declaration.deadline = Some(self.deadline);
     }
 
-    /// Seals what goes back to the provider with this flow.
+    /// Seals the data that returns to the provider with this link session.
     fn sealed_state(&self, flow: &FlowId, state: &Value, execution: &Execution) -> Result<Ciphertext, Failure> {
         let person = person(execution)?;
         let record = Zeroizing::new(serde_json::to_vec(state).unwrap_or_default());
@@ -173,7 +173,7 @@ impl LinkContext {
         self.vault()?.seal(&place, &record, execution).map_err(unsealed)
     }
 
-    /// What goes back to the provider with this flow.
+    /// Returns the data that returns to the provider with this link session.
     fn state(&self, id: &FlowId, flow: &Flow, execution: &Execution) -> Result<Value, Failure> {
         let person = person(execution)?;
         let place = Place { what: RecordKind::Flow, person: &person, capability: &self.capability, name: id.as_str() };
@@ -181,8 +181,9 @@ impl LinkContext {
         serde_json::from_slice(&state).map_err(|_damaged| unopened(VaultFault::Damaged))
     }
 
-    /// What a provider gave is sealed, and held against itself: what is shown of an account must hold nothing of what it is
-    /// worked with.
+    /// Seals the credential from the provider, and checks the description of the account.
+    ///
+    /// The description must hold nothing of the credential.
     fn found(&self, flow: &FlowId, given: Given, execution: &Execution) -> Result<Found, Failure> {
         let Given { account, credential, fresh_until, shown } = given;
         let shown = Value::Object(shown);
@@ -213,27 +214,27 @@ fn person(execution: &Execution) -> Result<String, Failure> {
     person.ok_or_else(|| Failure::Refused { message: "the call has no identified person".into() })
 }
 
-/// What a provider answered is not what it may answer.
+/// Returns the failure for an answer of the provider that breaks the contract.
 fn bad_answer(what: &dyn Display) -> Failure {
     Failure::InvalidOutput { message: what.to_string() }
 }
 
-/// The provider has done its part, and what it gave is lost.
+/// Returns the failure for an answer that cannot be sealed. The provider has done its part, and the answer is lost.
 fn unsealed(fault: VaultFault) -> Failure {
     Failure::Unknown { message: fault.to_string() }
 }
 
-/// What was kept of a flow cannot be read any more.
+/// Returns the failure for session data that cannot be read any more.
 fn unopened(fault: VaultFault) -> Failure {
     Failure::Said { code: Code::CapabilityAuthFlowInvalid, message: fault.to_string() }
 }
 
-/// A no in words of this protocol.
+/// Returns a refusal in the terms of this protocol.
 fn no(code: Code, message: &str) -> Failure {
     Failure::Said { code, message: message.to_owned() }
 }
 
-/// What an action leaves to the broker.
+/// Returns the output that an action leaves to the broker.
 fn aside(step: &'static str, progress: Progress) -> SideOutput {
     SideOutput { noted: json!({ "step": step }), proposed: None, progress: Some(progress) }
 }
@@ -243,7 +244,7 @@ pub fn too_many_flows() -> String {
     format!("{BEGUN_MAX} flows of this person were begun within the last ten minutes; wait a while.")
 }
 
-/// A handle that nobody can guess.
+/// Creates a handle that cannot be guessed.
 ///
 /// # Errors
 /// There is no randomness.

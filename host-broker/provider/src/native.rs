@@ -24,9 +24,9 @@ use std::time::Duration;
 /// An action known at compile time. The implementor's fields are its parameters; unknown ones must be refused
 /// (`#[serde(deny_unknown_fields)]`).
 pub trait NativeAction: DeserializeOwned + JsonSchema + Send + Sync + Sized + 'static {
-    /// What all actions of the provider share: settings, clients.
+    /// The state that all actions of the provider share: settings, clients.
     type Shared: Send + Sync + 'static;
-    /// What `prepare` finds out; `()` where the guard needs nothing from the remote.
+    /// The facts that `prepare` fetches; `()` where the guard needs nothing from the remote.
     type Facts: Send + Sync + 'static;
     /// The documented shape of the result.
     type Output: Serialize + JsonSchema;
@@ -35,11 +35,11 @@ pub trait NativeAction: DeserializeOwned + JsonSchema + Send + Sync + Sized + 's
     const NAME: &'static str;
     /// The least level it demands.
     const LEVEL: Level;
-    /// What it does, for an agent: one or two sentences.
+    /// The description of the action for an agent: one or two sentences.
     const DESCRIPTION: &'static str;
     /// Whether repeating it does no harm.
     const IDEMPOTENT: bool;
-    /// What it exposes.
+    /// The exposure of the action.
     const EXPOSES: Exposure;
     /// A stricter tier than the level's own.
     const TIER: Option<Tier> = None;
@@ -48,7 +48,7 @@ pub trait NativeAction: DeserializeOwned + JsonSchema + Send + Sync + Sized + 's
     /// Whether its results must come back as they are.
     const VERBATIM: bool = false;
 
-    /// Puts into what the catalogue says of it what only its provider's settings know.
+    /// Adds the entries that depend on the settings of the provider to the declaration.
     fn declared(_shared: &Self::Shared, _declaration: &mut Declaration) {}
 
     /// The level that this very call demands.
@@ -64,10 +64,10 @@ pub trait NativeAction: DeserializeOwned + JsonSchema + Send + Sync + Sized + 's
         None
     }
 
-    /// Whether the guardrails let it pass; `facts` are there once `prepare` has run.
+    /// Checks whether the guardrails let it pass; `facts` are there once `prepare` has run.
     fn guard(&self, shared: &Self::Shared, facts: Option<&Self::Facts>, now: Timestamp) -> Guard;
 
-    /// What must still hold at the remote when it runs, from what `prepare` found.
+    /// Returns the condition that must still hold at the remote at execution, from the facts of `prepare`.
     fn precondition(&self, _facts: &Self::Facts) -> Option<Value> {
         None
     }
@@ -77,7 +77,7 @@ pub trait NativeAction: DeserializeOwned + JsonSchema + Send + Sync + Sized + 's
         None
     }
 
-    /// Fetches what the guard needs from the remote. Only called after [`Guard::NeedsRemote`].
+    /// Fetches the facts that the guard needs from the remote. Only called after [`Guard::NeedsRemote`].
     ///
     /// # Errors
     /// [`Failure`]; a read, nothing was changed.
@@ -89,17 +89,17 @@ pub trait NativeAction: DeserializeOwned + JsonSchema + Send + Sync + Sized + 's
         async { Err(Failure::Refused { message: "this action has no remote facts".into() }) }
     }
 
-    /// What it works on beside its parameters, out of the broker's own stores.
+    /// Returns the input that the action needs from the broker's own stores, beside its parameters.
     fn needs(&self) -> StoreRequest<'_> {
         StoreRequest::Nothing
     }
 
-    /// What it is supplied with, as facts.
+    /// Converts the input from the stores to facts.
     fn supplied(_supplied: StoreInput) -> Option<Self::Facts> {
         None
     }
 
-    /// Takes what is not for the caller out of the result.
+    /// Removes the part that is not for the caller from the result, and returns it.
     fn aside(_output: &mut Self::Output) -> Option<SideOutput> {
         None
     }
@@ -112,7 +112,7 @@ pub trait NativeAction: DeserializeOwned + JsonSchema + Send + Sync + Sized + 's
         Err(InverseError::Unsupported)
     }
 
-    /// What [`NativeAction::probe`] will need.
+    /// Returns the handle that [`NativeAction::probe`] will need.
     fn probe_handle(&self, _facts: Option<&Self::Facts>, _planted: &EffectMarker) -> Option<Value> {
         None
     }
@@ -180,8 +180,9 @@ pub struct BadDeclaration {
     what: String,
 }
 
-/// The schema of what is parsed, or of what is written: a field that is left out when empty is required in one and
-/// not in the other.
+/// Returns the schema of the parsed or of the written form.
+///
+/// A field that is left out when empty is required in the one and not in the other.
 fn schema_of<T: JsonSchema>(contract: Contract) -> Value {
     let settings = schemars::generate::SchemaSettings::draft2020_12().with(|s| {
         s.inline_subschemas = true;
@@ -191,7 +192,7 @@ fn schema_of<T: JsonSchema>(contract: Contract) -> Value {
     settings.into_generator().into_root_schema_for::<T>().into()
 }
 
-/// So many faults are named: a caller that corrects them hears of the others, and nobody makes a long list of one call.
+/// The most faults that one refusal names. A caller that corrects them hears of the others with the next call.
 const FAULTS_MAX: usize = 20;
 
 /// The faults of the parameters against their schema, without their values.
@@ -222,7 +223,7 @@ impl<A: NativeAction> Operation for Native<A> {
     }
 
     fn fills_defaults(&self) -> bool {
-        // The schema has them from what parses the parameters.
+        // The schema has them from the type that parses the parameters.
         true
     }
 

@@ -1,5 +1,4 @@
-//! The broker as a client of an OAuth server: how a person's account at a server elsewhere is linked, and how what it is
-//! worked with is kept fresh.
+//! The broker as a client of an OAuth server: it links a person's account there and renews the credential.
 //!
 //! ```text
 //! begin ─► a page with a challenge (PKCE) ─► complete ─► tokens ─► vault
@@ -57,7 +56,7 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 /// The longest answer of one, in bytes.
 const ANSWER_MAX: usize = 64 * 1024;
 
-/// What an answer may have beside tokens.
+/// The members of an answer besides tokens.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Extra {
     #[serde(default)]
@@ -81,7 +80,7 @@ type Registered = Client<
 >;
 type TokenFault = RequestTokenError<HttpFault, BasicErrorResponse>;
 
-/// What an account is worked with.
+/// The credential of an account.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     access_token: String,
@@ -91,7 +90,7 @@ struct Kept {
     expires_at: Option<Timestamp>,
 }
 
-/// What goes with a flow.
+/// The data of a link session.
 #[derive(Serialize, Deserialize)]
 struct Begun {
     hint: Option<String>,
@@ -103,7 +102,7 @@ struct Begun {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Way {
-    /// With a code that is brought back, by whoever has this.
+    /// With a code that a person brings back, and this verifier.
     Verifier(String),
     /// By itself, once the person has typed the code.
     Device(Box<StandardDeviceAuthorizationResponse>),
@@ -119,17 +118,17 @@ pub struct OAuth {
     pub resource: String,
     /// Where the page leads to.
     pub redirect: String,
-    /// What the client proves itself with.
+    /// The secret that proves the client's identity.
     pub secret: Option<Arc<Secret>>,
-    /// What opens and seals credentials; `None` where nothing will be run.
+    /// The vault that opens and seals credentials; `None` if no call is executed.
     pub vault: Option<Arc<Vault>>,
-    /// What carries requests.
+    /// The client that carries requests.
     pub http: Arc<dyn Http>,
     /// Where challenges come from.
     pub ids: Arc<dyn Random>,
     /// The time.
     pub clock: Arc<dyn Clock>,
-    /// What is being renewed.
+    /// The renewals in progress.
     pub renewing: Arc<Renewing>,
 }
 
@@ -188,7 +187,7 @@ impl OAuth {
         }
     }
 
-    /// For the operator: what the protocol has for it, and nothing of an answer's own.
+    /// Logs a fault for the operator: the code of the protocol, and no text of the answer itself.
     fn note(&self, fault: &TokenFault) {
         let why = match fault {
             RequestTokenError::ServerResponse(said) => said.error().as_ref().to_owned(),
@@ -301,13 +300,13 @@ impl Linker for OAuth {
     ) -> Linking<'a, Polled> {
         Box::pin(async move {
             let Ok(Begun { hint, way: Way::Device(device) }) = Begun::deserialize(state) else {
-                // What is brought back is waited for.
+                // The session waits for the values that the person brings back.
                 return Ok(Polled::Pending(None));
             };
             let client = self.client(execution)?;
             let (asked_again, interval) = (Notify::new(), Mutex::new(None));
             let wait = |again: Duration| {
-                // INVARIANT: one request for each time that somebody asks, at the broker's pace and not at the library's.
+                // INVARIANT: each poll sends one request, at the broker's pace and not at the library's.
                 *interval.lock().unwrap_or_else(PoisonError::into_inner) = Some(again);
                 asked_again.notify_one();
                 std::future::pending::<()>()
@@ -400,7 +399,9 @@ impl OAuth {
     }
 }
 
-/// Whether an address is this one, whatever was added to it. A code without an address comes from where there is none.
+/// Checks whether an address is the redirect address, apart from additions to it.
+///
+/// A code without an address fits only a client without a redirect address.
 fn is_back_at(redirect: &str, brought: Option<&str>) -> bool {
     let place = |url: &str| {
         let url = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;

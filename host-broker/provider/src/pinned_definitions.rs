@@ -1,7 +1,8 @@
-//! What operators have accepted of what other people's programs say they can do.
+//! The definitions of other people's programs that operators have accepted.
 //!
-//! A program could say one thing when it is looked at and another when it is used; what counts is what a person has seen.
-//! It lies in the home, one file a provider, as the program wrote it, and only `provider accept` writes there.
+//! A program could list one set of definitions for a review and another for use. Only the definitions that a person has
+//! seen count. They lie in the home, one file for each provider, as the program wrote them. Only `provider accept`
+//! writes there.
 
 use model::card::Change;
 use platform::home::make_private_directory;
@@ -12,7 +13,7 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-/// The result in which a program said what it can do. Two are equal if they say the same.
+/// The result in which a program listed its definitions. Two are equal if they say the same.
 #[derive(Debug, Clone)]
 pub struct PinnedDefinitions {
     said: Map<String, Value>,
@@ -33,11 +34,11 @@ pub enum AcceptedError {
     Read {
         /// The file.
         path: std::path::PathBuf,
-        /// What the system said.
+        /// The system error.
         #[source]
         source: std::io::Error,
     },
-    /// It is not what was written there.
+    /// The file does not hold the document that was written there.
     #[error("{path} is damaged; accept the definitions again")]
     Damaged {
         /// The file.
@@ -48,14 +49,14 @@ pub enum AcceptedError {
     Write {
         /// The file.
         path: std::path::PathBuf,
-        /// What the system said.
+        /// The system error.
         #[source]
         source: std::io::Error,
     },
 }
 
 impl PinnedDefinitions {
-    /// What a program says.
+    /// Wraps the document of a program.
     pub fn new(said: Map<String, Value>) -> Self {
         Self { said, flagged: BTreeSet::new() }
     }
@@ -80,23 +81,23 @@ impl PinnedDefinitions {
         &self.flagged
     }
 
-    /// Whether it can be read back once it is written: what nests too deep cannot.
+    /// Checks whether the document can be read back after it is written. A document with too deep nesting cannot.
     pub fn can_be_kept(&self) -> bool {
         let document = serde_json::json!({ "said": self.said });
         serde_json::to_vec(&document).is_ok_and(|bytes| shared::json::parse_object(&bytes).is_ok())
     }
 
-    /// What it says.
+    /// Returns the document of the program.
     pub fn said(&self) -> &Map<String, Value> {
         &self.said
     }
 
-    /// What tells it from everything else: the SHA-256 of its canonical form (RFC 8785).
+    /// Returns the digest that identifies the definitions: the SHA-256 of their canonical form (RFC 8785).
     pub fn digest(&self) -> Digest {
         Digest::of(&shared::json::canonical(&self.said))
     }
 
-    /// Reads what was accepted; `None` if nothing was.
+    /// Reads the accepted definitions; `None` if there are none.
     ///
     /// # Errors
     /// [`AcceptedError`].
@@ -120,10 +121,10 @@ impl PinnedDefinitions {
         }
     }
 
-    /// Writes it, whole or not at all.
+    /// Writes the document, whole or not at all.
     ///
     /// # Errors
-    /// [`AcceptedError::Write`]; what was there is still there.
+    /// [`AcceptedError::Write`]; the earlier document is still there.
     pub fn store(&self, path: &Path) -> Result<(), AcceptedError> {
         let failed = |source| AcceptedError::Write { path: path.into(), source };
         let directory = path.parent().unwrap_or(path);
@@ -135,7 +136,7 @@ impl PinnedDefinitions {
         });
         let mut text = serde_json::to_vec_pretty(&document).unwrap_or_default();
         text.push(b'\n');
-        // Named by what will be in it: two commands may accept at the same time.
+        // The content names the file, because two commands may accept at the same time.
         let unique: String = self.digest().hex().chars().take(16).collect();
         let new = path.with_extension(format!("{unique}.new"));
         let mut options = std::fs::OpenOptions::new();
@@ -156,8 +157,10 @@ fn tool<'a>(said: &'a Map<String, Value>, wanted: &str) -> Option<&'a Value> {
     tools.iter().find(|tool| name(tool) == Some(wanted))
 }
 
-/// What is different between two things that a program says, member by member: each with where it is and what. `None` if that
-/// is longer than `most` bytes on either side: a deep place with a long name is short to write and long to tell.
+/// Returns the differences between two documents of a program, one for each member: its place and its change.
+///
+/// Returns `None` if the list is longer than `most` bytes on either side. A deep place with a long name is short in the
+/// document and long in the list.
 pub fn difference(before: &Map<String, Value>, after: &Map<String, Value>, most: usize) -> Option<Vec<Change>> {
     let (before, after) = (leaves(before, most)?, leaves(after, most)?);
     let mut changes = Vec::new();
@@ -172,9 +175,11 @@ pub fn difference(before: &Map<String, Value>, after: &Map<String, Value>, most:
     Some(changes)
 }
 
-/// Every value that holds no other, by where it is: like a JSON pointer (RFC 6901), but what stands in a list has `#` before
-/// its number, and what has a name of its own in a list of such things (`tools`, `definitions` and their `operations`) stands
-/// under `[name]`, wherever in that list it is. Lists of schemas are none of those: there the order means something.
+/// Returns every scalar value by its place.
+///
+/// A place is like a JSON pointer (RFC 6901) with two differences. An entry of a list has `#` before its number. A
+/// named entry of a list of such entries (`tools`, `definitions` and their `operations`) stands under `[name]`,
+/// wherever in that list it is. Lists of schemas are not among them: their order has a meaning.
 fn leaves(said: &Map<String, Value>, most: usize) -> Option<BTreeMap<String, String>> {
     let mut leaves = Leaves { found: BTreeMap::new(), left: most };
     for (name, item) in said {

@@ -1,7 +1,7 @@
-//! Schemas that somebody else wrote: how large they may be, and what holds a value to one.
+//! Schemas from outside: the limits of their size, and the validator for values.
 //!
-//! A few lines that refer to each other can stand for more than a machine can hold. So it is counted what a schema comes
-//! to with everything in its place that it refers to; what refers to itself comes to no end.
+//! A few lines that refer to each other can stand for more than a machine can hold. So the count includes every
+//! referenced schema in each place that refers to it. A schema that refers to itself has no end.
 
 use jsonschema::Validator;
 use serde_json::Value;
@@ -17,11 +17,13 @@ const PATTERNS_MAX: usize = 64;
 /// How much memory a pattern may take, in bytes.
 const PATTERN_BYTES: usize = 256 * 1024;
 
-/// What holds a value to a schema that somebody else wrote: it takes no longer than the value is long times what the schema
-/// is with everything in it that it refers to, which is bounded, and nothing is fetched.
+/// Returns the validator for a schema that another program wrote.
+///
+/// Its time is at most the length of the value times the size of the schema with all references expanded. That size is
+/// bounded, and nothing is fetched.
 ///
 /// # Errors
-/// Why it is no schema, or none that can be held to.
+/// The reason why it is no schema, or one that cannot be used for validation.
 pub fn validator(schema: &Value) -> Result<Validator, String> {
     if shared::json::canonical(schema).len() > SCHEMA_MAX {
         return Err(format!("it is longer than {SCHEMA_MAX} bytes"));
@@ -44,7 +46,7 @@ fn bounded(schema: &Value) -> Result<(), String> {
     }
 }
 
-/// Drafts whose words mean here what they mean to whoever holds a value to the schema.
+/// The drafts whose words have the same meaning here and in the validator.
 const DRAFTS: [&str; 5] = [
     "https://json-schema.org/draft/2020-12/schema",
     "https://json-schema.org/draft/2019-09/schema",
@@ -53,7 +55,7 @@ const DRAFTS: [&str; 5] = [
     "https://json-schema.org/draft-07/schema",
 ];
 
-/// SECURITY: what another reads otherwise would not be what is counted here: another draft, a name with an escape.
+/// SECURITY: another draft, or a name with an escape, means something else to the validator than to this count.
 fn plain(value: &Value, is_root: bool) -> Result<(), String> {
     match value {
         Value::Array(items) => items.iter().try_for_each(|item| plain(item, false)),

@@ -5,8 +5,8 @@
 //! provider, with conditions on the context of the call. A forbidding rule wins over every permitting one. Without a
 //! permitting rule the call is refused.
 //!
-//! Rules are compiled against a [`Vocabulary`] of providers and groups. A rule with an unknown name stops the start. The
-//! crate reads neither files nor the clock.
+//! Rules are compiled against a [`Vocabulary`] of providers and groups. A rule with an unknown name stops the start.
+//! The crate reads neither files nor the clock.
 
 mod parsing;
 mod reads;
@@ -42,11 +42,11 @@ pub const SHIPPED: &str = include_str!("default.cedar");
 pub struct Rules(Option<Arc<Set>>);
 
 struct Set {
-    /// Those about one action, by its name, so that a call is not held against every other action's.
+    /// The rules about one action, by its name, so that a call is not compared with every other action's.
     of_one: BTreeMap<String, PolicySet>,
-    /// Those about several.
+    /// The rules about several actions.
     of_several: PolicySet,
-    /// In the order of the files and of the rules in them.
+    /// The rules, in the order of the files and of their lines.
     rules: Vec<Rule>,
     places: BTreeMap<String, usize>,
     vocabulary: Vocabulary,
@@ -56,7 +56,7 @@ struct Set {
 /// One rule, as people know it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// What it calls itself with `@id`, or its file and line.
+    /// The name from `@id`, or its file and line.
     pub name: String,
     /// Its file.
     pub path: PathBuf,
@@ -64,15 +64,15 @@ pub struct Rule {
     pub line: usize,
     /// Whether it permits; otherwise it forbids.
     pub permits: bool,
-    /// What it says with `@reason` to whom it refuses.
+    /// The text of `@reason`, for the refused caller.
     pub reason: Option<String>,
-    /// Why it cannot ever apply, if it cannot.
+    /// The reason why it can never apply, if it cannot.
     pub idle: Option<&'static str>,
     reads: Reads,
 }
 
 impl Rules {
-    /// What the rules say of a call with these parameters.
+    /// Returns the decision of the rules on a call with these parameters.
     pub fn decide(&self, asking: &Asking<'_>, params: &Map<String, Value>) -> RulesFact {
         if !self.are_asked(asking.decides) {
             return RulesFact::Unasked;
@@ -84,17 +84,17 @@ impl Rules {
         })
     }
 
-    /// Whether there is anything to ask them about a call that they decide, or that they do not.
+    /// Returns whether there are rules to ask about a call, decided by them or not.
     pub fn are_asked(&self, decides: bool) -> bool {
         decides || self.list().iter().any(|rule| !rule.permits)
     }
 
-    /// The rules, in the order of their files.
+    /// Returns the rules, in the order of their files.
     pub fn list(&self) -> &[Rule] {
         self.0.as_ref().map_or(&[], |set| &set.rules)
     }
 
-    /// A digest of all of them, as they are written.
+    /// Returns a digest of all rules, as they are written.
     pub fn version(&self) -> Digest {
         self.0.as_ref().map_or_else(|| Digest::of(b""), |set| set.digest)
     }
@@ -113,7 +113,7 @@ impl Set {
         self.fact(&responses)
     }
 
-    /// What all of these say together: each has its forbidding rules that hold, or else its permitting ones.
+    /// Combines the responses: each names its forbidding rules that hold, or else its permitting ones.
     ///
     /// SECURITY: Cedar leaves out a rule that fails. A forbidding one would then permit, so any failure refuses.
     fn fact(&self, responses: &[Response]) -> RulesFact {

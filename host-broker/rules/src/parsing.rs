@@ -1,4 +1,4 @@
-//! From files to a set of rules, or to everything that is wrong with them.
+//! Parsing of rule files, into a set of rules or a list of all errors.
 
 use crate::reads::Reads;
 use crate::vocabulary::{NamedProvider, Vocabulary};
@@ -17,16 +17,16 @@ use std::sync::Arc;
 /// A file of rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleFile {
-    /// Where it lies.
+    /// The path.
     pub path: PathBuf,
-    /// What it says.
+    /// The text.
     pub text: String,
 }
 
 /// Rules that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RulesError {
-    /// In the files; every fault, in the order of the files.
+    /// Faults in the files; all of them, in the order of the files.
     #[error("{}", lines(.0))]
     Faults(Vec<Fault>),
     /// Two names are the same in rules.
@@ -34,12 +34,12 @@ pub enum RulesError {
     Names {
         /// The name.
         name: String,
-        /// What it is.
+        /// The first object of that name.
         one: String,
-        /// What it is, too.
+        /// The second object of that name.
         other: String,
     },
-    /// The providers cannot be described by a schema: a fault of the broker.
+    /// The providers have no valid schema: a fault of the broker.
     #[error("cannot describe the providers to the rules: {0}")]
     Schema(String),
 }
@@ -51,9 +51,9 @@ pub struct Fault {
     pub path: PathBuf,
     /// The line in it, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The fault.
     pub what: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
 }
 
@@ -99,7 +99,7 @@ impl Rules {
     }
 }
 
-/// Of the files' names and texts.
+/// Returns the digest of the files' names and texts.
 fn digest(files: &[RuleFile]) -> Digest {
     let mut all = String::new();
     for file in files {
@@ -112,7 +112,7 @@ fn digest(files: &[RuleFile]) -> Digest {
 
 #[derive(Default)]
 struct Gathered {
-    /// All of them, to be validated together.
+    /// All policies, to be validated together.
     policies: PolicySet,
     of_one: BTreeMap<String, PolicySet>,
     of_several: PolicySet,
@@ -178,7 +178,7 @@ impl Gathered {
             return self.fault(&file.path, line, what, "give one of them another @id");
         }
         let policy = policy.new_id(PolicyId::new(&name));
-        // A policy that was parsed can be written as JSON; if not, nothing is known of what it reads.
+        // A parsed policy can be written as JSON; if not, its reads are unknown.
         let reads = policy.to_json().map_or_else(|_| Reads::of(&serde_json::Value::Null), |json| Reads::of(&json));
         let reason = policy.annotation("reason").filter(|reason| !reason.is_empty()).map(str::to_owned);
         let permits = policy.effect() == Effect::Permit;
@@ -188,7 +188,7 @@ impl Gathered {
             ActionConstraint::Any | ActionConstraint::In(_) => &mut self.of_several,
         };
         let added = [sorted.add(policy.clone()), self.policies.add(policy)];
-        // None is of that name yet, so neither can fail.
+        // Each name is new, so neither can fail.
         if let Some(error) = added.into_iter().find_map(Result::err) {
             return self.fault(&file.path, line, error.to_string(), "give it another @id");
         }
@@ -213,16 +213,16 @@ impl Gathered {
                     idle.insert(place, "is about no action that there is");
                 }
                 ValidationWarning::ImpossiblePolicy(_) => {
-                    // Said of those about no action, too.
+                    // Rules about no action get this reason, too.
                     idle.entry(place).or_insert("has conditions that never hold");
                 }
-                // SECURITY: what looks like another name than it is, or is shown in another order than it is read.
+                // SECURITY: a text that looks like another name, or is shown in another order than it is read.
                 ValidationWarning::MixedScriptString(_)
                 | ValidationWarning::BidiCharsInString(_)
                 | ValidationWarning::BidiCharsInIdentifier(_)
                 | ValidationWarning::MixedScriptIdentifier(_)
                 | ValidationWarning::ConfusableIdentifier(_)
-                // And what a later version finds.
+                // Findings of later versions are faults as well.
                 | _ => found.push((place, DetailedError { help: Some(UNCLEAR.to_owned()), ..warning.into() })),
             }
         }
@@ -257,7 +257,7 @@ fn start(error: &DetailedError) -> Option<usize> {
     error.source_locations.first().map(|label| label.loc.start)
 }
 
-/// The line at this byte, from 1.
+/// Returns the line at this byte, from 1.
 fn line_of(text: &str, byte: Option<usize>) -> usize {
     let before = text.get(..byte.unwrap_or(0)).unwrap_or_default();
     1 + before.matches('\n').count()

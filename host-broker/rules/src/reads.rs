@@ -1,9 +1,9 @@
-//! What a rule reads of a call's context, and whether it can fail: told by its own syntax tree.
+//! The parts of a call's context that a rule reads, and whether it can fail: found from its syntax tree.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// What a rule reads.
+/// The parts of the context that a rule reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Reads {
     /// The parts of the context that it names.
@@ -40,7 +40,7 @@ const SAFE: [&str; 21] = [
 ];
 
 impl Reads {
-    /// Of the conditions of a rule in Cedar's JSON form.
+    /// Analyses the conditions of a rule in Cedar's JSON form.
     pub(super) fn of(policy: &Value) -> Self {
         let mut reads = Self::default();
         match policy.get("conditions") {
@@ -49,13 +49,13 @@ impl Reads {
                     reads.expression(condition.get("body").unwrap_or(&Value::Null));
                 }
             }
-            // Not a form that is known here: it may do anything.
+            // This form is unknown here, so it may read anything.
             Some(_) | None => reads.anything(),
         }
         reads
     }
 
-    /// Whether it may read one of these parts of the context.
+    /// Returns whether it may read one of these parts of the context.
     pub(super) fn any_of(&self, parts: &[&str]) -> bool {
         self.whole || parts.iter().any(|part| self.parts.contains(*part))
     }

@@ -1,5 +1,5 @@
-//! What rules would say of a call of which not everything is known, such as the ledger's rows, which hold no parameters.
-//! It says so where that could matter, and never guesses.
+//! Predictions of the rules for calls with unknown parts, such as the ledger's rows, which hold no parameters. A
+//! prediction says so where an unknown part could matter, and never guesses.
 
 use crate::request::Asking;
 use crate::{Rule, Rules, RulesError, Set};
@@ -8,12 +8,12 @@ use policy::facts::RulesFact;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// What is not known of the calls that rules are tried on.
+/// The unknown parts of the calls on which rules are tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unknown {
-    /// What the ledger does not hold: the parameters, what the session had been exposed to, and the chat.
+    /// The parts that the ledger does not hold: the parameters, the exposure of the session, and the chat.
     OfRows,
-    /// All but who calls what at which level.
+    /// Everything but caller, provider, action and level.
     OfActions,
 }
 
@@ -26,29 +26,30 @@ impl Unknown {
     }
 }
 
-/// A set of rules, taken apart into those for which what is known suffices, and the others.
+/// A set of rules, split into those that need only known parts, and the others.
 pub struct Replay {
     set: Arc<Set>,
-    /// Those that read nothing unknown.
+    /// The rules that read nothing unknown.
     known: PolicySet,
-    /// The others, without their conditions, all permitting: which of them are about a call at all.
+    /// The other rules, without their conditions and all permitting. They show which rules concern a call at all.
     about: PolicySet,
 }
 
-/// What can be said of a call.
+/// The prediction for a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Foretold {
-    /// Whatever is not known. `Forbid` and `Permit` name the rule; there may be others that say the same.
+    /// The decision does not depend on unknown parts. `Forbid` and `Permit` name the rule; other rules may decide the
+    /// same.
     Certain(RulesFact),
-    /// It depends on what is not known, by these rules.
+    /// The decision depends on unknown parts, by these rules.
     CannotTell(Vec<String>),
 }
 
 impl Replay {
-    /// Of these rules, for calls of which this is not known.
+    /// Splits these rules, for calls with these unknown parts.
     ///
     /// # Errors
-    /// [`RulesError::Schema`] if a rule cannot be taken apart: a fault of the broker.
+    /// [`RulesError::Schema`] if a rule cannot be split: a fault of the broker.
     pub fn new(rules: &Rules, unknown: Unknown) -> Result<Self, RulesError> {
         let fault = |error: &dyn std::fmt::Display| RulesError::Schema(error.to_string());
         let set = rules.0.clone().ok_or_else(|| fault(&"there are no rules"))?;
@@ -70,7 +71,7 @@ impl Replay {
         Ok(Self { set, known, about })
     }
 
-    /// What the rules would say of this call.
+    /// Predicts the decision of the rules on this call.
     pub fn foretell(&self, asking: &Asking<'_>) -> Foretold {
         if !asking.decides && self.set.rules.iter().all(|rule| rule.permits) {
             return Foretold::Certain(RulesFact::Unasked);
@@ -94,10 +95,10 @@ impl Replay {
     }
 }
 
-/// Whether a rule whose conditions are not known could turn what the others say from yes to no, or from no to yes.
+/// Returns whether a rule with unknown conditions could change the decision of the others.
 fn could_change(rule: &Rule, others: &RulesFact) -> bool {
     match others {
-        // Another yes changes nothing; that it fails would.
+        // Another permit changes nothing, but its failure would.
         RulesFact::Permit { .. } | RulesFact::Unasked => !rule.permits || rule.reads.can_fail,
         RulesFact::NoMatch => rule.permits,
         RulesFact::Forbid { .. } | RulesFact::Failed { .. } | RulesFact::NotEvaluable { .. } => false,

@@ -1,4 +1,4 @@
-//! A call, as it is put to the rules.
+//! Calls in the form for the rules.
 
 use crate::shape;
 use crate::vocabulary::{Vocabulary, level_name};
@@ -12,28 +12,28 @@ use shared::{Action, Group, Level, Provider, TaskId, Timestamp};
 /// A call that the rules are asked about.
 #[derive(Debug, Clone, Copy)]
 pub struct Asking<'a> {
-    /// Who calls.
+    /// The caller.
     pub group: &'a Group,
     /// The provider.
     pub provider: &'a Provider,
     /// The action.
     pub action: &'a Action,
-    /// The level that this very call demands.
+    /// The level that this call demands.
     pub demanded: Level,
     /// Whether the rules decide it; otherwise they can only forbid it.
     pub decides: bool,
     /// The governance task that it names.
     pub task: Option<&'a TaskId>,
-    /// On whose behalf it is made.
+    /// The person on whose behalf it is made.
     pub person: Option<&'a Person>,
-    /// What the caller's session has been exposed to before it.
+    /// The exposure of the caller's session before it.
     pub session: Exposure,
-    /// When it is decided.
+    /// The time of the decision.
     pub now: Timestamp,
 }
 
 impl Asking<'_> {
-    /// What counts of what the rules say.
+    /// Returns the part of the rules' decision that counts.
     pub(super) fn heard(&self, said: RulesFact) -> RulesFact {
         let is_no = !matches!(said, RulesFact::Permit { .. } | RulesFact::NoMatch);
         if self.decides || is_no { said } else { RulesFact::Unasked }
@@ -44,7 +44,7 @@ const HOUR: i64 = 3_600_000;
 const WEEK: [&str; 7] = ["thursday", "friday", "saturday", "sunday", "monday", "tuesday", "wednesday"];
 
 impl Vocabulary {
-    /// The call, held against the schema: a validated rule cannot then stumble over a missing or mistyped fact.
+    /// Makes the request, checked against the schema: a validated rule then cannot fail on a missing or mistyped fact.
     pub(super) fn request(&self, asking: &Asking<'_>, params: &Map<String, Value>) -> Result<Request, String> {
         let key = (asking.provider.clone(), asking.action.clone());
         let record = self.params.get(&key).ok_or("the rules do not know this action")?;
@@ -52,7 +52,7 @@ impl Vocabulary {
         self.put(asking, params, true)
     }
 
-    /// The call as far as the ledger knows it: for rules that read neither parameters nor session.
+    /// Makes the request from the ledger's knowledge alone, for rules that read neither parameters nor session.
     pub(super) fn request_without_params(&self, asking: &Asking<'_>) -> Result<Request, String> {
         let nothing = RestrictedExpression::new_record([]).map_err(|error| error.to_string())?;
         self.put(asking, nothing, false)

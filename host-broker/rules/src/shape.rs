@@ -1,12 +1,12 @@
-//! What rules see of parameters: JSON Schema becomes the rules' types, and parameters become values of them.
+//! Parameters as rules see them: JSON Schema becomes the rules' types, and parameters become values of them.
 //!
-//! What has no such type is left out and named, so that nobody writes a rule that relies on it.
+//! Parameters without such a type are left out and named, so that no rule relies on them.
 
 use cedar_policy::RestrictedExpression;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Schemas deeper than this are left out; a schema that contains itself has no end.
+/// The depth above which schemas are left out; a schema that contains itself has no end.
 const DEPTH_MAX: usize = 16;
 
 /// A type of the rules.
@@ -18,7 +18,7 @@ pub(super) enum Shape {
     Long,
     /// `String`
     Text,
-    /// `Set<…>`: without order, and without what occurs twice.
+    /// `Set<…>`: without order, and without duplicates.
     Set(Box<Shape>),
     /// `{…}`
     Record(Record),
@@ -32,16 +32,16 @@ pub(super) type Record = BTreeMap<String, Member>;
 pub(super) struct Member {
     shape: Shape,
     required: bool,
-    /// What the action takes where it is absent, if that is known.
+    /// The value that the action uses where the member is absent, if that is known.
     default: Option<Value>,
 }
 
 /// A parameter, or a part of one, that rules cannot see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unseen {
-    /// Where: `/range/to`; `*` stands for each element, or for members that the schema does not name.
+    /// The place: `/range/to`; `*` stands for each element, or for members that the schema does not name.
     pub place: String,
-    /// Why.
+    /// The reason.
     pub why: &'static str,
 }
 
@@ -57,8 +57,8 @@ struct Reading<'a> {
     unseen: Vec<Unseen>,
 }
 
-/// The type of an action's parameters. With `fills_defaults` the action takes its schema's `default` where a parameter
-/// is absent, so that is what rules see.
+/// Returns the type of an action's parameters. With `fills_defaults` the action uses its schema's `default` where a
+/// parameter is absent, so rules see that value.
 pub(super) fn of_params(schema: &Value, fills_defaults: bool) -> (Record, Vec<Unseen>) {
     let mut reading = Reading { root: schema, fills_defaults, unseen: Vec::new() };
     let record = reading.record(schema, "", 0);
@@ -74,7 +74,7 @@ impl<'a> Reading<'a> {
             match self.shape(property, &place, depth + 1) {
                 Ok(seen) => {
                     let default = property.get("default").filter(|default| self.fills_defaults && !default.is_null());
-                    // A default that is none of this type is nobody's default.
+                    // The action ignores a default that does not match this type.
                     let default = default.filter(|default| expression(&seen.shape, default).is_ok()).cloned();
                     let required = required.contains(&name.as_str()) && !seen.nullable;
                     record.insert(name.clone(), Member { shape: seen.shape, required, default });
@@ -157,7 +157,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// The words of a string, or of an array of strings.
+/// Returns the words of a string, or of an array of strings.
 fn words(value: Option<&Value>) -> impl Iterator<Item = &str> {
     let (one, many) = match value {
         Some(Value::Array(all)) => (None, all.as_slice()),
@@ -187,10 +187,10 @@ fn of_constants(values: &[&Value]) -> Result<Seen, &'static str> {
     Ok(Seen { shape, nullable })
 }
 
-/// The parameters as a record of the rules. Names that the type does not have are left out.
+/// Returns the parameters as a record of the rules. Names that the type does not have are left out.
 ///
 /// # Errors
-/// The place of what does not fit. Parameters that fit their schema fit, but for numbers beyond 64 bits.
+/// The place of a value that does not fit. Parameters that fit their schema fit, except numbers beyond 64 bits.
 pub(super) fn params(record: &Record, params: &Map<String, Value>) -> Result<RestrictedExpression, String> {
     let mut fields = Vec::with_capacity(record.len());
     for (name, member) in record {
@@ -221,7 +221,7 @@ fn expression(shape: &Shape, value: &Value) -> Result<RestrictedExpression, Stri
     }
 }
 
-/// JSON Schema takes `7.0` for an integer.
+/// Returns an integer. JSON Schema accepts `7.0` as one.
 fn whole(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| {
         let text = value.as_f64().filter(|number| number.fract() == 0.0)?.to_string();
@@ -229,7 +229,7 @@ fn whole(value: &Value) -> Option<i64> {
     })
 }
 
-/// The type as the rules' schema writes it.
+/// Writes the type in the form of the rules' schema.
 pub(super) fn written(shape: &Shape) -> Value {
     match shape {
         Shape::Bool => json!({ "type": "Boolean" }),
@@ -240,7 +240,7 @@ pub(super) fn written(shape: &Shape) -> Value {
     }
 }
 
-/// The same of an object's members.
+/// Writes the same for an object's members.
 pub(super) fn written_record(record: &Record) -> Value {
     let member = |(name, member): (&String, &Member)| {
         let mut written = written(&member.shape);

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use shared::{Action, Group, Level, Provider};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// The levels of which a call demands one. What demands none is no less than a read.
+/// The levels that a call can demand. A call that demands none counts as a read.
 const LEVELS: [Level; 3] = [Level::Read, Level::Write, Level::Production];
 
 /// A provider, as rules name it.
@@ -76,28 +76,29 @@ impl Vocabulary {
         Ok(Self { schema, written, params, unseen, groups, providers, stores, types })
     }
 
-    /// As Cedar writes schemas, for people and editors.
+    /// Returns the schema in Cedar's form, for people and editors.
     ///
     /// # Errors
-    /// [`RulesError::Schema`] if it cannot be written so.
+    /// [`RulesError::Schema`] if it has no such form.
     pub fn text(&self) -> Result<String, RulesError> {
         let fault = |error: &dyn std::fmt::Display| RulesError::Schema(error.to_string());
         let fragment = SchemaFragment::from_json_value(self.written.clone()).map_err(|error| fault(&error))?;
         fragment.to_cedarschema().map_err(|error| fault(&error))
     }
 
-    /// What rules cannot see of each action's parameters.
+    /// Returns the parameters of each action that rules cannot see.
     pub fn unseen(&self) -> impl Iterator<Item = (&Provider, &Action, &[Unseen])> {
         self.unseen.iter().map(|((provider, action), unseen)| (provider, action, unseen.as_slice()))
     }
 
-    /// What is wrong with a name in a rule that the schema does not check, and what to do: there is none of that name.
+    /// Returns the fault of a name in a rule that the schema does not check, with the remedy: there is none of that
+    /// name.
     pub(super) fn unknown(&self, named: &EntityUid) -> Option<(String, String)> {
         let (kind, name) = (named.type_name().basename(), named.id().unescaped());
         let (known, table) = match kind {
             "Group" => (self.groups.iter().any(|group| group.as_str() == name), "groups"),
             "Provider" => (self.providers.iter().any(|provider| provider.as_str() == name), "providers"),
-            // Actions and other types are the schema's.
+            // The schema checks actions and other types.
             _ => return None,
         };
         let what = kind.to_lowercase();
@@ -117,8 +118,8 @@ impl Vocabulary {
         uid(&self.types.action, &pair(provider, action))
     }
 
-    /// What is within what, for a call that demands this level. An action is within the level that the very call
-    /// demands, which may be above the one that it declares.
+    /// Returns the hierarchy of names for a call that demands this level. An action is within the level that the call
+    /// demands, which may be above its declared level.
     pub(super) fn store(&self, demanded: Level) -> &Entities {
         let [read, write, production] = &self.stores;
         match demanded {
@@ -136,7 +137,7 @@ impl Types {
     }
 }
 
-/// The level's name among the actions.
+/// Returns the level's name among the actions.
 pub(super) fn level_name(level: Level) -> &'static str {
     match level {
         Level::None | Level::Read => Level::Read.word(),
@@ -152,7 +153,7 @@ fn pair(provider: &Provider, action: &Action) -> String {
     format!("{provider}.{action}")
 }
 
-/// SECURITY: a rule about one thing must not be about another of the same name.
+/// SECURITY: a rule about one object must not apply to another of the same name.
 fn distinct(named: &[NamedProvider<'_>]) -> Result<(), RulesError> {
     let mut seen: BTreeMap<String, String> =
         LEVELS.map(|level| (level.word().to_owned(), format!("the level {}", level.word()))).into();
@@ -170,7 +171,7 @@ fn distinct(named: &[NamedProvider<'_>]) -> Result<(), RulesError> {
     Ok(())
 }
 
-/// The schema, in Cedar's JSON form.
+/// Writes the schema, in Cedar's JSON form.
 fn written(named: &[NamedProvider<'_>], params: &BTreeMap<(Provider, Action), Record>) -> Value {
     let mut actions: Map<String, Value> =
         LEVELS.map(|level| (level.word().to_owned(), json!({}))).into_iter().collect();

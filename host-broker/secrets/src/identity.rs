@@ -1,8 +1,8 @@
-//! Persons: on whose behalf a group asks, as far as a signed token proves it.
+//! Persons: the ones on whose behalf a group calls, as far as a signed token proves them.
 //!
-//! A group is known from its directory; the person at the other end of its chat only from a context token that somebody
-//! on the host has signed. Nothing else that a request says of a person is ever read. [`issuers`] knows who may sign,
-//! [`token`] what a token must be.
+//! The directory identifies a group. Only a context token, signed on the host, identifies the person at the other end
+//! of its chat. Nothing else that a request says of a person is ever read. [`issuers`] knows the permitted signers,
+//! [`token`] the requirements for a token.
 
 pub mod issuers;
 pub mod shared_secret;

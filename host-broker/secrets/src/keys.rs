@@ -28,10 +28,10 @@ pub enum KeyError {
     Randomness(#[from] NoRandomness),
 }
 
-/// The key of digests: without it, what was small could be guessed from its digest.
+/// Returns the key of digests: without it, a small value could be guessed from its digest.
 ///
 /// # Errors
-/// [`KeyError::File`], [`KeyError::Randomness`]; a key that was not there may then have been made.
+/// [`KeyError::File`], [`KeyError::Randomness`]; a missing key may then have been made.
 pub fn ledger(home: &Home, ids: &dyn Random) -> Result<LedgerKey, KeyError> {
     key(home, LEDGER, ids).map(|mut bytes| LedgerKey::new(std::mem::take(&mut *bytes)))
 }
@@ -107,7 +107,7 @@ pub fn vault(home: &Home, ids: &dyn Random) -> Result<(KeyBytes, Option<KeyBytes
     Ok((current, previous))
 }
 
-/// Whether the home has a master key of its own.
+/// Checks whether the home has a master key of its own.
 pub fn has_vault(home: &Home) -> bool {
     home.keys().join(VAULT).exists()
 }
@@ -127,8 +127,9 @@ pub fn unstored_vault(home: &Home, ids: &dyn Random) -> Result<KeyBytes, KeyErro
     Ok(bytes)
 }
 
-/// Puts a new master key in the place of the present one, which stays beside it until everything is sealed anew. If that
-/// was begun before, nothing is changed: it goes on.
+/// Puts a new master key in the place of the present one, which stays beside it until everything is sealed again.
+///
+/// If a renewal was begun before, nothing is changed: it continues.
 ///
 /// # Errors
 /// As [`ledger`]; the present key is there as it was, or as the one before.
@@ -155,7 +156,7 @@ pub fn renew_vault(home: &Home, ids: &dyn Random) -> Result<(), KeyError> {
 /// Removes the master key before the present one, under which nothing is sealed any more.
 ///
 /// # Errors
-/// What the system said; it is there as it was.
+/// The system error; the key is unchanged.
 pub fn drop_vault_before(home: &Home) -> Result<(), std::io::Error> {
     match std::fs::remove_file(home.keys().join(VAULT_BEFORE)) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -208,7 +209,7 @@ fn make(path: &Path, bytes: &[u8]) -> Result<(), std::io::Error> {
     }
 }
 
-/// Nobody else's: its name is made of what will be in it.
+/// Returns a path of this process alone: the name derives from the content.
 fn beside(path: &Path, bytes: &[u8]) -> PathBuf {
     let unique: String = Digest::of(bytes).hex().chars().take(16).collect();
     path.with_extension(format!("{unique}.new"))
@@ -252,7 +253,7 @@ mod tests {
         renew_vault(&home, &SystemRandom).unwrap();
         let (second, before) = keys();
         assert!(*second != *first && *before.unwrap() == *first);
-        // Broken off before everything was under it: what was made stays.
+        // Interrupted before everything was under it: the new key stays.
         renew_vault(&home, &SystemRandom).unwrap();
         let (again, before) = keys();
         assert!(*again == *second && *before.unwrap() == *first);

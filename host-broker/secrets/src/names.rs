@@ -162,7 +162,7 @@ fn parts_words(byte: u8) -> bool {
     matches!(byte, b'_' | b'-' | b' ')
 }
 
-/// Whether a member of this name holds a credential.
+/// Checks whether a member of this name holds a credential.
 pub fn is_credential_key(name: &str) -> bool {
     whole(name).is_some()
 }

@@ -32,11 +32,11 @@ pub struct SecretSearch {
     own: Arc<Search>,
     /// For those that one execution has seen.
     beside: Option<Arc<Search>>,
-    /// Searches for what executions have seen, to be used again.
+    /// Searches for the secrets that executions have seen, for reuse.
     known: Arc<Mutex<VecDeque<Known>>>,
 }
 
-/// A search that was built for what an execution has seen, under the digest of that.
+/// A search for the secrets that an execution has seen, under their digest.
 struct Known {
     digest: Digest,
     bytes: usize,
@@ -46,7 +46,7 @@ struct Known {
 /// The most bytes of secrets whose searches are kept. Each byte takes some 13 KiB, and 100 µs to build.
 const KNOWN_MAX: usize = 8 * 1024;
 
-/// The kind of what a person's account is worked with.
+/// The kind of an account's credential.
 const ACCOUNT: &str = "account credential";
 
 /// A row of numbers with fewer digits holds no secret, even where the numbers at its ends are lost.
@@ -60,7 +60,7 @@ const HALF_ROW_DIGITS_MIN: usize = 5;
 pub struct Found {
     /// Where, in whole characters.
     pub range: Range<usize>,
-    /// What is put in its place.
+    /// The mark in its place.
     pub mark: String,
 }
 
@@ -101,7 +101,7 @@ impl SecretSearch {
     }
 
     fn learn(&self, digest: Digest, secrets: &[&str]) -> Result<Arc<Search>, BuildError> {
-        // What is quickly built: it is not used as often as the one for the configuration's.
+        // This kind is quick to build: the search is not used as often as the one for the configured secrets.
         let kind = Some(AhoCorasickKind::NoncontiguousNFA);
         let search = Search::new(secrets.iter().map(|secret| (ACCOUNT, *secret)), &self.stamp, kind)?;
         let (search, bytes) = (Arc::new(search), secrets.iter().map(|secret| secret.len()).sum());

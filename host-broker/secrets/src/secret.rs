@@ -1,10 +1,10 @@
 //! Secrets: loaded at start and on reload, exposed only to a running effect, never printed.
 //!
-//! [`Secrets::load`] fetches every configured secret from its [source] and keeps what is usable; what is
-//! not has a [fault](SecretFault) that says what to do. Four doors lead to a value: [`Secret::expose`], for the
-//! transport of one execution, [`Secret::expose_to`], for the channel of one notice, [`Secret::expose_for`], for the
-//! judge of one result, and `Secrets::needles`, for the search that keeps secrets out of results. Two more answer
-//! without giving it: [`Secret::sign`] and [`Secret::has_signed`].
+//! [`Secrets::load`] fetches every configured secret from its [source] and keeps the usable ones. An unusable one has a
+//! [fault](SecretFault) with the next step. Four functions lead to a value: [`Secret::expose`], for the transport of
+//! one execution, [`Secret::expose_to`], for the channel of one notice, [`Secret::expose_for`], for the judge of one
+//! result, and `Secrets::needles`, for the search that keeps secrets out of results. Two more answer without the value:
+//! [`Secret::sign`] and [`Secret::has_signed`].
 
 mod dotenv;
 mod file;
@@ -61,7 +61,7 @@ impl Secret {
         mac.map(|mac| mac.chain_update(message).finalize().into_bytes().to_vec()).unwrap_or_default()
     }
 
-    /// Whether this is its HMAC-SHA256 over the message; compared in constant time.
+    /// Checks whether this is its HMAC-SHA256 over the message; compared in constant time.
     pub fn has_signed(&self, message: &[u8], mac: &[u8]) -> bool {
         let Ok(mut own) = Hmac::<Sha256>::new_from_slice(&shared_secret::key(self.0.expose_secret())) else {
             return false;
@@ -96,13 +96,13 @@ pub enum SecretFault {
     /// There is none.
     #[error("missing: {what}")]
     Missing {
-        /// Where it was looked for, and what to do.
+        /// The place of the search, and the next step.
         what: String,
     },
     /// Others could have read or changed it.
     #[error("refused: {what}")]
     Refused {
-        /// What is wrong, and what to do.
+        /// The fault, and the next step.
         what: String,
     },
     /// Too short to be told from ordinary text.
@@ -172,9 +172,9 @@ impl Secrets {
         self.faults.iter().map(|(name, fault)| (name.as_str(), fault))
     }
 
-    /// Name and text of each secret.
+    /// Returns the name and text of each secret.
     ///
-    /// SECURITY: only `SecretSearch::new` calls this, which must know what to keep out of results. Grep for it.
+    /// SECURITY: only `SecretSearch::new` calls this, which must know the texts to keep out of results. Grep for it.
     pub(crate) fn needles(&self) -> impl Iterator<Item = (&str, &str)> {
         self.held.iter().map(|(name, secret)| (name.as_str(), secret.0.expose_secret()))
     }

@@ -1,15 +1,15 @@
-//! The vault: what belongs to persons and must not be read, encrypted wherever it lies.
+//! The vault: persons' confidential records, encrypted wherever they lie.
 //!
-//! Each record has a data key of its own, and that is wrapped under the master key. Both layers are bound to the [`Place`]
-//! that the record is kept in, so that a record which somebody moves to another person's row does not open there. A new
-//! master key wraps the data keys anew and leaves the records as they are.
+//! Each record has a data key of its own, and that is wrapped under the master key. Both layers are bound to the
+//! [`Place`] of the record, so a record that was moved to another person's row does not open there. A new master key
+//! wraps the data keys again and leaves the records as they are.
 //!
 //! ```text
 //! version 1 │ name of the master key 8 │ nonce 12 │ wrapped data key 32 + 16 │ nonce 12 │ record + 16
 //! ```
 //!
-//! AES-256-GCM (NIST SP 800-38D) throughout. Nonces are random: a data key encrypts one record, a master key as many data
-//! keys as there are accounts and flows, which is far from the 2^32 that random nonces allow.
+//! AES-256-GCM (NIST SP 800-38D) throughout. Nonces are random: a data key encrypts one record, a master key as many
+//! data keys as there are accounts and flows, which is far from the 2^32 that random nonces allow.
 //!
 //! Nothing here knows SQL, and only an [`Execution`] opens a record: that is, after the intent to use it is durable.
 
@@ -37,7 +37,7 @@ pub const KEY: usize = 32;
 #[cfg(test)]
 const HEAD: usize = 1 + NAME + NONCE + KEY + TAG + NONCE;
 
-/// What tells master keys apart, without telling anything of them.
+/// The name of a master key, which reveals nothing of the key.
 pub type KeyName = [u8; NAME];
 
 /// A master key's bytes.
@@ -45,9 +45,9 @@ pub type KeyBytes = Zeroizing<[u8; KEY]>;
 
 /// Encrypts and decrypts records.
 pub struct Vault {
-    /// What everything is encrypted under from now on.
+    /// The key for all new encryption.
     current: MasterKey,
-    /// What some may still be encrypted under.
+    /// Earlier keys, under which some records may still be encrypted.
     previous: Vec<MasterKey>,
     ids: Arc<dyn Random>,
 }
@@ -57,7 +57,7 @@ struct MasterKey {
     key: LessSafeKey,
 }
 
-/// Why a record cannot be used. The messages tell nothing of what is in it.
+/// The reason why a record cannot be used. The messages reveal nothing of its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum VaultFault {
     /// It is under a master key that is not here.
@@ -108,7 +108,7 @@ impl Vault {
         self.previous.iter().map(|key| key.name).chain([self.current.name]).collect()
     }
 
-    /// Encrypts what goes back to a provider with a flow.
+    /// Encrypts the data that returns to a provider with a link session.
     ///
     /// # Errors
     /// [`VaultFault`]; nothing is to be stored then.
@@ -116,8 +116,9 @@ impl Vault {
         self.encrypted(place, record)
     }
 
-    /// Encrypts what an account is worked with, in the place of a credential. What is hidden in it does not come back from
-    /// this execution.
+    /// Encrypts a credential of an account.
+    ///
+    /// The values that are hidden in it do not come back from this execution.
     ///
     /// # Errors
     /// [`VaultFault`]; nothing is to be stored then.
@@ -132,8 +133,9 @@ impl Vault {
         self.encrypted(place, &record)
     }
 
-    /// Decrypts what an account is worked with, for this execution and nothing else. What is hidden in it does not come back
-    /// from it.
+    /// Decrypts the credential of an account, for this execution and nothing else.
+    ///
+    /// The values that are hidden in it do not come back from the execution.
     ///
     /// # Errors
     /// [`VaultFault`].
@@ -217,7 +219,7 @@ impl Vault {
 }
 
 fn encrypted(key: &LessSafeKey, nonce: [u8; NONCE], bound: &[u8], plain: &[u8]) -> Result<Vec<u8>, VaultFault> {
-    // Room for the tag from the start: a buffer that grows leaves copies behind.
+    // The capacity includes the tag from the start: a buffer that grows leaves copies behind.
     let mut buffer = Vec::with_capacity(plain.len() + TAG);
     buffer.extend_from_slice(plain);
     key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(bound), &mut buffer)
@@ -240,7 +242,7 @@ fn decrypted(
     Ok(buffer)
 }
 
-/// What a stored record is made of.
+/// The parts of a stored record.
 struct Parts<'a> {
     name: KeyName,
     wrap_nonce: [u8; NONCE],

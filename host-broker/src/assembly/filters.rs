@@ -11,19 +11,19 @@ use secrets::Secrets;
 use secrets::search::mark::Stamp;
 use std::sync::Arc;
 
-/// Builds what looks for secrets, the broker's own and others'.
+/// Builds the scrubber, which finds the broker's own secrets and others.
 ///
 /// # Errors
 /// [`StartError`] if it cannot be built.
 pub fn scrubber(secrets: &Secrets, key: &LedgerKey, formats: Formats) -> Result<Arc<Scrubber>, StartError> {
-    // Of the ledger's key, so that a mark is the same after a restart: what an action says of itself may hold one,
-    // and is part of what a person agrees to.
+    // It derives from the ledger's key, so that a mark is the same after a restart. The description of an action may
+    // hold a mark, and is part of the approval request.
     let fingerprints = *key.digest(b"fingerprints of marks").as_bytes();
     let scrubber = Scrubber::with(secrets, Stamp::new(fingerprints), formats);
     scrubber.map(Arc::new).map_err(|error| StartError::Filter(error.to_string()))
 }
 
-/// Builds what every result is held to.
+/// Builds the filters for every result.
 ///
 /// # Errors
 /// [`StartError`] if a schema that an action declares is none.
@@ -37,7 +37,7 @@ pub fn filters(
     Ok(Filters { scrubber, schemas, key: Arc::clone(key), inspector: Arc::new(inspector) })
 }
 
-/// The schemas of what every action answers.
+/// Returns the result schemas of every action.
 ///
 /// # Errors
 /// [`StartError`] if one is none.

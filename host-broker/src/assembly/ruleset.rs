@@ -46,10 +46,10 @@ pub struct RulesetBuilder {
 }
 
 impl RulesetBuilder {
-    /// Of this home, whose configuration and secrets these are.
+    /// Creates the builder for this home, with its configuration and secrets.
     ///
     /// # Errors
-    /// [`ConfigError`]: what the operators have written beside the configuration cannot be read.
+    /// [`ConfigError`]: the operators' files beside the configuration cannot be read.
     pub fn new(
         (home, config): (&Home, &Arc<Config>),
         platform: &Platform,
@@ -73,7 +73,7 @@ impl RulesetBuilder {
     /// Builds the ruleset, with the accepted definitions of each provider.
     ///
     /// # Errors
-    /// [`StartError`], naming what is wrong and what to do.
+    /// [`StartError`], with the fault and its repair.
     pub fn build(&self) -> Result<Ruleset, StartError> {
         let catalogue = catalogue::catalogue(&self.config, &self.home, &self.platform, Some(&self.supplies()));
         let schemas = filters::schemas(&catalogue)?;
@@ -95,7 +95,7 @@ impl RulesetBuilder {
         accepted: &PinnedDefinitions,
     ) -> Result<Ruleset, StartError> {
         let supplies = Some(&self.supplies());
-        // Whatever is under way there goes on, and a server that remembers goes on remembering.
+        // Running calls there continue, and a server with state keeps it.
         let source = present.catalogue.provider(provider).and_then(|listed| listed.definitions.as_ref());
         let replacement = (provider, Replacement { accepted, source });
         let fresh = catalogue::replaced(&self.config, &self.home, &self.platform, supplies, replacement);
@@ -108,7 +108,7 @@ impl RulesetBuilder {
         Ok(self.ruleset(catalogue, policy, schemas, Arc::clone(&present.filters.inspector)))
     }
 
-    /// Where what is accepted of a provider lies.
+    /// Returns the path of the accepted definitions of a provider.
     ///
     /// # Errors
     /// There is no such provider.
@@ -119,7 +119,7 @@ impl RulesetBuilder {
         })
     }
 
-    /// What is accepted of a provider; `None` if nothing is.
+    /// Returns the accepted definitions of a provider; `None` if there are none.
     ///
     /// # Errors
     /// It cannot be read, or there is no such provider.
@@ -127,7 +127,7 @@ impl RulesetBuilder {
         PinnedDefinitions::load(&self.accepted(provider)?).map_err(|error| error.to_string())
     }
 
-    /// Whether what the operators have written is another by now than when it was read.
+    /// Checks whether the operators' files have changed since they were read.
     pub fn is_behind(&self) -> bool {
         let text = std::fs::read_to_string(self.home.config()).unwrap_or_default();
         Config::digest(&text) != self.text
@@ -159,7 +159,7 @@ impl RulesetBuilder {
         }
     }
 
-    /// What a person can be asked about, where a server says something else than what was accepted.
+    /// Returns the definition change for an approval request, if a server's definitions differ from the accepted ones.
     fn proposed(&self, provider: &Provider, listed: &dyn ListedDefinitions) -> Result<Option<Proposed>, String> {
         let Some(before) = self.accepted_of(provider)? else { return Ok(None) };
         // SECURITY: the server has the broker's secrets, and its definitions are stored and shown.
@@ -173,7 +173,7 @@ impl RulesetBuilder {
         Supplies { secrets: &self.secrets, runtime: Some(self.runtime.clone()) }
     }
 
-    /// What an agent may be shown of it.
+    /// Returns the catalogue as an agent may see it.
     fn cleaned(&self, mut catalogue: Catalogue) -> Catalogue {
         catalogue.reword(|declaration| declared::cleaned(declaration, &self.runtime.scrubber));
         catalogue.redescribe(|text| declared::description(text, &self.runtime.scrubber));
@@ -187,7 +187,7 @@ impl RulesetBuilder {
         Ruleset { catalogue: Arc::new(catalogue), policy, filters, version }
     }
 
-    /// Twelve digits of what decides: the configuration's text, the catalogue, the profiles and the rules.
+    /// Returns twelve digits of the digest over the configuration's text, the catalogue, the profiles and the rules.
     fn version(&self, catalogue: &Catalogue, policy: &Policy) -> String {
         let (profiles, rules) = (policy.profiles.version(), policy.rules.version());
         let all = format!("{}\n{}\n{profiles}\n{rules}", self.text, catalogue.version());

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a program may take to print a secret: somebody may have to unlock a vault.
+/// The longest time that a program may take to print a secret: a person may have to unlock a vault.
 const SECRET_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Loads the secrets of every provider that takes calls, under the names `<provider>.<secret>`, and of the channels.

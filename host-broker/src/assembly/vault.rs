@@ -51,7 +51,8 @@ fn vault_with(config: &Config, home: &Home, platform: &Platform, makes_key: bool
     vault.map(Arc::new).ok_or_else(|| StartError::Vault("its key is none".to_owned()))
 }
 
-/// Whether anything is sealed in this home. A home without a ledger, or with one from before there was a vault, has nothing.
+/// Checks whether anything is sealed in this home. A home without a ledger, or with one from before there was a vault,
+/// has nothing.
 fn has_records(home: &Home) -> bool {
     let used = store::reader(home.path()).and_then(|view| stored::ciphertexts(&view));
     used.is_ok_and(|used| !vault::key_names(&used).is_empty())

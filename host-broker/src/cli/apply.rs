@@ -1,4 +1,4 @@
-//! A person's yes that is to have its effect at once: the answer, then what became of it.
+//! An approval with an effect at once: the answer, then the outcome.
 
 use crate::cli::Context;
 use crate::cli::ask::{answer, running};
@@ -12,10 +12,10 @@ use store::ledger::calls;
 /// How often it is looked whether it is over.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Asks for something whose effect follows at once, and prints what became of that.
+/// Sends a command whose effect follows at once, and prints the outcome.
 ///
 /// # Errors
-/// [`Fault`] if the broker said no, or the effect failed or is not known.
+/// [`Fault`] if the broker refused it, or the effect failed or is not known.
 pub fn ask(context: &Context, control: &AdminCommand) -> Result<(), Fault> {
     if running(context)?.is_none() {
         return Err(Fault::refused(
@@ -36,7 +36,7 @@ pub fn ask(context: &Context, control: &AdminCommand) -> Result<(), Fault> {
     context.output.reply(&reply)
 }
 
-/// What became of the request, in one line.
+/// Returns the outcome of the request, in one line.
 fn outcome(context: &Context, request: &RequestId) -> Result<String, Fault> {
     let ledger = context.ledger()?;
     let started = Instant::now();

@@ -92,7 +92,7 @@ impl Approvals {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`]; what waits still waits.
+    /// [`Fault`]; the pending approval requests are unchanged.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         match self.command {
             Command::List(List { all }) => list(context, all),
@@ -152,7 +152,7 @@ fn show(context: &Context, code: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The card, with what a person needs to answer it.
+/// Returns the card, with everything that a person needs to answer it.
 fn text(context: &Context, approval: &Approval) -> String {
     let now = context.platform.clock.now();
     let card = approval

@@ -15,10 +15,10 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often it is tried again.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// Asks, and prints the reply.
+/// Sends a command, and prints the reply.
 ///
 /// # Errors
-/// [`Fault`]; what was asked was not done.
+/// [`Fault`]; the command was not executed.
 pub fn ask(context: &Context, control: &AdminCommand) -> Result<(), Fault> {
     let mut reply = answer(context, control)?;
     if let Some(Value::String(summary)) = reply.get_mut("summary") {
@@ -27,10 +27,10 @@ pub fn ask(context: &Context, control: &AdminCommand) -> Result<(), Fault> {
     context.output.reply(&reply)
 }
 
-/// Asks, and prints the reply's data in this way.
+/// Sends a command, and prints the reply's data with this function.
 ///
 /// # Errors
-/// [`Fault`]: the reply says no, or nobody could be asked.
+/// [`Fault`]: the reply is a refusal, or no broker could be reached.
 pub fn told(context: &Context, control: &AdminCommand, print: impl FnOnce(&Value)) -> Result<(), Fault> {
     let reply = answer(context, control)?;
     match reply.get("data").filter(|_| reply.get("status").and_then(Value::as_str) == Some("executed")) {
@@ -42,10 +42,10 @@ pub fn told(context: &Context, control: &AdminCommand, print: impl FnOnce(&Value
     }
 }
 
-/// Asks, and gives the reply.
+/// Sends a command, and returns the reply.
 ///
 /// # Errors
-/// [`Fault`] if nobody could be asked; a reply that says no is none.
+/// [`Fault`] if no broker could be reached; a reply that refuses is none.
 pub fn answer(context: &Context, control: &AdminCommand) -> Result<Value, Fault> {
     let socket = context.home.socket();
     if let Some(reply) = control::send(&socket, control)? {
@@ -64,7 +64,7 @@ pub fn answer(context: &Context, control: &AdminCommand) -> Result<Value, Fault>
             }
             Err(error) => return Err(error.into()),
         }
-        // Whoever holds the lock may be a daemon that takes commands by now.
+        // The holder of the lock may be a daemon that takes commands by now.
         if let Some(reply) = control::send(&socket, control)? {
             return Ok(with_age(context, reply));
         }

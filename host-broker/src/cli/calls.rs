@@ -1,4 +1,4 @@
-//! `calls`: what was asked, and what became of it.
+//! `calls`: the calls, and their outcomes.
 
 mod show;
 mod tail;

@@ -1,4 +1,4 @@
-//! `capabilities`: what a group may do now.
+//! `capabilities`: the present permissions of a group.
 
 use crate::cli::Context;
 use crate::cli::home_reader::known_group;

@@ -98,7 +98,7 @@ fn schema(context: &Context, profile: bool) -> Result<(), Fault> {
 }
 
 fn show(context: &Context, effective: bool) -> Result<(), Fault> {
-    // What does not pass is not shown as if it counted.
+    // An invalid configuration is not shown as if it were in force.
     let config = context.config()?;
     let path = context.home.config();
     let values = if effective { said_by(&config)? } else { said_in(&path)? };
@@ -123,21 +123,21 @@ fn show(context: &Context, effective: bool) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What the file says.
+/// Returns the content of the file.
 fn said_in(path: &Path) -> Result<toml::Table, Fault> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| Fault::configuration(&ConfigError::Read { path: path.to_owned(), source }))?;
     toml::from_str(&text).map_err(|error| Fault::configuration(&error))
 }
 
-/// What holds. Neither a configuration nor what it is made of contains a secret, only where one comes from.
+/// Returns the values in force. Neither a configuration nor its parts contain a secret, only where one comes from.
 fn said_by(config: &Config) -> Result<toml::Table, Fault> {
     let mut values = serde_json::to_value(config).map_err(|error| Fault::internal(&error))?;
     without_nulls(&mut values);
     toml::Table::try_from(values).map_err(|error| Fault::internal(&error))
 }
 
-/// TOML has no word for what is not there.
+/// Removes nulls, because TOML has no word for an absent value.
 fn without_nulls(value: &mut Value) {
     match value {
         Value::Object(members) => {

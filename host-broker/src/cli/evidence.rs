@@ -106,7 +106,7 @@ enum Format {
 )]
 struct AcceptClock {}
 
-/// A head that somebody kept.
+/// A head that a person kept.
 #[derive(Debug, Clone, Copy)]
 struct Kept {
     seq: i64,

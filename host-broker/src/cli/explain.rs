@@ -1,4 +1,4 @@
-//! `explain`: what would be decided, and why, without asking anybody or changing anything.
+//! `explain`: the decision on a call and its reason, without an approval request or a change.
 
 use crate::assembly::filters::{filters, scrubber};
 use crate::cli::Context;

@@ -264,7 +264,7 @@ fn read(file: &Path) -> Result<Vec<u8>, Fault> {
     Ok(bytes)
 }
 
-/// The document as a flow, or what about it is none.
+/// Parses the document as a flow, or returns its fault.
 fn bundle(bytes: &[u8]) -> Result<Bundle, Fault> {
     let object = shared::json::parse_object(bytes)
         .map_err(|fault| Fault::usage(format!("the document is not a flow: {fault}")))?;

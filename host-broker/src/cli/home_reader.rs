@@ -1,4 +1,4 @@
-//! What commands that only read are given: the configuration, the catalogue, the ledger. None of it writes, and none
+//! The readers for commands without changes: the configuration, the catalogue, the ledger. None of it writes, and none
 //! of it needs a daemon.
 
 use crate::assembly::catalogue::{Supplies, catalogue};
@@ -55,8 +55,9 @@ impl Context {
         Ok(config)
     }
 
-    /// The actions that the configuration makes available. Contacts nobody, and looks at no secret: the daemon's
-    /// environment may be another one than this command's.
+    /// Returns the actions that the configuration makes available.
+    ///
+    /// It contacts no provider, and reads no secret: the daemon's environment may differ from this command's.
     pub fn catalogue(&self, config: &Config) -> Catalogue {
         catalogue(config, &self.home, &self.platform, None)
     }
@@ -108,7 +109,7 @@ impl Context {
         }
     }
 
-    /// What the operators have laid down.
+    /// Returns the operators' policy.
     ///
     /// # Errors
     /// [`Fault`] if a profile cannot be used.
@@ -182,12 +183,12 @@ impl Context {
             return Ok(None);
         }
         let connection = store::reader(home)?;
-        // A file without tables is what a first start leaves that died before it made them.
+        // A first start that died before it made the tables leaves a file without any.
         Ok(connection.has_schema()?.then_some(connection))
     }
 }
 
-/// What a daemon says of a provider.
+/// The daemon's report on a provider.
 pub enum Standing {
     /// It takes calls.
     Ready,
@@ -200,8 +201,10 @@ pub enum Standing {
     },
 }
 
-/// Returns what the daemon of this [`AdminCommand::Hello`](crate::control::AdminCommand::Hello) reply says of a provider; `None` if it
-/// does not run on the present configuration.
+/// Returns the report on a provider from the daemon's [`AdminCommand::Hello`](crate::control::AdminCommand::Hello)
+/// reply.
+///
+/// Returns `None` if the daemon does not run on the present configuration.
 pub fn standing(hello: &Value, provider: &Provider) -> Option<Standing> {
     let unready = hello.pointer("/data/unready")?.as_object().filter(|_| !is_behind(hello))?;
     Some(match unready.get(provider.as_str()) {
@@ -233,10 +236,10 @@ pub fn unknown(what: &str, name: &impl Display, known: impl Iterator<Item = impl
     Fault::missing(format!("there is no {what} `{name}`; {hint}"))
 }
 
-/// A duration of the command line, in seconds.
+/// Parses a duration of the command line, in seconds.
 ///
 /// # Errors
-/// What one looks like.
+/// The form of a duration.
 pub fn seconds(text: &str) -> Result<u64, String> {
     let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
     let unit = units.into_iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)));
@@ -244,18 +247,18 @@ pub fn seconds(text: &str) -> Result<u64, String> {
     seconds.ok_or_else(|| "a duration is a number and its unit, s, m, h or d: 90m, 12h, 7d".to_owned())
 }
 
-/// A kind of chat of the command line.
+/// Parses a kind of chat of the command line.
 ///
 /// # Errors
-/// What there are.
+/// The known kinds.
 pub fn chat_type(text: &str) -> Result<ChatType, String> {
     ChatType::of(text).ok_or_else(|| "a kind of chat is private, group or channel".to_owned())
 }
 
-/// A person, as the ledger writes persons: `ash:user-1`.
+/// Parses a person, as the ledger writes persons: `ash:user-1`.
 ///
 /// # Errors
-/// What a person is written like.
+/// The form of a person.
 pub fn person(text: &str) -> Result<Person, String> {
     let (issuer, sub) = text.split_once(':').ok_or("a person is an issuer and a name, such as broker:ann")?;
     Ok(Person::new(issuer.to_owned(), sub.to_owned()))

@@ -33,14 +33,14 @@ pub struct Init {
 
 const TEMPLATE: &str = include_str!("init/broker.toml");
 
-/// What each group's agent should know, by group.
+/// The text for each group's agent, by group.
 const GROUPS: [(&str, &str); 3] = [
     ("main", include_str!("../../../groups/main/CLAUDE.md")),
     ("developer", include_str!("../../../groups/developer/CLAUDE.md")),
     ("security", include_str!("../../../groups/security/CLAUDE.md")),
 ];
 
-/// What is worth granting for a start: the provider, and the command's words.
+/// The suggested first grants: the provider, and the command's words.
 const SUGGESTED: [(&str, &str); 6] = [
     ("github", "developer github 2 --deny merge_pr"),
     ("cloud-logs", "developer cloud-logs 1"),
@@ -56,7 +56,7 @@ impl Init {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`]; what exists is never overwritten.
+    /// [`Fault`]; an existing file is never overwritten.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         let config_path = context.home.config();
         if config_path.exists() {
@@ -74,7 +74,7 @@ impl Init {
         let config = Config::parse(&text, &config_path, &context.platform.environment, context.kinds)
             .map_err(|error| Fault::configuration(&error))?;
         make_home(context, &config)?;
-        // Last, because it is what makes a home: a run that fails before can simply be repeated.
+        // It comes last, because this file makes the directory a home: a run that fails before can simply be repeated.
         write_new(&config_path, &text).map_err(|error| {
             if error.kind() == ErrorKind::AlreadyExists { exists(&config_path) } else { cannot(&config_path, &error) }
         })?;
@@ -100,7 +100,7 @@ fn cannot(path: &Path, error: &std::io::Error) -> Fault {
     Fault::home(format!("cannot create {}: {error}", path.display()))
 }
 
-/// The directories, and what lies in them beside the configuration.
+/// Makes the directories, and their files except the configuration.
 fn make_home(context: &Context, config: &Config) -> Result<(), Fault> {
     let home = context.home.path();
     let found_empty = home.read_dir().is_ok_and(|mut entries| entries.next().is_none());
@@ -153,7 +153,7 @@ pub(super) fn person(environment: &Environment, uid: u32) -> String {
         .unwrap_or_else(|| format!("uid-{uid}"))
 }
 
-/// Says what there is now, and what to do with it.
+/// Prints the new files, and the next steps.
 fn report(context: &Context, config: &Config) {
     let home = context.home.path();
     let mount = |group: &Group| {

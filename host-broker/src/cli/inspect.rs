@@ -48,7 +48,7 @@ pub struct Inspect {
     file: PathBuf,
 }
 
-/// What a line says. Members that are not known are passed over.
+/// The content of a line. Unknown members are passed over.
 #[derive(Deserialize)]
 struct Asked {
     text: Option<String>,
@@ -101,7 +101,7 @@ impl Inspect {
         }
         match (read_fault, tally.errors) {
             (Some(fault), _) => Err(fault),
-            // Nobody reads any more, so nobody wants to know of the rest.
+            // The output is closed, so the rest does not matter.
             (None, errors) if errors > 0 && all_read => {
                 Err(Fault::usage(format!("{errors} of the lines could not be inspected")).with("errors", errors))
             }
@@ -195,7 +195,7 @@ fn answer(line: &Line, departing: bool, tally: &mut Tally, out: &mut dyn Write) 
         }
     };
     writeln!(out, "{said}")?;
-    // Whoever asks line by line gets each answer before the next question.
+    // A caller that sends line by line gets each answer before its next line.
     out.flush()
 }
 

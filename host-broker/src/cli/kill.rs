@@ -53,7 +53,7 @@ impl Kill {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`]; what was stopped is still stopped, and nothing else.
+    /// [`Fault`]; existing stops stay, and nothing else is stopped.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         let on = !self.lift;
         check(context, &self.scope, on)?;
@@ -69,8 +69,10 @@ impl Kill {
     }
 }
 
+/// Checks that the name exists.
+///
 /// A stop under a mistyped name would stop nothing, and lifting one would allow nothing. A configuration that cannot be
-/// read stands in nobody's way here, and what is stopped can be lifted whether it is still configured or not.
+/// read does not prevent the command. A stop can be lifted whether its scope is still configured or not.
 fn check(context: &Context, scope: &Scope, on: bool) -> Result<(), Fault> {
     let Ok(config) = context.config() else { return Ok(()) };
     let stopped = |scope: &KillScope| -> Result<bool, Fault> {

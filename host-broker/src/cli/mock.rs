@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 pub struct Mock {}
 
 const CONFIG: &str = include_str!("mock/broker.toml");
-/// How the configuration of a mock begins, whatever its owner has added since.
+/// The first line of a mock's configuration, also after changes of its owner.
 const MARK: &str = "# A broker without credentials, for development against the shim.";
 const SCRIPT: &str = include_str!("mock/mock.toml");
 const TASK: &str = "mock-task";
@@ -134,7 +134,7 @@ fn make(context: &Context) -> Result<bool, Fault> {
     Ok(true)
 }
 
-/// Returns whether the home is one for trying things out, whatever its owner has added: its only provider is a script.
+/// Returns whether the home is a mock, also after changes of its owner: its only provider is a script.
 fn is_of_mock(context: &Context) -> bool {
     let is_script = |table: &ProviderTable| table.kind == provider_mock::KIND.name();
     context.config().is_ok_and(|config| {

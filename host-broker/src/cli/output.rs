@@ -22,9 +22,9 @@ pub struct Output {
 pub struct Fault {
     /// The exit code.
     pub code: u8,
-    /// What is wrong and what to do, for a person.
+    /// The fault and the next step, for a person.
     pub text: String,
-    /// What `--json` says beside that.
+    /// The further members of `--json`.
     pub details: Map<String, Value>,
 }
 
@@ -78,7 +78,7 @@ impl Fault {
         Self::new(5, text)
     }
 
-    /// Adds a member to what `--json` says.
+    /// Adds a member to the output of `--json`.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.details.insert(name.to_owned(), value.into());
@@ -93,7 +93,7 @@ impl Output {
         self.line(&text);
     }
 
-    /// Prints what is to be kept or read by a program as it is, but on a terminal like [`Output::show`].
+    /// Prints a document for storage or for a program as it is, but on a terminal like [`Output::show`].
     pub fn raw(self, document: &Value, text: impl FnOnce() -> String) {
         if self.json || std::io::stdout().is_terminal() {
             return self.show(document, text);
@@ -109,10 +109,10 @@ impl Output {
         }
     }
 
-    /// Checks that everything so far could be written to standard output. `remedy` is the operator's next step if not.
+    /// Checks that the whole output could be written to standard output. `remedy` is the operator's next step if not.
     ///
     /// # Errors
-    /// [`Fault`] with the system's reason; what the command did is done.
+    /// [`Fault`] with the system's reason; the effect of the command stays.
     pub fn is_whole(self, remedy: &str) -> Result<(), Fault> {
         match LOST.get() {
             None => Ok(()),
@@ -120,7 +120,7 @@ impl Output {
         }
     }
 
-    /// Prints what `write` writes, for results too long to be held; `false` once nobody reads any more.
+    /// Prints the output of `write`, for results too long for memory; `false` once the output is closed.
     ///
     /// # Errors
     /// [`Fault`] if it cannot be written for another reason, such as a full disk.
@@ -199,8 +199,9 @@ fn padded(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(missing))
 }
 
-/// The text with everything made visible that a terminal would obey rather than show. Titles and summaries hold what
-/// agents wrote, and must not be able to redraw what a person reads beside them.
+/// Makes every character visible that a terminal would obey rather than show.
+///
+/// Titles and summaries hold agents' text, which must not be able to redraw the text beside it.
 ///
 /// ```
 /// assert_eq!(host_broker::cli::output::visible("a\u{1b}[2Jb\u{202e}\n"), "a\\u{1b}[2Jb\\u{202e}\n");

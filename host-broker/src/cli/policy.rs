@@ -1,4 +1,4 @@
-//! `policy`: the rules, checked, and tried on what has happened.
+//! `policy`: the rules, checked, and tried on past calls.
 
 mod check;
 mod test;

@@ -1,4 +1,4 @@
-//! `provider`: what the configured providers are and whether they can take calls.
+//! `provider`: the configured providers and whether they can take calls.
 
 mod accept;
 mod check;

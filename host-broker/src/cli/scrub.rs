@@ -102,7 +102,7 @@ fn plain(
     context.output.lines(|out| out.write_all(text.as_bytes())).map(drop)
 }
 
-/// What the home knows, or what everybody does.
+/// Returns the scrubber of the chosen home, or one with the general formats only.
 fn scrubber(context: &Context) -> Result<Scrubber, Fault> {
     let mut fingerprints = [0; 32];
     context.platform.ids.fill(&mut fingerprints).map_err(|error| Fault::internal(&error))?;
@@ -147,7 +147,7 @@ impl Tally {
     }
 }
 
-/// Reads the next line and says whether it is whole; what is too long is passed over. `None` at the end.
+/// Reads the next line and returns whether it is whole; the rest of a too long line is passed over. `None` at the end.
 fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> Result<Option<bool>, Error> {
     line.clear();
     let limit = u64::try_from(LINE_BYTES_MAX + 1).unwrap_or(u64::MAX);

@@ -23,7 +23,7 @@ use tracing_subscriber::EnvFilter;
 )]
 pub struct Serve {}
 
-/// SECURITY: the SDK prints what a server says, of which nobody knows what it is and how much.
+/// SECURITY: the SDK prints a server's text, of unknown content and length.
 const LOG_FILTER: &str = "info,rmcp=off";
 
 impl Serve {
@@ -52,7 +52,7 @@ pub fn serve(context: &Context, ready: &Value) -> Result<bool, Fault> {
     drop(inside);
     begun();
     let said = context.platform.environment.get("RUST_LOG").map_or(LOG_FILTER, String::as_str);
-    // A directive for a part of it would win over the one for all of it.
+    // A log filter for a part of it would win over the one for all of it.
     let said: Vec<&str> = said.split(',').filter(|command_request| !command_request.contains("rmcp")).collect();
     let said = said.join(",");
     let filter = EnvFilter::try_new(format!("{said},rmcp=off")).unwrap_or_else(|_bad| EnvFilter::new(LOG_FILTER));

@@ -47,7 +47,7 @@ pub struct Status {}
 /// Grants that end within this time are listed.
 const SOON: Duration = Duration::from_hours(48);
 
-/// What the ledger says.
+/// The values from the ledger.
 #[derive(Default)]
 struct Recorded {
     head: Option<Row>,
@@ -98,7 +98,7 @@ impl Status {
         let now = context.platform.clock.now();
         let read = |ledger: &View| Recorded::read(ledger, &config, now);
         let mut recorded = context.ledger_if_any()?.as_ref().map(read).transpose()?.unwrap_or_default();
-        // What is not configured any more fails nobody.
+        // A channel that is not configured any more is no fault.
         recorded.silent.retain(|notice| config.channels.iter().any(|table| table.name == notice.channel));
         let page = Page {
             home: context.home.path().display().to_string(),
@@ -116,7 +116,7 @@ impl Status {
 }
 
 impl Page<'_> {
-    /// What the daemon says of itself, if one runs: where the inbox is, `web`, and where browsers bring persons back to.
+    /// Returns a value of the running daemon, if there is one: the inbox (`web`) or the address for returning browsers.
     fn said(&self, what: &str) -> Option<&str> {
         self.daemon.as_ref().ok()?.as_ref()?.pointer("/data")?.get(what)?.as_str()
     }
@@ -183,7 +183,7 @@ impl Page<'_> {
         let running = match &self.daemon {
             Ok(Some(reply)) => match reply.pointer("/data/pid") {
                 Some(pid) => format!("running (process {pid})"),
-                // It says no to this person, but it says something.
+                // It refuses this person, but it answers.
                 None => "running".to_owned(),
             },
             Err(fault) => format!("listening, but not responding ({})", fault.text),

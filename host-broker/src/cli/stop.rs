@@ -29,7 +29,7 @@ impl Stop {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`] if the daemon says no or does not stop.
+    /// [`Fault`] if the daemon refuses or does not stop.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         let socket = context.home.socket();
         let Some(reply) = control::send(&socket, &AdminCommand::Stop)? else {

@@ -136,7 +136,7 @@ impl Mint {
         let now = context.platform.clock.now();
         let claims = token::claims(&wanted, &issuers.audience, jti.as_str().to_owned(), now, life);
         let token = token::signed(&claims, |bytes| own.sign(bytes));
-        // Nobody is handed a token that will not be believed. One that names no group is read alike by all.
+        // No token is printed that the broker would not accept. One that names no group is read alike by all.
         let group = wanted.group.map_or_else(|| "any".parse(), Ok).map_err(|error| Fault::internal(&error))?;
         if let Err(why) = token::read(&token, &group, &issuers, now) {
             return Err(Fault::usage(format!("such a token would be refused: {why}")));

@@ -1,4 +1,4 @@
-//! `vault`: what persons' credentials are kept under.
+//! `vault`: the keys of persons' credentials.
 
 use crate::assembly::vault::open_vault;
 use crate::cli::Context;
@@ -98,7 +98,7 @@ fn renew(context: &Context, config: &Config, forget: bool) -> Result<(), Fault> 
     }
     let (ids, in_home) = (context.platform.ids.as_ref(), config.vault.key.is_none());
     if in_home && forget {
-        // What was under the one that is lost is forgotten; without that nothing makes a key where there are records.
+        // Records under the lost key are forgotten; without that, no key is made where there are records.
         keys::vault(&context.home, ids)?;
     }
     let office = LoadedHome::open(context.home.clone(), &context.platform, context.kinds)?;

@@ -52,7 +52,7 @@ impl Web {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`]; nobody can sign in with what was not printed.
+    /// [`Fault`]; a link that was not printed cannot be used.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         match self.command {
             Command::Link(Link {}) => link(context),

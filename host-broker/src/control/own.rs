@@ -1,4 +1,4 @@
-//! What is asked of the process and not of the ledger: no row, and nothing is changed.
+//! Commands for the process and not for the ledger: no row, and nothing is changed.
 
 use super::CommandDispatcher;
 use engine::rights::Right;
@@ -6,7 +6,7 @@ use policy::facts::Outage;
 use serde_json::json;
 use std::sync::Arc;
 
-/// What concerns the daemon itself.
+/// A command that concerns the daemon itself.
 pub(super) enum Own {
     WebLink,
     Stop,
@@ -28,7 +28,7 @@ impl Own {
         }
     }
 
-    /// What a running daemon says.
+    /// Returns the answer of a running daemon.
     pub(super) fn answer(&self, person: &str, dispatcher: &CommandDispatcher) -> serde_json::Value {
         let version = env!("CARGO_PKG_VERSION");
         let inbox = dispatcher.inbox.as_ref();

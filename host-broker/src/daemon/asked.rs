@@ -1,6 +1,6 @@
-//! Who waits for a person, and the way back in.
+//! The callers that wait for a person, and the way of their requests back into the loop.
 //!
-//! In memory there is only who waits and until when; the questions themselves are rows, so a restart asks on.
+//! Memory holds only the callers and their timeouts. The approval requests are rows, so they survive a restart.
 
 use super::{Loop, TICK, group_of};
 use crate::daemon::{Checked, OAuthCallback, Resumed};
@@ -27,12 +27,14 @@ use tokio::time::Instant;
 /// A caller whose call waits for a person.
 pub(super) struct Asker {
     pub(super) origin: Origin,
-    // When it stops waiting, and is told.
+    // The end of the wait, when the caller gets a reply.
     pub(super) until: Instant,
 }
 
 impl Loop {
-    /// Questions outlive the daemon: their callers may still wait, and what was answered is decided on again.
+    /// Continues the approval requests of an earlier daemon.
+    ///
+    /// Their callers may still wait, and answered requests are decided again.
     pub(super) fn ask_on(&mut self) {
         let open = match approvals::open(self.daemon.ledger.view(), None) {
             Ok(open) => open,
@@ -55,13 +57,13 @@ impl Loop {
                 self.unchecked.push_back(key.clone());
             }
             if matches!(approval.kind, Kind::File | Kind::Account | Kind::Flow) {
-                // The request that it came of is over: whoever wants to know asks again.
+                // The request behind it is over; the caller has to call again.
                 continue;
             }
             if approval.state != State::Waiting {
                 self.readmit(&key);
             }
-            // Whoever waited at a connection is gone with it.
+            // A caller that waited at a connection is gone with it.
             if let (Some(group), false) = (group, approval.told) {
                 let until = now + approval.reply_by.since(wall);
                 self.asked.insert(key, Asker { origin: Origin::Retired(group, approval.reply_as), until });
@@ -89,7 +91,7 @@ impl Loop {
         }
     }
 
-    /// A question is checked.
+    /// Takes the result of a check of an approval request.
     pub(super) fn checked(&mut self, (key, refusal): Checked) {
         if let Some(refusal) = refusal.transpose() {
             self.resumed((key, refusal));
@@ -97,7 +99,7 @@ impl Loop {
         self.check_next();
     }
 
-    /// What people wanted applied at once, and was not: the daemon had died, or could not write.
+    /// Applies the proposals whose application failed: the daemon had died, or could not write.
     pub(super) fn apply_what_is_wanted(&mut self) {
         match proposals::wanted(self.daemon.ledger.view(), None) {
             Ok(wanted) => wanted.into_iter().for_each(|wanted| self.apply(wanted)),
@@ -108,7 +110,7 @@ impl Loop {
         }
     }
 
-    /// Admits a request again whose question is resolved.
+    /// Admits a request again whose approval request is resolved.
     pub(super) fn readmit(&mut self, key: &(Arc<str>, RequestId)) {
         match self.waiting(key) {
             Ok(Ok(Some((caller, waiting)))) => {
@@ -192,7 +194,9 @@ impl Loop {
         }
     }
 
-    /// The question is durable: the request's file goes, and its caller is told so until it stops waiting.
+    /// Removes the file of a request whose approval request is durable.
+    ///
+    /// Its caller is told so until it stops waiting.
     pub(super) fn wait_for_a_person(&mut self, event: Event) {
         // About nothing else is ever asked.
         let Some(mut header) = event.into_header() else { return };

@@ -25,7 +25,7 @@ impl Loop {
         if is_only_answered && is_alone { Durability::Full } else { Durability::Deferred }
     }
 
-    /// Keeps what is committed and waits for a sync.
+    /// Keeps committed events and waits for a sync.
     pub(super) fn hold(&mut self, held: Vec<Held<Event>>) {
         if !held.is_empty() {
             self.held_until.get_or_insert_with(|| Instant::now() + HELD_MAX);

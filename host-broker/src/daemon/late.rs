@@ -6,7 +6,7 @@ use model::Caller;
 use shared::{Group, RequestId, Timestamp};
 use store::View;
 
-/// Returns whether this reply may leave now. What says no more than a refusal always may.
+/// Returns whether this reply may leave now. A reply that says no more than a refusal always may.
 pub(super) fn may_leave(
     broker: &Broker,
     (view, now): (&View, (Timestamp, Timestamp)),

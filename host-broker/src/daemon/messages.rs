@@ -1,4 +1,4 @@
-//! What reaches the loop from other threads, and how it is sent.
+//! Messages that reach the loop from other threads, and their channel.
 
 use crate::daemon::Exchange;
 use crate::mailboxes::Waker;
@@ -17,7 +17,7 @@ use store::ledger::segments;
 use tokio::sync::oneshot;
 use zeroize::Zeroizing;
 
-/// What reaches the loop from elsewhere.
+/// A message to the loop from another thread.
 #[derive(Debug)]
 pub enum Message {
     /// Something happened.
@@ -26,7 +26,7 @@ pub enum Message {
     Runs(Group, RequestId, Progress),
     /// A browser has brought a person back.
     Callback(OAuthCallback),
-    /// An operator has accepted what a provider says of itself.
+    /// An operator has accepted the definitions of a provider.
     Accepted(Exchange),
     /// An external agent calls a tool.
     Invoked(Box<Invocation>),
@@ -42,26 +42,25 @@ pub enum Message {
     Verified(Box<Verification>),
 }
 
-/// The name of a request among all, and the event that decides on it again, or what is wrong with its document.
+/// The key of a request, and the event that decides on it again, or the fault of its document.
 pub type Resumed = ((Arc<str>, RequestId), Result<Event, Why>);
 
-/// The name of a request among all, and the event that refuses it, or what is wrong with its document. `None` if a person may
-/// answer.
+/// The key of a request, and the event that refuses it, or the fault of its document. `None` if a person may answer.
 pub type Checked = ((Arc<str>, RequestId), Result<Option<Event>, Why>);
 
 /// A call of a tool by an external agent.
 #[derive(Debug)]
 pub struct Invocation {
-    /// What is wanted.
+    /// The invocation.
     pub invoked: Invoked,
     /// Where the reply goes.
     pub answer: oneshot::Sender<Vec<u8>>,
 }
 
-/// What a browser has brought back from the page on which an account is linked.
+/// The values that a browser has brought back from the page for account linking.
 #[derive(Debug)]
 pub struct OAuthCallback {
-    /// What is in the address.
+    /// The values in the address.
     pub brought: Brought,
     /// The address, whole.
     pub url: Zeroizing<String>,
@@ -82,7 +81,7 @@ impl EventSender {
         Self { sender, waker }
     }
 
-    /// Tells the loop. It is gone only when everything stops; then the next start finds what was left.
+    /// Sends a message to the loop. The loop is gone only when everything stops; then the next start finds the rest.
     pub fn send(&self, news: Message) {
         if self.sender.send(news).is_ok() {
             self.waker.wake();

@@ -1,7 +1,7 @@
-//! Notices that are under way, and when the next is due.
+//! The notices on their way, and the time of the next one.
 //!
-//! What is due is in the ledger's database; in memory there is only what is under way. One notice of a channel is at a
-//! time, on the runtime: a channel that hangs holds up nobody but itself.
+//! The ledger's database holds the due notices; memory holds only the ones on their way. Each channel carries one
+//! notice at a time, on the runtime, so a channel that hangs delays only itself.
 
 use super::{Loop, TICK};
 use engine::event::Event;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use store::state::notices as stored;
 use tokio::time::Instant;
 
-/// What the loop knows of notices. All of it can be lost.
+/// The loop's state of notices. All of it can be lost.
 pub(super) struct Notices {
     // The notice that is under way, by channel.
     sending: BTreeMap<String, i64>,
@@ -77,7 +77,7 @@ impl Loop {
         Some(self.notices.not_before.unwrap_or_else(Instant::now).max(Instant::now() + wait))
     }
 
-    /// Sends what is due, and records what could not be recorded before.
+    /// Sends the due notices, and records deliveries that could not be recorded before.
     pub(super) fn send_notices(&mut self, now: Timestamp) {
         if !self.daemon.courier.has_channels() || self.notices.not_before.is_some_and(|at| Instant::now() < at) {
             return;
@@ -88,7 +88,7 @@ impl Loop {
         if self.stopping.is_some() || self.notices.next.is_none_or(|at| at > now) {
             return;
         }
-        // What space is left is for outcomes.
+        // The remaining space is for outcomes.
         if !self.unsettled.is_empty() || self.daemon.ledger.lives_on_its_reserve() {
             self.notices.hold();
             return;
@@ -119,7 +119,7 @@ impl Loop {
             self.notices.sending.insert(outgoing.channel().to_owned(), outgoing.id());
             let (courier, reports) = (Arc::clone(&self.daemon.courier), self.daemon.reports.clone());
             self.daemon.runtime.spawn(async move {
-                // Whatever happens there, the loop hears of it: a channel that is not given back is never used again.
+                // The loop hears of every end: a channel that does not come back is never used again.
                 let fault = match AssertUnwindSafe(courier.carry(&outgoing)).catch_unwind().await {
                     Ok(carried) => carried.err(),
                     Err(_panic) => Some("the broker's own code failed; see its log".to_owned()),

@@ -25,16 +25,16 @@ pub struct Exchange {
     what: What,
 }
 
-/// What was accepted.
+/// The accepted definitions.
 #[derive(Debug)]
 enum What {
-    /// What lies in the home, if it has this digest.
+    /// The definitions in the home, if they have this digest.
     Home(Digest),
-    /// What a question was about, or why that cannot be taken up.
+    /// The definitions of an approval request, or why they cannot be used.
     Asked(RequestId, Result<Change, String>),
 }
 
-/// What is to count, in the place of what.
+/// The new definitions, and the digest of the ones that they replace.
 #[derive(Debug)]
 struct Change {
     before: Option<Digest>,
@@ -42,7 +42,7 @@ struct Change {
 }
 
 impl Exchange {
-    /// What lies in the home of this provider, if it has this digest.
+    /// Creates the exchange for the definitions in the home of this provider, if they have this digest.
     pub fn of_home(provider: Provider, digest: Digest, answer: oneshot::Sender<Vec<u8>>) -> Self {
         Self { provider, answer: Some(answer), what: What::Home(digest) }
     }
@@ -53,7 +53,7 @@ impl Exchange {
 pub(super) struct Exchanges {
     waiting: VecDeque<Exchange>,
     is_under_way: bool,
-    // Questions that could not be read when they were answered.
+    // Approval requests that could not be read when they were answered.
     postponed: Vec<RequestId>,
 }
 
@@ -64,7 +64,7 @@ impl Exchanges {
 }
 
 impl Loop {
-    /// A person has agreed to what a provider says.
+    /// Starts the exchange after a person has approved a definition change.
     pub(super) fn take_up(&mut self, question: &RequestId) {
         let (reader, broker) = (self.daemon.ledger.view(), Caller::Broker.to_string());
         let found = approvals::of_request(reader, &broker, question)
@@ -95,7 +95,7 @@ impl Loop {
         self.exchange(Exchange { provider, answer: None, what: What::Asked(question.clone(), said) });
     }
 
-    /// What could not be read before is read now.
+    /// Reads the approval requests again that could not be read before.
     pub(super) fn take_up_what_was_postponed(&mut self) {
         for question in std::mem::take(&mut self.exchanges.postponed) {
             self.take_up(&question);
@@ -139,7 +139,7 @@ impl Loop {
         });
     }
 
-    /// Whether a yes still stands: an operator may have accepted something else since.
+    /// Checks whether an approval still stands: an operator may have accepted other definitions since.
     fn is_agreed_to(&self, question: &RequestId) -> bool {
         let found = approvals::of_request(self.daemon.ledger.view(), &Caller::Broker.to_string(), question);
         found.is_ok_and(|found| found.is_some_and(|asked| asked.state == approval::State::Approved))
@@ -164,13 +164,13 @@ impl Loop {
             }
             Err(why) => tracing::warn!(%provider, why, "the accepted definitions cannot be used"),
         }
-        // Whoever asked may have gone.
+        // The command's sender may have gone.
         answer.map(|answer| answer.send(reply.to_string().into_bytes()).ok());
         self.exchange_next();
     }
 }
 
-/// What an exchange comes to.
+/// The result of an exchange.
 struct Made {
     digest: Option<Digest>,
     ruleset: Result<Ruleset, String>,
@@ -196,7 +196,7 @@ fn make(ruleset_builder: &RulesetBuilder, present: &Ruleset, provider: &Provider
             (accepted.ok_or(meanwhile)?, None)
         }
     };
-    // What a daemon would not start with is not kept, either.
+    // A ruleset that a daemon would not start with is not kept, either.
     let ruleset = ruleset_builder.replace(present, provider, &accepted).map_err(|error| error.to_string());
     if let (Ok(_), Some(before)) = (&ruleset, before) {
         let now = present_digest()?;

@@ -1,4 +1,4 @@
-//! What could not be recorded: an outcome waits for the ledger, everything else is turned away.
+//! Events that could not be recorded: an outcome waits for the ledger, everything else is refused.
 
 use super::Loop;
 use crate::outbox::Unrecorded;
@@ -27,7 +27,8 @@ impl Loop {
         events.into_iter().partition(|event| !is_new(event) || passes(event))
     }
 
-    /// The ledger could not be written: what was attempted waits for it, what was not is turned away.
+    /// Handles an event after the ledger could not be written: outcomes wait for the ledger, everything else is
+    /// refused.
     pub(super) fn unwritten(&mut self, event: Event, error: &StoreError) {
         tracing::error!(error = ?error, "the ledger cannot be written");
         if let Event::NoticeDelivered(attempt) = event {
@@ -42,7 +43,8 @@ impl Loop {
                 | Event::Renewed(_)
                 | Event::Verified(_)
         ) {
-            // What is not recorded when it is seen would be seen by nobody else; of what is seen again and again the last is.
+            // These events come only once, so they are kept. Of definition changes, which come repeatedly, only the
+            // last is kept.
             if let Event::DefinitionsChanged(new) = &event {
                 let provider = &new.changed.provider;
                 self.unsettled
@@ -54,7 +56,7 @@ impl Loop {
         }
     }
 
-    /// What was attempted and cannot be recorded is not handed over; before its caller leaves, it hears so.
+    /// Withholds the results that cannot be recorded, and says so to each caller before its timeout ends.
     pub(super) fn answer_unsettled(&mut self, now: Timestamp) {
         for event in &mut self.unsettled {
             let Event::Finished(filtered) = event else { continue };
@@ -76,7 +78,7 @@ impl Loop {
             return;
         }
         if let Some(header) = event.asked() {
-            // What a person has answered is not lost: it is decided on when the ledger can be written.
+            // A person's answer is not lost: it is decided on when the ledger can be written.
             self.postponed.push((Arc::clone(&header.caller_key), header.request_id.clone()));
             return;
         }

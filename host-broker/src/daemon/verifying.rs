@@ -18,7 +18,7 @@ use store::ledger::{broken, verification};
 const ATTEMPTS_MAX: u32 = 20;
 
 impl Loop {
-    /// Goes on with what an earlier daemon has found.
+    /// Continues with the finding of an earlier daemon.
     pub(super) fn remember_break(&mut self) -> Result<(), String> {
         let Some(found) = broken::stored(self.daemon.ledger.view()).map_err(|error| chain(&error))? else {
             return Ok(());
@@ -50,8 +50,8 @@ impl Loop {
         self.verification = None;
         match &result {
             Verification::Broken { row, error } => {
-                // Somebody who could write the database has changed the evidence, and may have changed grants, approvals
-                // and keys as well, which no chain protects. So nothing that they permit is admitted.
+                // A process that could write the database has changed the evidence. It may have changed grants,
+                // approvals and keys as well, which no chain protects. So no call that they permit is admitted.
                 self.is_broken = true;
                 tracing::error!(
                     row,
@@ -70,7 +70,7 @@ impl Loop {
 
     /// Shows the result, and has it noted if something is or was wrong.
     fn found(&mut self, result: Verification) {
-        // What was found before a restart is shown until a row says that all rows are right.
+        // The finding from before a restart is shown until a row says that all rows are right.
         if !self.is_broken || matches!(result, Verification::Broken { .. }) {
             self.daemon.health.send_modify(|health| health.verification.clone_from(&result));
         }
@@ -79,7 +79,7 @@ impl Loop {
         }
     }
 
-    /// A row says what was found.
+    /// Takes note that a row records the finding.
     pub(super) fn has_noted(&mut self, found: Verification) {
         if matches!(found, Verification::Whole { .. }) {
             self.is_broken = false;
@@ -124,7 +124,7 @@ impl Loop {
         });
     }
 
-    /// Whether the last write failed, so that it is tried again and again.
+    /// Checks whether the last write failed, so that it is tried again and again.
     pub(super) fn cannot_write(&self) -> bool {
         self.daemon.health.borrow().cannot_write.is_some()
     }

@@ -1,4 +1,4 @@
-//! The inbox's address, and who is given what when it is served.
+//! The inbox's address, and the connections of its server to the broker.
 
 use super::{LoadedHome, StartError};
 use crate::control::CommandDispatcher;

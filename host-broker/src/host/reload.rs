@@ -111,7 +111,7 @@ pub fn restart() -> std::io::Error {
     let arguments: Result<Vec<CString>, _> =
         std::env::args_os().map(|argument| CString::new(argument.into_encoded_bytes())).collect();
     let executed = match arguments {
-        // Also if the program's file was replaced meanwhile.
+        // It also works if the program's file was replaced since.
         Ok(arguments) => nix::unistd::execv(c"/proc/self/exe", &arguments).err().map(fault),
         Err(_zero) => None,
     };
@@ -119,8 +119,9 @@ pub fn restart() -> std::io::Error {
     executed.unwrap_or_else(|| ErrorKind::InvalidInput.into())
 }
 
-/// What a start does once its handler of SIGHUP is registered: admits the signal, and gives the process the name that the
-/// execution of `/proc/self/exe` took from it.
+/// Completes a start once its handler of SIGHUP is registered.
+///
+/// It admits the signal, and restores the process name that the execution of `/proc/self/exe` replaced.
 pub fn begun() {
     hangup().thread_unblock().ok();
     rustix::thread::set_name(c"host-broker").ok();

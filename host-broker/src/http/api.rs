@@ -1,4 +1,4 @@
-//! `POST /api/v1/answers`: what was written in a chat, handed in by a channel that has a token.
+//! `POST /api/v1/answers`: answers from a chat, sent by a channel with a token.
 //!
 //! ```text
 //! POST /api/v1/answers
@@ -6,8 +6,8 @@
 //!
 //! {"from": "telegram:12345", "text": "approve k7f3qd"}
 //! ```
-//! The same as `host-broker approvals relay`: the channel is believed about who wrote, and whether it counts is decided by the
-//! broker. A browser has no business here, so whatever names an origin is turned away.
+//! The same as `host-broker approvals relay`: the channel names the author, and the broker decides whether the answer
+//! counts. A browser does not use this route, so a request with an origin is refused.
 
 use crate::control::{AdminCommand, Asked, CommandDispatcher};
 use crate::daemon::EventSender;
@@ -33,7 +33,7 @@ use subtle::ConstantTimeEq as _;
 /// How long the broker may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What answers are handed in to.
+/// The state of the route for answers.
 pub(super) struct Api {
     /// Which channels have a token.
     pub(super) config: Arc<Config>,
@@ -47,7 +47,7 @@ pub(super) struct Api {
     pub(super) pace: Mutex<Pace>,
 }
 
-/// What is handed in.
+/// One answer from a channel.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HandedIn {

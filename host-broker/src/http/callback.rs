@@ -1,8 +1,8 @@
-//! Where browsers bring persons back to from the pages on which accounts are linked.
+//! The address to which browsers return from the pages for account linking.
 //!
-//! One route, and below it one for each provider that has a page of its own, on an address that only this machine reaches. What comes is handed to the broker, where the `state` in it
-//! says which flow it belongs to; everything else is decided there, and a person still agrees to the account. Whoever
-//! comes with a `state` that belongs to none hears nothing but that.
+//! One route, and below it one for each provider that has a page of its own, on an address that only this machine
+//! reaches. The broker gets the values, and their `state` names the link session. Everything else is decided there, and
+//! a person still approves the account. A browser with an unknown `state` hears only that it is unknown.
 
 use super::Server;
 use super::web::seal;
@@ -24,10 +24,10 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use zeroize::Zeroizing;
 
-/// How long a browser waits to hear what came of it.
+/// The longest time that a browser waits for the result.
 const TIMEOUT: Duration = Duration::from_secs(125);
 
-/// What the route is made of.
+/// The state of the route.
 #[derive(Clone)]
 struct Door {
     reports: EventSender,
@@ -37,7 +37,7 @@ struct Door {
 /// Serves the route on this address.
 pub fn serve(listener: TcpListener, address: SocketAddr, reports: EventSender, runtime: &Handle) -> Server {
     let door = Door { reports, port: address.port() };
-    // Whoever only looks whether something is there completes nothing.
+    // A request that only checks the existence of the page completes nothing.
     let route = || get(back).head(elsewhere);
     let router = Router::new().route("/callback", route()).route("/callback/{provider}", route());
     let router = router.fallback(elsewhere).with_state(door);
@@ -45,7 +45,7 @@ pub fn serve(listener: TcpListener, address: SocketAddr, reports: EventSender, r
     Server::start(listener, router, CancellationToken::new(), runtime)
 }
 
-/// What a provider is to be told: `http://127.0.0.1:7421/callback`.
+/// Returns the address to configure at a provider: `http://127.0.0.1:7421/callback`.
 pub fn url(address: SocketAddr) -> String {
     format!("http://{address}/callback")
 }

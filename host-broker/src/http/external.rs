@@ -1,9 +1,9 @@
-//! What is reached with a bearer, from outside: by agents that have access to a flow and its tools, and by operators who work
-//! with flows.
+//! The routes for bearers from other machines: for agents with an external grant of a flow and its tools, and for
+//! operators who work with flows.
 //!
 //! ```text
 //! POST /api/v1/flows/external-tools/{tool_id}/invoke             the tool's parameters, a JSON object
-//! GET  /api/v1/flows/external-calls/{request_id}                 what became of a call that was not over (202)
+//! GET  /api/v1/flows/external-calls/{request_id}                 the outcome of a call that was not over (202)
 //! GET  /api/v1/flows/{flow_id}/projection?harness=agent_bundle   the flow, for agents and for operators
 //! …    /api/v1/flows…                                            everything else about flows, for operators
 //! GET  /api/v1/openapi.json                                      all of it, as a document for programs
@@ -11,9 +11,9 @@
 //!
 //! Authorization: Bearer fgrnt_bearer_…    or    Bearer optk_bearer_…
 //! ```
-//! A bearer opens these and nothing else. Here it is only looked up whose it is; whether it holds is decided by the broker,
-//! in the transaction of each request. Pages of browsers have no business here, unless they come from this machine itself,
-//! and a name of the host that nobody has configured leads nowhere.
+//! A bearer opens these routes and no others. This module only looks up its owner. The broker decides whether it is
+//! valid, in the transaction of each request. Pages of browsers are refused, unless they come from this machine itself,
+//! and so is a host name that is not configured.
 
 mod agents;
 mod mcp;
@@ -64,10 +64,11 @@ use tokio::time::Instant;
 const BODY_BYTES_MAX: usize = 256 * 1024;
 /// How long it may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(20);
-/// The longest body of whoever may do nothing, in bytes, and how long it may take: enough for a refusal that says why.
+/// The longest body of a client without permission, in bytes, and its longest time: enough for a refusal with its
+/// reason.
 const REFUSED_BYTES_MAX: u64 = 4 * 1024;
 const REFUSED_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long the broker may take beyond what a call may.
+/// The broker's additional time beyond the call's timeout.
 const MARGIN: Duration = Duration::from_secs(5);
 
 const EXTERNAL_BEARER: HeaderName = HeaderName::from_static("x-flow-external-bearer");
@@ -77,10 +78,10 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const VAULT: HeaderName = HeaderName::from_static("x-vault-id");
 /// The type of a stream of server-sent events.
 const EVENT_STREAM: &str = "text/event-stream";
-/// By what it is known that somebody else hands a request on (RFC 7239, RFC 9110 section 7.6.3).
+/// The headers that show that a proxy forwards a request (RFC 7239, RFC 9110 section 7.6.3).
 const PROXIES: [&str; 5] = ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"];
 
-/// What whoever has a bearer is served by.
+/// The state of the routes for bearers.
 pub(super) struct Outside {
     /// By which names they come.
     pub(super) config: Arc<Config>,
@@ -159,7 +160,7 @@ async fn wrong_method() -> Response {
     )
 }
 
-/// What every request passes, and what every reply says.
+/// Checks every request, and adds the headers of every reply.
 async fn door(State(outside): State<Arc<Outside>>, request: Request, next: Next) -> Response {
     let is_mcp = request.uri().path() == mcp::PLACE;
     let mut response = match outside.admit(&request) {
@@ -201,7 +202,7 @@ async fn identify(State(outside): State<Arc<Outside>>, request: Request, next: N
     }
 }
 
-/// A response that is a stream of events keeps what its request holds until the stream ends.
+/// Keeps the resources of a request until its response ends, if that is a stream of events.
 fn held_by_stream<H: Send + 'static>(response: Response, held: H) -> Response {
     let kind = response.headers().get(header::CONTENT_TYPE);
     if !kind.is_some_and(|kind| kind.as_bytes().starts_with(EVENT_STREAM.as_bytes())) {
@@ -215,7 +216,7 @@ fn held_by_stream<H: Send + 'static>(response: Response, held: H) -> Response {
     })
 }
 
-/// What was sent, read here and strictly, for whoever does what with it: it means one thing, or is refused.
+/// The members of a request, parsed strictly: they have one meaning, or are refused.
 #[derive(Debug, Clone)]
 struct Members(Map<String, Value>);
 
@@ -259,8 +260,8 @@ impl Outside {
         }
         let (table, address) = (&self.config.flows.external_agent, self.entrance.address());
         let named = only(headers, &header::HOST).unwrap_or_default();
-        // SECURITY: what a proxy hands on is not this machine's own, whatever it calls us; it has to say by which name it was
-        // asked.
+        // SECURITY: a forwarded request does not come from this machine, under any host name. The proxy has to name the
+        // original host.
         let is_handed_on = PROXIES.iter().any(|name| headers.contains_key(*name));
         let is_said = request.uri().authority().is_none_or(|authority| authority.as_str() == named);
         let is_own = is_literal(named) || !address.is_tls() && check_host(address, request.uri(), headers).is_ok();
@@ -343,7 +344,7 @@ impl Outside {
         Err(Box::new(refused(Code::EvidenceUnavailable)))
     }
 
-    /// Whoever shows what opens nothing: it is counted in the ledger, and slowed down.
+    /// Counts a wrong bearer in the ledger, and slows its sender down.
     fn wrong(&self, shown: &str) -> Response {
         let tried = self.pace.lock().unwrap_or_else(PoisonError::into_inner).take(self.clock.now());
         if let Err(seconds) = tried {
@@ -398,13 +399,13 @@ impl Outside {
         Ok(id)
     }
 
-    /// Puts what needs no provider to the broker, and waits for its reply.
+    /// Sends the broker a command that needs no provider, and waits for its reply.
     async fn put(&self, caller: Caller, command: Command, timeout: Duration) -> Result<Reply, Box<Response>> {
         let receiver = self.send(caller, command, timeout)?;
         reply(receiver, timeout).await
     }
 
-    /// Puts what needs no provider to the broker.
+    /// Sends the broker a command that needs no provider.
     fn send(
         &self,
         caller: Caller,
@@ -448,12 +449,12 @@ impl Visitor {
 /// A part of a path, as it came in.
 type Segment = Result<Path<String>, PathRejection>;
 
-/// What it names, if it is a name at all.
+/// Parses a name from the path; `None` if it is not valid.
 fn named<T: FromStr>(segment: Segment) -> Option<T> {
     segment.ok().and_then(|Path(text)| text.parse().ok())
 }
 
-/// The body, whole, or what is said to whoever sends too much or too slowly.
+/// Reads the whole body, or returns the refusal of one that is too long or too slow.
 async fn whole(body: Body, timeout: Duration) -> Result<Bytes, Box<Response>> {
     match tokio::time::timeout(timeout, to_bytes(body, BODY_BYTES_MAX)).await {
         Ok(Ok(body)) => Ok(body),
@@ -529,7 +530,7 @@ fn said(reply: &Reply, of: Option<&RequestId>) -> Response {
     response
 }
 
-/// What a code is in HTTP's words; every other is a plain no.
+/// The HTTP status of each code; every other is a plain refusal.
 const STATUSES: [(Code, StatusCode); 17] = [
     (Code::InvalidParams, StatusCode::BAD_REQUEST),
     (Code::FlowExternalToolUnknown, StatusCode::BAD_REQUEST),
@@ -575,7 +576,7 @@ fn document(status: StatusCode, document: &Value) -> Response {
     (status, [(header::CONTENT_TYPE, kind)], document.to_string()).into_response()
 }
 
-/// Whether this is a name of this machine that nobody can make lead elsewhere, or bring a page of theirs to.
+/// Checks whether this is a name of this machine that no other server or page can take over.
 fn is_literal(authority: &str) -> bool {
     let (host, port) = match authority.rsplit_once(':') {
         Some((host, port)) if !authority.ends_with(']') => (host, port),

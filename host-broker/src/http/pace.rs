@@ -1,4 +1,4 @@
-//! How fast tokens may be tried: a few at once, then one every few seconds, whoever tries.
+//! The pace of token attempts from all clients: a few at once, then one every few seconds.
 
 use shared::Timestamp;
 
@@ -27,7 +27,7 @@ impl Pace {
     /// After how many seconds there is one again.
     pub(super) fn take(&mut self, now: Timestamp) -> Result<(), u64> {
         if now < self.since {
-            // The clock was set back; nobody waits for it.
+            // The clock was set back; that causes no wait.
             self.since = now;
         }
         let gone = u64::try_from(now.since(self.since).as_millis()).unwrap_or(u64::MAX);

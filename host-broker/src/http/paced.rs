@@ -1,4 +1,4 @@
-//! A stream whose reader must keep pace: whoever takes nothing for too long is cut off.
+//! A stream whose reader must keep pace: a reader that takes nothing for too long is cut off.
 
 use std::io::{Error, ErrorKind};
 use std::pin::Pin;
@@ -22,7 +22,7 @@ impl<S> Paced<S> {
         Self { stream, timeout, waiting: false, timer: Box::pin(sleep(timeout)) }
     }
 
-    /// What came of a write, unless it has waited for too long.
+    /// Returns the result of a write, unless it has waited for too long.
     fn paced<T>(&mut self, context: &mut Context<'_>, came: Poll<Result<T, Error>>) -> Poll<Result<T, Error>> {
         if came.is_ready() {
             self.waiting = false;

@@ -1,11 +1,11 @@
-//! The inbox: what waits for a person, in a browser, and the person's answer.
+//! The inbox: a person's pending approval requests in a browser, and the answers.
 //!
 //! ```text
-//! request ─► door: host, origin ─► cookie ─► form's value ─► the clerk, like every command ─► the broker
+//! request ─► host, origin ─► cookie ─► form's value ─► command dispatcher, like every command ─► the broker
 //! ```
 //! Pages are made here and need no script; with it they renew themselves. Reads use a connection that cannot write, on
-//! threads that may wait. An answer is put to the broker like one of the command line: whether it counts is decided
-//! there.
+//! threads that may wait. An answer reaches the broker like one of the command line, and the broker decides whether it
+//! counts.
 
 mod decide;
 mod assets;
@@ -53,7 +53,7 @@ const TIMEOUT: Duration = Duration::from_secs(40);
 /// How many pages may wait for changes at once.
 const STREAMS_MAX: usize = 32;
 
-/// What the pages are made of.
+/// The state of the pages.
 pub struct Web {
     /// Who may answer what.
     pub config: Arc<Config>,
@@ -65,7 +65,7 @@ pub struct Web {
     pub reports: EventSender,
     /// Where the ledger lies.
     pub home: std::path::PathBuf,
-    /// Counts the changes of what people are asked.
+    /// The number of changes to the approval requests.
     pub changes: watch::Receiver<u64>,
     /// The time.
     pub clock: Arc<dyn Clock>,
@@ -126,7 +126,7 @@ pub fn router(web: Web) -> Router {
         .merge(agents)
 }
 
-/// What every request passes, and what every reply says.
+/// Checks every request, and adds the headers of every reply.
 async fn door(State(shared): State<Shared>, request: Request, next: Next) -> Response {
     let address = shared.web.entrance.address();
     let mut response = match request_guard::check_host(address, request.uri(), request.headers()) {
@@ -143,7 +143,7 @@ async fn door(State(shared): State<Shared>, request: Request, next: Next) -> Res
     response
 }
 
-/// What the inbox's own routes pass beside: if a request changes something, a page of ours has sent it.
+/// Checks the requests to the inbox's own routes: a request with a change must come from a page of ours.
 async fn own_pages(State(shared): State<Shared>, request: Request, next: Next) -> Response {
     match request_guard::check_origin(shared.web.entrance.address(), request.method(), request.headers()) {
         Ok(()) => next.run(request).await,
@@ -151,7 +151,7 @@ async fn own_pages(State(shared): State<Shared>, request: Request, next: Next) -
     }
 }
 
-/// The request with all of its form, or what is said to whoever sends too much or too slowly.
+/// Reads the whole form of a request, or returns the refusal of one that is too long or too slow.
 async fn whole(request: Request) -> Result<Request, Response> {
     let (head, body) = request.into_parts();
     match tokio::time::timeout(FORM_TIMEOUT, to_bytes(body, FORM_BYTES_MAX)).await {

@@ -1,13 +1,13 @@
 //! The pace of a group whose documents lead to nothing.
 //!
-//! A group has two lanes, each with a pace of its own: what its snapshot lets it do, and everything else. So refused
-//! documents delay no permitted call of the group, and what only looks permitted is bounded like a refusal.
+//! A group has two lanes, each with a pace of its own: one for the documents that its snapshot permits, and one for the
+//! rest. So refused documents delay no permitted call of the group. A document that only looks permitted is bounded
+//! like a refusal.
 //!
-//! Two buckets leak steadily. The first counts documents without a row of their own: a thousand at once, then a hundred a
-//! second. The second counts the time that the loop spends on documents that are answered at once: refusals, repeats,
-//! questions about grants. While other groups are served, a group has 200 ms of that time at once, then a
-//! two-hundredth. So a
-//! group without a grant costs the others next to nothing, and a group that is alone is not slowed down.
+//! Two buckets leak steadily. The first counts documents without a row of their own: a thousand at once, then a hundred
+//! a second. The second counts the time that the loop spends on documents that are answered at once: refusals, repeats,
+//! requests about grants. While other groups are served, a group has 200 ms of that time at once, then a two-hundredth.
+//! So a group without a grant costs the others next to nothing, and a group that is alone is not slowed down.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

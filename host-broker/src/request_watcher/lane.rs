@@ -1,6 +1,6 @@
-//! The lane of a document: whether the group's last snapshot lets the group do what it asks.
+//! The lane of a document: whether the group's last snapshot permits its request.
 //!
-//! The answer is a guess that costs no look into the ledger. The decision alone says what is permitted.
+//! The answer is a guess without a look into the ledger. Only the decision permits a call.
 
 use engine::commands::is_for_main_only;
 use engine::request::{Command, Parsed};

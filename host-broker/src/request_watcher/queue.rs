@@ -37,14 +37,14 @@ const REFRESH_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// One group takes half of the worker's time at most.
 const PARSING_REST: u32 = 1;
 
-/// What a group is served with.
+/// The next work for a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     /// The next long document, by the worker.
     Long,
     /// The next document that was looked at and will be refused.
     Refused,
-    /// The next document, whatever it is.
+    /// The next document of any lane.
     Any,
     /// The permitted ones among those that wait.
     Look,
@@ -58,7 +58,7 @@ pub(super) struct Queue {
     long: VecDeque<String>,
     // Files in hand that were looked at and will be refused.
     refused: VecDeque<(String, FileIdentity)>,
-    // What the group may do, as it was last made.
+    // The last snapshot of the group.
     snapshot: Option<Arc<Snapshot>>,
     worker: Worker,
     parses_from: Instant,
@@ -76,7 +76,7 @@ pub(super) struct Queue {
     refresh: Refresh,
 }
 
-/// What the worker does for a group.
+/// The state of the worker for a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Worker {
     Free,
@@ -264,12 +264,12 @@ impl Queue {
         (has_some && self.parses_from > now).then_some(self.parses_from)
     }
 
-    /// Sets what the group may do.
+    /// Sets the permissions of the group.
     pub(super) fn set_snapshot(&mut self, snapshot: Arc<Snapshot>) {
         self.snapshot = Some(snapshot);
     }
 
-    /// Takes in what the worker has done. Returns what is to be decided on.
+    /// Takes the results of the worker. Returns the events to decide on.
     pub(super) fn is_parsed(&mut self, done: ParsedDocuments, parse_context: &ParseContext) -> Vec<Event> {
         let ParsedDocuments { parsed, refused, mut rest, long, again, took, queue: _ } = done;
         self.worker = Worker::Free;
@@ -284,8 +284,10 @@ impl Queue {
         parsed.into_iter().filter_map(|parsed| self.accept(parsed, Duration::ZERO, parse_context)).collect()
     }
 
-    /// Returns the event of a parsed document; `None` for one that is left alone. `took` says how long the loop read and
-    /// parsed it; the group pays for that unless its snapshot permits what the document asks.
+    /// Returns the event of a parsed document; `None` for one that is left alone.
+    ///
+    /// `took` is the time that the loop read and parsed it. The group pays for that unless its snapshot permits the
+    /// request.
     fn accept(&self, mut parsed: Parsed, took: Duration, parse_context: &ParseContext) -> Option<Event> {
         let (lane, now) = (lane(self.snapshot.as_deref(), &parsed), Instant::now());
         if lane == Lane::Refused {
@@ -303,7 +305,9 @@ impl Queue {
         Some(Event::Arrived(parsed))
     }
 
-    /// Returns what the group is served with next; `None` if there is nothing, no place for it, or its pace forbids it.
+    /// Returns the next work for the group.
+    ///
+    /// Returns `None` if there is none, no place for it, or the group's pace forbids it.
     fn next(&self, now: Instant) -> Option<Next> {
         let is_empty = self.names.is_empty() && self.long.is_empty() && self.refused.is_empty();
         if is_empty || !self.room.has_place() {
@@ -328,8 +332,9 @@ impl Queue {
         (has_some && may_look).then_some(Next::Look)
     }
 
-    /// Returns whether a look may find something: nothing is looked for where nothing is permitted, or where there is no
-    /// place for what is refused.
+    /// Returns whether a look may find something.
+    ///
+    /// It cannot if nothing is permitted, or if there is no place for refused documents.
     fn can_find(&self) -> bool {
         self.refused.len() < REFUSED_MAX && self.snapshot.as_ref().is_some_and(|snapshot| has_any(snapshot))
     }

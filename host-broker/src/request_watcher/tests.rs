@@ -1,4 +1,4 @@
-//! What the intake notices at once, and what it leaves to the worker.
+//! The notices that the request watcher takes by itself, and the work that it leaves to the worker.
 
 use super::*;
 use crate::assembly::filters::{filters, scrubber};
@@ -155,7 +155,7 @@ fn id_of(parsed: &Parsed) -> &str {
     }
 }
 
-/// Whether the data that the call would let leave was inspected.
+/// Checks whether the data that the call would let leave was inspected.
 fn is_inspected(parsed: &Parsed) -> bool {
     match parsed {
         Parsed::Call(call) => call.departing.is_some(),
@@ -210,7 +210,7 @@ fn reading_what_is_refused_uses_up_the_pace_of_its_group() {
     let text = "a b ".repeat(900);
     let is_paced = (0..5_000).any(|n| {
         world.write("a.json", &call_of_send(&format!("r-{n}"), &text));
-        // Nobody decides on it, so that only reading it can cost something.
+        // The loop does not decide on it, so that only reading it can cost something.
         drop(world.next());
         !world.room.pace(Lane::Refused).permits(true, Instant::now())
     });
@@ -256,7 +256,7 @@ fn a_group_whose_whole_directory_is_replaced_is_noticed_at_once() {
         let reopened = |event: &Event| matches!(event, Event::MailboxReopened(group) if group.as_str() == "developer");
         events.iter().any(reopened)
     };
-    // Without a wait, only what the kernel has announced is heard.
+    // Without a wait, it hears only the notices that the kernel has sent.
     assert!(!heard_within(Duration::ZERO));
     let root = home.mailbox(&"developer".parse().unwrap());
     let (old, new) = (root.with_extension("old"), root.with_extension("new"));
@@ -298,7 +298,7 @@ fn a_stored_question_is_parsed_by_the_worker_alone() {
     assert!(check(Kind::Call, "damaged"));
     assert!(check(Kind::Call, r#"{"type":"ext_call","provider":"mock","action":"echo","params":{}}"#));
     assert!(news.try_recv().is_err(), "nothing is parsed yet");
-    // The worker ends when nobody hands it anything any more.
+    // The worker ends when the last sender is gone.
     drop(intake);
     work();
     let found: Vec<Message> = news.try_iter().collect();

@@ -1,8 +1,8 @@
 //! Reading and parsing beside the loop: a thread that takes one task at a time.
 //!
-//! The intake hands it at most one task of each group, so the groups take turns: a long document, or some documents to
-//! be looked at. Its time and memory are bounded by the documents' bytes, values and keys. It also parses what no file
-//! brings now: requests about which a person was asked, and calls of external agents.
+//! The request watcher gives it at most one task of each group, so the groups take turns. A task is a long document, or
+//! some documents to look at. Its time and memory are bounded by the documents' bytes, values and keys. It also parses
+//! requests without a file: the requests of approval requests, and calls of external agents.
 
 use super::lane::lane;
 use crate::daemon::{EventSender, Message};
@@ -99,7 +99,7 @@ pub(super) struct Job {
 /// A document to be parsed beside the loop.
 struct Alone {
     job: Job,
-    /// What the group may do, as it was last made.
+    /// The last snapshot of the group.
     snapshot: Option<Arc<Snapshot>>,
 }
 
@@ -168,7 +168,7 @@ pub(super) struct Look {
     pub(super) queue: usize,
     pub(super) room: Arc<GroupMailbox>,
     pub(super) names: VecDeque<String>,
-    /// What the group may do, as it was last made.
+    /// The last snapshot of the group.
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) clock: Arc<dyn Clock>,
 }
@@ -230,7 +230,7 @@ impl Look {
 
 /// Makes a request.
 pub(super) type Make = Box<dyn FnOnce(&ParseContext) -> Result<Event, Why> + Send>;
-/// Says what the loop hears of it.
+/// Returns the message that the loop gets about it.
 pub(super) type Announce = Box<dyn FnOnce(Result<Event, Why>) -> Option<Message> + Send>;
 
 /// A request that is parsed although no file brought it now.
@@ -267,7 +267,7 @@ impl ParseWorker {
         self.send(Task::Look(look), parse_context)
     }
 
-    /// Hands over a request that no file brings. Returns `false` as [`Self::take`].
+    /// Takes a request without a file. Returns `false` as [`Self::take`].
     pub(super) fn remake(&self, remade: Remade, parse_context: &Arc<ParseContext>) -> bool {
         self.send(Task::Remade(remade), parse_context)
     }

@@ -23,7 +23,7 @@ pub enum StoreError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: std::io::Error,
     },
@@ -32,19 +32,19 @@ pub enum StoreError {
     Open {
         /// The database.
         path: PathBuf,
-        /// What SQLite said.
+        /// The error of SQLite.
         #[source]
         source: DatabaseError,
     },
-    /// The database is another version's.
+    /// The database has another version.
     #[error(
         "the ledger has schema version {found}, and this host-broker knows version {known}; run the host-broker that wrote \
          it, or name another home with --home"
     )]
     Version {
-        /// The version found.
+        /// The version of the database.
         found: i64,
-        /// The version known.
+        /// The version of this program.
         known: i64,
     },
     /// The chain is broken.
@@ -53,9 +53,9 @@ pub enum StoreError {
     /// A statement failed.
     #[error("the ledger could not {step}")]
     Statement {
-        /// What was being done.
+        /// The step.
         step: &'static str,
-        /// What SQLite said.
+        /// The error of SQLite.
         #[source]
         source: DatabaseError,
     },
@@ -71,13 +71,13 @@ pub enum StoreError {
         first: i64,
         /// Its last row.
         last: i64,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// A stored value is not what the schema says.
+    /// A stored value violates the schema.
     #[error("the ledger holds a {what} that cannot be read")]
     Stored {
-        /// Which.
+        /// The value.
         what: &'static str,
     },
     /// The machine's clock is behind the last row.
@@ -93,7 +93,7 @@ pub enum StoreError {
     },
 }
 
-/// Adds the step to what SQLite said.
+/// Adds the step to the error of SQLite.
 pub(crate) fn at(step: &'static str) -> impl FnOnce(rusqlite::Error) -> StoreError {
     move |source| StoreError::Statement { step, source: DatabaseError(source) }
 }

@@ -1,4 +1,4 @@
-//! The evidence: one append-only, hash-chained log, and everything that reads, verifies, bounds and rotates it.
+//! The ledger: one append-only, hash-chained log, and all code that reads, verifies, bounds and rotates it.
 
 pub mod broken;
 pub mod budget;

@@ -1,10 +1,10 @@
 //! The store: the evidence and the state beside it, in one SQLite database. This crate has the only SQL.
 //!
-//! [`ledger`] is the append-only, hash-chained log of everything that matters. [`state`] holds everything that may change:
-//! grants, approvals, open intents, replies and the rest. Both are written in one [`Transaction`], which [`Store`] makes for
-//! its one writer. A [`View`] reads, inside a transaction or beside it.
+//! [`ledger`] is the append-only, hash-chained log. [`state`] holds everything that may change: grants, approvals, open
+//! intents, replies and the rest. Both are written in one [`Transaction`], which [`Store`] makes for its one writer. A
+//! [`View`] reads, inside a transaction or beside it.
 //!
-//! The store knows rows. It does not know why one is written, and it makes no decision.
+//! The store makes no decision, and does not know why a row is written.
 
 mod error;
 pub mod ledger;

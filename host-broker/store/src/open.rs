@@ -1,4 +1,4 @@
-//! Opening the database: schema, settings, the chain checked, the log pre-grown.
+//! Opening the database: applying the schema and the settings, checking the chain, growing the log.
 
 use crate::ledger::chain::{Break, Head, Verifier};
 use crate::ledger::{export, segments};
@@ -19,15 +19,16 @@ use std::time::Duration;
 /// The statements of each version, the first one first. A version that was released never changes.
 const VERSIONS: [&str; 1] = [concat!(include_str!("schema/ledger.sql"), "\n", include_str!("schema/state.sql"))];
 pub(crate) const SCHEMA_VERSION: i64 = 1;
-/// How many rows at the end of the chain a start verifies; `evidence verify` does all of them.
+/// The number of rows at the end of the chain that a start verifies; `evidence verify` verifies all.
 const VERIFIED_AT_START: i64 = 10_000;
-/// So many prepared statements are kept: more than there are, because parsing one takes longer than running it.
+/// The number of prepared statements that are kept: more than there are, because parsing one takes longer than running
+/// it.
 const STATEMENTS_KEPT: usize = 256;
-/// A reader may hold the database this long.
+/// The longest time that a reader may hold the database.
 pub(crate) const BUSY: Duration = Duration::from_secs(5);
 
 impl Store {
-    /// Opens the one writer of a home, making the database if there is none.
+    /// Opens the one writer of a home, and makes the database if there is none.
     ///
     /// # Errors
     /// [`StoreError`]: locked by another daemon, unusable, of another version, or broken evidence.
@@ -37,7 +38,7 @@ impl Store {
         create_private(&path)?;
         let (view, log) = connection(&path)?;
         migrate(view.connection(), &path)?;
-        // A predecessor may have died of a sync that failed. Where somebody reads just now, the log stays as it is.
+        // A predecessor may have died of a failed sync. While another process reads, the log stays as it is.
         if wal::empty(view.connection(), &path).is_err() {
             wal::grow(&path)?;
         }
@@ -49,7 +50,7 @@ impl Store {
             log,
             path,
             head,
-            // Whether the last rows are synced is not known: a reader can keep the log from being emptied.
+            // It is unknown whether the last rows are synced, because a reader can keep the log from being emptied.
             synced: i64::MIN,
             is_verified,
             clock,
@@ -65,20 +66,20 @@ impl Store {
     }
 }
 
-/// An exclusive lock on a file that no sandbox can reach.
+/// Takes an exclusive lock on a file that no sandbox can reach.
 fn only_writer(path: &Path) -> Result<Lock, StoreError> {
     let failed = |source| StoreError::File { path: path.into(), source };
     let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path).map_err(failed)?;
     Lock::take(file).map_err(|errno| failed(errno.into()))?.ok_or_else(|| StoreError::Locked { path: path.into() })
 }
 
-/// SQLite would create the file with the process's umask.
+/// Creates the file as private, because SQLite would create it with the process's umask.
 fn create_private(path: &Path) -> Result<(), StoreError> {
     let made = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
     made.map(drop).map_err(|source| StoreError::File { path: path.into(), source })
 }
 
-/// The writer's connection, and how long its log is.
+/// Opens the writer's connection, and returns it with the length of its log.
 pub(crate) fn connection(path: &Path) -> Result<(View, Log), StoreError> {
     let open = |source| StoreError::Open { path: path.into(), source: DatabaseError(source) };
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -102,7 +103,7 @@ pub(crate) fn connection(path: &Path) -> Result<(View, Log), StoreError> {
     Ok((View::over(connection), log))
 }
 
-/// A connection for reading only; it never waits for the writer, nor the writer for it.
+/// Opens a connection for reading only. It never waits for the writer, nor the writer for it.
 ///
 /// # Errors
 /// [`StoreError::Open`] if there is no ledger.
@@ -122,8 +123,8 @@ pub fn reader(home: &Path) -> Result<View, StoreError> {
     Ok(View::over(connection))
 }
 
-/// A connection for reading a ledger that no daemon has open. It makes no file beside it. `None` if there is no ledger, or if
-/// its write-ahead log is not empty: a daemon has it open, or died.
+/// Opens a ledger for reading that no daemon has open, and makes no file beside it. Returns `None` if there is no
+/// ledger, or if its write-ahead log is not empty: a daemon has it open, or died.
 ///
 /// # Errors
 /// [`StoreError::Open`].
@@ -136,8 +137,8 @@ pub fn at_rest(home: &Path) -> Result<Option<View>, StoreError> {
         .map_err(|source| StoreError::Open { path, source: DatabaseError(source) })
 }
 
-/// Returns the address under which SQLite reads a database in a directory that it cannot write to, as it is. `None` if rows
-/// are in its write-ahead log: SQLite would not see them.
+/// Returns the address under which SQLite reads a database in a directory that it cannot write to, as it is. `None` if
+/// rows are in its write-ahead log: SQLite would not see them.
 fn immutable(path: &Path) -> Option<String> {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
@@ -148,7 +149,7 @@ fn immutable(path: &Path) -> Option<String> {
     Some(format!("file:{name}?immutable=1"))
 }
 
-/// The statements of a version only add tables: the row format of the ledger is final.
+/// Applies the statements of a version. They only add tables: the row format of the ledger is final.
 fn change(connection: &Connection, statements: &str) -> Result<(), StoreError> {
     connection
         .execute_batch(&format!("BEGIN IMMEDIATE;\n{statements}\nPRAGMA user_version = {SCHEMA_VERSION};\nCOMMIT;"))
@@ -169,7 +170,7 @@ fn migrate(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// The end of the chain, as stored.
+/// Returns the stored end of the chain.
 pub(crate) fn head(view: &View) -> Result<Head, StoreError> {
     Ok(export::last(view)?.map_or(Head::EMPTY, |row| Head { seq: row.seq, hash: row.event_hash, ts: row.ts }))
 }
@@ -181,7 +182,7 @@ fn verify_tail(view: &View) -> Result<(Head, bool), StoreError> {
     if rotated >= end.seq && rotated > 0 {
         return Err(Break::Short { found: end.seq, expected: rotated }.into());
     }
-    // Rows that are in segments, too, may be deleted already.
+    // Rows that are also in segments may be deleted already.
     let from = (end.seq - VERIFIED_AT_START).max(rotated).max(0);
     let mut verifier = segments::before(view, from + 1)?.map_or_else(Verifier::new, Verifier::after);
     export::each(view, from + 1, |row| verifier.take(&row).map_err(StoreError::from))?;

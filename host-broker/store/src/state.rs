@@ -1,5 +1,5 @@
-//! The state beside the evidence: everything that may change. It is changed in the transaction that writes the row which says
-//! why, and proves nothing by itself.
+//! The state beside the ledger: everything that may change. It changes in the transaction that writes the row with the
+//! reason, and proves nothing by itself.
 
 pub mod accounts;
 pub mod approvals;

@@ -15,13 +15,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How a batch is committed.
+/// The durability of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// Synced before anything follows from it.
+    /// Synced before any result leaves or starts.
     Full,
-    /// Ordered, but not synced: only for intents of reads that let nothing leave, whose outcome is synced before
-    /// anybody hears of it. A batch that holds a question or another intent is committed as [`Self::Full`] instead.
+    /// Ordered, but not synced. Only intents of reads that send nothing out may use it, and their outcome is synced
+    /// before it leaves. A batch that holds an approval request or another intent is committed as [`Self::Full`]
+    /// instead.
     Normal,
     /// As [`Self::Normal`], but replies wait for a later sync instead of causing one.
     Deferred,
@@ -30,13 +31,13 @@ pub enum Durability {
 /// Whether the machine's clock is compared with the last row before anything is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClockCheck {
-    /// It is: a clock that is too far behind stops every write.
+    /// A clock that is too far behind stops every write.
     Required,
-    /// It is not: a person accepts the clock with this very transaction.
+    /// A person accepts the clock with this very transaction.
     Skipped,
 }
 
-/// The clock may be this much behind the last row before nothing is admitted any more.
+/// The largest lag of the clock behind the last row at which calls are still admitted.
 const CLOCK_BEHIND_MAX: Duration = Duration::from_secs(30);
 
 /// The one writer.
@@ -53,15 +54,15 @@ pub struct Store {
     pub(crate) policy_version: String,
     pub(crate) durability: Option<Durability>,
     pub(crate) tally: Tally,
-    // A sync failed: what the log holds may be on the disk, or not.
+    // A sync failed, so the rows in the log may be on the disk or not.
     pub(crate) suspect: bool,
     pub(crate) reserve: Reserve,
     pub(crate) minor: RefCell<Minor>,
-    // Held until the store is dropped: no second writer.
+    // Held until the store is dropped, so that there is no second writer.
     pub(crate) _lock: Lock,
 }
 
-/// What the ledger has done since it was opened.
+/// The counts of commits, syncs and changes since the ledger was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Transactions that were committed.
@@ -84,7 +85,7 @@ pub enum Undone<R, E> {
 }
 
 impl Store {
-    /// Where the chain ends.
+    /// Returns the end of the chain.
     pub fn head(&self) -> Head {
         self.head
     }
@@ -94,12 +95,12 @@ impl Store {
         self.is_verified
     }
 
-    /// What was done since it was opened.
+    /// Returns the counts since it was opened.
     pub fn tally(&self) -> Tally {
         Tally { changes: self.view.connection().total_changes(), ..self.tally }
     }
 
-    /// The version of configuration and catalogue that rows name from now on.
+    /// Sets the version of configuration and catalogue that later rows name.
     pub fn set_policy_version(&mut self, version: String) {
         self.policy_version = version;
     }
@@ -113,10 +114,10 @@ impl Store {
         if last.since(now) > CLOCK_BEHIND_MAX { Err(StoreError::Clock { last, now }) } else { Ok(()) }
     }
 
-    /// Writes and syncs something that changes no row, to find out whether the ledger can be written again.
+    /// Writes and syncs a value that changes no row, to test whether the ledger can be written again.
     ///
     /// # Errors
-    /// [`StoreError`] if it cannot.
+    /// [`StoreError`] if it cannot be written.
     pub fn try_write(&mut self) -> Result<(), StoreError> {
         self.check_clock()?;
         self.begin(Durability::Full)?;
@@ -128,7 +129,7 @@ impl Store {
         self.commit(self.head)
     }
 
-    /// Returns what the steady clock says.
+    /// Returns the time of the steady clock.
     pub fn steady(&self) -> Timestamp {
         self.steady.now(self.clock.as_ref())
     }
@@ -136,8 +137,8 @@ impl Store {
     /// Runs the work in one transaction, and commits it.
     ///
     /// # Errors
-    /// [`Undone`]; nothing of the work is stored, unless the database cannot be read after a failed commit. Then nobody
-    /// knows, and nothing is written before it can be read.
+    /// [`Undone`]; nothing of the work is stored, unless the database cannot be read after a failed commit. Then the
+    /// state is unknown, and nothing is written before the database can be read.
     pub fn transaction<R, E>(
         &mut self,
         (durability, clock): (Durability, ClockCheck),
@@ -169,7 +170,7 @@ impl Store {
         }
     }
 
-    /// Ends the transaction, and forgets what was counted with its rows.
+    /// Ends the transaction, and forgets the counts of its rows.
     fn roll_back(&mut self) {
         // Some errors have ended the transaction already; then there is nothing to roll back.
         if !self.view.connection().is_autocommit() {
@@ -199,8 +200,8 @@ impl Store {
         Ok(())
     }
 
-    /// Makes durable what was committed without a sync: the log is one file, and a full commit syncs all of it. It must
-    /// change something, because a commit that changes nothing is not written, and not synced either.
+    /// Makes commits without a sync durable: the log is one file, and a full commit syncs all of it. It changes a
+    /// value, because a commit that changes nothing is neither written nor synced.
     ///
     /// # Errors
     /// [`StoreError`]; the rows may be lost with the machine's power.
@@ -216,7 +217,8 @@ impl Store {
         Ok(())
     }
 
-    /// After a failed COMMIT nobody knows whether it is durable, so the database is opened anew and asked.
+    /// Commits the transaction. After a failed COMMIT it is unknown whether the rows are durable, so the database is
+    /// opened again and read.
     fn commit(&mut self, head: Head) -> Result<(), StoreError> {
         let result = self.view.connection().prepare_cached("COMMIT").and_then(|mut s| s.execute([]));
         self.tally.commits += 1;
@@ -237,10 +239,10 @@ impl Store {
         if self.head == head { Ok(()) } else { Err(at("commit")(error)) }
     }
 
-    /// Opens the database anew and looks where the chain ends. After a failed sync the kernel may take pages of the log
-    /// for written that never were, also those of earlier commits that were not synced themselves. A later sync would
-    /// not write them, and after a power cut the log would end at that hole. So nothing is written before everything is
-    /// in the database and the log begins anew.
+    /// Opens the database again and finds the end of the chain. After a failed sync the kernel may mark pages of the
+    /// log as written that were never written, also those of earlier unsynced commits. A later sync would not write
+    /// them, and after a power cut the log would end at that hole. So nothing is written before everything is in the
+    /// database and the log starts again.
     fn recover(&mut self) -> Result<(), StoreError> {
         self.durability = None;
         (self.view, self.log) = open::connection(&self.path)?;
@@ -254,12 +256,12 @@ impl Store {
         Ok(())
     }
 
-    /// Moves the log into the database when it is long. For when nobody waits for what was just written.
+    /// Moves the log into the database when it is long. Call it when no caller waits for the latest rows.
     pub fn shorten_log(&mut self) {
         self.suspect |= self.log.shorten(self.view.connection());
     }
 
-    /// Sets how many bytes of evidence a group or an external agent may cause in an hour; 0 is no bound.
+    /// Sets the number of bytes of evidence that a group or an external agent may cause in an hour; 0 means no bound.
     pub fn set_hourly_budget(&mut self, bytes: u64) {
         self.minor.get_mut().budgets.set_hourly(Some(bytes));
     }
@@ -298,7 +300,7 @@ impl Store {
         self.minor.borrow().folding.has_finished(self.steady())
     }
 
-    /// The row with this number.
+    /// Returns the row with this number.
     ///
     /// # Errors
     /// [`StoreError`] if the ledger cannot be read.
@@ -306,17 +308,17 @@ impl Store {
         export::row(&self.view, seq)
     }
 
-    /// Gives up the space that is kept free for outcomes; `false` if there is none left to give up.
+    /// Releases the space that is kept free for outcomes; `false` if none is left.
     pub fn release_reserve(&mut self) -> bool {
         self.reserve.release()
     }
 
-    /// Whether that space is given up and must be had again before anything new is written.
+    /// Returns whether that space is released and must be reserved again before anything new is written.
     pub fn lives_on_its_reserve(&self) -> bool {
         self.reserve.is_given_up()
     }
 
-    /// Takes that space again, once there is some.
+    /// Reserves that space again, once the disk has enough.
     pub fn restore_reserve(&mut self) {
         self.reserve.restore();
     }

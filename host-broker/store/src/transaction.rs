@@ -9,10 +9,10 @@ use shared::reply::Evidence;
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 
-/// Proves that a row was appended to this ledger. [`Evidence`] is its form in a reply, which everybody can write.
+/// Proof that a row was appended to this ledger. [`Evidence`] is its form in a reply, which is no proof.
 ///
-/// Only [`Transaction::append`] makes one. Nothing forbids to keep one over a rollback: only the counts of minor rows do so,
-/// and they are forgotten with the rows.
+/// Only [`Transaction::append`] makes one. A receipt can outlive a rollback: only the counts of minor rows keep one so
+/// long, and they are forgotten with the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Receipt(Evidence);
 
@@ -61,18 +61,19 @@ impl<'c> Transaction<'c> {
         self.written.set(self.written.get().saturating_add(bytes));
     }
 
-    /// The transaction's time: every row and every decision in it has this one.
+    /// Returns the transaction's time, which every row and every decision in it has.
     pub fn now(&self) -> Timestamp {
         self.now.get()
     }
 
-    /// What the steady clock says, for all that permits something once it is forgotten.
+    /// Returns the time of the steady clock. It dates every record that permits something once it is forgotten.
     pub fn steady(&self) -> Timestamp {
         self.steady
     }
 
-    /// Takes the machine's clock for right although the last row is later. Returns the time of the last row and the
-    /// machine's. If it is earlier, the next row must be of the kind [`Kind::ClockAccepted`](crate::ledger::chain::Kind::ClockAccepted).
+    /// Accepts the machine's clock although the last row is later. Returns the time of the last row and the machine's.
+    /// If the machine's is earlier, the next row must be of the kind
+    /// [`Kind::ClockAccepted`](crate::ledger::chain::Kind::ClockAccepted).
     pub fn accept_clock(&self) -> (Timestamp, Timestamp) {
         let last = Timestamp::from_millis(self.head.get().ts);
         self.now.set(self.clock);
@@ -84,7 +85,7 @@ impl<'c> Transaction<'c> {
         self.view
     }
 
-    /// Where the chain ends, with the rows of this transaction.
+    /// Returns the end of the chain, with the rows of this transaction.
     pub fn head(&self) -> Head {
         self.head.get()
     }

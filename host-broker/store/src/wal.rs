@@ -1,8 +1,8 @@
-//! SQLite's write-ahead log: how long it is, and when what it holds is moved into the database.
+//! SQLite's write-ahead log: its length, and the move of its contents into the database.
 //!
-//! It is grown to its length once and then written over and over: an overwrite needs no change of the file's metadata,
-//! so a commit is one `fdatasync`. SQLite writes it over only when all of it is in the database. The writer sees to that
-//! itself: another thread would never get to the end of a log that grows meanwhile.
+//! The log grows to its length once and is then overwritten again and again. An overwrite needs no change of the file's
+//! metadata, so a commit is one `fdatasync`. SQLite overwrites the log only when all of it is in the database. The
+//! writer moves it itself: another thread would never reach the end of a log that grows at the same time.
 
 use crate::open::BUSY;
 use crate::{StoreError, at};
@@ -15,12 +15,13 @@ use std::time::Duration;
 
 /// The log's length.
 const BYTES: u64 = 8 * 1024 * 1024;
-/// With so many pages it is moved into the database: three quarters of the log, a millisecond of work.
+/// The number of pages at which it is moved into the database: three quarters of the log, a millisecond of work.
 const LONG: i32 = 1_500;
-/// When somebody reads what is older, not all of it can be moved. The next try is after so many more pages.
+/// The number of further pages until the next try. While another process reads older pages, not all of the log can be
+/// moved.
 const AGAIN: i32 = 500;
 
-/// How long the log is.
+/// The length of the log.
 #[derive(Debug)]
 pub(crate) struct Log {
     pages: Arc<AtomicI32>,
@@ -28,7 +29,7 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Counts along from now on.
+    /// Counts the pages of this connection from now on.
     pub(super) fn of(connection: &mut Connection) -> Result<Self, rusqlite::Error> {
         let pages = Arc::new(AtomicI32::new(0));
         let counted = Arc::clone(&pages);
@@ -39,8 +40,8 @@ impl Log {
         Ok(Self { pages, try_at: LONG })
     }
 
-    /// Moves the log into the database if it is long; `true` if a sync failed. What cannot be moved is moved at the next
-    /// try, and the log grows until then.
+    /// Moves the log into the database if it is long; `true` if a sync failed. The pages that cannot be moved are moved
+    /// at the next try, and the log grows until then.
     pub(super) fn shorten(&mut self, connection: &Connection) -> bool {
         let pages = self.pages.load(Ordering::Relaxed);
         if pages < LONG {
@@ -57,19 +58,19 @@ impl Log {
     }
 }
 
-/// Whether nobody knows now what is on the disk.
+/// Returns whether the state of the disk is unknown after this error.
 pub(super) fn is_failed_sync(error: &rusqlite::Error) -> bool {
     error.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_FSYNC)
 }
 
-/// Moves all of the log into the database and begins the log anew, also if a sync of it has failed.
+/// Moves all of the log into the database and starts the log again, also if a sync of it has failed.
 ///
 /// # Errors
-/// [`StoreError`], also while somebody reads; some of it may still be in the log only.
+/// [`StoreError`], also while another process reads; some of it may still be in the log only.
 pub(super) fn empty(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     let step = "begin the log anew";
     write_again(path)?;
-    // Nobody is waited for: every group waits meanwhile, and the next try is near.
+    // It does not wait for readers: every group would wait too, and the next try is near.
     connection.busy_timeout(Duration::ZERO).map_err(at(step))?;
     let held = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
     connection.busy_timeout(BUSY).map_err(at(step))?;
@@ -82,18 +83,18 @@ pub(super) fn empty(connection: &Connection, path: &Path) -> Result<(), StoreErr
     Ok(())
 }
 
-/// Appends zeros to the database's log. SQLite takes what lies behind its last valid frame for nothing.
+/// Appends zeros to the database's log. SQLite ignores everything behind its last valid frame.
 ///
 /// # Errors
-/// [`StoreError::File`]; the log may have grown a part of it.
+/// [`StoreError::File`]; the log may have grown by a part of it.
 pub(super) fn grow(path: &Path) -> Result<(), StoreError> {
     const STEP: u64 = 64 * 1024;
     let zeros = vec![0; 64 * 1024];
     let path = path.with_extension("db-wal");
     let grow = || {
         let log = std::fs::OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path)?;
-        // ORDER: first the disk must know that the log was emptied. Zeros in the middle of an old log would make it a shorter
-        // one, which is still good to be read, and takes the database back.
+        // ORDER: first the disk must know that the log was emptied. Zeros in the middle of an old log would make it a
+        // shorter one, which SQLite can still read, and which would take the database back.
         log.sync_all()?;
         let mut end = log.metadata()?.len();
         while end < BYTES {
@@ -105,8 +106,8 @@ pub(super) fn grow(path: &Path) -> Result<(), StoreError> {
     grow().map_err(|source| StoreError::File { path: path.clone(), source })
 }
 
-/// Writes all of the log once more, as it is in memory, and syncs it. It must not have a hole when the database is written
-/// to: if the power went then, the one would end too early and the other be half new.
+/// Writes all of the log once more from memory, and syncs it. The log must not have a hole while the database is
+/// written. After a power cut the log would then end too early and the database be half new.
 fn write_again(path: &Path) -> Result<(), StoreError> {
     let path = path.with_extension("db-wal");
     let again = || {

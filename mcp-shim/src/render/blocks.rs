@@ -1,7 +1,7 @@
-//! Results of MCP tools that came through the broker: their blocks are handed on as they are, pictures as pictures.
+//! Results of MCP tools that came through the broker: their blocks are passed on as they are, pictures as pictures.
 //!
-//! A result is known by its shape, which other providers could have, too. It does not matter: all that follows from it is
-//! how data is shown.
+//! A result is known by its shape, which other providers could have, too. It does not matter: only the display of the
+//! data follows from it.
 
 use rmcp::model::ContentBlock;
 use serde_json::{Value, json};
@@ -29,13 +29,13 @@ pub(super) fn answer(reply: &Reply) -> Option<Answer> {
 }
 
 impl Answer {
-    /// Whether all of it can be read as text. Clients that show their model the data instead of the blocks would else keep
-    /// a picture from it.
+    /// Checks whether all of it can be read as text. Clients that show their model the data instead of the blocks would
+    /// else keep a picture from it.
     pub(super) fn is_text(&self) -> bool {
         self.content.iter().all(|block| block.as_text().is_some())
     }
 
-    /// What a model reads of it where it gets one text.
+    /// Returns the one text that a model reads of it.
     pub(super) fn text(&self) -> String {
         let said = |block: &ContentBlock| match block.as_text() {
             Some(text) => text.text.clone(),

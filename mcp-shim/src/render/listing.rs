@@ -1,8 +1,8 @@
-//! What a group may do, in as few words as will do: first a summary, then one provider or one action.
+//! The listing of a group's capabilities, in few words: first a summary, then one provider or one action.
 //!
-//! [`summary`] names the providers, how many actions each has at which level, and which of them can be used. [`provider`]
-//! has what calling them takes; [`action`] has all that the host says of one. The words are those of the snapshot: what it
-//! says twice is said once here, and what it leaves open is left out.
+//! [`summary`] names the providers, how many actions each has at which level, and which of them can be used.
+//! [`provider`] has everything that a call needs; [`action`] has all that the host says of one. The words are those of
+//! the snapshot: the listing says repeated words once, and leaves open points out.
 
 use serde_json::{Map, Value, json};
 use shared::snapshot::{ActionEntry, Availability, Capability, Snapshot};
@@ -74,7 +74,7 @@ fn summed(capability: &Capability) -> Value {
     listed
 }
 
-/// What is said of a provider besides its actions.
+/// Returns the description of a provider besides its actions.
 fn head(capability: &Capability) -> Value {
     said(json!({
         "provider": capability.provider,
@@ -86,8 +86,9 @@ fn head(capability: &Capability) -> Value {
     }))
 }
 
-/// Returns one provider with what calling its usable actions takes, and the names of the others; nothing if it is not
-/// granted.
+/// Returns one provider with the input of its usable actions, and the names of the others.
+///
+/// Returns nothing if it is not granted.
 pub fn provider(snapshot: &Snapshot, name: &Provider) -> Option<Value> {
     let capability = snapshot.capabilities.iter().find(|capability| capability.provider == *name)?;
     let (mut actions, mut unusable) = (Map::new(), Map::new());
@@ -108,7 +109,7 @@ pub fn provider(snapshot: &Snapshot, name: &Provider) -> Option<Value> {
     Some(listed)
 }
 
-/// What calling an action takes.
+/// Returns the input that a call of an action needs.
 fn called(entry: &ActionEntry) -> Value {
     said(json!({
         "level": entry.level,
@@ -135,7 +136,7 @@ pub fn action(snapshot: &Snapshot, provider: &Provider, name: &Action) -> Option
     Some(all)
 }
 
-/// A schema without what generators write beside it: its dialect, and titles that repeat the name of a type.
+/// Returns a schema without the additions of generators: its dialect, and titles that repeat the name of a type.
 fn plain(schema: &Value) -> Value {
     let mut schema = schema.clone();
     if let Some(members) = schema.as_object_mut() {

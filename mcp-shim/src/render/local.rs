@@ -10,9 +10,9 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
-/// What is wrong with a reply that is JSON and nothing more.
+/// The fault of a reply that is JSON and nothing more.
 pub const NOT_A_REPLY: &str = "it is not a reply of this protocol";
-/// What is wrong with a reply that names another request.
+/// The fault of a reply that names another request.
 pub const OTHER_REQUEST: &str = "it names another request";
 
 /// The host gives no sign of life; the request was taken back.
@@ -20,7 +20,7 @@ pub fn host_down(id: &RequestId) -> Reply {
     Reply::of_code(id.clone(), Code::HostDown, now())
 }
 
-/// What of the group's directory cannot be used.
+/// The unusable part of the group's directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unusable {
     /// The directory itself.
@@ -37,7 +37,7 @@ pub fn no_mailbox(id: &RequestId, settings: &Settings, unusable: Unusable, error
     Reply::of_reason(id.clone(), Code::NoMailbox, &reason, now())
 }
 
-/// What is wrong with the group's directory, and how it is mounted as it should be.
+/// Returns the fault of the group's directory, and its correct mount.
 pub fn unusable_mailbox(settings: &Settings, unusable: Unusable, error: &MailboxError) -> String {
     let ipc = settings.ipc.display();
     let tasks = mailbox::TASKS;
@@ -94,7 +94,7 @@ pub fn withdrawn(id: &RequestId, timeout: Duration, signs: Signs) -> Reply {
     Reply::of_reason(id.clone(), Code::Withdrawn, &reason, now())
 }
 
-/// What a host leaves in the group's directory. Ours leaves all of it; some hosts leave less, and late.
+/// The signs that a host leaves in the group's directory. Ours leaves all of them; some hosts leave less, and late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signs {
     /// Everything is there.
@@ -152,7 +152,7 @@ pub fn main_only(id: &RequestId) -> Reply {
     Reply::of_reason(id.clone(), Code::MainOnly, "Only the main group can grant capabilities.", now())
 }
 
-/// The arguments of a tool do not fit; `fault` names the tool and what does not.
+/// Creates the reply for a tool's arguments that do not fit; `fault` names the tool and the fault.
 pub fn bad_arguments(id: &RequestId, fault: &str) -> Reply {
     let reason = format!("{fault}. Nothing was sent.");
     Reply::of_reason(id.clone(), Code::InvalidParams, &reason, now())
@@ -164,7 +164,7 @@ pub fn internal_fault(id: &RequestId) -> Reply {
     Reply::of_reason(id.clone(), Code::NoAnswer, reason, now())
 }
 
-/// What a waiting client hears when the host says nothing.
+/// Returns the progress for a waiting client while the host is silent.
 pub fn still_waiting(waited: Duration, taken: bool) -> Progress {
     let what = if taken { "the host is working on it" } else { "waiting for the host" };
     Progress { message: format!("{what} ({} s)", waited.as_secs()), progress: None, total: None }

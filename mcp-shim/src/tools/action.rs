@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 /// An action as a tool.
 #[derive(Debug, Clone)]
 pub struct ActionTool {
-    /// What clients see.
+    /// The tool that clients see.
     pub tool: Tool,
     provider: Provider,
     action: Action,
@@ -45,19 +45,20 @@ pub fn all(snapshot: &Snapshot) -> Vec<ActionTool> {
     tools.filter(|action| taken.insert(action.tool.name.clone())).collect()
 }
 
-/// Whether the group may begin to link a person's account at some capability.
+/// Checks whether the group may begin to link a person's account at some capability.
 pub fn links_accounts(snapshot: &Snapshot) -> bool {
     snapshot.capabilities.iter().filter_map(beginning).any(ActionEntry::is_usable)
 }
 
-/// Whether this is an action to which `ext_auth_begin` and its like are the way; a second tool for it would be one to
-/// choose between.
+/// Checks whether this is an action to which `ext_auth_begin` and its like are the way; a second tool for it would be
+/// one to choose between.
 fn links(capability: &Capability, action: &Action) -> bool {
     beginning(capability).is_some() && auth::is_linking(action.as_str())
 }
 
-/// The action that begins to link an account, at a capability whose accounts can be linked. An action of that name at
-/// what is nobody's own is just an action.
+/// Returns the action that begins to link an account, at a capability whose accounts can be linked.
+///
+/// An action of that name at a provider without persons' accounts is just an action.
 fn beginning(capability: &Capability) -> Option<&ActionEntry> {
     let mut actions = capability.actions.iter().filter(|_| capability.provider.is_namespaced());
     actions.find(|(name, _)| name.as_str() == auth::BEGIN).map(|(_, entry)| entry)
@@ -68,7 +69,7 @@ fn make(name: String, provider: &Provider, action: &Action, entry: &ActionEntry)
     let options = add_options(&mut input, entry.level);
     let effect = match entry.level {
         Level::None | Level::Read => Effect::Reads,
-        // A write may replace what was there; a client that asks its user first should ask here.
+        // A write may replace earlier data; a client that asks its user first should ask here.
         Level::Write | Level::Production => {
             Effect::Changes { destructive: true, idempotent: entry.idempotent.unwrap_or(false) }
         }
@@ -100,10 +101,10 @@ fn add_options(input: &mut Map<String, Value>, level: Level) -> Vec<&'static str
 }
 
 impl ActionTool {
-    /// The call that this tool's arguments mean.
+    /// Returns the call of this tool's arguments.
     ///
     /// # Errors
-    /// What does not fit. The action's own parameters are checked by the host, against the action's own schema.
+    /// The fault. The action's own parameters are checked by the host, against the action's own schema.
     pub fn request(&self, mut params: Map<String, Value>) -> Result<Request, String> {
         let mut arguments = Map::new();
         for option in &self.options {
@@ -158,7 +159,7 @@ mod tests {
         // A group that may not begin has no use for the rest.
         actions.insert(auth::BEGIN.to_owned(), json!({"level": 1, "description": "x", "status": "DENIED"}));
         assert_eq!(names("gog.email", &actions), ["gog_email__send"]);
-        // Whatever links no accounts may call its actions as it likes.
+        // A provider that links no accounts may name its actions freely.
         assert!(names("server", &actions).contains(&"server__auth_list".to_owned()));
         actions.remove(auth::BEGIN);
         assert!(names("gog.email", &actions).contains(&"gog_email__auth_list".to_owned()));

@@ -1,4 +1,4 @@
-//! `ext_auth_complete`: links the account with what the person brought back from the provider's page.
+//! `ext_auth_complete`: links the account with the values that the person brought back from the provider's page.
 
 use super::{Effect, Entry, SeenBy};
 use crate::render::words;

@@ -35,7 +35,7 @@ impl Wanted {
     /// Reads the arguments.
     ///
     /// # Errors
-    /// What does not fit, in words that name the tool and the member.
+    /// The fault, in words that name the tool and the member.
     pub(super) fn read(arguments: Map<String, Value>) -> Result<Self, String> {
         let wanted: Self =
             serde_json::from_value(Value::Object(arguments)).map_err(|fault| format!("ext_capabilities: {fault}"))?;

@@ -1,4 +1,4 @@
-//! `ext_result`: what became of an earlier call.
+//! `ext_result`: the outcome of an earlier call.
 
 use super::{Effect, Entry, SeenBy};
 use crate::render::words;

@@ -22,7 +22,7 @@ impl Batch {
 }
 
 impl Batches {
-    /// Begins a batch of these requests and of what is answered already. Returns the answer if nothing is open.
+    /// Begins a batch of these open requests and existing answers. Returns the answer if nothing is open.
     pub(super) fn begin(&mut self, open: HashSet<RequestId>, answers: Vec<Value>) -> Option<Value> {
         let batch = Batch { open, answers };
         if batch.open.is_empty() {
@@ -32,12 +32,12 @@ impl Batches {
         None
     }
 
-    /// Whether this request came in a batch.
+    /// Checks whether this request came in a batch.
     pub(super) fn have(&self, id: &RequestId) -> bool {
         self.0.iter().any(|batch| batch.open.contains(id))
     }
 
-    /// Closes a request, with its answer if it has one. Returns what is to be written now.
+    /// Closes a request, with its answer if it has one. Returns the answer to write now.
     pub(super) fn close(&mut self, id: &RequestId, answer: Option<Value>) -> Option<Value> {
         let at = self.0.iter().position(|batch| batch.open.contains(id))?;
         let batch = self.0.get_mut(at)?;

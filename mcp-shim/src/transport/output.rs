@@ -1,4 +1,4 @@
-//! What is written: one line of JSON for each message, and for each batch.
+//! The output: one line of JSON for each message, and for each batch.
 
 use rmcp::model::JsonRpcMessage;
 use rmcp::model::ServerJsonRpcMessage;

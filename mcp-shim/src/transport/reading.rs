@@ -1,4 +1,4 @@
-//! One message: read by the SDK, and before that held to what it says.
+//! The reader of one message: the SDK parses it, after a check against its text.
 
 use rmcp::RoleServer;
 use rmcp::model::{ClientRequest, ErrorData, JsonRpcMessage, RequestId};
@@ -32,13 +32,14 @@ struct WrittenParams<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// A message, or what is answered in its place; `None` where there is nothing that is answered.
+/// Returns a message, or the answer in its place; `None` if there is no answer.
 pub(super) fn message(text: &[u8]) -> Option<Result<RxJsonRpcMessage<RoleServer>, Box<Unreadable>>> {
     let fault = match serde_json::from_slice(text) {
         Ok(message) => return Some(unchanged(text, message)),
         Err(fault) => fault,
     };
-    // SECURITY: what does not fit is quoted in the fault, and may be an argument; what is no JSON is not.
+    // SECURITY: the fault quotes an unfitting value, which may be an argument; it does not quote a text that is no
+    // JSON.
     let what = match fault.classify() {
         Category::Syntax | Category::Eof => format!("the message cannot be read, and nothing was executed: {fault}"),
         Category::Data | Category::Io => "the message is not one of this protocol".to_owned(),
@@ -47,7 +48,7 @@ pub(super) fn message(text: &[u8]) -> Option<Result<RxJsonRpcMessage<RoleServer>
     let (id, error) = match rpc::read(text) {
         Text::NotJson => (None, ErrorData::parse_error(what, None)),
         Text::NoMessage => (None, ErrorData::invalid_request(what, None)),
-        // Whoever sends our complaints back would hear of them for ever.
+        // A client that sends our errors back would get errors without end.
         Text::Message(Envelope { kind: Kind::Notification | Kind::Response, .. }) => return None,
         Text::Message(Envelope { kind: Kind::Request, method: Some(method), id }) if method == CALL => {
             (id, ErrorData::invalid_params(what, None))
@@ -58,7 +59,7 @@ pub(super) fn message(text: &[u8]) -> Option<Result<RxJsonRpcMessage<RoleServer>
     Some(Err(Box::new(Unreadable { id, error })))
 }
 
-/// The message, unless it is a call whose arguments are no longer what this line says.
+/// Returns the message, unless it is a call whose arguments differ from the line.
 fn unchanged(
     line: &[u8],
     message: RxJsonRpcMessage<RoleServer>,
@@ -75,7 +76,7 @@ fn unchanged(
     }
 }
 
-/// What reading has changed in a call's arguments.
+/// Returns the change that reading made to a call's arguments.
 fn changed(line: &[u8]) -> Option<Cow<'static, str>> {
     let Ok(Written { params: WrittenParams { arguments } }) = serde_json::from_slice(line) else {
         return Some("the call has a member twice".into());
@@ -84,7 +85,7 @@ fn changed(line: &[u8]) -> Option<Cow<'static, str>> {
     if let Err(fault) = json::parse(arguments.as_bytes()) {
         return Some(format!("the arguments are {fault}").into());
     }
-    // What is inexact and yet kept, the host refuses, and says where it is.
+    // The host refuses inexact numbers that are kept, and names their place.
     json::loses_digits(arguments)
         .then(|| "the arguments hold a number that cannot be kept exactly; send it as a string".into())
 }

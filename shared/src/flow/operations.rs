@@ -1,4 +1,5 @@
-//! What can be done with flows, as every surface offers it: the main group's tools, `/mcp`, HTTP and its OpenAPI document.
+//! The operations on flows, as every surface offers them: the main group's tools, `/mcp`, HTTP and its OpenAPI
+//! document.
 
 use super::Bundle;
 use super::request::{FlowList, FlowNamed, FlowProject, FlowVersion, GrantList, GrantMint, GrantNamed};
@@ -14,22 +15,22 @@ use std::sync::Arc;
 pub struct Operation {
     /// The type of its request, and the name of its tool.
     pub name: &'static str,
-    /// What people call it.
+    /// The title for people.
     pub title: &'static str,
-    /// What it does, for whoever has to choose.
+    /// The description, for the choice between operations.
     pub description: &'static str,
-    /// Who may, where not everybody may do everything.
+    /// The part of the permissions that the operation needs.
     pub part: Part,
-    /// What it does to what is stored.
+    /// The effect on the stored data.
     pub effect: Effect,
-    /// What it takes.
+    /// The schema of the input.
     pub schema: fn() -> Arc<Map<String, Value>>,
 }
 
-/// What of flows somebody may do.
+/// A part of the permissions on flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Part {
-    /// See flows, and accesses of external agents without what opens them.
+    /// See flows, and external grants without their bearers.
     #[serde(rename = "flows:read")]
     Read,
     /// Propose versions, ask people about them, and end them.
@@ -40,7 +41,7 @@ pub enum Part {
     Grants,
 }
 
-/// What an operation does to the world, for clients that ask before they let it.
+/// The effect of an operation, for clients that ask before they allow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// Nothing.
@@ -49,13 +50,13 @@ pub enum Effect {
     Changes {
         /// Whether something is gone afterwards.
         destructive: bool,
-        /// Whether twice is as good as once.
+        /// Whether a repetition has no further effect.
         idempotent: bool,
     },
 }
 
 impl Effect {
-    /// As MCP tells it: whether it only reads, whether something is gone afterwards, whether twice is as good as once.
+    /// Returns the hints of MCP: read-only, destructive, idempotent.
     pub fn hints(self) -> (bool, bool, bool) {
         match self {
             Self::Reads => (true, false, true),
@@ -239,7 +240,7 @@ mod tests {
                     assert_eq!(request.word(), operation.name);
                     assert_eq!(operation.part == Part::Read, operation.effect == Effect::Reads, "{}", operation.name);
                 }
-                // A bundle is longer than what stands above.
+                // A bundle is longer than the samples above.
                 Err(refused) => assert!(matches!(refused.why, Malformed::Body { .. }), "{}", operation.name),
             }
         }

@@ -1,4 +1,4 @@
-//! What can be asked about flows: the same on every surface.
+//! The requests about flows: the same on every surface.
 
 use super::operations::{self, Effect, Operation};
 use super::{Bundle, GrantId, Id, Opaque, Scope, Version};
@@ -11,7 +11,7 @@ pub const LISTED_MAX: usize = 200;
 /// How many characters the words have for whom an access is.
 pub const LABEL_MAX: usize = 256;
 
-/// What is asked about flows.
+/// A request about flows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum FlowRequest {
@@ -193,7 +193,7 @@ impl FlowRequest {
         self.operation().name
     }
 
-    /// What is done.
+    /// Returns the operation of the request.
     pub fn operation(&self) -> &'static Operation {
         match self {
             Self::FlowList(_) => &operations::FLOW_LIST,
@@ -210,7 +210,7 @@ impl FlowRequest {
         }
     }
 
-    /// Whether it changes what is stored.
+    /// Checks whether the request changes the stored data.
     pub fn changes(&self) -> bool {
         self.operation().effect != Effect::Reads
     }

@@ -1,14 +1,14 @@
-//! A reply in words: what a model reads of it over either transport, in the sandbox and at `/mcp`.
+//! A reply as text: the form that a model reads over either transport, in the sandbox and at `/mcp`.
 //!
-//! [`refused`] and [`pending`] are the text of a reply without a result, [`notices`] is the note beside one with a result,
-//! and [`structured`] is the same for programs.
+//! [`refused`] and [`pending`] are the text of a reply without a result, [`notices`] is the note beside one with a
+//! result, and [`structured`] is the same for programs.
 
 use super::{Notice, Reply};
 use crate::code::Code;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// What a refusal without any reason comes to. Our own host always gives one.
+/// The text of a refusal without any reason. Our own host always gives one.
 const NO_REASON: &str = "the host gave no reason.";
 
 /// Returns the reason in one line: the error if there is one, else the summary.
@@ -30,7 +30,7 @@ pub fn refused(reply: &Reply) -> String {
     text
 }
 
-/// Returns the text of a reply that waits for a person. It is not an error; what the agent must not do is call again.
+/// Returns the text of a reply that waits for a person. It is not an error; the agent must not call again.
 pub fn pending(reply: &Reply) -> String {
     let asked = match &reply.approval {
         Some(approval) => format!(
@@ -88,7 +88,7 @@ pub fn unknown_tool(name: &str) -> String {
 
 /// Returns the reply as data. The receipt is left out: it is in `_meta`, where no model pays for it.
 ///
-/// `note` is what the text says beyond the reply. Claude Code, for one, hands its model this instead of the text
+/// `note` is the text's addition to the reply. Claude Code, for one, gives its model this data instead of the text
 /// whenever the result is no error.
 pub fn structured(reply: &Reply, note: Option<String>) -> Value {
     let mut value = json!(reply);

@@ -1,4 +1,4 @@
-//! Whether channels and people fit each other, and what full cards may go through.
+//! Checks of channels and people against each other, and of the channels for full cards.
 
 use super::{ChannelTable, Way, is_identity, is_safe};
 use crate::Config;
@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
-/// Everybody but the owner and its group of users, any right.
+/// Any right of users other than the owner and its group of users.
 const OTHERS: u32 = 0o007;
 
 impl Config {
-    /// Whether channels and people fit each other and the rest.
+    /// Checks whether channels and people fit each other and the rest.
     pub(crate) fn check_notify(&self, folder: &Path) -> Result<(), String> {
         let mut names = BTreeSet::new();
         for table in &self.channels {
@@ -52,8 +52,8 @@ impl Config {
         Ok(())
     }
 
-    /// SECURITY: who can read a full card knows the code, and who can write beside it can counterfeit one. So neither may
-    /// be a group. A program in a group's reach would be the group's program.
+    /// SECURITY: a reader of a full card knows the code, and a writer beside it can counterfeit one. So neither may be
+    /// a group. A program in a group's reach would be the group's program.
     fn check_place(&self, table: &ChannelTable, home: &Home) -> Result<(), String> {
         let within = |path: &Path| {
             let path = real(path);
@@ -92,7 +92,7 @@ impl Config {
                     let place = place.display();
                     return Err(format!("full_cards, but {place} belongs to the user of group `{group}`; {remedy}"));
                 }
-                // What is not there yet is looked at when something is to be written.
+                // A missing directory is checked before each write.
                 if directory.exists() {
                     is_closed(directory).map_err(|fault| format!("full_cards, but {fault}, or {remedy}"))
                 } else {
@@ -104,8 +104,8 @@ impl Config {
 }
 
 impl Config {
-    /// What on the way to a directory belongs to the user of a group, who could put another in its place. Where sandboxes
-    /// run as the broker's own user, it is the mounts that keep them in, and not the user.
+    /// Returns the part of a directory's path that belongs to the user of a group, who could replace it. If sandboxes
+    /// run as the broker's own user, mounts confine them, and not the user.
     fn owned_by_a_group<'a>(&self, directory: &'a Path) -> Option<(&Group, &'a Path)> {
         let own = rustix::process::geteuid().as_raw();
         let foreign = |uid: &u32| *uid != own && *uid != 0;
@@ -117,10 +117,10 @@ impl Config {
     }
 }
 
-/// Whether a directory is closed to everybody but its owner and its group of users.
+/// Checks whether a directory is closed to everybody but its owner and its group of users.
 ///
 /// # Errors
-/// What is wrong, and what to do.
+/// The error and the remedy.
 pub fn is_closed(directory: &Path) -> Result<(), String> {
     let shown = directory.display();
     match std::fs::metadata(directory) {
@@ -130,7 +130,7 @@ pub fn is_closed(directory: &Path) -> Result<(), String> {
     }
 }
 
-/// The path without links, as far as it exists.
+/// Returns the path without links, as far as it exists.
 fn real(path: &Path) -> PathBuf {
     let mut rest = Vec::new();
     for ancestor in path.ancestors() {

@@ -23,7 +23,7 @@ fn a_channel_is_what_its_few_lines_say_and_the_rest_is_usual() {
     let table = &config.channels[0];
     assert_eq!(table.events, BTreeSet::from([NoticeEvent::Asked, NoticeEvent::Lapsed]));
     assert!(!table.full_cards && table.escalate_after_s == 0 && table.token_sha256.is_none());
-    // What is shown is what may be written.
+    // The shown form is also a valid input.
     let written = toml::to_string(table).unwrap();
     assert_eq!(toml::from_str::<ChannelTable>(&written).unwrap().name, "ops", "{written}");
     assert!(serde_json::to_string(&Config::schema(crate::KINDS)).unwrap().contains("chat_jid"));

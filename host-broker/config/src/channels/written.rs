@@ -175,7 +175,7 @@ impl TryFrom<Written> for ChannelTable {
 }
 
 impl Written {
-    /// A key that belongs to another kind.
+    /// Returns a key that belongs to another kind.
     fn foreign(&self) -> Option<String> {
         let command = [("command", self.command.is_some())];
         let webhook = [

@@ -1,8 +1,8 @@
-//! What a provider itself says of an account, for the card.
+//! The provider's own description of an account, for the card.
 
 use serde_json::Value;
 
-/// Members of what a provider says that are a name of the account, and those that are its id.
+/// The members of a description that name the account, and those that are its id.
 const NAMES: [&str; 9] = [
     "account_email",
     "email",
@@ -16,7 +16,7 @@ const NAMES: [&str; 9] = [
 ];
 const IDS: [&str; 6] = ["account_id", "user_id", "sub", "id", "uid", "team_id"];
 
-/// What the provider itself says of the account, in one line: a name and an id, or that it says neither.
+/// Returns the provider's description in one line: a name and an id, or that it gives neither.
 pub(super) fn said(shown: &Value) -> String {
     let of = |members: &[&str]| {
         let is_said = |value: &&Value| value.is_number() || value.as_str().is_some_and(|text| !text.trim().is_empty());
@@ -44,7 +44,7 @@ mod tests {
         ] {
             assert_eq!(said(&shown), expected);
         }
-        // What is not a name is none: where it is, what it may do, an empty text, an object.
+        // Other values are no names: a place, a permission, an empty text, an object.
         for shown in [
             json!({}),
             json!({ "server": "https://a.example", "scopes": "read" }),

@@ -1,4 +1,4 @@
-//! What a person is shown of a call, and on whose behalf it is asked.
+//! The card of a call, with the person on whose behalf it is made.
 
 use kernel::call::Call;
 use kernel::contract::Invocation;
@@ -10,7 +10,7 @@ use store::state::external_grants::{Access, session_of};
 use store::state::sessions;
 use store::{StoreError, View};
 
-/// Everything that a person agrees to; `None` if it cannot be shown in full.
+/// Returns everything that a person approves; `None` if it cannot be shown in full.
 pub(super) fn card(
     call: &Call,
     access: Option<&Access>,
@@ -54,7 +54,7 @@ pub(super) fn card(
     card.reasons.extend(reasons.iter().map(|(_, reason)| reason.clone()));
     card.together = together;
     let mut params = call.params.value().clone();
-    // What completes a flow is good for whoever reads it first.
+    // The code that completes a flow works for its first reader, so the card does not show it.
     for name in ["code", "callback_url"] {
         let brought = params.get_mut(name).filter(|_| call.flow.is_some());
         if let Some(brought) = brought {
@@ -67,10 +67,10 @@ pub(super) fn card(
     shown.then_some(card)
 }
 
-/// The calls behind the reason that private data, content of others and a way out would come together, if that is one.
+/// Returns the calls behind the trifecta reason, if that is one of the reasons.
 ///
 /// # Errors
-/// [`StoreError`] if the session cannot be read; nobody is asked then.
+/// [`StoreError`] if the session cannot be read; no approval request is sent then.
 pub(super) fn together(
     connection: &View,
     call: &Call,
@@ -82,8 +82,8 @@ pub(super) fn together(
     Ok(Some(sessions::together(&earlier, operation.declaration().exposes, reason)))
 }
 
-/// Says on whose behalf it is asked. The key and the kind of chat are proved; names are the person's own choice, so each
-/// stands on a line of its own, between quotes.
+/// Adds the person on whose behalf it is made. The key and the kind of chat are proved. Names are the person's own
+/// choice, so each stands on a line of its own, between quotes.
 pub(crate) fn say_for_whom(card: &mut Card, behalf: &Subject) {
     let Some(person) = behalf.person() else { return };
     let quoted = |text: &str| serde_json::Value::from(text).to_string();

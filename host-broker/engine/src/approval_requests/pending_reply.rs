@@ -1,4 +1,4 @@
-//! What the caller hears of a question: that a person is asked, what was answered, and what became of it.
+//! The caller's replies about an approval request: that it is open, the answer, and the outcome.
 
 use kernel::Answer;
 use kernel::authorize::Refusal;
@@ -14,28 +14,28 @@ use store::state::approvals;
 use store::state::requests;
 use store::{Receipt, StoreError, Transaction};
 
-/// How a request ends before it is decided on again.
+/// The end of a request before it is decided again.
 pub(crate) enum Ended {
-    /// It does not.
+    /// It does not end.
     No,
-    /// With a no that was given.
+    /// It ends with a refusal.
     Refused(Refusal),
     /// It has ended before.
     Before,
 }
 
-/// Whether this request, about which a person was asked, ends before it is decided on again.
+/// Returns whether a request with an approval request ends before it is decided again.
 pub(crate) fn ended(tx: &Transaction<'_>, header: &Header) -> Result<Ended, StoreError> {
     let no = |code: Code| Ok(Ended::Refused(Refusal::new(code, code.meaning().to_owned())));
     let Some(approval) = approvals::of_request(tx.view(), &header.caller_key, &header.request_id)? else {
         return no(Code::ApprovalRequired);
     };
     let (code, reason) = match approval.state {
-        // A yes does not wait for ever either: whoever gave it meant now.
+        // An approval expires too: the approver meant it for the present.
         State::Approved if approval.expires_at.plus(limits::TIMEOUT_MAX) <= tx.now() => {
             return no(Code::ApprovalExpired);
         }
-        // Whether the yes is to exactly this is the decision's business.
+        // The decision checks whether the approval covers exactly this call.
         State::Approved | State::Waiting => return Ok(Ended::No),
         State::Closed => return Ok(Ended::Before),
         State::Denied => (Code::ApprovalDenied, said_no(tx, &approval)?),
@@ -45,7 +45,7 @@ pub(crate) fn ended(tx: &Transaction<'_>, header: &Header) -> Result<Ended, Stor
     Ok(Ended::Refused(Refusal::new(code, reason)))
 }
 
-/// That a person said no, and why.
+/// Returns the sentence that a person denied it, with the reason.
 pub(crate) fn said_no(tx: &Transaction<'_>, approval: &Approval) -> Result<String, StoreError> {
     let answers = approvals::answers(tx.view(), approval.id)?;
     let why = answers.into_iter().filter(|answer| !answer.yes).find_map(|answer| answer.reason);
@@ -54,8 +54,8 @@ pub(crate) fn said_no(tx: &Transaction<'_>, approval: &Approval) -> Result<Strin
     Ok(format!("A person said no to this {}.{said}", approval.kind.noun()))
 }
 
-/// Ends a request with its reply. A person may have been asked about it: then the question is closed with it, and a caller
-/// who was told `pending` has had its one reply.
+/// Ends a request with its reply. An approval request about it is closed with it. A caller that got the reply `pending`
+/// has had its one reply.
 pub(crate) fn answer(
     tx: &Transaction<'_>,
     header: &Header,
@@ -74,14 +74,14 @@ pub(crate) fn answer(
     kernel::answer(tx, caller, reply, evidence).map(Some)
 }
 
-/// The caller stops waiting before a person has answered, or before what a person agreed to is over.
+/// Answers `pending`: the caller stops waiting before an approver has answered, or before the approved call is over.
 pub(crate) fn pending(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Option<Answer>, StoreError> {
     let Some(approval) = approvals::of_request(tx.view(), caller, id)? else { return Ok(None) };
     if approval.told {
         return Ok(None);
     }
     if approval.state == State::Closed && !requests::is_open(tx, caller, id)? {
-        // It is over, and the reply did not find its way.
+        // The call is over, and its reply could not be delivered.
         let kept = requests::reply(tx, caller, id)?;
         return Ok(kept.map(|reply| kernel::answer_again(id.clone(), reply.into_vec(), approval.asked_seq)));
     }
@@ -96,13 +96,14 @@ pub(crate) fn pending(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Res
     kernel::answer(tx, caller, Reply::pending(id.clone(), known(&approval), tx.now()), evidence).map(Some)
 }
 
-/// Another request about the same question, whose caller stops waiting.
+/// Answers `pending` to another request that joined the same approval request.
 pub(crate) fn told(tx: &Transaction<'_>, header: &Header, approval: &Approval) -> Result<Answer, StoreError> {
     let (reply, row) = told_of(tx, header, approval)?;
     kernel::answer_minor(tx, &header.caller_key, reply, row)
 }
 
-/// A request for the result of what waits for a person. No reply is kept: the next one makes it again.
+/// Answers a request for the result of a call that waits for a person. No reply is kept: the next request makes it
+/// again.
 pub(crate) fn still_asked(tx: &Transaction<'_>, header: &Header, approval: &Approval) -> Result<Answer, StoreError> {
     let (reply, row) = told_of(tx, header, approval)?;
     Ok(kernel::answer_unkept(reply, row))
@@ -118,18 +119,19 @@ fn told_of(tx: &Transaction<'_>, header: &Header, approval: &Approval) -> Result
     Ok((Reply::pending(header.request_id.clone(), known(approval), tx.now()), row))
 }
 
-/// The request whose outcome is this one's: the one that was asked about, if this one's reply says that a person is asked.
+/// Returns the request whose outcome is also this one's: the one of the approval request, if this one's reply is
+/// `pending`.
 pub(crate) fn behind(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<RequestId, StoreError> {
     let reply = requests::reply(tx, &header.caller_key, of)?;
     let reply = reply.and_then(|document| serde_json::from_slice::<Reply>(&document).ok());
     let Some(asked) = reply.and_then(|reply| reply.approval) else { return Ok(of.clone()) };
     let asked = approvals::referred(tx.view(), &header.caller_key, &asked.reference)?;
-    // Whoever waited to apply a proposal applies it again: there is no other request that does.
+    // A caller that waited to apply a proposal applies it again: no other request does.
     let asked = asked.filter(|approval| approval.kind != Kind::File);
     Ok(asked.map_or_else(|| of.clone(), |approval| approval.request_id))
 }
 
-/// What an agent may know of a question.
+/// Returns the part of an approval request that an agent may know.
 fn known(approval: &Approval) -> ApprovalRef {
     ApprovalRef {
         reference: approval.reference(),

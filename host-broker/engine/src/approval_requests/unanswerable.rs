@@ -1,7 +1,7 @@
-//! Approval requests whose call cannot be decided on again: its group is gone, its tool takes other parameters now, or it
+//! Approval requests whose call cannot be decided again: its group is gone, its tool takes other parameters now, or it
 //! holds a secret that the broker has got since.
 //!
-//! Nobody's answer would change anything, so they are closed at the start and when an answer or silence ends them.
+//! An answer would change nothing, so they are closed at the start and when an answer or the expiry ends them.
 
 use crate::broker::Broker;
 use kernel::Answer;
@@ -16,16 +16,16 @@ use store::state::approvals;
 use store::state::requests;
 use store::{StoreError, Transaction};
 
-/// A request that cannot be decided on again.
+/// A request that cannot be decided again.
 #[derive(Debug)]
 pub struct Unanswerable {
     /// The caller and the request.
     pub key: (Arc<str>, RequestId),
-    /// Why.
+    /// The reason.
     pub why: Why,
 }
 
-/// Why a request cannot be decided on again.
+/// The reason why a request cannot be decided again.
 #[derive(Debug)]
 pub enum Why {
     /// Its group is not configured any more.
@@ -72,7 +72,7 @@ impl Broker {
         })?;
         self.follow_ups.approvals_changed = true;
         if !matches!(approval.kind, Kind::Call | Kind::Grant) {
-            // Its request was over when it was put; what it was about is dropped.
+            // Its request was over when it was sent; its subject is dropped.
             self.resolve(tx, &approval, State::Cancelled, &Caller::Broker.to_string())?;
             return Ok(None);
         }

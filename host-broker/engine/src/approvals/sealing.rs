@@ -1,8 +1,8 @@
-//! The request that a person is asked about: kept with the question, handed back to its call, and compared.
+//! The sealed request of an approval: stored with it, restored to its call, and compared.
 //!
 //! ```text
-//! asked ─► sealed with the call's nonce ─► shown, digested, stored
-//! yes   ─► parsed again ─► gets the stored one back, with its nonce ─► seals the same bytes? ─► intent ─► they are sent
+//! asked    ─► sealed with the call's nonce ─► shown, digested, stored
+//! approval ─► parsed again ─► gets the stored one back, with its nonce ─► seals the same bytes? ─► intent ─► sent
 //! ```
 
 use config::Policy;
@@ -11,8 +11,8 @@ use model::approval::Approval;
 use store::state::approvals;
 use store::{StoreError, Transaction, View};
 
-/// Hands a call about which a person was asked the request that was shown, and the nonce in it: that nonce is written
-/// down with the intent, and a probe looks for it.
+/// Restores the shown request to its call after an approval, with its nonce. The nonce is written down with the intent,
+/// and a probe looks for it.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be looked up.
@@ -31,13 +31,13 @@ pub fn hand_back(tx: &Transaction<'_>, call: &mut Call) -> Result<(), StoreError
     Ok(())
 }
 
-/// Whether the question is about this very call, and what it would send now is what was shown, byte for byte.
+/// Returns whether the approval is for this very call, and the call would send the shown request, byte for byte.
 ///
 /// # Errors
-/// [`StoreError`] if the question cannot be read.
+/// [`StoreError`] if the approval cannot be read.
 pub fn is_about(connection: &View, approval: &Approval, call: &Call, policy: &Policy) -> Result<bool, StoreError> {
     let stored = approvals::sealed(connection, approval.id)?;
-    // An equal call has another nonce until it is this question's.
+    // An equal call has another nonce until it gets the one of this approval.
     let nonce = stored.as_ref().map_or(&call.planted.nonce, |sealed| &sealed.nonce);
     let now = call.target.invocation().and_then(|invocation| invocation.seal(nonce));
     Ok(now == stored && approval.digest == crate::approvals::digest_of(call, now.as_ref(), policy))

@@ -1,4 +1,4 @@
-//! Accounts of persons are linked and unlinked.
+//! Commands that link, unlink and share persons' accounts.
 
 use super::CommandResult;
 use crate::broker::Broker;
@@ -16,7 +16,7 @@ use store::{StoreError, Transaction};
 const LABEL_MAX: usize = 256;
 
 impl Broker {
-    /// A person's accounts are unlinked: those at this capability, of this name, or all of them.
+    /// Unlinks a person's accounts: those at this capability, of this name, or all of them.
     pub(super) fn unlink_accounts(
         &mut self,
         tx: &Transaction<'_>,
@@ -30,7 +30,7 @@ impl Broker {
         Ok(CommandResult::done(Kind::Noted, body.clone(), body, format!("{count} account(s) of {person} unlinked.")))
     }
 
-    /// An account is linked.
+    /// Links an account.
     pub(super) fn link_account(&self, tx: &Transaction<'_>, account: &Account) -> Result<CommandResult, StoreError> {
         let Account { person, capability, account_ref, label, .. } = account;
         let no = |reason: String| Ok(CommandResult::no(Code::InvalidParams, reason));
@@ -54,7 +54,7 @@ impl Broker {
         Ok(CommandResult::done(Kind::Noted, body.clone(), body, summary))
     }
 
-    /// What a group has begun with persons' accounts is ended.
+    /// Ends the account linking that a group has begun.
     pub(super) fn purge_group(&mut self, tx: &Transaction<'_>, group: &Group) -> Result<CommandResult, StoreError> {
         let count = self.end_what_a_group_began(tx, &Caller::Group(group.clone()).to_string())?;
         let body = json!({ "purged": { "group": group, "count": count } });
@@ -63,7 +63,7 @@ impl Broker {
         Ok(CommandResult::done(Kind::Noted, body.clone(), body, summary))
     }
 
-    /// Another person may work with an account, or may not any more.
+    /// Shares an account with another person, or ends the share.
     pub(super) fn share_account(
         &self,
         tx: &Transaction<'_>,
@@ -92,7 +92,7 @@ impl Broker {
         Ok(CommandResult::done(Kind::Noted, body.clone(), body, summary))
     }
 
-    /// Every record of the vault is encrypted under the present master key.
+    /// Encrypts every record of the vault under the present master key.
     pub(super) fn renew_vault(&mut self, tx: &Transaction<'_>, forget: bool) -> Result<CommandResult, StoreError> {
         let Some(vault) = self.vault.clone() else {
             return Ok(CommandResult::no(Code::EvidenceUnavailable, "The vault is not open.".to_owned()));

@@ -1,4 +1,4 @@
-//! What external agents are given, and what they read.
+//! External grants: issuing, reading and ending them.
 
 use super::CommandResult;
 use super::flows::{Reach, changed, most, no_tools, too_many, unknown, version_in};
@@ -25,7 +25,7 @@ use store::state::sessions;
 use store::{StoreError, Transaction};
 
 impl Broker {
-    /// Gives an external agent access to the canonical version of a flow, and to tools that its steps name and the operator
+    /// Issues an external grant for the canonical version of a flow, and for tools that its steps name and the operator
     /// allows.
     pub(super) fn mint(
         &self,
@@ -111,7 +111,7 @@ impl Broker {
             return Ok(CommandResult::no(Code::Busy, why));
         }
         if let Caller::Group(_) = &header.caller {
-            // The row of the access is the next one.
+            // The row of the grant is the next one.
             for bound in tools_of(&self.config.flows, &access.tools) {
                 let way = (&bound.provider, "flow_external_grant_mint");
                 sessions::let_out(tx, &header.caller_key, way, tx.head().seq + 1)?;
@@ -133,8 +133,8 @@ impl Broker {
         Ok(changed(data, summary).shown_once(Map::from_iter([("bearer".to_owned(), bearer)])))
     }
 
-    /// Checks whether the person who gives these tools approves calls of each. A token gives what its maker may give, and
-    /// the main group's agent what is within its ceiling.
+    /// Checks whether the person who gives these tools approves calls of each. A token may give what its creator may
+    /// give, and the main group's agent only tools within its ceiling.
     fn may_give(
         &self,
         tx: &Transaction<'_>,
@@ -157,8 +157,8 @@ impl Broker {
         Ok(tools_of(&self.config.flows, tools.iter().copied()).try_for_each(check))
     }
 
-    /// Checks the ceiling of the main group's agent, which holds for accesses as for grants. There is no approval request:
-    /// the bearer of an access is shown once, to the caller that waits for it.
+    /// Checks the ceiling of the main group's agent, which holds for external grants as for grants. There is no
+    /// approval request: the bearer token is shown once, to the caller that waits for it.
     fn main_may_give(
         &self,
         tx: &Transaction<'_>,
@@ -187,7 +187,7 @@ impl Broker {
         Ok(Ok(()))
     }
 
-    /// Returns the level of a tool, and whether it reads private data. A tool that nobody knows may be anything.
+    /// Returns the level of a tool, and whether it reads private data. An unknown tool may be anything.
     fn demands(&self, bound: &ToolTable) -> (Level, bool) {
         match self.catalogue.find(&bound.provider, &bound.action) {
             Entry::Enabled(operation) | Entry::Disabled(operation, _) => {
@@ -199,7 +199,7 @@ impl Broker {
         }
     }
 
-    /// The flow to which an external agent has access, as it reads it.
+    /// Returns the flow of an external grant, in the form for its agent.
     pub(super) fn read_outside(
         &self,
         tx: &Transaction<'_>,
@@ -219,7 +219,7 @@ impl Broker {
         let tools = self.config.flows.tools().into_iter().filter(|tool| access.tools.contains(tool)).collect();
         let reach = Reach { vault: &access.vault, scopes: BTreeSet::from([access.scope]) };
         Ok(match self.projected(tx, &reach, &wanted, &tools)? {
-            // Whoever wants it again reads again: nobody fills the disk by reading.
+            // A repeated request reads again, so that no caller fills the disk by reading.
             CommandResult::Done { kind, subject, body, data: Value::Object(projected), summary } => {
                 let data = json!({ "grant_id": access.grant_id });
                 CommandResult::Done { kind, subject, body, data, summary }.shown_once(projected)
@@ -232,7 +232,7 @@ impl Broker {
     }
 }
 
-/// Returns what these tools stand for.
+/// Returns the actions of these tools.
 fn tools_of<'a>(
     flows: &'a FlowsTable,
     tools: impl IntoIterator<Item = &'a Opaque>,
@@ -246,7 +246,7 @@ impl Reach<'_> {
     }
 }
 
-/// Ends an access: at once, for good, and whether there are external agents or not.
+/// Ends an external grant: at once, permanently, and whether there are external agents or not.
 pub(super) fn revoke(tx: &Transaction<'_>, reach: &Reach<'_>, named: &GrantNamed) -> Result<CommandResult, StoreError> {
     let id = &named.grant_id;
     let found = external_grants::find(tx.view(), id)?.filter(|access| reach.holds(access));
@@ -262,7 +262,7 @@ pub(super) fn revoke(tx: &Transaction<'_>, reach: &Reach<'_>, named: &GrantNamed
     Ok(changed(access.document(), format!("{id} is ended.")))
 }
 
-/// Accesses, without what opens them. Only people hear why one does not hold any more: it names a person.
+/// Lists external grants, without their bearer tokens. Only people learn why one no longer holds: it names a person.
 pub(super) fn list_accesses(
     tx: &Transaction<'_>,
     (header, flows): (&Header, &FlowsTable),

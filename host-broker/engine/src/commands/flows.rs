@@ -1,4 +1,4 @@
-//! What becomes of requests about flows, whoever makes them and over which surface they come.
+//! Commands about flows, from all callers and surfaces.
 
 use super::external_grants::{list_accesses, revoke};
 use super::{CommandResult, RowSubject};
@@ -27,19 +27,19 @@ use store::state::flows;
 use store::state::flows::{Cursor, PROPOSED_MAX, Stored};
 use store::{StoreError, Transaction};
 
-/// How many entries a list has where it does not say how many it wants.
+/// The number of entries of a list that names no number.
 const LISTED: usize = 100;
-/// So many faults of a flow are told.
+/// The most faults of a flow that a refusal names.
 const FAULTS_TOLD: usize = 20;
 
-/// These tools, and that there are more, if there are many.
+/// Writes these tools, and that there are more, if there are many.
 fn listed(tools: &[&Opaque]) -> String {
     let names: Vec<&str> = tools.iter().take(FAULTS_TOLD).map(|tool| tool.as_str()).collect();
     let more = if tools.len() > FAULTS_TOLD { ", …" } else { "" };
     names.join(", ") + more
 }
 
-/// A no for these tools. One that is mistyped is likely one of `known`.
+/// Refuses these tools. A mistyped one is likely one of `known`.
 pub(super) fn no_tools<'a>(code: Code, tools: &[&Opaque], known: impl Iterator<Item = &'a Opaque>) -> CommandResult {
     let (which, hint) = match tools {
         [tool] => ("It is", near_miss(tool.as_str(), known.map(Opaque::as_str))),
@@ -49,7 +49,7 @@ pub(super) fn no_tools<'a>(code: Code, tools: &[&Opaque], known: impl Iterator<I
 }
 
 impl Broker {
-    /// Does what is asked about flows.
+    /// Executes a command about flows.
     pub(super) fn flow(
         &mut self,
         tx: &Transaction<'_>,
@@ -71,12 +71,13 @@ impl Broker {
             CommandResult::Done { kind, subject, body, data: Value::Object(read), summary },
         ) = (&header.caller, request.changes(), &said)
         {
-            // Whoever wants it again reads again: nobody fills the disk by reading.
+            // A repeated request reads again, so that no caller fills the disk by reading.
             let (subject, data) = (subject.clone(), json!({}));
             let said = CommandResult::Done { kind: *kind, subject, body: body.clone(), data, summary: summary.clone() };
             return Ok(said.shown_once(read.clone()));
         }
-        // What is read is kept for a day, so that a repeated request has its reply: nobody fills the disk by reading.
+        // A read is kept for a day, so that a repeated request has its reply. The limit keeps a caller from filling the
+        // disk by reading.
         if let (Some(group), CommandResult::Done { data, .. }, false) =
             (header.caller.group(), &said, request.changes())
             && !self.may_read(group, data.to_string().len(), tx.now())
@@ -89,7 +90,7 @@ impl Broker {
         Ok(said)
     }
 
-    /// Returns whether the group may read so many bytes of flows, and counts them.
+    /// Returns whether the group may read this many bytes of flows, and counts them.
     fn may_read(&mut self, group: &Group, bytes: usize, now: Timestamp) -> bool {
         let before = self.uncommitted.flow_reads.iter().filter(|(reader, ..)| reader == group);
         let before: usize = before.map(|(_, bytes, _)| bytes).sum();
@@ -97,7 +98,7 @@ impl Broker {
         self.flow_reads.allows(group, before.saturating_add(bytes), now)
     }
 
-    /// How far whoever asks reaches, for this.
+    /// Returns the reach of the caller for this command.
     fn reach<'a>(
         &self,
         tx: &Transaction<'_>,
@@ -147,7 +148,7 @@ impl Broker {
         }
     }
 
-    /// A flow from elsewhere: like any other, but for the tools that it names.
+    /// Imports a flow: like any other, but for the tools that it names.
     fn import(
         &mut self,
         tx: &Transaction<'_>,
@@ -203,7 +204,7 @@ impl Broker {
         let before = flows::version(connection, vault, id, version)?;
         let last = flows::last_approved(connection, vault, id)?;
         let is_seen = |stored: &Stored| reach.sees(stored.bundle.flow.scope);
-        // Whoever may not see a flow does not put another one in its place.
+        // A caller that cannot see a flow may not replace it.
         if !reach.sees(flow.scope) || !before.iter().chain(&last).all(is_seen) {
             return Ok(CommandResult::no(Code::FlowImportScopeDenied, Code::FlowImportScopeDenied.meaning()));
         }
@@ -240,7 +241,7 @@ impl Broker {
         ))
     }
 
-    /// Asks people whether a version is to be the canonical one.
+    /// Sends an approval request about a new canonical version.
     fn ask_for_flow(
         &mut self,
         tx: &Transaction<'_>,
@@ -269,7 +270,7 @@ impl Broker {
             if asked.digest == digest {
                 return Ok(CommandResult::told(question(&asked), "People are asked already."));
             }
-            // Its card shows a difference from what is not the last one any more.
+            // Its card shows a difference from a version that is no longer the last one.
             self.cancel_flow_question(tx, &stored)?;
         }
         let Some(card) = card(vault, &stored, last.as_ref()) else {
@@ -284,7 +285,7 @@ impl Broker {
         let posed = ApprovalDraft {
             kind: approval::Kind::Flow,
             caller: &header.caller_key,
-            // Flows are the main group's, whoever asks.
+            // Flows belong to the main group, independent of the caller.
             group: group.as_ref(),
             request_id: &hidden,
             provider: &provider,
@@ -314,7 +315,7 @@ impl Broker {
         ))
     }
 
-    /// A question about a flow is over: with a yes to what is still so, it is canonical.
+    /// Ends an approval request about a flow: an approved version that is unchanged becomes canonical.
     pub(crate) fn end_flow(
         &mut self,
         tx: &Transaction<'_>,
@@ -342,7 +343,7 @@ impl Broker {
         approvals::close(tx, &asked.caller, &asked.request_id, became)
     }
 
-    /// Nobody is to answer a question about what is not proposed any more.
+    /// Cancels an approval request about a version that is no longer proposed.
     fn cancel_flow_question(&mut self, tx: &Transaction<'_>, stored: &Stored) -> Result<(), StoreError> {
         let asked = match stored.approval {
             Some(approval) => approvals::numbered(tx.view(), approval)?,
@@ -369,7 +370,7 @@ impl Broker {
         let vault = reach.vault;
         let Some(stored) = version_in(tx, reach, version)? else { return Ok(unknown()) };
         let FlowVersion { flow_id, version } = version;
-        // What people have agreed to only people end: the next one would be shown without a difference.
+        // Only people end an approved version: the next card would otherwise show no difference.
         if !is_a_persons(header) && stored.state == State::Approved {
             return Ok(CommandResult::no(
                 Code::Guardrail,
@@ -416,7 +417,7 @@ impl Broker {
             return Ok(CommandResult::no(Code::FlowHarnessUnsupported, Code::FlowHarnessUnsupported.meaning()));
         }
         let named = FlowNamed { flow_id: flow_id.clone(), version: version.clone() };
-        // What is only proposed nobody works by.
+        // A version that is only proposed is not in use.
         let stored = named_in(tx, reach, &named)?.filter(|stored| stored.state != State::Proposed);
         let Some(stored) = stored else { return Ok(unknown()) };
         let canonical = named_in(tx, reach, &FlowNamed { version: None, ..named })?;
@@ -450,22 +451,22 @@ impl Broker {
 
 const ANOTHERS: &str = "Another caller has proposed this version; propose another version.";
 
-/// Whether somebody who is no person would replace or take back what somebody else has proposed.
+/// Returns whether a caller that is no person would replace or withdraw another caller's proposal.
 fn is_anothers(header: &Header, stored: &Stored) -> bool {
     let is_own = *stored.proposed_by == *header.caller_key;
     !is_a_persons(header) && stored.state == State::Proposed && !is_own
 }
 
-/// Whether a person asks. Whoever has a token works in a person's name, and may be an agent.
+/// Returns whether the caller is a person. The holder of a token works in a person's name, and may be an agent.
 fn is_a_persons(header: &Header) -> bool {
     matches!(header.caller, Caller::Person(_))
 }
 
-/// How far somebody reaches into what is kept of flows.
+/// The reach of a caller into the stored flows.
 pub(super) struct Reach<'a> {
-    /// In this vault.
+    /// The vault.
     pub(super) vault: &'a Vault,
-    /// To flows of these scopes: all others are as good as none.
+    /// The scopes; flows of other scopes are invisible.
     pub(super) scopes: BTreeSet<Scope>,
 }
 
@@ -494,7 +495,7 @@ fn list(tx: &Transaction<'_>, reach: &Reach<'_>, wanted: &FlowList) -> Result<Co
     Ok(CommandResult::told(json!({ "vault_id": vault, "flows": found, "next_cursor": last }), summary))
 }
 
-/// How many a list is to have, if it can have so many.
+/// Returns the number of entries of a list, if it is permitted.
 pub(super) fn most(wanted: Option<usize>) -> Option<usize> {
     Some(wanted.unwrap_or(LISTED)).filter(|most| (1..=LISTED_MAX).contains(most))
 }
@@ -508,7 +509,7 @@ fn cursor(text: &str) -> Option<Cursor> {
     text.split_once('@').map(|(flow, version)| (flow.to_owned(), version.to_owned()))
 }
 
-/// The version that is meant, if whoever asks may see it.
+/// Returns the named version, if the caller may see it.
 fn named_in(tx: &Transaction<'_>, reach: &Reach<'_>, named: &FlowNamed) -> Result<Option<Stored>, StoreError> {
     let found = match &named.version {
         Some(version) => flows::version(tx.view(), reach.vault, &named.flow_id, version)?,
@@ -517,7 +518,7 @@ fn named_in(tx: &Transaction<'_>, reach: &Reach<'_>, named: &FlowNamed) -> Resul
     Ok(found.filter(|stored| reach.sees(stored.bundle.flow.scope)))
 }
 
-/// The same, of a version that is named.
+/// Returns the same for an explicit version.
 pub(super) fn version_in(
     tx: &Transaction<'_>,
     reach: &Reach<'_>,
@@ -530,7 +531,7 @@ pub(super) fn unknown() -> CommandResult {
     CommandResult::no(Code::UnknownFlow, Code::UnknownFlow.meaning())
 }
 
-/// A version without what it says.
+/// Returns a version without its steps.
 fn standing(vault: &Vault, stored: &Stored) -> Map<String, Value> {
     let flow = &stored.bundle.flow;
     Map::from_iter([
@@ -555,7 +556,7 @@ fn shown(stored: &Stored) -> CommandResult {
     CommandResult::told(data, format!("{}@{} is {}.", flow.flow_id, flow.version, stored.state.word()))
 }
 
-/// What whoever asked may know of the question.
+/// Returns the part of the approval request that the caller may know.
 fn question(asked: &Approval) -> Value {
     json!({ "approval": asked.reference(), "state": asked.state, "expires_at": asked.expires_at })
 }
@@ -564,7 +565,7 @@ pub(super) fn changed(data: Value, summary: String) -> CommandResult {
     CommandResult::Done { kind: Kind::Flow, subject: RowSubject::default(), body: data.clone(), data, summary }
 }
 
-/// Everything that a person agrees to: what becomes canonical, and after what.
+/// Returns the digest of everything that a person approves: the new canonical version and the one before it.
 fn agreed(vault: &Vault, stored: &Stored, last: Option<&Stored>) -> Digest {
     Digest::of(&shared::json::canonical(&json!({
         "vault": vault,
@@ -573,7 +574,8 @@ fn agreed(vault: &Vault, stored: &Stored, last: Option<&Stored>) -> Digest {
     })))
 }
 
-/// The whole flow, or the whole difference from the version that people agreed to last; `None` if it cannot be shown in full.
+/// Returns the card: the whole flow, or the whole difference from the last approved version; `None` if it cannot be
+/// shown in full.
 fn card(vault: &Vault, stored: &Stored, last: Option<&Stored>) -> Option<Card> {
     let flow = &stored.bundle.flow;
     let mut card = Card::new();

@@ -1,4 +1,4 @@
-//! Giving access. The main group's agent gives up to a ceiling; above it a person is asked.
+//! Grants. The main group's agent grants up to a ceiling; above it an approval is needed.
 
 use super::{CommandResult, RowSubject, refuse, write};
 use crate::approval_requests;
@@ -23,7 +23,7 @@ use store::state::sessions;
 use store::{StoreError, Transaction};
 
 impl Broker {
-    /// Gives access, or asks a person whether to.
+    /// Makes a grant, or sends an approval request for it.
     pub(super) fn grant(
         &mut self,
         tx: &Transaction<'_>,
@@ -47,7 +47,7 @@ impl Broker {
             Ok(catalogue) => catalogue,
             Err(reason) => return no(asked.as_ref(), Code::InvalidParams, reason),
         };
-        // What a person was shown is what is given, so the time runs from then.
+        // The grant is the one on the card, so its time runs from the approval request.
         let since = asked.as_ref().map_or(tx.now(), |approval| approval.asked_at);
         let mut grant = Grant::of(request, &header.caller_key, since, catalogue);
         if grant.expires_at.is_some_and(|at| at > Timestamp::LATEST) {
@@ -71,7 +71,7 @@ impl Broker {
                 None => return self.ask_for(tx, command_request, granter, request, &grant, stored.as_ref(), reason),
                 Some(approval) if approval.state == State::Approved && approval.digest == digest => {
                     approvals::spend(tx, approval.id)?;
-                    // An agent gives no more later than what a person agreed to.
+                    // An agent later gives no more than an approver approved.
                     let answers = approvals::answers(tx.view(), approval.id)?;
                     if let Some(person) = answers.into_iter().find(|answer| answer.yes) {
                         grant.granted_by = person.by;
@@ -87,7 +87,7 @@ impl Broker {
             && header.caller.group().is_some()
             && let Some(stored) = stored.filter(Grant::was_set_by_person)
         {
-            // SECURITY: what an agent repeats or narrows stays what a person has set; the next one must not widen it.
+            // SECURITY: a grant that an agent repeats or narrows remains a person's; the next one must not widen it.
             grant.granted_by = stored.granted_by;
         }
         grant.granted_at = tx.now();
@@ -117,8 +117,8 @@ impl Broker {
         Ok(CommandOutcome::Answered(answer))
     }
 
-    /// Returns the reason why a person must make the grant, if the session of its agent has read private data and content
-    /// that others wrote: a grant is a way out to another group.
+    /// Returns the reason why a person must make the grant, if the session of its agent has read private data and
+    /// untrusted content: a grant is a way out to another group.
     fn lets_out(
         &self,
         tx: &Transaction<'_>,
@@ -150,7 +150,7 @@ impl Broker {
         Ok(of(|exposes| exposes.sensitive) && of(|exposes| exposes.untrusted))
     }
 
-    /// Asks a person to give what the main group may not give by itself.
+    /// Sends an approval request for a grant above the ceiling.
     #[expect(clippy::too_many_arguments, reason = "everything that a person is shown")]
     fn ask_for(
         &mut self,
@@ -212,7 +212,7 @@ impl Broker {
         }
     }
 
-    /// The catalogue that the grant would be bound to, or what is wrong with the request, every fault at once.
+    /// Returns the catalogue that the grant would be bound to, or every error of the request.
     fn grantable(&self, request: &GrantRequest) -> Result<BTreeMap<Action, Level>, String> {
         if let Some(fault) = self.unknown_group(&request.group_folder) {
             return Err(fault);
@@ -252,8 +252,8 @@ impl Broker {
         if faults.is_empty() { Ok(catalogue) } else { Err(format!("The grant is not valid: {}.", faults.join("; "))) }
     }
 
-    /// Why a main group's agent may not grant this by itself, if it may not. What a person has set, revoked or not,
-    /// is never widened by an agent.
+    /// Returns why a main group's agent may not make this grant by itself, if it may not. An agent never widens a grant
+    /// that a person has set, revoked or not.
     fn above_the_ceiling(&self, granter: &Group, grant: &Grant, stored: Option<&Grant>) -> Option<String> {
         let ceiling = self.config.grant_ceiling;
         let set_by_person = stored.filter(|stored| stored.was_set_by_person());
@@ -320,7 +320,8 @@ fn is_given(request: &GrantRequest, action: &Action, demands: Option<Level>) -> 
     allowed && !denied && demands.is_some_and(|level| level <= request.access_level)
 }
 
-/// What a person agrees to: exactly this request, where exactly this was granted and the provider has these actions.
+/// Returns the digest of the approved grant: exactly this request, with the present grant and the provider's present
+/// actions.
 fn agreement(
     granter: &Group,
     behalf: &Subject,
@@ -340,7 +341,7 @@ fn agreement(
     Digest::of(&shared::json::canonical(&agreed))
 }
 
-/// A grant as a person is shown it: with every action that it allows.
+/// Returns a grant for a card, with every action that it allows.
 fn shown(grant: &Grant) -> Value {
     let may: Vec<&Action> = grant
         .catalogue
@@ -361,7 +362,7 @@ fn shown(grant: &Grant) -> Value {
     shown
 }
 
-/// A grant, as lists and rows show it.
+/// Returns a grant for lists and rows.
 pub fn grant_value(grant: &Grant) -> Value {
     json!({
         "group_folder": grant.group,

@@ -1,4 +1,4 @@
-//! Tokens of operators elsewhere: made, ended and listed by people.
+//! Tokens of remote operators: made, ended and listed by people.
 
 use super::CommandResult;
 use crate::broker::Broker;
@@ -68,7 +68,7 @@ impl Broker {
     }
 }
 
-/// Ends a token: at once, and for good.
+/// Ends a token: at once, and permanently.
 pub(super) fn revoke(tx: &Transaction<'_>, id: &TokenId) -> Result<CommandResult, StoreError> {
     let Some(operator) = operators::find(tx.view(), id)? else {
         return Ok(CommandResult::no(Code::InvalidParams, format!("There is no token {id}.")));
@@ -82,7 +82,7 @@ pub(super) fn revoke(tx: &Transaction<'_>, id: &TokenId) -> Result<CommandResult
     Ok(noted(&operator, format!("{id} is ended, and so are the accesses that it has given: {ended}.")))
 }
 
-/// All tokens, without what opens them, and why one does not hold any more.
+/// Lists all tokens, without their bearers, with the reason why one no longer holds.
 pub(super) fn list(tx: &Transaction<'_>, flows: &FlowsTable) -> Result<CommandResult, StoreError> {
     let found = operators::list(tx.view())?;
     let mut tokens: Vec<_> = found.iter().map(Operator::document).collect();

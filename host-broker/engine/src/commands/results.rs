@@ -1,6 +1,6 @@
-//! Results that are asked for, or leave late: who may have one at that moment.
+//! Results that are requested, or leave late: the check whether the caller may have one at that moment.
 //!
-//! A result was permitted when its call began. Until it leaves, the access may have ended or become narrower. So each
+//! A result was permitted when its call began. Until it leaves, the grant may have ended or become narrower. So each
 //! reply that leaves after its call is over passes [`Broker::may_have_result`] or [`Broker::may_be_handed_over`].
 
 use crate::approval_requests;
@@ -55,7 +55,7 @@ impl Broker {
     }
 
     /// Returns whether this caller may have the stored result of a request now. The person and the chat must match, the
-    /// access must still go so far, and no kill switch may stop it.
+    /// grant must still cover it, and no kill switch may stop it.
     pub(crate) fn may_have_result(
         &self,
         tx: &Transaction<'_>,
@@ -68,7 +68,7 @@ impl Broker {
         if let Err(code) = self.still_goes_so_far(tx.view(), now, asks, &owner)? {
             return Ok(Err(code));
         }
-        // A request that joined a question, or was answered with another one's result, has what that one may have.
+        // A request that joined an approval request, or got another one's result, has the rights of that one.
         let behind = approval_requests::behind(tx, header, of)?;
         let stored = requests::reply(tx, &header.caller_key, of)?;
         if behind == *of && stored.is_some_and(|reply| says_no_more_than_a_refusal(&reply)) {
@@ -85,7 +85,7 @@ impl Broker {
     }
 
     /// Returns whether the reply to a request may leave now, although its call has been over for a while. Without a row
-    /// nobody knows whose it is; the request can be sent again.
+    /// its owner is unknown; the request can be sent again.
     ///
     /// # Errors
     /// [`StoreError`] if it cannot be read; the reply must not leave then.
@@ -104,8 +104,8 @@ impl Broker {
         }
     }
 
-    /// The steps of the decision up to the lists, for a call that is over. Without the one who asks, the request's own
-    /// caller gets its reply.
+    /// Checks the steps of the decision up to the lists, for a call that is over. Without a requester, the request's
+    /// own caller gets its reply.
     fn still_goes_so_far(
         &self,
         connection: &View,
@@ -166,7 +166,7 @@ impl Broker {
         header: &Header,
         request: &ResultRequest,
     ) -> Result<CommandOutcome, StoreError> {
-        // Whoever joined another's question was told of that one, and has its outcome.
+        // A caller that joined another approval request has its outcome.
         let of = &approval_requests::behind(tx, header, &request.of)?;
         if self.reachable(tx, header, of)?.is_none() {
             return copy_of(tx, header, &request.of).map(Some).map(CommandOutcome::Answered);
@@ -185,8 +185,8 @@ impl Broker {
     }
 }
 
-/// There is no such request, or it is another person's: which of the two, nobody is told. With a token that proves
-/// nothing it may well be one's own.
+/// Returns the code for a missing request or another person's, without saying which. If the token proves nothing, it
+/// may be the caller's own.
 pub(super) fn out_of_reach(behalf: &Subject) -> Code {
     match behalf {
         Subject::Person(_) | Subject::Nobody(TokenError::Missing) => Code::UnknownRequest,
@@ -201,7 +201,7 @@ fn granted(
     (behalf, called_at): (Option<&Subject>, Timestamp),
     now: Timestamp,
 ) -> Result<(), Code> {
-    // The decision has held the call against the chats of a grant that is older than the call.
+    // The decision compared the call with the chats of a grant that is older than the call.
     let was_decided = behalf.is_none() && grant.granted_at < called_at;
     let fact = grant_fact(Some(grant), &called.action, behalf.and_then(Subject::person), now);
     let GrantFact::Live(live) = fact else { return Err(Code::NoGrant) };

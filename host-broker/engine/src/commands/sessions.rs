@@ -12,7 +12,7 @@ use store::state::sessions::SessionName;
 use store::{StoreError, Transaction};
 
 impl Broker {
-    /// Forgets what the session has been exposed to.
+    /// Resets a session: forgets its exposure.
     pub(super) fn reset_session(&self, tx: &Transaction<'_>, name: &SessionName) -> Result<CommandResult, StoreError> {
         let connection = tx.view();
         let unknown = || {
@@ -42,7 +42,7 @@ impl Broker {
             waits |= *external_grants::session_of(connection, caller)? == *session;
         }
         if waits {
-            // What they bring back would belong to no session.
+            // Their results would belong to no session.
             return Ok(CommandResult::no(Code::Busy, format!("Calls of {name} are still under way.")));
         }
         let forgotten = sessions::reset(tx, &session)?;

@@ -1,4 +1,4 @@
-//! What an external agent has instead of a grant: its access, for the level of the action that its tool stands for.
+//! The external grant, which takes the place of a grant, for the level of the tool's action.
 
 use crate::flows::standing::{Use, standing};
 use config::flows::FlowsTable;
@@ -8,7 +8,7 @@ use shared::flow::GrantId;
 use shared::{Code, Gate, Level, Timestamp};
 use store::{StoreError, View};
 
-/// The fact, and the gate that the operator has named for the tool.
+/// Returns the fact, and the gate that the operator has named for the tool.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read; the call must then be refused.
@@ -21,19 +21,19 @@ pub(super) fn grant_fact(
 ) -> Result<(GrantFact, Option<Gate>), StoreError> {
     let no = |code| Ok((GrantFact::Refused(code), None));
     let Some(tool) = &call.tool else { return no(Code::FlowExternalGrantDenied) };
-    // The same call once more is none more: it has the reply of the first.
+    // An equal call repeated is not counted again: it gets the reply of the first.
     let is_same = call.claimed(connection)?.is_some_and(|claimed| claimed.params_digest == call.params_digest);
     let wanted = if is_same { Use::Again(tool) } else { Use::Tool(tool) };
     if let Err(code) = standing(connection, flows, now, access, wanted)? {
         return no(code);
     }
-    // SECURITY: the tool may stand for something else by now than what this call was made of.
+    // SECURITY: the tool may stand for another action now than when this call was made.
     let bound = flows.tool(tool).filter(|bound| bound.provider == call.provider && bound.action == call.action);
     let Some(bound) = bound else { return no(Code::FlowExternalToolDenied) };
     let declared = call.target.operation().map(|operation| operation.declaration().level);
     let most = if bound.gate.is_some() { Level::Production } else { Level::Write };
     let live = LiveGrant {
-        // What demands more than its action declares, such as a write to a production branch, is beyond it.
+        // A call that demands more than its action declares, such as a write to a production branch, is refused.
         level: declared.unwrap_or(Level::None).min(most),
         catalogued: declared,
         allowed: true,

@@ -1,4 +1,4 @@
-//! On whose right the accesses of external agents rest, and whether it still holds.
+//! The rights of the issuers of external grants.
 
 use config::flows::FlowsTable;
 use model::TokenId;
@@ -7,9 +7,9 @@ use store::state::external_grants::living_by_issuer;
 use store::state::operators;
 use store::{StoreError, View};
 
-/// Returns the reason why the accesses of an issuer are refused, for operators; `None` if they hold.
+/// Returns the reason why the grants of an issuer are refused, for operators; `None` if they hold.
 ///
-/// An access holds only while its issuer has the right to administer. A token has the right of its creator.
+/// An external grant holds only while its issuer has the right to administer. A token has the right of its creator.
 ///
 /// # Errors
 /// [`StoreError`] if the token cannot be read; nothing may then be permitted.
@@ -32,7 +32,7 @@ pub fn lost_right(view: &View, flows: &FlowsTable, issuer: &str) -> Result<Optio
     })
 }
 
-/// Returns the issuers of living accesses that do not hold any more: the issuer, how many accesses, and why.
+/// Returns the issuers of active grants that no longer hold: the issuer, the number of grants, and the reason.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.

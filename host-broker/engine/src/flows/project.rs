@@ -1,7 +1,8 @@
-//! Flows as harnesses read them: made from the canonical version, and nothing that anybody should edit.
+//! Projections of flows for harnesses: generated from the canonical version, and not to be edited.
 //!
-//! What a step says stays what it says: in Markdown it stands in a block that nothing in it can end, in a runbook each of
-//! its lines is a comment, in a bundle it is a JSON string. So no text of a flow becomes a heading, a command or a member.
+//! The text of a step stays inert. In Markdown it stands in a block that nothing in it can end, in a runbook each of
+//! its lines is a comment, in a bundle it is a JSON string. So no text of a flow becomes a heading, a command or a
+//! member.
 //!
 //! Source: flow-external-agent-gate, section 5.
 
@@ -12,7 +13,7 @@ use shared::flow::{Bundle, Flow, Opaque, Step};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// A projection longer than this is none, in bytes.
+/// The longest projection, in bytes.
 pub const RENDERED_MAX: usize = 224 * 1024;
 
 /// A flow for one harness.
@@ -24,28 +25,29 @@ pub struct Projection {
     pub flow_id: String,
     /// The version that it was made from.
     pub flow_version: String,
-    /// For whom.
+    /// The harness.
     pub harness: &'static str,
-    /// What it reads.
+    /// The text for the harness.
     pub rendered: String,
-    /// It is made, and not written, of the version by which people work now.
+    /// Whether it is generated from the canonical version.
     pub generated_from_canonical: bool,
-    /// Whoever edits it edits nothing.
+    /// Whether edits have an effect.
     pub editable: bool,
-    /// What of the flow is not in it.
+    /// The parts of the flow that are missing in it.
     pub fidelity: Fidelity,
 }
 
-/// What of a flow a harness has no place for.
+/// The parts of a flow that a harness cannot represent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fidelity {
-    /// By their names in the flow.
+    /// Their names in the flow.
     pub dropped_fields: Vec<&'static str>,
-    /// In words.
+    /// A note in words.
     pub notes: Option<&'static str>,
 }
 
-/// The flow for this harness; `allowed` are the tools that external agents can be given. `None` if it is too long.
+/// Returns the flow for this harness; `allowed` are the tools that external agents can be given. `None` if it is too
+/// long.
 pub fn project(
     bundle: &Bundle,
     is_canonical: bool,
@@ -75,7 +77,7 @@ pub fn project(
     })
 }
 
-/// What external agents are not told.
+/// The fields that external agents do not get.
 const BUNDLE_DROPS: [&str; 7] = ["tags", "updated", "truncated", "inputs", "requires", "outputs", "automatable"];
 
 const INPUTS: &str = "what steps hand to each other is not shown";
@@ -133,8 +135,8 @@ fn cli_runbook(marker: &str, bundle: &Bundle) -> String {
     text
 }
 
-/// The bundle for external agents, `knowtation.agent_bundle/v0`. Which tools it names says nothing of what is permitted:
-/// that is decided with each call.
+/// Makes the bundle for external agents, `knowtation.agent_bundle/v0`. The tools that it names are not thereby
+/// permitted: that is decided with each call.
 fn agent_bundle(marker: &str, bundle: &Bundle, allowed: &BTreeSet<Opaque>) -> Value {
     let Bundle { flow, steps } = bundle;
     let tools: Vec<&Opaque> = bundle.external_tools().filter(|tool| allowed.contains(*tool)).collect();
@@ -167,7 +169,7 @@ fn agent_bundle(marker: &str, bundle: &Bundle, allowed: &BTreeSet<Opaque>) -> Va
     })
 }
 
-/// What every step says.
+/// Returns the texts of a step.
 fn parts(step: &Step) -> [(&'static str, &str); 6] {
     [
         ("Job", &step.owned_job),
@@ -179,7 +181,7 @@ fn parts(step: &Step) -> [(&'static str, &str); 6] {
     ]
 }
 
-/// What a step names, in words that fit a grammar.
+/// Returns the names in a step, in words that fit a grammar.
 fn lists(step: &Step) -> Vec<(&'static str, Vec<String>)> {
     let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
     let verification = &step.verification;
@@ -200,7 +202,7 @@ fn lists(step: &Step) -> Vec<(&'static str, Vec<String>)> {
     all.into_iter().filter(|(_, list)| !list.is_empty()).collect()
 }
 
-/// A text in Markdown that is only a text: in a fence that is longer than any in it.
+/// Writes a text as an inert block of Markdown, in a fence that is longer than any in it.
 fn block(text: &mut String, name: &str, said: &str) {
     let longest = said.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
@@ -208,7 +210,7 @@ fn block(text: &mut String, name: &str, said: &str) {
     write!(text, "{name}:\n{fence}text\n{said}\n{fence}\n\n").ok();
 }
 
-/// A text in a runbook, of which every line is a comment.
+/// Writes a text in a runbook, with every line as a comment.
 fn comment(text: &mut String, name: &str, said: &str) {
     let mut lines = said.split(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']);
     // Writing to a string does not fail.
@@ -218,7 +220,7 @@ fn comment(text: &mut String, name: &str, said: &str) {
     }
 }
 
-/// A short text in Markdown, which begins nothing there.
+/// Returns a short text as one line of Markdown that begins no markup.
 fn line(text: &str) -> String {
     let is_mark =
         |c: char| c.is_ascii_punctuation() && !matches!(c, '.' | ',' | ':' | ';' | '/' | '\'' | '-' | '(' | ')');
@@ -267,7 +269,7 @@ mod tests {
     fn no_text_of_a_flow_becomes_anything_but_text() {
         let bundle = hostile(SAID);
         let rule = rendered(&bundle, Harness::CursorRule);
-        // Outside of blocks there is no line that the flow wrote.
+        // Outside of blocks no line comes from the flow.
         let mut fence: Option<String> = None;
         let mut outside = Vec::new();
         for line in rule.lines() {

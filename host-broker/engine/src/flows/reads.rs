@@ -1,26 +1,26 @@
-//! How much of flows a group may read in a time.
+//! The limit on the bytes of flows that a group may read.
 
 use shared::{Group, Timestamp};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// So many bytes of flows a group may read within [`WINDOW`].
+/// The most bytes of flows that a group may read within [`WINDOW`].
 pub const BYTES_MAX: usize = 8 * 1024 * 1024;
-/// In this time.
+/// The time of the limit.
 pub const WINDOW: Duration = Duration::from_secs(60);
 
-/// What groups have read of late. A restart forgets it.
+/// The recent reads of groups. A restart forgets them.
 #[derive(Debug, Default)]
 pub struct Reads(BTreeMap<Group, (Timestamp, usize)>);
 
 impl Reads {
-    /// Returns whether a group may read so many bytes more.
+    /// Returns whether a group may read this many more bytes.
     pub fn allows(&self, group: &Group, bytes: usize, now: Timestamp) -> bool {
         let read = self.0.get(group).filter(|(since, _)| now.since(*since) < WINDOW).map_or(0, |(_, read)| *read);
         read.saturating_add(bytes) <= BYTES_MAX
     }
 
-    /// Counts what a group has read.
+    /// Counts a read of a group.
     pub fn count(&mut self, group: &Group, bytes: usize, now: Timestamp) {
         let (since, read) = self.0.entry(group.clone()).or_insert((now, 0));
         if now.since(*since) >= WINDOW {

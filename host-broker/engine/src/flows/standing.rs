@@ -1,4 +1,4 @@
-//! Whether the access of an external agent holds now.
+//! The present validity of external grants.
 
 use crate::flows::issuers;
 use config::flows::FlowsTable;
@@ -9,23 +9,23 @@ use store::state::external_grants::{Access, canonical_version, find};
 use store::state::kill;
 use store::{StoreError, View};
 
-/// For what an access is asked.
+/// A use of an external grant.
 #[derive(Debug, Clone, Copy)]
 pub enum Use<'a> {
-    /// To call this tool.
+    /// A call of this tool.
     Tool(&'a Opaque),
-    /// To have the reply to a call of this tool that was made before.
+    /// The reply to an earlier call of this tool.
     Again(&'a Opaque),
-    /// To read this flow.
+    /// A read of this flow.
     Read(&'a Id),
-    /// To hear what became of a call.
+    /// The outcome of a call.
     Result,
 }
 
-/// Whether the access holds for this, now: every condition, each time.
+/// Returns whether the external grant permits this use now. Every condition is checked each time.
 ///
 /// # Errors
-/// [`StoreError`] if something cannot be read; nothing may then be permitted.
+/// [`StoreError`] if a condition cannot be read; nothing may then be permitted.
 pub fn standing(
     view: &View,
     flows: &FlowsTable,
@@ -71,7 +71,7 @@ pub fn standing(
     }
     if matches!(wanted, Use::Tool(_)) {
         let is_used_up = access.max_invocations > 0 && access.invocations >= access.max_invocations;
-        // What was without end when it was given is so only as long as that may be.
+        // An unlimited grant holds only as long as the configuration permits unlimited ones.
         let is_endless = access.max_invocations == 0 && !table.allow_unlimited;
         if is_used_up || is_endless {
             return Ok(Err(Code::FlowExternalGrantDenied));

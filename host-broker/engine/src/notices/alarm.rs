@@ -1,4 +1,4 @@
-//! A notice that the evidence itself is not right. It is about no question, so every channel is told.
+//! Notices of broken evidence. They belong to no approval request, so every channel gets one.
 
 use crate::broker::Broker;
 use config::channels::ChannelTable;
@@ -51,7 +51,7 @@ impl Broker {
     }
 }
 
-/// Appends the row that says so.
+/// Appends the row with the result.
 fn append(tx: &Transaction<'_>, found: &Verification) -> Result<(), StoreError> {
     broken::note(tx, found)?;
     tx.append(&Draft { body: json!({ "verification": found }), ..Draft::new(Kind::Noted, "broker") })?;

@@ -1,4 +1,4 @@
-//! Carries notices out: a program, a request, a document. Nothing here waits longer than ten seconds.
+//! Delivery of notices: a program, a request, a document. No attempt takes longer than ten seconds.
 
 use config::Config;
 use config::channels::fit::is_closed;
@@ -24,19 +24,19 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
-/// How long one attempt may take.
+/// The timeout of one attempt.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How much a program may say.
+/// The most bytes of a program's output.
 const OUTPUT_MAX: usize = 64 * 1024;
-/// When a signed document was signed, in seconds since 1970.
+/// The header with the time of the signature, in seconds since 1970.
 pub const TIMESTAMP: HeaderName = HeaderName::from_static("x-broker-timestamp");
 /// `sha256=<64 hex>`: HMAC-SHA256 over the time stamp, a full stop and the body.
 pub const SIGNATURE: HeaderName = HeaderName::from_static("x-broker-signature");
 
-/// Every channel, with what it needs.
+/// The channels, with their runtime and secrets.
 pub struct NoticeSender {
     channels: BTreeMap<String, Channel>,
-    // Whose chat a NanoClaw document is for.
+    // The group of the chat in a NanoClaw document.
     main: Option<Group>,
     commands: Arc<dyn Commands>,
     http: Arc<dyn Http>,
@@ -46,12 +46,12 @@ pub struct NoticeSender {
 
 struct Channel {
     table: ChannelTable,
-    // Each of its secrets, or why there is none.
+    // The secrets of the channel, or the reason why one is missing.
     secrets: BTreeMap<&'static str, Result<Arc<Secret>, String>>,
 }
 
 impl NoticeSender {
-    /// With the channels of this configuration.
+    /// Makes the sender for the channels of this configuration.
     pub fn new(config: &Config, secrets: &Secrets, platform: &Platform) -> Self {
         let channel = |table: &ChannelTable| {
             let load = |key: &'static str| {
@@ -72,16 +72,16 @@ impl NoticeSender {
         }
     }
 
-    /// Whether there is any channel.
+    /// Returns whether there is any channel.
     pub fn has_channels(&self) -> bool {
         !self.channels.is_empty()
     }
 
-    /// Carries one notice out.
+    /// Delivers one notice.
     ///
     /// # Errors
-    /// One sentence for the operator, without anything of the notice or of what came back. It may have arrived all the
-    /// same.
+    /// One sentence for the operator, without anything of the notice or of the response. The notice may have arrived
+    /// all the same.
     pub async fn carry(&self, outgoing: &OutgoingNotice) -> Result<(), String> {
         let Some(channel) = self.channels.get(outgoing.channel()) else {
             return Err("the channel is not configured".to_owned());
@@ -104,12 +104,12 @@ impl NoticeSender {
                 let (directory, name) = (directory.clone(), format!("broker-{}.json", outgoing.message().name));
                 let write = move || {
                     if shows_card {
-                        // It may have been made, or opened, after the start.
+                        // The directory may have been made, or opened to others, after the start.
                         is_closed(&directory)?;
                     }
                     put(&directory, &name, document.to_string().as_bytes(), mode)
                 };
-                // A directory that does not answer keeps this channel busy, and no more than one thread.
+                // A directory that does not answer blocks this channel, and no more than one thread.
                 match self.runtime.spawn_blocking(write).await {
                     Ok(written) => written,
                     Err(_gone) => Err("it could not be written".to_owned()),
@@ -175,7 +175,7 @@ impl Channel {
     }
 }
 
-/// What is posted, and with which headers.
+/// Returns the body of a request, with its headers.
 fn body(format: Format, message: &Message) -> Result<(Vec<u8>, HeaderMap), String> {
     const JSON: HeaderValue = HeaderValue::from_static("application/json");
     let mut headers = HeaderMap::new();
@@ -199,7 +199,7 @@ fn body(format: Format, message: &Message) -> Result<(Vec<u8>, HeaderMap), Strin
             }
             message.text.clone()
         }
-        // What is between these signs would be a link or a call to everybody.
+        // Text between these signs would be a link or a mention of everybody.
         Format::Slack => {
             let text = message.text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
             json!({ "text": text, "mrkdwn": false }).to_string()
@@ -212,7 +212,7 @@ fn body(format: Format, message: &Message) -> Result<(Vec<u8>, HeaderMap), Strin
     Ok((body.into_bytes(), headers))
 }
 
-/// Signs a body, with the time: whoever receives it refuses what is old or has another signature.
+/// Signs a body, with the time. The receiver refuses old bodies and other signatures.
 fn sign(secret: &str, now: Timestamp, body: &[u8], headers: &mut HeaderMap) {
     let seconds = (now.millis() / 1000).to_string();
     #[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
@@ -226,10 +226,10 @@ fn sign(secret: &str, now: Timestamp, body: &[u8], headers: &mut HeaderMap) {
     }
 }
 
-/// Writes a document under a temporary name and renames it; what is written again is the same file.
+/// Writes a document under a temporary name and renames it; a repeated write makes the same file.
 ///
-/// SECURITY: a sandbox may own what lies above the directory: the last step to it follows no link, and the name in it is
-/// ours.
+/// SECURITY: a sandbox may own the directories above. The last step to the directory follows no link, and the broker
+/// chooses the name in it.
 fn put(directory: &Path, name: &str, bytes: &[u8], mode: u32) -> Result<(), String> {
     let fault = |why: &shared::mailbox::MailboxError| {
         format!(

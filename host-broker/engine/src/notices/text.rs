@@ -1,4 +1,4 @@
-//! What a notice says.
+//! The texts of notices.
 //!
 //! SECURITY: a notice without the card names groups, providers, actions, levels and times, which are the broker's own
 //! words or fit a grammar; no value, no code. A card is [`Card::text`], whose lines no value can counterfeit: none of
@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use shared::Timestamp;
 use std::fmt::Write as _;
 
-/// A card that makes a longer message is not sent: nothing of it may be cut off.
+/// The longest message with a card, in characters. A longer card is not sent, because it must not be cut off.
 const CHARS_MAX: usize = 3_000;
-/// The same in bytes: ntfy takes no longer text.
+/// The same in bytes: the limit of ntfy.
 const BYTES_MAX: usize = 4_096;
 
-/// The whole card, and how to answer it in a chat; `None` if that is too long for a message.
+/// Returns the whole card, with instructions for an answer in a chat; `None` if that is too long for a message.
 ///
 /// ```text
 /// [APPROVAL REQUIRED] k7f3qd · expires 14:05 UTC
@@ -35,7 +35,7 @@ pub(super) fn full(approval: &Approval, card: &Card) -> Option<String> {
     (text.len() <= BYTES_MAX && text.chars().count() <= CHARS_MAX).then_some(text)
 }
 
-/// `14:05 UTC`, with the date if it is another day than that of the question.
+/// Returns `14:05 UTC`, with the date if it is another day than that of the approval request.
 fn expiry(approval: &Approval) -> String {
     let parts = |time: Timestamp| {
         let text = time.to_string();
@@ -45,24 +45,24 @@ fn expiry(approval: &Approval) -> String {
     if asked == day { format!("{time} UTC") } else { format!("{day} {time} UTC") }
 }
 
-/// What is told without any value.
+/// The contents of a notice without values.
 pub(super) struct Told<'a> {
-    /// The question.
+    /// The approval.
     pub(super) approval: &'a Approval,
-    /// What has happened.
+    /// The event.
     pub(super) event: NoticeEvent,
-    /// The question's state then.
+    /// The approval's state at that time.
     pub(super) said: &'a str,
-    /// Who has answered, as the ledger writes callers.
+    /// The approvers who answered, in the ledger's form.
     pub(super) by: &'a [&'a str],
-    /// Where the inbox is.
+    /// The URL of the inbox.
     pub(super) link: Option<&'a str>,
-    /// How many other questions of the same caller wait.
+    /// The number of other open approval requests of the same caller.
     pub(super) others: usize,
 }
 
 impl Told<'_> {
-    /// One line.
+    /// Returns the title, one line.
     pub(super) fn title(&self) -> String {
         let Approval { provider, action, level, .. } = self.approval;
         format!("{}: {provider}.{action} (L{})", self.word(), level.number())
@@ -84,7 +84,7 @@ impl Told<'_> {
         }
     }
 
-    /// The message.
+    /// Returns the message.
     pub(super) fn text(&self) -> String {
         let Approval { provider, action, level, .. } = self.approval;
         let (field, who) = self.who();
@@ -112,7 +112,7 @@ impl Told<'_> {
         text
     }
 
-    /// The document, without `text`, and without what only a card may show.
+    /// Returns the document, without `text`, and without the contents that only a card may show.
     pub(super) fn document(&self, name: &str, channel: &str, kind: &str) -> Value {
         let Approval { provider, action, level, caller, asked_at, expires_at, .. } = self.approval;
         json!({

@@ -1,4 +1,4 @@
-//! A person records what became of a call whose outcome nobody knew.
+//! Outcomes that a person records for calls whose outcome is unknown.
 
 use crate::clean::Shown;
 use crate::commands::CommandResult;
@@ -18,7 +18,7 @@ use store::{StoreError, Transaction};
 /// The longest note, in characters.
 const NOTE_MAX: usize = 1_000;
 
-/// What a person found out about a call.
+/// The finding of a person about a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// The call's request.
@@ -27,11 +27,11 @@ pub struct Finding {
     pub group: Option<Group>,
     /// Whether the call took effect.
     pub happened: bool,
-    /// How the person knows.
+    /// The source of the person's knowledge.
     pub note: String,
 }
 
-/// Settles an unknown outcome by what a person found. It licenses no second attempt: the request id stays used.
+/// Settles an unknown outcome by a person's finding. It permits no second attempt: the request id stays used.
 pub(crate) fn settle(tx: &Transaction<'_>, header: &Header, finding: &Finding) -> Result<CommandResult, StoreError> {
     let no = |reason: &str| Ok(CommandResult::no(Code::InvalidParams, reason));
     let note = finding.note.trim();
@@ -104,7 +104,7 @@ fn record_finding(
     kernel::keep(tx, caller, reply, evidence)
 }
 
-/// How the row calls it.
+/// Returns the word for the row.
 fn word(finding: &Finding) -> &'static str {
     if finding.happened { "succeeded" } else { "failed" }
 }

@@ -1,9 +1,9 @@
 //! From a document to a parsed, typed request.
 //!
-//! [`parse`] runs before the transaction: it verifies the signature, reads the document, finds the
-//! action in the catalogue, parses the parameters into its type and takes the digests. It decides nothing; what
-//! is wrong with a well-formed call (an unknown action, bad parameters) is a fact for the decision, so that a
-//! group without a grant learns nothing from it.
+//! [`parse`] runs before the transaction: it verifies the signature, reads the document, finds the action in the
+//! catalogue, parses the parameters into its type and takes the digests. It decides nothing. Errors of a well-formed
+//! call (an unknown action, bad parameters) are facts for the decision, so that a group without a grant learns nothing
+//! from it.
 
 use super::{Command, CommandRequest, InvalidDocument, Parsed};
 use crate::catalogue::{Catalogue, Entry};
@@ -64,27 +64,27 @@ pub trait DocumentMemory: Any + Debug + Send + Sync {
     fn parsed(&mut self, nodes: usize);
 }
 
-/// What parsing needs to know.
+/// The inputs of parsing.
 #[derive(Clone)]
 pub struct ParseContext {
     /// The actions that exist.
     pub catalogue: Arc<Catalogue>,
     /// The key of digests.
     pub key: Arc<LedgerKey>,
-    /// Who may say on whose behalf a group asks.
+    /// The issuers of context tokens.
     pub issuers: Arc<Issuers>,
-    /// Where nonces come from.
+    /// The source of nonces.
     pub ids: Arc<dyn Random>,
-    /// How long a caller waits unless the provider says otherwise.
+    /// The time that a caller waits unless the provider says otherwise.
     pub timeout: Duration,
-    /// What to do with documents whose type is not ours.
+    /// The treatment of documents with unknown types.
     pub unknown_requests: UnknownRequests,
     /// The filters for the parameters of calls that let data leave. Without them, the decision finds nothing.
     pub filters: Option<Arc<Filters>>,
 }
 
-/// Inspects the data that a parsed call would let leave. It takes long, so it runs beside the loop, and only for callers
-/// that may make the call as far as is known.
+/// Inspects the outgoing data of a parsed call. It takes long, so it runs off the loop, and only for callers that may
+/// make the call as far as is known.
 pub fn inspect(parsed: &mut Parsed, context: &ParseContext) {
     if let Parsed::Call(call) = parsed {
         inspect_call(call, context);
@@ -100,7 +100,7 @@ fn inspect_call(call: &mut Call, context: &ParseContext) {
     }
 }
 
-/// Parses what a group wrote.
+/// Parses a document from a group.
 pub fn parse(inbound: InboundRequest, context: &ParseContext) -> Parsed {
     let caller = Caller::Group(inbound.group.clone());
     let stem: Option<RequestId> = inbound.name.strip_suffix(".json").and_then(|stem| stem.parse().ok());
@@ -157,7 +157,7 @@ pub fn parse(inbound: InboundRequest, context: &ParseContext) -> Parsed {
         let reason = Code::OwnSecret.meaning().to_owned();
         return invalid(file, document.envelope.request_id, Code::OwnSecret, reason);
     }
-    // Without an id of its own, the request is known by its very file, and its reply lies under the file's name.
+    // A request without an id of its own is known by its very file, and its reply has the file's name.
     let (request_id, reply_as) = match document.envelope.request_id.clone() {
         Some(id) => (id, None),
         None => (id_from(&inbound.identity, &bytes), stem),
@@ -177,7 +177,7 @@ pub fn parse(inbound: InboundRequest, context: &ParseContext) -> Parsed {
     sort(document, header, &bytes, context)
 }
 
-/// What the request's token proves.
+/// Returns the person that the request's token proves.
 fn behalf(token: Option<&str>, group: &Group, context: &ParseContext, wall: Timestamp) -> Subject {
     let read = token.ok_or(TokenError::Missing).and_then(|token| token::read(token, group, &context.issuers, wall));
     match read {
@@ -205,7 +205,7 @@ fn sort(document: Document, header: Header, bytes: &[u8], context: &ParseContext
 
 fn call(body: CallRequest, header: Header, bytes: &[u8], context: &ParseContext) -> Parsed {
     let Ok(nonce) = Nonce::fresh(context.ids.as_ref()) else {
-        // Without randomness nothing can be recognised later, so nothing is attempted.
+        // Without randomness no effect can be recognised later, so nothing is attempted.
         return Parsed::InvalidDocument(Box::new(InvalidDocument {
             caller: header.caller,
             caller_key: header.caller_key,
@@ -247,10 +247,11 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], context: &ParseContext)
     };
     let mutating = match &target {
         Target::Action(operation, Ok(invocation)) => {
-            // What only describes a change changes nothing; what takes one back does so with its intent.
+            // A call that only describes a change changes nothing; one that withdraws a proposal does so with its
+            // intent.
             let only_describes =
                 operation.declaration().proposes && !matches!(invocation.needs(), StoreRequest::ToWithdraw(_));
-            // What ends a flow, ends it whatever comes of that.
+            // A call that ends a flow ends it with any outcome.
             let is_final = matches!(invocation.needs(), StoreRequest::ToComplete(_));
             is_final || operation.declaration().level.max(invocation.level()) > Level::Read && !only_describes
         }
@@ -293,29 +294,29 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], context: &ParseContext)
     }))
 }
 
-/// What an external agent wants of a tool.
+/// The use of a tool by an external agent.
 #[derive(Debug)]
 pub struct Invoked {
-    /// Its access.
+    /// The external grant.
     pub grant: GrantId,
     /// The tool.
     pub tool: Opaque,
-    /// What it gives.
+    /// The given parameters.
     pub given: Map<String, Value>,
-    /// The name of the request.
+    /// The request id.
     pub request_id: RequestId,
-    /// What makes a repeated call the same call.
+    /// The key that makes a repeated call the same call.
     pub idempotency_key: Option<IdempotencyKey>,
-    /// How long it wants to wait. It can only shorten the host's own limit.
+    /// The time that it wants to wait. It can only shorten the host's own limit.
     pub timeout: Option<Duration>,
 }
 
-/// The call that a tool stands for, made of what the operator has fixed and what the external agent gives. A tool that there is
-/// not, or not any more, is a call of nothing, which is decided on and refused like every other; so is one in which something is
-/// given that may not be, but whoever has no access to the tool hears only that.
+/// Makes the call of a tool from the parameters that the operator has fixed and those that the external agent gives. A
+/// missing or removed tool gives a call of no action, which is decided on and refused like every other. The same holds
+/// for a call with a forbidden parameter, but a caller without access to the tool learns only of the missing access.
 ///
 /// # Errors
-/// What is no call.
+/// The use is no valid call.
 pub fn invoked(invoked: Invoked, flows: &FlowsTable, context: &ParseContext) -> Result<Box<Call>, Parsed> {
     let Invoked { grant, tool, given, request_id, idempotency_key, timeout: wanted } = invoked;
     let caller = Caller::External(grant);
@@ -364,7 +365,8 @@ fn no_such(closed: &str) -> ParamError {
     ParamError { pointer, fault: "this tool has no such parameter".to_owned() }
 }
 
-/// A call of an external agent about which a person was asked, made again of what was stored, and of what the tool is now.
+/// An external agent's call after an approval request, made again from the stored document and the tool's present
+/// settings.
 #[derive(Deserialize)]
 struct MadeAgain {
     tool: Opaque,
@@ -382,13 +384,14 @@ fn invoked_again(
     let MadeAgain { tool, params, idempotency_key } =
         serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     let bound = flows.tool(&tool);
-    // What is fixed or closed now is so whatever it was. If that makes another call of it, what was agreed to is another.
+    // Parameters that are fixed or closed now are so in any case. If that changes the call, the approval does not cover
+    // it.
     let given = params.into_iter().filter(|(name, _)| bound.is_none_or(|bound| bound.open.contains(name))).collect();
     let again = Invoked { grant, tool, given, request_id, idempotency_key, timeout: None };
     invoked(again, flows, context).map_err(|_other| "the tool takes other parameters now".to_owned())
 }
 
-/// How long the caller waits: what the provider is given, shortened by what the caller says.
+/// Returns how long the caller waits: the provider's time, shortened by the caller's own.
 fn timeout(request: &Request, context: &ParseContext) -> Duration {
     let (provider, said) = match request {
         Request::Call(body) => (context.catalogue.timeout(&body.provider), body.timeout_ms),
@@ -407,7 +410,7 @@ fn timeout(request: &Request, context: &ParseContext) -> Duration {
     said.map_or(timeout, |ms| timeout.min(Duration::from_millis(ms)))
 }
 
-/// The digest by which a repeated request is recognised. The same request of another person is another request.
+/// Returns the digest by which a repeated request is recognised. The same request of another person is another request.
 fn digest_of(request: &Request, behalf: &Subject, context: &ParseContext) -> Digest {
     let body = request.body();
     context.key.digest(&match behalf.key() {
@@ -416,7 +419,7 @@ fn digest_of(request: &Request, behalf: &Subject, context: &ParseContext) -> Dig
     })
 }
 
-/// The id in a document that is not believed: only where to say so.
+/// Returns the id in an untrusted document, used only to address the refusal.
 fn id_of(bytes: &[u8]) -> Option<RequestId> {
     match request::parse(bytes) {
         Ok(document) => document.envelope.request_id,
@@ -424,7 +427,7 @@ fn id_of(bytes: &[u8]) -> Option<RequestId> {
     }
 }
 
-/// A name for a request that has none. It depends on the very file, so that a host that died before removing it
+/// Makes an id for a request that has none. It depends on the very file, so that a host that died before removing it
 /// recognises it, and on nothing that another file could share.
 fn id_from(identity: &shared::mailbox::FileIdentity, bytes: &[u8]) -> RequestId {
     let text = format!("{} {} {} ", identity.device, identity.inode, identity.changed_ns);
@@ -443,7 +446,8 @@ fn is_fresh(timestamp: Option<&str>, wall: Timestamp) -> bool {
 /// The most faults of one call that a refusal names.
 const FAULTS_MAX: usize = 20;
 
-/// Numbers in the parameters that canonical JSON would change are faults: the digest would be of another call.
+/// Returns the numbers in the parameters that canonical JSON would change, as faults: the digest would be of another
+/// call.
 fn inexact(bytes: &[u8], params: &Map<String, Value>) -> Vec<ParamError> {
     let Ok(text) = std::str::from_utf8(bytes) else { return Vec::new() };
     let bits = |token: &str| token.parse::<f64>().ok().map(f64::to_bits);
@@ -501,12 +505,12 @@ fn each_number(
     goes_on
 }
 
-/// Makes a call again, about which a person was asked, from its stored document. It is parsed and inspected for the same
-/// decision as the first time. The caller is known from the first time. The reply goes where the first one waits, if it
-/// still does.
+/// Makes a call again from its stored document, after an approval request. It is parsed and inspected for the same
+/// decision as the first time. The caller is known from the first time. The reply goes to the origin of the first one,
+/// if it still waits.
 ///
 /// # Errors
-/// What is wrong with the document; it was right when it was stored.
+/// The error in the document; it was right when it was stored.
 pub fn readmit(
     caller: Caller,
     request_id: RequestId,
@@ -521,17 +525,17 @@ pub fn readmit(
             return Err("it is not a caller's that calls".to_owned());
         }
     };
-    // How long its caller was ready to wait says nothing about the answer of a person.
+    // The caller's own timeout does not limit the call after a person's answer.
     call.header.timeout = context.catalogue.timeout(&call.provider).unwrap_or(context.timeout).min(limits::TIMEOUT_MAX);
     call.asked = ApprovalPhase::Yes;
     inspect_call(&mut call, context);
     Ok(call)
 }
 
-/// A grant about which a person was asked, from its stored request.
+/// Makes a grant again from its stored request, after an approval request.
 ///
 /// # Errors
-/// What is wrong with the document; it was right when it was stored.
+/// The error in the document; it was right when it was stored.
 pub fn readmit_grant(
     group: Group,
     request_id: RequestId,
@@ -547,11 +551,11 @@ pub fn readmit_grant(
     Ok(Box::new(CommandRequest { header, command: Command::Grant(request), asked: true }))
 }
 
-/// A call of a group that nobody made, parsed as if it had come from the group's directory on this person's behalf: for
-/// explaining what would be decided. Its reply goes nowhere.
+/// Makes a call as if it had come from the group's directory on this person's behalf, to explain the decision on it.
+/// Its reply goes nowhere.
 ///
 /// # Errors
-/// What is wrong with the document, in words that quote nothing.
+/// The error in the document, in words that quote nothing.
 pub fn hypothetical(
     group: Group,
     person: Option<Person>,
@@ -563,10 +567,10 @@ pub fn hypothetical(
     made(group, request_id, behalf, bytes, context)
 }
 
-/// The same of an external agent: the call that this tool stands for.
+/// Makes the same for an external agent: the call of this tool.
 ///
 /// # Errors
-/// What is no call.
+/// The use is no valid call.
 pub fn hypothetical_of_tool(
     grant: GrantId,
     tool: Opaque,
@@ -582,11 +586,11 @@ pub fn hypothetical_of_tool(
     })
 }
 
-/// A call of a group that no file brought: because a person wants it made, or to be decided on again. It is decided on
-/// like every other.
+/// Makes a call of a group without a file, because a person wants it made or decided again. It is decided on like every
+/// other.
 ///
 /// # Errors
-/// What is wrong with the document, in words that quote nothing.
+/// The error in the document, in words that quote nothing.
 pub fn made(
     group: Group,
     request_id: RequestId,

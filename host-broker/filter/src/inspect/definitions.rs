@@ -1,9 +1,9 @@
-//! A program's descriptions of its own tools, inspected before an operator accepts them. An agent reads them as it
-//! reads its own instructions.
+//! The inspection of a program's descriptions of its own tools, before an operator accepts them.
 //!
-//! A definition says what a tool does and what it takes. So it is held to rules that no result is held to. A definition
-//! gives no orders about other tools, hides nothing, and keeps nothing from the user. It asks for no files,
-//! conversations, instructions or credentials. The rules apply to every name and text, also to hidden and encoded ones.
+//! An agent reads them as it reads its own instructions. A definition says what a tool does and what it takes. So
+//! stricter rules apply to it than to results. A definition gives no orders about other tools, hides nothing, and keeps
+//! nothing from the user. It asks for no files, conversations, instructions or credentials. The rules apply to every
+//! name and text, also to hidden and encoded ones.
 //!
 //! Like the rest of this module it knows known tricks, and nothing relies on it.
 

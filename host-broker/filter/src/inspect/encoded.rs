@@ -1,6 +1,6 @@
-//! What is written in an encoding, so that what it says can be inspected as well.
+//! The decoder of encoded texts, so that their content can be inspected as well.
 //!
-//! Base64 and hexadecimal digits are decoded as far as they can be read; a blob that says nothing readable is nothing
+//! Base64 and hexadecimal digits are decoded as far as they can be read; a blob without a readable text is nothing
 //! unusual. Escapes that are written character by character (`%41`, `\x41`, `\u0041`, `&#65;`) are undone in place.
 
 /// The shortest run of base64 or hexadecimal digits that is decoded.
@@ -15,14 +15,14 @@ const WRAPPED_AT: usize = 60;
 /// How many escapes a text needs before they are undone.
 const ESCAPES_MIN: usize = 3;
 
-/// How much may still be decoded, in bytes. It keeps the work linear whatever is wrapped into what.
+/// The bytes that may still be decoded. It keeps the work linear for any nesting.
 #[derive(Debug)]
 pub(super) struct Budget {
     left: usize,
 }
 
 impl Budget {
-    /// For a text of this length: several times what its blobs and escapes can hold.
+    /// Creates the budget for a text of this length: several times the capacity of its blobs and escapes.
     pub(super) fn of(bytes: usize) -> Self {
         Self { left: bytes.saturating_mul(4).saturating_add(64 * 1024) }
     }
@@ -35,7 +35,7 @@ impl Budget {
     }
 }
 
-/// What the blobs of a text say.
+/// The decoded blobs of a text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Decoded {
     /// Where the first that says something begins.
@@ -54,7 +54,7 @@ pub(super) fn decoded(text: &str, budget: &mut Budget) -> (Option<Decoded>, bool
             wrapped.extend_from_slice(run.bytes);
         }
         let whole = if continues { None } else { Some(std::mem::take(&mut wrapped)) };
-        // The lines also by themselves: a line before could shift what the next ones say.
+        // The lines also by themselves: a line before could shift the decoding of the next ones.
         for bytes in [Some(run.bytes), whole.as_deref()].into_iter().flatten() {
             let Some(message) = read(bytes) else { continue };
             if !budget.take(message.len()) {
@@ -100,7 +100,7 @@ fn is_line_end(rest: Option<&[u8]>) -> bool {
     rest.is_some_and(|rest| rest.starts_with(b"\n") || rest.starts_with(b"\r\n"))
 }
 
-/// What a run says, in hexadecimal or at any alignment of base64.
+/// Returns the text of a run, in hexadecimal or at any alignment of base64.
 fn read(run: &[u8]) -> Option<String> {
     if run.len() < RUN_BYTES_MIN {
         return None;
@@ -155,7 +155,7 @@ fn readable(bytes: impl Iterator<Item = u8>) -> Option<String> {
 pub(super) struct Unescaped {
     /// The text.
     pub(super) text: String,
-    /// How many escapes stood for letters and digits, which nobody has to escape.
+    /// The number of escapes for letters and digits, which need none.
     pub(super) needless: usize,
 }
 
@@ -183,7 +183,7 @@ pub(super) fn unescaped(text: &str) -> Option<Unescaped> {
     Some(result)
 }
 
-/// What an escape stands for: a byte of UTF-8, or a character.
+/// The meaning of an escape: a byte of UTF-8, or a character.
 #[derive(Clone, Copy)]
 enum Value {
     Byte(u8),

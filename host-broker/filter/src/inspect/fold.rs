@@ -33,7 +33,7 @@ pub(crate) fn fold(c: char) -> char {
     })
 }
 
-/// Whether a character adds nothing to a word: it is not seen, or only changes how the one before it is drawn.
+/// Checks whether a character adds nothing to a word: it is not seen, or only changes how the one before it is drawn.
 pub(crate) fn is_nothing(c: char) -> bool {
     (is_invisible(c) && !c.is_whitespace() && !c.is_control())
         || matches!(c, '\u{300}'..='\u{36F}' | '\u{1AB0}'..='\u{1AFF}' | '\u{1DC0}'..='\u{1DFF}' | '\u{20D0}'..='\u{20FF}')

@@ -21,10 +21,10 @@ const FLAG_TAGS_MAX: usize = 6;
 const FLAG: char = '\u{1F3F4}';
 const END_OF_TAGS: char = '\u{E007F}';
 
-/// What is hidden in a text so far.
+/// The hidden characters of a text so far.
 #[derive(Default)]
 struct Hidden {
-    /// What the tags and selectors say.
+    /// The message of the tags and selectors.
     message: String,
     bytes: Vec<u8>,
     selectors_in_row: usize,
@@ -33,7 +33,7 @@ struct Hidden {
     first: Option<usize>,
 }
 
-/// Notes what is hidden and returns what it says, for it to be inspected as well.
+/// Notes hidden characters and returns their message, so that it is inspected as well.
 pub(super) fn note(text: &str, signs: &mut Signs) -> Option<String> {
     if text.is_ascii() {
         return None;

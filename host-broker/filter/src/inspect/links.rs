@@ -1,4 +1,4 @@
-//! Links and images that a client would fetch, whose address is to be filled with what the agent knows.
+//! Links and images that a client would fetch, with an address to be filled with the agent's data.
 
 use super::rules::{Book, Rule};
 use super::signs::Signs;
@@ -6,7 +6,7 @@ use super::signs::Strength::{Strong, Weak};
 use super::verdict::Reason::ExfiltrationLink;
 use std::sync::LazyLock;
 
-/// What is not to be put into an address.
+/// The data that does not belong into an address.
 const PRIVATE: &str = "(?:secrets?|passwords?|credentials?|api_?keys?|tokens?|conversations?|chat(?:_?history)?|history|system_?prompt|prompt|summary|\
     context|memory|memories|messages?|user_?(?:data|info|name|input|email|messages?|query)|emails?|data|info|leak|stolen|env|ssh_?key|private_?key|your_?[a-z_]{1,20}|insert_?[a-z_]{1,20})";
 

@@ -64,7 +64,7 @@ fn tokens() -> Vec<Rule> {
 
 fn turns() -> Vec<Rule> {
     vec![
-        // A heading of the broker's side, and right after it what it wants.
+        // A heading of the broker's side, and right after it a demand.
         rule(
             RoleMimicry,
             Strong,

@@ -1,4 +1,4 @@
-//! Long values that nobody can read, in what is about to leave: the room in which data is carried out.
+//! Long unreadable values in a text that is about to leave: they can carry data out.
 
 use super::encoded::runs;
 use super::signs::Signs;
@@ -10,7 +10,7 @@ const PART_BYTES_MAX: usize = 64;
 /// The longest address, in bytes.
 const ADDRESS_BYTES_MAX: usize = 1_024;
 
-/// The longest unreadable run outside of addresses, in bytes: a signature or a key's fingerprint fits.
+/// The longest unreadable run that is not in an address, in bytes: a signature or a key's fingerprint fits.
 const RUN_BYTES_MAX: usize = 512;
 
 /// Notes addresses and runs that are too long to be read.
@@ -43,7 +43,7 @@ fn is_opaque_part(part: &str) -> bool {
     part.len() > PART_BYTES_MAX && is_mixed(part.as_bytes())
 }
 
-/// A host with long labels of letters and digits: data in a name that somebody looks up.
+/// Checks for a host with long labels of letters and digits: data in a name to look up.
 fn is_opaque_host(address: &str) -> bool {
     let host = address.trim_start_matches("://").split(['/', '?', '#', ':']).next().unwrap_or_default();
     let coded: usize =
@@ -51,7 +51,7 @@ fn is_opaque_host(address: &str) -> bool {
     coded >= 40
 }
 
-/// Whether small letters, large ones and digits follow each other directly more often than in words.
+/// Checks whether small letters, large ones and digits follow each other directly more often than in words.
 fn is_mixed(bytes: &[u8]) -> bool {
     let class = |byte: &u8| match byte {
         b'a'..=b'z' => Some(0),

@@ -13,7 +13,7 @@ pub(super) struct Rule {
     pub(super) strength: Strength,
     /// Lower-case words of which one is in every match.
     pub(super) words: Vec<String>,
-    /// A match is a sign. What may repeat is bounded, so that no match looks far ahead.
+    /// A match is a sign. Repetitions are bounded, so that no match looks far ahead.
     pub(super) pattern: String,
     compiled: OnceLock<Regex>,
 }
@@ -36,7 +36,7 @@ pub(super) struct Book {
     words: AhoCorasick,
     /// For each word, the rule it belongs to.
     rule_of_word: Vec<usize>,
-    /// What tells this book's rules from those of others.
+    /// The number that distinguishes this book's rules from those of others.
     number: usize,
 }
 

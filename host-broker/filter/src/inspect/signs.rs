@@ -1,15 +1,15 @@
-//! Signs: what the detectors find, where, and how much of it makes a verdict.
+//! Signs: the findings of the detectors, their places, and their combination to a verdict.
 //!
-//! One weak sign is nothing: ordinary text has them. Two different ones close together, or one strong sign, make a
-//! text suspicious. It is hostile if a sign is certain, or if somebody sets instructions aside and close to that
-//! imitates a turn or a tool or wants data sent away.
+//! One weak sign is nothing: ordinary text has them. Two different ones close together, or one strong sign, make a text
+//! suspicious. It is hostile if a sign is certain. It is also hostile if a phrase sets instructions aside and close to
+//! that the text imitates a turn or a tool or wants data sent away.
 
 use super::verdict::{Reason, Reasons, Verdict};
 
 /// How close two weak signs must be to count as one strong one, in bytes.
 const WEAK_NEAR: usize = 300;
 
-/// How close an override and what it is for must be to be hostile, in bytes.
+/// The distance between an override and its purpose up to which a text is hostile, in bytes.
 const STRONG_NEAR: usize = 1_000;
 
 /// How much a sign says.
@@ -19,7 +19,7 @@ pub(super) enum Strength {
     Weak,
     /// Ordinary text hardly has it.
     Strong,
-    /// Nobody writes it by accident.
+    /// It cannot be there by accident.
     Certain,
 }
 
@@ -31,7 +31,7 @@ struct Sign {
     rule: usize,
 }
 
-/// What was found in one text. At most one sign for every few bytes of it.
+/// The signs in one text. At most one sign for every few bytes of it.
 #[derive(Debug, Default)]
 pub(super) struct Signs {
     weak: Vec<Sign>,
@@ -62,7 +62,7 @@ impl Signs {
         self.note(reason, Strength::Strong, usize::MAX, at);
     }
 
-    /// Notes what the inspection of a part said, which was found at this offset.
+    /// Notes the verdict on a part that was found at this offset.
     pub(super) fn note_verdict(&mut self, verdict: &Verdict, at: usize) {
         let strength = match verdict {
             Verdict::Clean => return,
@@ -74,7 +74,7 @@ impl Signs {
         }
     }
 
-    /// What they come to.
+    /// Returns the verdict on all signs.
     pub(super) fn verdict(mut self) -> Verdict {
         self.strong.sort_by_key(|sign| sign.at);
         // Two weak signs make a text suspicious, and never hostile: examples and documentation have them.
@@ -106,7 +106,7 @@ impl Signs {
     }
 }
 
-/// What one detector alone says of a text.
+/// Returns the verdict of one detector alone on a text.
 #[cfg(test)]
 pub(super) fn alone(note: fn(&str, &mut Signs), text: &str) -> Verdict {
     let mut signs = Signs::default();
@@ -114,7 +114,7 @@ pub(super) fn alone(note: fn(&str, &mut Signs), text: &str) -> Verdict {
     signs.verdict()
 }
 
-/// Whether an override has what it is for close to it. The signs are sorted.
+/// Checks whether an override has its purpose close to it. The signs are sorted.
 fn has_purpose(strong: &[Sign]) -> bool {
     let mut last_override = None;
     let mut last_purpose = None;

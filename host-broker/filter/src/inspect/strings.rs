@@ -1,8 +1,7 @@
 //! The strings and keys of a JSON value, one by one and the seams between them.
 //!
-//! A text can be split over neighbouring strings. What stands at the end of one and the beginning of the next is
-//! therefore read together, in the orders in which somebody might read it. Only the ends are: a long text is not read
-//! several times.
+//! A text can be split over neighbouring strings. So the end of one and the beginning of the next are read together, in
+//! the likely orders of a reader. Only the ends are: a long text is not read several times.
 
 use serde_json::Value;
 
@@ -63,7 +62,7 @@ fn joined<'a>(pieces: impl Iterator<Item = &'a Piece<'a>>) -> String {
         let (head, tail) = ends(piece.text);
         text.push_str(head);
         if !tail.is_empty() {
-            // What was left out must not join what stands on its two sides.
+            // An omission must not join the texts on its two sides.
             text.push_str(" \u{2026} x \u{2026} ");
             text.push_str(tail);
         }

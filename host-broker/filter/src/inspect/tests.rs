@@ -108,7 +108,7 @@ fn every_reason_has_a_word_of_its_own_and_a_sentence() {
     assert!(Reason::ALL.is_sorted());
 }
 
-/// Fragments of tricks and of what surrounds them.
+/// Fragments of tricks and of ordinary text around them.
 fn fragment() -> impl Strategy<Value = String> {
     let fixed = prop::sample::select(vec![
         OVERRIDE.to_owned(),

@@ -1,4 +1,4 @@
-//! What an inspection says: a verdict and its reasons.
+//! The result of an inspection: a verdict and its reasons.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 /// Why a text is not taken for harmless. The list is closed: a reason never quotes the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// Characters that nobody sees and a model reads.
+    /// Characters that are invisible to people and readable for a model.
     HiddenText,
     /// Marks that show a text in another order than it is read.
     DirectionMarks,
@@ -20,15 +20,15 @@ pub enum Reason {
     RoleMimicry,
     /// The form in which tools are called or answer.
     ToolMimicry,
-    /// The broker's own fence, written by somebody else.
+    /// The broker's own delimiters, written by another author.
     FenceMimicry,
     /// A link or an image whose address is to be filled with data.
     ExfiltrationLink,
     /// Words that ask for private data to be sent somewhere.
     ExfiltrationRequest,
-    /// Something encoded that says what it should not say in plain text.
+    /// An encoding of a text that would be a finding in plain text.
     EncodedPayload,
-    /// A long value in an address or a text that nobody can read.
+    /// A long unreadable value in an address or a text.
     OpaqueBlob,
     /// Encoded into itself so often that it was not read to its end.
     NotReadWhole,
@@ -38,7 +38,7 @@ pub enum Reason {
     Secrecy,
     /// A definition that gives orders about other tools.
     OtherTools,
-    /// A definition that asks for the conversation, an agent's instructions or what other tools answered.
+    /// A definition that asks for the conversation, an agent's instructions or the answers of other tools.
     ContextRequest,
     /// A definition that asks for credentials, or for files that hold them.
     SecretRequest,
@@ -46,7 +46,7 @@ pub enum Reason {
     CommandRequest,
     /// The operator's own inspector has something against it.
     Judged,
-    /// The operator's own inspector did not say what it thinks.
+    /// The operator's own inspector gave no verdict.
     NotJudged,
 }
 
@@ -147,7 +147,7 @@ impl Reasons {
         self.0.iter().copied()
     }
 
-    /// Whether this is one of them.
+    /// Checks whether this is one of them.
     pub fn contains(&self, reason: Reason) -> bool {
         self.0.contains(&reason)
     }
@@ -167,7 +167,7 @@ impl FromIterator<Reason> for Reasons {
     }
 }
 
-/// What an inspection says of a text, from harmless to worst. A later one is the stricter one.
+/// The verdict on a text, from harmless to worst. A later one is the stricter one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[must_use]
 pub enum Verdict {
@@ -194,7 +194,7 @@ impl Verdict {
         }
     }
 
-    /// Whether nothing was found.
+    /// Checks whether nothing was found.
     pub fn is_clean(&self) -> bool {
         *self == Self::Clean
     }

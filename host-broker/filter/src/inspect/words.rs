@@ -1,6 +1,8 @@
-//! Two views of a text in which only its words are left: folded letters with one space between words, and without
-//! any space. Punctuation, invisible characters and lines are gone, and digits inside words are the letters they
-//! resemble, so `1gnоre\nALL-previous…` and `i g n o r e` are seen for what they say.
+//! Two views of a text in which only its words are left.
+//!
+//! One has folded letters with one space between words, the other has no spaces. Punctuation, invisible characters and
+//! lines are gone. Digits inside words are the letters they resemble. So the rules recognise `1gnоre\nALL-previous…`
+//! and `i g n o r e`.
 
 use super::fold::{fold, is_nothing};
 

@@ -1,5 +1,7 @@
-//! Writings of a secret that somebody might try, one by one: those of the closed list must be found, and the ones that
-//! the list names as outside are shown to be outside, so that the list stays honest.
+//! Likely writings of a secret, one by one.
+//!
+//! Those of the closed list must be found. The ones that the list excludes are shown to pass, so that the list stays
+//! honest.
 
 use super::*;
 use base64::Engine as _;

@@ -1,5 +1,7 @@
-//! Texts that were made to take long. How long is printed and not asserted: a text that takes a thousand times as long
-//! is noticed by whoever waits for the test. `tests/benches/providers.rs` has the figures of ordinary texts.
+//! Texts that were made to take long.
+//!
+//! The time is printed and not asserted: the test itself takes noticeably longer if a text takes a thousand times as
+//! long. `tests/benches/providers.rs` has the figures of ordinary texts.
 
 use super::*;
 use std::time::Instant;
@@ -45,7 +47,7 @@ fn hostile_texts_take_no_more_than_a_little_longer() {
         ("nearly of the list", "glpat-aaaaaaaaaaaaaaaaaaa SG.aaaaaaaaaaaaaaaaaaaaaa."),
     ] {
         let text = json!(unit.repeat(size / unit.len()));
-        // Some need two bytes for one in JSON, and what is over the cap is not looked at.
+        // Some need two bytes for one in JSON, and the bytes over the cap are not looked at.
         let text =
             if cut::json_bytes(&text) > RESULT_BYTES_MAX { json!(unit.repeat(size / 2 / unit.len())) } else { text };
         timed(name, &scrubber, &text);

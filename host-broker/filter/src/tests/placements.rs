@@ -184,7 +184,8 @@ fn place(encoded: &str, random: &mut Random) -> Value {
     whole
 }
 
-/// What a reader of the document can join: everything in order, strings only, keys only, the lines of entries.
+/// The texts that a reader of the document can join: everything in order, strings only, keys only, the lines of
+/// entries.
 fn readings(value: &Value) -> Vec<String> {
     fn walk<'a>(value: &'a Value, keys: &mut Vec<&'a str>, texts: &mut Vec<&'a str>, lines: &mut Vec<&'a str>) {
         match value {
@@ -223,7 +224,7 @@ fn no_secret_leaves_in_ten_thousand_random_placements() {
         let secret = random.pick(&SECRETS);
         let encoded = encode(secret, random);
         let document = place(&encoded, random);
-        // That the search can find the secret before is what makes its silence afterwards mean anything.
+        // The search must find the secret before, or its silence afterwards would mean nothing.
         seen += u64::from(seed % 20 == 0 && leak(&document, secret).is_some());
         let mut cleaned = document.clone();
         let outcome = credentials::scrub(&mut cleaned, &scrubber, Extent::Own);

@@ -137,7 +137,7 @@ fn a_hundred_secrets_take_a_part_of_the_time() {
     for length in [4, 40, 1000] {
         let items: Vec<String> = (0..size / length).map(|_| text_of(LETTERS, length, &mut random)).collect();
         let text = items.join(&secrets::search::view::SEAM.to_string());
-        // The first search builds what the next ones use.
+        // The first search builds the parts that the next ones use.
         scrubber.find_scattered(&text);
         let start = Instant::now();
         let found = scrubber.find_scattered(&text);

@@ -195,7 +195,7 @@ fn every_form_of_a_secret_is_found_in_three_and_four_parts() {
     let scrubber = scrubber(&SECRETS);
     let (mut tried, mut faults) = (0, Vec::new());
     for (form, units) in SECRETS.into_iter().flat_map(forms) {
-        // The first and the last characters of base64 depend on what stands beside the secret, also of base64 in it.
+        // The first and the last characters of base64 depend on the bytes beside the secret, also of base64 in it.
         let least = if form.contains("base64") { 14 } else { 5 };
         for count in [3, 4].into_iter().filter(|count| units.len() >= count * least) {
             let parts: Vec<&[String]> = units.chunks(units.len().div_ceil(count)).collect();

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-/// Whether any eight bytes in a row of the secret can be read out of the text.
+/// Checks whether any eight bytes in a row of the secret can be read out of the text.
 pub(super) fn is_readable(text: &str, secret: &str) -> Option<String> {
     let parts = windows(secret.as_bytes());
     let squeezed_parts = windows(&squeeze(secret.as_bytes()));

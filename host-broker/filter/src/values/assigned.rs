@@ -1,8 +1,9 @@
 //! Credentials of other people, known by the name beside them: `DB_PASSWORD=…`, `"apiKey": "…"`, `Cookie: …`,
 //! `<password>…</password>`, `define('AUTH_KEY', '…')`.
 //!
-//! One pass over what can stand between a name and a value. The name is read to its left, the value to its right, both
-//! within bounds. The list of names is that of JSON's members (`names`); what a value must be like is in `plausible`.
+//! One pass over the separators between a name and a value. The name is read to its left, the value to its right, both
+//! within bounds. The list of names is that of JSON's members (`names`); the requirements for a value are in
+//! `plausible`.
 
 use super::overlaps;
 use super::plausible::{self, Written};
@@ -12,7 +13,7 @@ use secrets::search::Found;
 use secrets::search::mark::Stamp;
 use std::ops::Range;
 
-/// The most blanks between a name, what separates it from its value, and the value.
+/// The most blanks between a name, its separator and the value.
 const BLANKS_MAX: usize = 16;
 
 /// The most bytes of an opening tag.

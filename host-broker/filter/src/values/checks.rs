@@ -1,4 +1,4 @@
-//! The second look at what has the shape of a credential.
+//! The second look at a text with the shape of a credential.
 
 use super::plausible;
 use base64::Engine as _;
@@ -115,8 +115,8 @@ pub(super) fn url_password(url: &str) -> bool {
     let password = userinfo.split_once(':').map_or("", |(_, password)| password);
     let is_variable = password.contains(['$', '{', '[', '(', '|']) || password.starts_with('%') && password.len() < 4;
     let is_masked = password.bytes().all(|b| matches!(b, b'*' | b'x' | b'X' | b'.' | b'-' | b'_'));
-    // RFC 2606 and 6761 reserve these hosts for manuals and tests. What is no plain word there is taken for a leak all
-    // the same.
+    // RFC 2606 and 6761 reserve these hosts for manuals and tests. A text there that is no plain word still counts as a
+    // leak.
     let is_reserved = ["example", "example.com", "example.org", "example.net", "test", "invalid", "localhost"]
         .iter()
         .any(|name| host.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')));
@@ -188,7 +188,7 @@ pub(super) fn last_field(line: &str) -> bool {
     field.len() >= 4 && !plausible::is_placeholder(field)
 }
 
-/// Returns whether the last field of a line is a password that is no placeholder: a word that somebody chose, too.
+/// Returns whether the last field of a line is a password that is no placeholder: a word that a person chose, too.
 pub(super) fn last_password(line: &str) -> bool {
     let field = line.trim_end().rsplit([':', '\t', ' ', '"', '\'']).find(|field| !field.is_empty()).unwrap_or_default();
     plausible::password(field) || plausible::is_chosen_word(field, 4)

@@ -10,11 +10,11 @@ use std::sync::OnceLock;
 
 /// One kind of credential.
 pub(super) struct Format {
-    /// What the mark calls it.
+    /// Its kind in the mark.
     pub(super) kind: &'static str,
     /// Lower-case words of which one occurs in every instance.
     pub(super) words: &'static [&'static str],
-    /// Its group `secret` is what is taken out.
+    /// Its group `secret` is the removed part.
     pattern: &'static str,
     /// Whether a match really is one.
     accept: fn(&str) -> bool,
@@ -57,7 +57,7 @@ impl Format {
     }
 }
 
-/// Whether what stands left and right could not be a part of it.
+/// Checks whether the characters left and right could not be a part of it.
 fn is_bounded(text: &str, range: &Range<usize>) -> bool {
     let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     let left = range.start.checked_sub(1).and_then(|at| text.as_bytes().get(at));

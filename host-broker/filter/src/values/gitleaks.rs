@@ -9,8 +9,8 @@
 use super::rule::{Except, Group, Rule, RuleFault};
 use serde::Deserialize;
 
-/// What is switched off unless the operator names another list: rules that know a credential by its surprise alone,
-/// and what the broker has formats of its own for.
+/// The rules that are off by default: rules that know a credential by its surprise alone, and rules for which the
+/// broker has formats of its own.
 pub const OFF: [&str; 13] = [
     "generic-api-key",
     "curl-auth-header",
@@ -95,7 +95,7 @@ fn made(written: Written, common: &[Allowed]) -> Option<Rule> {
     let mut except = Except::default();
     for list in allowed.filter(|list| !list.condition.eq_ignore_ascii_case("and") && list.condition != "&&") {
         match list.target.as_str() {
-            // What is said about the line is asked about as much of it as was matched.
+            // An exception for the line is checked against the matched part of it.
             "match" | "line" => except.whole.extend(list.regexes),
             _ => except.secret.extend(list.regexes),
         }

@@ -10,7 +10,7 @@ use secrets::names::{NAME_BYTES_MAX, Sort};
 pub(super) struct Written {
     /// Between quotes, or between tags.
     pub(super) is_quoted: bool,
-    /// Without blanks around what separates it from its name.
+    /// Without blanks around the separator from its name.
     pub(super) is_tight: bool,
     /// After the name of a variable of the environment, as `DB_PASSWORD=…`.
     pub(super) is_setting: bool,

@@ -25,7 +25,7 @@ const PATTERN_BYTES_MAX: usize = 4096;
 /// The most bytes of a compiled pattern.
 const COMPILED_BYTES_MAX: usize = 2 << 20;
 
-/// The most bytes of what a search remembers of its automaton.
+/// The most bytes of the automaton that a search remembers.
 const AUTOMATON_BYTES_MAX: usize = 512 << 10;
 
 /// How deep a pattern may nest.
@@ -61,7 +61,7 @@ pub struct RuleTable {
     pub except: Option<String>,
 }
 
-/// Why a format cannot be used; the sentence says what to write instead.
+/// The reason why a format cannot be used; the sentence names the repair.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct RuleFault(pub(super) String);
@@ -87,7 +87,7 @@ pub(super) enum Group {
     Number(usize),
 }
 
-/// What a match never is.
+/// The exceptions from a match.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Except {
     /// Looked for in the secret.
@@ -112,7 +112,7 @@ impl Rule {
     /// Checks a format as it is written in a configuration.
     ///
     /// # Errors
-    /// What is wrong with it, and what to write instead.
+    /// The fault, and its repair.
     pub fn new(table: RuleTable) -> Result<Self, RuleFault> {
         Self::listed(table).checked()
     }
@@ -140,7 +140,7 @@ impl Rule {
     /// Returns the format if it can be used. The pattern that is compiled for this is dropped.
     ///
     /// # Errors
-    /// What is wrong with it, and what to write instead.
+    /// The fault, and its repair.
     pub(super) fn checked(self) -> Result<Self, RuleFault> {
         check_kind(&self.kind)?;
         check_words(&self.words)?;
@@ -151,7 +151,7 @@ impl Rule {
         Ok(self)
     }
 
-    /// What the mark calls it.
+    /// Returns its kind in the mark.
     pub(super) fn kind(&self) -> &str {
         &self.kind
     }
@@ -223,8 +223,10 @@ impl Rule {
 }
 
 impl Compiled {
-    /// The next match that begins in the stretch. One that reaches the end of what was searched may be the beginning
-    /// of a longer one, so it is followed, in steps that double.
+    /// Returns the next match that begins in the stretch.
+    ///
+    /// One that reaches the end of the searched part may be the beginning of a longer one, so it is followed, in steps
+    /// that double.
     fn next<'t>(&self, text: &'t [u8], at: usize, end: usize) -> Option<Captures<'t>> {
         let mut end = end.min(text.len());
         loop {

@@ -65,7 +65,7 @@ fn a_group_that_is_not_delegated_is_left_as_it_is() {
     refused("other processes are in");
     write("cgroup.procs", &format!("{}\n", std::process::id()));
     assert_eq!(check(base.path()).and_then(|()| alone(base.path())), Ok(()));
-    // Whoever cannot enable the controllers stays where it was.
+    // A broker that cannot enable the controllers stays in its group.
     fs::remove_file(base.path().join("cgroup.subtree_control")).unwrap();
     fs::create_dir(base.path().join("cgroup.subtree_control")).unwrap();
     let own = format!("broker.{}", std::process::id());
@@ -151,7 +151,7 @@ async fn the_groups_of_a_broker_that_is_gone_are_removed_with_what_is_in_them() 
     fs::create_dir(base.join("broker.1")).unwrap();
     fs::create_dir(base.join("another")).unwrap();
     now.sweep();
-    // It was killed, although nobody dropped it.
+    // It was killed, although the test did not drop it.
     child.wait().await.unwrap();
     while base.join("broker.1.0").exists() {
         now.sweep();

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 /// So many a provider can have.
 pub const MAX: usize = 64;
-/// Where nothing else is said: HTTPS.
+/// The default port: HTTPS.
 const PORT: u16 = 443;
 const FORM: &str = "write a name, or a name and a port, as in imap.example.com:993";
 const LOCAL: &str = "localhost";
@@ -40,13 +40,13 @@ impl Host {
         Self { is_private: true, ..self }
     }
 
-    /// Whether it may be in a private network: a configuration says so apart, because who answers for a name need not be who
-    /// has named it.
+    /// Checks whether it may be in a private network: a configuration says so apart, because who answers for a name
+    /// need not be who has named it.
     pub const fn may_be_private(&self) -> bool {
         self.is_private
     }
 
-    /// Whether it is the broker's own machine.
+    /// Checks whether it is the broker's own machine.
     pub fn is_local(&self) -> bool {
         self.name == LOCAL
     }

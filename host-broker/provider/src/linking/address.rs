@@ -1,7 +1,6 @@
-//! Addresses: where a person may be sent to, and what comes back from there.
+//! Addresses: the ones that a person may open, and the ones that come back from there.
 //!
-//! Both are read as browsers read them (the URL Standard), because a browser is what will open the one and has written the
-//! other.
+//! Both are read as browsers read them (the URL Standard), because a browser opens the one and has written the other.
 
 use serde::Serialize;
 use shared::Code;
@@ -34,16 +33,17 @@ impl Hosts {
         names.iter().map(checked).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether there is none.
+    /// Checks whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The address as a browser would open it, if a person may be sent there: by HTTPS to one of the hosts, or to this
-    /// machine where that is one of them.
+    /// Returns the address as a browser would open it, if a person may open it.
+    ///
+    /// It must lead by HTTPS to one of the hosts, or to this machine where that is one of them.
     ///
     /// # Errors
-    /// What is wrong with it; quotes nothing but the host.
+    /// The fault in the address; quotes nothing but the host.
     pub fn admit(&self, text: &str) -> Result<Url, String> {
         if text.len() > LENGTH_MAX {
             return Err("the address of the page is too long".to_owned());
@@ -67,7 +67,7 @@ impl Hosts {
     }
 }
 
-/// Whether it is this machine.
+/// Checks whether it is this machine.
 fn is_here(host: &Host<&str>) -> bool {
     match host {
         Host::Domain(name) => *name == "localhost",
@@ -76,7 +76,7 @@ fn is_here(host: &Host<&str>) -> bool {
     }
 }
 
-/// What a person brought back from the page.
+/// The values that a person brought back from the page.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Brought {
     /// The code.
@@ -101,11 +101,12 @@ impl Drop for Brought {
 }
 
 impl Brought {
-    /// Reads what was brought: an address, or a code alone. White space and what is put around addresses do not count, and
-    /// either may stand in the other's place.
+    /// Reads the values that a person brought back: an address, or a code alone.
+    ///
+    /// White space and characters around addresses do not count. Either value may stand in the other's place.
     ///
     /// # Errors
-    /// The code that says what is wrong.
+    /// The code for the fault.
     pub fn read(callback_url: Option<&str>, code: Option<&str>) -> Result<Self, Code> {
         let text = match (callback_url, code) {
             (Some(text), None) | (None, Some(text)) => bare(text),
@@ -147,13 +148,14 @@ impl Brought {
         }
     }
 
-    /// Whether it belongs to a flow whose address comes back with this `state`. A code alone says nothing of that.
+    /// Checks whether it belongs to a flow whose address comes back with this `state`. A code alone says nothing of
+    /// that.
     pub fn belongs(&self, expected: Option<&str>) -> bool {
         self.url.is_none() || expected.is_none() || self.state.as_deref() == expected
     }
 }
 
-/// Without the line breaks of a mail, and without what mails, chats and shells put around an address.
+/// Returns the text without the line breaks of a mail and the marks that mails, chats and shells put around an address.
 fn bare(text: &str) -> String {
     let joined: String = text.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect();
     let around = ['<', '>', '"', '\'', '`', '(', ')', '[', ']', '“', '”', '‘', '’'];

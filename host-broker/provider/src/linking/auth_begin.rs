@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use shared::{Code, Level, Timestamp};
 use std::time::Duration;
 
-/// How long what an agent hands on of the person's words may be, in bytes.
+/// The longest hint that an agent may pass on from the person, in bytes.
 const HINT_MAX: usize = 128;
 /// The longest `state` with which an address comes back, in bytes.
 const STATE_MAX: usize = 512;
@@ -64,7 +64,7 @@ impl NativeAction for AuthBegin {
         open. Nothing is linked before a person on the host has agreed to the account.";
     const IDEMPOTENT: bool = false;
     const EXPOSES: Exposure = Exposure { untrusted: false, sensitive: false, egress: true };
-    // The address is signed for as it is; what is taken out of it would break it.
+    // The server signed the address as it is; a redaction in it would break it.
     const VERBATIM: bool = true;
 
     fn declared(context: &LinkContext, declaration: &mut Declaration) {
@@ -117,7 +117,7 @@ impl NativeAction for AuthBegin {
         {
             return Err(bad_answer(&"its flow_type, user_code or expected_callback_state is not what it may be"));
         }
-        // It is handed on as it is, so that what talks to an agent must not be in it.
+        // The address reaches the agent as it is, so it must hold no text that addresses an agent.
         let decoded: String = url::form_urlencoded::parse(url.as_str().as_bytes())
             .flat_map(|(name, value)| [name.into_owned(), " ".to_owned(), value.into_owned(), " ".to_owned()])
             .collect();
@@ -152,7 +152,7 @@ fn is_word(text: &str) -> bool {
     (1..=32).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// What a person can type, and no sentence.
+/// Checks whether a text is a code that a person can type, and no sentence.
 fn is_code(text: &str) -> bool {
     (1..=20).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }

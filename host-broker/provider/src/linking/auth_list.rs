@@ -40,7 +40,7 @@ impl NativeAction for AuthList {
     const LEVEL: Level = Level::Read;
     const DESCRIPTION: &'static str = "Lists the accounts that the person has linked here.";
     const IDEMPOTENT: bool = true;
-    // What an account is called is the person's own.
+    // The name of an account is the person's own.
     const EXPOSES: Exposure = Exposure { untrusted: false, sensitive: true, egress: false };
 
     fn declared(context: &LinkContext, declaration: &mut Declaration) {

@@ -1,4 +1,4 @@
-//! What an ID token says of the person whose account it is.
+//! The claims of an ID token about the owner of the account.
 
 use super::Tokens;
 use base64::Engine as _;
@@ -7,16 +7,18 @@ use oauth2::TokenResponse as _;
 use serde_json::{Map, Value, json};
 use shared::AccountRef;
 
-/// What an ID token says of the person. It comes from the server itself, over a connection that proves it, so its signature
-/// adds nothing (`OpenID Connect Core 1.0`, section 3.1.3.7); and it is only shown to the person who decides.
+/// Returns the claims of an ID token.
+///
+/// It comes from the server itself, over a connection that proves it, so its signature adds nothing (`OpenID Connect
+/// Core 1.0`, section 3.1.3.7). Only the person who decides sees the claims.
 pub(super) fn claims(token: &str) -> Map<String, Value> {
     let body = token.split('.').nth(1).and_then(|body| URL_SAFE_NO_PAD.decode(body).ok());
     body.and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default()
 }
 
-/// What the account is called: by the server, or else by the person.
+/// Returns the name of the account: from the server, or else from the person.
 pub(super) fn named(claims: &Map<String, Value>, hint: Option<&str>) -> AccountRef {
-    // Whoever may claim any address could take the name of an account that is linked.
+    // A person who may claim any address could take the name of a linked account.
     let is_unproven = claims.get("email_verified") == Some(&Value::Bool(false));
     let names = ["email", "preferred_username", "sub"].into_iter().filter(|name| !(is_unproven && *name == "email"));
     let said = names.filter_map(|name| claims.get(name)?.as_str());
@@ -25,7 +27,7 @@ pub(super) fn named(claims: &Map<String, Value>, hint: Option<&str>) -> AccountR
     names.next().unwrap_or_else(|| "default".parse().expect("an account's name"))
 }
 
-/// What the person who decides is shown.
+/// Returns the description for the person who decides.
 pub(super) fn shown(claims: &Map<String, Value>, resource: &str, tokens: &Tokens) -> Map<String, Value> {
     let mut shown = Map::from_iter([("server".to_owned(), json!(resource))]);
     for name in ["email", "name", "preferred_username", "sub", "iss"] {
@@ -53,7 +55,7 @@ mod tests {
         assert_eq!(of(r#"{"sub":"auth0|1","email":7}"#, Some("work")), "work");
         assert_eq!(of(r#"{"sub":"../../etc"}"#, Some("my mail")), "default");
         assert_eq!(of("[]", None), "default");
-        // What the server has not proved is no name.
+        // A claim that the server has not proved is no name.
         assert_eq!(of(r#"{"sub":"1","email":"ann@example.com","email_verified":false}"#, None), "1");
         assert_eq!(of(r#"{"sub":"1","email":"ann@example.com","email_verified":true}"#, None), "ann@example.com");
     }

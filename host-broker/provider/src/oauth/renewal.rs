@@ -1,4 +1,4 @@
-//! How what an account is worked with is opened, and kept fresh.
+//! The opening and renewal of credentials.
 
 use super::{Carrier, Kept, OAuth, Registered, TokenFault, fresh_until, unlinked};
 use kernel::contract::Failure;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::{OwnedMutexGuard, oneshot};
 
-/// What others who want the same renewal get: what was renewed, and what it was renewed to.
+/// The result for others that want the same renewal: the old and the new credential.
 struct Renewed {
     of: Ciphertext,
     to: Arc<Kept>,
@@ -22,7 +22,7 @@ struct Renewed {
 
 type Latest = Arc<tokio::sync::Mutex<Option<Renewed>>>;
 
-/// A renewal that came when nobody waited for it any more.
+/// A renewal that came after its callers had given up.
 #[derive(Debug)]
 pub struct Late {
     /// At which capability.
@@ -31,7 +31,7 @@ pub struct Late {
     pub owner: String,
     /// Which.
     pub account: String,
-    /// What it is worked with now.
+    /// The current credential.
     pub renewal: Renewal,
 }
 
@@ -61,11 +61,13 @@ impl OAuth {
         self.kept(sealed, execution).map(|kept| kept.access_token)
     }
 
-    /// Renews what an account is worked with. Whoever else wants the same gets the same, also if whoever was first has given
-    /// up meanwhile: what was asked of the server is heard to its end.
+    /// Renews a credential.
+    ///
+    /// Concurrent callers for the same credential get the same result, also if the first one has given up. The broker
+    /// always waits for the server's answer to a sent request.
     ///
     /// # Errors
-    /// [`Failure`]: it is as it was here; whether the server has renewed it is not known where its answer was lost.
+    /// [`Failure`]: the credential here is unchanged. If the answer was lost, the server may have renewed it.
     pub async fn renew(self: &Arc<Self>, sealed: &Ciphertext, execution: Execution) -> Result<Renewal, Failure> {
         let execution = Arc::new(execution);
         let account = execution.account().unwrap_or_default().to_owned();
@@ -105,7 +107,7 @@ impl OAuth {
         told.await.unwrap_or_else(|_panic| Err(Failure::Unavailable { message: "the broker itself failed".to_owned() }))
     }
 
-    /// Whoever wanted it has given up, and what is good now is in this process alone.
+    /// The caller has given up, and the valid credential is in this process alone.
     fn keep_late(&self, old: &Ciphertext, kept: &Kept, execution: &Execution) {
         let renewal = match self.renewal(old, kept, execution) {
             Ok(renewal) => renewal,
@@ -155,7 +157,7 @@ impl OAuth {
             .map_err(|_damaged| unlinked("the stored credential of this account is damaged"))
     }
 
-    /// Why nothing was renewed. What was begun before may have been: with the next call it is tried again.
+    /// Returns the failure of a renewal. An earlier request may have renewed the credential; the next call tries again.
     fn not_renewed(&self, fault: TokenFault) -> Failure {
         self.note(&fault);
         match fault {

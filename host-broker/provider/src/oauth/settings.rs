@@ -1,4 +1,4 @@
-//! What an operator says of an OAuth server.
+//! An operator's settings for an OAuth server.
 
 use crate::linking::address::Hosts;
 use schemars::JsonSchema;
@@ -46,7 +46,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// What cannot be so.
+    /// Checks the settings against each other.
     ///
     /// # Errors
     /// One sentence without a period.

@@ -1,4 +1,4 @@
-//! How a bridge behaves: what `provider check` asks it, so that an author learns what is wrong with theirs.
+//! The checks of `provider check` on a bridge, so that an author learns its faults.
 //!
 //! No check has an effect. The checks call an operation that changes nothing. Their tokens are ones that no proper
 //! bridge believes, and one of an unknown person. The signing key is good for a check and for nothing else.
@@ -22,25 +22,25 @@ use tokio::time::Instant;
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// What should be so.
+    /// The requirement.
     pub what: &'static str,
-    /// What is wrong.
+    /// The faults.
     pub faults: Vec<String>,
 }
 
-/// What was found.
+/// The findings.
 #[derive(Debug)]
 pub struct Report {
     /// In the order in which it was looked at.
     pub checks: Vec<Check>,
-    /// What it says it can do, if that can be registered.
+    /// The definitions of the bridge, if they can be registered.
     pub registered: Option<Vec<Registered>>,
     /// How long it took to say so, if it did.
     pub took: Option<Duration>,
 }
 
 impl Report {
-    /// Whether nothing is wrong.
+    /// Checks whether nothing is wrong.
     pub fn is_good(&self) -> bool {
         self.checks.iter().all(|check| check.faults.is_empty())
     }
@@ -116,7 +116,7 @@ impl Bridge {
         Report { checks, registered, took }
     }
 
-    /// Whether it says no, properly.
+    /// Checks whether the bridge refuses the request properly.
     async fn refused(&self, request: String) -> Result<(), String> {
         match self.told(request).await? {
             Err(Fault::Said { .. }) => Ok(()),
@@ -160,7 +160,7 @@ impl Bridge {
         })
     }
 
-    /// What it verifies tokens with while it is checked.
+    /// Returns the key with which the bridge verifies tokens during a check.
     fn key_of_checks(&self) -> Vec<(OsString, OsString)> {
         match &self.vouching {
             Some(Vouching::Shared(..)) => self.public_key(),
@@ -200,7 +200,7 @@ impl Bridge {
     }
 }
 
-/// Believed by nobody but a program that is being checked.
+/// The signing key of the checks. Only a program under check believes it.
 #[expect(clippy::expect_used, reason = "32 bytes are a key")]
 pub(super) static KEY: LazyLock<OwnKey> = LazyLock::new(|| OwnKey::new(&[0xcc; 32]).expect("a key"));
 

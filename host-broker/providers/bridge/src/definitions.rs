@@ -1,6 +1,6 @@
-//! What a bridge says it can do, and the rules under which it is believed.
+//! The definitions of a bridge, and the rules for their registration.
 //!
-//! A fault anywhere refuses the whole of it, and all faults are told at once: an author mends them in one go.
+//! A fault anywhere refuses all of them, and the refusal lists all faults: an author repairs them in one go.
 
 use filter::inspect::{Reason, Verdict, inspect_definition};
 use model::{ChatType, Tier};
@@ -21,7 +21,7 @@ const DESCRIPTION_MAX: usize = 4096;
 pub struct Definition {
     /// `<namespace>.<name>`
     pub id: String,
-    /// What it is, for an agent.
+    /// The description of the capability, for an agent.
     pub description: String,
     /// Whether it is about private things; then it may be used in private chats unless more are named.
     #[serde(default)]
@@ -29,7 +29,7 @@ pub struct Definition {
     /// In which kinds of chats it may be used; empty means all.
     #[serde(default)]
     pub allowed_chat_types: Vec<String>,
-    /// What it can do.
+    /// The operations.
     #[serde(deserialize_with = "list_or_map")]
     pub operations: Vec<Defined>,
 }
@@ -40,7 +40,7 @@ pub struct Definition {
 pub struct Defined {
     /// Its name: `list_messages`.
     pub name: String,
-    /// What it does, for an agent.
+    /// The description of the operation, for an agent.
     pub description: String,
     /// Whether it needs an account of the person.
     #[serde(default = "yes")]
@@ -54,10 +54,10 @@ pub struct Defined {
     /// Who else must agree each time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<String>,
-    /// What it takes; absent means any object.
+    /// The input schema; absent means any object.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub input_schema: Map<String, Value>,
-    /// What it gives; absent means any object.
+    /// The output schema; absent means any object.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub output_schema: Map<String, Value>,
 }
@@ -93,11 +93,11 @@ fn list_or_map<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Defined
 pub struct Registered {
     /// Its id.
     pub provider: Provider,
-    /// What it is.
+    /// The description.
     pub description: String,
     /// In which kinds of chats it may be used; empty means all.
     pub chat_types: Vec<ChatType>,
-    /// What it can do.
+    /// The operations.
     pub operations: Vec<Operation>,
 }
 
@@ -106,7 +106,7 @@ pub struct Registered {
 pub struct Operation {
     /// Its name.
     pub action: Action,
-    /// What it does.
+    /// The description.
     pub description: String,
     /// Whether it needs an account of the person.
     pub requires_auth: bool,
@@ -116,16 +116,16 @@ pub struct Operation {
     pub level: Level,
     /// Who else must agree.
     pub tier: Option<Tier>,
-    /// What it takes.
+    /// The input schema.
     pub input_schema: Value,
-    /// What it gives.
+    /// The output schema.
     pub output_schema: Option<Value>,
 }
 
-/// The definitions in the result of `definitions`.
+/// Parses the definitions in the result of `definitions`.
 ///
 /// # Errors
-/// What is wrong with its shape.
+/// The fault in its shape.
 pub fn read(result: Map<String, Value>) -> Result<Vec<Definition>, String> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -161,7 +161,7 @@ pub fn flagged(definitions: &[Definition]) -> BTreeMap<String, Verdict> {
 /// Checks definitions against the rules of registration. `accepted` has the flagged names that were accepted.
 ///
 /// # Errors
-/// Every fault, each a sentence that begins with what it is about.
+/// Every fault, each a sentence that begins with its subject.
 pub fn register(
     namespace: &Provider,
     definitions: &[Definition],

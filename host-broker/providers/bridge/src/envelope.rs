@@ -16,16 +16,16 @@ use shared::json::{JsonFault, parse};
 /// The version that both sides write.
 pub const VERSION: u64 = 1;
 
-/// What is asked.
+/// The method of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// What the bridge can do.
+    /// List the definitions of the bridge.
     Definitions,
     /// Do one of these things.
     Invoke,
     /// Begin to link an account.
     AuthBegin,
-    /// Link it, with what the person brought back.
+    /// Link it, with the values that the person brought back.
     AuthComplete,
     /// Say whether the person is done.
     AuthPoll,
@@ -60,12 +60,12 @@ pub fn request(id: &str, namespace: &Provider, method: &str, params: &Value) -> 
     format!("{request}\n").into_bytes()
 }
 
-/// What a bridge answered.
+/// The answer of a bridge.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     /// A result.
     Result(Map<String, Value>),
-    /// A no.
+    /// A refusal.
     Error {
         /// `capability_auth_required`
         code: String,

@@ -1,13 +1,13 @@
-//! A provider whose actions a program performs that somebody else wrote: `bridge-v1`, one process for each call.
+//! A provider whose actions another author's program performs: `bridge-v1`, one process for each call.
 //!
 //! ```text
 //! Call ─► request on its standard input ─► one envelope on its standard output ─► result
 //!         with a context token made for it    strict, bounded, in time
 //! ```
 //!
-//! A bridge has no catalogue of its own making: what an operator has [accepted](provider::pinned_definitions) of what it says it can do
-//! is what it can do. It is told on whose behalf it works by a token that the broker signs for it and for this one call,
-//! and by nothing else.
+//! A bridge has no catalogue of its own making: only the definitions that an operator has
+//! [accepted](provider::pinned_definitions) count. The broker signs a token for the bridge and for this one call. Only
+//! this token names the person on whose behalf it works.
 //!
 //! Source: ash-capabilities, "External Provider Bridge" and "Capability Definition".
 
@@ -56,7 +56,7 @@ const SECONDS_MAX: u64 = 118;
 /// How long the token for one call lives longer than the call may last: clocks differ.
 const TOKEN_GRACE: Duration = Duration::from_secs(60);
 
-/// The member of results and requests that holds what an account is worked with.
+/// The member of results and requests that holds a credential.
 const CREDENTIAL: &str = "credential_material";
 
 /// The settings of a bridge, in addition to those of its program.
@@ -104,7 +104,7 @@ impl Settings {
     pub const KEYS: [&'static str; 6] =
         ["namespace", "timeout_seconds", "shares_secret_of", "auth_hosts", "hands_back_credentials", "exposes"];
 
-    /// What `exposes` says of something that is not there.
+    /// Returns the text for an entry of `exposes` that does not exist.
     pub fn unknown(&self, registered: &[Registered]) -> Option<String> {
         let is_there = |wanted: &String| {
             registered.iter().any(|capability| {
@@ -118,7 +118,7 @@ impl Settings {
         Some(format!("exposes: there is no operation `{unknown}`"))
     }
 
-    /// What cannot be so in these settings.
+    /// Checks the settings against each other.
     ///
     /// # Errors
     /// One sentence without a period.
@@ -128,7 +128,7 @@ impl Settings {
                 "kind: the capabilities of a bridge have names in two parts; it has a name without `.`".to_owned()
             );
         }
-        // One name for the program and for what begins with it: whatever is said of the one is said of the other.
+        // One name for the program and for its capabilities: a setting for the one applies to the other.
         if self.namespace.as_ref().is_some_and(|namespace| namespace != name) {
             return Err(format!("namespace: it must be the provider's own name, `{name}`"));
         }
@@ -140,33 +140,33 @@ impl Settings {
     }
 }
 
-/// How a bridge is told on whose behalf it works.
+/// The way in which a bridge learns the person on whose behalf it works.
 #[derive(Debug)]
 pub enum Vouching {
     /// By a token that the broker signs.
     Own(Arc<OwnKey>),
-    /// By a token with the secret that it shares with this issuer; only persons whom that issuer knows may use it, because
-    /// what it calls them by is theirs.
+    /// By a token with the secret that it shares with this issuer. Only persons whom that issuer knows may use it,
+    /// because the name of the person in it is the issuer's.
     Shared(String, Arc<Secret>),
 }
 
 /// A bridge that can be asked.
 pub struct Bridge {
-    /// The provider's name in the configuration, which is what the names of its capabilities begin with.
+    /// The provider's name in the configuration, with which the names of its capabilities begin.
     pub name: Provider,
     /// The program, or why it cannot be started.
     pub child: Result<Child, String>,
     /// How long it may take.
     pub timeout: Duration,
-    /// How it is told on whose behalf it works; `None` where only its definitions are asked for.
+    /// The way in which it learns the person; `None` for a request for its definitions.
     pub vouching: Option<Vouching>,
-    /// Cleans what it complains of, for the log.
+    /// Cleans its complaints, for the log.
     pub scrubber: Option<Arc<Scrubber>>,
-    /// Whether what an account is worked with is handed back to it.
+    /// Whether a credential is passed back to it.
     pub hands_back: bool,
-    /// What opens that; `None` where nothing will be run.
+    /// The vault that opens the credential; `None` if no call is executed.
     pub vault: Option<Arc<Vault>>,
-    /// What runs it.
+    /// The runner of its processes.
     pub commands: Arc<dyn Commands>,
     /// Where request ids come from.
     pub ids: Arc<dyn Random>,
@@ -194,13 +194,13 @@ pub enum Fault {
     Died {
         /// `status 1`
         how: String,
-        /// What it said on standard error, for its author.
+        /// Its standard error, for its author.
         said: String,
     },
-    /// What it wrote is no answer.
+    /// Its output is no answer.
     #[error("{0}")]
     Violation(#[from] Violation),
-    /// It says no.
+    /// It refuses the request.
     #[error("it says {code}: {message}")]
     Said {
         /// The code, in its words.
@@ -211,7 +211,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// What kind of fault it is, without anything that the program has said.
+    /// Returns the kind of the fault, without any text of the program.
     fn kind(&self) -> &'static str {
         match self {
             Self::Start(_) => "it cannot be started",
@@ -224,7 +224,7 @@ impl Fault {
         }
     }
 
-    /// What went wrong, with what the program itself said about it: for its author, where it was given no secret.
+    /// Returns the fault with the program's own text: for its author, if the program got no secret.
     pub fn in_full(&self) -> String {
         match self {
             Self::Died { said, .. } if !said.is_empty() => format!("{self}; on standard error it said:\n{said}"),
@@ -240,7 +240,7 @@ impl Fault {
 }
 
 impl Bridge {
-    /// What it can do, as it says, without any secret.
+    /// Returns its definitions, for which it gets no secret.
     ///
     /// # Errors
     /// [`Fault`].
@@ -271,7 +271,7 @@ impl Bridge {
         self.child.as_ref().map_err(|why| Fault::Start(why.clone()))
     }
 
-    /// What its tokens are verified with, as a variable: no secret.
+    /// Returns the key that verifies its tokens, as a variable: no secret.
     fn public_key(&self) -> Vec<(OsString, OsString)> {
         match &self.vouching {
             Some(Vouching::Own(key)) => vec![(PUBLIC_KEY.into(), key.public_text().into())],
@@ -290,7 +290,7 @@ impl Bridge {
         let request = envelope::request(&id, &self.name, method.word(), params);
         let finished = self.exchange(request, command).await?;
         if !finished.stderr.is_empty() {
-            // SECURITY: what makes a credential, or is given one that nobody has seen yet, may say it here.
+            // SECURITY: a method that makes a credential, or that gets one that is not known yet, may print it here.
             let said = match method {
                 Method::AuthComplete | Method::AuthPoll => "(not shown, because it could be a credential)".to_owned(),
                 Method::Definitions | Method::Invoke | Method::AuthBegin => {
@@ -302,7 +302,7 @@ impl Bridge {
         answer(&finished, &id)
     }
 
-    /// What it complains of, as a line of the operator's log: without what the execution has seen of credentials.
+    /// Returns its complaint as a line of the operator's log, without the credentials that the execution has seen.
     fn cleaned(&self, text: &str, execution: Option<&Execution>) -> String {
         const NOT_SHOWN: &str = "(it cannot be searched for the credential)";
         let Some(scrubber) = &self.scrubber else { return complaint(text, None) };
@@ -312,7 +312,7 @@ impl Bridge {
         }
     }
 
-    /// One process: what goes in, and what came out.
+    /// Runs one process: returns its output for this input.
     async fn exchange(&self, request: Vec<u8>, mut command: Command) -> Result<Finished, Fault> {
         command.stdin = Some(request);
         let started = Instant::now();
@@ -331,7 +331,7 @@ impl Bridge {
         Ok(finished)
     }
 
-    /// A token for one call on this person's behalf, which nobody but this bridge believes.
+    /// Returns a token for one call on this person's behalf, which only this bridge believes.
     fn token(&self, execution: &Execution) -> Result<String, Failure> {
         let refused = |message: &str| Failure::Refused { message: message.to_owned() };
         let person = execution.person().ok_or_else(|| refused("the call has no identified person"))?;
@@ -363,7 +363,7 @@ impl Bridge {
     }
 }
 
-/// What a process that has ended answered to the request of this id.
+/// Returns the answer of an ended process to the request of this id.
 fn answer(finished: &Finished, id: &str) -> Result<Map<String, Value>, Fault> {
     let died = |how: String| {
         let said = String::from_utf8_lossy(&finished.stderr).trim().chars().take(COMPLAINT_MAX).collect();
@@ -440,7 +440,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// What the account is worked with, where that is handed back.
+    /// Returns the credential of the account, if it is passed back.
     fn credential(&self, execution: &Execution) -> Result<Option<Value>, Failure> {
         let (Some(sealed), Some(vault)) = (&self.sealed, &self.bridge.vault) else { return Ok(None) };
         let person = execution.owner().unwrap_or_default();
@@ -547,8 +547,9 @@ fn key(execution: &Execution) -> Option<String> {
     Some(format!("{group}:{person}:{key}"))
 }
 
-/// What a caller is told, and whether anything may have been changed: whoever ran and gave no proper answer may have
-/// done it before.
+/// Returns the failure for the caller, with whether anything may have been changed.
+///
+/// A program that ran without a proper answer may have had its effect before.
 fn failure(fault: Fault, changes: bool) -> Failure {
     match fault {
         Fault::Start(_) | Fault::Sandbox(_) => {
@@ -573,7 +574,7 @@ fn failure(fault: Fault, changes: bool) -> Failure {
                 | Code::CapabilityStateMismatch
                 | Code::CapabilityInvalidInput),
             ) => Failure::Said { code, message },
-            // Whatever else went wrong leaves open how far it had got.
+            // Every other fault leaves open how far the program had got.
             Ok(_) | Err(_) if changes => Failure::Unknown { message: format!("{code}: {message}") },
             Ok(code @ (Code::CapabilityBackendUnavailable | Code::CapabilityInvalidOutput)) => {
                 Failure::Said { code, message }

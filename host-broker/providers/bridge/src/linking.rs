@@ -1,4 +1,4 @@
-//! What a bridge offers for linking accounts: `auth_begin`, `auth_complete`, `auth_poll` of `bridge-v1`.
+//! A bridge's account linking: `auth_begin`, `auth_complete`, `auth_poll` of `bridge-v1`.
 //!
 //! Source: ash-capabilities, "Bridge method params"; the members of the results as the original host takes them.
 
@@ -42,7 +42,7 @@ struct Completed {
     metadata: Option<Map<String, Value>>,
 }
 
-/// The result of `auth_poll`: with an account it is done, whatever the status is called.
+/// The result of `auth_poll`: with an account it is done, independent of the name of the status.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Asked {
@@ -80,7 +80,7 @@ impl Bridge {
         params.insert("context_token".to_owned(), self.token(execution)?.into());
         let result = self.ask_for(method, &Value::Object(params), execution).await.map_err(|fault| {
             let why = self.cleaned(&fault.to_string(), Some(execution));
-            // What it says of itself when it fails here may be a credential.
+            // The program's own text about a failure here may be a credential.
             let why = if changes { fault.kind() } else { why.as_str() };
             tracing::warn!(provider = %self.name, step = method.word(), why, "the bridge failed");
             if changes && matches!(fault, Fault::Sandbox(_)) {

@@ -157,7 +157,7 @@ fn the_exchange_of_the_document_is_what_the_example_answers() {
     for (asked, answered) in requests.into_iter().zip(answers) {
         let id = asked["id"].as_str().unwrap().to_owned();
         let namespace: Provider = asked["namespace"].as_str().unwrap().parse().unwrap();
-        // What the broker writes is what the document shows.
+        // The broker writes exactly what the document shows.
         let line = request(&id, &namespace, asked["method"].as_str().unwrap(), &asked["params"]);
         assert_eq!(serde_json::from_slice::<Value>(&line).unwrap(), asked);
         let line = String::from_utf8(line).unwrap().replace("CONTEXT_TOKEN", &token);

@@ -14,19 +14,19 @@ pub(crate) trait Backend: Send + Sync {
     /// The newest entries of a search: up to one more than its limit.
     fn query(&self, search: Arc<Search>, deadline: Instant) -> Running<Result<Found, Fault>>;
 
-    /// The entry with this id, if it is still there, and what could not be read where it may be.
+    /// Returns the entry with this id, if it is still there, and the unread places where it may be.
     fn entry(&self, id: EntryId, deadline: Instant) -> Running<Result<Found, Fault>>;
 
     /// Whose logs it holds.
     fn services(&self, deadline: Instant) -> Running<Result<Services, Fault>>;
 }
 
-/// What one backend found.
+/// The result of one backend.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     /// The entries, newest first.
     pub(crate) records: Vec<Record>,
-    /// What could not be read.
+    /// The unread places.
     pub(crate) skipped: Vec<Skipped>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Found {
 pub(crate) struct Services {
     /// They.
     pub(crate) services: Vec<Source>,
-    /// What could not be read.
+    /// The unread places.
     pub(crate) skipped: Vec<Skipped>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) enum Fault {
     /// It cannot be used; the text is public.
     #[error("{reason}")]
     Unavailable {
-        /// What cannot be used.
+        /// The unusable part.
         what: &'static str,
         /// Why.
         reason: String,
@@ -90,7 +90,7 @@ pub(crate) async fn query_all(
     Ok(Found { records: newest.into_records(), skipped: tidy(skipped) })
 }
 
-/// The entry with this id, from whichever backend has it; without it, what could not be read.
+/// Returns the entry with this id from any backend; without it, the unread places.
 ///
 /// # Errors
 /// [`Failure`]; nothing is ever changed.
@@ -127,7 +127,7 @@ pub(crate) async fn services_of_all(backends: &[Arc<dyn Backend>], deadline: Ins
 type Asked<T> = tokio::task::JoinHandle<Result<T, Fault>>;
 
 async fn gather<T>(asked: Vec<Asked<T>>, skipped: &mut Vec<Skipped>) -> Result<Vec<T>, Failure> {
-    // Whoever stops waiting for this stops the backends as well.
+    // A caller that stops waiting for this stops the backends as well.
     let asked: Vec<_> = asked.into_iter().map(AbortOnDrop).collect();
     let mut answers = Vec::new();
     let mut failures = Vec::new();

@@ -1,4 +1,4 @@
-//! What is found, and what of it is shown.
+//! Found entries, and their shown part.
 
 use crate::position::{EntryId, Position};
 use crate::severity::Severity;
@@ -7,7 +7,7 @@ use serde::Serialize;
 use shared::Timestamp;
 use std::collections::BTreeMap;
 
-/// What a line says, apart from its time.
+/// The content of a line, apart from its time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Parsed {
     /// How bad it says it is.
@@ -21,7 +21,7 @@ pub(crate) struct Parsed {
 }
 
 impl Parsed {
-    /// Whether message or fields contain a text; the text must be in lower case.
+    /// Checks whether message or fields contain a text; the text must be in lower case.
     pub(crate) fn mentions(&self, needle: &str) -> bool {
         let has = |text: &str| text.to_lowercase().contains(needle);
         has(&self.message) || self.fields.values().any(|value| has(value))
@@ -35,7 +35,7 @@ pub(crate) struct Record {
     pub(crate) position: Position,
     /// The service it belongs to.
     pub(crate) service: String,
-    /// What it says.
+    /// The content.
     pub(crate) parsed: Parsed,
     /// Whether the entry is longer than the kept part.
     pub(crate) cut: bool,
@@ -87,7 +87,7 @@ pub(crate) const WHOLE: Room = Room { message: 32_000, fields: 200, value: 4000 
 const NAME_MAX: usize = 64;
 
 impl Entry {
-    /// What is shown of a record.
+    /// Returns the shown part of a record.
     pub(crate) fn shown(record: Record, room: Room) -> Self {
         let id = record.id().to_string();
         let Record { position, service, parsed: Parsed { level, message, mut fields, program }, mut cut } = record;

@@ -32,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 
 /// How often a search starts again because files were rotated under it.
 const ATTEMPTS: u32 = 5;
-/// What a compressed file may unfold to before the rest of it is left alone.
+/// The most bytes of a compressed file that are unpacked before the rest of it is left alone.
 const UNPACKED_MAX: u64 = 512 * 1024 * 1024;
 
 /// The log files that some patterns match.
@@ -161,7 +161,7 @@ impl Files {
         }
     }
 
-    /// Runs blocking work on its own thread, again if files were rotated meanwhile.
+    /// Runs blocking work on its own thread, again if files were rotated in between.
     fn blocking<T, F>(&self, deadline: Instant, work: F) -> Running<Result<T, Fault>>
     where
         T: Send + 'static,
@@ -169,7 +169,7 @@ impl Files {
     {
         let this = self.clone();
         let cancelled = CancellationToken::new();
-        // Dropped with the future: nobody waits any more.
+        // Dropped with the future, when its caller is gone.
         let guard = cancelled.clone().drop_guard();
         Box::pin(async move {
             let work = tokio::task::spawn_blocking(move || {

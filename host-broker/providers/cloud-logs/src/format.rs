@@ -1,7 +1,7 @@
-//! What a line says: where an entry starts, when it was written, what it contains.
+//! The parts of a line: the start of an entry, its time, its content.
 //!
 //! A file's first lines decide how all its lines are read ([`Profile`]): a line that does not begin an entry in that
-//! form continues the entry before it. No parser here fails; what is not understood is shown as it is.
+//! form continues the entry before it. No parser here fails; a line that is not understood is shown as it is.
 
 mod access;
 mod json;
@@ -95,7 +95,7 @@ impl Profile {
         self.kind.time(line, self.frame).or_else(|| raw(&raw::Prefix::FRONT)).or_else(|| raw(&self.prefix))
     }
 
-    /// What an entry says: the line that begins it, and the lines that continue it.
+    /// Returns the content of an entry: the line that begins it, and the lines that continue it.
     pub(crate) fn parse(&self, line: &[u8], rest: &[u8]) -> Parsed {
         let line = String::from_utf8_lossy(unmarked(line));
         let structured = match self.kind {
@@ -113,12 +113,12 @@ impl Profile {
         parsed
     }
 
-    /// Whether several programs write into such a file and every entry says which.
+    /// Checks whether several programs write into such a file and every entry says which.
     pub(crate) fn names_programs(&self) -> bool {
         self.kind == Kind::Syslog
     }
 
-    /// Whether times without an offset of this file may have been written while clocks were changed.
+    /// Checks whether times without an offset of this file may have been written while clocks were changed.
     pub(crate) fn shifts_between(&self, from: i64, to: i64) -> bool {
         self.frame.zone.shifts_between(from, to)
     }

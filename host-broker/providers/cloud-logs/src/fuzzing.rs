@@ -1,5 +1,7 @@
-//! The parsers of this provider on bytes that nobody chose, without files or a journal: for fuzzing and for the test
-//! that runs its targets. What they make of the bytes is given back as text; nothing is searched or shown.
+//! The parsers of this provider on arbitrary bytes, without files or a journal.
+//!
+//! They serve fuzzing and the test that runs its targets. The parsed bytes come back as text; nothing is searched or
+//! shown.
 
 use super::format::{Format, Profile};
 use super::journald::decode::{Shown, entries};
@@ -26,7 +28,7 @@ pub fn lines(content: &[u8]) -> Vec<String> {
     messages
 }
 
-/// Reads the bytes as what `journalctl` prints, and gives every message.
+/// Reads the bytes as output of `journalctl`, and returns every message.
 pub fn journal(output: &[u8]) -> Vec<String> {
     let found = entries(output, false, StreamKey::of(b"journal"), Shown::Whole).entries;
     found.into_iter().map(|decoded| decoded.record.parsed.message).collect()

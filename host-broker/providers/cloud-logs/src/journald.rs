@@ -84,7 +84,7 @@ impl Journald {
         }
         match done.ending {
             Ending::Exited(0) | Ending::Overflowed(Stream::Stdout) => Ok(done),
-            // A damaged or missing file: what could be read was written.
+            // A damaged or missing file: the readable part was written.
             Ending::Exited(_) if !done.stdout.is_empty() => Ok(done),
             Ending::Exited(status) => Err(unavailable(&format!("journalctl failed with status {status}"))),
             Ending::Signalled(_) | Ending::Overflowed(Stream::Stderr) => Err(unavailable("journalctl failed")),

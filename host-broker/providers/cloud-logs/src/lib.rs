@@ -1,10 +1,10 @@
-//! `cloud-logs`: what services on this host have logged.
+//! `cloud-logs`: the logs of services on this host.
 //!
 //! Three actions that only read: `query_logs`, `get_log_entry`, `list_services`. They ask all configured backends,
 //! files and journals, and put the answers in one order. Enter at [`operations`].
 //!
-//! What logs say was written by whoever could make a service write a line: it is never believed, never interpreted
-//! and never quoted in a summary.
+//! Any party that can make a service write a line is an author of a log. So the text is never believed, never
+//! interpreted and never quoted in a summary.
 
 mod backend;
 mod entry;
@@ -47,7 +47,7 @@ const MAX_HOURS_MAX: u32 = 31 * 24;
 /// The longest page that can be configured.
 const MAX_RESULTS_MAX: u32 = 1000;
 
-/// What every action here exposes: private data, written by others.
+/// The exposure of every action here: private data, written by others.
 const EXPOSES: Exposure = Exposure { untrusted: true, sensitive: true, egress: false };
 
 /// The settings of the provider of logs.
@@ -122,7 +122,7 @@ pub enum CloudLogsFault {
     Declaration(#[from] BadDeclaration),
 }
 
-/// What the actions share.
+/// The state that the actions share.
 pub(crate) struct Logs {
     max_hours: u32,
     max_results: u32,

@@ -32,12 +32,12 @@ impl Search {
         Window { since, until: self.before.map_or(until, |p| until.min(p.time.saturating_add(1))) }
     }
 
-    /// Whether an entry at this position may be part of the answer.
+    /// Checks whether an entry at this position may be part of the answer.
     pub(crate) fn admits(&self, position: Position) -> bool {
         self.window.has(position.time) && self.before.is_none_or(|before| position < before)
     }
 
-    /// Whether what an entry says is looked for. The service is the caller's business.
+    /// Checks whether what an entry says is looked for. The service is the caller's business.
     pub(crate) fn wants(&self, parsed: &Parsed) -> bool {
         self.level.is_none_or(|least| parsed.level.is_some_and(|level| level >= least))
             && self.needle.as_deref().is_none_or(|needle| parsed.mentions(needle))

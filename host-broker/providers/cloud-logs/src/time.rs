@@ -62,7 +62,7 @@ impl Zone {
         }
     }
 
-    /// Whether clocks in this zone were changed between two instants.
+    /// Checks whether clocks in this zone were changed between two instants.
     pub(crate) fn shifts_between(self, from: i64, to: i64) -> bool {
         fn offset<Z: TimeZone>(zone: &Z, millis: i64) -> Option<i32> {
             use chrono::Offset as _;

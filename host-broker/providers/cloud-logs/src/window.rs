@@ -118,7 +118,7 @@ impl Window {
         Ok(Self { since: since.millis(), until: until.millis() })
     }
 
-    /// Whether a time is inside.
+    /// Checks whether a time is inside.
     pub(crate) fn has(self, time: i64) -> bool {
         (self.since..self.until).contains(&time)
     }

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use shared::{Action, Provider};
 use std::sync::Arc;
 
-/// What is in a workspace was partly written by others, and stays on this host.
+/// Other authors wrote a part of a workspace, and its content stays on this host.
 const READS: Exposure = Exposure { untrusted: true, sensitive: false, egress: false };
 
 /// How many characters of a path a record has.
@@ -39,7 +39,7 @@ pub(super) fn all(provider: &Provider, context: &Arc<FilesContext>) -> Result<Ve
     ])
 }
 
-/// Whether the path is one that may be asked for.
+/// Checks whether the path is one that may be asked for.
 fn guarded(context: &FilesContext, path: &str) -> Guard {
     match context.path(path) {
         Ok(_) => Guard::Pass,
@@ -67,7 +67,7 @@ pub(super) fn about_unparsed(action: &Action, params: &Map<String, Value>) -> Op
     Some(json!({ "op": op, "path": path }))
 }
 
-/// A path for a line that a person reads: what is none is not quoted.
+/// Returns a path for a line that a person reads: a text that is no path is not quoted.
 fn named(path: &str) -> String {
     match model::WorkspacePath::new(path) {
         Ok(path) => path.to_string(),

@@ -1,17 +1,18 @@
-//! Changes made true: all of them or none, also if the broker dies meanwhile.
+//! The application of changes: all of them or none, also if the broker dies in between.
 //!
-//! 1. Every file is looked at again: it must be what it was when the changes were made up, bytes and permissions.
-//! 2. What is about to be done, and what the files are, is written into the [`Journal`], outside of the workspace.
+//! 1. Every file is looked at again: it must have the bytes and permissions for which the changes were made.
+//! 2. The planned changes, and the present files, are written into the [`Journal`], which is not in the workspace.
 //! 3. New contents are written under random names beside the files.
-//! 4. Each is exchanged with what has its name, and what was displaced is looked at: if it is not what was expected,
-//!    somebody was faster, and everything is undone. No edit of anybody's is overwritten unseen.
+//! 4. Each is exchanged with the file of its name, and the displaced file is looked at. If it is not the expected one,
+//!    another process was faster, and everything is undone. No edit is overwritten unseen.
 //! 5. The journal says that it is done; then the displaced files are removed, then the plan. A mark stays.
 //!
-//! Until step 5 a crash is undone by [`recover`], from then on it is completed. The sandbox may change everything in the
-//! workspace at every moment, so nothing that decides lies there, everything goes through handles of directories, and
-//! what is found to be neither the old nor the new content is somebody's and is left to them.
+//! Until step 5 a crash is undone by [`recover`], from then on it is completed. The sandbox may change everything in
+//! the workspace at every moment. So no data that decides lies there, and everything goes through handles of
+//! directories. A content that is neither the old nor the new one belongs to another process and is left there.
 //!
-//! What cannot be seen: whoever holds a file open for writing may still write into it after it was displaced.
+//! One case cannot be seen: a process that holds a file open for writing may still write into it after it was
+//! displaced.
 
 mod journal;
 mod operation;
@@ -36,22 +37,22 @@ use std::ops::ControlFlow;
 pub struct Place<'a> {
     /// The files.
     pub workspace: &'a Workspace,
-    /// Where what is being done is written down; one journal belongs to one workspace.
+    /// The journal of the present changes; one journal belongs to one workspace.
     pub journal: &'a Journal,
-    /// What may be touched.
+    /// The paths that may be changed.
     pub rules: &'a PathRules,
     /// Where unguessable names come from.
     pub ids: &'a dyn Random,
-    /// What the journal notes once it is done.
+    /// The mark that the journal keeps after the end.
     pub mark: &'a Mark,
 }
 
-/// Something that was just done. Whoever watches may end it all there, as a crash would: [`ControlFlow::Break`].
+/// A step that was just done. A watcher may end the application there, as a crash would: [`ControlFlow::Break`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Point {
     /// Everything was looked at and nothing done.
     Checked,
-    /// The journal says what will be done.
+    /// The journal holds the plan.
     Journalled,
     /// A directory was made.
     DirectoryMade,
@@ -59,7 +60,7 @@ pub enum Point {
     Written,
     /// A name was given to it, or taken from a file.
     Exchanged,
-    /// What was displaced is what was expected.
+    /// The displaced file is the expected one.
     Verified,
     /// All names will last.
     Synced,
@@ -76,7 +77,7 @@ pub enum Point {
 /// Who watches.
 pub type Watch<'a> = dyn FnMut(Point) -> ControlFlow<()> + 'a;
 
-/// Nobody watches.
+/// Continues at every step.
 pub fn unwatched(_: Point) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
@@ -88,16 +89,16 @@ pub struct Applied {
     pub path: WorkspacePath,
     /// Where it was, if it was renamed.
     pub from: Option<WorkspacePath>,
-    /// The digest of what it was; `None` if it was created.
+    /// The digest of its former content; `None` if it was created.
     pub before: Option<Digest>,
-    /// The digest of what it is; `None` if it was deleted.
+    /// The digest of its present content; `None` if it was deleted.
     pub after: Option<Digest>,
 }
 
 /// Why changes were not made.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    /// The files are what they were before.
+    /// The files are as they were before.
     #[error("nothing was changed: {0}")]
     Unchanged(Reason),
     /// Some files may be changed. If the journal could not be emptied, [`recover`] settles it.
@@ -108,7 +109,7 @@ pub enum ApplyError {
 /// Why nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Reason {
-    /// A file is not what the changes were made up for, or somebody is changing it.
+    /// A file is not the one for which the changes were made, or another process is changing it.
     #[error("`{0}` is no longer what it was")]
     BaseChanged(WorkspacePath),
     /// The operator's rules.
@@ -145,13 +146,13 @@ impl Reason {
     }
 }
 
-/// Why it is not known what was changed.
+/// The reason why it is not known which files were changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Unsettled {
     /// It ended halfway.
     #[error("it was interrupted")]
     Interrupted,
-    /// It was undone, but somebody had changed these files meanwhile; theirs were left.
+    /// It was undone, but another process had changed these files; its versions were left.
     #[error("another process changed files while they were being restored: {0:?}")]
     Disturbed(Vec<WorkspacePath>),
     /// Undoing failed.
@@ -167,18 +168,18 @@ pub enum Unsettled {
     Journal(#[from] JournalFault),
 }
 
-/// What was found after a restart.
+/// The finding after a restart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recovered {
     /// Nothing had been under way.
     Nothing,
-    /// Changes had been made completely; what was left of them is gone.
+    /// Changes had been made completely; the rest of their files is gone.
     Completed(Vec<WorkspacePath>),
     /// Changes had been made halfway, and were undone.
     Undone {
         /// All files that were concerned.
         paths: Vec<WorkspacePath>,
-        /// Those that somebody had changed meanwhile; theirs were left.
+        /// The files that another process had changed; its versions were left.
         disturbed: Vec<WorkspacePath>,
     },
 }
@@ -210,7 +211,7 @@ pub fn apply(place: Place<'_>, set: &ChangeSet, watch: &mut Watch<'_>) -> Result
     };
     place.journal.commit().map_err(|fault| ApplyError::Unknown(fault.into()))?;
     pass(watch, Point::Committed)?;
-    // It is done. What is left over if this fails, the next recovery removes.
+    // It is done. If this fails, the next recovery removes the rest.
     let finished = finish(&plan, folders.iter().map(Some), watch).and_then(|()| {
         place.journal.mark(&plan.mark)?;
         forget(place.journal, watch)
@@ -221,10 +222,10 @@ pub fn apply(place: Place<'_>, set: &ChangeSet, watch: &mut Watch<'_>) -> Result
     Ok(set.changes().iter().map(applied).collect())
 }
 
-/// Settles what a crash has left: completes what was done, undoes what was not. May itself be interrupted and repeated.
+/// Settles the rest of a crash: completes finished changes, undoes the others. May itself be interrupted and repeated.
 ///
 /// # Errors
-/// [`Unsettled`]; the journal then still says what is to be done.
+/// [`Unsettled`]; the journal then still holds the plan.
 pub fn recover(workspace: &Workspace, journal: &Journal, watch: &mut Watch<'_>) -> Result<Recovered, Unsettled> {
     let _lock = journal.lock()?;
     if let Some(plan) = journal.committed(workspace)? {
@@ -265,7 +266,7 @@ fn applied(change: &Change) -> Applied {
     }
 }
 
-/// Looks at everything again and plans what will be done.
+/// Looks at every file again and plans the changes.
 fn checked(place: Place<'_>, set: &ChangeSet) -> Result<Plan, Reason> {
     let mut directories = BTreeSet::new();
     let mut operations = Vec::new();
@@ -317,7 +318,7 @@ fn exchange(place: Place<'_>, plan: &Plan, done: &mut usize, watch: &mut Watch<'
     }
     for (operation, folder) in plan.operations.iter().zip(&folders) {
         let exchanged = operation.exchange(folder);
-        // Where the name was not there or not free, nothing happened; of other faults nobody knows.
+        // If the name did not exist or was not free, nothing happened; of other faults it is not known.
         if !matches!(exchanged, Err(Reason::BaseChanged(_) | Reason::NoExchange(_))) {
             *done += 1;
         }
@@ -341,7 +342,7 @@ fn exchange(place: Place<'_>, plan: &Plan, done: &mut usize, watch: &mut Watch<'
     Ok(folders)
 }
 
-/// Removes what was displaced.
+/// Removes the displaced files.
 fn finish<'f>(
     plan: &Plan,
     folders: impl Iterator<Item = Option<&'f Folder>> + Clone,
@@ -356,8 +357,10 @@ fn finish<'f>(
     sync(plan, folders)
 }
 
-/// Changes everything back, the last first. `done` counts the operations that may have taken their effect, if that is
-/// known. Returns which files somebody had changed meanwhile.
+/// Changes everything back, the last first.
+///
+/// `done` counts the operations that may have taken their effect, if that is known. Returns the files that another
+/// process had changed in between.
 fn undo(
     workspace: &Workspace,
     plan: &Plan,
@@ -371,7 +374,7 @@ fn undo(
         let folder = match workspace.folder(&operation.path) {
             Ok(folder) => folder,
             Err(fault @ FileFault::System { .. }) => return Err(failed(fault)),
-            // The directory was never made, or somebody has taken it away with all that was in it.
+            // The directory was never made, or another process has removed it with its content.
             Err(_gone) => {
                 if operation.before.is_some() {
                     disturbed.push(operation.path.clone());

@@ -1,4 +1,4 @@
-//! What will become of some files: all that a person is shown, all that is applied, all that is kept.
+//! A set of changes to files: the same data for the person, for the application and for the store.
 
 use crate::record;
 use model::WorkspacePath;
@@ -11,7 +11,7 @@ const PERMISSIONS: u32 = 0o777;
 /// Which of them make a file executable.
 const EXECUTABLE: u32 = 0o111;
 
-/// What a file is: its bytes and its permissions.
+/// The state of a file: its bytes and its permissions.
 #[derive(Clone, PartialEq, Eq)]
 pub struct FileState {
     bytes: Vec<u8>,
@@ -37,7 +37,7 @@ impl FileState {
         Self::new(bytes, self.mode)
     }
 
-    /// The same, executable or not. Who may read it may execute it; nobody else's permissions change.
+    /// Returns the same state, executable or not. Its readers may execute it; no other permissions change.
     #[must_use]
     pub fn with_executable(mut self, executable: bool) -> Self {
         if executable != self.is_executable() {
@@ -61,7 +61,7 @@ impl FileState {
         self.hash
     }
 
-    /// What git calls `100755` rather than `100644`: whether its owner may execute it.
+    /// Checks whether its owner may execute it: git's `100755` rather than `100644`.
     pub fn is_executable(&self) -> bool {
         self.mode & 0o100 != 0
     }
@@ -73,16 +73,16 @@ impl std::fmt::Debug for FileState {
     }
 }
 
-/// What becomes of one file.
+/// The change of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// Where it will be, or, if it is deleted, where it is.
     pub path: WorkspacePath,
     /// Where it is now, if it is renamed.
     pub from: Option<WorkspacePath>,
-    /// What it is now; `None` if it is created.
+    /// Its present state; `None` if it is created.
     pub before: Option<FileState>,
-    /// What it will be; `None` if it is deleted.
+    /// Its future state; `None` if it is deleted.
     pub after: Option<FileState>,
 }
 
@@ -92,7 +92,7 @@ impl Change {
         self.from.iter().chain(std::iter::once(&self.path))
     }
 
-    /// Whether there is a file at `path` only afterwards.
+    /// Checks whether there is a file at `path` only afterwards.
     pub fn makes_a_file(&self) -> bool {
         self.after.is_some() && (self.before.is_none() || self.from.is_some())
     }
@@ -178,7 +178,7 @@ impl ChangeSet {
         &self.0
     }
 
-    /// What undoes these changes.
+    /// Returns the changes that undo these.
     #[must_use]
     pub fn inverse(&self) -> Self {
         let turned = |change: &Change| {
@@ -188,7 +188,7 @@ impl ChangeSet {
             };
             Change { path, from, before: change.after.clone(), after: change.before.clone() }
         };
-        // What makes a set of changes one holds in both directions.
+        // The requirements for a set of changes hold in both directions.
         Self(self.0.iter().rev().map(turned).collect())
     }
 

@@ -1,6 +1,6 @@
-//! What all actions of `files` share: the rules, and the way to each group's workspace.
+//! The state that all actions of `files` share: the rules, and the way to each group's workspace.
 //!
-//! Nothing is held open between two calls, so that a workspace that was recreated is the one that is used.
+//! Nothing is held open between two calls, so that a call always uses the present workspace, also a recreated one.
 
 use crate::apply::{Journal, Recovered, recover, unwatched};
 use crate::rules::PathRules;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What all actions share.
+/// The state that all actions share.
 #[derive(Clone)]
 pub(super) struct FilesContext {
     pub(super) settings: Arc<Settings>,
@@ -30,7 +30,7 @@ pub(super) struct FilesContext {
 pub(super) struct Spot {
     workspace: PathBuf,
     journal: PathBuf,
-    /// Whether what an earlier daemon left halfway was settled.
+    /// Whether the unfinished changes of an earlier daemon were settled.
     settled: AtomicBool,
     /// One set of changes at a time.
     busy: Mutex<()>,
@@ -56,10 +56,10 @@ impl FilesContext {
         Self { settings: Arc::new(settings), ttl, rules: Arc::new(rules), ids, spots: Arc::new(spots) }
     }
 
-    /// Does what blocks where nobody waits for it, in the workspace of the group that asks.
+    /// Does blocking work on a thread of its own, in the workspace of the calling group.
     ///
     /// # Errors
-    /// What `work` says, or that there is no workspace.
+    /// The error of `work`, or that there is no workspace.
     pub(super) async fn work<T: Send + 'static>(
         &self,
         execution: &Execution,
@@ -81,7 +81,7 @@ impl FilesContext {
             let workspace = spot.open(&group)?;
             work(&context, spot, &workspace)
         });
-        // What is on its way there cannot be called back: whoever changed something is asked later what it was.
+        // Work that has begun there cannot be stopped: its effect is asked for later.
         done.await.unwrap_or_else(|_died| Err(Failure::Unknown { message: "it was interrupted inside".into() }))
     }
 
@@ -110,12 +110,12 @@ impl Spot {
         Ok(workspace)
     }
 
-    /// Waits until nobody else changes anything in this workspace.
+    /// Waits until no other call changes this workspace.
     pub(super) fn alone(&self) -> MutexGuard<'_, ()> {
         self.busy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Settles what was left halfway.
+    /// Settles unfinished changes.
     ///
     /// # Errors
     /// [`Failure`]; nothing may be read as if it were whole.
@@ -139,7 +139,7 @@ impl Spot {
         self.settled.store(false, Ordering::Release);
     }
 
-    /// Where what is being done is written down.
+    /// Returns the journal of the changes.
     pub(super) fn journal(&self) -> Result<Journal, Failure> {
         let failed = |fault: &dyn std::fmt::Display| {
             tracing::error!(path = %self.journal.display(), %fault, "the journal of a workspace cannot be used");
@@ -150,7 +150,7 @@ impl Spot {
     }
 }
 
-/// A no with its code; what has none of its own is the provider's failure.
+/// Returns a refusal with its code; one without a code of its own is the provider's failure.
 pub(super) fn no(code: Code, reason: &dyn std::fmt::Display) -> Failure {
     if code == Code::ProviderFailed {
         Failure::Refused { message: reason.to_string() }

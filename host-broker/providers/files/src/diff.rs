@@ -1,4 +1,4 @@
-//! What a person is shown: all of a set of changes, as git would write it.
+//! The diff for a person: all of a set of changes, as git would write it.
 //!
 //! The text is complete and exact: read again as a patch, it makes the same bytes of the same files. It depends on the
 //! changes and on nothing else, so its digest names them.
@@ -75,11 +75,14 @@ impl Diff {
         &self.concealing
     }
 
-    /// The diff for a person's eyes: such characters, letters that look Latin in a word with Latin ones, and a carriage
-    /// return at the end of a line, are written as `<U+202E>`, and so is the first character of what is written like that itself. It is no patch.
+    /// Returns the diff for a person's eyes. It is no patch.
+    ///
+    /// It writes three kinds of characters as `<U+202E>`: such characters, letters that look Latin in a word with Latin
+    /// ones, and a carriage return at the end of a line. A text that is written like that itself has its first
+    /// character written so.
     pub fn readable(&self) -> String {
         let mut readable = String::with_capacity(self.text.len());
-        // Whether the word at hand has Latin letters, so that others in it are taken for such.
+        // Whether the present word has Latin letters, so that others in it are taken for such.
         let (mut is_word, mut is_latin_word) = (false, false);
         for (at, c) in self.text.char_indices() {
             if c.is_alphabetic() != is_word {
@@ -106,7 +109,7 @@ impl Diff {
         if ends.next().is_none() {
             return self.text.clone();
         }
-        // Room for the note, whose length hardly varies.
+        // Leaves place for the note, whose length hardly varies.
         let room = self.text.char_indices().nth(PREVIEW_MAX - 100).map_or(self.text.len(), |(at, _)| at);
         let (kept, _) = self.text.split_at_checked(room).unwrap_or_default();
         let kept = kept.rfind('\n').and_then(|at| kept.get(..=at)).unwrap_or(kept);
@@ -205,7 +208,7 @@ fn write_lines(text: &mut String, sign: char, lines: Option<&[&str]>) {
     }
 }
 
-/// What differs between two texts. Lines are compared by numbers that depend on their order only.
+/// Returns the differences of two texts. Lines are compared by numbers that depend on their order only.
 fn differences<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<DiffOp> {
     let mut numbers: HashMap<&'a str, usize> = HashMap::new();
     let mut number = |line: &&'a str| {

@@ -1,12 +1,12 @@
 //! `files`: changes to a group's workspace, proposed first and applied once a person has seen them.
 //!
 //! The sandbox owns the workspace and is hostile: it may plant links, pipes and devices, swap directories and edit
-//! files at every moment. So every path is a parsed [`WorkspacePath`](model::WorkspacePath), looked at under the operator's
-//! [`rules::PathRules`] and reached only through a [`workspace::Workspace`], the handle of one directory.
+//! files at every moment. So every path is a parsed [`WorkspacePath`](model::WorkspacePath), looked at under the
+//! operator's [`rules::PathRules`] and reached only through a [`workspace::Workspace`], the handle of one directory.
 //!
-//! A change is known completely before anybody is asked: [`patch`] makes a [`change::ChangeSet`] of a patch and of what
-//! the files are now, [`diff`] shows all of it, and [`apply`] makes it true, all of it or nothing, if the files still are
-//! what they were.
+//! A change is known completely before the approval request: [`patch`] makes a [`change::ChangeSet`] of a patch and of
+//! the present files, [`diff`] shows all of it, and [`apply`] applies it, all of it or nothing, if the files are
+//! unchanged.
 
 pub mod rules;
 pub mod workspace;
@@ -35,7 +35,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where a group's files are, and where what is being done to them is written down.
+/// The place of a group's files, and of the journal of their changes.
 #[derive(Debug, Clone)]
 pub struct Spot {
     /// The directory that is mounted into the sandbox.
@@ -47,10 +47,10 @@ pub struct Spot {
 /// The provider's name.
 const NAME: &str = "files";
 
-/// The actions of the provider. `expiry` is for how long people are asked about a proposal where the settings do not say.
+/// Returns the actions of the provider. `expiry` is the default lifetime of a proposal's approval request.
 ///
 /// # Errors
-/// What is wrong with the configuration, and what to do.
+/// The fault of the configuration, and the next step.
 pub fn operations(
     name: &Provider,
     settings: &Settings,

@@ -1,8 +1,8 @@
-//! From a patch and what the files are now to what they will be.
+//! The parser of patches: from a patch and the present files to the future files.
 //!
 //! Patches are unified diffs as git writes them: many files, creations, deletions, renames, permissions, lines without
-//! their newline, quoted names. `sections` takes one apart and loses nothing of it silently; `fit` puts hunks in
-//! their places. Bytes stay bytes: nothing is decoded, and a carriage return is part of its line.
+//! their newline, quoted names. `sections` takes one apart and loses nothing of it silently; `fit` puts hunks in their
+//! places. Bytes stay bytes: nothing is decoded, and a carriage return is part of its line.
 //!
 //! REJECTED: `diffy::PatchSet` and `diffy::apply_bytes`. The first passes over hunks behind anything it does not know,
 //! over files without `diff --git` among others, and over modes in `index` lines; the second takes time that grows with
@@ -59,7 +59,7 @@ pub enum PatchFault {
     Malformed {
         /// The line of the patch.
         line: usize,
-        /// What is wrong.
+        /// The fault.
         fault: Malformed,
     },
     /// A name in it is no path.
@@ -67,13 +67,13 @@ pub enum PatchFault {
     Path {
         /// The line of the patch.
         line: usize,
-        /// What is wrong.
+        /// The fault.
         fault: PathError,
     },
     /// The operator's rules.
     #[error(transparent)]
     Rule(#[from] RuleBreach),
-    /// What is at a path now.
+    /// The state at a path cannot be used.
     #[error("`{path}`: {fault}")]
     File {
         /// The path.
@@ -99,7 +99,7 @@ pub enum PatchFault {
         hunk: usize,
         /// The line of the patch where it begins.
         line: usize,
-        /// What is wrong with it.
+        /// The fault.
         fault: HunkFault,
     },
     /// A file would become too large.
@@ -161,8 +161,9 @@ fn bare(name: &str) -> String {
     name.to_owned()
 }
 
-/// What the patch would make of the files. `look` says what is at a path now; it is asked only for paths that the rules
-/// let pass. Changes nothing.
+/// Returns the changes of a patch. Changes nothing.
+///
+/// `look` returns the state of a path; it is asked only for paths that the rules permit.
 ///
 /// # Errors
 /// [`PatchFault`], the first that is found.

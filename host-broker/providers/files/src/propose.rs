@@ -1,4 +1,4 @@
-//! Describing a change: what a person is shown, what is kept, and what the agent hears.
+//! The description of a change: for the person, for the store, and for the agent.
 
 use crate::change::{Change, ChangeSet, FileState};
 use crate::context::{FilesContext, no};
@@ -166,7 +166,7 @@ fn summary(set: &ChangeSet, first: &Change) -> String {
     }
 }
 
-/// What must still be there when it is applied.
+/// Returns the state that must still be there at the application.
 fn conditions(set: &ChangeSet) -> Value {
     let mut all = Map::new();
     for change in set.changes() {

@@ -1,4 +1,4 @@
-//! How changes are kept: a JSON head and contents beside it, protected by a digest against what a disk may do to them.
+//! The stored form of changes: a JSON head and contents beside it, protected by a digest against faults of a disk.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -7,7 +7,7 @@ use shared::digest::Digest;
 const MAGIC: &[u8] = b"files.1\n";
 const DIGEST_BYTES: usize = 32;
 
-/// The bytes are not what was kept.
+/// The bytes differ from the stored ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the stored changes are damaged")]
 pub struct Damaged;

@@ -1,9 +1,9 @@
-//! The operator's rules: which paths nobody may ask for, and where files may be created.
+//! The operator's rules: the denied paths, and the places where files may be created.
 
 use model::{NamePatterns, PathError, PatternError, Patterns, WorkspacePath};
 use shared::Code;
 
-/// What nobody may ask for, unless the operator says otherwise.
+/// The paths that are denied by default.
 pub const DENIED: [&str; 9] =
     [".env", ".env.*", "*.pem", "*id_rsa*", "*id_ed25519*", "secrets/", ".git/", ".ssh/", "*.key"];
 /// Where files may be created, unless the operator says otherwise.
@@ -48,7 +48,7 @@ const RUN_BY_THEMSELVES: [&str; 69] = [
     "cargo.toml",
     "rust-toolchain*",
     "go.work",
-    // Package managers and what they load.
+    // Package managers and the files that they load.
     "package.json",
     "pnpmfile.cjs",
     "pnpm-workspace.yaml",
@@ -88,7 +88,7 @@ const RUN_BY_THEMSELVES: [&str; 69] = [
 
 /// The rules of one workspace.
 ///
-/// A pattern means what it names and everything beneath it, at any depth including the root, in any case; a leading
+/// A pattern means the named path and everything beneath it, at any depth including the root, in any case; a leading
 /// slash means the root only. `*` and `?` stay within one component and `**` does not; `secrets`, `secrets/`,
 /// `**/secrets/**` all mean the same.
 #[derive(Debug, Clone)]
@@ -109,7 +109,7 @@ pub enum RuleFault {
     Directory {
         /// As the operator wrote it.
         directory: String,
-        /// What is wrong with it.
+        /// The fault.
         fault: PathError,
     },
 }
@@ -136,10 +136,10 @@ impl RuleBreach {
 }
 
 impl PathRules {
-    /// The rules in the operator's words: patterns of what is denied, directories in which files may be created.
+    /// Creates the rules from the operator's words: denied patterns, and directories in which files may be created.
     ///
     /// # Errors
-    /// [`RuleFault`] names the word that is none.
+    /// [`RuleFault`] names the invalid word.
     pub fn new(denied: &[impl AsRef<str>], creatable: &[impl AsRef<str>]) -> Result<Self, RuleFault> {
         let denied = Patterns::new(denied.iter().map(AsRef::as_ref))?;
         let runs = NamePatterns::new(RUN_BY_THEMSELVES)?;
@@ -147,7 +147,7 @@ impl PathRules {
         Ok(Self { denied, creatable, runs })
     }
 
-    /// Whether anybody may ask for the path at all.
+    /// Checks whether anybody may ask for the path at all.
     ///
     /// # Errors
     /// [`RuleBreach::Denied`] if a pattern means it, or a directory above it.
@@ -155,8 +155,8 @@ impl PathRules {
         if self.denied.means(path) { Err(RuleBreach::Denied(path.clone())) } else { Ok(()) }
     }
 
-    /// Whether a file may be created there: in an allowed directory, or in the root if its name is not hidden and no
-    /// tool runs such a name by itself.
+    /// Checks whether a file may be created there: in an allowed directory, or in the root if its name is not hidden
+    /// and no tool runs such a name by itself.
     ///
     /// # Errors
     /// [`RuleBreach`], [`RuleBreach::Denied`] before the other.

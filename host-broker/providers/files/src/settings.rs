@@ -1,4 +1,4 @@
-//! `[providers.files]`: where the workspaces are, and what may be done in them.
+//! `[providers.files]`: the places of the workspaces, and the permitted operations.
 
 use crate::rules::{CREATABLE, DENIED};
 use schemars::JsonSchema;
@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The most bytes that one read returns, whatever the configuration says.
+/// The most bytes that one read returns under any configuration.
 pub const READ_BYTES_MAX: usize = 131_072;
-/// The most bytes that a file may have after a change, whatever the configuration says.
+/// The most bytes that a file may have after a change under any configuration.
 pub const WRITE_BYTES_MAX: u64 = 524_288;
 /// The most bytes of all files of one change, before and after it together.
 pub(super) const SET_BYTES_MAX: u64 = 8 * 1024 * 1024;

@@ -1,9 +1,9 @@
-//! A workspace: the handle of one directory, and the only way to what is in it.
+//! A workspace: the handle of one directory, and the only way to its content.
 //!
-//! Paths are resolved beneath the handle, through no link, and not into what is mounted inside: that is somebody else's.
-//! A file is first looked at through a handle that can do nothing. Only a regular file with one name is opened: a second
-//! name may be one that the rules deny, or lie outside. Nothing is ever opened for writing that was there before; see
-//! `folder` for how files come and go.
+//! Paths are resolved beneath the handle, through no link, and not into a mount inside, which has another owner. A file
+//! is first looked at through a handle that can do nothing. Only a regular file with one name is opened: a second name
+//! may be one that the rules deny, or lie elsewhere. No existing file is ever opened for writing; see `folder` for how
+//! files come and go.
 
 pub(crate) mod folder;
 mod list;
@@ -29,7 +29,7 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_XDEV);
 
-/// The handle of one directory: the right to what is in it.
+/// The handle of one directory: the right to its content.
 #[derive(Debug)]
 pub struct Workspace {
     root: Folder,
@@ -67,7 +67,7 @@ pub enum FileFault {
     /// It kept changing while it was read.
     #[error("the file is being changed")]
     Changing,
-    /// Somebody holds a lease on it.
+    /// Another process holds a lease on it.
     #[error("the file is held under a lease")]
     Leased,
     /// The lines asked for are not UTF-8, or have a zero byte.
@@ -76,21 +76,21 @@ pub enum FileFault {
     /// The system refused.
     #[error("{step} failed: {source}")]
     System {
-        /// What was being done.
+        /// The step that failed.
         step: Step,
-        /// What the system said.
+        /// The system error.
         source: std::io::Error,
     },
 }
 
-/// What was being done when the system refused.
+/// The step in which the system refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Opening the workspace.
     OpenWorkspace,
     /// Finding a path.
     Find,
-    /// Looking at what is there.
+    /// Looking at the present file.
     Look,
     /// Opening it.
     Open,
@@ -147,7 +147,7 @@ impl FileFault {
         move |errno| Self::System { step, source: errno.into() }
     }
 
-    /// What an error says that came of finding or opening a path.
+    /// Returns the error for a fault in finding or opening a path.
     fn found(step: Step) -> impl Fn(Errno) -> Self {
         move |errno| match errno {
             Errno::NOENT => Self::Missing,
@@ -172,12 +172,12 @@ impl Workspace {
         Ok(Self { root, by_component })
     }
 
-    /// The number of the directory on its file system: what tells it from another one.
+    /// Returns the number of the directory on its file system, which identifies it.
     pub fn inode(&self) -> u64 {
         self.root.identity().1
     }
 
-    /// What the file is now: `None` if there is none, also if the directory is missing that it would be in.
+    /// Returns the present state of the file: `None` if there is none, also if its directory is missing.
     ///
     /// # Errors
     /// [`FileFault`] if something else than a regular file is there, or one of more than `max` bytes.
@@ -189,7 +189,7 @@ impl Workspace {
         }
     }
 
-    /// The whole file, whatever bytes it has.
+    /// Returns the whole file, with any bytes.
     ///
     /// # Errors
     /// [`FileFault`].
@@ -197,11 +197,12 @@ impl Workspace {
         self.state(path, max)?.ok_or(FileFault::Missing)
     }
 
-    /// Some lines of a file, and the digest of all of it. Reads the file from one end to the other and holds no more
-    /// than a block and what it returns.
+    /// Returns some lines of a file, and the digest of all of it.
+    ///
+    /// Reads the file from one end to the other and holds no more than a block and the result.
     ///
     /// # Errors
-    /// [`FileFault`]; [`FileFault::NotText`] if what would be returned is not UTF-8 or has a zero byte.
+    /// [`FileFault`]; [`FileFault::NotText`] if the result is not UTF-8 or has a zero byte.
     pub fn read_lines(&self, path: &WorkspacePath, lines: Lines, max_bytes: usize) -> Result<Excerpt, FileFault> {
         let folder = self.folder(path)?;
         read::excerpt(&folder, path.name(), lines, max_bytes)
@@ -241,7 +242,7 @@ impl Workspace {
             let from = at.as_ref().map_or(self.root.as_fd(), OwnedFd::as_fd);
             let next =
                 fs::openat(from, part, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(|errno| match errno {
-                    // What a directory that is a link gives, depending on the kernel.
+                    // The error of a directory that is a link depends on the kernel.
                     Errno::NOTDIR if is_link(from, part) => Errno::LOOP,
                     other => other,
                 })?;

@@ -1,4 +1,4 @@
-//! What the actions demand, refuse, send and make of answers.
+//! The actions' requirements, refusals, requests and results.
 
 use crate::merge_pr::{Facts, MergePr};
 use crate::params::Repo;

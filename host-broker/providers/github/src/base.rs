@@ -108,7 +108,7 @@ pub(super) struct Cursor(String);
 const CURSOR_BYTES_MAX: usize = 300;
 
 impl Cursor {
-    /// Reads what [`Cursor::as_str`] gives.
+    /// Parses the text of [`Cursor::as_str`].
     ///
     /// SECURITY: the text comes from an agent. It is a position and nothing else, like the remote's own.
     pub(super) fn read(text: &str) -> Option<Self> {
@@ -135,7 +135,7 @@ fn is_loopback(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// A path below the base URL, with its query. Whatever is put in is escaped.
+/// A path below the base URL, with its query. Every inserted value is escaped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target(String);
 

@@ -54,13 +54,13 @@ pub enum NoClient {
     Setup(#[source] Box<octocrab::Error>),
 }
 
-/// octocrab's own words for what went wrong are as short as "Other"; the cause is at the end of the chain.
+/// Returns the cause of an octocrab error. Its own text is as short as "Other"; the cause is at the end of the chain.
 fn cause(why: &dyn std::error::Error) -> String {
     std::iter::successors(Some(why), |why| why.source()).last().map_or_else(String::new, ToString::to_string)
 }
 
 impl Client {
-    /// Sets up the client. Contacts nobody.
+    /// Sets up the client, without any contact to GitHub.
     ///
     /// # Errors
     /// [`NoClient`].
@@ -72,8 +72,9 @@ impl Client {
         Ok(Self { crab, base, etags: Etags::default(), clock })
     }
 
-    /// The request in which a change leaves, all but the credential. Contacts nobody; the only place where the request of
-    /// a change is put together.
+    /// Returns the request in which a change leaves, all but the credential.
+    ///
+    /// It contacts no server, and is the only place where the request of a change is put together.
     pub(super) fn seal(&self, change: &Change, nonce: &Nonce) -> SealedRequest {
         let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         SealedRequest {
@@ -90,18 +91,18 @@ impl Client {
     }
 }
 
-/// What an action changes at GitHub.
+/// A change of an action at GitHub.
 #[derive(Debug)]
 pub(super) struct Change {
     /// How.
     pub(super) method: Method,
     /// Where.
     pub(super) target: Target,
-    /// What it says.
+    /// The body of the request.
     pub(super) body: Value,
 }
 
-/// What one execution may do at GitHub: as whom, until when, recognisable by what.
+/// The permission of one execution at GitHub: its identity, its deadline, its mark.
 pub(super) struct Session<'a> {
     client: &'a Client,
     authorization: HeaderValue,
@@ -113,7 +114,7 @@ pub(super) struct Session<'a> {
 
 /// One page of a list, or a whole document.
 pub(super) struct Page {
-    /// What was answered.
+    /// The document of the answer.
     pub(super) document: Value,
     /// Where the next page begins.
     pub(super) next: Option<Cursor>,
@@ -148,7 +149,7 @@ impl<'a> Session<'a> {
         Self { pauses: &MORE_PAUSES, ..self }
     }
 
-    /// What to plant into the effect.
+    /// Returns the nonce to plant into the effect.
     pub(super) fn nonce(&self) -> &Nonce {
         self.nonce
     }
@@ -213,14 +214,14 @@ impl<'a> Session<'a> {
         self.reader().written(&answer)
     }
 
-    /// Sends a change, once, and hands the answer out, whatever it says.
+    /// Sends a change, once, and returns any answer.
     ///
     /// # Errors
     /// [`Failure`] if no answer came; it is [`Failure::Unknown`] unless it is certain that nothing left.
-    /// [`Failure::Guard`] if a person was asked about another request; then nothing left.
+    /// [`Failure::Guard`] if the approval was for another request; then nothing left.
     pub(super) async fn send(&self, change: &Change) -> Result<Answer, Failure> {
         let sealed = self.client.seal(change, self.nonce);
-        // SECURITY: what was agreed to is sent, or nothing. Being equal, it also goes to our own origin.
+        // SECURITY: the approved request is sent, or nothing. Being equal, it also goes to our own origin.
         if self.agreed.is_some_and(|agreed| *agreed != sealed) {
             return Err(not_agreed());
         }

@@ -50,7 +50,7 @@ impl Reason {
     }
 }
 
-/// What the number stands for.
+/// The issue of the number.
 #[derive(Debug)]
 pub(super) struct Facts {
     /// GitHub counts issues and pull requests together, and would close either.

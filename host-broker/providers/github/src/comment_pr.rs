@@ -39,7 +39,7 @@ pub(super) struct CommentPr {
     line: Option<Number>,
 }
 
-/// What the pull request looks like now.
+/// The present state of the pull request.
 #[derive(Debug)]
 pub(super) struct Facts {
     /// The commit that a review comment is on; it rides in the request.

@@ -32,7 +32,7 @@ pub(super) struct CreateBranch {
     from: Option<BranchName>,
 }
 
-/// What the repository looks like now.
+/// The present state of the repository.
 #[derive(Debug)]
 pub(super) struct Facts {
     /// Its default branch.
@@ -152,7 +152,7 @@ impl Write for CreateBranch {
                 )
             }
         };
-        // GitHub refuses to create what is there, so a repeat changes nothing twice.
+        // GitHub refuses to create an existing branch, so a repeat changes nothing twice.
         Ok(Probed::State { message: format!("{seen} Creating it again does no harm: an existing branch is refused.") })
     }
 }

@@ -1,8 +1,8 @@
-//! From what GitHub answered to what the broker says of it.
+//! The conversion from GitHub's answers to the broker's failures.
 //!
 //! Reads and writes part here. A read that went wrong changed nothing, so every fault of it is plain. A write whose
-//! answer is lost, unreadable or a server fault may have happened: that is [`Failure::Unknown`] and nothing else.
-//! Only GitHub's own definite answers (3xx and 4xx) say that nothing was changed.
+//! answer is lost, unreadable or a server fault may have happened: that is [`Failure::Unknown`] and nothing else. Only
+//! GitHub's own definite answers (3xx and 4xx) say that nothing was changed.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -44,7 +44,7 @@ impl BodyFault {
     }
 }
 
-/// What a refusal is read with.
+/// The context for reading a refusal.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a> {
     /// Now, for reset times that GitHub gives as points in time.
@@ -74,7 +74,7 @@ impl Reader<'_> {
         if answer.status.is_success() {
             return document(answer).map_err(unknown);
         }
-        // A time-out (408) is told by something between us and GitHub, perhaps after GitHub had the request.
+        // A time-out (408) comes from a server between us and GitHub, perhaps after GitHub had the request.
         let definite = (answer.status.is_redirection() && answer.status != StatusCode::NOT_MODIFIED)
             || (answer.status.is_client_error() && answer.status != StatusCode::REQUEST_TIMEOUT);
         if definite {
@@ -117,7 +117,7 @@ impl Reader<'_> {
         Failure::Refused { message }
     }
 
-    /// What GitHub said in a refusal: its message and the faults it lists, cut, cleaned, without the token.
+    /// Returns the text of a refusal: GitHub's message and the faults it lists, cut, cleaned, without the token.
     pub(super) fn message(self, answer: &Answer) -> String {
         let Ok(document) = document(answer) else { return String::new() };
         let mut said = text(&document, "/message").unwrap_or_default().to_owned();
@@ -176,8 +176,8 @@ struct Limited {
     retry_after: Option<Duration>,
 }
 
-/// Whether an answer is a limit.
-/// Source: GitHub REST documentation, "Rate limits for the REST API", exceeding the rate limit.
+/// Checks whether an answer is a limit. Source: GitHub REST documentation, "Rate limits for the REST API", exceeding
+/// the rate limit.
 fn limited(answer: &Answer, said: &str, now: Timestamp) -> Option<Limited> {
     if !matches!(answer.status, StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS) {
         return None;

@@ -1,7 +1,7 @@
 //! Answers kept for revalidation: GitHub does not count a read that it can answer with 304.
 //!
-//! Kept per client, hence per token; a 304 is GitHub's own word that this token may still see the content.
-//! The key is the whole URI; what else an answer depends on (`Accept`, the API version) is the same in every request.
+//! Kept per client, hence per token; a 304 is GitHub's own word that this token may still see the content. The key is
+//! the whole URI; the other inputs of an answer (`Accept`, the API version) are the same in every request.
 
 use crate::base::Cursor;
 use bytes::Bytes;
@@ -17,7 +17,7 @@ const BODY_BYTES_MAX: usize = 512 * 1024;
 /// A kept answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Kept {
-    /// What to revalidate it with.
+    /// The tag for the revalidation.
     pub(super) etag: HeaderValue,
     /// The body.
     pub(super) body: Bytes,

@@ -1,9 +1,9 @@
-//! Fields of GitHub's documents, read leniently: what is not there, or is of another type, is absent.
+//! Fields of GitHub's documents, read leniently: a field that is missing, or of another type, is absent.
 
 use crate::params::CommitSha;
 use serde_json::Value;
 
-/// Whether an issue's document is a pull request's.
+/// Checks whether an issue's document is a pull request's.
 pub(super) fn is_pull_request(v: &Value) -> bool {
     v.get("pull_request").is_some_and(|p| !p.is_null())
 }
@@ -18,7 +18,7 @@ pub(super) fn count(v: &Value, at: &str) -> Option<u64> {
     v.pointer(at).and_then(Value::as_u64)
 }
 
-/// Whether there is a `true` at a pointer.
+/// Checks whether there is a `true` at a pointer.
 pub(super) fn flag(v: &Value, at: &str) -> bool {
     v.pointer(at).and_then(Value::as_bool).unwrap_or(false)
 }

@@ -1,4 +1,4 @@
-//! What the operator allows at GitHub, whatever a grant says.
+//! The operator's limits at GitHub, which hold under every grant.
 
 use crate::params::{BranchName, Owner, Repo, RepoName};
 use glob::{MatchOptions, Pattern};
@@ -63,7 +63,7 @@ impl Guardrails {
         Ok(Self { repos, production, merge_without_checks })
     }
 
-    /// Whether a repository, as `owner/repo`, is on the allow-list.
+    /// Checks whether a repository, as `owner/repo`, is on the allow-list.
     pub(super) fn allows(&self, full_name: &str) -> bool {
         match &self.repos {
             Allowed::All => true,
@@ -88,7 +88,7 @@ impl Guardrails {
         self.production.iter().any(|pattern| pattern.matches_with(branch.as_str(), BROADLY))
     }
 
-    /// Whether a merge needs no checks.
+    /// Checks whether a merge needs no checks.
     pub(super) fn merge_without_checks(&self) -> bool {
         self.merge_without_checks
     }
@@ -99,7 +99,7 @@ pub(super) fn refusal(reason: impl Into<String>) -> Refusal {
     Refusal { code: Code::Guardrail, reason: reason.into() }
 }
 
-/// Whether a branch is one that is never created, whatever the repository calls its default.
+/// Checks whether a branch is one that is never created, also if the repository's default is another one.
 pub(super) fn is_main(branch: &BranchName) -> bool {
     ["main", "master"].iter().any(|name| branch.as_str().eq_ignore_ascii_case(name))
 }

@@ -114,7 +114,9 @@ pub enum SetupFault {
     Declaration(BadDeclaration),
 }
 
-/// The fifteen actions; without a token they are declared and refuse to run. Contacts nobody; must be called inside the runtime.
+/// Returns the fifteen actions; without a token they are declared and refuse to run.
+///
+/// It contacts no server, and must be called inside the runtime.
 ///
 /// # Errors
 /// [`SetupFault`].
@@ -145,7 +147,7 @@ pub fn operations(
     all.into_iter().map(|one| one.map_err(SetupFault::Declaration)).collect()
 }
 
-/// What the actions share.
+/// The state that the actions share.
 struct Github {
     client: Client,
     guardrails: Guardrails,
@@ -164,7 +166,7 @@ impl Github {
 
     /// The one place where the token is exposed.
     fn session<'a>(&'a self, execution: &'a Execution) -> Result<Session<'a>, Failure> {
-        // A provider without its secret is switched off, so this refuses only what should not have come here.
+        // A provider without its secret is switched off, so this refuses only calls that should not have come here.
         let Some(token) = &self.token else {
             return Err(Failure::Unavailable { message: "GitHub's token is missing.".into() });
         };
@@ -173,11 +175,11 @@ impl Github {
     }
 }
 
-/// What every read exposes: what others wrote, some of it private.
+/// The exposure of every read: text of other authors, some of it private.
 const READS: Exposure = Exposure { untrusted: true, sensitive: true, egress: false };
 
-/// What every write exposes: its parameters leave. Its result is numbers, states and addresses, nothing that others
-/// wrote.
+/// The exposure of every write: its parameters leave. Its result is numbers, states and addresses, and no text of other
+/// authors.
 const WRITES: Exposure = Exposure { untrusted: false, sensitive: false, egress: true };
 
 /// The answer to a read has not its usual fields.

@@ -49,7 +49,7 @@ fn parameters(text: &str) -> Option<(bool, &str)> {
     }
 }
 
-/// Returns the text up to the closing quote, and what follows it.
+/// Returns the text up to the closing quote, and the text after it.
 fn unquoted(quoted: &str) -> Option<(String, &str)> {
     let mut text = String::new();
     let mut chars = quoted.chars();

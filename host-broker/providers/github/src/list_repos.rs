@@ -57,7 +57,7 @@ impl NativeAction for ListRepos {
     }
 
     fn guard(&self, _shared: &Github, _facts: Option<&()>, _now: Timestamp) -> Guard {
-        // Nothing is named; what is not allowed is not shown.
+        // No repository is named; repositories that are not allowed are not shown.
         Guard::Pass
     }
 

@@ -112,7 +112,7 @@ impl Write for MergePr {
         let at = Target::repo(self.repo()).then("pulls").number(self.number).then("merge");
         let mut merge = json!({ "merge_method": self.method.word(), "sha": facts.head_sha });
         let message = match self.method {
-            // What GitHub would write, and the mark.
+            // GitHub's own text, and the mark.
             How::Merge => Some(format!("{}\n\n{}", facts.title, trailer(nonce))),
             How::Squash => Some(trailer(nonce)),
             // Makes no commit that could hold a message.

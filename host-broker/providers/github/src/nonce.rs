@@ -1,4 +1,4 @@
-//! What is planted into an effect, so that a lost answer can be settled by looking.
+//! The mark that is planted into an effect, so that a look can settle a lost answer.
 
 use crate::params::{Number, Owner, Repo, RepoName};
 use model::{EffectMarker, Nonce};
@@ -68,18 +68,18 @@ impl Handle {
         }
     }
 
-    /// Whether an issue, comment or pull request ends with the mark. Elsewhere it would be a quotation.
+    /// Checks whether an issue, comment or pull request ends with the mark. Elsewhere it would be a quotation.
     pub(super) fn is_on(&self, object: &Value) -> bool {
         object.get("body").and_then(Value::as_str).is_some_and(|body| body.trim_end().ends_with(&mark(&self.nonce)))
     }
 
-    /// Whether a commit message has the trailer.
+    /// Checks whether a commit message has the trailer.
     pub(super) fn is_in_message(&self, message: &str) -> bool {
         message.lines().any(|line| line.trim() == format!("Ext-Broker: {}", self.nonce))
     }
 }
 
-/// What is stored of an effect is not one of this provider's handles.
+/// Returns the failure for a stored effect that is not one of this provider's handles.
 pub(super) fn unreadable() -> Failure {
     Failure::Refused { message: "The stored description of the effect is unreadable.".into() }
 }

@@ -69,7 +69,7 @@ pub(super) struct Listed<T> {
 }
 
 impl<T> Listed<T> {
-    /// Whether there may be more.
+    /// Checks whether there may be more.
     pub(super) fn more(&self) -> bool {
         self.next.is_some()
     }
@@ -116,7 +116,7 @@ pub(super) async fn listed<T>(
     Ok(Listed { entries, next: Some(Place { page: at, skip }) })
 }
 
-/// The first entry that is what is looked for, among the first `pages` pages.
+/// Returns the first matching entry among the first `pages` pages.
 ///
 /// # Errors
 /// [`Failure`]; nothing was changed.

@@ -1,7 +1,7 @@
 //! The parameters that GitHub's actions share, each with GitHub's own alphabet.
 //!
-//! SECURITY: octocrab does not escape what it puts into a path, so an owner `o/../../user` would reach another
-//! endpoint with the token. A value that exists here cannot leave its place in a path.
+//! SECURITY: octocrab does not escape the values in a path, so an owner `o/../../user` would reach another endpoint
+//! with the token. A value that exists here cannot leave its place in a path.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};

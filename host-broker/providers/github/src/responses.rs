@@ -1,7 +1,7 @@
-//! What the actions bring back: small shapes of our own instead of GitHub's whole documents.
+//! The results of the actions: small shapes of our own instead of GitHub's whole documents.
 //!
-//! GitHub's documents are read leniently: a user that is `null` (deleted) or a field that is missing leaves a gap.
-//! Only what a shape cannot do without, its number or name, makes an entry unusable.
+//! GitHub's documents are read leniently: a user that is `null` (deleted) or a field that is missing leaves a gap. Only
+//! a missing number or name, which a shape needs, makes an entry unusable.
 
 use crate::fields::{count, flag, is_pull_request, text};
 use schemars::JsonSchema;

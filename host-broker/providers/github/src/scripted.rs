@@ -1,4 +1,4 @@
-//! A GitHub on loopback, for tests, that answers exactly what it is told to, byte for byte.
+//! A GitHub on loopback, for tests, that gives exactly the scripted answers, byte for byte.
 
 use crate::base::BaseUrl;
 use crate::client::{Client, Session};
@@ -23,7 +23,7 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
 /// Less than any test that is to end early waits for.
 pub(super) const SHORT: Duration = Duration::from_millis(500);
 
-/// What a request is answered with.
+/// The answer to a request.
 #[derive(Clone)]
 pub(super) enum Reply {
     /// These bytes; the connection stays.
@@ -54,7 +54,7 @@ impl Reply {
     }
 }
 
-/// What is answered to a request's path.
+/// The answers by the path of the request.
 type Answers = dyn Fn(&str) -> Reply + Send + Sync;
 
 /// The server. Replies are used in order; a request beyond them is answered 418.
@@ -185,7 +185,7 @@ impl Clock for Fixed {
     }
 }
 
-/// A client, and what its sessions are opened with.
+/// A client, and the parameters of its sessions.
 pub(super) struct Caller {
     client: Arc<Client>,
     token: String,

@@ -1,4 +1,4 @@
-//! What is sealed is what leaves: for every write, byte for byte.
+//! The sealed request is the sent request: for every write, byte for byte.
 
 use crate::action_tests::{action, catalogue, fitting, settings, sha};
 use crate::client::Session;
@@ -42,8 +42,9 @@ impl Bench {
         Session::open(&self.github.client, TOKEN, deadline, &self.nonce).unwrap().bound_to(agreed)
     }
 
-    /// Performs the write called `name`, of which a person was shown `agreed`; what it seals now, and its failure, which
-    /// it has because the server refuses everything.
+    /// Performs the write called `name`, for which a person was shown `agreed`.
+    ///
+    /// Returns the sealed request and the failure, which it has because the server refuses everything.
     async fn perform(&self, name: &str, agreed: Option<&SealedRequest>) -> (SealedRequest, Option<Failure>) {
         let session = &self.session(agreed);
         let on_line = json!({ "number": 1, "body": "Text", "path": "src/a.rs", "line": 7 });
@@ -139,7 +140,7 @@ async fn every_write_sends_the_very_bytes_that_were_sealed() {
                 let place = lines.iter().position(|found| *found == line).unwrap_or_else(|| panic!("{line} in {head}"));
                 lines.remove(place);
             }
-            // What is left is HTTP's, the client's name, and the credential.
+            // The rest is HTTP's, the client's name, and the credential.
             let mut left: Vec<&str> = lines.iter().filter_map(|line| line.split(':').next()).collect();
             left.sort_unstable();
             assert_eq!(left, ["authorization", "content-length", "host", "user-agent"], "{name}");

@@ -82,7 +82,7 @@ fn begin(command: &mut Command) -> Option<(Child, u16)> {
     };
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
     let port = lines.find_map(|line| line.strip_prefix("port ")?.trim().parse().ok());
-    // Its later words are nobody's; but a full pipe would stop it.
+    // Its later output is not needed; but a full pipe would stop it.
     std::thread::spawn(move || lines.for_each(drop));
     Some((child, port.expect("the server printed no port")))
 }

@@ -72,7 +72,7 @@ fn all() -> Guardrails {
     Guardrails::new(&["*".to_owned()], &[], false).unwrap()
 }
 
-/// Performs an action within `timeout`; what it needs to know beforehand is read through `well`.
+/// Performs an action within `timeout`; its facts are read through `well`.
 async fn perform(
     action: &str,
     p: &Value,
@@ -143,7 +143,7 @@ async fn pull_request(caller: &Caller, name: &str) -> u64 {
     n
 }
 
-/// What a write is on.
+/// Returns the thread of a write.
 fn thread(action: &str, issue: u64, pr: u64) -> Option<u64> {
     match action {
         "create_issue" | "create_pr" => None,
@@ -171,7 +171,7 @@ async fn look(action: &str, well: &Session<'_>, handle: Value) -> Probed {
     .unwrap()
 }
 
-/// What each action is called with, `issue` and `pr` being open.
+/// Returns the parameters of each action, `issue` and `pr` being open.
 fn calls(name: &str, issue: u64, pr: u64) -> BTreeMap<&'static str, Value> {
     BTreeMap::from([
         ("list_repos", json!({ "limit": 1 })),
@@ -274,7 +274,7 @@ fn expected(fault: &str, action: &str) -> &'static [&'static str] {
         _ if write => &["unknown"],
         "slow30" | "slowbody" => &["timeout"],
         "drop" | "dup-apply" | "html502" | "500" | "503retry" => &["unavailable"],
-        // A list of one issue is what some reads asked for.
+        // Some reads asked for a list of one issue.
         "inject-echo" => &["ok", "invalid"],
         _ => &["invalid"],
     }

@@ -1,4 +1,4 @@
-//! What goes over the wire, and what is made of what comes back.
+//! The bytes on the wire, and the results of the answers.
 
 use crate::base::{BaseUrl, Target};
 use crate::client::{Change, Client, NoClient};
@@ -190,7 +190,7 @@ async fn a_body_without_end_is_left_early() {
         assert!(matches!(failure, Failure::InvalidOutput { .. }), "{failure:?}");
         let failure = write(&server).await.unwrap_err();
         assert!(matches!(failure, Failure::Unknown { .. }), "{failure:?}");
-        // Twice what the sockets' buffers hold, and the limit twice.
+        // Twice the capacity of the sockets' buffers, and the limit twice.
         assert!(server.flooded() < most * 2 * 1024 * 1024, "{}", server.flooded());
     }
 }
@@ -282,7 +282,7 @@ async fn a_list_goes_on_where_an_earlier_answer_ended_and_comes_to_its_end() {
             assert!(found.entries.len() <= limit);
             assert_eq!(found.cursor().is_some(), found.more());
             numbers.extend(found.entries.iter().map(|issue| issue.number));
-            // As an agent hands it back: as a text.
+            // As an agent passes it back: as a text.
             let Some(cursor) = found.cursor() else { break };
             from = Some(Place::try_from(cursor).unwrap());
         }

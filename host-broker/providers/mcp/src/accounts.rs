@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// So many connections are kept; another one takes the place of whichever.
 const CONNECTIONS_MAX: usize = 64;
 
-/// What an account is worked with, and until when it can be used without being renewed.
+/// The credential of an account, and its end without a renewal.
 pub(super) type Credential = Option<(Ciphertext, Option<Timestamp>)>;
 
 /// Owner and account.
@@ -24,7 +24,7 @@ pub struct Accounts {
     upstream: Arc<Upstream>,
     /// By owner and account: the token's digest, and the connection with it.
     connected: Mutex<BTreeMap<Key, (Digest, Arc<Upstream>)>>,
-    /// Whose tokens the server has refused before their time, by the digests of what is kept.
+    /// The accounts whose tokens the server has refused before their time, by the digests of their stored credentials.
     unknown: Mutex<BTreeSet<[u8; 32]>>,
 }
 
@@ -34,7 +34,7 @@ impl Accounts {
         Self { oauth, upstream, connected: Mutex::default(), unknown: Mutex::default() }
     }
 
-    /// Whether it is to be renewed before it is used.
+    /// Checks whether it is to be renewed before it is used.
     pub(super) fn is_stale(&self, credential: &Credential, now: Timestamp) -> bool {
         let Some((sealed, until)) = credential else { return false };
         until.is_some_and(|until| until <= now) || self.unknown().contains(&digest(sealed))
@@ -72,7 +72,7 @@ impl Accounts {
         Ok(upstream)
     }
 
-    /// What a caller is told whose account's token the server does not take: with the next call it is renewed.
+    /// Returns the failure for a caller whose account's token the server refuses: the next call renews it.
     pub(super) fn refused(&self, credential: &Credential) -> Failure {
         if let Some((sealed, _)) = credential {
             self.unknown().insert(digest(sealed));

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
-/// Nobody waits longer for an answer, to its end; a call has its own time, which is shorter.
+/// The timeout for a whole answer; a call has its own time, which is shorter.
 const TIMEOUT: Duration = Duration::from_secs(130);
 /// So much of an answer that is an error is read, in bytes.
 const ERROR_MAX: usize = 64 * 1024;
@@ -38,7 +38,7 @@ pub(super) enum HttpCause {
     /// The server refused it.
     #[error("it answers {0}")]
     Refused(StatusCode),
-    /// It left, and what became of it is not known.
+    /// It left, and its effect is not known.
     #[error("{0}")]
     Lost(String),
 }
@@ -132,7 +132,7 @@ impl StreamableHttpClient for Client {
         let body = whole(response.into_body(), LINE_MAX).await?;
         let is_request = matches!(message, ClientJsonRpcMessage::Request(_));
         if !is_request {
-            // Whatever it says to what needs no answer.
+            // Any answer to a message that needs none.
             return Ok(StreamableHttpPostResponse::Accepted);
         }
         if !kind.starts_with(JSON_MIME_TYPE) {
@@ -154,8 +154,10 @@ impl StreamableHttpClient for Client {
         self.exchange(Method::DELETE, &uri, &own, custom_headers, Vec::new()).await.map(|_answer| ())
     }
 
-    /// Nothing is asked for beside the answers to what is sent: what a server would say by itself is looked at when a call is
-    /// made, and the rest of an answer whose connection was lost is lost.
+    /// Opens no stream beside the answers to sent messages.
+    ///
+    /// A server's own changes are looked for when a call is made. The rest of an answer whose connection was lost is
+    /// lost.
     async fn get_stream(
         &self,
         _uri: Arc<str>,
@@ -174,8 +176,10 @@ fn events(body: Incoming) -> BoxStream<'static, Result<Sse, SseError>> {
     events.take_until(sleep(TIMEOUT)).boxed()
 }
 
-/// An answer that is an error. Some say in JSON-RPC what is wrong; and a server of an older revision says in whatever way that
-/// it does not know the question with which one finds out its revision.
+/// Reads an answer that is an error.
+///
+/// Some servers report the fault in JSON-RPC. A server of an older revision has no common form for its answer to the
+/// request that finds out its revision.
 async fn refused(
     message: &ClientJsonRpcMessage,
     status: StatusCode,
@@ -183,7 +187,7 @@ async fn refused(
     body: Incoming,
 ) -> Result<StreamableHttpPostResponse, Fault> {
     let lost = status.is_server_error();
-    // Said before anything is done. Of what else is wrong with a request a server may have done a part.
+    // The server says so before anything is done. With other faults a server may have done a part.
     let is_definite = matches!(
         status,
         StatusCode::UNAUTHORIZED

@@ -1,14 +1,14 @@
 //! A provider whose actions are the tools of an MCP server.
 //!
 //! ```text
-//! Call ─► link, made when it is first needed and kept ─► are the tools what was accepted? ─► tools/call ─► result
-//!          started again when it has ended, but not at      what is different is withdrawn
+//! Call ─► link, made when it is first needed and kept ─► are the tools the accepted ones? ─► tools/call ─► result
+//!          started again when it has ended, but not at      a different one is withdrawn
 //!          once if it ends again and again
 //! ```
 //!
-//! A server has no catalogue of its own making: of what an operator has [accepted](provider::pinned_definitions), what the configuration
-//! names can be called, at the level that it gives. What a server says of itself at any other time is held against that, and
-//! nobody is shown it. What it asks is refused; a call is sent once.
+//! A server has no catalogue of its own making. The configuration names the callable tools among the definitions that
+//! an operator has [accepted](provider::pinned_definitions), each with its level. Later definitions of a server are
+//! compared with those, and no agent sees them. A server's own requests are refused; a call is sent once.
 //!
 //! Source: Model Context Protocol, revisions up to 2026-07-28, "Tools".
 
@@ -89,7 +89,7 @@ pub fn operations(
 /// A tool of a server.
 struct Tool {
     declaration: Declaration,
-    // What tells what was accepted from everything else that the server could say of it.
+    // The digest of the accepted definitions.
     accepted: Digest,
     validator: Validator,
     timeout: Duration,
@@ -153,7 +153,7 @@ impl Invocation for Asked {
 
     fn guard(&self, now: Timestamp) -> Guard {
         match &self.accounts {
-            // Once: what is stale again at once is used as it is.
+            // Once: a credential that is stale again at once is used as it is.
             Some(accounts) if self.renewal.is_none() && accounts.is_stale(&self.credential, now) => Guard::NeedsRemote,
             Some(_) | None => Guard::Pass,
         }
@@ -169,7 +169,7 @@ impl Invocation for Asked {
         }
     }
 
-    /// Renews what the account is worked with, as an intent of its own.
+    /// Renews the credential of the account, as an intent of its own.
     fn prepare(mut self: Box<Self>, execution: Execution) -> Running<Result<Box<dyn Invocation>, Failure>> {
         let Some(accounts) = self.accounts.clone() else { return unprepared(self) };
         Box::pin(async move {
@@ -193,7 +193,7 @@ impl Invocation for Asked {
             execution.run_handle().listen();
             let upstream = match &accounts {
                 Some(accounts) => {
-                    // What keeps the token out of the log takes a while to build.
+                    // The filter that keeps the token out of the log takes a while to build.
                     tokio::task::yield_now().await;
                     accounts.upstream(&credential, &execution)?
                 }
@@ -204,7 +204,7 @@ impl Invocation for Asked {
                 Some(_) | None => failure,
             };
             if !upstream.is_up() {
-                // What begins a program reads directories, and must not hold up whoever serves every group.
+                // The start of a program reads directories, and must not delay the thread that serves every group.
                 tokio::task::yield_now().await;
             }
             let before_the_end = execution.deadline().checked_sub(ANSWER_MARGIN).unwrap_or(execution.deadline());
@@ -238,7 +238,7 @@ impl Invocation for Asked {
     }
 }
 
-/// What a caller is told, and whether anything may have been changed.
+/// Returns the failure for the caller, with whether anything may have been changed.
 fn failure(fault: CallFault, changes: bool) -> Failure {
     let gone = || "it ended in the middle of the call".to_owned();
     match fault {

@@ -29,14 +29,14 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 const PAGES_MAX: usize = 100;
 /// And no more in it, in bytes.
 const LIST_MAX: usize = LINE_MAX;
-/// So much of what a server complains of in one life goes into the log, in bytes. The rest is read and forgotten.
+/// The most bytes of a server's complaints in one life that go into the log. The rest is read and dropped.
 const COMPLAINTS_MAX: usize = 64 * 1024;
 
 /// A server that answers.
 pub(super) struct Link {
     peer: Peer<RoleClient>,
     listener: Listener,
-    /// What is known of its tools; whoever looks holds it.
+    /// The last look at its tools; the thread that looks holds it.
     pub(super) looked: Mutex<Option<Looked>>,
     closed: CancellationToken,
     is_child: bool,
@@ -46,7 +46,7 @@ pub(super) struct Link {
     _stop: DropGuard,
 }
 
-/// When its tools were looked at, and what it had said by then.
+/// The time of the last look at its tools, and the state of its notifications then.
 pub(super) struct Looked {
     pub(super) generation: u64,
     pub(super) at: Instant,
@@ -63,26 +63,26 @@ pub(super) enum CallFault {
     Refused(String),
     /// The server says that something went wrong.
     Failed(String),
-    /// What it answered is no result.
+    /// Its answer is no result.
     NoResult(&'static str),
     /// The server is gone.
     Lost,
-    /// Nobody wants the result any more.
+    /// The caller does not want the result any more.
     Unwanted,
 }
 
 impl Link {
-    /// To a child. `log` is told what it complains of, line by line.
+    /// Opens a link to a child. `log` gets its complaints, line by line.
     ///
     /// # Errors
-    /// Why it does not answer as a server does; it is gone then.
+    /// The reason why it does not answer as a server does; it is gone then.
     pub(super) async fn to_child(child: Opened, log: impl Fn(&str) + Send + 'static) -> Result<Self, String> {
         let Opened { input, output, stderr, process } = child;
         tokio::spawn(listen(stderr, log));
         let closed = CancellationToken::new();
         let (output, input) = (Bounded::new(output, closed.clone()), Heard::new(input, WRITE_TIMEOUT, closed.clone()));
         let transport = AsyncRwTransport::<RoleClient, _, _>::new_client(output, input);
-        // What is too long ends the connection, rather than being waited for.
+        // A too long line ends the connection, rather than being waited for.
         Self::open(Patient::new(transport.with_max_line_length(usize::MAX)), Some(process), closed).await
     }
 
@@ -92,7 +92,7 @@ impl Link {
     /// Why it does not answer as a server does.
     pub(super) async fn to_address(http: Arc<dyn Http>, uri: &str, token: Option<String>) -> Result<Self, String> {
         let mut config = StreamableHttpClientTransportConfig::with_uri(uri).max_sse_event_size(LINE_MAX);
-        // What it did before it forgot the session is not known here: nothing is sent again by itself.
+        // The effects before it forgot the session are not known here: nothing is sent again by itself.
         config.reinit_on_expired_session = false;
         config.auth_header = token;
         let transport = Patient::new(StreamableHttpClientTransport::with_client(Client(http), config));
@@ -124,12 +124,13 @@ impl Link {
         Ok(Self { peer, listener, looked, closed, is_child, calls: Arc::new(()), since, _stop: stop.drop_guard() })
     }
 
-    /// Whether the server still answers, as far as is known.
+    /// Checks whether the server still answers, as far as is known.
     pub(super) fn is_open(&self) -> bool {
         !self.closed.is_cancelled() && !self.peer.is_transport_closed()
     }
 
-    /// Whether a call is under way: a server that does one thing after the other answers nothing else until then.
+    /// Checks whether a call is under way: a server that does one thing after the other answers nothing else until
+    /// then.
     pub(super) fn is_busy(&self) -> bool {
         Arc::strong_count(&self.calls) > 1
     }
@@ -144,7 +145,7 @@ impl Link {
         self.since
     }
 
-    /// What is heard of it.
+    /// Returns the listener to its notifications.
     pub(super) fn listener(&self) -> &Listener {
         &self.listener
     }
@@ -154,10 +155,10 @@ impl Link {
         &self.closed
     }
 
-    /// What it says of its tools, now.
+    /// Returns its present tools.
     ///
     /// # Errors
-    /// It does not say it, or too much.
+    /// It does not list them, or too many.
     pub(super) async fn tools(&self) -> Result<Vec<Said>, String> {
         let (mut tools, mut bytes): (Vec<Said>, usize) = (Vec::new(), 0);
         let mut cursor = None;
@@ -183,9 +184,11 @@ impl Link {
         Err(format!("its list of tools has more than {PAGES_MAX} pages"))
     }
 
-    /// Calls a tool, once. Whoever stops waiting tells the server that nobody wants the result. Where nobody wants it any
-    /// more while it is waited for, the server is told that too, and a read is over then; what `changes` something may have
-    /// been done by then, and its answer is still waited for.
+    /// Calls a tool, once.
+    ///
+    /// A caller that stops waiting sends the server a cancellation. If the result becomes unwanted during the wait, the
+    /// server gets a cancellation, too, and a read is over then. A call that `changes` something may have had its
+    /// effect by then, and its answer is still waited for.
     ///
     /// # Errors
     /// [`CallFault`].
@@ -222,7 +225,7 @@ impl Link {
             }
             Ok(_) | Err(ServiceError::UnexpectedResponse) => Err(CallFault::NoResult("it is not the result of a tool")),
             Err(ServiceError::McpError(error)) => Err(match error.code {
-                // Any other is said by some libraries also of what a tool has done.
+                // Some libraries use every other code also for the effect of a tool.
                 ErrorCode::METHOD_NOT_FOUND => CallFault::Refused(error.message.into_owned()),
                 _ => CallFault::Failed(error.message.into_owned()),
             }),
@@ -247,7 +250,7 @@ impl Link {
     }
 }
 
-/// Holds service and child until the one is closed, the other has ended, or nobody wants them.
+/// Holds service and child until the one is closed, the other has ended, or no user is left.
 async fn keep(
     service: RunningService<RoleClient, Listener>,
     mut process: Option<ChildGroup>,
@@ -281,7 +284,7 @@ impl Unwanted<'_> {
         let peer = self.link.peer.clone();
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             if !self.link.is_child {
-                // The library ends the request, whose connection would else be kept for an answer that nobody hears.
+                // The library ends the request. Otherwise its connection would be kept for an answer without a reader.
                 let told = CancelledNotificationParam::new(Some(id), None);
                 runtime.spawn(async move { peer.notify_cancelled(told).await.ok() });
                 return;
@@ -304,7 +307,7 @@ impl Drop for Unwanted<'_> {
     }
 }
 
-/// Reads what a child complains of, so that it never waits for a reader.
+/// Reads the complaints of a child, so that it never waits for a reader.
 async fn listen(stderr: Box<dyn AsyncRead + Send + Unpin>, log: impl Fn(&str) + Send + 'static) {
     let ceiling = u64::try_from(COMPLAINTS_MAX).unwrap_or(u64::MAX);
     let mut reader = BufReader::new(stderr.take(ceiling));

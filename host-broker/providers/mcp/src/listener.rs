@@ -1,5 +1,6 @@
-//! What a server may say by itself, and what becomes of it: of progress the numbers, of its tools that they have changed;
-//! whatever it asks is refused.
+//! A server's own messages: of progress the numbers are kept, of its tools the fact that they have changed.
+//!
+//! All of its requests are refused.
 
 use provider::contract::{RunHandle, RunProgress};
 use rmcp::ClientHandler;
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 
-/// What is heard of a server.
+/// The listener to a server.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Listener(Arc<Heard>);
 
@@ -31,17 +32,17 @@ impl Listener {
         self.0.generation.load(Ordering::Acquire)
     }
 
-    /// Has somebody look at the server.
+    /// Asks for a look at the server.
     pub(super) fn stir(&self) {
         self.0.stirred.notify_one();
     }
 
-    /// Waits until somebody should look at the server.
+    /// Waits until a look at the server is due.
     pub(super) async fn stirred(&self) {
         self.0.stirred.notified().await;
     }
 
-    /// Passes the progress under this token on, until what is returned is dropped.
+    /// Passes the progress under this token on, until the returned value is dropped.
     pub(super) fn follow(&self, token: ProgressToken, run_handle: Arc<RunHandle>) -> Followed {
         self.0.followed.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), run_handle);
         Followed { heard: Arc::clone(&self.0), token }
@@ -84,7 +85,7 @@ impl ClientHandler for Listener {
     async fn on_progress(&self, said: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
         let followed = self.0.followed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(run_handle) = followed.get(&said.progress_token) {
-            // SECURITY: its message is not passed on. Nobody has looked at it.
+            // SECURITY: its message is not passed on, because it was not inspected.
             run_handle.report(RunProgress { done: said.progress, total: said.total });
         }
     }

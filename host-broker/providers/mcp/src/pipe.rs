@@ -1,4 +1,4 @@
-//! The pipes to a child, which may say too much, or not listen: what ends the connection then.
+//! The pipes to a child, and their limits: a child that says too much, or does not read, loses the connection.
 
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, RequestId, ServerJsonRpcMessage};
@@ -17,13 +17,14 @@ use tokio_util::sync::CancellationToken;
 
 /// The longest line, or body, that a server may say, in bytes: the longest result that is looked at, written with escapes.
 pub(super) const LINE_MAX: usize = 2 * shared::limits::RESULT_BYTES_MAX;
-/// So many lines at once, and so many more each second: whatever it asks is answered, and what is not read piles up.
+/// The most lines at once, and the most further lines in each second: every request is answered, and unread output
+/// piles up.
 const LINES_MAX: f64 = 10_000.0;
 const LINES_PER_SECOND: f64 = 1_000.0;
-/// For so long a server may leave what it is told unread.
+/// The longest time that a server may leave its input unread.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a child says. Where a line is too long, there are too many, or there will be none any more, the connection is broken.
+/// The output of a child. A too long line, too many lines, or the end of its output breaks the connection.
 pub(super) struct Bounded<R> {
     inner: R,
     line: usize,
@@ -73,7 +74,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Bounded<R> {
     }
 }
 
-/// What a child is told. Where it does not listen for long, the connection is broken.
+/// The input of a child. The connection breaks if it does not read for long.
 pub(super) struct Heard<W> {
     inner: W,
     timeout: Duration,
@@ -86,7 +87,7 @@ impl<W> Heard<W> {
         Self { inner, timeout, waits: None, broken }
     }
 
-    /// What was tried, or that it has been tried for too long.
+    /// Returns the result of an attempt, or a fault if it has taken too long.
     fn tried<T>(&mut self, tried: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         if tried.is_ready() {
             self.waits = None;
@@ -122,8 +123,10 @@ const ANSWERS_MAX: usize = 64;
 /// The longest name of such a request, in bytes: its answer repeats it.
 const NAME_MAX: usize = 256;
 
-/// A transport that passes over what need not be heard: more requests than are answered, and a late answer. A server that takes
-/// long to start answers the question for its revision when that is given up, and the older handshake has begun.
+/// A transport that drops two kinds of messages: more requests than are answered, and a late answer.
+///
+/// A server that takes long to start answers the request for its revision when that is given up, and the older
+/// handshake has begun.
 pub(super) struct Patient<T> {
     inner: T,
     probe: Option<RequestId>,
@@ -146,7 +149,7 @@ impl<T> Patient<T> {
         Self { inner, probe: None, given_up: None, unanswered: Arc::default() }
     }
 
-    /// Whether a request is answered; every one of which this is said is answered once.
+    /// Checks whether a request is answered; each one for which this returns true is answered once.
     fn hears(&self, id: &RequestId) -> bool {
         if id.to_string().len() > NAME_MAX || self.unanswered.load(Ordering::Acquire) >= ANSWERS_MAX {
             return false;

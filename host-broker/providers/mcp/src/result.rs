@@ -1,10 +1,11 @@
-//! From what a tool answered to the data of a reply.
+//! The conversion from a tool's answer to the data of a reply.
 //!
 //! ```json
 //! { "content": [{ "type": "text", "text": "…" }], "structuredContent": { … }, "isError": true }
 //! ```
 //!
-//! It is the result as the server gives it, without `_meta`, and with `isError` only where the tool says that it failed.
+//! It is the result as the server gives it, without `_meta`, and with `isError` only where the tool says that it
+//! failed.
 
 use base64::Engine as _;
 use rmcp::model::CallToolResult;
@@ -28,12 +29,12 @@ pub(super) fn data(result: CallToolResult) -> Value {
     Value::Object(data)
 }
 
-/// Whether the tool says that it failed.
+/// Checks whether the tool says that it failed.
 pub(super) fn has_failed(data: &Value) -> bool {
     data.get("isError") == Some(&Value::Bool(true))
 }
 
-/// A block without `_meta`; in the place of one that is too long it says what it was.
+/// Returns a block without `_meta`; in the place of a too long one, a note of its kind.
 fn shown(mut block: Value, left: &mut usize) -> Value {
     let Some(members) = block.as_object_mut() else { return block };
     members.remove("_meta");

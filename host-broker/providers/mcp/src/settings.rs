@@ -1,4 +1,4 @@
-//! What an operator writes about an MCP server.
+//! An operator's settings for an MCP server.
 
 use super::tools::ToolTable;
 use http::Uri;
@@ -10,7 +10,7 @@ use shared::{Action, Level, Provider};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// The most that a tool may be given, in seconds: nobody waits longer.
+/// The longest timeout of a tool, in seconds: no caller waits longer.
 const SECONDS_MAX: u64 = 118;
 
 /// The settings of an MCP server, in addition to those of its program or address.
@@ -98,7 +98,7 @@ impl Settings {
     /// The keys.
     pub const KEYS: [&'static str; 3] = ["timeout_seconds", "preset", "tools"];
 
-    /// The tools of which something is said.
+    /// Returns the tools with settings.
     pub fn wanted(&self) -> BTreeMap<Action, Wanted> {
         let preset = self.preset.map(Preset::tools).unwrap_or_default();
         let preset = preset.into_iter().map(|(tool, table)| (tool, Wanted { table, by_operator: false }));
@@ -110,7 +110,7 @@ impl Settings {
         wanted
     }
 
-    /// What cannot be so in these settings.
+    /// Checks the settings against each other.
     ///
     /// # Errors
     /// One sentence without a period.
@@ -166,7 +166,7 @@ impl Address {
     /// The keys.
     pub const KEYS: [&'static str; 3] = ["url", "token", "oauth"];
 
-    /// What cannot be so.
+    /// Checks the settings against each other.
     ///
     /// # Errors
     /// One sentence without a period.

@@ -141,7 +141,7 @@ fn connected(deps: &ProviderDeps<'_>) -> Option<Arc<Upstream>> {
 }
 
 impl Table {
-    /// Returns the server. It contacts nobody.
+    /// Returns the server, without any contact to it.
     pub fn upstream(&self, name: &Provider, deps: &ProviderDeps<'_>) -> Upstream {
         let reach = match &self.transport {
             Transport::Stdio(child) => deps.program(child).map(|child| Reach::Child(Box::new(child))),

@@ -1,5 +1,6 @@
-//! A look at what a server says of its tools, as the broker's own read: a server elsewhere says it only to whoever shows the
-//! token, and nobody has a secret without an intent.
+//! The listing of a server's tools, as the broker's own read.
+//!
+//! A remote server lists them only to a caller with the token, and no secret is used without an intent.
 
 use super::upstream::Upstream;
 use model::{Declaration, Exposure, ParamError, Refusal};
@@ -10,7 +11,7 @@ use shared::Level;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 
-/// The look, and who is told what was seen. It is in no catalogue.
+/// The listing, and its receiver. It is in no catalogue.
 pub(super) struct ToolListing {
     declaration: Declaration,
     upstream: Arc<Upstream>,
@@ -65,7 +66,7 @@ impl Operation for ToolListing {
                 Ok(said) => Ok(Probed::State { message: format!("what it says of its tools has {}", said.digest()) }),
                 Err(_) => Err(Failure::Unavailable { message: "it does not say what its tools are".to_owned() }),
             };
-            // Whoever asked may have gone.
+            // The person who asked may have gone.
             told.map(|told| told.send(said).ok());
             found
         })

@@ -1,4 +1,4 @@
-//! The tools of a server: what it says of each, which of them are offered, and what tells one from another.
+//! The tools of a server: the definition of each, the offered ones, and their digests.
 
 use super::settings::Wanted;
 use filter::inspect::{Reason, Verdict, inspect_definition};
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const COUNT_MAX: usize = 1000;
 /// The longest description, in bytes.
 const DESCRIPTION_MAX: usize = 16 * 1024;
-/// What counts of what a server says of a tool. Icons and `_meta` do not: nobody is shown them.
+/// The members of a tool's definition that count. Icons and `_meta` do not: they are not shown.
 const PINNED: [&str; 6] = ["name", "title", "description", "inputSchema", "outputSchema", "annotations"];
 
 /// The operator's declaration of a tool.
@@ -42,7 +42,7 @@ pub struct ToolTable {
     pub idempotent: bool,
 }
 
-/// What a server says of one tool, as far as it counts.
+/// The definition of one tool, as far as it counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Said(Map<String, Value>);
 
@@ -68,17 +68,17 @@ impl Said {
         self.0.get("name").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// What it does, for an agent.
+    /// Returns the description, for an agent.
     pub fn description(&self) -> &str {
         self.text("description").or_else(|| self.text("title")).unwrap_or("(the server does not say what it does)")
     }
 
-    /// What it takes.
+    /// Returns the input schema.
     pub fn input_schema(&self) -> Value {
         self.0.get("inputSchema").cloned().unwrap_or_else(|| json!({ "type": "object" }))
     }
 
-    /// What its structured content is.
+    /// Returns the schema of the structured content.
     pub fn output_schema(&self) -> Option<&Value> {
         self.0.get("outputSchema")
     }
@@ -88,7 +88,7 @@ impl Said {
         self.0.get("annotations")?.as_object()
     }
 
-    /// Whether it says that it only reads: a hint for whoever sets its level, and nothing more.
+    /// Checks whether it claims that it only reads: a hint for the operator who sets its level, and nothing more.
     pub fn only_reads(&self) -> bool {
         self.annotations().and_then(|hints| hints.get("readOnlyHint")) == Some(&Value::Bool(true))
     }
@@ -98,12 +98,12 @@ impl Said {
         shared::json::canonical(&self.0).len()
     }
 
-    /// What tells it from everything else that could be said.
+    /// Returns the digest that identifies the definition.
     pub fn digest(&self) -> Digest {
         Digest::of(&shared::json::canonical(&self.0))
     }
 
-    /// What a reader of it might obey.
+    /// Returns the verdict on texts that a reader might obey.
     pub fn verdict(&self) -> Verdict {
         inspect_definition(&Value::Object(self.0.clone()))
     }
@@ -117,7 +117,7 @@ impl Said {
             .then(|| format!("what it says of itself looks like an attack on an agent: {}", why.join(" ")))
     }
 
-    /// Why it cannot be offered, whatever the operator says of it.
+    /// Returns the reason why it cannot be offered under any setting.
     pub fn fault(&self) -> Option<String> {
         if self.name().parse::<Action>().is_err() {
             return Some("its name is not 1 to 128 letters, digits, `_`, `.` and `-`".to_owned());
@@ -125,7 +125,7 @@ impl Said {
         if self.description().len() > DESCRIPTION_MAX {
             return Some(format!("its description is longer than {DESCRIPTION_MAX} bytes"));
         }
-        // As it is held against, so that what is wrong with it is known before that.
+        // In the form for validation, so that a fault in it is known before that.
         let output = self.output_schema().map(|output| result_schema(Some(output)));
         let schemas = [("inputSchema", Some(self.input_schema())), ("outputSchema", output)];
         let schemas = schemas.into_iter().filter_map(|(key, schema)| Some((key, schema?)));
@@ -134,10 +134,10 @@ impl Said {
     }
 }
 
-/// What is to be accepted of these tools: `{"tools": […]}`, by name. Of two with one name neither is anything.
+/// Returns the document to accept for these tools: `{"tools": […]}`, by name. Two tools of one name are a fault.
 ///
 /// # Errors
-/// What makes the list no list of tools.
+/// The reason why the list is no list of tools.
 pub fn document(tools: &[Said]) -> Result<Map<String, Value>, String> {
     let mut by_name: BTreeMap<&str, &Said> = BTreeMap::new();
     for said in tools {
@@ -167,9 +167,9 @@ pub fn read(document: &Map<String, Value>) -> Result<Vec<Said>, String> {
 pub struct Offered<'a> {
     /// Its name.
     pub action: &'a Action,
-    /// What the server says of it.
+    /// The server's definition.
     pub said: &'a Said,
-    /// What the operator says of it.
+    /// The operator's settings.
     pub table: &'a ToolTable,
 }
 
@@ -213,8 +213,9 @@ pub fn absent(action: &Action, tools: &[Said]) -> String {
     format!("tools.{action}: the server has no such tool{meant}")
 }
 
-/// The schema of a call's data: the result as the server gives it. What is structured in it fits the tool's own schema,
-/// unless the tool says that it failed.
+/// Returns the schema of a call's data: the result as the server gives it.
+///
+/// Its structured part fits the tool's own schema, unless the tool says that it failed.
 pub fn result_schema(output: Option<&Value>) -> Value {
     let mut schema = json!({
         "type": "object",
@@ -228,7 +229,7 @@ pub fn result_schema(output: Option<&Value>) -> Value {
     });
     if let (Some(output), Some(object)) = (output, schema.as_object_mut()) {
         let mut output = output.clone();
-        // Its words mean what they mean in its own draft.
+        // Its words have the meaning of its own draft.
         let draft = output.as_object_mut().and_then(|output| output.remove("$schema"));
         object.extend(draft.map(|draft| ("$schema".to_owned(), draft)));
         moved(&mut output, "#/anyOf/1/properties/structuredContent");
@@ -238,7 +239,7 @@ pub fn result_schema(output: Option<&Value>) -> Value {
     schema
 }
 
-/// A schema that stands elsewhere now: what it refers to in itself does, too.
+/// Moves the schema's references to itself, because it stands elsewhere now.
 fn moved(schema: &mut Value, to: &str) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(|item| moved(item, to)),

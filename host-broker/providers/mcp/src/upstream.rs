@@ -1,4 +1,4 @@
-//! A server: how it is reached, its one connection, and what is seen of its tools.
+//! A server: its address, its one connection, and the last look at its tools.
 
 use super::link::{Link, Looked};
 use super::settings::Wanted;
@@ -36,7 +36,7 @@ const COMPLAINTS_TOLD: usize = 2048;
 const COMPLAINTS_PAUSE: Duration = Duration::from_millis(100);
 /// For so long a look at a server's tools counts.
 const LOOK_COUNTS: Duration = Duration::from_secs(30);
-/// A server that does not say for so long what its tools are does not work.
+/// The longest time for a list of tools. A server that takes longer does not work.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
 /// It is looked at by itself no more often than this.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
@@ -61,7 +61,7 @@ pub enum Reach {
 }
 
 impl Reach {
-    /// What is needed to begin, without any secret.
+    /// Returns the start of a connection, without any secret.
     fn begin_blank(&self, deadline: Instant) -> Result<Beginning, String> {
         match self {
             Self::Child(child) => child.start_blank(deadline).map(Beginning::Child).map_err(|error| error.to_string()),
@@ -83,7 +83,7 @@ impl Reach {
     }
 }
 
-/// What a connection begins with.
+/// The start of a connection.
 enum Beginning {
     Child(Command),
     Address(String, Option<String>),
@@ -98,7 +98,7 @@ pub struct Upstream {
     scrubber: Option<Arc<Scrubber>>,
     commands: Arc<dyn Commands>,
     http: Arc<dyn Http>,
-    // What counts of the tools that are offered, and how often that has been something else.
+    // The accepted definitions of the offered tools, and the number of their changes.
     accepted: Mutex<(Pinned, u64)>,
     connection: Mutex<Connection>,
     seen: Mutex<Seen>,
@@ -118,7 +118,7 @@ struct Connection {
     fault: Option<Arc<str>>,
 }
 
-/// What was seen the last time somebody looked.
+/// The result of the last look.
 #[derive(Default)]
 struct Seen {
     // By the names that a tool can have here.
@@ -178,7 +178,7 @@ impl Connection {
 }
 
 impl Upstream {
-    /// A server that is reached so. `scrubber` cleans what it complains of, for the log; without, it is given no secret.
+    /// Creates a server with this address. `scrubber` cleans its complaints for the log; without, it gets no secret.
     pub fn new(
         name: &Provider,
         reach: Result<Reach, String>,
@@ -201,8 +201,9 @@ impl Upstream {
         }
     }
 
-    /// The same server for whoever has this token: with a connection and a look of its own. What it says of its tools to this
-    /// one says nothing to the others.
+    /// Returns the same server for the owner of this token: with a connection and a look of its own.
+    ///
+    /// Its definitions for this owner do not concern the others.
     pub(super) fn with_token(&self, token: String, execution: &Execution) -> Self {
         let reach = match &self.reach {
             Ok(Reach::Address(url, _)) => Ok(Reach::Address(url.clone(), Some(Arc::new(Secret::new(token))))),
@@ -238,7 +239,7 @@ impl Upstream {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it could not be connected because the server does not know who asks.
+    /// Checks whether it could not be connected because the server does not know who asks.
     pub(super) fn does_not_know_who_asks(&self) -> bool {
         let unauthorized = http::StatusCode::UNAUTHORIZED.to_string();
         self.health().fault.is_some_and(|fault| fault.contains(&unauthorized))
@@ -254,15 +255,15 @@ impl Upstream {
         self.reach.as_ref().err()
     }
 
-    /// Whether it is elsewhere, and not a program of this machine.
+    /// Checks whether it is elsewhere, and not a program of this machine.
     pub fn is_elsewhere(&self) -> bool {
         matches!(self.reach, Ok(Reach::Address(..)))
     }
 
-    /// What it says of its tools: starts it for that, with something else in the place of each secret.
+    /// Returns its definitions: starts it for that, with a placeholder for each secret.
     ///
     /// # Errors
-    /// Why it does not say it, for the operator.
+    /// The reason why it does not list them, for the operator.
     pub async fn tools(&self) -> Result<PinnedDefinitions, String> {
         let deadline = Instant::now() + LISTING_TIMEOUT;
         self.asked(self.reach.as_ref().map_err(Clone::clone)?.begin_blank(deadline)?).await
@@ -277,7 +278,7 @@ impl Upstream {
         let beginning = self.reach.as_ref().map_err(Clone::clone)?.begin_for(execution, deadline)?;
         let Ok(_alone) = self.looks.try_acquire() else { return Err("another listing is in progress".to_owned()) };
         let said = self.asked(beginning).await.map_err(|why| complaint(&why, self.scrubber.as_deref()))?;
-        // SECURITY: it has the broker's secrets now, and what it says of itself is kept and shown.
+        // SECURITY: it has the broker's secrets now, and its definitions are stored and shown.
         let text = Value::Object(said.said().clone());
         if self.scrubber.as_ref().is_none_or(|scrubber| holds_own(text, scrubber)) {
             return Err("what it says of its tools holds a secret of the broker's own".to_owned());
@@ -368,7 +369,7 @@ impl Upstream {
         starting.await.map_err(|why| self.not_started(&why))
     }
 
-    /// Starts it, also if whoever asked for it does not wait so long.
+    /// Starts it, also if the caller's timeout is shorter.
     fn start(self: &Arc<Self>, beginning: Beginning) -> Starting {
         let this = Arc::clone(self);
         let task = tokio::spawn(async move {
@@ -418,12 +419,15 @@ impl Upstream {
         Failure::Unavailable { message: "it cannot be started; the operator's log says why".to_owned() }
     }
 
-    /// Holds what the server says of its tools now against what was accepted, if nobody has since then, or it has said since
-    /// that they are others. A server that does not say it does not work, and its connection is closed, if no call is under way.
+    /// Compares the present tools of the server with the accepted ones.
+    ///
+    /// It does not look if another look is newer than `since` and the server has announced no change after that.
+    ///
+    /// A server that does not list them does not work, and its connection is closed, if no call is under way.
     async fn look(&self, link: &Link, since: Option<Instant>) -> Result<(), ()> {
-        // One at a time: whoever looked last has seen what is so last.
+        // One at a time: the last look has seen the last state.
         let mut looked = link.looked.lock().await;
-        // ORDER: from before the look, so that nothing that is said meanwhile is passed over.
+        // ORDER: from before the look, so that no notification during it is lost.
         let (generation, at) = (link.listener().generation(), Instant::now());
         if let (Some(looked), Some(since)) = (&*looked, since)
             && looked.generation == generation
@@ -465,7 +469,7 @@ impl Upstream {
         }
         seen.withdrawn.clone_from(&now);
         drop(seen);
-        // As long as there are any it is said again: what the server says of them may be something else again.
+        // As long as there are any it is reported again: the server's definitions may have changed again.
         if let Some(told) = self.on_change.get().filter(|_| is_new || !now.is_empty()) {
             told(
                 Changed { provider: self.name.clone(), withdrawn: now, epoch },
@@ -474,7 +478,7 @@ impl Upstream {
         }
     }
 
-    /// Whether it was seen, in a look that still counts, that the tool is not what was accepted of it.
+    /// Returns the refusal if a look that still counts found the tool different from the accepted one.
     pub(super) fn withdrawn(&self, tool: &Action, accepted: &Digest) -> Option<Refusal> {
         let seen = self.seen();
         // A look that does not count any more is made again before anything is called.
@@ -561,8 +565,9 @@ impl ListedDefinitions for ListedTools<'_> {
     }
 }
 
-/// Looks at a server again when it says that its tools are others, when a call of it was not answered, and, as long as a tool
-/// is withdrawn, now and then: nobody else would find out that it is what was accepted again.
+/// Looks at a server again after a notification of changed tools, and after an unanswered call.
+///
+/// As long as a tool is withdrawn, it also looks now and then: otherwise no look would find it as accepted again.
 async fn watch(upstream: Weak<Upstream>, link: Weak<Link>) {
     let heard = link.upgrade().map(|link| (link.listener().clone(), link.closed().clone()));
     let Some((listener, closed)) = heard else { return };
@@ -574,7 +579,7 @@ async fn watch(upstream: Weak<Upstream>, link: Weak<Link>) {
         };
         let (Some(upstream), Some(link)) = (upstream.upgrade(), link.upgrade()) else { return };
         if is_stirred || upstream.has_withdrawn() {
-            // What it does not say now it is asked again when it is called.
+            // A server without an answer now is asked again when it is called.
             upstream.look(&link, None).await.ok();
         }
         drop((upstream, link));

@@ -140,7 +140,7 @@ pub enum ScriptError {
     Read {
         /// The script.
         path: PathBuf,
-        /// What the system said.
+        /// The system error.
         #[source]
         source: std::io::Error,
     },
@@ -149,7 +149,7 @@ pub enum ScriptError {
     Parse {
         /// The script.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// The fault, and its place.
         fault: String,
     },
     /// A schema in it is not one.
@@ -157,7 +157,7 @@ pub enum ScriptError {
     Schema {
         /// The action.
         action: Action,
-        /// What is wrong.
+        /// The fault.
         fault: String,
     },
 }
@@ -236,7 +236,7 @@ impl Operation for Mock {
     }
 }
 
-/// Whether the request's line is in the file.
+/// Checks whether the request's line is in the file.
 fn look_up(scripted: &Scripted, handle: &Value) -> Result<Probed, Failure> {
     let (Some(path), Some(id)) = (&scripted.append_to, handle.as_str()) else {
         return Ok(Probed::State { message: "the script names no file to look into".into() });
@@ -310,8 +310,9 @@ impl MockCall {
     }
 }
 
-/// One line, in one write: two executions at once do not mix. Not on the thread of whoever asked: a path may be a pipe
-/// that nobody reads.
+/// Appends one line, in one write: two executions at once do not mix.
+///
+/// It does not run on the caller's thread: a path may be a pipe without a reader.
 async fn append(path: PathBuf, id: String) -> Result<(), Failure> {
     let failed =
         |error: std::io::Error| Failure::Refused { message: format!("the effect could not be counted: {error}") };

@@ -1,4 +1,4 @@
-//! What can be said of calls of which only the row is known.
+//! Predictions for calls of which only the row is known.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn foretold(text: &str) -> Foretold {
     calling("create_event", Level::Write).asking(|asking| replay.foretell(asking))
 }
 
-/// The same, of a call that the rules do not decide.
+/// Predicts the same for a call that the rules do not decide.
 fn foretold_elsewhere(text: &str) -> Foretold {
     let rules = rules(text);
     let replay = Replay::new(&rules, Unknown::OfRows).unwrap();
@@ -21,7 +21,7 @@ fn cannot_tell(rules: &[&str]) -> Foretold {
 
 const ALL: &str = "@id(\"all\") permit (principal, action, resource);";
 
-/// A rule about creating events that reads this.
+/// Makes a rule about creating events that reads this.
 fn reading(effect: &str, what: &str) -> String {
     format!(
         "@id(\"reads\") {effect} (principal, action == Action::\"calendar.create_event\", resource) when {{ {what} }};"

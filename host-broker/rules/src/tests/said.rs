@@ -1,4 +1,4 @@
-//! What rules say of calls.
+//! The decisions of rules on calls.
 
 use super::*;
 use proptest::prelude::*;
@@ -114,7 +114,7 @@ fn other_words_are_another_version_and_the_same_words_the_same() {
     assert_ne!(rules("").version(), Rules::default().version());
 }
 
-/// What a condition comes to for these parameters: `None` if it fails.
+/// The result of a condition for these parameters: `None` if it fails.
 type Comes = fn(&Value) -> Option<bool>;
 
 const CONDITIONS: [(&str, Comes); 6] = [
@@ -130,8 +130,8 @@ const CONDITIONS: [(&str, Comes); 6] = [
     ("when { context.session.egress }", |_| Some(false)),
 ];
 
-/// A rule about creating events: whether it permits, whether it is about the developers, whether it names the action in a
-/// list, and its condition.
+/// A generated rule about creating events: whether it permits, whether it is about the developers, whether it names the
+/// action in a list, and its condition.
 #[derive(Debug, Clone, Copy)]
 struct Drawn {
     permits: bool,
@@ -164,7 +164,7 @@ fn said(drawn: &[Drawn], params: &Value) -> RulesFact {
     calling("create_event", Level::Write).by(&set(drawn), params)
 }
 
-/// The same, without the engine.
+/// Computes the expected decision without the engine.
 fn expected(drawn: &[Drawn], params: &Value) -> RulesFact {
     let first = |is: &dyn Fn(&Drawn) -> bool| drawn.iter().position(is).map(|place| format!("own.cedar:{}", place + 1));
     let holding = |permits: bool| first(&|rule| rule.permits == permits && rule.holds(params) == Some(true));

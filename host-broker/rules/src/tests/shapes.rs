@@ -3,14 +3,14 @@
 use super::shape::{Unseen, of_params, params, written_record};
 use super::*;
 
-/// The types that rules see, as the schema writes them, and what they do not.
+/// Returns the types that rules see, as the schema writes them, and the unseen parts.
 fn seen(schema: &Value) -> (Value, Vec<(String, &'static str)>) {
     let (record, unseen) = of_params(schema, false);
     let unseen = unseen.into_iter().map(|Unseen { place, why }| (place, why)).collect();
     (written_record(&record)["attributes"].clone(), unseen)
 }
 
-/// What rules see of one required parameter.
+/// Returns the type that rules see of one required parameter.
 fn one(schema: &Value) -> Result<Value, &'static str> {
     let whole =
         json!({ "type": "object", "properties": { "p": schema }, "required": ["p"], "additionalProperties": false });

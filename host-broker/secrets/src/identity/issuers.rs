@@ -1,7 +1,7 @@
-//! Who may say on whose behalf a group asks.
+//! The issuers: the signers who may name the person on whose behalf a group calls.
 //!
-//! The broker itself, with a key of its own in the home, and whoever the configuration names, each with one algorithm:
-//! the header of a token never chooses how it is verified, and a name never has two.
+//! They are the broker itself, with a key of its own in the home, and the ones in the configuration, each with one
+//! algorithm. The header of a token never chooses its verification, and a name never has two.
 
 use crate::secret::source::SecretSource;
 use crate::secret::{Secret, Secrets};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// The name of the broker among the issuers.
 pub const OWN: &str = "broker";
-/// A shared secret whose key has fewer bytes could be searched for by whoever has one token. (RFC 7518, section 3.2)
+/// The shortest key of a shared secret. The holder of one token could search for a shorter one. (RFC 7518, section 3.2)
 const KEY_BYTES_MIN: usize = 32;
 
 /// An issuer of context tokens.
@@ -38,7 +38,7 @@ pub struct IssuerTable {
 /// How tokens of an issuer are signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
-    /// Ed25519 (RFC 8037): whoever verifies cannot sign.
+    /// Ed25519 (RFC 8037): the verifier cannot sign.
     EdDsa,
     /// HMAC-SHA256 with a shared secret: for tokens as Ash makes them.
     Hs256,
@@ -57,7 +57,7 @@ impl Scheme {
 /// Who signs, and how that is verified.
 pub struct Issuer {
     name: String,
-    /// What it calls itself in tokens.
+    /// Its name in tokens.
     iss: String,
     keys: Keys,
 }
@@ -82,7 +82,7 @@ impl Issuer {
         }
     }
 
-    /// Whether it has signed this.
+    /// Checks whether it has signed this.
     pub fn verifies(&self, signed: &[u8], signature: &[u8]) -> bool {
         match &self.keys {
             Keys::Public(keys) => {
@@ -93,9 +93,9 @@ impl Issuer {
     }
 }
 
-/// Everybody who may say so.
+/// All permitted issuers.
 pub struct Issuers {
-    /// What tokens call this broker.
+    /// This broker's name in tokens.
     pub audience: String,
     all: Vec<Issuer>,
 }
@@ -130,13 +130,14 @@ impl Issuers {
         Self { audience, all }
     }
 
-    /// Nobody, so that no token proves anything.
+    /// Returns an empty list, so that no token proves anything.
     pub fn nobody() -> Self {
         Self { audience: String::new(), all: Vec::new() }
     }
 
-    /// Whoever has signed a token with this header and this `iss`. Only old tokens may leave it out, and only where it
-    /// can be but one.
+    /// Returns the issuer with this header and this `iss`.
+    ///
+    /// Only old tokens may leave `iss` out, and only if there is a single candidate.
     ///
     /// # Errors
     /// [`TokenError::Invalid`] if there is no such issuer, or it signs in another way.
@@ -156,7 +157,7 @@ impl Issuers {
     }
 }
 
-/// What tokens call this broker.
+/// Returns this broker's name in tokens.
 pub fn audience(own: &OwnKey, configured: Option<&str>) -> String {
     configured.map_or_else(|| own.audience(), str::to_owned)
 }
@@ -222,7 +223,7 @@ impl OwnKey {
         URL_SAFE_NO_PAD.encode(self.public())
     }
 
-    /// What tokens call this broker unless the configuration says otherwise: no two brokers have one.
+    /// Returns this broker's default name in tokens: no two brokers have the same.
     pub fn audience(&self) -> String {
         let digest: String = Digest::of(&self.public()).hex().chars().take(16).collect();
         format!("host-broker:{digest}")

@@ -1,6 +1,6 @@
 //! The key behind the text of a shared secret, as Ash reads such texts.
 //!
-//! Hexadecimal if it is that, else base64 (either alphabet, whatever is not of it passed over), else the bytes of the
+//! Hexadecimal if it is that, else base64 (either alphabet, all other characters passed over), else the bytes of the
 //! text. Vectors: `fixtures/ash-context-tokens.json`.
 
 use base64::Engine as _;
@@ -40,8 +40,8 @@ fn from_base64(text: &str) -> Option<Vec<u8>> {
             .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '/'))
             .collect(),
     );
-    // Ash pads by the length of the whole text, so what was passed over may leave too little padding; too much does no
-    // harm.
+    // Ash pads by the length of the whole text, so passed over characters may leave too little padding; too much does
+    // no harm.
     let padding = (4 - text.len() % 4) % 4 + text.len() - text.trim_end_matches('=').len();
     let enough = match kept.len() % 4 {
         0 => true,

@@ -1,9 +1,9 @@
-//! Context tokens: what one must be to be believed, and how the broker makes its own.
+//! Context tokens: the requirements for a token, and the broker's own tokens.
 //!
 //! A token is a compact JWS (RFC 7515, section 7.1) over the claims of a JWT (RFC 7519). [`read`] takes it apart and
-//! asks the [`Issuers`] for whoever it says has signed it; a token is believed only in the one form and with the one
-//! algorithm that its issuer has. What two readers could read differently is refused: padding, other spellings of the
-//! same bytes, members that occur twice, headers that nobody here knows.
+//! asks the [`Issuers`] for its alleged signer. A token is valid only in the one form and with the one algorithm of its
+//! issuer. Ambiguous tokens are refused: padding, other spellings of the same bytes, members that occur twice, unknown
+//! headers.
 //!
 //! ```text
 //! {"alg":"EdDSA","typ":"JWT"}
@@ -22,7 +22,7 @@ use std::time::Duration;
 const LEEWAY_S: i64 = 30;
 /// How long a token may live.
 pub const LIFE_MAX: Duration = Duration::from_secs(3600);
-/// How long one lives unless whoever makes it says otherwise.
+/// The default lifetime of a token.
 pub const LIFE: Duration = Duration::from_secs(900);
 /// A token longer than this is not looked at.
 const BYTES_MAX: usize = 8 * 1024;
@@ -79,7 +79,7 @@ pub fn read(token: &str, group: &Group, issuers: &Issuers, now: Timestamp) -> Re
     claims.person(issuer, group, legacy)
 }
 
-/// What is to be said in a token of the broker's own.
+/// The content of a token of the broker's own.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
     /// The person.
@@ -96,14 +96,14 @@ pub struct Wanted {
     pub provider: Option<String>,
     /// The conversation that the agent is in.
     pub session_key: Option<String>,
-    /// What the person is called there.
+    /// The person's name at the source.
     pub source_username: Option<String>,
-    /// And what the person chose to be shown as.
+    /// The person's chosen display name.
     pub source_display_name: Option<String>,
 }
 
 impl Wanted {
-    /// What is known of a person who asks in this group, who is called `sub` by whoever reads it.
+    /// Returns the content for a person in this group. `sub` is the person's name for the reader of the token.
     pub fn of(person: &Person, sub: String, group: Option<&Group>) -> Self {
         Self {
             sub,

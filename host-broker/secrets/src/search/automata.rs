@@ -15,7 +15,7 @@ const PART_BYTES_MIN: usize = 4;
 
 /// A search for some secrets.
 pub(crate) struct Search {
-    /// For each secret, what is put in its place. All its forms get the same mark.
+    /// The mark of each secret. All its forms get the same one.
     marks: Vec<String>,
     plain: AhoCorasick,
     texts: Patterns,

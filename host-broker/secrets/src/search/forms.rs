@@ -1,19 +1,19 @@
 //! The closed list of forms in which a secret is looked for.
 //!
-//! Percent- and JSON-escapes and splitting are not here: the [view](super::view) undoes them on both sides.
-//! HTML's references, the escapes of programming languages and quoted-printable have views too. Bytes written as
-//! hexadecimal or decimal numbers are the [digits](numbers) of a view that has nothing else. The remaining forms
-//! rewrite the whole secret: base64 and base64url at each alignment, hexadecimal, form encoding, each of them
-//! backwards. The list also has the first two of UTF-16, and base64 of base64. Letters of any alphabet match in either
-//! case. Lines may be broken anywhere (PEM, MIME), and UTF-16's zeros may stand between the letters: views leave both
-//! out. Each long line of a multi-line secret is looked for by itself: any text may stand before a line.
+//! Percent- and JSON-escapes and splitting are not here: the [view](super::view) undoes them on both sides. HTML's
+//! references, the escapes of programming languages and quoted-printable have views too. Bytes written as hexadecimal
+//! or decimal numbers are the [digits](numbers) of a view that has nothing else. The remaining forms rewrite the whole
+//! secret: base64 and base64url at each alignment, hexadecimal, form encoding, each of them backwards. The list also
+//! has the first two of UTF-16, and base64 of base64. Letters of any alphabet match in either case. Lines may be broken
+//! anywhere (PEM, MIME), and UTF-16's zeros may stand between the letters: views leave both out. Each long line of a
+//! multi-line secret is looked for by itself: any text may stand before a line.
 //!
-//! Not looked for, because whoever can run a program in front of the broker can always find one more: what is
-//! compressed, encrypted, or rewritten by a rule of somebody's own (rot13, base32, base58, base85, Punycode); dumps
-//! with offsets between the bytes; a writing of the rarer kinds inside another one (quoted-printable of HTML, base64 of
-//! percent-escapes); three times base64; two halves that are in two replies; three or more parts of which one has fewer
-//! than four bytes or touches no edge of a piece or line, or that chance could make of so many pieces
-//! (`scrub/scattered.rs`). A provider is trusted with its secret; the filter is for what slips out.
+//! Some encodings are not looked for, because a caller that can run a program in front of the broker can always find
+//! one more. These are: compression, encryption, and rules of the caller's own (rot13, base32, base58, base85,
+//! Punycode); dumps with offsets between the bytes; a writing of the rarer kinds inside another one (quoted-printable
+//! of HTML, base64 of percent-escapes); three times base64; two halves that are in two replies; three or more parts of
+//! which one has fewer than four bytes or touches no edge of a piece or line, or that chance could make of so many
+//! pieces (`scrub/scattered.rs`). A provider is trusted with its secret; the filter is for accidental leaks.
 
 use super::view::{Undo, View};
 use base64::Engine as _;
@@ -31,8 +31,9 @@ const LINE_BYTES_MIN: usize = 16;
 /// How long an escape may be: `\uXXXX`.
 const ESCAPE_BYTES_MAX: usize = 6;
 
-/// How many digits at the beginning of a secret the escapes before it may swallow. One escape takes at most four;
-/// several take more, if what they stand for is itself left out of the view.
+/// The most digits at the beginning of a secret that the escapes before it may swallow.
+///
+/// One escape takes at most four; several take more, if the view leaves out the characters that they stand for.
 const SWALLOWED_DIGITS_MAX: usize = 12;
 
 /// One thing to look for in a view.
@@ -126,7 +127,7 @@ fn plain(secret: &str) -> Vec<String> {
     if secret.contains('\\') {
         readings.push(secret.replace('\\', ""));
     }
-    // An escape at the very end may take in what follows the secret.
+    // An escape at the very end may include the text after the secret.
     let tail_from = secret.len().saturating_sub(ESCAPE_BYTES_MAX - 1);
     if let Some(at) = secret.rfind(['%', '\\']).filter(|at| *at >= tail_from) {
         readings.extend(secret.get(..at).map(str::to_owned));
@@ -158,7 +159,7 @@ fn base64(secret: &[u8]) -> impl Iterator<Item = Needle> {
     })
 }
 
-/// The base64 of base64. What belongs to the ends of the inner text is within one character of the outer one.
+/// Returns the base64 of base64. The ends of the inner text affect only one character of the outer one.
 fn again(once: &Needle) -> Vec<Needle> {
     base64(&once.bytes).map(|twice| Needle { before: true, after: true, ..twice }).collect()
 }

@@ -1,8 +1,8 @@
-//! What stands in the place of something taken out: `<redacted: GITHUB_TOKEN, 40 bytes, #a1b2c3d4>`.
+//! The redaction mark in the place of a removed text: `<redacted: GITHUB_TOKEN, 40 bytes, #a1b2c3d4>`.
 //!
-//! The fingerprint is keyed, so that two marks can be compared and neither can be guessed back. Marks are
-//! recognised again: nothing inside one is looked at twice, which makes the filter idempotent. Only the kinds that the
-//! filter itself writes count, or else a secret could be carried out in the place of the kind.
+//! The fingerprint is keyed, so that two marks can be compared and neither can be guessed back. Marks are recognised
+//! again: nothing inside one is looked at twice, which makes the filter idempotent. Only the kinds that the filter
+//! itself writes count, or else a secret could be carried out in the place of the kind.
 
 use shared::digest::Digest;
 use std::collections::BTreeSet;
@@ -44,7 +44,7 @@ impl Stamp {
         known.map(|(range, _)| range).collect()
     }
 
-    /// Whether the text is one mark of ours and nothing else.
+    /// Checks whether the text is one mark of ours and nothing else.
     pub fn is_mark(&self, text: &str) -> bool {
         self.marks(text).first().is_some_and(|mark| *mark == (0..text.len()))
     }
@@ -70,7 +70,7 @@ pub fn marks_of(text: &str) -> impl Iterator<Item = &str> {
     marks(text).filter_map(|(range, _)| text.get(range))
 }
 
-/// The kind of what looks like a mark and is nothing else.
+/// Returns the kind of a text that has the form of a mark and nothing more.
 pub fn kind_of(mark: &str) -> Option<&str> {
     marks(mark).find(|(range, _)| *range == (0..mark.len())).map(|(_, kind)| kind)
 }

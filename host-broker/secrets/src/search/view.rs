@@ -41,7 +41,7 @@ pub(crate) enum Undo {
 }
 
 impl Undo {
-    /// Those in which a secret may look different from what it is, so that its own views are looked for too.
+    /// The views in which a secret may differ from its text, so that its own views are looked for too.
     pub(crate) const OF_SECRETS: [Self; 6] =
         [Self::Both, Self::Percent, Self::Json, Self::Markup, Self::Code, Self::Quoted];
 
@@ -199,7 +199,7 @@ impl View {
         }
     }
 
-    /// Pushes one byte, reducing with what is to its right as often as that is possible.
+    /// Pushes one byte, and reduces it with the bytes to its right as often as possible.
     fn push_byte(&mut self, byte: u8, span: Span) {
         let (mut byte, mut span) = (byte, span);
         let mut absorbed = std::mem::take(&mut self.in_backslashes);
@@ -232,7 +232,7 @@ impl View {
         }
     }
 
-    /// Pops hexadecimal digits and whatever is above them, if the digits are there.
+    /// Pops hexadecimal digits and everything above them, if the digits are there.
     fn take_hex(&mut self, above: usize, digits: usize) -> Option<(u32, u32)> {
         let rest = self.bytes.len().checked_sub(above + digits)?;
         let mut value = 0;
@@ -251,7 +251,7 @@ impl View {
         if matches!(self.bytes.last(), Some(b'u' | b'U')) { self.take_hex(1, 4) } else { None }
     }
 
-    /// Pops the letter of `\n` and its like: what they stand for is left out of the view.
+    /// Pops the letter of `\n` and its like: the view leaves out the characters that they stand for.
     fn drop_control_letter(&mut self, backslash_end: u32) {
         let is_letter = matches!(self.bytes.last(), Some(b'n' | b'r' | b't' | b'b' | b'f'));
         // Only a true neighbour: in `\"n` the letter has nothing to do with the backslash.
@@ -312,7 +312,7 @@ fn folded(c: char) -> impl Iterator<Item = char> {
     c.to_uppercase().flat_map(char::to_lowercase)
 }
 
-/// What may stand between the parts of a split text. A backslash is dealt with before this is asked.
+/// Checks whether a byte may stand between the parts of a split text. The caller has handled backslashes before.
 fn is_separator(byte: u8) -> bool {
     byte <= b' ' || matches!(byte, b'"' | b'\'' | b',' | 0x7F)
 }

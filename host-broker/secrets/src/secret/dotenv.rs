@@ -33,7 +33,7 @@ fn after_line(text: &str) -> &str {
     text.split_once('\n').map_or("", |(_, rest)| rest)
 }
 
-/// The name, and what follows the `=`.
+/// Returns the name, and the text after the `=`.
 fn split_name(text: &str) -> Option<(&str, &str)> {
     let line = text.lines().next()?;
     let (name, _) = line.split_once('=')?;
@@ -45,7 +45,7 @@ fn split_name(text: &str) -> Option<(&str, &str)> {
     (!name.is_empty() && name.chars().all(is_name)).then_some((name, after))
 }
 
-/// The value, and what follows it.
+/// Returns the value, and the text after it.
 fn split_value(text: &str) -> Option<(Zeroizing<String>, &str)> {
     let text = text.trim_start_matches([' ', '\t']);
     if let Some(inside) = text.strip_prefix('\'') {
@@ -80,7 +80,7 @@ fn split_quoted(inside: &str) -> Option<(Zeroizing<String>, &str)> {
     }
 }
 
-/// What follows a value: nothing or a comment until the end of the line.
+/// Returns the text after a value: nothing or a comment until the end of the line.
 fn after_comment(text: &str) -> Option<&str> {
     let line = text.lines().next().unwrap_or_default().trim();
     (line.is_empty() || line.starts_with('#')).then(|| after_line(text))

@@ -14,9 +14,9 @@ const FILE_BYTES_MAX: u64 = 256 * 1024;
 const OTHERS: u32 = 0o077;
 const ROOT: u32 = 0;
 
-/// The content of a regular file that belongs to us or to root and that nobody else can open.
+/// Returns the content of a regular file that belongs to us or to root and that no other user can open.
 ///
-/// Links on the way are followed, because mounted secrets are links; what is judged is the file that was opened.
+/// Links on the way are followed, because mounted secrets are links; the check concerns the opened file.
 pub(super) fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, SecretFault> {
     let name = path.display();
     let refused = |what: String| SecretFault::Refused { what };

@@ -1,4 +1,4 @@
-//! Reads keys of the kernel's keyrings, which every Linux has, also where nobody is logged in at a desktop.
+//! Reads keys of the kernel's keyrings, which every Linux has, also without a session at a desktop.
 
 use super::SecretFault;
 use super::source::missing;
@@ -40,8 +40,8 @@ fn find(description: &str) -> Result<Key, KeyError> {
         Err(KeyError::KeyDoesNotExist) => {}
         found => return found,
     }
-    // A service has a session of its own, from which the user's keys are found but may not be read. They may by
-    // whoever holds a link to their keyring, and this thread's goes when it goes.
+    // A service has a session of its own, from which the user's keys are found but may not be read. A thread with a
+    // link to their keyring may read them, and this thread's keyring ends with the thread.
     let own = KeyRing::from_special_id(KeyRingIdentifier::Thread, true)?;
     own.link_keyring_id(KeyRingIdentifier::User)?;
     own.search(description)

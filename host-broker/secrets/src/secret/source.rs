@@ -54,7 +54,7 @@ pub enum SecretSource {
 }
 
 impl SecretSource {
-    /// Whether looking at it starts a program, which may ask somebody to unlock a vault.
+    /// Checks whether a look at it starts a program, which may ask a person to unlock a vault.
     pub fn runs_a_program(&self) -> bool {
         match self {
             Self::Command { .. } => true,
@@ -78,14 +78,14 @@ impl fmt::Display for SecretSource {
 
 /// Runs a program for its output.
 pub trait CommandOutput: Send + Sync {
-    /// Runs it to its end and returns what it printed, within the runner's own limits of time and size.
+    /// Runs it to its end and returns its output, within the runner's own limits of time and size.
     ///
     /// # Errors
     /// One sentence for the operator, without anything of the output, if it could not be run or failed.
     fn output<'a>(&'a self, command: &'a [String]) -> Output<'a>;
 }
 
-/// What [`CommandOutput::output`] returns.
+/// The return type of [`CommandOutput::output`].
 pub type Output<'a> = Pin<Box<dyn Future<Output = Result<Zeroizing<Vec<u8>>, String>> + Send + 'a>>;
 
 /// Fetches the text of a secret.

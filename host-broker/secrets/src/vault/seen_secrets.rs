@@ -1,4 +1,4 @@
-//! What an account is worked with, and what of it must not come back.
+//! The credential of an account, and the parts of it that must not come back.
 
 use crate::SECRET_CHARS_MIN;
 use crate::names::is_credential_key;
@@ -9,17 +9,17 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zeroize::Zeroizing;
 
-/// So many texts of a credential are kept out of what comes back, and so many bytes of them. A search for more would take
-/// longer than the call.
+/// The most texts of a credential that are kept out of results, and the most bytes of them. A search for more would
+/// take longer than the call.
 const TEXTS_MAX: usize = 32;
 const BYTES_MAX: usize = 6 * 1024;
 
-/// What an account is worked with, as the vault keeps it.
+/// The credential of an account, as the vault keeps it.
 #[derive(Serialize, Deserialize)]
 pub struct Credential {
     /// The texts in it that must not come back.
     pub(super) hidden: Vec<String>,
-    /// What the provider gave.
+    /// The provider's credential.
     pub given: Value,
 }
 
@@ -34,14 +34,16 @@ pub enum Unfit {
     /// It is too little to be looked for.
     #[error("its credential has fewer than {SECRET_CHARS_MIN} characters, so it could not be kept out of results")]
     TooShort,
-    /// A part of it is in what is shown.
+    /// The shown description holds a part of it.
     #[error("what it says of the account holds a part of its credential")]
     Shown,
 }
 
 impl Credential {
-    /// What a provider gave for this account, of which it says this. Hidden is everything but what is no secret by its name and
-    /// stands in what is shown, and the account's own name.
+    /// Creates the credential of this account from the provider's answer and the shown description.
+    ///
+    /// Every value of the credential is hidden, with two exceptions. The first is a value that is no secret by its name
+    /// and that the description shows. The second is the account's own name.
     ///
     /// # Errors
     /// [`Unfit`]; it is not to be kept.
@@ -96,7 +98,7 @@ impl SeenSecrets {
         }
     }
 
-    /// Whether there are none.
+    /// Checks whether there are none.
     pub fn is_empty(&self) -> bool {
         self.seen().is_empty()
     }
@@ -117,7 +119,7 @@ impl fmt::Debug for SeenSecrets {
     }
 }
 
-/// What is kept beside a credential and may be nobody's secret: whose it is, what it allows, until when.
+/// The members beside a credential that may be no secret: its owner, its scope, its end.
 const PLAIN: [&str; 13] = [
     "account",
     "account_email",
@@ -138,7 +140,7 @@ const PLAIN: [&str; 13] = [
 fn collect(name: &str, value: &Value, texts: &mut Vec<(String, String)>) -> Result<(), Unfit> {
     let text = match value {
         Value::Null | Value::Bool(_) => return Ok(()),
-        // What is written in digits may be said in digits.
+        // A number may appear as its digits.
         Value::Number(number) => number.to_string(),
         Value::String(text) => text.clone(),
         Value::Array(items) => return items.iter().try_for_each(|item| collect(name, item, texts)),

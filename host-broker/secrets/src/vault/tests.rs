@@ -1,4 +1,4 @@
-//! What is stored opens in its place, under its key, and nowhere else.
+//! A stored record opens in its place, under its key, and nowhere else.
 
 use super::*;
 use model::RecordKind;
@@ -52,7 +52,7 @@ fn a_record_opens_in_its_place_and_nowhere_else() {
         let newer = super::tests::vault(2, &[1]);
         assert_eq!(newer.resealed(&other, &sealed), Err(VaultFault::Damaged), "{other:?}");
     }
-    // Twice the same is not the same to whoever sees it.
+    // The same record twice does not look the same.
     let again = vault.encrypted(&own, RECORD).unwrap();
     assert!(sealed != again);
     let text = String::from_utf8_lossy(sealed.bytes()).into_owned();
@@ -112,7 +112,7 @@ fn without_randomness_nothing_is_stored() {
 
 #[test]
 fn a_record_of_another_implementation_is_the_same() {
-    // Made with Python's `cryptography`: the layout is part of what a backup holds, so it may not change unnoticed.
+    // Made with Python's `cryptography`: the layout is part of a backup, so it may not change unnoticed.
     let sealed = base16ct::lower::decode_vec(KNOWN).unwrap();
     let mail = mail();
     let own = place("ash:ann", &mail, "work");

@@ -22,7 +22,7 @@ use store::state::approvals as stored;
 #[command(after_help = "--json prints one line for each request, as in `approvals show`, and the reply to each answer")]
 pub(super) struct Watch {}
 
-/// How often it is looked for new questions.
+/// The interval of the search for new approval requests.
 const LOOK: Duration = Duration::from_millis(300);
 
 impl Watch {
@@ -49,7 +49,7 @@ impl Watch {
     }
 }
 
-/// How the question is answered where it is watched.
+/// Returns the text that says how to answer an approval request in the watch.
 fn here(approval: &Approval) -> String {
     let code = &approval.code;
     let apply = if approval.kind == Kind::File { format!(", or: apply {code}") } else { String::new() };
@@ -89,7 +89,7 @@ fn take(context: &Context, line: &str) -> Result<(), Fault> {
     };
     let reason = reason.map(|reason| reason.trim().to_owned());
     let control = AdminCommand::Answer { code: code.to_owned(), yes, reason, apply };
-    // A no from the broker is an answer here, not the end.
+    // A refusal of the broker is an answer here, not the end.
     let said = if apply { apply::ask(context, &control) } else { context.output.reply(&answer(context, &control)?) };
     if let Err(fault) = said {
         context.output.fault(&Fault { text: context.at_home(&fault.text), ..fault });

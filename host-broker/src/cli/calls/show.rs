@@ -33,7 +33,7 @@ pub(super) fn show(context: &Context, ledger: &View, id: &RequestId, group: Opti
     Ok(())
 }
 
-/// Returns the answers of people, by the question that the rows name.
+/// Returns the answers of people, by the approval request that the rows name.
 fn agreed(ledger: &View, rows: &[Row]) -> Result<BTreeMap<String, Vec<Answered>>, Fault> {
     let mut found = BTreeMap::new();
     for reference in rows.iter().filter_map(question) {
@@ -45,7 +45,7 @@ fn agreed(ledger: &View, rows: &[Row]) -> Result<BTreeMap<String, Vec<Answered>>
     Ok(found)
 }
 
-/// The question that a row rests on, or asks: after a no there is no row that rests on it.
+/// Returns the approval request that a row rests on, or makes. After a denial there is no row that rests on it.
 fn question(row: &Row) -> Option<String> {
     let asks = || (row.kind == "asked").then(|| reference(row.seq));
     row.approval.clone().or_else(asks)
@@ -58,7 +58,7 @@ fn answered(answer: &Answered) -> String {
     format!("{word} by {}, through {}, at {}{why}", answer.by, answer.channel, answer.at)
 }
 
-/// One row: what happened in a heading, then what is known of it.
+/// Returns the text of one row: the event as a heading, then its details.
 fn paragraph(row: &Row, opened: &[GateApproval], agreed: &BTreeMap<String, Vec<Answered>>) -> String {
     let body: Value = serde_json::from_str(&row.body).unwrap_or_default();
     let number = |name: &str| body.get(name).and_then(Value::as_i64);

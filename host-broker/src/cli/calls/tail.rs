@@ -51,7 +51,7 @@ impl Tail<'_> {
         self.tell(&records)
     }
 
-    /// Tells what is new, and what has come to an end; `false` once nobody reads any more.
+    /// Prints new calls, and calls that have ended; `false` once the output is closed.
     fn look(&mut self) -> Result<bool, Fault> {
         let mut news = Vec::new();
         for id in self.under_way.clone() {

@@ -39,16 +39,16 @@ pub(super) struct Stage {
 /// An agent: an MCP client whose child is the shim.
 pub(super) struct Agent(RunningService<RoleClient, ()>);
 
-/// What an agent reads.
+/// The answer that an agent reads.
 pub(super) struct Answer {
     /// The text that its model sees.
     pub(super) text: String,
-    /// Whether the client is told that it is an error.
+    /// Whether the client sees it as an error.
     pub(super) is_error: bool,
     structured: Value,
 }
 
-/// What the evidence comes to.
+/// The summary of the evidence.
 pub(super) struct Proof {
     pub(super) rows: i64,
     pub(super) head: String,
@@ -146,7 +146,7 @@ impl Stage {
         std::fs::read_to_string(self.home.join(file)).map_or(0, |text| text.lines().count())
     }
 
-    /// Whether the ledger gets such a row in time.
+    /// Checks whether the ledger gets such a row in time.
     pub(super) async fn wait_for_row(&self, kind: &str) -> bool {
         self.wait_until(|row| row.kind == kind).await
     }
@@ -169,7 +169,7 @@ impl Stage {
         false
     }
 
-    /// The question that waits for a person, once there is one.
+    /// Returns the pending approval request, once there is one.
     pub(super) async fn question(&self) -> Result<Approval, Fault> {
         let until = Instant::now() + TIMEOUT;
         while Instant::now() < until {
@@ -284,12 +284,12 @@ impl Answer {
         self.structured.get("code").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// What is at this place of the structured answer; null where there is nothing.
+    /// Returns the value at this place of the structured answer; null if there is none.
     pub(super) fn at(&self, pointer: &str) -> Value {
         self.structured.pointer(pointer).cloned().unwrap_or_default()
     }
 
-    /// The text without the log lines in it, which are nobody's business on a screen.
+    /// Returns the text without its log lines, which do not belong on a screen.
     pub(super) fn brief(&self) -> String {
         let first: Vec<&str> = self.text.lines().take(6).collect();
         if self.is_error { self.text.clone() } else { format!("{} bytes: {}", self.text.len(), first.join(" ")) }

@@ -1,4 +1,4 @@
-//! What the audience sees.
+//! The output for the audience.
 
 use crate::cli::output::{Fault, Output};
 
@@ -16,21 +16,21 @@ impl Story {
         Self { output, checks: Vec::new() }
     }
 
-    /// What comes next.
+    /// Announces the next scene.
     pub(super) fn scene(&mut self, text: &str) {
         if !self.output.json {
             self.output.line(&format!("\n{text}"));
         }
     }
 
-    /// What a command printed.
+    /// Shows the output of a command.
     pub(super) fn said(&mut self, text: &str) {
         if !self.output.json {
             self.output.line(&format!("  $ {}", text.trim()));
         }
     }
 
-    /// A claim, whether it is true, and what shows it.
+    /// Shows a claim, whether it is true, and its proof.
     pub(super) fn check(&mut self, claim: &str, is_true: bool, detail: &str) {
         let detail: String = detail.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(DETAIL_MAX).collect();
         let mark = if is_true { "ok " } else { "NOT" };

@@ -1,4 +1,4 @@
-//! `evidence export --format files`: what happened to files, in the records of the file broker's specification.
+//! `evidence export --format files`: the events of files, in the records of the file broker's specification.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use store::ledger::chain::Row;
 /// The public members of calls under way, by the number of their intent's row.
 pub(super) type Intended = BTreeMap<i64, Map<String, Value>>;
 
-/// The record of a row, if it says what became of a call to `files`.
+/// Returns the record of a row, if it holds the outcome of a call to `files`.
 ///
 /// ```json
 /// {"ts": "2025-01-13T12:00:00.000Z", "op": "write_file_propose", "path": "src/main.py", "created": false,
@@ -23,7 +23,7 @@ pub(super) fn record(row: &Row, intended: &mut Intended) -> Option<Value> {
     }
     let body: Value = serde_json::from_str(&row.body).unwrap_or_default();
     if row.caller == "broker" {
-        // A look at what became of something is no deed.
+        // A look at an outcome is no event of a file.
         return None;
     }
     let member = |name: &str| body.get(name).and_then(Value::as_object).cloned();

@@ -155,7 +155,7 @@ pub(super) fn ledger(context: &Context, kept: Option<Kept>, from: i64) -> Result
     match read.and_then(|()| segments::verify_copies(&ledger)) {
         Ok(()) => following.finish(stopped),
         Err(_) if stopped.is_err() => following.finish(stopped),
-        // A column of a type that it cannot have is a row that somebody changed.
+        // A column of an impossible type shows that another program changed the row.
         Err(StoreError::Broken(fault)) => following.finish(Err(Stopped::Break(fault))),
         Err(error) => Err(error.into()),
     }

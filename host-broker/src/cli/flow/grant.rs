@@ -1,4 +1,4 @@
-//! `flow grant`: what agents outside are given.
+//! `flow grant`: the grants of external agents.
 
 use super::told;
 use crate::cli::Context;

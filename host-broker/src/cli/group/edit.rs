@@ -1,7 +1,7 @@
 //! Edits of `broker.toml` as text, so that a person's comments and order stay.
 //!
-//! An edit is believed only if the file then says exactly what it said before, but for the one table, and if the
-//! whole still passes as a configuration. What cannot be edited so is left to the person.
+//! An edit is only valid if the file then says exactly the same as before except for the one table, and if the whole
+//! still passes as a configuration. All other edits are left to the person.
 
 use crate::cli::Context;
 use crate::cli::output::Fault;
@@ -64,7 +64,7 @@ pub(super) fn removed(text: &str, group: &Group) -> Result<String, Fault> {
     let start = lines.iter().position(|line| is_header_of(line, group)).ok_or_else(by_hand)?;
     let body = lines.iter().skip(start + 1);
     let length = body.clone().take_while(|line| !line.trim_start().starts_with('[')).count();
-    // Comments after the last value may belong to what follows, so they stay.
+    // Comments after the last value may belong to the next table, so they stay.
     let body: Vec<_> = body.take(length).collect();
     let end = start + 1 + body.iter().rposition(|line| is_value(line)).map_or(0, |last| last + 1);
     let kept = lines.iter().enumerate().filter(|(index, _)| !(start..end).contains(index));
@@ -74,7 +74,7 @@ pub(super) fn removed(text: &str, group: &Group) -> Result<String, Fault> {
         groups.remove(group.as_str());
     }
     let mut found = toml::from_str::<toml::Table>(&edited).map_err(|_worse| by_hand())?;
-    // The last group's header may have been what made the table of groups.
+    // The last group's header may have created the table of groups.
     found.entry("groups").or_insert_with(|| toml::Value::Table(toml::Table::new()));
     if found == expected { Ok(edited) } else { Err(by_hand()) }
 }
@@ -94,7 +94,7 @@ fn is_value(line: &str) -> bool {
     !line.is_empty() && !line.starts_with('#')
 }
 
-/// A new file in the place of the old one, with its mode: whoever reads it sees the old text or the new.
+/// Replaces the file with a new one of the same mode: a reader sees the old text or the new.
 fn replace(path: &Path, text: &str) -> Result<(), std::io::Error> {
     // The file itself, should its name be a link.
     let path = path.canonicalize()?;

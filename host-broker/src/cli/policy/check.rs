@@ -1,4 +1,4 @@
-//! `policy check`: whether rules can be used, and what they do not reach.
+//! `policy check`: whether rules can be used, and which actions they do not reach.
 
 use super::{Check, files, parse};
 use crate::cli::Context;

@@ -1,4 +1,4 @@
-//! `policy test`: rules, tried on what was decided so far.
+//! `policy test`: rules, tried on past decisions.
 
 use super::{Test, files, parse};
 use crate::cli::Context;
@@ -20,7 +20,7 @@ use store::ledger::export;
 /// How long it is silent, and how often it speaks after that.
 const PROGRESS: Duration = Duration::from_secs(1);
 
-/// The rules, and what they are tried on.
+/// The rules, and the state of their trial.
 struct Trial<'a> {
     replay: Replay,
     profiles: Profiles,
@@ -29,7 +29,7 @@ struct Trial<'a> {
     found: Found,
 }
 
-/// What was found.
+/// The result of the trial.
 #[derive(Default)]
 struct Found {
     calls: u64,
@@ -48,7 +48,7 @@ struct Change {
     why: String,
 }
 
-/// What the rules would say of one call.
+/// The answer of the rules to one call.
 enum Answer {
     Yes(String),
     No(String),
@@ -88,10 +88,10 @@ impl Test {
 impl Trial<'_> {
     fn take(&mut self, call: Decided) {
         self.found.calls += 1;
-        // Whoever was asked was asked because the rules had nothing against it.
+        // An approval request was only made because the rules had nothing against the call.
         let unanswered = [Code::ApprovalDenied, Code::ApprovalExpired].map(|code| Some(code.word()));
         let asked = call.asked || unanswered.contains(&call.refused.as_deref());
-        // What was refused for another reason is not the rules' to permit.
+        // The rules cannot permit a call that was refused for another reason.
         let was = call.refused.clone().filter(|_| !asked);
         let other_reason = was.as_deref().is_some_and(|code| code != Code::RuleDenied.word());
         let Some(answer) = (if other_reason { None } else { self.answer(&call) }) else { return };

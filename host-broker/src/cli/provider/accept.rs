@@ -1,4 +1,4 @@
-//! `provider accept`: what another's program says it can do, looked at and accepted.
+//! `provider accept`: the definitions of another's program, for review and acceptance.
 
 mod capabilities;
 mod permits;
@@ -94,7 +94,7 @@ impl Accept {
         let before = match PinnedDefinitions::load(&path) {
             Ok(before) => before,
             Err(error) => {
-                // It is to be accepted anew.
+                // The definitions have to be accepted again.
                 parts.warnings.insert(0, format!("The earlier definitions cannot be compared: {error}."));
                 None
             }
@@ -163,7 +163,7 @@ enum Counts {
     NextStart,
 }
 
-/// Nobody accepts what no daemon would start with: a profile or a rule may speak of what is gone.
+/// Checks that a daemon could start with the definitions: a profile or a rule may name an action that is gone.
 fn could_start(context: &Context, config: &Config, name: &Name, now: &PinnedDefinitions) -> Result<(), Fault> {
     let replacement = (name, Replacement { accepted: now, source: None });
     let fresh = replaced(config, &context.home, &context.platform, None, replacement);
@@ -238,13 +238,13 @@ impl Accept {
     }
 }
 
-/// What a program says, in the parts that a person is shown.
+/// The definitions of a program, in the parts for a person.
 struct Parts {
     // Under which name the list stands in a document.
     key: &'static str,
     list: Vec<Value>,
     tables: Vec<String>,
-    // What a person should know before saying yes.
+    // The warnings for a person before the acceptance.
     warnings: Vec<String>,
     // The names of the flagged items, with the reason.
     flagged: BTreeMap<String, String>,
@@ -271,10 +271,10 @@ impl Parts {
     }
 }
 
-/// A difference longer than this, in bytes, nobody reads.
+/// The longest difference, in bytes, that a person could read.
 const TOLD_MAX: usize = 64 * 1024 * 1024;
 
-/// What is looked at.
+/// The subject of a review.
 struct Look<'a> {
     name: &'a Name,
     now: &'a PinnedDefinitions,

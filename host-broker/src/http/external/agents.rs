@@ -1,4 +1,4 @@
-//! Agents: the flow of their access, its tools, and what became of their calls.
+//! Agents: the flow of their external grant, its tools, and the outcomes of their calls.
 
 use super::{
     IDEMPOTENCY_KEY, Members, Outside, PREFER, Segment, Visitor, code_of, invalid, named, only, refused, reply, said,
@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 
 /// Where a tool is called.
 pub(super) const INVOKE: &str = "/api/v1/flows/external-tools/{tool_id}/invoke";
-/// Where it is asked what became of a call.
+/// The route for the outcome of a call.
 pub(super) const CALLS: &str = "/api/v1/flows/external-calls/{request_id}";
 
 /// The access of the agent who asks.
@@ -52,7 +52,7 @@ impl Outside {
         reply.map(|reply| (of, veiled(reply)))
     }
 
-    /// Waits for what became of an earlier call of the access.
+    /// Waits for the outcome of an earlier call of the external grant.
     pub(super) async fn result_of(
         &self,
         access: GrantId,
@@ -83,7 +83,7 @@ impl Drop for Asker<'_> {
     fn drop(&mut self) {
         if self.withdraws {
             let command = Command::Cancel(CancelRequest { of: self.of.clone() });
-            // Nobody waits for this reply either.
+            // No caller waits for this reply either.
             self.outside.send(Caller::External(self.access.clone()), command, limits::TIMEOUT_DEFAULT).ok();
         }
     }
@@ -142,26 +142,26 @@ pub(super) async fn result(
         Err(response) => return *response,
     };
     let Some(of) = named::<RequestId>(of) else { return refused(Code::UnknownRequest) };
-    // Whoever asks again and again holds no place here meanwhile, unless that is what was meant.
+    // Without `Prefer`, a repeated request takes no place while the call runs.
     let timeout = prefers(&headers).unwrap_or(Duration::ZERO).min(limits::TIMEOUT_MAX);
     let result = outside.result_of(access, of.clone(), timeout).await;
     result.map_or_else(|response| *response, |reply| said(&reply, Some(&of)))
 }
 
-/// How long somebody wants to wait: `Prefer: wait=10`, in seconds (RFC 7240, section 4.3).
+/// Returns the wait that the client prefers: `Prefer: wait=10`, in seconds (RFC 7240, section 4.3).
 pub(super) fn prefers(headers: &HeaderMap) -> Option<Duration> {
     let all = headers.get_all(PREFER).iter().filter_map(|value| value.to_str().ok());
     let mut seconds = all.flat_map(|value| value.split(',')).filter_map(|one| one.trim().strip_prefix("wait="));
     seconds.next()?.parse().ok().map(Duration::from_secs)
 }
 
-/// For an agent: what is said of a decision names groups, providers and actions, which are no concern of theirs.
+/// Removes the text of a decision for an agent: it names groups, providers and actions, which do not concern the agent.
 fn veiled(mut reply: Reply) -> Reply {
     reply.summary = None;
     if let Some(asked) = &mut reply.approval {
         "a call waits for a person".clone_into(&mut asked.summary);
     }
-    // What a provider says went wrong is said of its own names, and to whoever runs it.
+    // A provider's fault uses its own names, and is meant for its operator.
     if let (Status::Denied | Status::Failed | Status::Timeout, Some(code)) = (reply.status, code_of(&reply))
         && code != Code::InvalidParams
     {
@@ -190,7 +190,7 @@ const SAME_REMEDY: [Code; 16] = [
     Code::IdempotencyConflict,
 ];
 
-/// What an external agent can do about a refusal. It has no group, no grants and no operator whom it could ask.
+/// Returns an external agent's next step after a refusal. It has no group, no grants and no operator to ask.
 fn remedy(code: Code) -> &'static str {
     let is_same = SAME_REMEDY.contains(&code) || code.word().starts_with("FLOW_EXTERNAL_GRANT_");
     if is_same {

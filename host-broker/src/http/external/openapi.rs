@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use shared::flow::operations::{self, Effect};
 use std::sync::LazyLock;
 
-/// Where it is had, without a bearer: it says nothing of anybody's.
+/// The path of the document, which needs no bearer: it holds no data of any caller.
 pub(super) const PLACE: &str = "/api/v1/openapi.json";
 
 /// `GET /api/v1/openapi.json`
@@ -21,7 +21,7 @@ pub(super) async fn document() -> Response {
     ([(header::CONTENT_TYPE, kind)], DOCUMENT.as_str()).into_response()
 }
 
-/// What can become of each request, and what that means.
+/// The refusals of every request, with their meaning.
 const NO: [(&str, &str); 4] = [
     ("401", "No bearer was shown."),
     (
@@ -31,13 +31,13 @@ const NO: [(&str, &str); 4] = [
     ("421", "This is not an address of this host."),
     ("429", "Too much at once; Retry-After says when to ask again."),
 ];
-/// And of what reaches the broker.
+/// The refusals of requests that reach the broker.
 const DECIDED: [(&str, &str); 2] = [
     ("400", "The request is invalid; `error` says where."),
     ("503", "The broker stops, or its ledger cannot be written; nothing was done, or the ledger says what."),
 ];
 const UNKNOWN: (&str, &str) = ("404", "There is none, or none that this bearer may see.");
-/// And of what has a body.
+/// The refusals of requests with a body.
 const SENT: [(&str, &str); 2] =
     [("408", "The body took too long to arrive."), ("413", "The body is longer than 256 KiB.")];
 /// And of a call.
@@ -206,7 +206,7 @@ fn responses(done: Value, others: &[&[(&str, &str)]]) -> Value {
     std::iter::once(("200".to_owned(), done)).chain(others).collect::<Map<_, _>>().into()
 }
 
-/// `shared::Reply`, as far as it concerns whoever asks here.
+/// Returns the schema of `shared::Reply`, as far as it concerns the clients here.
 fn reply() -> Value {
     json!({
         "type": "object",

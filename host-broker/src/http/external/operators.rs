@@ -1,7 +1,7 @@
-//! Operators: everything that can be done with flows, as far as their tokens reach.
+//! Operators: all operations on flows, as far as their tokens permit them.
 //!
-//! Each route is an operation of [`shared::flow::operations`]; what it takes comes in the path, the query and the body, and
-//! is read by the same parser as what the main group's agent and the command line ask.
+//! Each route is an operation of [`shared::flow::operations`]. Its input comes in the path, the query and the body. The
+//! same parser reads the requests of the main group's agent and of the command line.
 
 use super::{Members, Outside, VAULT, Visitor, invalid, only, refused, said};
 use axum::extract::rejection::RawPathParamsRejection;
@@ -102,21 +102,21 @@ async fn operate(
     }
 }
 
-/// What is asked, from the members of what came.
+/// Parses the request from the received members.
 pub(super) fn request_of(operation: &Operation, asked: Map<String, Value>) -> Result<FlowRequest, String> {
     let request = of_members(operation.name, asked)?;
     if let Document::Flow(request) = request { Ok(request) } else { Err("it is no request about flows".to_owned()) }
 }
 
 impl Outside {
-    /// Puts what an operator asks to the broker, which decides whether the token reaches so far.
+    /// Sends an operator's request to the broker, which decides whether the token permits it.
     pub(super) async fn work(&self, operator: &Operator, request: FlowRequest) -> Result<Reply, Box<Response>> {
         let command = Command::Flow(FlowCommand { vault: operator.vault.clone(), request });
         self.put(Caller::Operator(operator.token_id.clone()), command, limits::TIMEOUT_DEFAULT).await
     }
 }
 
-/// What the path says and the query, the body cannot say otherwise.
+/// Adds a member; the body cannot contradict the path and the query.
 fn add(asked: &mut Map<String, Value>, name: &str, value: Value) -> Result<(), Box<Response>> {
     if asked.get(name).is_some_and(|before| *before != value) {
         return Err(Box::new(invalid(&format!("{name} is given twice."))));
@@ -125,7 +125,7 @@ fn add(asked: &mut Map<String, Value>, name: &str, value: Value) -> Result<(), B
     Ok(())
 }
 
-/// What stands behind the path. Numbers are written there like everything else.
+/// Parses the query. It holds numbers as text like all other values.
 fn query(operation: &Operation, uri: &Uri) -> Result<Vec<(String, Value)>, Box<Response>> {
     let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri);
     let Query(pairs) = pairs.map_err(|_bad| Box::new(invalid("The query is not well formed.")))?;

@@ -16,7 +16,7 @@ const REMEMBERED: usize = 4_096;
 /// How often that is looked for.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// What is left to each that was used lately, by its name.
+/// The remaining rate of each recent caller, by its name.
 #[derive(Debug, Default, Clone)]
 pub(in crate::http) struct Rates(Arc<Mutex<All>>);
 
@@ -68,7 +68,7 @@ impl Rates {
         let mut all = self.all();
         let is_due = all.swept.is_none_or(|swept| now.saturating_duration_since(swept) >= SWEEP);
         if all.used.len() >= REMEMBERED && is_due {
-            // Whoever has all of it back is as good as new.
+            // A caller with its full rate needs no entry.
             all.used.retain(|_, used| used.open > 0 || used.left(now) < BURST);
             all.swept = Some(now);
         }

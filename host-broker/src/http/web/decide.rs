@@ -1,4 +1,4 @@
-//! A person's answer from a page: the same order as the command line's, put to the broker by the same clerk.
+//! A person's answer from a page: the same command as the command line's, through the same command dispatcher.
 
 use super::inbox::NOT_YOURS;
 use super::page::answered::Answered;
@@ -22,7 +22,7 @@ use store::state::approvals;
 use store::{StoreError, View};
 use tokio::time::Instant;
 
-/// What the form says.
+/// The content of the form.
 #[derive(Deserialize)]
 pub(super) struct Answer {
     // Of the session.
@@ -44,13 +44,13 @@ enum Said {
     No,
 }
 
-/// What the broker made of it.
+/// The broker's response to the answer.
 pub(super) enum Came {
     /// It counts: the sentence.
     Counted(String),
     /// It does not: the sentence.
     Refused(String),
-    /// Nobody knows.
+    /// The result is unknown.
     Unknown(String),
 }
 
@@ -82,7 +82,7 @@ pub(super) async fn answer(
         return told(StatusCode::SERVICE_UNAVAILABLE, "The ledger cannot be read just now; the broker's log says why.");
     };
     let Some(approval) = found else { return told(StatusCode::NOT_FOUND, NOT_YOURS) };
-    // Whoever may not answer has seen nothing; the broker says no, and records it.
+    // A person who may not answer has seen nothing; the broker refuses the answer, and records it.
     if may_answer(&shared.web.config, &visitor.person, &approval) && form.digest != approval.digest.hex() {
         return told(
             StatusCode::CONFLICT,
@@ -108,12 +108,14 @@ pub(super) async fn answer(
     html(status, page::answered::page(&visitor, now, &answered))
 }
 
-/// How long a page waits for the outcome of what was agreed to.
+/// The longest time that a page waits for the outcome of an approval.
 const OUTCOME_TIMEOUT: Duration = Duration::from_secs(4);
 /// How often it is looked for.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The question after the answer, with its outcome if that is known in time, and what else waits for this person.
+/// Returns the approval request after the answer, and the person's other pending ones.
+///
+/// It has its outcome if that is known in time.
 async fn settle(
     shared: &Shared,
     visitor: &Visitor,
@@ -146,7 +148,7 @@ async fn look<T: Send + 'static>(
     tokio::task::spawn_blocking(move || desk.look(look)).await.ok()?.ok()
 }
 
-/// Whether more will be known soon of what was agreed to.
+/// Checks whether the outcome of an approval will change soon.
 fn is_open(Listed { approval, outcome, .. }: &Listed, wants_now: bool) -> bool {
     match (approval.kind, outcome) {
         (Kind::File, _) if !wants_now => false,
@@ -156,12 +158,12 @@ fn is_open(Listed { approval, outcome, .. }: &Listed, wants_now: bool) -> bool {
     }
 }
 
-/// Whether it ended without an effect.
+/// Checks whether it ended without an effect.
 fn is_refused(approval: &Approval) -> bool {
     approval.state == Stands::Closed && approval.became.as_deref() != Some("spent")
 }
 
-/// Puts it to the broker. The code belongs to this question for ever, and what it is about never changes.
+/// Sends the answer to the broker. The code always belongs to this approval request, whose subject never changes.
 async fn put(shared: &Shared, visitor: &Visitor, approval: &Approval, form: &Answer) -> Came {
     let reason = Some(form.reason.trim()).filter(|reason| !reason.is_empty()).map(ToOwned::to_owned);
     let (code, yes, apply) = (approval.code.clone(), form.said != Said::No, form.said == Said::Apply);

@@ -5,7 +5,7 @@
 /// A part of a diff, in the order of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Part<'a> {
-    /// What is said of files: names, modes; or what is no diff at all.
+    /// Lines about files: names, modes; or text that is no diff at all.
     Head(Vec<&'a str>),
     /// Where a hunk is: `@@ -1,3 +1,4 @@`.
     Place(&'a str),
@@ -34,7 +34,7 @@ pub(super) struct Same<'a> {
 /// A line of one side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line<'a> {
-    /// Its number; none for what the diff says of the line before it.
+    /// Its number; none for a remark of the diff about the line before it.
     pub(super) number: Option<u64>,
     /// The line.
     pub(super) text: &'a str,
@@ -97,7 +97,7 @@ fn take<'a>(parts: &mut Vec<Part<'a>>, hunk: &mut Hunk, line: &'a str) -> bool {
             hunk.step(Side::Both);
         }
         "-" if hunk.old_left > 0 => {
-            // What goes after something came is another change.
+            // A removed line after an added one begins another change.
             let line = Line { number: Some(hunk.old), text };
             match parts.last_mut() {
                 Some(Part::Changed { old, new }) if new.is_empty() => old.push(line),
@@ -115,7 +115,7 @@ fn take<'a>(parts: &mut Vec<Part<'a>>, hunk: &mut Hunk, line: &'a str) -> bool {
     true
 }
 
-/// Adds a line to this side of the change that is being read; what is said of both stands on the left.
+/// Adds a line to this side of the present change; a remark for both sides stands on the left.
 fn add<'a>(parts: &mut Vec<Part<'a>>, side: Side, line: Line<'a>) {
     match parts.last_mut() {
         Some(Part::Changed { new, .. }) if side == Side::New => new.push(line),

@@ -1,4 +1,4 @@
-//! The pages that show: the inbox, and one question.
+//! The pages without changes: the inbox, and one approval request.
 
 use super::{Shared, html, page, plain, read_pool};
 use crate::http::web::sessions::Use;
@@ -41,10 +41,10 @@ pub(super) async fn approval(
     shared.read(move |ledger| read_pool::one(ledger, &config, &person, &reference), show).await
 }
 
-/// What is said of a question that does not exist, or that is not this person's business.
+/// The text for an approval request that does not exist, or that this person may not answer.
 pub(super) const NOT_YOURS: &str = "There is no such question, or it is not yours to answer.";
 
-/// `GET /approvals/ask-N/standing`: the part of a question that renews itself.
+/// `GET /approvals/ask-N/standing`: the part of an approval request's page that renews itself.
 pub(super) async fn standing(
     State(shared): State<Shared>,
     Path(reference): Path<String>,

@@ -1,5 +1,7 @@
-//! What pages look like. Everything that is put in is escaped; what others wrote is shown as it was made visible on the
-//! card, apart from the text around it.
+//! The look of the pages.
+//!
+//! Every inserted text is escaped. Text of other authors appears as it was made visible on the card, apart from the
+//! text around it.
 
 pub(super) mod answered;
 pub(super) mod approval;
@@ -54,12 +56,12 @@ fn frame(title: &str, visitor: Option<&Visitor>, now: Timestamp, content: &Marku
     }
 }
 
-/// What others wrote: written from left to right whatever it holds, and without effect on what stands beside it.
+/// Returns foreign text, written from left to right in every case, and without effect on the text beside it.
 fn apart(text: &str) -> Markup {
     html! { bdi dir="ltr" { (text) } }
 }
 
-/// The same of what was not made visible before.
+/// Returns the same for text that was not made visible before.
 fn seen(text: &str) -> Markup {
     apart(&visible(text))
 }
@@ -86,7 +88,9 @@ fn age(at: Timestamp, now: Timestamp) -> Markup {
     html! { span.age data-since=(at.millis()) { (words(now.since(at))) " ago" } }
 }
 
-/// The strip that marks a question about production or money in words, not by colour alone; nothing for others.
+/// Returns the strip that marks an approval request about production or money.
+///
+/// It uses words, not colour alone; nothing for others.
 fn stakes(level: Level) -> Markup {
     html! {
         @if level >= Level::Production {

@@ -1,4 +1,4 @@
-//! What the pages show, read from the ledger.
+//! The data of the pages, read from the ledger.
 
 use config::Config;
 use engine::approval_requests::may_answer;
@@ -19,17 +19,17 @@ pub(in crate::http) struct Desk {
     reader: Mutex<Option<View>>,
 }
 
-/// A question, and what was answered.
+/// An approval request, and its answers.
 pub(super) struct Listed {
-    /// The question.
+    /// The approval request.
     pub(super) approval: Approval,
     /// The answers so far.
     pub(super) answers: Vec<Answered>,
-    /// What came of it, where something was to run after a yes.
+    /// The outcome, if something was to run after an approval.
     pub(super) outcome: Option<Outcome>,
 }
 
-/// What came of a call, or of changes to files, that people have agreed to.
+/// The outcome of an approved call, or of approved changes to files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// It has not started.
@@ -40,20 +40,20 @@ pub(super) enum Outcome {
     Succeeded(Option<String>),
     /// It was not done: the code.
     Failed(String),
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unknown,
 }
 
 impl Outcome {
-    /// Whether more will be known soon.
+    /// Checks whether more will be known soon.
     pub(super) fn is_open(&self) -> bool {
         matches!(self, Self::Waits | Self::Running)
     }
 }
 
-/// What one person's inbox holds.
+/// The content of one person's inbox.
 pub(super) struct Waiting {
-    /// What waits and this person may answer, oldest first.
+    /// The pending approval requests that this person may answer, oldest first.
     pub(super) mine: Vec<Listed>,
     /// How many more wait for other people.
     pub(super) elsewhere: usize,
@@ -73,7 +73,7 @@ impl Desk {
     /// Looks into the ledger. May wait.
     ///
     /// # Errors
-    /// [`StoreError`]; the next look opens it anew.
+    /// [`StoreError`]; the next look opens it again.
     pub(in crate::http) fn look<T>(&self, look: impl FnOnce(&View) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let connection = match reader.take() {
@@ -86,7 +86,7 @@ impl Desk {
     }
 }
 
-/// Whether it waits for a person: nobody has decided, and there is time.
+/// Checks whether it waits for a person: it is undecided, and there is time.
 pub(super) fn waits(approval: &Approval, now: Timestamp) -> bool {
     approval.state == State::Waiting && approval.expires_at > now
 }
@@ -103,7 +103,7 @@ pub(super) fn waiting(connection: &View, config: &Config, person: &str, now: Tim
     Ok(Waiting { mine: listed(mine)?, elsewhere: others.len(), over: listed(over)? })
 }
 
-/// The question with this name, if this person may answer it.
+/// Returns the approval request with this name, if this person may answer it.
 pub(super) fn one(
     connection: &View,
     config: &Config,
@@ -120,7 +120,7 @@ fn listed(connection: &View, approval: Approval) -> Result<Listed, StoreError> {
     Ok(Listed { approval, answers, outcome })
 }
 
-/// What came of it, from the rows of the request that runs after the yes.
+/// Returns the outcome, from the rows of the request that runs after the approval.
 fn outcome(connection: &View, approval: &Approval) -> Result<Option<Outcome>, StoreError> {
     let is_spent = approval.state == State::Closed && approval.became.as_deref() == Some("spent");
     let request = match approval.kind {
@@ -137,7 +137,7 @@ fn outcome(connection: &View, approval: &Approval) -> Result<Option<Outcome>, St
     for row in own {
         let code = || row.reason_code.clone().unwrap_or_default();
         match row.kind.as_str() {
-            // A look at remote facts before the decision is not what was agreed to.
+            // A look at remote facts before the decision is not the approved call.
             "intended" => {
                 runs = is_run(&row.body);
                 found = if runs { Outcome::Running } else { found };

@@ -1,4 +1,4 @@
-//! What every request must pass and every reply must say, as functions of their headers.
+//! The checks of every request and the headers of every reply, as functions of their headers.
 
 use crate::http::web::sign_in::Address;
 use axum::http::header::{
@@ -13,7 +13,7 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; c
 /// A request that goes no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::http) enum Closed {
-    /// It names another host: a name that somebody else made lead here.
+    /// It names another host: a foreign name that resolves to this address.
     WrongHost,
     /// A page of another origin has sent it.
     WrongOrigin,
@@ -35,7 +35,7 @@ impl Closed {
     }
 }
 
-/// Whether a request names this host.
+/// Checks whether a request names this host.
 pub(in crate::http) fn check_host(address: &Address, uri: &Uri, headers: &HeaderMap) -> Result<(), Closed> {
     if !only(headers, &HOST).is_some_and(|host| address.is_host(host))
         || uri.authority().is_some_and(|authority| !address.is_host(authority.as_str()))
@@ -45,7 +45,7 @@ pub(in crate::http) fn check_host(address: &Address, uri: &Uri, headers: &Header
     Ok(())
 }
 
-/// Whether a request that changes something was sent by a page of ours.
+/// Checks whether a request that changes something was sent by a page of ours.
 pub(super) fn check_origin(address: &Address, method: &Method, headers: &HeaderMap) -> Result<(), Closed> {
     let reads = *method == Method::GET || *method == Method::HEAD;
     if !reads && only(headers, &ORIGIN) != Some(address.origin()) {
@@ -61,7 +61,7 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     values.next().is_none().then_some(first)
 }
 
-/// Whether a page of another site led here: then a browser keeps the cookie back.
+/// Checks whether a page of another site led here: then a browser keeps the cookie back.
 pub(super) fn comes_from_elsewhere(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site" || site == "same-site")
 }
@@ -71,7 +71,7 @@ fn cookie_name(address: &Address) -> &'static str {
     if address.is_tls() { "__Host-inbox" } else { "inbox" }
 }
 
-/// What the session's cookie holds, if there is exactly one.
+/// Returns the value of the session's cookie, if there is exactly one.
 pub(super) fn cookie<'a>(address: &Address, headers: &'a HeaderMap) -> Option<&'a str> {
     let name = cookie_name(address);
     let all = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
@@ -83,19 +83,19 @@ pub(super) fn cookie<'a>(address: &Address, headers: &'a HeaderMap) -> Option<&'
     ours.next().is_none().then_some(first)
 }
 
-/// What sets the session's cookie, or with an empty value removes it.
+/// Returns the header that sets the session's cookie, or with an empty value removes it.
 pub(super) fn set_cookie(address: &Address, value: &str) -> String {
     let secure = if address.is_tls() { "; Secure" } else { "" };
     let life = if value.is_empty() { 0 } else { super::sessions::LIFE.as_secs() };
     format!("{}={value}; HttpOnly; SameSite=Strict; Path=/; Max-Age={life}{secure}", cookie_name(address))
 }
 
-/// Adds to a reply what every reply says.
+/// Adds the common headers of all replies.
 pub(in crate::http) fn seal(headers: &mut HeaderMap) {
     let fixed = [
         (CONTENT_SECURITY_POLICY, POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        // SECURITY: nobody else is told where a link was followed. `no-referrer` would say no more, and make browsers
+        // SECURITY: no other site learns where a link was followed. `no-referrer` would say no more, and make browsers
         // send `Origin: null` with our own forms.
         (REFERRER_POLICY, "same-origin"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),

@@ -13,7 +13,7 @@ const IDLE: Duration = Duration::from_hours(1);
 /// How many sessions of one person there are at once; the one that was used least recently gives way.
 const SESSIONS_MAX: usize = 8;
 
-/// What a visit is.
+/// The kind of a visit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
     /// A person looks at a page or answers.
@@ -27,12 +27,12 @@ pub enum Use {
 pub struct Visitor {
     /// Who.
     pub person: String,
-    /// What each form of this session must carry.
+    /// The value that each form of this session must carry.
     pub form: String,
 }
 
 impl Visitor {
-    /// Whether a form that carries this is one of this session's pages.
+    /// Checks whether a form that carries this is one of this session's pages.
     pub fn sent(&self, form: &str) -> bool {
         bool::from(self.form.as_bytes().ct_eq(form.as_bytes()))
     }
@@ -50,7 +50,7 @@ impl Session {
     }
 }
 
-/// The sessions, by the digest of what the cookie holds.
+/// The sessions, by the digest of the cookie's value.
 #[derive(Default)]
 pub(super) struct Sessions(BTreeMap<Digest, Session>);
 

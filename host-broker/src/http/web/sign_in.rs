@@ -1,6 +1,6 @@
-//! Who is let in: the address, links that are good once, tokens, and who is signed in.
+//! Sign-in: the address, links that are good once, tokens, and the signed-in persons.
 //!
-//! All of it is in memory, so after a restart everybody signs in again. What is kept of a secret is its digest.
+//! All of it is in memory, so after a restart all persons sign in again. Only the digest of a secret is kept.
 
 use crate::http::pace::Pace;
 use crate::http::web::sessions::{Sessions, Use, Visitor};
@@ -46,31 +46,31 @@ impl Address {
         Self { origin: format!("http://{with_port}"), hosts: vec![with_port], tls: false }
     }
 
-    /// What a person opens.
+    /// Returns the address that a person opens.
     pub fn url(&self) -> String {
         format!("{}/", self.origin)
     }
 
-    /// What a browser names as the origin of the inbox's own pages.
+    /// Returns the origin that a browser sends from the inbox's own pages.
     pub fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// Whether a `Host` header names this inbox.
+    /// Checks whether a `Host` header names this inbox.
     pub fn is_host(&self, host: &str) -> bool {
         self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
     }
 
-    /// Whether browsers reach it through TLS.
+    /// Checks whether browsers reach it through TLS.
     pub fn is_tls(&self) -> bool {
         self.tls
     }
 }
 
-/// A link that signs in whoever opens it first.
+/// A link that signs in the first person who opens it.
 #[derive(Debug)]
 pub struct Link {
-    /// What to open.
+    /// The address to open.
     pub url: String,
     /// Until when.
     pub expires_at: Timestamp,
@@ -82,12 +82,12 @@ struct Open {
     expires_at: Timestamp,
 }
 
-/// What was asked of a token.
+/// The result of a sign-in with a token.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// This person's session has begun: what the cookie holds.
+    /// This person's session has begun: the value of the cookie.
     In(String),
-    /// It is nobody's token.
+    /// The token is unknown.
     Unknown,
     /// Too many were tried; again after so many seconds.
     TooMany(u64),
@@ -110,7 +110,7 @@ struct State {
 }
 
 impl Entrance {
-    /// An entrance through which nobody has come yet.
+    /// Creates an entrance without sessions.
     pub fn new(address: Address, config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Random>) -> Self {
         let token = |(name, table): (&String, &config::PersonTable)| Some((name.clone(), table.web_token_sha256?));
         let tokens = config.people.iter().filter_map(token).collect();
@@ -156,7 +156,7 @@ impl Entrance {
         found.map(|open| open.person.clone())
     }
 
-    /// Signs in whoever has this link, and spends it; `None` if it is not good.
+    /// Signs in the person with this link, and spends it; `None` if it is not good.
     ///
     /// # Errors
     /// [`NoRandomness`]; the link stays good.
@@ -189,14 +189,14 @@ impl Entrance {
             }
         }
         let Some(person) = found else {
-            // Only what is wrong is slowed down, so that nobody keeps others out.
+            // Only wrong tokens are slowed down, so that no client keeps others out.
             return Ok(state.pace.take(now).map_or_else(Admission::TooMany, |()| Admission::Unknown));
         };
         state.sessions.begin(&cookie, person.clone(), now);
         Ok(Admission::In(cookie))
     }
 
-    /// Whether anybody signs in with a token.
+    /// Checks whether anybody signs in with a token.
     pub fn has_tokens(&self) -> bool {
         !self.tokens.is_empty()
     }

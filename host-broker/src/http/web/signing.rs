@@ -1,5 +1,6 @@
-//! Signing in and out. A link is spent by a form, so that whatever only looks at links, such as a chat's preview, spends
-//! none.
+//! Signing in and out.
+//!
+//! A form spends a link, so that a program that only looks at links, such as a chat's preview, spends none.
 
 use super::{Shared, html, on_to, page, request_guard};
 use crate::http::web::sessions::Use;
@@ -25,14 +26,14 @@ pub(super) struct Credential {
     next: String,
 }
 
-/// A form of somebody who is signed in.
+/// A form of a signed-in person.
 #[derive(Deserialize)]
 pub(super) struct Leaving {
     form: String,
 }
 
 impl Shared {
-    /// What somebody sees who is not signed in, instead of this page.
+    /// Returns the page for a person who is not signed in, instead of this page.
     pub(super) fn sign_in_first(&self, headers: &HeaderMap, next: &str) -> Response {
         let shown = Shown {
             next: place(next),

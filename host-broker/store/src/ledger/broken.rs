@@ -1,5 +1,5 @@
-//! Evidence that was found broken. This is stored until a verification of all rows finds nothing wrong, because a restart
-//! verifies the last rows only.
+//! Evidence that was found broken. The finding is stored until a verification of all rows finds nothing wrong, because
+//! a restart verifies the last rows only.
 
 use crate::Transaction;
 use crate::View;

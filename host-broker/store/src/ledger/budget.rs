@@ -1,10 +1,10 @@
-//! How much evidence a caller may cause in an hour, in bytes of rows and stored replies.
+//! The bytes of rows and stored replies that a caller may cause in an hour.
 //!
 //! Two buckets for each group and each external agent leak steadily over an hour. Every row and stored reply fills the
 //! first; when it is full, the broker refuses new calls. Rows about requests that changed nothing also fill the second,
 //! which is smaller. When that is full, the broker counts such requests in one row a minute instead of a row each. On a
-//! nearly full disk, both buckets count as full: first those of the caller that has used most. So bytes are counted where
-//! the configuration sets no bound, too.
+//! nearly full disk, both buckets count as full: first those of the caller that has used most. So bytes are counted
+//! where the configuration sets no bound, too.
 //!
 //! Everything here is in memory. A restart empties the buckets; no sandbox can cause a restart.
 
@@ -13,9 +13,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 const HOUR_US: i64 = 3_600_000_000;
-/// The part of the hour's bytes that may go into rows about requests that changed nothing: one of so many.
+/// The divisor of the hour's bytes that gives the part for rows about requests that changed nothing.
 const MINOR_PART: u64 = 8;
-/// What bytes are counted against where nothing bounds them: only who has used most is known then.
+/// The size against which bytes are counted if there is no bound. It only finds the caller that has used most.
 const UNBOUNDED: u64 = 64 * 1024 * 1024;
 /// The time after which the next caller's buckets count as full, if the disk is still nearly full.
 const NEXT_CALLER: Duration = Duration::from_secs(5);
@@ -31,7 +31,7 @@ pub struct Budgets {
     stopped_since: Option<Timestamp>,
 }
 
-/// When each bucket will be empty, in microseconds of the steady clock.
+/// The times at which the buckets will be empty, in microseconds of the steady clock.
 #[derive(Debug, Default, Clone, Copy)]
 struct Buckets {
     all: i64,
@@ -39,7 +39,7 @@ struct Buckets {
 }
 
 impl Budgets {
-    /// Sets how many bytes of evidence a caller may cause in an hour.
+    /// Sets the number of bytes of evidence that a caller may cause in an hour.
     pub fn set_hourly(&mut self, bytes: Option<u64>) {
         self.hourly = bytes.filter(|bytes| *bytes > 0);
     }

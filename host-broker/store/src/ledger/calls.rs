@@ -1,4 +1,4 @@
-//! Calls as people look at them: the view `ext_calls`, the rows behind one call, and what is still open.
+//! Calls for people: the view `ext_calls`, the rows behind one call, and the calls that are still open.
 
 use crate::View;
 use crate::ledger::chain::Row;
@@ -28,7 +28,7 @@ pub struct CallRecord {
     pub created_at: String,
 }
 
-/// Which calls.
+/// The filter of a list of calls.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// Only this group's.
@@ -44,7 +44,7 @@ pub struct Filter {
 const COLUMNS: &str = "id, request_id, group_folder, provider, action, access_level, params_hash, params_summary,
     status, denial_reason, result_summary, task_id, duration_ms, created_at";
 
-/// The view's calls. Of those that a person settled, it does not know which took no effect.
+/// The view's calls. The view does not know which of those that a person settled took no effect.
 const MADE: &str = "SELECT id, request_id, group_folder, provider, action, access_level, params_hash, params_summary,
         CASE WHEN status = 'executed' AND EXISTS (
             SELECT 1 FROM ledger AS finding
@@ -55,7 +55,7 @@ const MADE: &str = "SELECT id, request_id, group_folder, provider, action, acces
         denial_reason, result_summary, task_id, duration_ms, created_at
     FROM ext_calls";
 
-/// Calls that wait for a person, which the view does not have.
+/// Calls that wait for a person. The view does not have them.
 const WAITING: &str = "SELECT asked_seq AS id, approvals.request_id AS request_id,
         CASE WHEN approvals.caller LIKE 'group:%' THEN substr(approvals.caller, 7) ELSE approvals.caller END AS group_folder,
         approvals.provider AS provider, approvals.action AS action, approvals.level AS access_level,
@@ -65,12 +65,12 @@ const WAITING: &str = "SELECT asked_seq AS id, approvals.request_id AS request_i
     FROM approvals JOIN ledger ON ledger.seq = asked_seq
     WHERE approvals.kind = 'call' AND approvals.state = 'waiting'";
 
-/// The latest calls, oldest of them first.
+/// Returns the latest calls, the oldest of them first.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
 pub fn list(view: &View, filter: &Filter, limit: u32) -> Result<Vec<CallRecord>, StoreError> {
-    // Each part by itself, so that its order is that of the table and nothing is sorted but the last few.
+    // Each part has its own statement, so that its order is that of the table and only the last few rows are sorted.
     let latest = |calls: &str| {
         format!(
             "SELECT * FROM (SELECT {COLUMNS} FROM ({calls})
@@ -90,7 +90,7 @@ pub fn list(view: &View, filter: &Filter, limit: u32) -> Result<Vec<CallRecord>,
     Ok(records)
 }
 
-/// The call whose first row has this number.
+/// Returns the call whose first row has this number.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -120,7 +120,7 @@ fn read(row: &rusqlite::Row<'_>) -> Result<CallRecord, rusqlite::Error> {
     })
 }
 
-/// What was decided about a call, as far as its row says.
+/// The decision on a call, as far as its row says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decided {
     /// The row.
@@ -141,17 +141,16 @@ pub struct Decided {
     pub task_id: Option<String>,
     /// The code of its refusal; `None` if it was permitted, or a person was asked.
     pub refused: Option<String>,
-    /// Whether a person was asked, and nothing was decided since.
+    /// Whether a person was asked, and no decision followed yet.
     pub asked: bool,
 }
 
-/// Hands on what was decided about each call, oldest first: its intent, its refusal, or that a person was asked who has
-/// not answered.
+/// Calls `each` with the decision on each call, oldest first: its intent, its refusal, or its open approval request.
 ///
 /// # Errors
 /// [`StoreError`] if the ledger cannot be read.
 pub fn each_decided(view: &View, mut each: impl FnMut(Decided)) -> Result<(), StoreError> {
-    // The rows of the view, without what became of the calls, and with those that wait for a person.
+    // The rows of the view, without the outcomes of the calls, and with the calls that wait for a person.
     const SELECT: &str =
         "SELECT seq, ts, request_id, substr(caller, 7), provider, action, level, task_id, reason_code, kind = 'asked'
         FROM ledger AS decision
@@ -186,7 +185,8 @@ fn decided(row: &rusqlite::Row<'_>) -> Result<Decided, rusqlite::Error> {
     })
 }
 
-/// Every row about a request, of one group or of whoever used that id: the broker's own probes carry it too.
+/// Returns every row about a request, of one group or of every caller that used that id. The broker's own probes carry
+/// it too.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -208,12 +208,12 @@ pub fn story(view: &View, id: &RequestId, group: Option<&Group>) -> Result<Vec<R
     rows.filter_map(Result::transpose).collect()
 }
 
-/// An effect that is under way, or whose outcome nobody knows.
+/// An effect that is under way, or whose outcome is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unsettled {
     /// The intent's row.
     pub seq: i64,
-    /// Who asked.
+    /// The caller.
     pub caller: String,
     /// The request.
     pub request_id: String,
@@ -225,7 +225,7 @@ pub struct Unsettled {
     pub since: Timestamp,
 }
 
-/// The intents without an outcome.
+/// Returns the intents without an outcome.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -235,12 +235,12 @@ pub fn open_intents(view: &View) -> Result<Vec<Unsettled>, StoreError> {
     unsettled(view, SELECT)
 }
 
-/// The intents whose outcome nobody knows.
+/// Returns the intents whose outcome is unknown.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
 pub fn unknown_outcomes(view: &View) -> Result<Vec<Unsettled>, StoreError> {
-    // Without the ledger: the row of an old one is in a segment.
+    // The query does not use the ledger, because the row of an old intent is in a segment.
     const SELECT: &str = "SELECT seq, caller, request_id, provider, action, since FROM unknown_outcomes ORDER BY seq";
     unsettled(view, SELECT)
 }
@@ -262,7 +262,7 @@ fn unsettled(view: &View, select: &'static str) -> Result<Vec<Unsettled>, StoreE
     found.map_err(at("read what is not settled"))
 }
 
-/// A number that changes when somebody else has written to the ledger.
+/// Returns a number that changes when another connection has written to the ledger.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use shared::digest::Digest;
 use shared::{Action, Code, Level, Provider, RequestId, TaskId, Timestamp};
 
-/// What a row says.
+/// The kind of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// The daemon started.
@@ -22,37 +22,37 @@ pub enum Kind {
     Stopped,
     /// An effect is about to be attempted.
     Intended,
-    /// It succeeded.
+    /// The effect succeeded.
     Succeeded,
-    /// It definitely failed.
+    /// The effect definitely failed.
     Failed,
-    /// It was too slow, and nothing was changed.
+    /// The effect was too slow, and nothing was changed.
     TimedOut,
-    /// Nobody knows whether it happened.
+    /// It is unknown whether the effect happened.
     Unknown,
-    /// What became known of an unknown outcome later.
+    /// The later finding about an unknown outcome.
     Settled,
     /// A request was refused.
     Refused,
     /// Refusals of documents that never became a request, counted.
     Folded,
-    /// A request was answered from what is stored, without an effect.
+    /// A request was answered from stored data, without an effect.
     Answered,
     /// An earlier request was sent again.
     Repeated,
-    /// A person is asked.
+    /// An approval request was sent.
     Asked,
-    /// A person said yes.
+    /// An approver approved.
     Approved,
-    /// A person said no.
+    /// An approver denied.
     Denied,
-    /// Nobody answered in time.
+    /// No approver answered in time.
     Lapsed,
-    /// A channel is about to be told of a question.
+    /// A notice is about to be sent through a channel.
     Notifying,
-    /// It was.
+    /// The notice was sent.
     Notified,
-    /// It could not be, and is not tried again.
+    /// The notice could not be sent, and is not tried again.
     NoticeFailed,
     /// A grant was made or changed.
     Granted,
@@ -66,22 +66,22 @@ pub enum Kind {
     Killed,
     /// A kill switch was lifted.
     Revived,
-    /// A result that was kept back was released.
+    /// A withheld result was released.
     Released,
-    /// A group's session began anew.
+    /// A group's session was reset.
     SessionReset,
     /// A version of a flow was proposed, deprecated or withdrawn.
     Flow,
     /// The oldest rows are in a segment.
     Rotated,
-    /// A person took the machine's clock for right although the last row was later.
+    /// A person accepted the machine's clock although the last row was later.
     ClockAccepted,
-    /// Something about the directories or the configuration that an auditor should know.
+    /// An event about the directories or the configuration that an auditor should know.
     Noted,
 }
 
 impl Kind {
-    /// The word in the table.
+    /// Returns the word in the table.
     pub fn word(self) -> &'static str {
         match self {
             Self::Started => "started",
@@ -118,20 +118,20 @@ impl Kind {
         }
     }
 
-    /// Whether the row closes an intent.
+    /// Returns whether the row closes an intent.
     pub fn is_outcome(word: &str) -> bool {
         [Self::Succeeded, Self::Failed, Self::TimedOut, Self::Unknown].iter().any(|kind| kind.word() == word)
     }
 }
 
-/// What is to be written; number, hashes and time are added by the transaction.
+/// A row to be written; the transaction adds number, hashes and time.
 #[derive(Debug, Clone)]
 pub struct Draft<'a> {
-    /// What it says.
+    /// The kind.
     pub kind: Kind,
-    /// Who asked, as [`model::Caller`] prints.
+    /// The caller, as [`model::Caller`] prints.
     pub caller: &'a str,
-    /// On whose behalf.
+    /// The person on whose behalf the request is made.
     pub person: Option<String>,
     /// The request.
     pub request_id: Option<&'a RequestId>,
@@ -143,26 +143,26 @@ pub struct Draft<'a> {
     pub level: Option<Level>,
     /// The keyed digest of the parameters.
     pub params_digest: Option<Digest>,
-    /// What was asked, in public parts only.
+    /// The summary of the request, in public parts only.
     pub summary: Option<String>,
-    /// Why not.
+    /// The code of the refusal or failure.
     pub reason_code: Option<Code>,
-    /// What came back, in public parts only.
+    /// The summary of the result, in public parts only.
     pub result_summary: Option<String>,
-    /// The digest of what was handed over.
+    /// The digest of the delivered result.
     pub result_digest: Option<Digest>,
     /// The task.
     pub task_id: Option<&'a TaskId>,
-    /// The approval that it rests on or is about, by the name that its caller knows.
+    /// The approval that the row rests on or is about, by the name that its caller knows.
     pub approval: Option<String>,
-    /// How long it took.
+    /// The duration.
     pub duration_ms: Option<i64>,
-    /// The rest, by kind; an object.
+    /// The other members of this kind; an object.
     pub body: serde_json::Value,
 }
 
 impl<'a> Draft<'a> {
-    /// A row with nothing but a kind and a caller.
+    /// Makes a row with only a kind and a caller.
     pub fn new(kind: Kind, caller: &'a str) -> Self {
         Self {
             kind,
@@ -215,9 +215,9 @@ pub struct Row {
 const FORMAT: &[u8] = b"ext-broker ledger row v1\n";
 
 impl Row {
-    /// Returns how many bytes it takes in the database and its index, about.
+    /// Returns its approximate size in the database and its index, in bytes.
     pub fn cost(&self) -> usize {
-        // Numbers, digests and hashes, and the pages' own needs.
+        // Numbers, digests and hashes, and the overhead of the pages.
         const FIXED: usize = 320;
         let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let named = self.caller.len() + optional(&self.request_id);
@@ -228,7 +228,7 @@ impl Row {
         FIXED + 2 * named + texts + optional(&self.task_id) + optional(&self.approval) + rest
     }
 
-    /// The hash that the row must have.
+    /// Computes the hash that the row must have.
     pub fn hash(&self) -> Digest {
         let mut hasher = Columns(Sha256::new_with_prefix(FORMAT));
         hasher.integer(Some(self.seq));
@@ -254,7 +254,7 @@ impl Row {
         Digest::from_bytes(hasher.0.finalize().into())
     }
 
-    /// When it was written.
+    /// Returns the time of writing.
     pub fn time(&self) -> Timestamp {
         Timestamp::from_millis(self.ts)
     }
@@ -291,7 +291,7 @@ impl Columns {
     }
 }
 
-/// Where a chain ends.
+/// The end of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     /// The last row's number; 0 if there is none.
@@ -303,14 +303,14 @@ pub struct Head {
 }
 
 impl Head {
-    /// Of a chain without rows.
+    /// The end of a chain without rows.
     pub const EMPTY: Self = Self { seq: 0, hash: Digest::ZERO, ts: i64::MIN };
 }
 
 /// The first thing wrong with a chain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Break {
-    /// A number is missing or twice.
+    /// A number is missing or occurs twice.
     #[error("row {found} stands where row {expected} should be")]
     Gap {
         /// The number that should follow.
@@ -342,7 +342,7 @@ pub enum Break {
         /// The row.
         seq: i64,
     },
-    /// The chain does not end where it is said to end.
+    /// The chain ends before its acknowledged end.
     #[error("the ledger ends at row {found}, but row {expected} was acknowledged")]
     Short {
         /// The last number.
@@ -353,7 +353,7 @@ pub enum Break {
 }
 
 impl Break {
-    /// Returns the first row that is not as it should be; one that is missing counts.
+    /// Returns the number of the first wrong or missing row.
     pub fn row(&self) -> i64 {
         match self {
             Self::Gap { expected, .. } => *expected,
@@ -373,17 +373,17 @@ pub struct Verifier {
 }
 
 impl Verifier {
-    /// From the first row.
+    /// Starts at the first row.
     pub fn new() -> Self {
         Self::after(Head::EMPTY)
     }
 
-    /// From the row after this one, which is believed.
+    /// Starts at the row after this one, which is trusted.
     pub fn after(head: Head) -> Self {
         Self { head, unseen: head.seq, open: std::collections::BTreeSet::new() }
     }
 
-    /// Takes the next row.
+    /// Verifies the next row.
     ///
     /// # Errors
     /// [`Break`], at the first row that is wrong.
@@ -413,12 +413,12 @@ impl Verifier {
         self.open.remove(&intent) || (1..=self.unseen).contains(&intent)
     }
 
-    /// Returns where the chain ends so far.
+    /// Returns the end of the chain so far.
     pub fn head(&self) -> Head {
         self.head
     }
 
-    /// The intents that have no outcome so far.
+    /// Returns the intents that have no outcome so far.
     pub fn open(&self) -> impl Iterator<Item = i64> {
         self.open.iter().copied()
     }
@@ -430,7 +430,7 @@ impl Default for Verifier {
     }
 }
 
-/// The intent that an outcome closes.
+/// Returns the intent that an outcome closes.
 fn of(row: &Row) -> Option<i64> {
     serde_json::from_str::<serde_json::Value>(&row.body).ok()?.get("of")?.as_i64()
 }

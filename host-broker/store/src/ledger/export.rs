@@ -1,4 +1,4 @@
-//! Reading rows back: for verification, for readers, for export.
+//! Reads of rows: for verification, for readers, for export.
 
 use crate::View;
 use crate::ledger::chain::{Break, Row};
@@ -11,7 +11,7 @@ const COLUMNS: &str = "seq, ts, kind, caller, person, request_id, provider, acti
     reason_code, result_summary, result_digest, task_id, approval, policy_version, duration_ms, body, prev_hash,
     event_hash";
 
-/// The row with this number.
+/// Returns the row with this number.
 ///
 /// # Errors
 /// [`StoreError`] if the ledger cannot be read.
@@ -22,7 +22,7 @@ pub fn row(view: &View, seq: i64) -> Result<Option<Row>, StoreError> {
         .transpose()
 }
 
-/// The last row.
+/// Returns the last row.
 ///
 /// # Errors
 /// [`StoreError`] if the ledger cannot be read.
@@ -33,15 +33,15 @@ pub fn last(view: &View) -> Result<Option<Row>, StoreError> {
         .transpose()
 }
 
-/// Every row of the database from this number on, in order.
+/// Calls `each` with every row of the database from this number on, in order.
 ///
 /// # Errors
-/// [`StoreError`] if the ledger cannot be read, or what `each` returns.
+/// [`StoreError`] if the ledger cannot be read, or the error of `each`.
 pub fn each(view: &View, from: i64, each: impl FnMut(Row) -> Result<(), StoreError>) -> Result<(), StoreError> {
     between(view, from, i64::MAX, each)
 }
 
-/// Every row from this number to that one, in order.
+/// Calls `each` with every row from this number to that one, in order.
 ///
 /// # Errors
 /// As [`each`].
@@ -60,8 +60,8 @@ pub fn between(
     Ok(())
 }
 
-/// Reads at most so many rows from this number to that one, in order. Rows before one that cannot be read are returned with
-/// the error. Nothing is being read any more when this returns.
+/// Reads at most this many rows from this number to that one, in order. Rows before an unreadable one are returned with
+/// the error. The read has ended when this returns.
 pub(super) fn some(view: &View, from: i64, to: i64, most: usize) -> (Vec<Row>, Option<StoreError>) {
     let mut rows = Vec::new();
     let read = between(view, from, to, |row| {
@@ -73,7 +73,8 @@ pub(super) fn some(view: &View, from: i64, to: i64, most: usize) -> (Vec<Row>, O
     (rows, error)
 }
 
-/// A row that cannot be one (a digest of another length, bytes that are no text) was not written here, and is named.
+/// Reads a row. A malformed one (a digest of another length, bytes that are no text) was not written here, and is
+/// named.
 fn whole(row: &rusqlite::Row<'_>) -> Result<Row, StoreError> {
     read(row).map_err(|source| match row.get(0) {
         Ok(seq) => StoreError::Broken(Break::Content { seq }),
@@ -110,16 +111,16 @@ pub(crate) fn read(row: &rusqlite::Row<'_>) -> Result<Row, rusqlite::Error> {
     })
 }
 
-/// A row as one line of an export.
+/// Returns a row as one line of an export.
 pub fn line(row: &Row) -> String {
     // A struct of numbers and texts is always JSON.
     serde_json::to_string(row).unwrap_or_default()
 }
 
-/// Reads a line of an export back.
+/// Parses a line of an export.
 ///
 /// # Errors
-/// What is wrong with the line; whether its hash is right is for [`crate::ledger::chain::Verifier`].
+/// The error of the line. [`crate::ledger::chain::Verifier`] checks its hash.
 pub fn parse_line(text: &str) -> Result<Row, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let row = Line::deserialize(&mut deserializer)?;

@@ -1,7 +1,7 @@
 //! Requests that changed nothing and have no row of their own.
 //!
 //! The first request of a caller, kind and code has its own row. That row stands for the others of the next minute; a
-//! later row says how many they were. So no caller can fill the disk that all depend on. A crash loses the count of the
+//! later row gives their number. So no caller can fill the disk that all callers need. A crash loses the count of the
 //! last minute at most, never the row that stands for it.
 
 use crate::Receipt;

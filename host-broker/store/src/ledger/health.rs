@@ -11,16 +11,16 @@ use std::path::Path;
 /// The state of the ledger of a running daemon.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
-    /// Why it cannot be written; nothing is admitted then.
+    /// The reason why it cannot be written; no call is admitted then.
     pub cannot_write: Option<CannotWrite>,
-    /// How far its rows are verified.
+    /// The progress of the verification of its rows.
     pub verification: Verification,
 }
 
-/// Why the ledger cannot be written.
+/// The reason why the ledger cannot be written, with its time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CannotWrite {
-    /// Since when.
+    /// The time since which it cannot be written.
     pub since: Timestamp,
     /// The reason.
     pub reason: Reason,
@@ -66,7 +66,7 @@ impl Reason {
         Some(if reason == Self::IoError && is_read_only() { Self::ReadOnly } else { reason })
     }
 
-    /// The sentence for people.
+    /// Returns the sentence for people.
     pub fn sentence(self) -> &'static str {
         match self {
             Self::DiskFull => "the disk is full; make space on it",
@@ -110,14 +110,14 @@ impl CannotWrite {
         Some(Self { since, reason: Reason::of(error, home)?, error: chain(error) })
     }
 
-    /// Describes a ledger that only takes outcomes, into the space that is reserved for them.
+    /// Describes a ledger that takes only outcomes, into the space that is reserved for them.
     pub fn on_reserve(since: Timestamp) -> Self {
         let error = "only the space that is reserved for outcomes is left".to_owned();
         Self { since, reason: Reason::DiskFull, error }
     }
 }
 
-/// How far the rows are verified.
+/// The progress of the verification of the rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Verification {
@@ -140,14 +140,14 @@ pub enum Verification {
     Broken {
         /// The first row that is wrong.
         row: i64,
-        /// How it is wrong.
+        /// The defect.
         error: String,
     },
     /// Some rows could not be read for a reason that may pass, such as too many open files.
     Unfinished {
         /// The first row that could not be read.
         row: i64,
-        /// Why.
+        /// The reason.
         error: String,
     },
 }

@@ -82,7 +82,7 @@ impl Transaction<'_> {
     /// Returns the reason to refuse a caller that has caused too much evidence, and the wait if it is known.
     ///
     /// # Errors
-    /// [`StoreError`] if the access of an external agent cannot be read.
+    /// [`StoreError`] if the external grant cannot be read.
     pub fn refuses(&self, caller: &str) -> Result<Option<(String, Option<Duration>)>, StoreError> {
         let key = counted_as(self.view(), caller)?;
         let minor = self.minor.borrow();

@@ -33,16 +33,16 @@ use std::time::{Duration, Instant};
 pub const DIRECTORY: &str = "segments";
 /// The number of rows in one segment.
 pub const ROWS: i64 = 50_000;
-/// The most rows that are deleted at once, so that the loop does not stand still: two milliseconds of work if the pages of
+/// The most rows that are deleted at once, so that the loop does not block: two milliseconds of work if the pages of
 /// the database are in memory.
 const DELETED_MAX: usize = 500;
-/// The time of a deletion if they are not, and how many rows are deleted between two looks at the time.
+/// The time of a deletion if they are not in memory. Every so many rows the deletion checks the time.
 const DELETION: Duration = Duration::from_millis(3);
 const DELETED_STEP: i64 = 10;
-/// The most rows that are read in one transaction: SQLite cannot begin its log anew while somebody reads.
+/// The most rows that are read in one transaction: SQLite cannot restart its log while a reader is active.
 const READ_MAX: usize = 1_000;
 
-/// A part of the chain that is in a file.
+/// A part of the chain that is stored in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
     /// The number of its first row.
@@ -74,15 +74,15 @@ impl Segment {
         format!("{:012}-{:012}.jsonl.gz", self.first, self.last.seq)
     }
 
-    /// Returns where its file is.
+    /// Returns the path of its file.
     pub fn path(&self, home: &Path) -> PathBuf {
         home.join(DIRECTORY).join(self.name())
     }
 
-    /// Hands on every row, in order.
+    /// Calls `each` with every row, in order.
     ///
     /// # Errors
-    /// [`StoreError::Segment`] if the file cannot be read to its end, or what `each` returns.
+    /// [`StoreError::Segment`] if the file cannot be read to its end, or the error of `each`.
     pub fn each<E: From<StoreError>>(&self, home: &Path, mut each: impl FnMut(Row) -> Result<(), E>) -> Result<(), E> {
         let path = self.path(home);
         let failed =
@@ -130,10 +130,10 @@ pub fn end(view: &View) -> Result<Head, StoreError> {
     Ok(newest(view)?.map_or(Head::EMPTY, |segment| segment.last))
 }
 
-/// Hands on every row that is there now from this number on, in order: those in segments first.
+/// Calls `each` with every present row from this number on, in order: those in segments first.
 ///
 /// # Errors
-/// [`StoreError`] if one cannot be read, or what `each` returns.
+/// [`StoreError`] if a row cannot be read, or the error of `each`.
 pub fn each(
     home: &Path,
     view: &View,
@@ -145,8 +145,8 @@ pub fn each(
     between(home, view, from, last.unwrap_or(0), each)
 }
 
-/// Hands on every row from this number to that one, in order: those in segments first. No transaction is open while `each`
-/// runs, because SQLite cannot begin its log anew during one.
+/// Calls `each` with every row from this number to that one, in order: those in segments first. No transaction is open
+/// while `each` runs, because SQLite cannot restart its log during one.
 ///
 /// # Errors
 /// As [`each`].
@@ -170,7 +170,7 @@ pub fn between<E: From<StoreError>>(
                 return Ok(());
             }
             let (rows, error) = export::some(view, next, to, READ_MAX);
-            // The daemon deletes rows that have come into a segment meanwhile.
+            // The daemon deletes rows that went into a segment during the read.
             let begins_late = rows.first().is_none_or(|row| row.seq != next);
             if begins_late && list(view)?.iter().any(|segment| segment.first <= to && segment.last.seq >= next) {
                 break;
@@ -211,7 +211,8 @@ pub fn verify_copies(view: &View) -> Result<(), StoreError> {
     }
 }
 
-/// Returns the row before this number, if the chain can be followed from there: it is in the database or ends a segment.
+/// Returns the row before this number, if the chain can be followed from there: it is in the database or ends a
+/// segment.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -238,8 +239,8 @@ pub fn before(view: &View, from: i64) -> Result<Option<Head>, StoreError> {
 /// # Errors
 /// [`StoreError`] if the ledger cannot be read.
 pub fn due(view: &View, now: Timestamp, bytes: u64, rows: i64) -> Result<Option<Due>, StoreError> {
-    // Whatever may still look a row up: effects under way, questions, outcomes that are asked for, replies, and results
-    // that are kept back. A question that nothing closes does not hold the ledger for ever.
+    // These are all rows that may still be looked up: effects under way, approval requests, outcomes that are probed,
+    // replies, and withheld results. An approval request that is never closed does not block rotation permanently.
     const NEEDED: &str = "SELECT min(seq) FROM (
         SELECT min(seq) AS seq FROM open_intents
         UNION ALL SELECT min(asked_seq) FROM approvals WHERE state <> 'closed' AND expires_at > ?1
@@ -378,7 +379,7 @@ pub fn note(tx: &Transaction<'_>, written: &Written) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Returns whether the database holds rows that are in a segment, too.
+/// Returns whether the database holds rows that are also in a segment.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -389,8 +390,8 @@ pub fn has_deletable(view: &View) -> Result<bool, StoreError> {
         .map_err(at("look for rows that are in segments"))
 }
 
-/// Deletes the oldest rows that are in a segment, and burns their request ids, for a few milliseconds. The rest is left for
-/// the next call.
+/// Deletes the oldest rows that are in a segment, and burns their request ids, for a few milliseconds. The rest is left
+/// for the next call.
 ///
 /// # Errors
 /// [`StoreError`]; nothing was deleted.
@@ -435,7 +436,8 @@ pub fn is_burnt(view: &View, caller: &str, id: &str) -> Result<bool, StoreError>
         .map_err(at("look for a burnt id"))
 }
 
-/// Half a digest is enough: who finds two equal ones has burnt one more id of its own.
+/// Hashes a caller and an id. Half a digest is enough: a caller that finds two equal ones has burnt one more id of its
+/// own.
 fn burnt(caller: &str, id: &str) -> [u8; 16] {
     let digest = Sha256::new_with_prefix(caller).chain_update([0]).chain_update(id).finalize();
     let mut half = [0; 16];

@@ -18,16 +18,16 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// The time of work between two rests, about.
+/// The approximate time of work between two rests.
 const WORK: Duration = Duration::from_millis(5);
-/// A rest is so many times as long as the work before it.
+/// The ratio of a rest to the work before it.
 const REST: u32 = 4;
-/// The rows between two looks at the time.
+/// The number of rows between two checks of the time.
 const LOOK: i64 = 64;
 /// The lowest priority: everything else on the machine goes first.
 const NICE: i32 = 19;
 
-/// A verification that is under way; it ends when this is dropped.
+/// A verification that is under way; dropping it stops the thread.
 #[derive(Debug)]
 pub struct Running {
     stop: Arc<AtomicBool>,
@@ -44,7 +44,7 @@ impl Drop for Running {
     }
 }
 
-/// Why following the chain ended early.
+/// The reason why following the chain ended early.
 enum Ended {
     Stopped,
     Failed(StoreError),
@@ -56,11 +56,11 @@ impl From<StoreError> for Ended {
     }
 }
 
-/// Verifies all rows up to this one on a thread of its own. `health` shows how far it is; `report` gets the result, unless
-/// it is stopped.
+/// Verifies all rows up to this one on a thread of its own. `health` shows its progress; `report` gets the result,
+/// unless it is stopped.
 ///
 /// # Errors
-/// What the system said: no thread was started.
+/// The error of the system: no thread was started.
 pub fn start(
     home: &Path,
     last: Head,
@@ -94,7 +94,7 @@ fn verify(home: &Path, last: Head, health: &watch::Sender<Health>, stop: &Atomic
         }
         if work.elapsed() >= WORK {
             health.send_if_modified(|health| {
-                // What an earlier daemon found stays until all rows are right.
+                // The finding of an earlier daemon stays until all rows are right.
                 let shows = !matches!(health.verification, Verification::Broken { .. });
                 if shows {
                     health.verification = Verification::Running { row: row.seq, of: last.seq };
@@ -126,7 +126,7 @@ fn verify(home: &Path, last: Head, health: &watch::Sender<Health>, stop: &Atomic
     }
 }
 
-/// Returns whether the rows may be readable later. Otherwise they are missing or damaged, as if somebody had changed them.
+/// Returns whether the rows may be readable later. Otherwise they count as missing or damaged.
 fn may_pass(error: &StoreError) -> bool {
     match error {
         StoreError::Segment { source, .. } | StoreError::File { source, .. } => {
@@ -143,7 +143,7 @@ fn may_pass(error: &StoreError) -> bool {
 /// Errors of the system that say nothing about the file.
 const PASSING: [Errno; 7] =
     [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::INTR, Errno::AGAIN, Errno::IO, Errno::TIMEDOUT];
-/// The same of SQLite.
+/// The same for SQLite.
 const PASSING_CODES: [ErrorCode; 6] = [
     ErrorCode::DatabaseBusy,
     ErrorCode::DatabaseLocked,

@@ -1,8 +1,8 @@
-//! Accounts: at which of a person's own accounts a capability works.
+//! Accounts: a person's own accounts at a capability, and shares of them.
 //!
-//! A key of three parts names one: the person, as the ledger writes persons; the capability; and what the provider calls
-//! the account. What a call may work with are the accounts of whoever the token proves to stand behind it, those that
-//! somebody on the host has let that person share, and no others. A shared one is named with its owner: `ash:user-1/work`.
+//! A key of three parts names one: the person in the ledger's form, the capability, and the provider's name of the
+//! account. A call may use the accounts of the person that the token proves. It may also use accounts that a person on
+//! the host shared with that person, and no others. A shared one is named with its owner: `ash:user-1/work`.
 
 use crate::Transaction;
 use crate::View;
@@ -11,7 +11,7 @@ use model::{Account, Share};
 use rusqlite::params;
 use shared::{Provider, Timestamp};
 
-/// Links an account; `false` if it was linked already, and then only its label is another one.
+/// Links an account; `false` if it was linked already, and then only its label changes.
 ///
 /// # Errors
 /// [`StoreError`]; nothing was linked.
@@ -36,7 +36,7 @@ pub fn link(tx: &Transaction<'_>, account: &Account) -> Result<bool, StoreError>
     Ok(!linked)
 }
 
-/// Lets another person work with an account; `false` if that was so already, `None` if there is no such account.
+/// Shares an account with another person; `false` if it was shared already, `None` if there is no such account.
 ///
 /// # Errors
 /// [`StoreError`]; it is as it was.
@@ -53,7 +53,7 @@ pub fn share(tx: &Transaction<'_>, share: &Share, by: &str) -> Result<Option<boo
         .map_err(at("share an account"))
 }
 
-/// Ends that another person works with an account; `false` if that was not so.
+/// Ends a share of an account; `false` if there was none.
 ///
 /// # Errors
 /// [`StoreError`]; it is as it was.
@@ -68,7 +68,7 @@ pub fn unshare(tx: &Transaction<'_>, share: &Share) -> Result<bool, StoreError> 
         .map_err(at("share an account"))
 }
 
-/// Every account that another person works with.
+/// Returns every share.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -86,7 +86,7 @@ pub fn shares(view: &View) -> Result<Vec<Share>, StoreError> {
     rows.into_iter().map(share).collect()
 }
 
-/// Unlinks a person's accounts: those at this capability, of this name, or all of them. Says how many.
+/// Unlinks a person's accounts: those at this capability, of this name, or all of them. Returns their number.
 ///
 /// # Errors
 /// [`StoreError`]; they are linked as they were.
@@ -110,7 +110,7 @@ pub fn unlink(
     delete(ACCOUNTS)
 }
 
-/// Ends that this person works with others' accounts: those at this capability, or all of them.
+/// Ends the shares of others' accounts with this person: those at this capability, or all of them.
 ///
 /// # Errors
 /// [`StoreError`]; it is as it was.
@@ -122,7 +122,7 @@ pub fn forget_shared_with(tx: &Transaction<'_>, person: &str, capability: Option
         .map_err(at("share an account"))
 }
 
-/// What the accounts are called that a person may work with at a capability: the own ones, then those that are shared.
+/// Returns the names of the accounts that a person may use at a capability: the own ones, then the shared ones.
 ///
 /// # Errors
 /// [`StoreError`]; nothing may then be permitted that works with one.
@@ -130,7 +130,7 @@ pub fn of(view: &View, person: &str, capability: &Provider) -> Result<Vec<String
     Ok(labelled(view, person, capability)?.into_iter().map(|(name, _label)| name).collect())
 }
 
-/// What a person's own accounts at a capability are called.
+/// Returns the names of a person's own accounts at a capability.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -140,12 +140,12 @@ pub fn own(view: &View, person: &str, capability: &Provider) -> Result<Vec<Strin
         .map_err(at("look accounts up"))
 }
 
-/// What the accounts are called that a person may work with, and what people call each.
+/// Returns the names and labels of the accounts that a person may use.
 ///
 /// # Errors
 /// [`StoreError`].
 pub fn labelled(view: &View, person: &str, capability: &Provider) -> Result<Vec<(String, Option<String>)>, StoreError> {
-    // A share without its account is none: whoever unlinks the one ends the other, and this asks again.
+    // A share without its account is void: unlinking the account ends the share, and this checks it again.
     view.prepare_cached(
         "SELECT account_ref, label, 0 AS shared FROM accounts WHERE person = ?1 AND capability = ?2
              UNION ALL
@@ -160,7 +160,7 @@ pub fn labelled(view: &View, person: &str, capability: &Provider) -> Result<Vec<
     .map_err(at("look accounts up"))
 }
 
-/// Every account.
+/// Returns every account.
 ///
 /// # Errors
 /// [`StoreError`].

@@ -12,7 +12,7 @@ use shared::{Group, Provider, RequestId, Timestamp};
 const COLUMNS: &str = "id, code, caller, request_id, reply_as, provider, action, level, digest, quorum, state, became, \
      asked_seq, asked_at, expires_at, reply_by, told, kind, for_group, asks";
 
-/// Without the cards, which may be long, and which only people look at.
+/// Finds approvals without the cards, which may be long, and which only people read.
 fn find(view: &View, condition: &str, with: impl rusqlite::Params) -> Result<Vec<Approval>, StoreError> {
     select(view, "NULL", condition, with)
 }
@@ -63,7 +63,7 @@ fn read(row: &Row<'_>) -> Result<Approval, StoreError> {
     })
 }
 
-/// The approval that belongs to this request.
+/// Returns the approval that belongs to this request.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -71,7 +71,7 @@ pub fn of_request(view: &View, caller: &str, id: &RequestId) -> Result<Option<Ap
     find(view, "caller = ?1 AND request_id = ?2", params![caller, id.as_str()]).map(|found| found.into_iter().next())
 }
 
-/// The approval that is answered with this code.
+/// Returns the approval that is answered with this code.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -79,7 +79,7 @@ pub fn with_code(view: &View, code: &str) -> Result<Option<Approval>, StoreError
     select(view, "card", "code = ?1", params![code]).map(|found| found.into_iter().next())
 }
 
-/// The approval with this number.
+/// Returns the approval with this number.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -87,7 +87,7 @@ pub fn numbered(view: &View, id: i64) -> Result<Option<Approval>, StoreError> {
     find(view, "id = ?1", params![id]).map(|found| found.into_iter().next())
 }
 
-/// The approval with this number, with what is shown of it.
+/// Returns the approval with this number, with its card.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -95,7 +95,7 @@ pub fn with_id(view: &View, id: i64) -> Result<Option<Approval>, StoreError> {
     select(view, "card", "id = ?1", params![id]).map(|found| found.into_iter().next())
 }
 
-/// Every approval that is not closed, oldest first; of one caller, or of all.
+/// Returns every approval that is not closed, oldest first; of one caller, or of all.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -106,7 +106,7 @@ pub fn open(view: &View, caller: Option<&str>) -> Result<Vec<Approval>, StoreErr
     }
 }
 
-/// Returns how many approvals of a caller are not closed. All accesses of one external agent count together.
+/// Returns the number of open approvals of a caller. All grants of one external agent count together.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -122,7 +122,7 @@ pub fn count_open(view: &View, caller: &str) -> Result<usize, StoreError> {
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
-/// Every approval that is not closed, oldest first, with what is shown of it.
+/// Returns every approval that is not closed, oldest first, with its card.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -130,8 +130,8 @@ pub fn shown(view: &View) -> Result<Vec<Approval>, StoreError> {
     select(view, "card", "state <> 'closed' ORDER BY id", [])
 }
 
-/// Every approval that is not closed, oldest first, with who asks and why, and the beginnings of the first parameters: at
-/// most 24, with 160 characters of each.
+/// Returns every approval that is not closed, oldest first, with the caller, the reasons, and the beginnings of the
+/// first parameters: at most 24, with 160 characters of each.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -145,7 +145,7 @@ pub fn heads(view: &View) -> Result<Vec<Approval>, StoreError> {
     select(view, HEAD, "state <> 'closed' ORDER BY id", [])
 }
 
-/// The approval with this name, with what is shown of it.
+/// Returns the approval with this name, with its card.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -154,13 +154,13 @@ pub fn named(view: &View, reference: &str) -> Result<Option<Approval>, StoreErro
     select(view, "card", "asked_seq = ?1", params![seq]).map(|found| found.into_iter().next())
 }
 
-/// The row behind a name, if it is one, written as the function `reference` writes it.
+/// Returns the row behind a name, if it is one, written as the function `reference` writes it.
 fn asked_seq(name: &str) -> Option<i64> {
     let seq = name.strip_prefix("ask-")?.parse().ok()?;
     (reference(seq) == name).then_some(seq)
 }
 
-/// The approval that a caller knows by this name.
+/// Returns the approval that a caller knows by this name.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -169,7 +169,7 @@ pub fn referred(view: &View, caller: &str, name: &str) -> Result<Option<Approval
     find(view, "caller = ?1 AND asked_seq = ?2", params![caller, seq]).map(|found| found.into_iter().next())
 }
 
-/// The latest questions about what this provider says of itself, newest first.
+/// Returns the latest approvals of this provider's definitions, newest first.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -178,7 +178,7 @@ pub fn about_definitions(view: &View, provider: &Provider) -> Result<Vec<Approva
     find(view, condition, params![provider.as_str()])
 }
 
-/// The latest closed ones, newest first.
+/// Returns the latest closed ones, newest first.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -186,7 +186,7 @@ pub fn closed(view: &View, most: usize) -> Result<Vec<Approval>, StoreError> {
     find(view, "state = 'closed' ORDER BY id DESC LIMIT ?1", params![i64::try_from(most).unwrap_or(i64::MAX)])
 }
 
-/// Those to which nobody has said anything in time.
+/// Returns the approvals that no approver answered in time.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -194,7 +194,7 @@ pub fn overdue(view: &View, now: Timestamp) -> Result<Vec<Approval>, StoreError>
     find(view, "state <> 'closed' AND state = 'waiting' AND expires_at <= ?1 ORDER BY id", params![now.millis()])
 }
 
-/// When the next silence becomes a no.
+/// Returns the next time at which a missing answer becomes a denial.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -206,18 +206,18 @@ pub fn next_expiry(view: &View) -> Result<Option<Timestamp>, StoreError> {
     Ok(first.map(Timestamp::from_millis))
 }
 
-/// A request that waits, as it was when it came.
+/// A request that waits, as it was at its arrival.
 #[derive(Debug)]
 pub struct Waiting {
-    /// What it asks.
+    /// The subject of the approval request.
     pub kind: Kind,
     /// Its document.
     pub document: Vec<u8>,
-    /// On whose behalf.
+    /// The person on whose behalf it is made.
     pub behalf: Subject,
 }
 
-/// The request that waits.
+/// Returns the request that waits.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -236,7 +236,7 @@ pub fn waiting(view: &View, caller: &str, id: &RequestId) -> Result<Option<Waiti
     Ok(Some(Waiting { kind, document, behalf }))
 }
 
-/// What was answered, oldest first.
+/// Returns the answers, oldest first.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -257,10 +257,10 @@ pub fn answers(view: &View, approval: i64) -> Result<Vec<Answered>, StoreError> 
         .map_err(at("read the answers"))
 }
 
-/// Stores a question, and says under which number.
+/// Stores an approval request, and returns its number.
 ///
 /// # Errors
-/// [`StoreError`]; nobody is asked.
+/// [`StoreError`]; no approver is asked.
 pub fn ask(tx: &Transaction<'_>, question: &Question<'_>) -> Result<i64, StoreError> {
     const INSERT: &str = "INSERT INTO approvals
         (code, kind, caller, for_group, request_id, reply_as, provider, action, level, digest, quorum, state, asked_seq,
@@ -321,7 +321,7 @@ pub fn answer(tx: &Transaction<'_>, approval: i64, answered: &Answered) -> Resul
     Ok(stored == 1)
 }
 
-/// Stores a no in place of what the person has said before.
+/// Stores a denial in place of the approver's earlier answer.
 ///
 /// # Errors
 /// [`StoreError`]; nothing was answered.
@@ -334,11 +334,11 @@ pub fn retract(tx: &Transaction<'_>, approval: i64, answered: &Answered) -> Resu
     answer(tx, approval, answered).map(drop)
 }
 
-/// Moves an approval on from `waiting`; an approved one that has not started can still be cancelled, and changes to files
-/// that nobody has applied can still be denied.
+/// Changes the state of an approval from `waiting`. An approved one that has not started can still be cancelled, and
+/// changes to files that were not applied can still be denied.
 ///
 /// # Errors
-/// [`StoreError`], also if it stands elsewhere.
+/// [`StoreError`], also if it is in another state.
 pub fn resolve(tx: &Transaction<'_>, approval: i64, state: State) -> Result<(), StoreError> {
     const UPDATE: &str = "UPDATE approvals SET state = ?2
          WHERE id = ?1 AND (state = 'waiting' OR state = 'approved' AND (?2 = 'cancelled' OR kind = 'file'))";
@@ -356,7 +356,7 @@ pub fn spend(tx: &Transaction<'_>, approval: i64) -> Result<(), StoreError> {
     changed_one(tx, UPDATE, params![approval])
 }
 
-/// Closes an approval that came to nothing, unless it is closed.
+/// Closes an approval that had no effect, unless it is closed.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -380,8 +380,7 @@ pub fn tell(tx: &Transaction<'_>, approval: i64) -> Result<(), StoreError> {
     changed_one(tx, "UPDATE approvals SET told = 1 WHERE id = ?1 AND told = 0", params![approval])
 }
 
-/// Whether the request's caller has been told that a person is asked: then what becomes of it is kept, and not handed
-/// over.
+/// Returns whether the request's caller has had the reply `pending`. Its outcome is then kept, and not delivered.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -402,20 +401,20 @@ pub(super) fn changed_one(
     if changed == 1 { Ok(()) } else { Err(StoreError::Stored { what: "approval" }) }
 }
 
-/// Stores the request that would be sent with the question about it.
+/// Stores the request that would be sent, with its approval request.
 ///
 /// # Errors
-/// [`StoreError`]; the question must then not stand either.
+/// [`StoreError`]; the approval request must then not be stored either.
 pub fn keep_sealed(tx: &Transaction<'_>, approval: i64, sealed: &SealedRequest) -> Result<(), StoreError> {
     let sealed = serde_json::to_string(sealed).map_err(|_bad| StoreError::Stored { what: "sealed request" })?;
     changed_one(tx, "UPDATE approvals SET sealed = ?2 WHERE id = ?1", params![approval, sealed])
 }
 
-/// The request that was shown with the question. One that cannot be read is none, and then nothing that has one is agreed
-/// to.
+/// Returns the request that the card showed. An unreadable one counts as none, and an approval that needs one then does
+/// not hold.
 ///
 /// # Errors
-/// [`StoreError`] if the question cannot be read.
+/// [`StoreError`] if the approval cannot be read.
 pub fn sealed(view: &View, approval: i64) -> Result<Option<SealedRequest>, StoreError> {
     let text: Option<String> = view
         .prepare_cached("SELECT sealed FROM approvals WHERE id = ?1")

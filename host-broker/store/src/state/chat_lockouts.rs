@@ -1,11 +1,11 @@
-//! Senders of a chat who wrote wrong codes, and those to whom nobody listens for a while.
+//! Senders of a chat who wrote wrong codes, and senders who are locked out for a while.
 
 use crate::{StoreError, Transaction, at};
 use rusqlite::{OptionalExtension as _, params};
 use shared::Timestamp;
 use std::time::Duration;
 
-/// Counts a wrong code. Returns how many there were within this time.
+/// Counts a wrong code. Returns the number of wrong codes within this time.
 ///
 /// # Errors
 /// [`StoreError`]; it is not counted.
@@ -22,7 +22,7 @@ pub fn miss(tx: &Transaction<'_>, sender: &str, within: Duration) -> Result<i64,
     count.map_err(at("count wrong codes"))
 }
 
-/// Locks a sender out for this time; the row says so.
+/// Locks a sender out for this time. `row` is the row of the ledger about it.
 ///
 /// # Errors
 /// [`StoreError`]; the sender is not locked out.
@@ -34,10 +34,10 @@ pub fn lock_out(tx: &Transaction<'_>, sender: &str, time: Duration, row: i64) ->
     Ok(())
 }
 
-/// Until when this sender is locked out, and the row that says so.
+/// Returns the end of this sender's lockout, and the row about it.
 ///
 /// # Errors
-/// [`StoreError`]; nothing may then be taken from the sender.
+/// [`StoreError`]; no message of the sender may then be accepted.
 pub fn locked_out(tx: &Transaction<'_>, sender: &str) -> Result<Option<(Timestamp, i64)>, StoreError> {
     let wall = |until| tx.now().plus(Timestamp::from_millis(until).since(tx.steady()));
     tx.view()

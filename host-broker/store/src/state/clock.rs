@@ -1,19 +1,19 @@
-//! What ends when a person accepts a clock that is behind the last row.
+//! Records that end when a person accepts a clock that is behind the last row.
 
 use crate::{StoreError, Transaction, at};
 use rusqlite::params;
 
-/// The statements that end what was given while the clock was ahead, by the name that people see.
+/// The statements that end records made while the clock was ahead, by the name that people see.
 const ENDED: [(&str, &str); 4] = [
     ("grants", "UPDATE grants SET expires_at = ?1 WHERE active AND granted_at > ?1 AND expires_at > ?1"),
     ("external_grants", "UPDATE flow_grants SET expires_at = ?1 WHERE issued_at > ?1 AND expires_at > ?1"),
     ("operator_tokens", "UPDATE operator_tokens SET expires_at = ?1 WHERE issued_at > ?1 AND expires_at > ?1"),
     ("approvals", "UPDATE approvals SET expires_at = ?1 WHERE state = 'waiting' AND asked_at > ?1 AND expires_at > ?1"),
 ];
-/// Days that have not come yet count as today, with all that was used of them.
+/// Counts days in the future as today, with all use of them.
 const QUOTAS: &str = "UPDATE quotas SET day = ?1 / 86400000 WHERE day > ?1 / 86400000";
 
-/// Ends what was given later than now, and returns how many of each ended.
+/// Ends the records that were made later than now, and returns how many of each ended.
 ///
 /// # Errors
 /// [`StoreError`]; nothing ended.

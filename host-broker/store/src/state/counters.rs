@@ -1,7 +1,7 @@
-//! Counters of limits: buckets of rates, quotas of days, breakers of providers, and the bucket of questions.
+//! Counters of limits: buckets of rates, quotas of days, breakers of providers, and the bucket of approval requests.
 //!
-//! A rate is a bucket that leaks steadily and holds a minute's calls; all that is stored of it is when it will be empty, by
-//! the steady clock. A quota is a calendar day's.
+//! A rate is a bucket that leaks steadily and holds a minute's calls. The store keeps only the time at which it will be
+//! empty, by the steady clock. A quota is a calendar day's.
 
 use crate::{StoreError, Transaction, View, at, steady};
 use rusqlite::{OptionalExtension as _, params};
@@ -12,10 +12,10 @@ use std::time::Duration;
 pub const MINUTE_US: i64 = 60_000_000;
 const DAY_MS: i64 = 86_400_000;
 
-/// Whose use is counted, and where.
+/// The key of a counter.
 #[derive(Debug, Clone, Copy)]
 pub struct Counter<'a> {
-    /// The caller, or all accesses of one external agent.
+    /// The caller, or all grants of one external agent.
     pub counted_as: &'a str,
     /// The provider.
     pub provider: &'a str,
@@ -26,33 +26,33 @@ pub struct Counter<'a> {
 /// A breaker that has counted faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Breaker {
-    /// Until when it is open, by the steady clock; `None` while it has counted too few faults.
+    /// The time until which it is open, by the steady clock; `None` while it has counted too few faults.
     pub open_until: Option<Timestamp>,
-    /// Whether one call finds out now whether the provider works again.
+    /// Whether one call tests now whether the provider works again.
     pub on_trial: bool,
 }
 
-/// A time in the microseconds in which buckets are stored.
+/// Converts a time to the microseconds in which buckets are stored.
 pub fn micros(time: Timestamp) -> i64 {
     time.millis().saturating_mul(1000)
 }
 
-/// The number of a calendar day, UTC.
+/// Returns the number of a calendar day, UTC.
 fn day(time: Timestamp) -> i64 {
     time.millis().div_euclid(DAY_MS)
 }
 
-/// When the next calendar day begins.
+/// Returns the beginning of the next calendar day.
 pub fn tomorrow(now: Timestamp) -> Timestamp {
     Timestamp::from_millis((day(now) + 1) * DAY_MS)
 }
 
-/// When a bucket will be empty with one more call in it.
+/// Returns the time at which a bucket will be empty with one more call in it.
 pub fn empty_after(empty_at: i64, steady: Timestamp, per_minute: u32) -> i64 {
     empty_at.max(micros(steady)).saturating_add(MINUTE_US / i64::from(per_minute.max(1)))
 }
 
-/// The breaker of a provider for a caller, if it has counted faults.
+/// Returns the breaker of a provider for a caller, if it has counted faults.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read; nothing may then be permitted.
@@ -68,7 +68,8 @@ pub fn breaker(view: &View, caller: &str, provider: &str) -> Result<Option<Break
         .map_err(at("look a breaker up"))
 }
 
-/// When the bucket will be empty, in microseconds of the steady clock; 0 if nothing was put into it.
+/// Returns the time at which the bucket will be empty, in microseconds of the steady clock; 0 if nothing was put into
+/// it.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read; nothing may then be permitted.
@@ -80,7 +81,7 @@ pub fn empty_at(view: &View, counter: &Counter<'_>) -> Result<i64, StoreError> {
     found.map(Option::unwrap_or_default).map_err(at("look a rate up"))
 }
 
-/// How much of today's quota is used, in calls or millionths.
+/// Returns the use of today's quota, in calls or millionths.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read; nothing may then be permitted.
@@ -111,7 +112,7 @@ pub fn fill(tx: &Transaction<'_>, counter: &Counter<'_>, per_minute: u32) -> Res
     Ok(())
 }
 
-/// Uses so much of today's quota. Returns how much is used then.
+/// Uses this much of today's quota. Returns the use after it.
 ///
 /// # Errors
 /// [`StoreError`]; the intent must then not be written.
@@ -127,14 +128,14 @@ pub fn use_up(tx: &Transaction<'_>, counter: &Counter<'_>, uses: i64) -> Result<
         .map_err(at("charge a quota"))
 }
 
-/// The questions that a caller may ask at once on one person's behalf, and the time until one more.
+/// The approval requests that a caller may send at once on one person's behalf, and the time until one more.
 const QUESTIONS: i64 = 20;
 const QUESTION_EVERY: Duration = Duration::from_secs(30);
 
-/// Charges one question to people. If the caller has asked too many on this person's behalf, returns the wait instead.
+/// Charges one approval request. If the caller has sent too many on this person's behalf, returns the wait instead.
 ///
 /// # Errors
-/// [`StoreError`]; no person may be asked then.
+/// [`StoreError`]; no approval request may be sent then.
 pub fn charge_question(
     tx: &Transaction<'_>,
     caller: &str,
@@ -170,7 +171,7 @@ pub fn forget_old(tx: &Transaction<'_>) -> Result<(), StoreError> {
     change(tx, "DELETE FROM buckets WHERE empty_at < ?1", params![micros(tx.steady())], "forget a rate")
 }
 
-/// Notes that the call with this intent finds out whether the provider works again.
+/// Notes that the call with this intent tests whether the provider works again.
 ///
 /// # Errors
 /// [`StoreError`]; the intent must then not be written.
@@ -179,7 +180,7 @@ pub fn begin_trial(tx: &Transaction<'_>, caller: &str, provider: &str, intent: i
     change(tx, UPDATE, params![caller, provider, intent], "try a provider again")
 }
 
-/// Leaves it to the next call to find out whether the provider works again.
+/// Leaves the test of the provider to the next call.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -188,7 +189,7 @@ pub fn hand_trial_on(tx: &Transaction<'_>, caller: &str, provider: &str) -> Resu
     change(tx, UPDATE, params![caller, provider], "hand a trial on")
 }
 
-/// Forgets all trials: the calls that were to find out have died with the broker, and the next ones do.
+/// Forgets all trials: the testing calls have died with the broker, and the next calls test.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -196,7 +197,7 @@ pub fn forget_trials(tx: &Transaction<'_>) -> Result<(), StoreError> {
     change(tx, "UPDATE breakers SET trial = NULL WHERE trial IS NOT NULL", [], "forget a trial")
 }
 
-/// Counts a fault of a provider. After so many in a row the breaker opens for this time.
+/// Counts a fault of a provider. After this many in a row the breaker opens for this time.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -230,31 +231,31 @@ fn change(
     tx.view().prepare_cached(statement).and_then(|mut s| s.execute(with)).map(drop).map_err(at(doing))
 }
 
-/// What one caller has used at one provider, for people.
+/// The use of one caller at one provider, for people.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Used {
-    /// Who.
+    /// The caller.
     pub caller: String,
-    /// Where.
+    /// The provider.
     pub provider: String,
-    /// Of what: a level, `grant`, `amount:<action>`, `breaker`.
+    /// The counter: a level, `grant`, `amount:<action>`, `breaker`.
     pub scope: String,
-    /// How much of today's quota, in calls or millionths; of a breaker the faults in a row.
+    /// The use of today's quota, in calls or millionths; for a breaker, the faults in a row.
     pub used: i64,
-    /// So many calls a day, and no more.
+    /// The most calls a day.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub daily_quota: Option<u32>,
-    /// So many calls a minute, and no more.
+    /// The most calls a minute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_per_minute: Option<u32>,
-    /// How many of these calls are taken now.
+    /// The number of these calls that are used now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub taken: Option<i64>,
-    /// Until when a breaker is open.
+    /// The time until which a breaker is open.
     pub open_until: Option<Timestamp>,
 }
 
-/// What is used up today, and which breakers have counted faults.
+/// Returns the use of today, and the breakers that have counted faults.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.

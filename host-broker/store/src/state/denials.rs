@@ -1,9 +1,9 @@
-//! What a person refused: the broker does not ask about the same again until a pause is over.
+//! Denials: the broker does not ask for the same approval again until a pause is over.
 //!
-//! Questions are the same if their caller, person, provider, action and subject are. The subject is the digest of a
-//! call's parameters, the hash of a proposal's diff, or what a grant or a flow would give. All accesses of one external
-//! agent are one caller. The pause doubles with each no, from five minutes to a day. The rows of the ledger prove the
-//! answers; this table only spares people.
+//! Approval requests are the same if their caller, person, provider, action and subject are. The subject is the digest
+//! of a call's parameters, the hash of a proposal's diff, or the contents of a grant or a flow. All grants of one
+//! external agent are one caller. The pause doubles with each denial, from five minutes to a day. The rows of the
+//! ledger prove the answers; this table only spares people.
 
 use crate::Transaction;
 use crate::state::external_grants::counted_as;
@@ -15,17 +15,17 @@ use shared::digest::Digest;
 use shared::{Action, Provider, Timestamp};
 use std::time::Duration;
 
-/// The pause after the first no, and the longest one.
+/// The pause after the first denial, and the longest one.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(300), Duration::from_secs(24 * 3600));
-/// The time after a pause within which the same refusal doubles the next pause.
+/// The time after a pause within which the same denial doubles the next pause.
 const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
 
-/// Records that a person said no to this. Accounts and definitions are not recorded: each is another one.
+/// Records that a person denied this. Accounts and definitions are not recorded: each one is different.
 ///
 /// # Errors
 /// [`StoreError`]; nothing is recorded.
 pub fn note(tx: &Transaction<'_>, approval: &Approval) -> Result<(), StoreError> {
-    // The row of the question holds the person, and a call's parameters.
+    // The row of the approval request holds the person, and a call's parameters.
     const SELECT: &str = "SELECT coalesce(person, ''), params_digest FROM ledger WHERE seq = ?1";
     const UPSERT: &str = "INSERT INTO denials VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6)
         ON CONFLICT (caller, person, provider, action, params_digest) DO UPDATE SET times = times + 1
@@ -61,22 +61,22 @@ pub fn note(tx: &Transaction<'_>, approval: &Approval) -> Result<(), StoreError>
     Ok(())
 }
 
-/// A subject that a person may have refused.
+/// A subject that a person may have denied.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
-    /// Who asks, as the ledger writes callers.
+    /// The caller, in the ledger's form.
     pub caller: &'a str,
-    /// On whose behalf, if anybody's.
+    /// The person on whose behalf it is, if there is one.
     pub person: Option<&'a str>,
     /// The provider.
     pub provider: &'a Provider,
     /// The action.
     pub action: &'a Action,
-    /// The digest of what is asked.
+    /// The digest of the subject.
     pub digest: &'a Digest,
 }
 
-/// Returns when people may be asked about this again, if one of them refused it.
+/// Returns the time at which people may be asked about this again, if one of them denied it.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -97,7 +97,7 @@ pub fn paused_until(tx: &Transaction<'_>, subject: &Subject<'_>) -> Result<Optio
     Ok(until.map(|until| tx.now().plus(Timestamp::from_millis(until).since(tx.steady()))))
 }
 
-/// Deletes the refusals whose pause ended more than a day ago.
+/// Deletes the denials whose pause ended more than a day ago.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -109,7 +109,7 @@ pub fn forget_old(tx: &Transaction<'_>) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Returns the pause after this many refusals.
+/// Returns the pause after this many denials.
 fn pause(times: u32) -> Duration {
     let (first, longest) = PAUSES;
     first.saturating_mul(2_u32.saturating_pow(times.saturating_sub(1))).min(longest)

@@ -1,7 +1,7 @@
-//! What external agents were given: one version of one flow, some tools that its steps name, for a while.
+//! External grants: each gives one version of one flow and some tools of its steps, for a limited time.
 //!
-//! The bearer gives the access. Only its hash is stored. Whether an access holds is asked at each use, in the transaction
-//! of the decision. [`spend`] counts the use in the transaction of the intent.
+//! The bearer token opens the grant. Only its hash is stored. Each use checks the grant, in the transaction of the
+//! decision. [`spend`] counts the use in the transaction of the intent.
 //!
 //! Source: flow-external-agent-gate, sections 2 to 4.
 
@@ -22,52 +22,52 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// So many accesses there are at most, those included that are over and not forgotten yet.
+/// The most external grants, including those that have ended and are not forgotten yet.
 pub const GRANTS_MAX: i64 = 100_000;
-/// And so many of them one caller has given at most: a token or a group that gives without end takes nobody else's places.
+/// The most external grants of one issuer, so that one token or group cannot use up the places of others.
 pub const GRANTS_MAX_OF_ONE: i64 = 10_000;
-/// The most living accesses that one caller gives for one agent.
+/// The most active grants that one issuer gives to one agent.
 pub const LIVING_MAX_OF_AGENT: i64 = 16;
-/// The most living accesses that one caller gives, whatever it calls the agents. People give as many as they want.
+/// The most active grants that one issuer gives in all. People give as many as they want.
 pub const LIVING_MAX_OF_ISSUER: i64 = 64;
-/// For so long one that is over is still told from one that never was.
+/// The time for which an ended grant is still told apart from one that never existed.
 const REMEMBERED: Duration = Duration::from_hours(24);
-/// What every bearer begins with.
+/// The prefix of every bearer token.
 pub const BEARER: Prefix = "fgrnt_bearer_";
 
-/// An agent's access.
+/// An external grant.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Access {
-    /// Its name, which opens nothing.
+    /// The name, which opens nothing.
     pub grant_id: GrantId,
-    /// Where the flow is kept.
+    /// The vault of the flow.
     pub vault: Vault,
-    /// Whose flow it is.
+    /// The scope of the flow.
     pub scope: Scope,
-    /// To which flow.
+    /// The flow.
     pub flow_id: Id,
-    /// To which version.
+    /// The version.
     pub version: Version,
-    /// To which tools.
+    /// The tools.
     pub tools: Vec<Opaque>,
-    /// The hash of who it is for.
+    /// The hash of the external agent's name.
     pub actor: Digest,
-    /// Who gave it, as the ledger writes callers.
+    /// The issuer, in the ledger's form.
     pub issued_by: String,
-    /// When.
+    /// The time of issue.
     pub issued_at: Timestamp,
-    /// Until when.
+    /// The time of expiry.
     pub expires_at: Timestamp,
-    /// When it was ended.
+    /// The time of revocation.
     pub revoked_at: Option<Timestamp>,
-    /// How often tools can be called with it; 0 is without end.
+    /// The most calls of tools; 0 means no limit.
     pub max_invocations: u32,
-    /// How often they were.
+    /// The number of calls so far.
     pub invocations: u32,
 }
 
 impl Access {
-    /// What may be shown of it: everything.
+    /// Returns the grant as a document. Every field may be shown.
     pub fn document(&self) -> Value {
         json!({
             "schema": "knowtation.flow_external_grant/v0",
@@ -87,7 +87,7 @@ impl Access {
         })
     }
 
-    /// Whether it is neither revoked nor expired.
+    /// Checks that it is neither revoked nor expired.
     ///
     /// # Errors
     /// The code of the refusal.
@@ -100,7 +100,7 @@ impl Access {
     }
 }
 
-/// A fresh name.
+/// Makes a name.
 ///
 /// # Errors
 /// [`NoRandomness`].
@@ -142,7 +142,7 @@ fn read((texts, actor, numbers, revoked_at): Raw) -> Result<Access, StoreError> 
     })
 }
 
-/// The access of this name.
+/// Returns the grant of this name.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -155,7 +155,7 @@ pub fn find(view: &View, id: &GrantId) -> Result<Option<Access>, StoreError> {
         .transpose()
 }
 
-/// The name of the access that this bearer opens.
+/// Returns the name of the grant that this bearer token opens.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -167,11 +167,11 @@ pub fn opened_by(view: &View, bearer: &Digest) -> Result<Option<GrantId>, StoreE
     found.map(|id| id.parse().map_err(|_bad| StoreError::Stored { what: "access" })).transpose()
 }
 
-/// Returns the key under which a caller's use, questions and evidence count; [`session_of`] has that of its exposure. All accesses of one external agent share
-/// one key; everybody else has their own.
+/// Returns the key under which a caller's use, approval requests and evidence count; [`session_of`] has that of its
+/// exposure. All grants of one external agent share one key; every other caller has its own.
 ///
 /// # Errors
-/// [`StoreError`] if the access cannot be read.
+/// [`StoreError`] if the grant cannot be read.
 pub fn counted_as<'a>(view: &View, caller: &'a str) -> Result<Cow<'a, str>, StoreError> {
     const SELECT: &str = "SELECT actor FROM flow_grants WHERE grant_id = ?1";
     let Some(access) = caller.strip_prefix("outside:") else { return Ok(Cow::Borrowed(caller)) };
@@ -182,11 +182,11 @@ pub fn counted_as<'a>(view: &View, caller: &'a str) -> Result<Cow<'a, str>, Stor
     Ok(actor.map_or(Cow::Borrowed(caller), |actor| Cow::Owned(key_of(&Digest::from_bytes(actor)))))
 }
 
-/// Returns the key under which a caller's exposure counts. All agents of an issuer share one key, because the issuer names
-/// the agents as it wants. A person tells one agent from another, so each agent of a person has its own key.
+/// Returns the key under which a caller's exposure counts. All agents of an issuer share one key, because the issuer
+/// names the agents as it wants. A person tells one agent from another, so each agent of a person has its own key.
 ///
 /// # Errors
-/// [`StoreError`] if the access cannot be read.
+/// [`StoreError`] if the grant cannot be read.
 pub fn session_of<'a>(view: &View, caller: &'a str) -> Result<Cow<'a, str>, StoreError> {
     const SELECT: &str = "SELECT actor, issued_by FROM flow_grants WHERE grant_id = ?1";
     let Some(access) = caller.strip_prefix("outside:") else { return Ok(Cow::Borrowed(caller)) };
@@ -201,11 +201,11 @@ pub fn session_of<'a>(view: &View, caller: &'a str) -> Result<Cow<'a, str>, Stor
     })
 }
 
-/// Returns the key under which the amounts of all agents of one issuer count, beside each agent's own: whoever gives
-/// access names the agents as it wants. `None` where a person has given it, and for every other caller.
+/// Returns the key under which the amounts of all agents of one issuer count, beside each agent's own. It exists
+/// because the issuer names the agents as it wants. `None` for grants of a person, and for every other caller.
 ///
 /// # Errors
-/// [`StoreError`] if the access cannot be read.
+/// [`StoreError`] if the grant cannot be read.
 pub fn issuer_key(view: &View, caller: &Caller) -> Result<Option<String>, StoreError> {
     let Caller::External(access) = caller else { return Ok(None) };
     let issuer = find(view, access)?.map(|access| access.issued_by).filter(|issuer| !is_a_persons(issuer));
@@ -220,13 +220,13 @@ fn key_of_issuer(issuer: &str) -> String {
     format!("issuer:{issuer}")
 }
 
-/// `agent:` and 32 digits of the actor's hash.
+/// Writes `agent:` and 32 digits of the actor's hash.
 fn key_of(actor: &Digest) -> String {
     let digits: String = actor.hex().chars().take(32).collect();
     format!("agent:{digits}")
 }
 
-/// Which version of a flow people work by.
+/// Returns the canonical version of a flow.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -236,7 +236,7 @@ pub fn canonical_version(view: &View, vault: &Vault, flow: &Id) -> Result<Option
         .map_err(at("look a flow up"))
 }
 
-/// Accesses of a vault to flows of these scopes, by flow and name, after the one of this name; at most `most`.
+/// Returns grants of a vault to flows of these scopes, by flow and name, after the one of this name; at most `most`.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -263,7 +263,7 @@ pub fn list(
     found.into_iter().map(read).collect()
 }
 
-/// Returns the issuers of living accesses, and how many each has issued.
+/// Returns the issuers of active grants, and the number that each has issued.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -275,23 +275,23 @@ pub fn living_by_issuer(view: &View, now: Timestamp) -> Result<Vec<(String, i64)
         .map_err(at("count accesses"))
 }
 
-/// What became of a new access.
+/// The result of issuing a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Issued {
-    /// It is stored.
+    /// The grant is stored.
     Stored,
     /// There are [`GRANTS_MAX`].
     Full,
-    /// Who gives it has given [`GRANTS_MAX_OF_ONE`].
+    /// The issuer has issued [`GRANTS_MAX_OF_ONE`].
     FullOfOne,
-    /// The agent has [`LIVING_MAX_OF_AGENT`] living accesses.
+    /// The agent has [`LIVING_MAX_OF_AGENT`] active grants.
     FullOfAgent,
-    /// Who gives it has given [`LIVING_MAX_OF_ISSUER`] that live.
+    /// The issuer has [`LIVING_MAX_OF_ISSUER`] active grants.
     FullOfIssuer,
 }
 
-/// Stores a new one, if there is a place.
+/// Stores a new grant, if no limit is reached.
 ///
 /// # Errors
 /// [`StoreError`]; nothing was stored.
@@ -350,7 +350,7 @@ pub fn issue(tx: &Transaction<'_>, access: &Access, bearer: &Digest) -> Result<I
     Ok(Issued::Stored)
 }
 
-/// Ends an access for good; one that was ended stays as it is.
+/// Revokes a grant permanently; a revoked one stays as it is.
 ///
 /// # Errors
 /// [`StoreError`]; it is as it was.
@@ -359,7 +359,7 @@ pub fn revoke(tx: &Transaction<'_>, id: &GrantId) -> Result<(), StoreError> {
     change(tx, UPDATE, params![id.as_str(), tx.now().millis()]).map(drop)
 }
 
-/// Ends everything that this token has given; how much that was.
+/// Revokes every grant that this token has issued; returns their number.
 ///
 /// # Errors
 /// [`StoreError`]; it is as it was.
@@ -368,7 +368,7 @@ pub fn revoke_all_of(tx: &Transaction<'_>, issuer: &Caller) -> Result<usize, Sto
     change(tx, UPDATE, params![issuer.to_string(), tx.now().millis()])
 }
 
-/// Counts a call, for its intent: once, and only while there is one left.
+/// Counts a call, for its intent: once, and only while one is left.
 ///
 /// # Errors
 /// [`StoreError`], also if none is left; the intent must then not be written.
@@ -378,7 +378,7 @@ pub fn spend(tx: &Transaction<'_>, id: &GrantId) -> Result<(), StoreError> {
     if change(tx, UPDATE, params![id.as_str()])? == 1 { Ok(()) } else { Err(StoreError::Stored { what: "access" }) }
 }
 
-/// Forgets what has been over for a day, so many at a time.
+/// Forgets grants that ended a day ago, a limited number at a time.
 ///
 /// # Errors
 /// [`StoreError`]; nothing was forgotten.

@@ -1,4 +1,4 @@
-//! The table of flows' versions.
+//! The table of versions of flows.
 
 use crate::Transaction;
 use crate::View;
@@ -10,7 +10,7 @@ use shared::digest::Digest;
 use shared::flow::request::State;
 use shared::flow::{Bundle, Id, Scope, Vault, Version};
 
-/// How many versions of flows one caller may have proposed at once.
+/// The most proposed versions of flows of one caller.
 pub const PROPOSED_MAX: usize = 50;
 
 /// A version of a flow.
@@ -18,15 +18,15 @@ pub const PROPOSED_MAX: usize = 50;
 pub struct Stored {
     /// The flow and its steps.
     pub bundle: Bundle,
-    /// Where it stands.
+    /// The state.
     pub state: State,
-    /// Of the bundle's canonical form.
+    /// The digest of the bundle's canonical form.
     pub digest: Digest,
-    /// Who wanted it, as the ledger writes callers.
+    /// The proposer, in the ledger's form.
     pub proposed_by: String,
-    /// When.
+    /// The time of the proposal.
     pub proposed_at: Timestamp,
-    /// The number of the question about it, if one was put.
+    /// The number of the approval request about it, if there is one.
     pub approval: Option<i64>,
 }
 
@@ -37,19 +37,19 @@ pub struct Listed {
     pub flow_id: String,
     /// The version.
     pub version: String,
-    /// Where it stands.
+    /// The state.
     pub state: String,
-    /// Whose it is.
+    /// The scope.
     pub scope: String,
-    /// What people call it.
+    /// The title.
     pub title: String,
-    /// How many steps it has.
+    /// The number of steps.
     pub steps: i64,
-    /// Of the bundle's canonical form.
+    /// The digest of the bundle's canonical form.
     pub digest: Digest,
-    /// Who wanted it.
+    /// The proposer.
     pub proposed_by: String,
-    /// When.
+    /// The time of the proposal.
     pub proposed_at: Timestamp,
 }
 
@@ -81,7 +81,7 @@ fn find(view: &View, condition: &str, with: impl rusqlite::Params) -> Result<Opt
         .transpose()
 }
 
-/// One version.
+/// Returns one version.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -90,7 +90,7 @@ pub fn version(view: &View, vault: &Vault, flow: &Id, version: &Version) -> Resu
     find(view, "vault = ?1 AND flow_id = ?2 AND version = ?3", with)
 }
 
-/// The canonical version.
+/// Returns the canonical version.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -99,7 +99,7 @@ pub fn canonical(view: &View, vault: &Vault, flow: &Id) -> Result<Option<Stored>
     find(view, "vault = ?1 AND flow_id = ?2 AND state = 'approved'", with)
 }
 
-/// The version that this question is about, and its vault.
+/// Returns the version that this approval request is about, and its vault.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -113,7 +113,7 @@ pub fn asked_by(view: &View, approval: i64) -> Result<Option<(Vault, Stored)>, S
     Ok(find(view, "approval = ?1", params![approval])?.map(|stored| (vault, stored)))
 }
 
-/// The version that was made canonical last, whether it still is or not.
+/// Returns the version that was made canonical last, even if it no longer is.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -122,7 +122,7 @@ pub fn last_approved(view: &View, vault: &Vault, flow: &Id) -> Result<Option<Sto
     find(view, "vault = ?1 AND flow_id = ?2 AND approved_seq IS NOT NULL ORDER BY approved_seq DESC LIMIT 1", with)
 }
 
-/// How many versions this caller has proposed that are no more than that.
+/// Counts the versions of this caller that are still only proposed.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be counted; no more may then be proposed.
@@ -136,10 +136,10 @@ pub fn proposed_by(view: &View, vault: &Vault, caller: &str) -> Result<usize, St
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
-/// Where a list goes on: after this version of this flow.
+/// The position in a list: after this version of this flow.
 pub type Cursor = (String, String);
 
-/// Versions in this state, of these scopes, by flow and version, after the cursor; at most `most`.
+/// Returns versions in this state, of these scopes, by flow and version, after the cursor; at most `most`.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -178,7 +178,7 @@ pub fn list(
         .map_err(at("list flows"))
 }
 
-/// Stores a version as proposed, in the place of one that was.
+/// Stores a version as proposed, and replaces an earlier proposal of it.
 ///
 /// # Errors
 /// [`StoreError`]; nothing was stored. A version that is more than proposed is not replaced.
@@ -210,7 +210,7 @@ pub fn propose(tx: &Transaction<'_>, vault: &Vault, bundle: &Bundle, by: &str) -
     Ok(digest)
 }
 
-/// Notes which question is about a version.
+/// Notes the approval request about a version.
 ///
 /// # Errors
 /// [`StoreError`], also if it is not proposed.
@@ -221,10 +221,10 @@ pub fn ask(tx: &Transaction<'_>, vault: &Vault, bundle: &Bundle, approval: i64) 
     change_one(tx, UPDATE, params![vault.as_str(), flow.flow_id.as_str(), flow.version.to_string(), approval])
 }
 
-/// Makes a proposed version the canonical one; the one that was is deprecated.
+/// Makes a proposed version canonical, and deprecates the canonical one before it.
 ///
 /// # Errors
-/// [`StoreError`], also if it is not proposed; everything is as it was, once the transaction is undone.
+/// [`StoreError`], also if it is not proposed; nothing is changed once the transaction is undone.
 pub fn approve(tx: &Transaction<'_>, vault: &Vault, bundle: &Bundle, by: &str) -> Result<(), StoreError> {
     const APPROVE: &str =
         "UPDATE flow_versions SET state = 'approved', decided_by = ?4, decided_at = ?5, approved_seq = ?6
@@ -245,7 +245,7 @@ pub fn deprecate(tx: &Transaction<'_>, vault: &Vault, flow: &Id, by: &str) -> Re
     change(tx, UPDATE, params![vault.as_str(), flow.as_str(), by, tx.now().millis()]).map(|changed| changed > 0)
 }
 
-/// Forgets a proposed version; `false` if it is none.
+/// Forgets a proposed version; `false` if it is not proposed.
 ///
 /// # Errors
 /// [`StoreError`]; it is as it was.

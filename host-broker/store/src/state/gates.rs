@@ -1,4 +1,4 @@
-//! Governance tasks and the gates they have passed.
+//! Governance tasks and the gates that they passed.
 //!
 //! A gate is a named condition that a task must have passed before a production action. An approval of a gate
 //! serves one call: it is spent in the very transaction that writes the call's intent.
@@ -14,31 +14,31 @@ use shared::{Gate, Group, TaskId, Timestamp};
 pub struct Task {
     /// Its name.
     pub id: TaskId,
-    /// What it is about.
+    /// The title.
     pub title: String,
     /// The group that may use it.
     pub group: Group,
-    /// Whether it can still be used.
+    /// The state.
     pub state: TaskState,
-    /// Who created it, as the ledger writes callers.
+    /// The creator, in the ledger's form.
     pub created_by: String,
-    /// When.
+    /// The time of creation.
     pub created_at: Timestamp,
 }
 
-/// Whether a task can still be used.
+/// The state of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskState {
-    /// Yes.
+    /// The task can be used.
     Open,
-    /// No, it is done.
+    /// The task is done.
     Done,
-    /// No, it was given up.
+    /// The task was given up.
     Cancelled,
 }
 
 impl TaskState {
-    /// The word in the table.
+    /// Returns the word in the table.
     pub fn word(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -48,7 +48,7 @@ impl TaskState {
     }
 }
 
-/// The task with this name.
+/// Returns the task with this name.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -59,7 +59,7 @@ pub fn task(view: &View, id: &TaskId) -> Result<Option<Task>, StoreError> {
         .transpose()
 }
 
-/// Every task, newest first.
+/// Returns every task, newest first.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -128,8 +128,8 @@ pub fn approve(tx: &Transaction<'_>, task: &TaskId, gate: &Gate, by: &str) -> Re
     Ok(stored == 1)
 }
 
-/// The oldest approval of each approver of a gate for a task that no call has spent, without this approver's; as many
-/// as are needed. Each approver has one, so few are read.
+/// Returns the oldest unspent approval of each approver of a gate for a task, except this approver's; as many as are
+/// needed. Each approver has one, so few are read.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -175,15 +175,15 @@ pub struct GateApproval {
     pub task: String,
     /// The gate.
     pub gate: String,
-    /// Who approved.
+    /// The approver.
     pub approved_by: String,
-    /// When.
+    /// The time of the approval.
     pub approved_at: Timestamp,
     /// The intent that spent it.
     pub spent_by: Option<i64>,
 }
 
-/// Every approval of a gate, newest first.
+/// Returns every approval of a gate, newest first.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.

@@ -1,4 +1,4 @@
-//! Grants: which group may do how much at which provider.
+//! Grants: the levels of groups at providers.
 //!
 //! A grant is bound to the catalogue as it was when it was made: an action that appears later, or that changes its
 //! level, is not included until the grant is repeated.
@@ -16,42 +16,42 @@ use std::time::Duration;
 /// A stored grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// Whose.
+    /// The group.
     pub group: Group,
-    /// Where.
+    /// The provider.
     pub provider: Provider,
-    /// How much.
+    /// The level.
     pub level: Level,
-    /// Only these; `None` = all of the catalogue.
+    /// The only allowed actions; `None` means all of the catalogue.
     pub allowed: Option<BTreeSet<Action>>,
-    /// Never these.
+    /// The denied actions.
     pub denied: BTreeSet<Action>,
-    /// What production actions need.
+    /// The gate of production actions.
     pub gate: Option<Gate>,
-    /// Who granted, as the ledger writes callers.
+    /// The granter, in the ledger's form.
     pub granted_by: String,
-    /// When.
+    /// The time of the grant.
     pub granted_at: Timestamp,
-    /// Until when; `None` = for ever.
+    /// The time of expiry; `None` means that it does not expire.
     pub expires_at: Option<Timestamp>,
     /// `false` once revoked.
     pub active: bool,
-    /// The provider's actions and their levels when this was granted.
+    /// The provider's actions and their levels at the time of the grant.
     pub catalogue: BTreeMap<Action, Level>,
-    /// At most this many calls a minute.
+    /// The most calls a minute.
     pub rate_per_minute: Option<u32>,
-    /// At most this many calls a day.
+    /// The most calls a day.
     pub daily_quota: Option<u32>,
-    /// Only for chats of these types.
+    /// The only chat types.
     pub chat_types: Option<Vec<String>>,
-    /// Only for these chats.
+    /// The only chats.
     pub chat_ids: Option<Vec<String>>,
-    /// Who ended it, if it was ended.
+    /// The caller that revoked it, if it was revoked.
     pub revoked_by: Option<String>,
 }
 
 impl Grant {
-    /// What a request would store.
+    /// Makes the grant that a request would store.
     pub fn of(request: &GrantRequest, granted_by: &str, now: Timestamp, catalogue: BTreeMap<Action, Level>) -> Self {
         Self {
             group: request.group_folder.clone(),
@@ -73,23 +73,23 @@ impl Grant {
         }
     }
 
-    /// Whether a person made it, or ended it: an agent then gives no more than that.
+    /// Returns whether a person made or revoked it. An agent then gives no more than it.
     pub fn was_set_by_person(&self) -> bool {
         let is_person = |caller: &str| caller.starts_with("person:");
         is_person(&self.granted_by) || self.revoked_by.as_deref().is_some_and(is_person)
     }
 
-    /// Whether it gives anything now.
+    /// Returns whether it permits anything now.
     pub fn is_live(&self, now: Timestamp) -> bool {
         self.active && !self.is_expired(now) && self.level > Level::None
     }
 
-    /// Whether its time is over.
+    /// Returns whether it has expired.
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|at| at <= now)
     }
 
-    /// Whether this gives more than `other` in any respect; leaving a restriction out counts as more.
+    /// Returns whether it gives more than `other` in any respect; omitting a restriction counts as more.
     pub fn is_wider_than(&self, other: &Self) -> bool {
         let within = |inner: &Option<BTreeSet<Action>>, outer: &Option<BTreeSet<Action>>| match (inner, outer) {
             (_, None) => true,
@@ -97,11 +97,11 @@ impl Grant {
             (Some(inner), Some(outer)) => inner.is_subset(outer),
         };
         self.level > other.level
-            // A revoked grant gives nothing, so that to repeat it gives more.
+            // A revoked grant gives nothing, so repeating it gives more.
             || (self.active && !other.active)
             || !within(&self.allowed, &other.allowed)
             || !self.denied.is_superset(&other.denied)
-            // Also where there was none: without a gate no production action is permitted at all.
+            // This also holds if there was no gate: without one no production action is permitted at all.
             || self.gate != other.gate
             || exceeds(self.expires_at, other.expires_at)
             || exceeds(self.rate_per_minute, other.rate_per_minute)
@@ -111,18 +111,18 @@ impl Grant {
             || self.catalogue.iter().any(|(action, level)| other.catalogue.get(action) != Some(level))
     }
 
-    /// The list of allowed actions, as documents carry it.
+    /// Returns the list of allowed actions, as in documents.
     pub fn allowed_list(&self) -> Option<Vec<Action>> {
         self.allowed.as_ref().map(|set| set.iter().cloned().collect())
     }
 
-    /// The list of denied actions, as documents carry it.
+    /// Returns the list of denied actions, as in documents.
     pub fn denied_list(&self) -> Option<Vec<Action>> {
         if self.denied.is_empty() { None } else { Some(self.denied.iter().cloned().collect()) }
     }
 }
 
-/// `None` is no limit, which exceeds every limit.
+/// Compares limits. `None` is no limit, which exceeds every limit.
 fn exceeds<T: Ord>(new: Option<T>, old: Option<T>) -> bool {
     match (new, old) {
         (_, None) => false,
@@ -139,7 +139,8 @@ fn leaves(new: Option<&Vec<String>>, old: Option<&Vec<String>>) -> bool {
     }
 }
 
-/// Writes and production expire after a week unless the granter says otherwise: forgotten access is the usual breach.
+/// Returns the expiry. Writes and production expire after a week unless the granter says otherwise: forgotten grants
+/// are the usual breach.
 fn expiry(request: &GrantRequest, now: Timestamp) -> Option<Timestamp> {
     match (request.expires_at, request.expires_in_s) {
         (Some(Expiry::At(time)), _) => Some(time),
@@ -152,7 +153,7 @@ fn expiry(request: &GrantRequest, now: Timestamp) -> Option<Timestamp> {
 const COLUMNS: &str = "group_folder, provider, access_level, allowed_actions, denied_actions, requires_task_gate,
     granted_by, granted_at, expires_at, active, catalogue, rate_per_minute, daily_quota, chat_types, chat_ids, revoked_by";
 
-/// The grant of a group at a provider, active or not.
+/// Returns the grant of a group at a provider, active or not.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read; nothing may then be permitted.
@@ -163,7 +164,7 @@ pub fn find(view: &View, group: &Group, provider: &Provider) -> Result<Option<Gr
         .transpose()
 }
 
-/// Every grant, of one group or of all.
+/// Returns every grant, of one group or of all.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -179,7 +180,7 @@ pub fn list(view: &View, group: Option<&Group>) -> Result<Vec<Grant>, StoreError
     Ok(grants)
 }
 
-/// The next time at which a grant ends, after `now`.
+/// Returns the next time at which a grant ends, after `now`.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -234,7 +235,7 @@ pub fn put(tx: &Transaction<'_>, grant: &Grant) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Ends a grant; `false` if there was no active one.
+/// Revokes a grant; `false` if there was no active one.
 ///
 /// # Errors
 /// [`StoreError`]; the stored grant is as it was.

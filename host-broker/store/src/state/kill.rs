@@ -7,7 +7,7 @@ use model::KillScope;
 use rusqlite::params;
 use shared::{Group, Provider};
 
-/// The switch that stops this call, if one is set: everything first, then the group's, then the provider's and
+/// Returns the switch that stops this call, if one is set: everything first, then the group's, then the provider's and
 /// that of all its namespace.
 ///
 /// # Errors
@@ -24,7 +24,7 @@ pub fn find(view: &View, group: Option<&Group>, provider: &Provider) -> Result<O
     Ok(candidates.into_iter().find(is_set))
 }
 
-/// The switch that stops everything of this group, if one is set.
+/// Returns the switch that stops everything of this group, if one is set.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read; nothing may then be permitted.
@@ -34,7 +34,7 @@ pub fn of_group(view: &View, group: &Group) -> Result<Option<KillScope>, StoreEr
     Ok([KillScope::All, KillScope::Group(group.clone())].into_iter().find(is_set))
 }
 
-/// The scopes of all switches that are set. There are few, and usually none.
+/// Returns the scopes of all switches that are set. There are few, and usually none.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -44,7 +44,7 @@ pub fn list(view: &View) -> Result<Vec<String>, StoreError> {
         .map_err(at("look for kill switches"))
 }
 
-/// Sets or lifts a switch; `false` if it was so already.
+/// Sets or lifts a switch; `false` if that changes nothing.
 ///
 /// # Errors
 /// [`StoreError`]; the switch is as it was.

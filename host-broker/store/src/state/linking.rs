@@ -1,5 +1,6 @@
-//! The tables of flows; of accounts that wait for a yes (`asked`), of credentials (`credentials`), and what is sealed in all of
-//! them (`records`). What must not be read is sealed before it comes here; nothing here can open it.
+//! The tables of link sessions, of accounts that wait for an approval (`asked`) and of credentials (`credentials`). The
+//! sealed records of all three are in `records`. Secrets are sealed before they arrive here; this crate cannot open
+//! them.
 
 mod asked;
 mod credentials;
@@ -20,13 +21,13 @@ use rusqlite::{OptionalExtension as _, Row, params};
 use shared::{FlowId, Provider, Timestamp};
 use std::time::Duration;
 
-/// How long a flow that is over is remembered, so that whoever asks is told so.
+/// The time for which a flow that has ended is remembered, so that its owner gets the right reply.
 const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
 
-/// Whose a flow is.
+/// The owner of a flow.
 #[derive(Debug, Clone, Copy)]
 pub struct Owner<'a> {
-    /// The group, as the ledger writes callers.
+    /// The group, in the ledger's form.
     pub caller: &'a str,
     /// The person.
     pub person: &'a str,
@@ -35,31 +36,31 @@ pub struct Owner<'a> {
 /// A flow to be stored.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'a> {
-    /// Its handle.
+    /// The handle.
     pub id: &'a FlowId,
-    /// Whose it is.
+    /// The owner.
     pub owner: Owner<'a>,
     /// The same person in full, with the chat.
     pub behalf: &'a Person,
-    /// How it can be gone on with.
+    /// The state from which it can be continued.
     pub flow: &'a Flow,
 }
 
-/// A flow that a browser brings somebody back to.
+/// A flow to which a browser returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Begun {
-    /// Its handle.
+    /// The handle.
     pub id: FlowId,
-    /// The group, as the ledger writes callers.
+    /// The group, in the ledger's form.
     pub caller: String,
-    /// On whose behalf it was begun.
+    /// The person on whose behalf it was begun.
     pub behalf: Subject,
 }
 
 /// Stores a flow.
 ///
 /// # Errors
-/// [`StoreError`]; there is none then.
+/// [`StoreError`]; no flow is stored.
 pub fn begin(tx: &Transaction<'_>, entry: &Entry<'_>) -> Result<(), StoreError> {
     const INSERT: &str = "INSERT INTO auth_flows VALUES (?1, ?2, ?3, ?4, ?5, 'open', ?6, ?7, ?8, ?9, ?10, ?11)";
     let Entry { id, owner, behalf, flow } = entry;
@@ -82,7 +83,7 @@ pub fn begin(tx: &Transaction<'_>, entry: &Entry<'_>) -> Result<(), StoreError> 
     change(tx, INSERT, with).map(drop)
 }
 
-/// How many flows of this person in this group were begun within the time that one lives at most, whatever became of them.
+/// Counts the flows of this person in this group that were begun within the longest life of one, in any state.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be counted; none may then be begun.
@@ -95,10 +96,10 @@ pub fn begun_since(view: &View, owner: &Owner<'_>, since: Timestamp) -> Result<u
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
-/// Where a flow of this owner's stands. Another's is missing, like one that never was.
+/// Returns the state of a flow of this owner. A flow of another owner is missing, like one that never existed.
 ///
 /// # Errors
-/// [`StoreError`] if it cannot be read; it may then not be gone on with.
+/// [`StoreError`] if it cannot be read; it may then not be continued.
 pub fn find(view: &View, owner: &Owner<'_>, id: &FlowId, now: Timestamp) -> Result<Standing, StoreError> {
     const FIND: &str = "SELECT f.state, f.sealed, f.expected, f.pace_ms, f.polled_at, f.expires_at,
             l.account_ref, l.approval
@@ -140,10 +141,10 @@ pub fn find(view: &View, owner: &Owner<'_>, id: &FlowId, now: Timestamp) -> Resu
     })
 }
 
-/// Whether a flow of this owner's is being gone on with, and nobody was asked about an account of it.
+/// Returns whether a flow of this owner is being continued, and no approval request about its account was sent.
 ///
 /// # Errors
-/// [`StoreError`] if it cannot be read; nobody is to be asked then.
+/// [`StoreError`] if it cannot be read; no approval request may be sent then.
 pub fn is_under_way(view: &View, owner: &Owner<'_>, id: &FlowId) -> Result<bool, StoreError> {
     const FIND: &str = "SELECT EXISTS (SELECT 1 FROM auth_flows
         WHERE id = ?1 AND caller = ?2 AND person = ?3 AND state IN ('open', 'spent'))";
@@ -152,13 +153,13 @@ pub fn is_under_way(view: &View, owner: &Owner<'_>, id: &FlowId) -> Result<bool,
         .map_err(at("look a flow up"))
 }
 
-/// A `state` that is shorter could be guessed, so that nobody is brought back by it.
+/// The least length of a `state`. A shorter one could be guessed, so no browser returns with it.
 const STATE_MIN: usize = 16;
 
-/// The one flow that can be gone on with and whose address comes back with this `state`.
+/// Returns the one open flow whose redirect address has this `state`.
 ///
 /// # Errors
-/// [`StoreError`] if it cannot be read; it may then not be gone on with.
+/// [`StoreError`] if it cannot be read; it may then not be continued.
 pub fn by_state(view: &View, state: &str, now: Timestamp) -> Result<Option<Begun>, StoreError> {
     const FIND: &str =
         "SELECT id, caller, behalf FROM auth_flows WHERE expected = ?1 AND state = 'open' AND expires_at > ?2 LIMIT 2";
@@ -171,14 +172,14 @@ pub fn by_state(view: &View, state: &str, now: Timestamp) -> Result<Option<Begun
             s.query_map(params![state, now.millis()], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))?.collect()
         })
         .map_err(at("look a flow up"))?;
-    // Where two have the same, nobody can tell whose it is.
+    // If two flows have the same state, the owner is unknown.
     let Ok([[id, caller, behalf]]) = <[[String; 3]; 1]>::try_from(found) else { return Ok(None) };
     let bad = || StoreError::Stored { what: "flow" };
     let behalf = Subject::stored(Some(&behalf)).map_err(|_bad| bad())?;
     Ok(Some(Begun { id: id.parse().map_err(|_bad| bad())?, caller, behalf }))
 }
 
-/// Whether a flow could be spent, which it can be once.
+/// Spends a flow, which works once; `false` if it was spent before.
 ///
 /// # Errors
 /// [`StoreError`]; it is as it was.
@@ -188,7 +189,7 @@ pub fn spend(tx: &Transaction<'_>, id: &FlowId) -> Result<bool, StoreError> {
     spent.map(|rows| rows > 0)
 }
 
-/// What was spent was spent for nothing: nobody was asked.
+/// Restores a spent flow for which no approval request was sent.
 ///
 /// # Errors
 /// [`StoreError`]; it is as it was.
@@ -197,7 +198,7 @@ pub fn give_back(tx: &Transaction<'_>, id: &FlowId) -> Result<(), StoreError> {
     change(tx, given, params![id.as_str()]).map(drop)
 }
 
-/// Notes that the provider is asked now how far it is.
+/// Notes that the provider is polled now.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -206,7 +207,7 @@ pub fn polled(tx: &Transaction<'_>, id: &FlowId) -> Result<(), StoreError> {
     change(tx, "UPDATE auth_flows SET polled_at = ?2 WHERE id = ?1", with).map(drop)
 }
 
-/// Notes that the provider is to be asked less often.
+/// Notes that the provider is to be polled less often.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -215,7 +216,7 @@ pub fn slower(tx: &Transaction<'_>, id: &FlowId, pace: Duration) -> Result<(), S
     change(tx, "UPDATE auth_flows SET pace_ms = max(pace_ms, ?2) WHERE id = ?1", with).map(drop)
 }
 
-/// Ends the flows of this group. Says how many there were.
+/// Ends the flows of this group. Returns their number.
 ///
 /// # Errors
 /// [`StoreError`]; they are as they were.
@@ -232,7 +233,7 @@ pub fn end_flows(tx: &Transaction<'_>, person: &str, capability: Option<&Provide
     change(tx, end, params![person, capability.map(Provider::as_str)]).map(drop)
 }
 
-/// Forgets what goes back to a provider with flows whose time is over, and those that were over long ago.
+/// Forgets the provider states of expired flows, and the flows that ended long ago.
 ///
 /// # Errors
 /// [`StoreError`].

@@ -1,4 +1,4 @@
-//! The notices' tables: what is due, what was sent, what could not be.
+//! The tables of notices: due, sent and failed ones.
 
 use crate::Transaction;
 use crate::View;
@@ -9,24 +9,24 @@ use serde::Serialize;
 use shared::Timestamp;
 use std::time::Duration;
 
-/// Where a notice stands.
+/// The state of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Standing {
     /// It is to be sent.
     Due,
-    /// It was.
+    /// It was sent.
     Sent,
-    /// It could not be, and is not tried again.
+    /// It could not be sent, and is not tried again.
     Failed,
-    /// It was never tried, because nobody needed it any more.
+    /// It was never tried, because it was no longer needed.
     Dropped,
 }
 
 impl Standing {
     const ALL: [Self; 4] = [Self::Due, Self::Sent, Self::Failed, Self::Dropped];
 
-    /// The word in the table.
+    /// Returns the word in the table.
     pub fn word(self) -> &'static str {
         match self {
             Self::Due => "due",
@@ -40,40 +40,40 @@ impl Standing {
 /// A stored notice.
 #[derive(Debug, Clone, Serialize)]
 pub struct Notice {
-    /// Its number.
+    /// The number.
     pub id: i64,
-    /// The question.
+    /// The approval request.
     #[serde(skip)]
     pub approval: i64,
-    /// What it tells.
+    /// The event.
     pub event: NoticeEvent,
-    /// The question's state then.
+    /// The approval's state at that time.
     #[serde(skip)]
     pub said: String,
     /// The channel.
     pub channel: String,
-    /// Where it stands.
+    /// The state.
     pub state: Standing,
-    /// When it is tried next, if it is.
+    /// The time of the next try, if there is one.
     pub due_at: Timestamp,
-    /// It is not tried after that.
+    /// The time after which it is not tried.
     pub until: Timestamp,
-    /// How often it was tried.
+    /// The number of tries.
     pub attempts: u32,
-    /// What the row before its first attempt says that it shows.
+    /// The text shown, as the row before its first attempt says.
     #[serde(skip)]
     pub announced: Option<String>,
-    /// Why the last attempt failed.
+    /// The error of the last attempt.
     pub fault: Option<String>,
-    /// When it last changed.
+    /// The time of its last change.
     pub changed_at: Timestamp,
 }
 
-/// How many events are taken at once.
+/// The number of events that are taken at once.
 const EVENTS_MAX: i64 = 256;
-/// How long events are kept of questions that are over, where no channel is there to be told.
+/// The time for which events of closed approval requests are kept, if there is no channel.
 const EVENTS_KEEP: Duration = Duration::from_secs(2 * 3600);
-/// How long notices are kept that are over.
+/// The time for which finished notices are kept.
 const KEEP: Duration = Duration::from_secs(7 * 24 * 3600);
 
 const COLUMNS: &str =
@@ -120,7 +120,7 @@ fn event(word: &str) -> Result<NoticeEvent, StoreError> {
     NoticeEvent::ALL.into_iter().find(|event| event.word() == word).ok_or(StoreError::Stored { what: "notice" })
 }
 
-/// What has happened to questions, oldest first, with the question's state then.
+/// Returns the events of approval requests, oldest first, with the approval's state at that time.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -137,7 +137,7 @@ pub fn events(view: &View) -> Result<Vec<(i64, NoticeEvent, String)>, StoreError
     Ok(found)
 }
 
-/// Whether something has happened that nobody was told of.
+/// Returns whether there are events without notices.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -147,7 +147,7 @@ pub fn has_events(view: &View) -> Result<bool, StoreError> {
         .map_err(at("read what has happened to questions"))
 }
 
-/// Forgets an event: its notices are there.
+/// Forgets an event, once its notices exist.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -155,7 +155,7 @@ pub fn forget_event(tx: &Transaction<'_>, approval: i64, event: NoticeEvent) -> 
     change(tx, "DELETE FROM notice_events WHERE approval = ?1 AND event = ?2", params![approval, event.word()])
 }
 
-/// The channels for which something is due, now or later.
+/// Returns the channels with a notice that is due, now or later.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -165,7 +165,7 @@ pub fn waiting_channels(view: &View) -> Result<Vec<String>, StoreError> {
         .map_err(at("look notices up"))
 }
 
-/// The notice of this channel that is due first, if one is by now.
+/// Returns the notice of this channel that is due first, if one is due by now.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -174,7 +174,7 @@ pub fn due(view: &View, channel: &str, now: Timestamp) -> Result<Option<Notice>,
     select(view, condition, params![channel, now.millis()]).map(|found| found.into_iter().next())
 }
 
-/// When the next notice of this channel is due.
+/// Returns the time at which the next notice of this channel is due.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -185,7 +185,7 @@ pub fn next_due(view: &View, channel: &str) -> Result<Option<Timestamp>, StoreEr
         .map_err(at("look notices up"))
 }
 
-/// Returns how many questions of this caller were due on the channel since then, and the last due time.
+/// Returns how many approval requests of this caller were due on the channel since then, and the last due time.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be counted.
@@ -206,7 +206,7 @@ pub fn asked_lately(
         .map_err(at("count notices"))
 }
 
-/// How many notices wait for this channel.
+/// Counts the notices that wait for this channel.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be counted.
@@ -217,7 +217,7 @@ pub fn count_due(view: &View, channel: &str) -> Result<usize, StoreError> {
         .map_err(at("count notices"))
 }
 
-/// The notices that still ask this question.
+/// Returns the notices that still ask for this approval.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -225,7 +225,7 @@ pub fn due_about(view: &View, approval: i64) -> Result<Vec<Notice>, StoreError> 
     select(view, "state = 'due' AND event = 'asked' AND approval = ?1 ORDER BY id", params![approval])
 }
 
-/// The notice of this event for this channel.
+/// Returns the notice of this event for this channel.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -234,7 +234,7 @@ pub fn find(view: &View, approval: i64, event: NoticeEvent, channel: &str) -> Re
     select(view, condition, params![approval, event.word(), channel]).map(|found| found.into_iter().next())
 }
 
-/// The notice with this number.
+/// Returns the notice with this number.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -242,7 +242,7 @@ pub fn numbered(view: &View, id: i64) -> Result<Option<Notice>, StoreError> {
     select(view, "id = ?1", params![id]).map(|found| found.into_iter().next())
 }
 
-/// The latest ones, newest first.
+/// Returns the latest ones, newest first.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -250,7 +250,7 @@ pub fn latest(view: &View, most: usize) -> Result<Vec<Notice>, StoreError> {
     select(view, "1 ORDER BY id DESC LIMIT ?1", params![i64::try_from(most).unwrap_or(i64::MAX)])
 }
 
-/// Those that are due, or could not be sent, about one question; oldest first.
+/// Returns the due and the failed notices about one approval request; oldest first.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -258,7 +258,7 @@ pub fn of(view: &View, approval: i64) -> Result<Vec<Notice>, StoreError> {
     select(view, "approval = ?1 ORDER BY id", params![approval])
 }
 
-/// Channels that fail: the last notice that was tried, where that failed.
+/// Returns the last tried notice of each channel, if it failed.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -269,7 +269,7 @@ pub fn failing(view: &View) -> Result<Vec<Notice>, StoreError> {
     select(view, condition, [])
 }
 
-/// Adds a notice; if it was there, it stays as it is.
+/// Adds a notice; an existing one stays as it is.
 ///
 /// # Errors
 /// [`StoreError`]; nothing is due.
@@ -289,15 +289,15 @@ pub fn add(
     find(tx.view(), approval, event, channel)?.ok_or(StoreError::Stored { what: "notice" })
 }
 
-/// Notes what the row before an attempt says.
+/// Notes the text of the row before an attempt.
 ///
 /// # Errors
-/// [`StoreError`]; it must not be sent.
+/// [`StoreError`]; the notice must not be sent.
 pub fn announce(tx: &Transaction<'_>, id: i64, announced: &str) -> Result<(), StoreError> {
     change(tx, "UPDATE notices SET announced = ?2 WHERE id = ?1", params![id, announced])
 }
 
-/// It is tried again then.
+/// Sets the time of the next try.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -307,7 +307,7 @@ pub fn postpone(tx: &Transaction<'_>, notice: &Notice, to: Timestamp, fault: &st
     change(tx, UPDATE, params![notice.id, to.millis(), notice.attempts, fault, tx.now().millis()])
 }
 
-/// It is over.
+/// Ends a notice.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -317,16 +317,16 @@ pub fn over(tx: &Transaction<'_>, notice: &Notice, state: Standing, fault: Optio
     change(tx, UPDATE, params![notice.id, state.word(), notice.attempts, fault, tx.now().millis()])
 }
 
-/// Forgets what is long over, and events that no channel was there for.
+/// Forgets notices that ended long ago, and events without a channel.
 ///
 /// # Errors
 /// [`StoreError`].
 pub fn forget_old(tx: &Transaction<'_>, has_channels: bool) -> Result<(), StoreError> {
-    // Looked up from the events, of which there are few, and not from the questions, of which there are ever more.
+    // The query starts from the events, which are few, and not from the approval requests, which only grow.
     const STALE: &str = "DELETE FROM notice_events WHERE approval IN (SELECT approval FROM notice_events LIMIT 100)
          AND EXISTS (SELECT 1 FROM approvals WHERE id = approval AND state = 'closed' AND asked_at < ?1)";
     if !has_channels {
-        // Nobody will be told; an agent that asks and cancels must not leave ever more to be looked through.
+        // No notice will be sent. An agent that asks and cancels must not leave a growing table.
         return change(tx, "DELETE FROM notice_events", params![]);
     }
     let before = tx.now().minus(KEEP).millis();

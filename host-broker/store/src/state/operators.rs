@@ -1,8 +1,8 @@
-//! Operators elsewhere: tokens with which flows are worked with over HTTP, in the name of the person who made them.
+//! Remote operators: tokens for work on flows over HTTP, in the name of the person who made them.
 //!
-//! A token reaches one vault, flows of some scopes, and some operations on them. It never answers an approval. Whether it
-//! holds is asked at each use, in the transaction of the operation. It ends with its time, when somebody revokes it, and
-//! when the person who created it no longer administers.
+//! A token reaches one vault, flows of some scopes, and some operations on them. It never answers an approval request.
+//! Each use checks the token, in the transaction of the operation. It ends at its expiry, at its revocation, and when
+//! its creator is no longer an administrator.
 //!
 //! Source: flow-external-agent-gate, section 2.2.
 
@@ -23,55 +23,55 @@ use shared::flow::{Scope, Vault};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// So many tokens there are at most, those included that are over and not forgotten yet.
+/// The most tokens, including those that have ended and are not forgotten yet.
 pub const TOKENS_MAX: usize = 1_000;
-/// The longest life of one.
+/// The longest life of a token.
 pub const LIFE_MAX: Duration = Duration::from_hours(90 * 24);
-/// For so long one that is over is still listed.
+/// The time for which an ended token is still listed.
 const REMEMBERED: Duration = Duration::from_hours(24);
-/// What every bearer begins with.
+/// The prefix of every bearer token.
 pub const BEARER: Prefix = "optk_bearer_";
 
-/// What a person wants one to reach.
+/// The requested properties of a token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// What may be done.
+    /// The operations.
     pub parts: BTreeSet<Part>,
-    /// With flows of which scopes.
+    /// The scopes of the flows.
     pub scopes: BTreeSet<Scope>,
-    /// In which vault.
+    /// The vault.
     pub vault: Vault,
-    /// For how long, in seconds.
+    /// The life, in seconds.
     pub life_seconds: u64,
-    /// What people know it by.
+    /// The label for people.
     pub label: String,
 }
 
 /// A token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operator {
-    /// Its name.
+    /// The name.
     pub token_id: TokenId,
-    /// What people know it by.
+    /// The label for people.
     pub label: String,
-    /// What may be done with it.
+    /// The operations.
     pub parts: BTreeSet<Part>,
-    /// With flows of which scopes.
+    /// The scopes of the flows.
     pub scopes: BTreeSet<Scope>,
-    /// In which vault.
+    /// The vault.
     pub vault: Vault,
-    /// Who made it, as the ledger writes callers.
+    /// The creator, in the ledger's form.
     pub issued_by: String,
-    /// When.
+    /// The time of creation.
     pub issued_at: Timestamp,
-    /// Until when.
+    /// The time of expiry.
     pub expires_at: Timestamp,
-    /// When it was ended.
+    /// The time of revocation.
     pub revoked_at: Option<Timestamp>,
 }
 
 impl Operator {
-    /// What may be shown of it: everything.
+    /// Returns the token as a document. Every field may be shown.
     pub fn document(&self) -> Value {
         json!({
             "token_id": self.token_id,
@@ -92,7 +92,7 @@ impl Operator {
     }
 }
 
-/// A fresh name.
+/// Makes a name.
 ///
 /// # Errors
 /// [`NoRandomness`].
@@ -136,7 +136,7 @@ fn one(view: &View, condition: &str, with: impl rusqlite::Params) -> Result<Opti
         .transpose()
 }
 
-/// The token of this name.
+/// Returns the token of this name.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -144,7 +144,7 @@ pub fn find(view: &View, id: &TokenId) -> Result<Option<Operator>, StoreError> {
     one(view, "token_id = ?1", params![id.as_str()])
 }
 
-/// The token that this bearer is, whether it holds or not.
+/// Returns the token of this bearer, valid or not.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -152,7 +152,7 @@ pub fn opened_by(view: &View, bearer: &Digest) -> Result<Option<Operator>, Store
     one(view, "bearer = ?1", params![bearer.as_bytes()])
 }
 
-/// All tokens, the newest first.
+/// Returns all tokens, the newest first.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -165,7 +165,7 @@ pub fn list(view: &View) -> Result<Vec<Operator>, StoreError> {
     found.into_iter().map(read).collect()
 }
 
-/// Stores a new one, and forgets those that have been over for a day. `false` if there are too many.
+/// Stores a new token, and forgets those that ended a day ago. `false` if there are too many.
 ///
 /// # Errors
 /// [`StoreError`]; nothing was stored.
@@ -197,7 +197,7 @@ pub fn issue(tx: &Transaction<'_>, operator: &Operator, bearer: &Digest) -> Resu
     change(tx, INSERT, with).map(|_one| true)
 }
 
-/// Ends a token for good; one that was ended stays as it is.
+/// Revokes a token permanently; a revoked one stays as it is.
 ///
 /// # Errors
 /// [`StoreError`]; it is as it was.

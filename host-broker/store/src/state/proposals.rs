@@ -1,7 +1,7 @@
 //! Proposals: changes to files that were described and not made.
 //!
-//! A proposal is an approval of kind `file`, and what it would change. The request that proposed it is over; whoever
-//! applies it spends the yes. What was changed is kept for a while, so that it can be undone.
+//! A proposal is an approval of kind `file` with its changes. The request that proposed it is over; the request that
+//! applies it spends the approval. Applied changes are kept for a while, so that they can be undone.
 
 use crate::Transaction;
 use crate::View;
@@ -16,44 +16,44 @@ use shared::digest::Digest;
 use shared::{Group, Provider, RequestId, Timestamp};
 use std::time::Duration;
 
-/// How many of a caller's that were applied can be undone, the latest.
+/// The number of a caller's applied proposals that can be undone, the latest.
 const KEPT_MAX: usize = 20;
-/// How long what was applied can be undone, from when it could no longer be applied.
+/// The time for which an applied proposal can be undone, from the end of the time to apply it.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
-/// How many proposals a list shows, the latest.
+/// The number of proposals that a list shows, the latest.
 const LISTED_MAX: usize = 50;
 
-/// A proposal, without what it would change.
+/// A proposal, without its changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposal {
     /// The proposer's name for it.
     pub id: ProposalId,
-    /// The question about it, and where that stands.
+    /// The approval, with its state.
     pub approval: Approval,
     /// The request that proposed it.
     pub proposed_by: RequestId,
-    /// The path that it goes by.
+    /// The path that names it.
     pub path: String,
-    /// What it does, in one line.
+    /// The summary of the changes, in one line.
     pub summary: String,
     /// SHA-256 of the whole diff.
     pub patch_hash: Digest,
-    /// When it can no longer be applied.
+    /// The time after which it cannot be applied.
     pub until: Timestamp,
-    /// When it was applied, if it is known that it was.
+    /// The time at which it was applied, if that is known.
     pub applied_at: Option<Timestamp>,
-    /// Whether it undoes another: a person's, which its group neither lists nor takes back.
+    /// Whether it undoes another: then it is a person's, and its group neither lists nor withdraws it.
     pub is_revert: bool,
     /// Whether it is being applied now.
     pub is_under_way: bool,
-    /// Whether nobody knows what came of applying it.
+    /// Whether the outcome of applying it is unknown.
     pub is_unknown: bool,
-    /// The request that applies it, or is to: the one that spent the yes, or the one that a person wants at once.
+    /// The request that applies it: the one that spent the approval, or the one that a person wants at once.
     pub applied_by: Option<RequestId>,
 }
 
 impl Proposal {
-    /// Where it stands, in one word.
+    /// Returns the state in one word.
     pub fn standing(&self, now: Timestamp) -> &str {
         match self.approval.state {
             State::Waiting if self.approval.expires_at <= now => "expired",
@@ -72,7 +72,7 @@ impl Proposal {
         }
     }
 
-    /// As whoever applies it gets it, with these changes.
+    /// Returns the form for an action, with these changes.
     pub fn stored(&self, changes: Vec<u8>) -> Option<Stored> {
         Some(Stored {
             id: self.id.clone(),
@@ -84,7 +84,7 @@ impl Proposal {
         })
     }
 
-    /// As a list shows it.
+    /// Returns the form for a list.
     pub fn listed(&self, now: Timestamp) -> Listed {
         let until = if self.approval.state == State::Waiting { self.approval.expires_at } else { self.until };
         Listed {
@@ -98,26 +98,26 @@ impl Proposal {
     }
 }
 
-/// What is stored of a proposal beside its question.
+/// A proposal to be stored beside its approval request.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'a> {
     /// The proposer's name for it.
     pub id: &'a ProposalId,
-    /// The number of the question about it.
+    /// The number of the approval request about it.
     pub approval: i64,
-    /// Who may apply it, as the ledger writes callers.
+    /// The caller that may apply it, in the ledger's form.
     pub caller: &'a str,
     /// The request that proposed it.
     pub proposed_by: &'a RequestId,
-    /// The path that it goes by.
+    /// The path that names it.
     pub path: &'a str,
-    /// What it does, in one line.
+    /// The summary of the changes, in one line.
     pub summary: &'a str,
     /// SHA-256 of the whole diff.
     pub patch_hash: Digest,
-    /// When it can no longer be applied.
+    /// The time after which it cannot be applied.
     pub until: Timestamp,
-    /// What it would change.
+    /// The changes.
     pub changes: &'a [u8],
     /// The whole diff, for a person's eyes.
     pub diff: &'a str,
@@ -128,17 +128,17 @@ pub struct Entry<'a> {
 /// A proposal that a person wants applied at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
-    /// Whose it is.
+    /// The group.
     pub group: Group,
-    /// At which provider.
+    /// The provider.
     pub provider: Provider,
-    /// Which.
+    /// The proposal.
     pub id: ProposalId,
-    /// The path that it goes by.
+    /// The path that names it.
     pub path: String,
-    /// The request that is to apply it.
+    /// The request that applies it.
     pub request_id: RequestId,
-    /// On whose behalf it was proposed.
+    /// The person on whose behalf it was proposed.
     pub behalf: Subject,
 }
 
@@ -182,7 +182,7 @@ fn select(view: &View, condition: &str, with: impl rusqlite::Params) -> Result<V
     Ok(found)
 }
 
-/// The caller's proposal of this name; `None` also for another's.
+/// Returns the caller's proposal of this name; `None` also for another caller's.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read; nothing may then be applied.
@@ -198,7 +198,7 @@ pub fn find_at(view: &View, caller: &str, id: &ProposalId, path: &str) -> Result
     Ok(find(view, caller, id)?.filter(|proposal| proposal.path == path))
 }
 
-/// The proposal of this name, whosever it is.
+/// Returns the proposal of this name, of any caller.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -206,7 +206,7 @@ pub fn named(view: &View, id: &ProposalId) -> Result<Option<Proposal>, StoreErro
     select(view, "id = ?1", params![id.as_str()]).map(|found| found.into_iter().next())
 }
 
-/// The proposal that this question is about.
+/// Returns the proposal that this approval request is about.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -214,7 +214,7 @@ pub fn asked_by(view: &View, approval: i64) -> Result<Option<Proposal>, StoreErr
     select(view, "approval = ?1", params![approval]).map(|found| found.into_iter().next())
 }
 
-/// The latest proposals, of one caller or of all, oldest first.
+/// Returns the latest proposals, of one caller or of all, oldest first.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -226,7 +226,7 @@ pub fn latest(view: &View, caller: Option<&str>) -> Result<Vec<Proposal>, StoreE
     Ok(found)
 }
 
-/// What it would change, as long as that is kept.
+/// Returns the changes, as long as they are kept.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -237,7 +237,7 @@ pub fn changes(view: &View, id: &ProposalId) -> Result<Option<Vec<u8>>, StoreErr
         .map_err(at("read a proposal"))
 }
 
-/// What a person was shown of it, as long as that is kept.
+/// Returns the diff that a person was shown, as long as it is kept.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -248,7 +248,7 @@ pub fn diff(view: &View, id: &ProposalId) -> Result<Option<String>, StoreError> 
         .map_err(at("read a proposal"))
 }
 
-/// What people want applied at once, and is not yet: all of it, or what this question is about.
+/// Returns the proposals that people want applied at once and that are not yet: all, or the one of this approval.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -278,7 +278,7 @@ pub fn wanted(view: &View, approval: Option<i64>) -> Result<Vec<Wanted>, StoreEr
         .collect()
 }
 
-/// Notes that a person wants it applied at once, by this request, unless one has said so before.
+/// Notes that a person wants it applied at once, by this request, unless that was noted before.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -316,7 +316,7 @@ pub fn put(tx: &Transaction<'_>, entry: &Entry<'_>) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Notes that this request spends the yes.
+/// Notes that this request spends the approval.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -324,21 +324,22 @@ pub fn begin(tx: &Transaction<'_>, approval: i64, by: &RequestId) -> Result<(), 
     change(tx, "UPDATE proposals SET applied_by = ?2 WHERE approval = ?1", params![approval, by.as_str()])
 }
 
-/// Notes that the request has applied what it spent the yes for.
+/// Notes that the request has applied the proposal of its spent approval.
 ///
 /// # Errors
 /// [`StoreError`].
 pub fn applied(tx: &Transaction<'_>, caller: &str, by: &RequestId) -> Result<(), StoreError> {
     let with = params![caller, by.as_str(), tx.now().millis()];
     change(tx, "UPDATE proposals SET applied_at = ?3 WHERE caller = ?1 AND applied_by = ?2", with)?;
-    // What can be undone is bounded in number as well as in time: with a path that asks nobody an agent could fill a disk.
+    // The changes that can be undone are bounded in number as well as in time. Otherwise an agent could fill a disk
+    // through a path that needs no approval.
     let surplus = "UPDATE proposals SET changes = NULL, diff = NULL WHERE changes IS NOT NULL AND approval IN
         (SELECT approval FROM proposals WHERE caller = ?1 AND applied_at IS NOT NULL AND changes IS NOT NULL
          ORDER BY approval DESC LIMIT -1 OFFSET ?2)";
     change(tx, surplus, params![caller, i64::try_from(KEPT_MAX).unwrap_or(i64::MAX)])
 }
 
-/// Forgets what would have been changed: it will not be.
+/// Forgets the changes of a proposal that will not be applied.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -346,7 +347,7 @@ pub fn drop_changes(tx: &Transaction<'_>, approval: i64) -> Result<(), StoreErro
     change(tx, "UPDATE proposals SET changes = NULL, diff = NULL WHERE approval = ?1", params![approval])
 }
 
-/// The same, by the request that spent the yes in vain.
+/// Forgets the changes of a proposal whose approval a request spent without an effect.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -355,7 +356,7 @@ pub fn in_vain(tx: &Transaction<'_>, caller: &str, by: &RequestId) -> Result<(),
     change(tx, "UPDATE proposals SET changes = NULL, diff = NULL WHERE caller = ?1 AND applied_by = ?2", with)
 }
 
-/// Forgets what was changed so long ago that it is not undone any more.
+/// Forgets changes that were applied too long ago to be undone.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -368,7 +369,7 @@ pub fn forget_old(tx: &Transaction<'_>) -> Result<(), StoreError> {
     )
 }
 
-/// Those that were approved and that nobody has applied in time.
+/// Returns the approved proposals that were not applied in time.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -378,7 +379,7 @@ pub fn uncollected(view: &View, now: Timestamp) -> Result<Vec<Proposal>, StoreEr
     select(view, condition, params![now.millis()])
 }
 
-/// When the next of them is due.
+/// Returns the time at which the next of them is due.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.

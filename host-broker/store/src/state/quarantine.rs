@@ -1,7 +1,7 @@
-//! Quarantine: results that look hostile, kept back until a person has looked at them.
+//! Quarantine: results that look hostile, withheld until a person has looked at them.
 //!
-//! What is kept went through the filter like any result: credentials are out of it. It goes with its row's number, and is
-//! gone when it is released or after a week.
+//! A withheld result went through the filter like any result, so it contains no credentials. Its name is its row's
+//! number. It is deleted when it is released or after a week.
 
 use crate::Transaction;
 use crate::View;
@@ -11,9 +11,9 @@ use serde_json::Value;
 use shared::{Action, Level, Provider, RequestId, Timestamp};
 use std::time::Duration;
 
-/// So many of one caller, the newest.
+/// The most withheld results of one caller, the newest.
 const KEPT_MAX: i64 = 100;
-/// How long it is kept.
+/// The time for which a result is withheld.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// A result in quarantine.
@@ -21,7 +21,7 @@ const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 pub struct Kept {
     /// The outcome's row, whose number is its name.
     pub seq: i64,
-    /// Whose call it was, as the ledger writes callers.
+    /// The caller, in the ledger's form.
     pub caller: String,
     /// The request.
     pub request_id: RequestId,
@@ -33,33 +33,33 @@ pub struct Kept {
     pub level: Level,
     /// `suspicious` or `hostile`.
     pub verdict: String,
-    /// Why: words that never change.
+    /// The reasons: words that never change.
     pub reasons: Vec<String>,
-    /// The result, before a fence.
+    /// The result, without delimiters.
     pub data: Value,
-    /// Its line.
+    /// The summary.
     pub summary: String,
-    /// When.
+    /// The time of the outcome.
     pub at: Timestamp,
 }
 
-/// The name under which people and agents know it.
+/// Returns the name under which people and agents know it.
 pub fn name(seq: i64) -> String {
     format!("q-{seq}")
 }
 
-/// The row behind a name, if it is one.
+/// Returns the row behind a name, if it is one.
 pub fn seq(name: &str) -> Option<i64> {
     let seq = name.strip_prefix("q-")?.parse().ok()?;
     (self::name(seq) == name).then_some(seq)
 }
 
-/// A result to be kept back.
+/// A result to be withheld.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'a> {
     /// The row of its outcome.
     pub seq: i64,
-    /// Who asked, as the ledger writes callers.
+    /// The caller, in the ledger's form.
     pub caller: &'a str,
     /// The request.
     pub request_id: &'a RequestId,
@@ -75,14 +75,14 @@ pub struct Entry<'a> {
     pub reasons: &'a [&'a str],
     /// The result.
     pub data: &'a Value,
-    /// Its line.
+    /// The summary.
     pub summary: &'a str,
 }
 
-/// Keeps a result back, under its outcome's row.
+/// Withholds a result, under its outcome's row.
 ///
 /// # Errors
-/// [`StoreError`]; it must then not be handed over either.
+/// [`StoreError`]; it must then not be delivered either.
 pub fn put(tx: &Transaction<'_>, entry: &Entry<'_>) -> Result<(), StoreError> {
     const ENOUGH: &str = "DELETE FROM quarantine WHERE caller = ?1 AND seq <=
         (SELECT seq FROM quarantine WHERE caller = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)";
@@ -112,7 +112,7 @@ pub fn put(tx: &Transaction<'_>, entry: &Entry<'_>) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// One of them.
+/// Returns one of them.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -123,7 +123,7 @@ pub fn find(view: &View, seq: i64) -> Result<Option<Kept>, StoreError> {
         .transpose()
 }
 
-/// All of them, oldest first.
+/// Returns all of them, oldest first.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -133,7 +133,7 @@ pub fn list(view: &View) -> Result<Vec<Kept>, StoreError> {
     rows.map(|row| row.map_err(at("list what is kept back")).and_then(|kept| kept)).collect()
 }
 
-/// It is kept no longer; `false` if it was not.
+/// Deletes a withheld result; `false` if there was none.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -146,7 +146,7 @@ pub fn forget(tx: &Transaction<'_>, seq: i64) -> Result<bool, StoreError> {
     Ok(gone == 1)
 }
 
-/// Forgets what nobody has released in a week.
+/// Forgets results that were not released in a week.
 ///
 /// # Errors
 /// [`StoreError`].

@@ -1,6 +1,6 @@
-//! The tables beside the ledger that keep a call exactly once: open intents, unknown outcomes, replies, keys.
+//! The tables that make each call happen exactly once: open intents, unknown outcomes, replies, keys.
 //!
-//! They are looked up and changed inside the transaction that writes the row they belong to, and prove nothing.
+//! They are read and changed inside the transaction that writes the row they belong to, and prove nothing.
 
 use crate::Transaction;
 use crate::View;
@@ -21,18 +21,18 @@ pub struct Earlier {
     pub request_digest: Option<Digest>,
     /// Whether an effect of it is still under way.
     pub open: bool,
-    /// What it was answered, if that is still kept.
+    /// The reply, if it is still kept.
     pub reply: Option<Box<[u8]>>,
 }
 
 impl Earlier {
-    /// Returns whether it asked the same as this request, and is over.
+    /// Returns whether it is the same request as this one, and is over.
     pub fn is_same_and_over(&self, request_digest: Digest) -> bool {
         self.request_digest == Some(request_digest) && !self.open
     }
 }
 
-/// The first request of this caller with this id, if there is one. An id is used up permanently.
+/// Returns the first request of this caller with this id, if there is one. An id is used up permanently.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -49,19 +49,19 @@ pub fn earlier(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Opt
     }
     let Some(digest) = first else { return Ok(None) };
     let request_digest = digest.and_then(|text| text.parse().ok());
-    // Whoever was told that a person is asked has had a reply, which can be given again.
+    // A caller that got the reply `pending` has had a reply, which can be given again.
     let open = is_open(tx, caller, id)? && !approvals::is_told(tx, caller, id)?;
     Ok(Some(Earlier { request_digest, open, reply: reply(tx, caller, id)? }))
 }
 
-/// Whose a request is.
+/// The owner of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
-    /// On whose behalf it was made, if that is known.
+    /// The person on whose behalf it was made, if that is known.
     pub person: Option<String>,
-    /// When it came.
+    /// The time of arrival.
     pub at: Timestamp,
-    /// What it called; nothing if it was no call.
+    /// The called action; nothing if it was no call.
     pub called: Option<Called>,
 }
 
@@ -76,18 +76,18 @@ pub struct Called {
     pub level: Level,
 }
 
-/// Whose a request is, if there was one.
+/// Returns the owner of a request, if there was one.
 ///
 /// # Errors
 /// [`StoreError`].
 pub fn owner(view: &View, caller: &str, id: &RequestId) -> Result<Option<Owner>, StoreError> {
-    // A question about anything but a call has an action, too.
+    // An approval request about anything but a call has an action, too.
     const FIRST: &str = "SELECT person, ts, provider, action, level FROM (
              SELECT person, ts, provider, level,
                     iif(kind = 'asked' AND json_extract(body, '$.kind') IS NOT 'call', NULL, action) AS action
              FROM ledger WHERE caller = ?1 AND request_id = ?2 ORDER BY seq LIMIT 1)";
     type Raw = (Option<String>, i64, Option<String>, Option<String>, Option<i64>);
-    // SECURITY: its first row is in a segment. The first one that is left may be of anybody who has used the id since.
+    // SECURITY: its first row is in a segment. The first remaining row may be of any person who has used the id since.
     if segments::is_burnt(view, caller, id.as_str())? {
         return Ok(None);
     }
@@ -110,8 +110,8 @@ pub fn owner(view: &View, caller: &str, id: &RequestId) -> Result<Option<Owner>,
     Ok(Some(Owner { person, at: Timestamp::from_millis(ts), called: target }))
 }
 
-/// Returns the request whose result a request was answered with, in the way of [`reply`]: itself if its own reply is kept
-/// or its row names no other.
+/// Returns the request whose result a request was answered with, in the way of [`reply`]: itself if its own reply is
+/// kept or its row names no other.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -127,7 +127,7 @@ pub fn answered_by(view: &View, steady: Timestamp, caller: &str, id: &RequestId)
     Ok(source)
 }
 
-/// On whose behalf a request was made, for later rows about it.
+/// Returns the person on whose behalf a request was made, for later rows about it.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -135,7 +135,7 @@ pub fn person_of(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<O
     Ok(owner(tx.view(), caller, id)?.and_then(|owner| owner.person))
 }
 
-/// Whether an effect of the request is under way, or a person is being asked about it.
+/// Returns whether an effect of the request is under way, or an approval request about it is open.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -150,7 +150,7 @@ pub fn is_open(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<boo
         .map_err(at("look for an open intent"))
 }
 
-/// The stage of the request's effect that is under way, if one is.
+/// Returns the stage of the request's effect that is under way, if one is.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -161,7 +161,7 @@ pub fn open_stage(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<
         .map_err(at("look for an open intent"))
 }
 
-/// How many effects of this caller are under way. All accesses of one external agent count together.
+/// Counts the effects of this caller that are under way. All grants of one external agent count together.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -183,7 +183,7 @@ pub fn in_flight(tx: &Transaction<'_>, caller: &str) -> Result<usize, StoreError
 pub struct OpenIntent<'a> {
     /// The intent's row.
     pub seq: i64,
-    /// Who asked, as the ledger writes callers.
+    /// The caller, in the ledger's form.
     pub caller: &'a str,
     /// The request.
     pub request_id: &'a RequestId,
@@ -218,17 +218,17 @@ pub fn open(tx: &Transaction<'_>, intent: &OpenIntent<'_>) -> Result<(), StoreEr
 pub struct Closed {
     /// The intent's row.
     pub seq: i64,
-    /// Who had asked.
+    /// The caller.
     pub caller: String,
     /// The request.
     pub request_id: RequestId,
-    /// prepare, run or probe.
+    /// `prepare`, `run` or `probe`.
     pub stage: String,
     /// Whether it may have changed something.
     pub mutating: bool,
-    /// What was planted.
+    /// The planted nonce.
     pub nonce: String,
-    /// What a probe needs.
+    /// The data that a probe needs.
     pub probe: Option<String>,
 }
 
@@ -246,7 +246,7 @@ pub fn close(tx: &Transaction<'_>, caller: &str, seq: i64) -> Result<Closed, Sto
         .map_err(at("close an intent"))
 }
 
-/// All intents that are open: what a daemon that died left behind.
+/// Returns all open intents, which a dead daemon left behind.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -270,7 +270,7 @@ fn read_closed(row: &rusqlite::Row<'_>) -> Result<Closed, rusqlite::Error> {
     })
 }
 
-/// Notes that nobody knows what became of an intent.
+/// Notes that the outcome of an intent is unknown.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -284,12 +284,12 @@ pub fn note_unknown(tx: &Transaction<'_>, intent: &Closed) -> Result<(), StoreEr
     Ok(())
 }
 
-/// An outcome that nobody knows yet.
+/// An outcome that is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownOutcome {
     /// The intent's row.
     pub seq: i64,
-    /// Who had asked.
+    /// The caller.
     pub caller: String,
     /// The request.
     pub request_id: RequestId,
@@ -297,17 +297,16 @@ pub struct UnknownOutcome {
     pub provider: shared::Provider,
     /// The action.
     pub action: shared::Action,
-    /// What was planted.
+    /// The planted nonce.
     pub nonce: String,
-    /// What a probe needs.
+    /// The data that a probe needs.
     pub probe: Option<String>,
 }
 
-/// How long the broker asks at each start what became of an unknown outcome. What nothing has settled by then, nothing
-/// will.
+/// The time for which the broker probes an unknown outcome at each start. After that no probe is expected to settle it.
 pub(crate) const ASKED_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// The outcomes that nobody knows yet, of the last week.
+/// Returns the unknown outcomes of the last week.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -333,7 +332,7 @@ pub fn unknown_outcomes(view: &View, now: Timestamp) -> Result<Vec<UnknownOutcom
         .map_err(at("read the unknown outcomes"))
 }
 
-/// Forgets an unknown outcome that has been settled; `false` if it had been before.
+/// Forgets an unknown outcome that has been settled; `false` if it was forgotten before.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -346,16 +345,16 @@ pub fn forget_unknown(tx: &Transaction<'_>, seq: i64) -> Result<bool, StoreError
     Ok(gone == 1)
 }
 
-/// Whether a reply is still to be handed over.
+/// Whether a reply is still to be delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// Yes, also after a restart.
+    /// The reply is to be delivered, also after a restart.
     Due,
-    /// No: its caller has had its one reply and asks for this one.
+    /// The caller has had its one reply and asks for this one.
     Over,
 }
 
-/// Keeps a reply with the row it rests on, until nobody may ask for it any more.
+/// Keeps a reply with the row it rests on, until no caller may ask for it any more.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -450,10 +449,10 @@ pub fn amend_reply(tx: &Transaction<'_>, caller: &str, id: &RequestId, document:
     Ok(())
 }
 
-/// A reply that may not have left: who is to have it, and the document.
+/// A reply that may not have left: its row, its recipient, and the document.
 pub type Undelivered = (i64, String, Vec<u8>);
 
-/// The replies after the mark: delivered again at start.
+/// Returns the replies after the mark, to be delivered again at start.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -495,16 +494,16 @@ pub struct Claimed {
     pub params_digest: Digest,
     /// The request that holds the key.
     pub request_id: RequestId,
-    /// Whether it is a person's, and the call says of nobody that it is made on their behalf.
+    /// Whether it is a person's, while the call is on no person's behalf.
     pub is_a_persons: bool,
 }
 
-/// A call's idempotency key, and for whom it counts.
+/// A call's idempotency key, and its owner.
 #[derive(Debug, Clone, Copy)]
 pub struct ClaimKey<'a> {
-    /// Who asked, as the ledger writes callers.
+    /// The caller, in the ledger's form.
     pub caller: &'a str,
-    /// On whose behalf, if anybody's.
+    /// The person on whose behalf the call is made, if there is one.
     pub person: Option<&'a str>,
     /// The account; empty for the provider's own.
     pub account: &'a str,
@@ -516,8 +515,8 @@ pub struct ClaimKey<'a> {
     pub key: &'a str,
 }
 
-/// Who holds an idempotency key, if anybody: its person, or the group itself. Where the call is nobody's, any person too:
-/// it may be that person's call once more.
+/// Returns the holder of an idempotency key, if there is one: its person, or the group itself. If the call is on no
+/// person's behalf, any person's key counts too, because it may be that person's call once more.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -548,7 +547,7 @@ pub fn claimed(view: &View, claim: &ClaimKey<'_>) -> Result<Option<Claimed>, Sto
 /// Claims an idempotency key for the request with this intent.
 ///
 /// # Errors
-/// [`StoreError`], also if somebody holds it.
+/// [`StoreError`], also if another request holds it.
 pub fn claim(
     tx: &Transaction<'_>,
     claim: &ClaimKey<'_>,
@@ -576,12 +575,12 @@ pub fn claim(
     Ok(())
 }
 
-/// The most bytes of stored replies of one caller. Above it the oldest go first, if they were handed over.
+/// The most bytes of stored replies of one caller. Above it the oldest delivered ones are deleted first.
 const REPLY_BYTES_KEPT: i64 = 64 * 1024 * 1024;
-/// The most rows that are deleted at once, so that the loop does not stand still.
+/// The most rows that are deleted at once, so that the loop does not block.
 const FORGOTTEN_MAX: i64 = 1_000;
 
-/// Forgets replies and keys that nobody may ask for any more. A key stays while its outcome is open or unknown.
+/// Forgets replies and keys that no caller may ask for any more. A key stays while its outcome is open or unknown.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -622,7 +621,7 @@ fn shed_replies(tx: &Transaction<'_>) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The level of a stored number.
+/// Returns the level of a stored number.
 ///
 /// # Errors
 /// [`StoreError::Stored`] if there is no such level.

@@ -1,11 +1,11 @@
-//! Sessions: what a caller has been exposed to since its session began.
+//! Sessions: the exposure of a caller since its session began.
 //!
-//! A session is named by its key: `group:developer` of a group, `agent:…` of an external agent to which a person gives
-//! access, and `issuer:…` of all external agents to which another issuer gives access
+//! A session is named by its key: `group:developer` of a group, `agent:…` of an external agent whose grant a person
+//! issued, and `issuer:…` of all external agents whose grants another issuer gave
 //! ([`session_of`](crate::state::external_grants::session_of)).
 //!
-//! An action exposes from its intent on, whether its answer came or not. Only the host ends a session: what an agent has
-//! read stays with it until its sandbox is made anew.
+//! An action exposes the session from its intent on, whether its answer came or not. Only the host ends a session: the
+//! data that an agent has read stays with it until its sandbox is replaced.
 
 use crate::Transaction;
 use crate::View;
@@ -20,19 +20,19 @@ use shared::{Group, Provider, Timestamp};
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
-/// A session, as people name it.
+/// The name of a session, for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum SessionName {
-    /// A group's.
+    /// The session of a group.
     Group(Group),
-    /// That of the external agent with this access.
+    /// The session of the external agent with this grant.
     Access(GrantId),
-    /// That of external agents, by its key: `agent:…` or `issuer:…`.
+    /// The session of external agents, by its key: `agent:…` or `issuer:…`.
     External(String),
 }
 
-/// The longest key of a session.
+/// The longest key of a session, in bytes.
 const KEY_MAX: usize = 256;
 
 impl FromStr for SessionName {
@@ -75,12 +75,12 @@ impl Display for SessionName {
     }
 }
 
-/// The callers of the session `?1`: itself, and the accesses of its external agents.
+/// The callers of the session `?1`: itself, and the grants of its external agents.
 const CALLERS: &str = "SELECT ?1 UNION ALL SELECT 'outside:' || grant_id FROM flow_grants
     WHERE ?1 = CASE WHEN issued_by LIKE 'person:%' THEN 'agent:' || substr(lower(hex(actor)), 1, 32)
                     ELSE 'issuer:' || issued_by END";
 
-/// The actions that the caller's session has called, in the order of their first calls.
+/// Returns the actions that the caller's session has called, in the order of their first calls.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read; nothing that exposes may then be permitted.
@@ -103,7 +103,7 @@ pub fn exposures(view: &View, caller: &str) -> Result<Vec<Exposed>, StoreError> 
     rows.into_iter().map(exposed).collect()
 }
 
-/// Whether to call this action would add nothing that the session does not know.
+/// Returns whether a call of this action would add nothing to the session.
 pub fn knows(earlier: &[Exposed], declaration: &Declaration) -> bool {
     declaration.exposes == Exposure::NONE
         || earlier.iter().any(|exposed| {
@@ -113,10 +113,10 @@ pub fn knows(earlier: &[Exposed], declaration: &Declaration) -> bool {
         })
 }
 
-/// How many earlier actions each list of [`together`] names; the latest are left out.
+/// The number of earlier actions that each list of [`together`] names; the latest are left out.
 const NAMED_MAX: usize = 8;
 
-/// The earlier actions of a session, and this one, by what they expose.
+/// Sorts the earlier actions of a session, and this one, by their exposure.
 pub fn together(earlier: &[Exposed], adds: Exposure, reason: usize) -> Together {
     let list = |is: fn(&Exposure) -> bool| -> Vec<Bringer> {
         let bring = |exposed: &&Exposed| is(&exposed.exposes);
@@ -145,8 +145,8 @@ pub fn expose(tx: &Transaction<'_>, caller: &str, declaration: &Declaration, int
     add(tx, caller, (&declaration.provider, declaration.action.as_str()), declaration.exposes, intent)
 }
 
-/// Notes that the session's agent has given access to this provider: a way out to another group or to
-/// an external agent. `how` is the request that gave it.
+/// Notes that the session's agent has given access to this provider: a way out to another group or to an external
+/// agent. `how` is the request that gave it.
 ///
 /// # Errors
 /// [`StoreError`]; the grant must then not be written.
@@ -175,7 +175,7 @@ fn add(
     Ok(())
 }
 
-/// The keys of the sessions of external agents that were exposed to something.
+/// Returns the keys of the sessions of external agents that have an exposure.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -187,7 +187,7 @@ pub fn external(view: &View) -> Result<Vec<String>, StoreError> {
         .map_err(at("list the sessions of external agents"))
 }
 
-/// Returns whether external agents have this session: it has an exposure or an access.
+/// Returns whether external agents have this session: it has an exposure or a grant.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -212,11 +212,11 @@ pub fn is_under_way(view: &View, session: &str) -> Result<bool, StoreError> {
 
 /// Resets this session. Returns the number of actions that it had called.
 ///
-/// SECURITY: the stored replies of the session are deleted with it. Otherwise its agent could ask for them again and read
-/// private data in a session without exposure.
+/// SECURITY: the stored replies of the session are deleted with it. Otherwise its agent could ask for them again and
+/// read private data in a session without exposure.
 ///
 /// # Errors
-/// [`StoreError`]; the session goes on.
+/// [`StoreError`]; the session continues.
 pub fn reset(tx: &Transaction<'_>, session: &str) -> Result<usize, StoreError> {
     let (replies, withheld) = (
         format!("DELETE FROM replies WHERE caller IN ({CALLERS})"),

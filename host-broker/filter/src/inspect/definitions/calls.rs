@@ -21,14 +21,14 @@ const MUST: &str =
 /// The call of a tool, as an order.
 const CALL: &str = r"(?:call|use|run|invoke|trigger|execute|query|retrieve|perform|initiate)";
 
-/// A change of what is called.
+/// A change of a call.
 const CHANGE: &str = r"(?:modify|change|override|overwrite|replace|substitute|alter|rewrite|append|prepend|set|add|force|redirect|switch|join|enhance|ignore|filter|convert|swap)";
 
 /// A change that no honest definition asks for.
 const TAMPER: &str =
     r"(?:modify|change|override|overwrite|replace|substitute|alter|rewrite|append|prepend|redirect|switch|swap|remove)";
 
-/// What a call has.
+/// The parts of a call.
 const VALUE: &str = r"(?:parameters?|arguments?|argument values?|fields?|quer(?:y|ies)|recipients?|filters?|inputs?|keywords?|limits?|values?|url|address|destination|amount|request)";
 
 /// A literal value.
@@ -124,7 +124,7 @@ fn changed() -> Vec<Rule> {
     ]
 }
 
-/// Orders to call another tool in the place of what was asked for.
+/// Orders to call another tool in the place of the requested one.
 fn in_its_place() -> Vec<Rule> {
     vec![
         rule(

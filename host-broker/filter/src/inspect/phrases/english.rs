@@ -29,7 +29,7 @@ const ORDERS: &str = "(?:instructions?|directions|directives?|prompts?|commands?
 const INSTRUCTIONS: &str =
     "(?:instructions?|directives?|guidelines|programming|system prompt|safety (?:rules|policies|guidelines|protocols))";
 
-/// Words in which an agent keeps what it should not give away.
+/// Words for an agent's confidential texts.
 const PROMPT: &str = "(?:system (?:prompt|message|instructions?)|(?:initial|original|hidden|secret|internal) (?:prompt|instructions)|\
     (?:instructions|text|words|prompt|everything) above|developer (?:message|prompt|instructions)|your (?:prompt|initial instructions|instructions verbatim))";
 
@@ -325,7 +325,7 @@ fn addressed() -> Vec<Rule> {
             &["user"],
             "(?:the |this )?user (?:now )?(?:wants|asked|has (?:asked|requested|authori[sz]ed|approved|consented|given|granted)|requests?|authori[sz]ed|approved|consented|agreed)(?: [^ ]{1,24})? (?:you|this action|permission|consent)",
         ),
-        // Without a preposition before it: "given back to you, the assistant" addresses nobody.
+        // Without a preposition before it: "given back to you, the assistant" addresses no agent.
         Rule::new(
             InstructionOverride,
             Strong,

@@ -7,7 +7,7 @@ use crate::inspect::signs::Strength::Strong;
 use crate::inspect::verdict::Reason::InstructionOverride;
 use crate::inspect::words::Words;
 
-/// What an override is made of in one language; alternatives are separated by `|`.
+/// The parts of an override in one language; alternatives are separated by `|`.
 struct Language {
     verbs: &'static str,
     earlier: &'static str,

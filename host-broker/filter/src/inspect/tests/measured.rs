@@ -1,5 +1,7 @@
-//! Texts that were made to take long. How long is printed and not asserted: what takes a thousand times as long is
-//! noticed by whoever waits for the test.
+//! Texts that were made to take long.
+//!
+//! The time is printed and not asserted: the test itself takes noticeably longer if a text takes a thousand times as
+//! long.
 
 use super::*;
 use std::time::Instant;

@@ -47,7 +47,7 @@ fn every_format_of_the_list_is_found_where_its_pattern_says_in_the_middle_of_a_t
     let mut faults = Vec::new();
     // The vendored set has anchors of which no generator makes a text.
     for rule in LISTED.iter().filter(|rule| rule.group == Group::Named) {
-        // Without what a generator cannot make: edges of words, and of texts.
+        // Without the parts that a generator cannot make: edges of words, and of texts.
         let pattern = rule.pattern.replace(r"\b", "").replace("(?:^|", "(?:").replace("|$)", ")");
         let instances = proptest::string::bytes_regex(&format!("(?-u){pattern}")).unwrap();
         let (mut tried, mut met) = (0, 0);
@@ -58,7 +58,7 @@ fn every_format_of_the_list_is_found_where_its_pattern_says_in_the_middle_of_a_t
             let text = format!("{}\n {instance} \n{}", "é".repeat(700), "x ".repeat(700));
             met += usize::from(!found(rule, &text).is_empty());
         }
-        // A generator makes some that are too regular, and some that end in what is no part of a word.
+        // A generator makes some that are too regular, and some that end in characters that are no part of a word.
         if met * 10 < tried * 4 {
             faults.push(format!("{} was found in {met} of {tried}: {}", rule.kind, rule.pattern));
         }

@@ -59,7 +59,7 @@ impl<'a> Gather<'a> {
         self.unsearched
     }
 
-    /// Forgets what was counted: everything is read once more.
+    /// Resets the counts: everything is read once more.
     pub(super) fn begin_again(&mut self) {
         self.unsearched = 0;
     }

@@ -1,4 +1,4 @@
-//! Bytes as lines, within limits: of time, of memory, of what a compressed file may unfold to.
+//! Bytes as lines, within limits: of time, of memory, of the unpacked size of a compressed file.
 
 use flate2::read::MultiGzDecoder;
 use std::cell::Cell;
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 /// How much of a line is kept; the rest of a longer one is read past.
 pub(super) const LINE_KEPT: usize = 64 * 1024;
 
-/// Counts what is read, and stops the reading in time.
+/// Counts the read bytes, and stops the reading in time.
 #[derive(Debug)]
 pub(super) struct Meter {
     deadline: Instant,
@@ -21,12 +21,12 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Nothing read yet. `unpacked_max` is what a compressed file may unfold to before the rest of it is left alone.
+    /// Creates a meter with nothing read yet. `unpacked_max` limits the unpacked bytes of a compressed file.
     pub(super) fn new(deadline: Instant, cancelled: CancellationToken, unpacked_max: u64) -> Self {
         Self { deadline, cancelled, unpacked_max, bytes: Cell::new(0) }
     }
 
-    /// Whether reading must stop.
+    /// Checks whether reading must stop.
     pub(super) fn stopped(&self) -> bool {
         self.cancelled.is_cancelled() || Instant::now() >= self.deadline
     }
@@ -74,7 +74,7 @@ impl Read for Span<'_> {
     }
 }
 
-/// The content of a gzip file, up to what the meter allows.
+/// The content of a gzip file, up to the limit of the meter.
 pub(super) struct Unpacked<'f> {
     decoder: MultiGzDecoder<Span<'f>>,
     meter: &'f Meter,

@@ -1,9 +1,9 @@
-//! Which log files there are, and how one is opened.
+//! The log files, and the way to open one.
 //!
-//! SECURITY: those who write logs are not trusted: a service that owns its log directory may put there what it likes.
-//! The part of a pattern before its first wildcard is the operator's word and may go through links; below it no link
-//! is followed, files with several names are left alone (the other name may be outside), and only regular files are
-//! opened, without waiting.
+//! SECURITY: the writers of logs are not trusted: a service that owns its log directory may put anything there. The
+//! part of a pattern before its first wildcard is the operator's word and may go through links. Below it no link is
+//! followed. Files with several names are left alone (the other name may lie elsewhere). Only regular files are opened,
+//! without waiting.
 
 use crate::position::StreamKey;
 use crate::search::Skipped;
@@ -97,11 +97,11 @@ impl FileRef {
     }
 }
 
-/// What is asked about a file.
+/// The requested properties of a file.
 const KNOWN: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
-/// What tells one file from another, also from a later one that got its inode: device, inode, time of birth (zero on
-/// file systems that do not keep it).
+/// The identity of a file, also against a later one that got its inode: device, inode, time of birth (zero on file
+/// systems that do not keep it).
 type Identity = (u32, u32, u64, i64, u32);
 
 fn identity(stat: &Statx) -> Identity {
@@ -129,7 +129,7 @@ fn refusal(stat: &Statx) -> Option<&'static str> {
 /// A log file and its rotated predecessors.
 #[derive(Debug)]
 pub(super) struct Stream {
-    /// What ids call it.
+    /// Its name in ids.
     pub(super) key: StreamKey,
     /// The service it belongs to.
     pub(super) service: String,
@@ -141,12 +141,12 @@ pub(super) struct Stream {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unsteady;
 
-/// What some patterns match now.
+/// The files that some patterns match now.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     /// The streams.
     pub(super) streams: Vec<Stream>,
-    /// What was left alone.
+    /// The files that were left alone.
     pub(super) skipped: Vec<Skipped>,
 }
 
@@ -186,7 +186,7 @@ impl Listing {
     }
 }
 
-/// What was listed so far.
+/// The files listed so far.
 struct Collected<'a> {
     service: Option<&'a str>,
     streams: BTreeMap<PathBuf, Stream>,
@@ -254,7 +254,7 @@ fn directory(path: &Path) -> Result<OwnedFd, rustix::io::Errno> {
     rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// The path without what rotation added to its last part.
+/// Returns the path without the additions of rotation to its last part.
 fn family(path: &Path) -> PathBuf {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     path.with_file_name(current_name(&name))

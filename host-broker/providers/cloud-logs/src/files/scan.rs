@@ -35,13 +35,13 @@ const DAY_MS: i64 = 24 * HOUR_MS;
 const DISORDER_MS: i64 = MINUTE_MS;
 /// A file that has not changed for so long will not get the rest of its last line.
 const SETTLED_MS: i64 = MINUTE_MS;
-/// What is read at once when looking for a place.
+/// The bytes of one read in the search for a place.
 pub(super) const PROBE: usize = 8 * 1024;
-/// What is read at once when reading on.
+/// The bytes of one read in sequential reading.
 const BLOCK: usize = 64 * 1024;
 /// How far apart the places are that are read from backwards.
 const SEGMENT: u64 = 512 * 1024;
-/// How many entries are asked what time it is at a place.
+/// The number of entries whose time determines the time at a place.
 const WITNESSES: usize = 9;
 /// A file of at most so many bytes is read whole.
 const WHOLE_MAX: u64 = 32 * 1024 * 1024;
@@ -116,7 +116,7 @@ struct Scope<'s> {
 impl LogFile {
     /// A file that was listed and opened.
     pub(super) fn new(file: File, listed: &FileRef, format: Format, zone: Zone, now: Timestamp) -> Self {
-        // What is appended from now on is another search's.
+        // Lines that are appended from now on belong to another search.
         let len = file.metadata().map_or(0, |meta| meta.len());
         let settled = now.millis().saturating_sub(listed.changed) > SETTLED_MS;
         Self { file, len, changed: listed.changed, settled, format, zone }
@@ -241,8 +241,10 @@ impl LogFile {
         Ok(first.zip(median(times)))
     }
 
-    /// An offset, the start of an entry or the file's end, behind which everything is at least as late as `time`;
-    /// what stands before it may be as well.
+    /// Returns an offset, the start of an entry or the file's end, behind which every entry is at least as late as
+    /// `time`.
+    ///
+    /// Entries before it may be as late, too.
     fn boundary(&self, profile: &Profile, time: i64, slack: i64, meter: &Meter) -> io::Result<u64> {
         let (mut low, mut high, mut found) = (0, self.len, self.len);
         while high.saturating_sub(low) > NEAR {
@@ -254,7 +256,7 @@ impl LogFile {
                 None => high = middle,
             }
         }
-        // What follows must bear it out; else only reading everything is certain.
+        // The lines behind it must confirm it; else only reading everything is certain.
         let mut lines = self.lines_behind(found, self.len.min(found.saturating_add(NEAR)), PROBE, meter)?;
         let mut times = Vec::new();
         while let Some(line) = lines.next()? {
@@ -304,8 +306,9 @@ impl LogFile {
         Ok(true)
     }
 
-    /// Reads segments from the window's end towards the front. Returns whether that was the whole file; `None` if what was
-    /// read is not in the order of time.
+    /// Reads segments from the window's end towards the front. Returns whether that was the whole file.
+    ///
+    /// Returns `None` if the read entries are not in the order of time.
     fn walk(&self, last: i64, gather: &mut Gather<'_>, scope: &Scope<'_>) -> io::Result<Option<bool>> {
         let Scope { profile, window, slack, meter } = *scope;
         let late = window.until.saturating_add(slack);
@@ -344,7 +347,7 @@ impl LogFile {
     }
 
     fn packed_newest(&self, gather: &mut Gather<'_>, window: Window, meter: &Meter) -> Result<Depth, ScanFault> {
-        // Compressing keeps the time of the last change; a day covers whatever zone the writer was in.
+        // Compressing keeps the time of the last change; a day covers any zone of the writer.
         let last = self.changed.saturating_add(DAY_MS);
         if last < window.since || gather.floor().is_some_and(|floor| last < floor.time) {
             return Ok(Depth::AsAsked);

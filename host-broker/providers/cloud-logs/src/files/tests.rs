@@ -31,7 +31,7 @@ fn millis(text: &str) -> i64 {
     text.parse::<Timestamp>().unwrap().millis()
 }
 
-/// A directory of logs, and what the clock shows.
+/// A directory of logs, and the time of the clock.
 struct World {
     dir: TempDir,
     files: Files,

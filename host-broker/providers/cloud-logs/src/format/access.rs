@@ -16,7 +16,7 @@ pub(super) fn time(line: &[u8], frame: Frame) -> Option<i64> {
     stamp.instant(frame)
 }
 
-/// What stands before ` [time]`, the time, what stands behind.
+/// Returns the length of the text before ` [time]`, the time, and the text behind it.
 fn split(line: &[u8]) -> Option<(usize, Stamp, &[u8])> {
     let brackets = line.iter().take(FRONT).enumerate().filter(|(_, b)| **b == b'[').map(|(at, _)| at);
     for at in brackets {
@@ -31,7 +31,7 @@ fn split(line: &[u8]) -> Option<(usize, Stamp, &[u8])> {
     None
 }
 
-/// What a line says; `None` if it has no request and status.
+/// Parses a line; `None` if it has no request and status.
 pub(super) fn parse(line: &str) -> Option<Parsed> {
     let (before, _, after) = split(line.as_bytes())?;
     let before = line.get(..before)?;

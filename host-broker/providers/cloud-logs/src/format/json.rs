@@ -15,12 +15,12 @@ pub(super) fn time(line: &[u8], frame: Frame) -> Option<i64> {
     }
     match serde_json::from_slice::<TimeOnly>(line) {
         Ok(TimeOnly(value)) => value.and_then(|value| time_of_value(&value, frame)),
-        // Longer than what is kept of a line, or not UTF-8.
+        // Longer than the kept part of a line, or not UTF-8.
         Err(_) => TIME_KEYS.iter().find_map(|key| time_near(line, key, frame)),
     }
 }
 
-/// What a line says.
+/// Parses a line.
 pub(super) fn parse(line: &str) -> Option<Parsed> {
     let mut map: Map<String, Value> = serde_json::from_str(line).ok()?;
     if let Some(key) = TIME_KEYS.iter().find(|key| map.contains_key(**key)) {
@@ -72,8 +72,8 @@ fn time_near(line: &[u8], key: &str, frame: Frame) -> Option<i64> {
     epoch(&serde_json::from_str(&number).ok()?)
 }
 
-/// The value of an object's most telling time key; everything else is only skipped over, which is what makes looking
-/// for a time in a big file cheap.
+/// The value of an object's most telling time key. Everything else is only skipped over, so that the search for a time
+/// in a big file is cheap.
 struct TimeOnly(Option<Value>);
 
 impl<'de> Deserialize<'de> for TimeOnly {

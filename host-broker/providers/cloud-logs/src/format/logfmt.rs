@@ -25,7 +25,7 @@ pub(super) fn time(line: &[u8], frame: Frame) -> Option<i64> {
     best.and_then(|(_, value)| time_of_text(&value, frame))
 }
 
-/// What a line says.
+/// Parses a line.
 pub(super) fn parse(line: &str) -> Option<Parsed> {
     let mut fields: BTreeMap<String, String> = Pairs(line).map(|(key, value)| (key.to_owned(), value)).collect();
     if let Some(key) = TIME_KEYS.iter().find(|key| fields.contains_key(**key)) {
@@ -70,7 +70,7 @@ impl<'a> Iterator for Pairs<'a> {
     }
 }
 
-/// The text up to the closing quote, without its escapes, and what follows.
+/// Returns the text up to the closing quote, without its escapes, and the text after it.
 pub(super) fn unquote(quoted: &str) -> (String, &str) {
     let mut text = String::new();
     let mut chars = quoted.chars();

@@ -27,7 +27,7 @@ pub(super) fn is_short(line: &[u8]) -> bool {
     stamp.is_some_and(Stamp::is_short)
 }
 
-/// What a line says.
+/// Parses a line.
 pub(super) fn parse(line: &str, prefix: &Prefix, frame: Frame) -> Parsed {
     let bytes = line.as_bytes();
     let behind = |rest: &[u8]| line.get(line.len() - rest.len()..).unwrap_or(line).trim_start_matches(']');

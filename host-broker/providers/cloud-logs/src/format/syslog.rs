@@ -1,4 +1,4 @@
-//! What syslog daemons write: the traditional form, its modern variant with an ISO time, and RFC 5424.
+//! The formats of syslog daemons: the traditional form, its modern variant with an ISO time, and RFC 5424.
 
 use super::logfmt::unquote;
 use crate::entry::Parsed;
@@ -15,7 +15,7 @@ pub(super) fn time(line: &[u8], frame: Frame) -> Option<i64> {
     stamp.instant(frame)
 }
 
-/// What a line says; `None` if it names no host and program.
+/// Parses a line; `None` if it names no host and program.
 pub(super) fn parse(line: &str) -> Option<Parsed> {
     let header = header(line.as_bytes());
     let body = line.get(line.len() - header.body.len()..)?;
@@ -84,7 +84,7 @@ fn modern(text: &str) -> Option<Parsed> {
     Some(Parsed { level: None, program, message: message.trim_start_matches('\u{feff}').trim_end().to_owned(), fields })
 }
 
-/// `[id name="value" …]…` as `id.name` fields, and what follows.
+/// Returns `[id name="value" …]…` as `id.name` fields, and the text after it.
 fn structured_data(text: &str) -> (BTreeMap<String, String>, &str) {
     let mut fields = BTreeMap::new();
     if let Some(rest) = text.strip_prefix('-') {

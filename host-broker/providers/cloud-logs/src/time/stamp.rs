@@ -4,7 +4,7 @@
 
 use super::{Clock, Date, Stamp};
 
-/// The stamp at the front of a text, and what follows it.
+/// Returns the stamp at the front of a text, and the text after it.
 pub(crate) fn stamp(text: &[u8]) -> Option<(Stamp, &[u8])> {
     let first = text.first()?;
     let scan = Scan(text);
@@ -124,7 +124,7 @@ fn compact(mut s: Scan<'_>) -> Option<(Stamp, &[u8])> {
     Some((Stamp { date, clock, offset }, s.0))
 }
 
-/// What of a text has not been read. Every method either reads what it is named after or leaves the text alone.
+/// The unread part of a text. Every method either reads the element of its name or leaves the text alone.
 #[derive(Clone, Copy)]
 struct Scan<'a>(&'a [u8]);
 

@@ -35,7 +35,7 @@ impl NativeAction for ApplyPatch {
         written: a person sees the diff, and after a yes apply_proposal with the hitl_id makes the changes. Context must \
         fit exactly, at any offset.";
     const IDEMPOTENT: bool = false;
-    // Its preview shows what the file held.
+    // Its preview shows the file's former content.
     const EXPOSES: Exposure = super::READS;
     const PROPOSES: bool = true;
     const VERBATIM: bool = true;

@@ -64,7 +64,7 @@ struct File {
     after_hash: Option<Digest>,
 }
 
-/// What a probe needs: in whose workspace, and what.
+/// The handle for a probe: the workspace, and the proposal.
 #[derive(Debug, Serialize, Deserialize)]
 struct Handle {
     group: Group,
@@ -127,7 +127,7 @@ impl NativeAction for ApplyProposal {
         context
             .work_for(group, move |_, spot, workspace| {
                 let busy = spot.alone();
-                // What was left halfway is made whole first, in one direction or the other; then the journal knows.
+                // Unfinished changes are made whole first, in one direction or the other; then the journal knows.
                 spot.settle(workspace, &busy)?;
                 let report = spot.journal()?.done(id.as_str());
                 let report = report.map_err(|fault| Failure::Refused { message: fault.to_string() })?;
@@ -157,14 +157,14 @@ impl NativeAction for ApplyProposal {
         let deadline = execution.deadline();
         context
             .work(execution, move |context, spot, workspace| {
-                // ORDER: first, so that a probe that comes meanwhile waits until this is over.
+                // ORDER: first, so that a concurrent probe waits until this is over.
                 let busy = spot.alone();
                 if Instant::now() >= deadline {
                     return Err(no(Code::ProviderTimeout, &"other changes to this workspace took too long"));
                 }
                 let set =
                     ChangeSet::from_bytes(&stored.changes).map_err(|damaged| no(Code::ProposalUnknown, &damaged))?;
-                // What was shown is what is made: the diff that was agreed to is the diff of what is kept.
+                // The shown changes are the applied ones: the approved diff is the diff of the stored changes.
                 if Diff::of(&set).map(|diff| diff.hash()) != Ok(stored.patch_hash) {
                     return Err(no(Code::ProposalUnknown, &"the stored changes differ from the approved ones"));
                 }

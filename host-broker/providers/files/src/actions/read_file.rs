@@ -18,7 +18,7 @@ use shared::{Code, Level, Timestamp};
 /// How many lines are returned unless another end is given.
 const LINES: u64 = 200;
 
-/// The most bytes of content as JSON, which leaves room for the rest of a reply.
+/// The most bytes of content as JSON, which leaves space for the rest of a reply.
 const JSON_BYTES_MAX: usize = 250_000;
 
 /// The parameters.
@@ -160,7 +160,7 @@ impl NativeAction for ReadFile {
                         }
                     }
                 };
-                // Written as JSON it can be several times as long; what is cut could not be told from what is there.
+                // Written as JSON it can be several times as long; a cut could not be told from the content.
                 if serde_json::to_string(&content.content).is_ok_and(|text| text.len() > JSON_BYTES_MAX) {
                     return Err(no(Code::TooLarge, &"these bytes are too long as JSON; ask for fewer with max_bytes"));
                 }

@@ -34,7 +34,7 @@ impl NativeAction for WriteFile {
     const DESCRIPTION: &'static str = "Proposes what a file of the workspace is to contain. Nothing is written: a person \
         sees the diff, and after a yes apply_proposal with the hitl_id makes the change.";
     const IDEMPOTENT: bool = false;
-    // Its preview shows what the file held.
+    // Its preview shows the file's former content.
     const EXPOSES: Exposure = super::READS;
     const PROPOSES: bool = true;
     const VERBATIM: bool = true;

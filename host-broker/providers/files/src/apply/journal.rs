@@ -1,8 +1,8 @@
-//! What is being done to a workspace, written where the sandbox cannot reach it.
+//! The journal of the changes to a workspace, written where the sandbox cannot reach it.
 //!
 //! One directory of the host's, for one workspace. It holds at most one plan: `pending` until all is done, `committed`
 //! until nothing is left over. Then its mark is there, so that it can be known later that it was done: `done-<name>`.
-//! Whoever works with it holds its lock.
+//! Each user of the journal holds its lock.
 
 use crate::apply::operation::Operation;
 use crate::change::FileState;
@@ -26,12 +26,12 @@ const DONE: &str = "done-";
 /// How many marks are kept, the latest.
 const MARKS_MAX: usize = 64;
 
-/// What tells later that this was done, and what it was.
+/// The mark of finished changes, with their report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mark {
     /// A name of small letters, digits and hyphens that nothing else has.
     pub name: String,
-    /// What is to be known of it.
+    /// The report.
     pub report: String,
 }
 
@@ -45,7 +45,7 @@ pub enum JournalFault {
     /// Its directory cannot be opened.
     #[error("the journal cannot be opened: {0}")]
     Open(#[source] std::io::Error),
-    /// Somebody else works with it.
+    /// Another process works with it.
     #[error("the journal is in use")]
     Busy,
     /// Something was left half done.
@@ -57,7 +57,7 @@ pub enum JournalFault {
     /// It cannot be written.
     #[error("the journal cannot be written: {0}")]
     Write(#[source] std::io::Error),
-    /// What it says is not what was written.
+    /// Its content is not the written one.
     #[error("the journal is damaged")]
     Damaged,
     /// It is another workspace's.
@@ -65,11 +65,11 @@ pub enum JournalFault {
     OtherWorkspace,
 }
 
-/// What is being done.
+/// The present changes.
 pub(super) struct Plan {
     /// Which directory the workspace is.
     pub(super) workspace: u64,
-    /// What tells later that it was done.
+    /// The mark that stays after the end.
     pub(super) mark: Mark,
     /// Directories to be made, the outer before the inner.
     pub(super) directories: Vec<WorkspacePath>,
@@ -103,7 +103,7 @@ impl Journal {
         Lock::take(lock).map_err(|e| JournalFault::Open(e.into()))?.ok_or(JournalFault::Busy)
     }
 
-    /// Writes down what will be done. When this returns, it lasts; if it fails, nothing is written down.
+    /// Writes the plan. When this returns, it lasts; if it fails, nothing is written down.
     pub(super) fn publish(&self, plan: &Plan) -> Result<(), JournalFault> {
         if self.has(PENDING)? || self.has(COMMITTED)? {
             return Err(JournalFault::Unfinished);
@@ -127,20 +127,20 @@ impl Journal {
         fs::fsync(&self.0).map_err(written)
     }
 
-    /// What is under way and not done.
+    /// Returns the unfinished plan.
     pub(super) fn pending(&self, workspace: &Workspace) -> Result<Option<Plan>, JournalFault> {
         self.load(PENDING, workspace)
     }
 
-    /// What is done and not cleared away.
+    /// Returns the finished plan that is not cleared away.
     pub(super) fn committed(&self, workspace: &Workspace) -> Result<Option<Plan>, JournalFault> {
         self.load(COMMITTED, workspace)
     }
 
-    /// The report of what was done under this name, if it was.
+    /// Returns the report of the changes of this name, if they are finished.
     ///
     /// # Errors
-    /// [`JournalFault`]; nobody knows then.
+    /// [`JournalFault`]; it is not known then.
     pub fn done(&self, name: &str) -> Result<Option<String>, JournalFault> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let fd = match fs::openat(&self.0, format!("{DONE}{name}"), flags, Mode::empty()) {
@@ -153,7 +153,7 @@ impl Journal {
         Ok(Some(report))
     }
 
-    /// Notes that it is done, for whoever asks later. The mark lasts before the plan goes.
+    /// Notes that it is done, for later probes. The mark lasts before the plan goes.
     pub(super) fn mark(&self, mark: &Mark) -> Result<(), JournalFault> {
         self.remove(DRAFT)?;
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -267,7 +267,7 @@ fn decode(bytes: &[u8]) -> Result<Plan, Damaged> {
     let path = |text: &str| WorkspacePath::new(text).map_err(|_fault| Damaged);
     let mut operations = Vec::new();
     for entry in head.operations {
-        // Names of ours have no slash in them: a journal must not lead anywhere else, whatever a disk did to it.
+        // Names of ours have no slash in them: a journal must not lead anywhere else, also after a fault of the disk.
         if entry.temporary.contains('/') || entry.spare.contains('/') {
             return Err(Damaged);
         }

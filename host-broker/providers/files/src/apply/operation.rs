@@ -1,4 +1,4 @@
-//! What happens to one name: a file comes, goes, or is replaced.
+//! The operation on one name: a file comes, goes, or is replaced.
 
 use crate::apply::Reason;
 use crate::change::{ChangeSet, FileState};
@@ -7,10 +7,10 @@ use crate::workspace::{FileFault, Step};
 use model::{NoRandomness, Nonce, Random, WorkspacePath};
 use rustix::io::Errno;
 
-/// What happens to one name. A rename is two of these.
+/// The operation on one name. A rename is two of these.
 pub(super) struct Operation {
     pub(super) path: WorkspacePath,
-    /// Where the new content waits for its name, and then what had it.
+    /// The place where the new content waits for its name; afterwards the place of the displaced file.
     pub(super) temporary: String,
     /// A second such name, for undoing.
     pub(super) spare: String,
@@ -25,12 +25,12 @@ pub(super) struct Operation {
 pub(super) enum Undone {
     /// It is as it was.
     Clean,
-    /// Somebody changed it meanwhile.
+    /// Another process changed it in between.
     Disturbed,
 }
 
 impl Operation {
-    /// What a set of changes means for each name, with names made up for what is written.
+    /// Returns the operations of a set of changes, with temporary names for the written files.
     pub(super) fn of(set: &ChangeSet, ids: &dyn Random) -> Result<Vec<Self>, NoRandomness> {
         let mut all = Vec::new();
         for change in set.changes() {
@@ -68,7 +68,7 @@ impl Operation {
         folder.there(name, self.size_max())
     }
 
-    /// What a fault at this file means: mostly that it is something else than it was.
+    /// Returns the reason for a fault at this file: mostly that it is something else than before.
     pub(super) fn refusal(&self, fault: FileFault) -> Reason {
         match fault {
             FileFault::System { .. } | FileFault::Leased => Reason::File { path: self.path.clone(), fault },
@@ -88,7 +88,7 @@ impl Operation {
         Reason::BaseChanged(self.path.clone())
     }
 
-    /// Whether the name is what it was when the changes were made up.
+    /// Checks whether the name is as it was when the changes were made.
     pub(super) fn check(&mut self, folder: &Folder) -> Result<(), Reason> {
         let name = self.path.name();
         match &self.before {
@@ -113,7 +113,7 @@ impl Operation {
         Ok(true)
     }
 
-    /// Gives it its name, or takes the name away. What had the name has the temporary one afterwards.
+    /// Gives the new content its name, or takes the name away. The displaced file has the temporary name afterwards.
     pub(super) fn exchange(&self, folder: &Folder) -> Result<(), Reason> {
         let name = self.path.name();
         // It waited where the sandbox can write.
@@ -132,7 +132,7 @@ impl Operation {
         })
     }
 
-    /// Whether what was displaced is what was expected, and what has the name now is the new content.
+    /// Checks whether the displaced file is the expected one, and the named file has the new content.
     pub(super) fn verify(&self, folder: &Folder) -> Result<(), Reason> {
         let holds = |name: &str, state: &FileState| is(&self.there(folder, name), state);
         let displaced = self.before.as_ref().is_none_or(|before| holds(&self.temporary, before));
@@ -140,7 +140,7 @@ impl Operation {
         if displaced && arrived { Ok(()) } else { Err(self.changed()) }
     }
 
-    /// Removes what was displaced.
+    /// Removes the displaced file.
     pub(super) fn finish(&self, folder: &Folder) -> Result<(), FileFault> {
         match &self.before {
             Some(_) => remove(folder, &self.temporary).map(|_| ()),
@@ -153,7 +153,7 @@ impl Operation {
         remove(folder, &self.temporary)
     }
 
-    /// Makes the name what it was, from whatever a crash, or somebody else, has left. May be repeated.
+    /// Restores the former file of the name after a crash, or after a change by another process. May be repeated.
     pub(super) fn undo(&self, folder: &Folder) -> Result<Undone, FileFault> {
         match (&self.before, &self.after) {
             (Some(before), Some(after)) => self.undo_replacement(folder, before, after),
@@ -167,11 +167,11 @@ impl Operation {
         let (name, temporary) = (self.path.name(), self.temporary.as_str());
         let waits = is(&self.there(folder, temporary), after);
         if !waits && is(&self.there(folder, name), after) {
-            // What was displaced comes back, whatever it is.
+            // The displaced file comes back in every case.
             if folder.has(temporary) {
                 return self.put_back(folder, temporary, after);
             }
-            // Somebody took it away. The journal has it.
+            // Another process took it away. The journal has it.
             remove(folder, &self.spare)?;
             folder.create(&self.spare, before, self.owner)?;
             return self.put_back(folder, &self.spare, after);
@@ -187,19 +187,19 @@ impl Operation {
         }
         let temporary_holds = self.there(folder, temporary);
         let rest = match (self.there(folder, name), temporary_holds) {
-            // Never written, or undone before; what the name holds is not our doing.
+            // Never written, or undone before; the present file of the name is not ours.
             (_, There::Nothing) => Undone::Clean,
             // Half of the new content, from a crash.
             (There::File(now), _) if now == *before => remove(folder, temporary)?,
             (There::Nothing, _) => rename(folder, temporary, name)?,
-            // Somebody replaced the new content after it had got its name; theirs stays.
+            // Another process replaced the new content after it had got its name; its version stays.
             (_, There::File(old)) if old == *before => worse(Undone::Disturbed, remove(folder, temporary)?),
             (There::File(_) | There::Other, There::File(_) | There::Other) => Undone::Disturbed,
         };
         Ok(worse(spare, rest))
     }
 
-    /// Exchanges the name with what it held, and removes the new content.
+    /// Exchanges the name with its former file, and removes the new content.
     fn put_back(&self, folder: &Folder, from: &str, after: &FileState) -> Result<Undone, FileFault> {
         match folder.exchange(from, self.path.name()) {
             Ok(()) => {}
@@ -210,7 +210,8 @@ impl Operation {
         if is(&self.there(folder, from), after) {
             remove(folder, from)
         } else {
-            // Somebody edited the new content in the moment in which it was to be seen. The edit stays under this name.
+            // Another process edited the new content in the moment in which it was to be seen. The edit stays under
+            // this name.
             Ok(Undone::Disturbed)
         }
     }
@@ -228,7 +229,7 @@ impl Operation {
         }
         let found = self.there(folder, name);
         let rest = if is(&found, after) {
-            // Not removed by its name: that may be somebody else's by then.
+            // Not removed by its name: that may belong to another process by then.
             match folder.rename(name, &self.spare) {
                 Ok(()) | Err(Errno::NOENT) => {}
                 Err(errno) => return Err(FileFault::at(Step::Rename)(errno)),
@@ -253,7 +254,7 @@ impl Operation {
         let rest = match self.there(folder, temporary) {
             There::Nothing if is_there => Undone::Clean,
             There::Nothing => {
-                // Somebody took it away. The journal has it.
+                // Another process took it away. The journal has it.
                 remove(folder, &self.spare)?;
                 folder.create(&self.spare, before, self.owner)?;
                 rename(folder, &self.spare, name)?
@@ -273,7 +274,7 @@ fn worse(one: Undone, other: Undone) -> Undone {
     if one == Undone::Disturbed { one } else { other }
 }
 
-/// Removes a file under a name of ours. If somebody put something else there, that is left.
+/// Removes a file under a name of ours. A file of another process in its place is left.
 fn remove(folder: &Folder, name: &str) -> Result<Undone, FileFault> {
     match folder.remove(name) {
         Ok(()) => Ok(Undone::Clean),
@@ -282,7 +283,7 @@ fn remove(folder: &Folder, name: &str) -> Result<Undone, FileFault> {
     }
 }
 
-/// Gives something the name that it had, unless somebody has it now.
+/// Gives a file its former name, unless another file has it now.
 fn rename(folder: &Folder, from: &str, to: &str) -> Result<Undone, FileFault> {
     match folder.rename(from, to) {
         Ok(()) => Ok(Undone::Clean),

@@ -23,7 +23,7 @@ impl Random for Counting {
     }
 }
 
-/// A workspace, its journal, and things outside that nobody may touch.
+/// A workspace, its journal, and files elsewhere that must not change.
 struct Home {
     directory: TempDir,
     workspace: Workspace,
@@ -140,7 +140,7 @@ impl Home {
         .unwrap()
     }
 
-    /// What that makes of the files.
+    /// Returns the files after that.
     fn everything_done(before: &Tree) -> Tree {
         let mut tree = before.clone();
         for name in ["gone", "old name"] {

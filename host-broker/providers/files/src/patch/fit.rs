@@ -24,7 +24,7 @@ const MOVED_AT_ONCE: usize = 16;
 /// The number of a line that a hunk wrote.
 const WRITTEN: u32 = u32::MAX;
 
-/// What is left of the work that one patch may cause.
+/// The remaining work that one patch may cause.
 pub(super) struct Work(usize);
 
 impl Default for Work {
@@ -80,7 +80,7 @@ pub enum HunkFault {
         /// The first line of the file that differs at the stated place.
         line: usize,
     },
-    /// What it would make is there already.
+    /// Its result is there already.
     #[error("it does not fit, and what it would make is already there")]
     Done,
     /// A line without a newline that is not the last one.

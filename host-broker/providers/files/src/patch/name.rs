@@ -65,7 +65,7 @@ fn unquoted_with_rest(text: &[u8]) -> Result<(Cow<'_, [u8]>, &[u8]), Malformed> 
     }
 }
 
-/// A name in quotes, as C writes strings, and what follows it.
+/// Returns a name in quotes, as C writes strings, and the text after it.
 fn unquote(text: &[u8]) -> Result<(Vec<u8>, &[u8]), Malformed> {
     let mut rest = text.strip_prefix(b"\"").ok_or(Malformed::Name)?;
     let mut name = Vec::new();

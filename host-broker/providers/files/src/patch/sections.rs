@@ -1,7 +1,7 @@
-//! A patch taken apart: for each file what becomes of it, and its hunks.
+//! A patch taken apart: for each file its operation, and its hunks.
 //!
-//! Text before, between and behind the files is passed over, as in a mail; but not if it looks like a part of a patch,
-//! because then something would be lost that its author meant.
+//! Text before, between and behind the files is passed over, as in a mail. But a text that looks like a part of a patch
+//! is not, because then something would be lost that its author meant.
 
 use crate::patch::{PatchFault, name};
 use model::WorkspacePath;
@@ -17,7 +17,7 @@ pub(super) struct Section<'a> {
     pub(super) hunks: Vec<HunkText<'a>>,
 }
 
-/// What becomes of a file, beside its content and permissions.
+/// The operation on a file, beside its content and permissions.
 pub(super) enum Operation {
     Create(WorkspacePath),
     Modify(WorkspacePath),
@@ -31,7 +31,7 @@ pub(super) struct HunkText<'a> {
     pub(super) bytes: &'a [u8],
 }
 
-/// What is wrong with the form of a patch.
+/// The fault in the form of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// There is no file in it.
@@ -104,7 +104,7 @@ pub(super) fn parse(patch: &[u8], files_max: usize) -> Result<Vec<Section<'_>>, 
     if sections.is_empty() { Err(reader.fault(Malformed::NoFile)) } else { Ok(sections) }
 }
 
-/// Whether a line that stands outside of every file looks like a part of one.
+/// Checks whether a line that belongs to no file looks like a part of one.
 fn is_part(line: &[u8]) -> bool {
     const HEADS: [&[u8]; 11] = [
         b"@@",
@@ -128,7 +128,7 @@ struct Reader<'a> {
     line: usize,
 }
 
-/// What the head of a file says.
+/// The content of a file's head.
 #[derive(Default)]
 struct Head<'a> {
     /// There is none: the file begins with `---`.
@@ -307,7 +307,7 @@ impl<'a> Reader<'a> {
         if hunks.is_empty() {
             return Err(self.fault(Malformed::NoHunk));
         }
-        // What git would pass over: the rest of a hunk whose head says too little. A mail ends with `-- `.
+        // Lines that git would pass over: the rest of a hunk whose head says too little. A mail ends with `-- `.
         let surplus = self.peek().is_some_and(|line| {
             matches!(line.first(), Some(b'+' | b'-' | b' ' | b'\\'))
                 && !matches!(line, b"-- \n" | b"-- \r\n" | b"--\n")

@@ -79,7 +79,7 @@ fn read(root: &Path) -> Tree {
     tree
 }
 
-/// What git makes of it; `None` if it refuses.
+/// Returns git's result; `None` if it refuses.
 fn git_apply(tree: &Tree, patch: &[u8]) -> Option<Tree> {
     let home = tempfile::tempdir().unwrap();
     let root = home.path().join("tree");

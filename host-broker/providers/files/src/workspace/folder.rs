@@ -1,4 +1,4 @@
-//! A directory in a workspace, held by its handle, and what is done to the names in it.
+//! A directory in a workspace, held by its handle, and the operations on its names.
 //!
 //! Names come from parsed paths or are made here, so none of them leaves the directory. Nothing follows a link.
 
@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// The bits of a mode that are more than permissions.
 const SPECIAL: u32 = 0o7000;
-/// How often a file is read again that changed meanwhile.
+/// The most reads of a file that changes during the read.
 const ATTEMPTS: u32 = 3;
 
 /// A directory by its handle.
@@ -24,7 +24,7 @@ pub(crate) struct Folder {
     owner: (u32, u32),
 }
 
-/// What is at a name.
+/// The entry at a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum There {
     /// Nothing.
@@ -38,7 +38,7 @@ pub(crate) enum There {
 /// A file that may be read: a regular one, with one name, looked at and not yet opened.
 pub(crate) struct Seen {
     handle: OwnedFd,
-    /// What it was when it was looked at.
+    /// Its state when it was looked at.
     pub(crate) stat: fs::Stat,
 }
 
@@ -86,7 +86,7 @@ impl Folder {
         }
     }
 
-    /// What the file of that name is now.
+    /// Returns the present state of the file of that name.
     ///
     /// # Errors
     /// [`FileFault`].
@@ -147,7 +147,7 @@ impl Folder {
         Some((stat.st_uid, stat.st_gid))
     }
 
-    /// Whether anything has that name: also what cannot be read.
+    /// Checks whether an entry of that name exists, readable or not.
     pub(crate) fn has(&self, name: &str) -> bool {
         !matches!(fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
     }
@@ -157,7 +157,7 @@ impl Folder {
         fs::renameat_with(&self.fd, from, &self.fd, to, RenameFlags::NOREPLACE)
     }
 
-    /// Exchanges what has these names.
+    /// Exchanges the entries of these names.
     pub(crate) fn exchange(&self, one: &str, other: &str) -> Result<(), Errno> {
         fs::renameat_with(&self.fd, one, &self.fd, other, RenameFlags::EXCHANGE)
     }
@@ -205,8 +205,10 @@ impl Seen {
         u64::try_from(self.stat.st_size).unwrap_or(u64::MAX)
     }
 
-    /// Opens for reading what was looked at. Through `/proc` it is the very same file; without `/proc` it is opened by
-    /// name again, and compared. Does not wait for a lease or a pipe.
+    /// Opens the file that was looked at.
+    ///
+    /// Through `/proc` it is the very same file; without `/proc` it is opened by name again, and compared. Does not
+    /// wait for a lease or a pipe.
     ///
     /// # Errors
     /// [`FileFault`].
@@ -229,7 +231,8 @@ impl Seen {
         }
     }
 
-    /// Whether the file is still what was looked at. Its owner can set the time of its content, but not this one.
+    /// Checks whether the file is unchanged since the look. Its owner can set the time of its content, but not this
+    /// one.
     pub(crate) fn is_unchanged(&self, file: &File) -> Result<bool, FileFault> {
         let now = fs::fstat(file).map_err(FileFault::at(Step::Look))?;
         let of = |stat: &fs::Stat| (stat.st_size, stat.st_ctime, stat.st_ctime_nsec, stat.st_mode, stat.st_nlink);

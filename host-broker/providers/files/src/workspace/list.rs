@@ -1,4 +1,4 @@
-//! What is in a directory.
+//! The listing of a directory.
 
 use crate::rules::PathRules;
 use crate::workspace::{FileFault, Step, Workspace};
@@ -15,13 +15,13 @@ const NAMES_MAX: usize = 200_000;
 pub struct Item {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// The kind of the entry.
     pub kind: Kind,
     /// How many bytes it has, if it is a file.
     pub size: Option<u64>,
 }
 
-/// What something in a directory is.
+/// The kind of a directory's entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -30,11 +30,11 @@ pub enum Kind {
     Directory,
     /// A link. It is never followed.
     Link,
-    /// A pipe, a socket, a device, or what the system does not tell.
+    /// A pipe, a socket, a device, or an unknown kind.
     Other,
 }
 
-/// What is in a directory, by name.
+/// The entries of a directory, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listing {
     /// The first of them.
@@ -46,8 +46,9 @@ pub struct Listing {
 }
 
 impl Workspace {
-    /// What is in a directory, in the order of the names, behind `after`, at most `max` of it. What the rules deny is
-    /// not there. `None` is the workspace itself.
+    /// Returns at most `max` entries of a directory, in the order of the names, behind `after`.
+    ///
+    /// Denied paths are left out. `None` is the workspace itself.
     ///
     /// # Errors
     /// [`FileFault`] if there is no such directory.

@@ -11,7 +11,7 @@ use std::io::Read as _;
 pub const READ_MAX: u64 = 2 * 1024 * 1024 * 1024;
 /// How much is read at once.
 const BLOCK: usize = 64 * 1024;
-/// How often a file is read again that changed meanwhile.
+/// The most reads of a file that changes during the read.
 const ATTEMPTS: u32 = 3;
 
 /// Which lines; the first one is 1.
@@ -67,7 +67,7 @@ fn pass(file: &mut File, seen: &Seen, lines: Lines, max_bytes: usize) -> Result<
         ends_in_line: false,
     };
     let mut block = vec![0; BLOCK];
-    // No further than it was long: it may grow for ever.
+    // No further than its former length: it may grow without end.
     let mut rest = file.take(seen.size());
     loop {
         let count = rest.read(&mut block).map_err(|source| FileFault::System { step: Step::Read, source })?;

@@ -1,4 +1,4 @@
-//! What must be known of a pull request before it is merged.
+//! The facts of a pull request that a merge needs.
 
 use crate::base::Target;
 use crate::client::Session;
@@ -167,7 +167,7 @@ impl Checks {
     }
 }
 
-/// What one status or check run says.
+/// The verdict of one status or check run.
 enum Verdict {
     Passed,
     /// Neither for nor against: GitHub lets `neutral` and `skipped` pass, but they prove nothing.

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 /// Tokens of Ash with its verdicts, and its reading of secrets.
 const VECTORS: &str = include_str!("../../../../../tests/fixtures/ash-context-tokens.json");
-/// What Ash believes and we do not, with the reason.
+/// Tokens that Ash accepts and we do not, with the reason.
 const STRICTER: [(&str, &str); 5] = [
     ("ver2", "its version is not known"),
     ("exp_before_iat", "it is over before it was made"),
@@ -127,7 +127,7 @@ fn secrets_are_read_as_ash_reads_them() {
     for (text, hex) in vectors["secret_text_to_key_hex"].as_object().unwrap() {
         assert_eq!(base16ct::lower::encode_string(&shared_secret::key(text)), hex.as_str().unwrap(), "{text}");
     }
-    // What Python's decoder makes of these: too little padding, one character too many, not ASCII.
+    // The results of Python's decoder for these: too little padding, one character too many, not ASCII.
     for text in ["a b", "abcde", "pässwörd"] {
         assert_eq!(*shared_secret::key(text), text.as_bytes());
     }
@@ -342,7 +342,7 @@ fn a_hundred_thousand_mutated_tokens_are_all_refused() {
             // White space around a token of Ash is no mutation.
             if token.trim() != good {
                 let code = read_now(&token).map_err(TokenError::code);
-                // Of Ash's claims no byte is ours to choose, but what is left of them after a mutation may be nothing.
+                // No byte of Ash's claims is ours to choose, but a mutation may leave nothing of them.
                 let expected =
                     if token.trim().is_empty() { Code::ContextTokenMissing } else { Code::ContextTokenInvalid };
                 prop_assert_eq!(code, Err(expected), "{}", token);
@@ -368,7 +368,7 @@ fn forged_expired_and_foreign_tokens_are_all_refused_with_their_codes() {
                 Value::Object(claims)
             };
             let (token, expected) = match kind {
-                // By a key that nobody knows, in the name of everybody who is known.
+                // By an unknown key, in the name of every known issuer.
                 0 => {
                     let iss = ["broker", "friend", "ash"][usize::from(key[0]) % 3];
                     let forger = OwnKey::new(&key).unwrap();

@@ -18,7 +18,7 @@ pub(crate) fn digits(text: &str, undo: Undo) -> impl Iterator<Item = (usize, cha
     text.char_indices().filter(shown).map(|(at, c)| (at, c.to_ascii_lowercase()))
 }
 
-/// What an escape stands for.
+/// The meaning of an escape.
 #[derive(Clone, Copy)]
 enum Meaning {
     Byte(u8),

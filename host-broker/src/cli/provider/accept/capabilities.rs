@@ -1,4 +1,4 @@
-//! What a bridge says it can do, as a person looks at it.
+//! The definitions of a bridge, for a person's review.
 
 use super::Parts;
 use crate::cli::output::Output;

@@ -13,7 +13,7 @@ fn path(context: &Context, name: &Name) -> PathBuf {
     context.home.policy().join(format!("accepted-{name}.cedar"))
 }
 
-/// Returns what an acceptance writes, for a person; `None` if it writes nothing.
+/// Returns the writes that an acceptance causes, for a person; `None` if it writes nothing.
 pub(super) fn text(context: &Context, name: &Name, tools: &[Action]) -> Option<String> {
     let is_new = !tools.is_empty() && !path(context, name).exists();
     is_new.then(|| {

@@ -1,4 +1,4 @@
-//! What an MCP server says of its tools, as a person looks at it.
+//! The tools of an MCP server, for a person's review.
 
 use super::proposals::Line;
 use super::{Name, Parts};
@@ -73,12 +73,12 @@ fn row(said: &Said, table: Option<&ToolTable>) -> Vec<String> {
     let level = table.map_or_else(|| "off".to_owned(), |table| table.level.to_string());
     let tier = table.and_then(|table| table.tier).map_or("", Tier::word);
     let hint = if said.only_reads() { "says it only reads" } else { "" };
-    // The first line says what it is; all of it is below, member by member.
+    // The first line is the summary; all of it is below, member by member.
     let first = said.description().lines().next().unwrap_or_default();
     vec![shown(said.name()), level, tier.to_owned(), hint.to_owned(), visible(first)]
 }
 
-/// What a person should know before saying yes to it.
+/// Returns the warnings for a person before the acceptance of a tool.
 fn known(said: &Said, table: Option<&ToolTable>) -> Option<String> {
     let name = shown(said.name());
     let fault = said.fault().map(|fault| format!("{name} cannot be offered: {fault}."));
@@ -87,7 +87,7 @@ fn known(said: &Said, table: Option<&ToolTable>) -> Option<String> {
     fault.or_else(off)
 }
 
-/// What to write where nothing is offered yet.
+/// Returns the text to write where no tool is offered yet.
 fn advice(name: &Name, said: &[Said], wanted: &BTreeMap<Action, Wanted>) -> Option<String> {
     let first = said.iter().find(|said| said.fault().is_none()).filter(|_| wanted.is_empty())?;
     Some(format!(

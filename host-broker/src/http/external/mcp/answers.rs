@@ -1,12 +1,15 @@
-//! What a client gets for a reply of the broker: the words of [`shared::reply::text`], as the shim gives them in a sandbox.
+//! A client's answer for a reply of the broker: the words of [`shared::reply::text`], as the shim gives them in a
+//! sandbox.
 
 use rmcp::model::{CallToolResult, ContentBlock, ErrorData, MetaObject};
 use serde_json::{Map, Value, json};
 use shared::reply::text;
 use shared::{Code, Reply, RequestId, Status, Timestamp};
 
-/// A reply as the result of a tool. The data of an executed call stands alone in the structured content; of every other
-/// reply all of it does, with the code and what to do next.
+/// Returns a reply as the result of a tool.
+///
+/// The structured content of an executed call is its data alone. For every other reply it is the whole reply, with the
+/// code and the next step.
 pub(super) fn result(reply: &Reply) -> CallToolResult {
     let (said, has_failed) = match (reply.status, &reply.data) {
         (Status::Executed, Some(Value::String(text))) => (text.clone(), false),

@@ -1,5 +1,6 @@
-//! HTTP's errors in the words of JSON-RPC: whoever speaks MCP gets an error of the protocol, under the id of its request or
-//! under `null`, with our code in `data` where there is one.
+//! HTTP's errors in the words of JSON-RPC: an MCP client gets an error of the protocol.
+//!
+//! It comes under the id of its request or under `null`, with our code in `data` where there is one.
 
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderValue, StatusCode, header};
@@ -7,7 +8,7 @@ use axum::response::Response;
 use rmcp::model::{ErrorCode, ErrorData};
 use serde_json::{Map, Value, json};
 
-/// What is read of an answer that says what went wrong, in bytes; none is longer.
+/// The most bytes that are read of an error answer; none is longer.
 const ANSWER_MAX: usize = 1024 * 1024;
 /// Something that is neither the request's fault nor the server's: who asks, or how often.
 const REFUSED: ErrorCode = ErrorCode(-32000);
@@ -22,7 +23,7 @@ pub(super) fn bad_request(id: Option<&Value>, error: &ErrorData) -> Response {
     with_body(Response::new(Body::empty()), StatusCode::BAD_REQUEST, &document(id, error))
 }
 
-/// No bearer, or a wrong one. What came was refused before, and why stays; to a client of HTTP both are 401.
+/// Handles a missing or wrong bearer. An earlier refusal keeps its reason; to a client of HTTP both are 401.
 pub(in crate::http::external) fn unauthorized(mut response: Response) -> Response {
     if response.status() == StatusCode::FORBIDDEN {
         *response.status_mut() = StatusCode::UNAUTHORIZED;
@@ -40,7 +41,7 @@ pub(in crate::http::external) async fn spoken(response: Response, id: Option<Val
     }
     let (head, body) = response.into_parts();
     let body = to_bytes(body, ANSWER_MAX).await.unwrap_or_default();
-    // Only the reader of messages says this of what has the right type: it is JSON, and no message.
+    // Only the reader of messages says this of a body with the right type: it is JSON, and no message.
     let is_no_message = status == StatusCode::UNSUPPORTED_MEDIA_TYPE && body.starts_with(b"fail to deserialize");
     let status = if is_no_message { StatusCode::BAD_REQUEST } else { status };
     let said = serde_json::from_slice::<Map<String, Value>>(&body).unwrap_or_default();

@@ -1,5 +1,7 @@
-//! What a client posts: one message, or a batch where the revision has them. It is read strictly before the SDK reads it, so
-//! that it means one thing to everybody; each message of a batch is then a request of its own.
+//! A client's post: one message, or a batch where the revision has them.
+//!
+//! It is read strictly before the SDK reads it, so that it has one meaning for every reader. Each message of a batch is
+//! then a request of its own.
 
 use super::errors::{bad_request, document, spoken};
 use super::{Service, Visitor};
@@ -46,14 +48,16 @@ async fn asked(service: &Service, head: Parts, body: Bytes) -> Response {
     service.handle(Request::from_parts(head, Body::from(body))).await.map(Body::new).into_response()
 }
 
-/// Answers all messages of a batch at once. What needs no answer has none; if nothing has one, neither has the batch.
+/// Answers all messages of a batch at once.
+///
+/// A message that needs no answer has none; if none has one, neither has the batch.
 async fn batch(
     service: &Service,
     outside: &Outside,
     head: &Parts,
     messages: &[&serde_json::value::RawValue],
 ) -> Response {
-    // The messages share what one message may hold.
+    // The messages share the limit of one message.
     let nodes_max = limits::REQUEST_NODES_MAX / messages.len().max(1);
     let answers = messages.iter().enumerate().map(|(n, message)| {
         let checked = checked(message.get().as_bytes(), nodes_max);
@@ -105,7 +109,7 @@ fn no_json() -> ErrorData {
     ErrorData::parse_error("the message is no JSON; nothing was executed", None)
 }
 
-/// What is wrong with a message, and under which id that is answered.
+/// The fault of a message, and the id for its answer.
 struct Fault {
     id: Option<Value>,
     error: ErrorData,

@@ -1,6 +1,6 @@
-//! The broker's own tools for an external agent: what became of a call, and an end to it.
+//! The broker's own tools for an external agent: the outcome of a call, and its cancellation.
 //!
-//! They reach the calls of the access that asks, and no others: the broker looks a call up under its caller's name.
+//! They reach only the calls of the same external grant: the broker looks a call up under its caller's name.
 
 use config::flows::BROKERS_OWN;
 use rmcp::model::{Tool, ToolAnnotations};
@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 use shared::request::{CancelRequest, Request, ResultRequest, of_members};
 use shared::{RequestId, schema};
 
-/// What is asked about an earlier call.
+/// A request about an earlier call.
 pub(super) enum Asked {
-    /// What became of it.
+    /// Its outcome.
     Result(RequestId),
     /// That it does not start.
     Cancel(RequestId),
@@ -42,7 +42,7 @@ pub(super) fn tools() -> [Tool; 2] {
     ]
 }
 
-/// What a call of this tool asks; nothing if it is no tool of the broker's own.
+/// Returns the request of a call of this tool; `None` if it is no tool of the broker's own.
 pub(super) fn asked(name: &str, given: &Map<String, Value>) -> Option<Result<Asked, String>> {
     if !BROKERS_OWN.contains(&name) {
         return None;

@@ -1,4 +1,4 @@
-//! What became of an answer, and what waits next.
+//! The result of an answer, and the next pending approval requests.
 
 use super::approval::live;
 use super::inbox::name;
@@ -10,15 +10,15 @@ use maud::{Markup, html};
 use model::approval::{Approval, State};
 use shared::Timestamp;
 
-/// What was answered, and what is known after it.
+/// The answered approval request, and its present state.
 pub(in crate::http::web) struct Answered<'a> {
-    /// The question, and what came of it.
+    /// The approval request, and its outcome.
     pub(in crate::http::web) listed: &'a Listed,
-    /// Whether the answer was a yes.
+    /// Whether the answer was an approval.
     pub(in crate::http::web) yes: bool,
-    /// What the broker made of it.
+    /// The broker's response to the answer.
     pub(in crate::http::web) came: &'a Came,
-    /// What waits for this person beside it, oldest first.
+    /// The person's other pending approval requests, oldest first.
     pub(in crate::http::web) waiting: &'a [Listed],
 }
 

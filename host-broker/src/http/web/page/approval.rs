@@ -1,4 +1,4 @@
-//! One question: everything that will run, field by field, and the two buttons.
+//! One approval request: everything that will run, field by field, and the two buttons.
 
 use super::inbox::{ended, name};
 use super::{by, folded, frame, left, lines, moment, outcome, reasons, seen, sides, stakes, time};
@@ -29,7 +29,9 @@ pub(in crate::http::web) fn page(visitor: &Visitor, now: Timestamp, listed: &Lis
     frame(&format!("{reference} {}.{}", approval.provider, approval.action), Some(visitor), now, &content)
 }
 
-/// The part that renews itself. When the question is over, the page is loaded anew, unless it is to stay.
+/// Returns the part that renews itself.
+///
+/// When the approval request is over, the page is loaded again, unless it is to stay.
 pub(super) fn live(now: Timestamp, listed: &Listed, stays: bool) -> Markup {
     html! {
         div #live data-fragment={ "/approvals/" (listed.approval.reference()) "/standing" } data-stays[stays] {
@@ -74,7 +76,7 @@ fn said(answer: &Answered, now: Timestamp) -> Markup {
     }
 }
 
-/// What is above that which a person agrees to.
+/// Returns the heading above the subject of the approval.
 fn heading(kind: Kind) -> &'static str {
     match kind {
         Kind::Call | Kind::File => "What will run",
@@ -136,7 +138,7 @@ fn shown(approval: &Approval, card: &Card) -> Markup {
     }
 }
 
-/// What stands in the place of values where there are none.
+/// Returns the text in the place of absent values.
 fn nothing(kind: Kind) -> &'static str {
     match kind {
         Kind::Account => "The provider says nothing of the account: neither a name nor an id.",

@@ -1,16 +1,17 @@
-//! Names and hashes, folded away below what a person decides on.
+//! Names and hashes, folded away below the subject of the decision.
 
 use super::lines;
 use maud::{Markup, html};
 use model::approval::Approval;
 use model::card::{Card, Line};
 
-/// Whether the broker's line is a name by which a machine finds something.
+/// Checks whether the broker's line is a name by which a machine finds something.
 pub(super) fn is_id(line: &Line) -> bool {
     matches!(line.field.as_str(), "Proposal" | "Idempotency key")
 }
 
-/// Whether the value is a hash: at least 32 hexadecimal digits, perhaps with its kind before and a file mode behind.
+/// Checks whether the value is a hash: at least 32 hexadecimal digits, perhaps with its kind before and a file mode
+/// behind.
 pub(super) fn is_hash(line: &Line) -> bool {
     let value = line.value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(&line.value);
     let (hash, mode) = value.split_once(' ').unwrap_or((value, "(0)"));
@@ -21,7 +22,7 @@ pub(super) fn is_hash(line: &Line) -> bool {
         && mode.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The folded part of a question.
+/// Returns the folded part of an approval request.
 pub(super) fn all(approval: &Approval, card: Option<&Card>) -> Markup {
     let line = |field: &str, value: String| Line { field: field.to_owned(), value };
     let mut names = vec![line("Question", approval.reference()), line("Agreed to", approval.digest.to_string())];

@@ -47,20 +47,22 @@ pub(in crate::http::web) fn fragment(now: Timestamp, found: &Waiting) -> Markup 
     }
 }
 
-/// Who asks and for what, without what stands above it already and without ids.
+/// Returns the caller and its purpose, without the text above it and without ids.
 fn asker(card: &Card) -> Vec<Line> {
     let head = card.head.iter().filter(|line| !matches!(line.field.as_str(), "Action" | "Level" | "Note"));
     head.filter(|line| !folded::is_id(line)).cloned().collect()
 }
 
-/// How many values the list shows of a question.
+/// The number of an approval request's values in the list.
 const VALUES: usize = 6;
 /// How many characters a value has that is shown before longer ones.
 const SHORT: usize = 60;
 /// How many characters the list shows of one value.
 const VALUE_CHARS: usize = 120;
 
-/// The values that tell one question from another: short ones first, long ones cut. The question's page has all of them.
+/// Returns the values that distinguish approval requests: short ones first, long ones cut.
+///
+/// The page of the approval request has all of them.
 fn values(params: &[Line]) -> Markup {
     let mut chosen: Vec<&Line> = params.iter().collect();
     chosen.sort_by_key(|line| line.value.chars().count() > SHORT);
@@ -104,7 +106,7 @@ fn question(now: Timestamp, Listed { approval, answers, .. }: &Listed) -> Markup
             }
             @if let Some(card) = &approval.card {
                 (lines::all(&asker(card)))
-                // What a grant, a flow or a definition changes is too much for the list.
+                // The changes of a grant, a flow or a definition are too long for the list.
                 @if matches!(approval.kind, Kind::Call | Kind::Account) { (values(&card.params)) }
                 (reasons::short(card))
             }

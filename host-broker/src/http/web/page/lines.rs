@@ -21,8 +21,9 @@ pub(in crate::http::web) fn all(lines: &[Line]) -> Markup {
     }
 }
 
-/// A value, with the marks of what could not be seen standing out, and with a new line after each line break that is
-/// written out in it. Everything is there, in its order.
+/// Returns a value with highlighted marks for invisible characters.
+///
+/// It begins a new line after each line break that is written out in it. Everything is there, in its order.
 pub(in crate::http::web) fn marked(value: &str) -> Markup {
     rendered(hidden::parts(value))
 }
@@ -38,7 +39,7 @@ fn rendered(parts: Parts<'_>) -> Markup {
             @match part {
                 Part::Text(text) => (text),
                 Part::Break(written) => { i { (written) } "\n" },
-                // The style sheet puts the name behind the mark, so that the text stays what it is.
+                // The style sheet puts the name behind the mark, so that the text itself is unchanged.
                 Part::Mark(mark, what) => mark data-name=[what.name()] { (mark) },
             }
         }

@@ -1,4 +1,4 @@
-//! What became of what a person agreed to.
+//! The outcome of an approved action.
 
 use super::seen;
 use crate::http::web::read_pool::Outcome;
@@ -19,7 +19,7 @@ pub(super) fn words(outcome: &Outcome) -> Markup {
     }
 }
 
-/// What a code means; a code that this version does not know stands for itself.
+/// Returns the meaning of a code; a code that this version does not know stands for itself.
 fn meaning(code: &str) -> Markup {
     match code.parse::<Code>() {
         Ok(code) => seen(code.meaning()),

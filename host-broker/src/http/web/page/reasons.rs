@@ -1,4 +1,4 @@
-//! Why a person is asked. What would come together in a session is three lists, not one sentence.
+//! The reasons for an approval request. The combined exposures of a session are three lists, not one sentence.
 
 use super::{apart, seen, time};
 use maud::{Markup, html};

@@ -1,4 +1,4 @@
-//! Before and after, side by side: what a grant, a version of a flow or a definition changes.
+//! Before and after, side by side: the changes of a grant, a version of a flow or a definition.
 
 use super::lines::marked;
 use maud::{Markup, html};
@@ -6,7 +6,7 @@ use model::approval::Kind;
 use model::card::Line;
 use std::collections::HashMap;
 
-/// One field, with what it holds before and after.
+/// One field, with its values before and after.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Row<'a> {
     /// Its name.

@@ -4,7 +4,7 @@ use super::{apart, frame};
 use maud::{Markup, html};
 use shared::Timestamp;
 
-/// What the page needs.
+/// The input of the page.
 pub(in crate::http::web) struct Shown<'a> {
     /// Where it goes on.
     pub(in crate::http::web) next: &'a str,
@@ -12,11 +12,11 @@ pub(in crate::http::web) struct Shown<'a> {
     pub(in crate::http::web) has_tokens: bool,
     /// Whether the browser may have kept the cookie back, because another site led here.
     pub(in crate::http::web) may_be_known: bool,
-    /// What was wrong.
+    /// The fault.
     pub(in crate::http::web) fault: Option<&'a str>,
 }
 
-/// The page for whoever is not signed in.
+/// Returns the page for a person who is not signed in.
 pub(in crate::http::web) fn page(now: Timestamp, shown: &Shown<'_>) -> Markup {
     let content = html! {
         section.sign-in {

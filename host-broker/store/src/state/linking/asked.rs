@@ -1,4 +1,4 @@
-//! The table of accounts about which persons are asked.
+//! The table of accounts that wait for an approval.
 
 use super::{Owner, change};
 use crate::Transaction;
@@ -8,47 +8,47 @@ use model::Ciphertext;
 use rusqlite::{OptionalExtension as _, Row, params};
 use shared::{AccountRef, FlowId, Provider, Timestamp};
 
-/// An account about which a person is to be asked.
+/// An account to be approved.
 #[derive(Debug, Clone, Copy)]
 pub struct Link<'a> {
-    /// The number of the question.
+    /// The number of the approval request.
     pub approval: i64,
     /// The flow that brought it.
     pub flow: &'a FlowId,
-    /// Whose it is.
+    /// The owner.
     pub person: &'a str,
-    /// What the provider calls it.
+    /// The provider's name of the account.
     pub account: &'a AccountRef,
-    /// What people call it.
+    /// The label for people.
     pub label: Option<&'a str>,
-    /// What it is worked with.
+    /// The credential.
     pub sealed: Option<&'a Ciphertext>,
-    /// Until when that can be used without being renewed.
+    /// The time until which the credential can be used without renewal.
     pub fresh_until: Option<Timestamp>,
-    /// Whether the card says that another one makes room for it.
+    /// Whether the card says that it replaces a linked account.
     pub replaces: bool,
 }
 
-/// An account that a person has agreed to, or not.
+/// An account of an approval request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
-    /// Whose.
+    /// The owner.
     pub person: String,
-    /// At which capability.
+    /// The capability.
     pub capability: Provider,
-    /// What the provider calls it.
+    /// The provider's name of the account.
     pub account: AccountRef,
-    /// What people call it.
+    /// The label for people.
     pub label: Option<String>,
-    /// What it is worked with.
+    /// The credential.
     pub sealed: Option<Ciphertext>,
-    /// Until when that can be used without being renewed.
+    /// The time until which the credential can be used without renewal.
     pub fresh_until: Option<Timestamp>,
-    /// Whether the card said that another one makes room for it.
+    /// Whether the card said that it replaces a linked account.
     pub replaces: bool,
 }
 
-/// Stores an account about which a person is asked. Its flow is done with that.
+/// Stores an account with its approval request, and ends its flow.
 ///
 /// # Errors
 /// [`StoreError`]; nothing was stored.
@@ -76,7 +76,7 @@ pub fn ask(tx: &Transaction<'_>, link: &Link<'_>) -> Result<(), StoreError> {
     .map(drop)
 }
 
-/// The account that this question is about, as long as it is not answered.
+/// Returns the account of this approval request, as long as it is not answered.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read; it may then not be linked.
@@ -107,7 +107,7 @@ pub fn asked_by(view: &View, approval: i64) -> Result<Option<Asked>, StoreError>
         .transpose()
 }
 
-/// Forgets what the account of this question would have been called and worked with.
+/// Forgets the label and the credential of the account of this approval request.
 ///
 /// # Errors
 /// [`StoreError`]; it is as it was.
@@ -115,7 +115,7 @@ pub fn drop_asked(tx: &Transaction<'_>, approval: i64) -> Result<(), StoreError>
     change(tx, "UPDATE account_links SET sealed = NULL, label = NULL WHERE approval = ?1", params![approval]).map(drop)
 }
 
-/// The questions about accounts of this person that wait for an answer: at this capability, of this name, or all.
+/// Returns the open approval requests about accounts of this person: at this capability, of this name, or all.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -135,7 +135,7 @@ pub fn waiting(
         .map_err(at("look accounts up"))
 }
 
-/// The questions about accounts that this group has brought up and that wait for an answer.
+/// Returns the open approval requests about accounts that this group began to link.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -147,10 +147,10 @@ pub fn waiting_of(view: &View, caller: &str) -> Result<Vec<i64>, StoreError> {
         .map_err(at("look accounts up"))
 }
 
-/// How many questions about accounts of this person wait in this group.
+/// Counts the approval requests about accounts of this person that wait in this group.
 ///
 /// # Errors
-/// [`StoreError`] if they cannot be counted; none may then be put.
+/// [`StoreError`] if they cannot be counted; none may then be sent.
 pub fn questions(view: &View, owner: &Owner<'_>) -> Result<usize, StoreError> {
     const COUNT: &str = "SELECT count(*) FROM account_links l JOIN approvals a ON a.id = l.approval
         WHERE a.state = 'waiting' AND a.caller = ?1 AND l.person = ?2";
@@ -161,7 +161,7 @@ pub fn questions(view: &View, owner: &Owner<'_>) -> Result<usize, StoreError> {
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
-/// Forgets what was asked about accounts of this person, at this capability or at all.
+/// Forgets the approval requests about accounts of this person, at this capability or at all.
 ///
 /// # Errors
 /// [`StoreError`]; it is as it was.

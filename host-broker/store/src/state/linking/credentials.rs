@@ -1,4 +1,4 @@
-//! The table of what accounts are worked with.
+//! The table of credentials of accounts.
 
 use super::{Asked, change};
 use crate::Transaction;
@@ -9,7 +9,7 @@ use model::Renewal;
 use rusqlite::{OptionalExtension as _, Row, params};
 use shared::{Provider, Timestamp};
 
-/// Stores what an account is worked with from now on; `None` means that the broker has nothing for it.
+/// Stores the credential of an account; `None` means that the broker has none for it.
 ///
 /// # Errors
 /// [`StoreError`]; it is as it was.
@@ -25,10 +25,10 @@ pub fn keep_credential(tx: &Transaction<'_>, asked: &Asked) -> Result<(), StoreE
     change(tx, "INSERT OR REPLACE INTO credentials VALUES (?1, ?2, ?3, ?4, ?5, ?6)", with).map(drop)
 }
 
-/// What an account is worked with, if the broker has it, and until when that can be used without being renewed.
+/// Returns the credential of an account, if the broker has it, and the time until which it can be used without renewal.
 ///
 /// # Errors
-/// [`StoreError`] if it cannot be read; nothing may then be done with the account.
+/// [`StoreError`] if it cannot be read; the account must then not be used.
 pub fn credential(
     view: &View,
     person: &str,
@@ -45,7 +45,7 @@ pub fn credential(
     Ok(found.map(|(sealed, until)| (sealed, until.map(Timestamp::from_millis))))
 }
 
-/// Puts what an account is worked with from now on in the place of what it was, if it still is that; whether it was.
+/// Replaces the credential of an account, if the stored one is still the expected one. Returns whether it was.
 ///
 /// # Errors
 /// [`StoreError`]; it is as it was.
@@ -65,7 +65,7 @@ pub fn renew(
     change(tx, update, with).map(|count| count > 0)
 }
 
-/// Forgets what accounts were worked with: those of this person, at this capability, of this name, or all.
+/// Forgets the credentials of accounts: those of this person, at this capability, of this name, or all.
 ///
 /// # Errors
 /// [`StoreError`]; they are as they were.

@@ -1,4 +1,4 @@
-//! Everything that is sealed, whatever it is: which master keys it is under, and how it is put under another one.
+//! Sealed records of all kinds: their master keys, and the change to another one.
 
 use super::change;
 use crate::Transaction;
@@ -9,7 +9,7 @@ use model::{Ciphertext, Place, RecordKind};
 use rusqlite::params;
 use shared::Provider;
 
-/// A record of the vault, and where it is kept.
+/// A record of the vault, with its place.
 struct Record {
     table: &'static Table,
     person: String,
@@ -19,17 +19,17 @@ struct Record {
     question: Option<i64>,
 }
 
-/// A table of records, and the statements for it. The record itself is part of each condition: two questions may be about
-/// one account.
+/// A table of records, with the statements for it. The record itself is part of each condition, because two approval
+/// requests may be about one account.
 struct Table {
     name: &'static str,
     select: &'static str,
     replace: &'static str,
-    // Without it, a record that is forgotten is replaced by none.
+    // Without this statement, a forgotten record is set to none.
     delete: Option<&'static str>,
 }
 
-/// Every record that is sealed.
+/// The tables of all sealed records.
 static TABLES: [Table; 3] = [
     Table {
         name: "credentials",
@@ -72,7 +72,7 @@ fn records(view: &View) -> Result<Vec<Record>, StoreError> {
     Ok(all)
 }
 
-/// Every record as it is stored.
+/// Returns every record as it is stored.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -80,7 +80,7 @@ pub fn ciphertexts(view: &View) -> Result<Vec<Ciphertext>, StoreError> {
     Ok(records(view)?.into_iter().map(|record| record.sealed).collect())
 }
 
-/// How many records there are of a kind: credentials, accounts that wait for a yes, flows.
+/// Counts the records by kind: credentials, accounts that wait for an approval, flows.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -89,23 +89,23 @@ pub fn count(view: &View) -> Result<[usize; 3], StoreError> {
     Ok(TABLES.each_ref().map(|table| all.iter().filter(|record| record.table.name == table.name).count()))
 }
 
-/// What came of sealing every record anew.
+/// The result of sealing every record again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resealed {
-    /// How many are under the present master key now and were not before.
+    /// The number of records that are newly under the present master key.
     pub renewed: usize,
-    /// How many cannot be opened, and are as they were.
+    /// The number of records that cannot be opened, and are unchanged.
     pub unreadable: usize,
-    /// How many could not be opened and are gone, with the accounts that they belonged to.
+    /// The number of records that could not be opened and are deleted, with their accounts.
     pub forgotten: usize,
-    /// The questions about accounts that could not be opened, which nobody can answer any more.
+    /// The approval requests about accounts that could not be opened. They cannot be answered any more.
     pub questions: Vec<i64>,
 }
 
-/// Replaces every record by the one that `rewrap` makes of it: `Ok(None)` leaves it, and an error leaves it or forgets it.
+/// Replaces every record by the result of `rewrap`: `Ok(None)` leaves it, and an error leaves it or forgets it.
 ///
 /// # Errors
-/// [`StoreError`]; all of them are as they were, once the transaction is undone.
+/// [`StoreError`]; all records are unchanged, once the transaction is undone.
 pub fn reseal<E>(
     tx: &Transaction<'_>,
     rewrap: impl Fn(&Place<'_>, &Ciphertext) -> Result<Option<Ciphertext>, E>,
@@ -129,7 +129,7 @@ pub fn reseal<E>(
 }
 
 impl Record {
-    /// Puts another one in its place, or none. Says in how many rows.
+    /// Replaces the record by another one, or by none. Returns the number of rows.
     fn replace(&self, tx: &Transaction<'_>, with: Option<&Ciphertext>) -> Result<usize, StoreError> {
         let Self { table, person, capability, name, sealed, question: _ } = self;
         let rows = if let Some(delete) = table.delete.filter(|_| with.is_none()) {

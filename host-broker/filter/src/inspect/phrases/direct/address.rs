@@ -110,7 +110,7 @@ fn claimed() -> Vec<Rule> {
             &[" to you "],
             "(?:message|note|request|order|instructions?) from<6> to you (?:the |an |my )?(?:gpt [0-9o]{1,2}|gemini|llama|mistral|<ai>)",
         ),
-        // The one who gave the task does not write into what a tool returns.
+        // The person who gave the task does not write into a tool's result.
         rule(
             InstructionOverride,
             &[" i "],

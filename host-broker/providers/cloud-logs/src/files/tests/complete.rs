@@ -96,7 +96,7 @@ fn lines_that_no_entry_has_are_counted_for_the_service_that_was_asked_for() {
 
 #[test]
 fn a_file_that_jumps_back_in_time_loses_no_entry() {
-    // Small files, and some that are larger than what is read whole.
+    // Small files, and some that are larger than the limit for reading whole.
     for (parts, lines) in [(3_i64, 100_i64), (2, 30), (3, 18_000)] {
         let world = World::new();
         let mut text = String::new();
@@ -166,7 +166,7 @@ fn a_file_that_is_too_big_to_be_read_whole_is_said_to_be() {
     assert_eq!(found.records.len(), 10);
     let note = "a file is too big to be read whole, so entries that are not in the order of time may be missing";
     assert_eq!(found.skipped, [Skipped::new("app", note)]);
-    // Before its first entry, and beyond what a page holds, it is no other.
+    // Before its first entry, and beyond the content of a page, it is no other.
     let early = Window { since: millis("2026-02-12T12:00:00Z"), until: millis("2026-02-13T11:00:00Z") };
     assert_eq!(world.found(&Search { window: early, ..always() }).skipped, [Skipped::new("app", note)]);
     assert_eq!(world.found(&Search { limit: 1, ..always() }).skipped, [Skipped::new("app", note)]);

@@ -1,8 +1,8 @@
-//! Files that are huge, forged, exchanged, or not what they seem.
+//! Files that are huge, forged, replaced, or of a false kind.
 
 use super::*;
 
-/// What this thread has read so far, by the kernel's count.
+/// Returns the bytes that this thread has read so far, by the kernel's count.
 fn read_by_this_thread() -> Option<u64> {
     let io = std::fs::read_to_string("/proc/thread-self/io").ok()?;
     io.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok())
@@ -130,7 +130,7 @@ fn forged_times_hide_nothing() {
             assert!(newest[0].starts_with("honest"));
         }
         if length > 60 {
-            // Unfolded it is more than what is read of a compressed one.
+            // Unpacked it is more than the limit for a compressed one.
             continue;
         }
         world.compress("app.log");

@@ -33,7 +33,7 @@ pub(super) fn column(head: &[Vec<u8>], frame: Frame) -> Option<usize> {
     dated.is_none_or(|rest| rest < after.len()).then_some(column)
 }
 
-/// Returns the time in this word of a line, in milliseconds, and what follows it.
+/// Returns the time in this word of a line, in milliseconds, and the text after it.
 pub(super) fn at(line: &[u8], column: usize, frame: Frame) -> Option<(i64, &[u8])> {
     if line.first().is_none_or(u8::is_ascii_whitespace) {
         return None;

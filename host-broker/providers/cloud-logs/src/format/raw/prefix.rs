@@ -32,11 +32,11 @@ enum Inside {
     Epoch(usize),
 }
 
-/// Where a line's stamp stands, and what it says.
+/// The place and the content of a line's stamp.
 pub(super) enum Found<'l> {
-    /// A date and a time, and what follows it.
+    /// A date and a time, and the text after it.
     Stamp(Stamp, &'l [u8]),
-    /// Milliseconds since 1970, and what follows them.
+    /// Milliseconds since 1970, and the text after them.
     Epoch(i64, &'l [u8]),
 }
 

@@ -1,4 +1,4 @@
-//! Somebody changes the workspace while it is being changed.
+//! Another process changes the workspace during an application.
 
 use super::*;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -15,7 +15,7 @@ fn long() -> bool {
 /// Something done to a workspace.
 type Deed = fn(&Path);
 
-/// What somebody may do between two steps.
+/// The possible deeds of another process between two steps.
 const DEEDS: [(&str, Deed); 11] = [
     ("writes into the file", |root| drop(fs::write(root.join("src/a"), EDIT))),
     ("replaces the file", |root| {
@@ -87,12 +87,12 @@ fn whoever_interferes_at_whatever_point_loses_nothing_and_reaches_nothing() {
             let edit_is_there = tree.values().flatten().any(|(bytes, _)| bytes == EDIT.as_bytes());
             assert!(edit_is_there || !EDITS.contains(&deed), "{case}");
             match &result {
-                // Done, and whatever is different now was done afterwards; but for the one file, all is there.
+                // Done, and every later difference was made afterwards; but for the one file, all is there.
                 Ok(_) => {
                     let different = done.iter().filter(|(name, file)| tree.get(*name) != Some(file)).count();
                     assert!(different <= 1 || deed.contains("directory"), "{case}");
                 }
-                // All that is not somebody's is as before.
+                // Every file of no other process is as before.
                 Err(ApplyError::Unchanged(reason)) => {
                     assert!(matches!(reason, Reason::BaseChanged(_) | Reason::File { .. }), "{case}");
                     assert!(!tree.values().flatten().any(|(bytes, _)| bytes == b"new a\n"), "{case}");
@@ -207,7 +207,7 @@ fn a_directory_that_turns_into_a_link_and_back_leads_nowhere() {
         });
         for race in 0..races {
             for name in ["src/a", "link/a"] {
-                // One of them is the directory at this moment; through the link it would be outside.
+                // One of them is the directory at this moment; the link would lead elsewhere.
                 let Ok(Some(now)) = home.workspace.state(&path(name), 1000) else { continue };
                 let set = ChangeSet::write(path(name), Some(now), format!("a {race} {name}\n").into()).unwrap();
                 drop(home.apply(&set));

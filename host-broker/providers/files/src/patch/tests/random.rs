@@ -10,7 +10,7 @@ fn text() -> impl Strategy<Value = Vec<&'static str>> {
     prop::collection::vec(prop::sample::select(vec!["a", "b", "c", "", "}", "  x", "-- y", "@@ z"]), 0..24)
 }
 
-/// Makes edits: lines that are exchanged, removed and added.
+/// Makes edits: lines that are replaced, removed and added.
 fn edits() -> impl Strategy<Value = Vec<(prop::sample::Index, usize, Option<&'static str>)>> {
     let line = prop::option::of(prop::sample::select(vec!["a", "b", "new", "}", ""]));
     prop::collection::vec((any::<prop::sample::Index>(), 0_usize..3, line), 0..4)
