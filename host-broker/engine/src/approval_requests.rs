@@ -363,7 +363,11 @@ impl Broker {
         };
         let code = given.code.trim().to_ascii_lowercase();
         let Some(approval) = approvals::with_code(tx.view(), &code)? else {
-            return Ok(AnswerOutcome::No(Code::InvalidParams, "There is no question with this code.".to_owned(), None));
+            return Ok(AnswerOutcome::No(
+                Code::InvalidParams,
+                "There is no approval request with this code.".to_owned(),
+                None,
+            ));
         };
         let about = Some(approval.reference());
         if !may_answer(&self.config, person, &approval) {

@@ -170,7 +170,7 @@ impl Broker {
             return missed(tx, header, &handed_in, sender, Code::Guardrail, &reason);
         };
         let Some(approval) = approvals::with_code(tx.view(), &relayed.spoken.code)? else {
-            let reason = "There is no question with this code.";
+            let reason = "There is no approval request with this code.";
             return missed(tx, header, &handed_in, sender, Code::InvalidParams, reason);
         };
         if let Some(channel) = channel {

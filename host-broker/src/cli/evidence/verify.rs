@@ -135,10 +135,14 @@ pub(super) fn ledger(context: &Context, kept: Option<Kept>, from: i64) -> Result
     let total = export::last(&ledger).ok().flatten().map(|row| row.seq);
     let Some(before) = segments::before(&ledger, from)? else {
         let starts: Vec<String> = segments::list(&ledger)?.iter().map(|segment| segment.first.to_string()).collect();
-        return Err(Fault::usage(format!(
-            "row {from} is in the middle of a segment or does not exist; a segment begins with row {}",
-            starts.join(", ")
-        )));
+        let place = match starts.as_slice() {
+            [] => "does not exist; the ledger has no segment, so omit --from".to_owned(),
+            starts => {
+                let starts = starts.join(", ");
+                format!("is in the middle of a segment or does not exist; a segment begins with row {starts}")
+            }
+        };
+        return Err(Fault::usage(format!("row {from} {place}")));
     };
     if let Some(kept) = kept.filter(|kept| kept.seq < from) {
         return Err(Fault::usage(format!("row {} of --kept is before row {from} of --from", kept.seq)));
