@@ -359,7 +359,7 @@ impl Broker {
         given: &ApprovalAnswer,
     ) -> Result<AnswerOutcome, StoreError> {
         let Caller::Person(person) = &header.caller else {
-            return Ok(AnswerOutcome::No(Code::Guardrail, "Only people answer questions.".to_owned(), None));
+            return Ok(AnswerOutcome::No(Code::Guardrail, "Only people answer approval requests.".to_owned(), None));
         };
         let code = given.code.trim().to_ascii_lowercase();
         let Some(approval) = approvals::with_code(tx.view(), &code)? else {
@@ -391,14 +391,14 @@ impl Broker {
             let state = approval.became.as_deref().unwrap_or(if silent { "expired" } else { approval.state.word() });
             return Ok(AnswerOutcome::No(
                 Code::ApprovalExpired,
-                format!("It is too late: the question is {state}."),
+                format!("It is too late: the approval request is {state}."),
                 about,
             ));
         }
         if !approvals::answer(tx, approval.id, &answered_by(header, given, tx))? {
             return Ok(AnswerOutcome::No(
                 Code::Guardrail,
-                format!("{person} has answered this question before."),
+                format!("{person} has answered this approval request before."),
                 about,
             ));
         }
@@ -539,7 +539,7 @@ fn asked(
 
 /// Refuses a call because too many approval requests wait.
 pub(crate) fn too_many() -> Refusal {
-    Refusal::new(Code::Busy, format!("{OPEN_MAX} questions of this group wait for people already."))
+    Refusal::new(Code::Busy, format!("{OPEN_MAX} approval requests of this group wait for people already."))
 }
 
 fn answered_by(header: &Header, given: &ApprovalAnswer, tx: &Transaction<'_>) -> Answered {

@@ -180,7 +180,8 @@ impl Broker {
                     && self.concerns(table, &approval)
             });
             if !speaks {
-                let reason = format!("The channel '{channel}' is for other people or questions; nothing was answered.");
+                let reason =
+                    format!("The channel '{channel}' is for other people or approval requests; nothing was answered.");
                 let about = Some(approval.reference());
                 return refuse(tx, header, &handed_in, about, Code::Guardrail, &reason).map(|(answer, _)| answer);
             }

@@ -77,7 +77,7 @@ impl Proposed {
             return Err("these definitions are accepted, and have effect from the next start".to_owned());
         }
         if !now.can_be_kept() || shared::json::canonical(now.said()).len() > LENGTH_MAX {
-            return Err("it is too long for a question".to_owned());
+            return Err("it is too long for an approval request".to_owned());
         }
         let now = now.keeping_flagged(before);
         let offered = listed.offered(now.flagged())?;

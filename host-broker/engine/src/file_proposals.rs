@@ -342,7 +342,7 @@ impl Broker {
             Err(refusal) => return Ok(Err(refusal)),
         };
         let Some(question) = approvals::numbered(tx.view(), question)? else {
-            return no(Code::EvidenceUnavailable, "The question was not stored.");
+            return no(Code::EvidenceUnavailable, "The approval request was not stored.");
         };
         let code = question.code;
         Ok(Ok(ApprovalAnswer { code, yes: true, reason: None, apply: true, channel: "cli", handed_in: None }))

@@ -77,7 +77,9 @@ impl Broker {
                 Ok(Some(approval)) => self.plan(tx, &approval, event, &said, busy)?,
                 Ok(None) => {}
                 // An unreadable approval request gets no notice; all others do.
-                Err(error @ StoreError::Stored { .. }) => tracing::error!(id, error = ?error, "a question is damaged"),
+                Err(error @ StoreError::Stored { .. }) => {
+                    tracing::error!(id, error = ?error, "an approval request is damaged");
+                }
                 Err(error) => return Err(error),
             }
             stored::forget_event(tx, id, event)?;
@@ -115,7 +117,7 @@ impl Broker {
             // No approver is needed any more. A notice under way records its own end.
             for notice in stored::due_about(tx.view(), approval.id)? {
                 if !busy.values().any(|id| *id == notice.id) {
-                    give_up(tx, &notice, "the question is over")?;
+                    give_up(tx, &notice, "the approval request is closed")?;
                 }
             }
         }
@@ -166,10 +168,10 @@ impl Broker {
         notice: &Notice,
     ) -> Result<Option<PendingNotice<'tx>>, StoreError> {
         let Some(approval) = approvals::with_id(tx.view(), notice.approval)? else {
-            return give_up(tx, notice, "the question is gone").map(|()| None);
+            return give_up(tx, notice, "the approval request does not exist").map(|()| None);
         };
         if notice.event == NoticeEvent::Asked && !waits(&approval, tx.now()) {
-            return give_up(tx, notice, "the question is over").map(|()| None);
+            return give_up(tx, notice, "the approval request is closed").map(|()| None);
         }
         if notice.until <= tx.now() {
             return give_up(tx, notice, "it is too late").map(|()| None);

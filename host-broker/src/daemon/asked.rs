@@ -39,7 +39,7 @@ impl Loop {
         let open = match approvals::open(self.daemon.ledger.view(), None) {
             Ok(open) => open,
             Err(error) => {
-                tracing::error!(error = ?error, "the open questions cannot be read");
+                tracing::error!(error = ?error, "the open approval requests cannot be read");
                 return;
             }
         };
@@ -86,7 +86,7 @@ impl Loop {
                 // It is over.
                 Ok(Ok(None)) => {}
                 Ok(Err(why)) => self.end_unanswerable(key, why),
-                Err(error) => tracing::error!(error = ?error, "an open question cannot be read"),
+                Err(error) => tracing::error!(error = ?error, "an open approval request cannot be read"),
             }
         }
     }

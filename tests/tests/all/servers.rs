@@ -179,7 +179,7 @@ fn a_tool_that_is_different_is_withdrawn_and_noted_until_it_is_accepted_again() 
     until("nobody is offered it", || (status("write") == "DENIED").then_some(()));
     assert_eq!(status("read"), "available");
     let seen = said(&world.cli(&["status"]));
-    assert!(seen.contains("running; write is withdrawn: the server says something else of it"), "{seen}");
+    assert!(seen.contains("running; write is withdrawn: its definition differs from the accepted one"), "{seen}");
     let noted = || {
         let bodies = world.rows().into_iter().filter_map(|row| serde_json::from_str::<Value>(&row.body).ok());
         bodies.filter(|body| body["redefined"] == "odd").map(|body| body["withdrawn"].clone()).collect::<Vec<_>>()

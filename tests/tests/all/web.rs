@@ -41,7 +41,7 @@ fn a_yes_from_the_page_runs_the_call_once() {
     assert!(operator.get("/").text.contains("Nothing waits for you"));
     let (developer, id, name) = ask(&world, json!({ "to": "alice", "n": 3 }));
     let inbox = operator.get("/");
-    for words in ["1 question waits for you", "demo.charge", "L2 (write)", &format!("/approvals/{name}")] {
+    for words in ["1 approval request waits for you", "demo.charge", "L2 (write)", &format!("/approvals/{name}")] {
         assert!(inbox.text.contains(words), "no `{words}` in {}", inbox.text);
     }
     let shown = operator.get(&format!("/approvals/{name}"));
@@ -131,7 +131,7 @@ fn who_may_not_answer_sees_only_how_many_wait_and_changes_nothing() {
     let mut alice = Visitor::of(&world);
     assert_eq!(alice.post("/sign-in/token", &[("secret", "alices-token")]).status, 303);
     let inbox = alice.get("/").text;
-    assert!(inbox.contains("1 question waits for other people") && !inbox.contains("demo.charge"), "{inbox}");
+    assert!(inbox.contains("1 approval request waits for other people") && !inbox.contains("demo.charge"), "{inbox}");
     for path in [format!("/approvals/{name}"), format!("/approvals/{name}/standing"), "/approvals/ask-99999".into()] {
         let page = alice.get(&path);
         assert!(page.status == 404 && !page.text.contains("secret matter"), "{path}: {}", page.text);
@@ -236,7 +236,7 @@ fn a_quorum_is_shown_as_it_grows() {
     assert!(operator.answer(&name, true, "").text.contains("1 of 2"));
     let page = alice.get(&format!("/approvals/{name}")).text;
     assert!(page.contains("operator</bdi> said") && page.contains("1 of 2"), "{page}");
-    assert!(operator.answer(&name, true, "").text.contains("has answered this question before"));
+    assert!(operator.answer(&name, true, "").text.contains("has answered this approval request before"));
     assert_eq!(world.effects_of("charge").len(), 0);
     assert_eq!(alice.answer(&name, true, "").status, 200);
     assert_eq!(code(&developer.reply(&id)), "executed");

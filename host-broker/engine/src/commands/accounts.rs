@@ -59,7 +59,7 @@ impl Broker {
         let count = self.end_what_a_group_began(tx, &Caller::Group(group.clone()).to_string())?;
         let body = json!({ "purged": { "group": group, "count": count } });
         let summary =
-            format!("{count} flow(s) and question(s) of {group} ended; what persons have linked stays theirs.");
+            format!("{count} flow(s) and approval request(s) of {group} ended; what persons have linked stays theirs.");
         Ok(CommandResult::done(Kind::Noted, body.clone(), body, summary))
     }
 

@@ -98,7 +98,7 @@ impl Told<'_> {
         match self.event {
             NoticeEvent::Asked => {
                 if self.others > 0 {
-                    write!(text, "\n{} more of its questions wait", self.others).ok();
+                    write!(text, "\n{} more of its approval requests wait", self.others).ok();
                 }
                 write!(text, "\nLook at it and answer: {}", self.link.unwrap_or("host-broker approvals list")).ok();
             }
@@ -242,7 +242,7 @@ mod tests {
              Look at it and answer: https://b/i"
         );
         let told = Told { others: 2, ..told };
-        assert!(told.text().contains("\n2 more of its questions wait\nLook at it"), "{}", told.text());
+        assert!(told.text().contains("\n2 more of its approval requests wait\nLook at it"), "{}", told.text());
         let told = Told { event: NoticeEvent::Answered, said: "denied", by: &["person:bob"], ..told };
         assert!(told.text().starts_with("[DENIED] ask-12\n") && told.text().ends_with("By: bob"));
     }

@@ -70,10 +70,10 @@ pub(super) async fn answer(
     let told = |status: StatusCode, words: &str| shared.told(status, Some(&visitor), "Nothing was answered", words);
     let Form(form) = match form {
         Ok(form) => form,
-        Err(rejection) => return told(rejection.status(), "This is not an answer to a question."),
+        Err(rejection) => return told(rejection.status(), "This is not an answer to an approval request."),
     };
     if !visitor.sent(&form.form) {
-        return told(StatusCode::FORBIDDEN, "The page is older than your sign-in. Open the question again.");
+        return told(StatusCode::FORBIDDEN, "The page is older than your sign-in. Open the approval request again.");
     }
     let desk = Arc::clone(&shared.desk);
     let asked_for = reference.clone();

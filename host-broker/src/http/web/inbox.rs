@@ -42,7 +42,7 @@ pub(super) async fn approval(
 }
 
 /// The text for an approval request that does not exist, or that this person may not answer.
-pub(super) const NOT_YOURS: &str = "There is no such question, or it is not yours to answer.";
+pub(super) const NOT_YOURS: &str = "There is no such approval request, or it is not yours to answer.";
 
 /// `GET /approvals/ask-N/standing`: the part of an approval request's page that renews itself.
 pub(super) async fn standing(

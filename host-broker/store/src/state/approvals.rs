@@ -296,7 +296,7 @@ pub fn ask(tx: &Transaction<'_>, question: &Question<'_>) -> Result<i64, StoreEr
                 person,
             ])
         })
-        .map_err(at("store a question"))
+        .map_err(at("store an approval request"))
 }
 
 /// Stores an answer; `false` if this person has answered before.

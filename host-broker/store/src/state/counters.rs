@@ -150,7 +150,7 @@ pub fn charge_question(
         .view()
         .prepare_cached(SELECT)
         .and_then(|mut s| s.query_row(params![caller, scope], |row| row.get(0)).optional())
-        .map_err(at("look up how many questions were asked"))?;
+        .map_err(at("count the latest approval requests"))?;
     let empty_at = found.unwrap_or(i64::MIN).max(micros(tx.steady())).saturating_add(every);
     let over = empty_at - micros(tx.steady()) - QUESTIONS.saturating_mul(every);
     if over > 0 {
@@ -159,7 +159,7 @@ pub fn charge_question(
     tx.view()
         .prepare_cached(UPSERT)
         .and_then(|mut s| s.execute(params![caller, scope, empty_at]))
-        .map_err(at("charge a question"))?;
+        .map_err(at("charge an approval request"))?;
     Ok(None)
 }
 

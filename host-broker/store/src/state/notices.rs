@@ -130,7 +130,7 @@ pub fn events(view: &View) -> Result<Vec<(i64, NoticeEvent, String)>, StoreError
         .and_then(|mut s| {
             s.query_map(params![EVENTS_MAX], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
         })
-        .map_err(at("read what has happened to questions"))?;
+        .map_err(at("read the events of approval requests"))?;
     let asked_first = |(id, word, said): (i64, String, String)| Ok((id, event(&word)?, said));
     let mut found = found.into_iter().map(asked_first).collect::<Result<Vec<_>, StoreError>>()?;
     found.sort_by_key(|(id, event, _)| (*id, *event));
@@ -144,7 +144,7 @@ pub fn events(view: &View) -> Result<Vec<(i64, NoticeEvent, String)>, StoreError
 pub fn has_events(view: &View) -> Result<bool, StoreError> {
     view.prepare_cached("SELECT 1 FROM notice_events LIMIT 1")
         .and_then(|mut s| s.exists([]))
-        .map_err(at("read what has happened to questions"))
+        .map_err(at("read the events of approval requests"))
 }
 
 /// Forgets an event, once its notices exist.

@@ -205,7 +205,11 @@ fn a_channel_with_a_token_hands_answers_in_over_http_and_nobody_else_does() {
     let yes = json!({ "from": "telegram:12345", "text": format!("approve {question}") }).to_string();
     let other = [("Authorization", "Bearer others-token")];
     let refused = post(&other, &yes);
-    assert!(refused.status == 409 && refused.text.contains("for other people or questions"), "{}", refused.text);
+    assert!(
+        refused.status == 409 && refused.text.contains("for other people or approval requests"),
+        "{}",
+        refused.text
+    );
     assert_eq!(developer.try_reply(&id), None);
     // Wrong tokens are slowed down.
     let wrong = [("Authorization", "Bearer wrong")];

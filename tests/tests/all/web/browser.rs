@@ -63,7 +63,7 @@ fn in_a_browser_a_question_appears_by_itself_and_is_answered_by_keyboard() {
     look_at(&browser, "inbox-empty");
     browser.script("window.mark = 1");
     let (developer, id, name) = ask(&world, json!({ "to": "alice@example.com", "amount": 12.5 }));
-    browser.wait_for("1 question waits for you");
+    browser.wait_for("1 approval request waits for you");
     assert_eq!(browser.script("return window.mark"), 1, "without being loaded again");
     assert_eq!(browser.script("return document.title"), "(1) Inbox");
     browser.wait("document.querySelector('.left').textContent.includes('min')");
@@ -90,7 +90,7 @@ fn in_a_browser_a_question_appears_by_itself_and_is_answered_by_keyboard() {
     assert_eq!(world.effects_of("charge"), [id]);
     // A question's page notices that somebody else has answered.
     let (developer, id, name) = ask(&world, json!({ "n": 2 }));
-    browser.wait_for("1 question waits for you");
+    browser.wait_for("1 approval request waits for you");
     browser.click(&format!("#open-{name}"));
     browser.wait_for("Your answer");
     Visitor::signed_in(&world).answer(&name, false, "somebody was faster");
@@ -113,7 +113,7 @@ fn in_a_browser_nothing_that_agents_write_runs_or_hides() {
     });
     let (_, _, name) = ask(&world, params);
     put_diff(&world, DIFF);
-    browser.wait_for("1 question waits for you");
+    browser.wait_for("1 approval request waits for you");
     browser.open(&format!("{origin}/approvals/{name}"));
     browser.wait_for("What changes");
     assert_eq!(browser.script("return window.hacked ?? null"), Value::Null);
@@ -188,7 +188,7 @@ fn in_a_browser_access_to_production_is_marked_and_shown_before_and_after() {
     let mut document = json!({ "type": "ext_grant", "group_folder": "developer", "provider": "demo" });
     document["access_level"] = json!(3);
     world.group("main").send(document);
-    browser.wait_for("1 question waits for you");
+    browser.wait_for("1 approval request waits for you");
     // Words and the form of the frame say it, whatever colours a person sees.
     let marked = "const found = document.querySelector('.grave'); \
                   return [getComputedStyle(found).borderTopStyle, document.querySelector('.stakes').textContent]";

@@ -232,7 +232,7 @@ fn after_an_answer_the_page_says_what_came_of_it_and_what_is_next() {
     for words in [
         "approved",
         "What came of it: it was done (<bdi dir=\"ltr\">charge answered</bdi>).",
-        "1 question waits for you.",
+        "1 approval request waits for you.",
     ] {
         assert!(done.contains(words), "no `{words}` in {done}");
     }

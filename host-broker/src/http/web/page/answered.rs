@@ -55,8 +55,8 @@ fn ways(reference: &str, waiting: &[Listed]) -> Markup {
         @match next {
             Some(next) => {
                 p.next {
-                    a #next.button href={ "/approvals/" (next.reference()) } { "Next question: " (name(next)) }
-                    " " span.by { (waiting.len()) @if waiting.len() == 1 { " question waits for you." } @else { " questions wait for you." } }
+                    a #next.button href={ "/approvals/" (next.reference()) } { "Next approval request: " (name(next)) }
+                    " " span.by { (waiting.len()) @if waiting.len() == 1 { " approval request waits for you." } @else { " approval requests wait for you." } }
                 }
             }
             None => p.none { "Nothing else waits for you." },

@@ -34,8 +34,8 @@ pub(in crate::http::web) fn fragment(now: Timestamp, found: &Waiting) -> Markup 
             }
             @match found.elsewhere {
                 0 => {}
-                1 => p.elsewhere { "1 question waits for other people." },
-                more => p.elsewhere { (more) " questions wait for other people." },
+                1 => p.elsewhere { "1 approval request waits for other people." },
+                more => p.elsewhere { (more) " approval requests wait for other people." },
             }
         }
         @if !found.over.is_empty() {
@@ -85,8 +85,8 @@ fn values(params: &[Line]) -> Markup {
 fn count(waiting: usize) -> String {
     match waiting {
         0 => "Nothing waits for you".to_owned(),
-        1 => "1 question waits for you".to_owned(),
-        more => format!("{more} questions wait for you"),
+        1 => "1 approval request waits for you".to_owned(),
+        more => format!("{more} approval requests wait for you"),
     }
 }
 

@@ -157,7 +157,7 @@ pub fn questions(view: &View, owner: &Owner<'_>) -> Result<usize, StoreError> {
     let count: i64 = view
         .prepare_cached(COUNT)
         .and_then(|mut s| s.query_row(params![owner.caller, owner.person], |row| row.get(0)))
-        .map_err(at("count the questions"))?;
+        .map_err(at("count the approval requests"))?;
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
