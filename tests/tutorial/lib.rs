@@ -3,10 +3,10 @@
 use model::{EffectMarker, Exposure, Refusal};
 use provider::child;
 use provider::contract::{Execution, Failure, Guard, Probed, Success};
-use provider::kind::{BuiltProvider, Configured, ProviderDeps, ProviderKind};
+use provider::kind::{BuiltProvider, Configured, ProviderDeps, ProviderKind, SettingsKind};
 use provider::native::{NativeAction, operation};
-use provider::table::{self, TableError};
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use provider::table;
+use schemars::JsonSchema;
 use secrets::source::SecretSource;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -18,9 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The kind `notes`.
-pub const KIND: &dyn ProviderKind = &NotesKind;
-
-struct NotesKind;
+pub const KIND: &dyn ProviderKind = &SettingsKind::<Settings>::new("notes");
 
 /// The provider reads no more bytes of the file.
 const BYTES_MAX: u64 = 1024 * 1024;
@@ -31,20 +29,6 @@ const BYTES_MAX: u64 = 1024 * 1024;
 pub struct Settings {
     /// The path of the file, relative to the home.
     pub file: PathBuf,
-}
-
-impl ProviderKind for NotesKind {
-    fn name(&self) -> &'static str {
-        "notes"
-    }
-
-    fn schemas(&self, generator: &mut SchemaGenerator) -> Vec<Schema> {
-        vec![Settings::json_schema(generator)]
-    }
-
-    fn parse(&self, table: toml::Table) -> Result<Arc<dyn Configured>, TableError> {
-        Ok(Arc::new(table::read::<Settings>(table)?))
-    }
 }
 
 impl Configured for Settings {

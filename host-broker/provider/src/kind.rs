@@ -14,20 +14,22 @@ use crate::contract::Operation;
 use crate::definitions::{DefinitionSource, Pinned};
 use crate::oauth::Renewing;
 use crate::pinned_definitions::PinnedDefinitions;
-use crate::table::TableError;
+use crate::table::{self, TableError};
 use filter::scrub::Scrubber;
 use platform::Platform;
 use platform::home::Home;
-use schemars::{Schema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use secrets::identity::issuers::{self, OwnKey};
 use secrets::source::SecretSource;
 use secrets::vault::Vault;
 use secrets::{Secret, Secrets};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use shared::{Action, Group, Provider};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +48,37 @@ pub trait ProviderKind: Send + Sync {
     /// # Errors
     /// [`TableError`] names the key and the fault.
     fn parse(&self, table: toml::Table) -> Result<Arc<dyn Configured>, TableError>;
+}
+
+/// A kind whose table is one struct of settings.
+///
+/// ```text
+/// pub const KIND: &dyn ProviderKind = &SettingsKind::<Settings>::new("mock");
+/// ```
+pub struct SettingsKind<T> {
+    name: &'static str,
+    settings: PhantomData<fn() -> T>,
+}
+
+impl<T> SettingsKind<T> {
+    /// Returns the kind of this name.
+    pub const fn new(name: &'static str) -> Self {
+        Self { name, settings: PhantomData }
+    }
+}
+
+impl<T: Configured + DeserializeOwned + JsonSchema> ProviderKind for SettingsKind<T> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn schemas(&self, generator: &mut SchemaGenerator) -> Vec<Schema> {
+        vec![T::json_schema(generator)]
+    }
+
+    fn parse(&self, table: toml::Table) -> Result<Arc<dyn Configured>, TableError> {
+        Ok(Arc::new(table::read::<T>(table)?))
+    }
 }
 
 /// The parsed table of a provider.

@@ -2,9 +2,8 @@
 
 use crate::Settings;
 use provider::child;
-use provider::kind::{BuiltProvider, Configured, EnvironmentError, ProviderDeps, ProviderKind, number};
-use provider::table::{self, TableError};
-use schemars::{JsonSchema as _, Schema, SchemaGenerator};
+use provider::kind::{BuiltProvider, Configured, EnvironmentError, ProviderDeps, ProviderKind, SettingsKind, number};
+use provider::table;
 use secrets::source::SecretSource;
 use shared::Provider;
 use std::collections::BTreeMap;
@@ -12,23 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The kind `cloud-logs`.
-pub const KIND: &dyn ProviderKind = &CloudLogs;
-
-struct CloudLogs;
-
-impl ProviderKind for CloudLogs {
-    fn name(&self) -> &'static str {
-        "cloud-logs"
-    }
-
-    fn schemas(&self, generator: &mut SchemaGenerator) -> Vec<Schema> {
-        vec![Settings::json_schema(generator)]
-    }
-
-    fn parse(&self, keys: toml::Table) -> Result<Arc<dyn Configured>, TableError> {
-        Ok(Arc::new(table::read::<Settings>(keys)?))
-    }
-}
+pub const KIND: &dyn ProviderKind = &SettingsKind::<Settings>::new("cloud-logs");
 
 impl Configured for Settings {
     fn to_table(&self) -> Result<toml::Table, toml::ser::Error> {

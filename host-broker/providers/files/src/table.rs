@@ -4,33 +4,15 @@ use crate::settings::Settings;
 use crate::{Spot, actions};
 use platform::home::Home;
 use provider::child;
-use provider::kind::{AboutUnparsed, BuiltProvider, Configured, ProviderDeps, ProviderKind};
-use provider::table::{self, TableError};
-use schemars::{JsonSchema as _, Schema, SchemaGenerator};
+use provider::kind::{AboutUnparsed, BuiltProvider, Configured, ProviderDeps, ProviderKind, SettingsKind};
+use provider::table;
 use secrets::source::SecretSource;
 use shared::{Group, Provider};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
 
 /// The kind `files`.
-pub const KIND: &dyn ProviderKind = &Files;
-
-struct Files;
-
-impl ProviderKind for Files {
-    fn name(&self) -> &'static str {
-        "files"
-    }
-
-    fn schemas(&self, generator: &mut SchemaGenerator) -> Vec<Schema> {
-        vec![Settings::json_schema(generator)]
-    }
-
-    fn parse(&self, keys: toml::Table) -> Result<Arc<dyn Configured>, TableError> {
-        Ok(Arc::new(table::read::<Settings>(keys)?))
-    }
-}
+pub const KIND: &dyn ProviderKind = &SettingsKind::<Settings>::new("files");
 
 impl Configured for Settings {
     fn to_table(&self) -> Result<toml::Table, toml::ser::Error> {

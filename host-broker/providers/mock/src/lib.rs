@@ -16,10 +16,10 @@ use jsonschema::Validator;
 use model::{Declaration, EffectMarker, Exposes, Exposure, ParamError, Tier};
 use provider::child;
 use provider::contract::{Execution, Failure, Guard, Invocation, Operation, Probed, Running, Success, unprepared};
-use provider::kind::{BuiltProvider, Configured, ProviderDeps, ProviderKind};
+use provider::kind::{BuiltProvider, Configured, ProviderDeps, ProviderKind, SettingsKind};
 use provider::native::faults;
-use provider::table::{self, TableError};
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use provider::table;
+use schemars::JsonSchema;
 use secrets::source::SecretSource;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -40,23 +40,7 @@ pub struct Settings {
 }
 
 /// The kind `mock`.
-pub const KIND: &dyn ProviderKind = &MockKind;
-
-struct MockKind;
-
-impl ProviderKind for MockKind {
-    fn name(&self) -> &'static str {
-        "mock"
-    }
-
-    fn schemas(&self, generator: &mut SchemaGenerator) -> Vec<Schema> {
-        vec![Settings::json_schema(generator)]
-    }
-
-    fn parse(&self, keys: toml::Table) -> Result<Arc<dyn Configured>, TableError> {
-        Ok(Arc::new(table::read::<Settings>(keys)?))
-    }
-}
+pub const KIND: &dyn ProviderKind = &SettingsKind::<Settings>::new("mock");
 
 impl Configured for Settings {
     fn to_table(&self) -> Result<toml::Table, toml::ser::Error> {
