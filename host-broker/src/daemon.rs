@@ -97,7 +97,7 @@ pub struct Daemon {
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// The sender of notices.
-    pub courier: Arc<NoticeSender>,
+    pub notice_sender: Arc<NoticeSender>,
     /// Where effects run.
     pub runtime: Handle,
     /// The number of changes to the approval requests, for those who watch.

@@ -64,7 +64,7 @@ pub struct LoadedHome {
     /// The builder of the ruleset.
     pub ruleset_builder: Arc<RulesetBuilder>,
     /// The sender of notices.
-    pub courier: Arc<NoticeSender>,
+    pub notice_sender: Arc<NoticeSender>,
     /// The key of digests.
     pub key: Arc<LedgerKey>,
     /// The vault of persons' credentials.
@@ -181,11 +181,11 @@ impl LoadedHome {
             Arc::new(Issuers::new(&own, config.identity.audience.as_deref(), &config.identity.issuers, &secrets));
         let scrubber = scrubber(&secrets, &key, config.formats(&home.config())?)?;
         let vault = open_vault(&config, &home, platform)?;
-        let courier = Arc::new(NoticeSender::new(&config, &secrets, platform));
+        let notice_sender = Arc::new(NoticeSender::new(&config, &secrets, platform));
         let running = RuntimeDeps { scrubber, own, vault: Arc::clone(&vault), renewing: Arc::default() };
         let ruleset_builder = Arc::new(RulesetBuilder::new((&home, &config), platform, secrets, running, &key)?);
         let ruleset = ruleset_builder.build()?;
-        Ok(Self { home, config, ruleset, ruleset_builder, courier, key, vault, issuers, notes, reload: None })
+        Ok(Self { home, config, ruleset, ruleset_builder, notice_sender, key, vault, issuers, notes, reload: None })
     }
 
     /// The one writer of this home.
@@ -233,42 +233,42 @@ impl Host {
     ///
     /// # Errors
     /// [`StartError`]; nothing is running then.
-    pub fn start(office: &LoadedHome, platform: &Platform) -> Result<Self, StartError> {
+    pub fn start(loaded: &LoadedHome, platform: &Platform) -> Result<Self, StartError> {
         let runtime = &platform.runtime;
-        if profiles::furnish(&office.home, &office.config)? {
-            let path = office.home.profiles();
+        if profiles::furnish(&loaded.home, &loaded.config)? {
+            let path = loaded.home.profiles();
             tracing::warn!(path = %path.display(), "every write of every group takes a person now; relax it there");
         }
-        if rules::furnish(&office.home)? {
-            tracing::info!(path = %office.home.policy().display(), "the rules that ship with the broker are written down");
+        if rules::furnish(&loaded.home)? {
+            tracing::info!(path = %loaded.home.policy().display(), "the rules that ship with the broker are written down");
         }
-        if let Err(error) = create_directories(&office.config, &office.home) {
+        if let Err(error) = create_directories(&loaded.config, &loaded.home) {
             tracing::warn!(%error, "a workspace cannot be made");
         }
-        for note in &office.notes {
+        for note in &loaded.notes {
             tracing::error!(note, "something of this home is missing");
         }
-        for (group, provider, why) in office.ruleset.policy.profiles.waivers() {
+        for (group, provider, why) in loaded.ruleset.policy.profiles.waivers() {
             tracing::warn!(%group, %provider, why, "what the group calls there may bring all three together unasked");
         }
-        let mut ledger = office.ledger(Arc::clone(&platform.clock))?;
-        ledger.set_hourly_budget(office.config.broker.evidence_mib_per_hour.saturating_mul(1024 * 1024));
-        has_present_keys(office, platform)?;
-        every_record_opens(office)?;
-        let mailroom = Mailboxes::open(&office.home, &office.config)?;
-        for warning in warnings(&office.home, &office.config)? {
+        let mut ledger = loaded.ledger(Arc::clone(&platform.clock))?;
+        ledger.set_hourly_budget(loaded.config.broker.evidence_mib_per_hour.saturating_mul(1024 * 1024));
+        has_present_keys(loaded, platform)?;
+        every_record_opens(loaded)?;
+        let mailboxes = Mailboxes::open(&loaded.home, &loaded.config)?;
+        for warning in warnings(&loaded.home, &loaded.config)? {
             tracing::warn!(warning, "the home may not be what you mean");
         }
         let (sender, news) = channel();
-        let reports = EventSender::new(sender, Arc::clone(mailroom.waker()));
+        let reports = EventSender::new(sender, Arc::clone(mailboxes.waker()));
         let parse_context = ParseContext {
-            catalogue: Arc::clone(&office.ruleset.catalogue),
-            key: Arc::clone(&office.key),
-            issuers: Arc::clone(&office.issuers),
+            catalogue: Arc::clone(&loaded.ruleset.catalogue),
+            key: Arc::clone(&loaded.key),
+            issuers: Arc::clone(&loaded.issuers),
             ids: Arc::clone(&platform.ids),
-            timeout: office.config.timeout(),
-            unknown_requests: office.config.broker.unknown_requests,
-            filters: Some(Arc::clone(&office.ruleset.filters)),
+            timeout: loaded.config.timeout(),
+            unknown_requests: loaded.config.broker.unknown_requests,
+            filters: Some(Arc::clone(&loaded.ruleset.filters)),
         };
         let info = HostInfo {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -276,42 +276,42 @@ impl Host {
             started_at: platform.clock.now(),
         };
         let host_info = serde_json::to_vec(&info).unwrap_or_default();
-        let outbox = Outbox::new(mailroom.clone());
+        let outbox = Outbox::new(mailboxes.clone());
         outbox.host_info(None, &host_info);
         let (questions, changes) = watch::channel(0);
         let (health, seen) = watch::channel(Health::default());
-        let (catalogue, listed) = watch::channel(Arc::clone(&office.ruleset.catalogue));
-        let served = Inbox::open(office, platform)?;
-        let callback = callback_address(office, platform)?;
+        let (catalogue, listed) = watch::channel(Arc::clone(&loaded.ruleset.catalogue));
+        let served = Inbox::open(loaded, platform)?;
+        let callback = callback_address(loaded, platform)?;
         let (worker, parse) = ParseWorker::new(reports.clone());
         let daemon = Daemon {
             ledger,
-            broker: office.broker(&platform.ids),
-            intake: RequestWatcher::new(mailroom.clone(), parse_context, Arc::clone(&platform.clock), worker),
+            broker: loaded.broker(&platform.ids),
+            intake: RequestWatcher::new(mailboxes.clone(), parse_context, Arc::clone(&platform.clock), worker),
             news,
             reports: reports.clone(),
             outbox,
             host_info,
-            ruleset: office.ruleset.clone(),
-            ruleset_builder: Arc::clone(&office.ruleset_builder),
+            ruleset: loaded.ruleset.clone(),
+            ruleset_builder: Arc::clone(&loaded.ruleset_builder),
             catalogue,
             clock: Arc::clone(&platform.clock),
-            courier: Arc::clone(&office.courier),
+            notice_sender: Arc::clone(&loaded.notice_sender),
             runtime: runtime.clone(),
             questions,
             health,
         };
-        office.ruleset_builder.watch(&office.ruleset, &reports);
-        let socket = office.home.socket();
-        let group = office.config.broker.socket_group.as_deref().map(group_number).transpose();
-        let group = group.map_err(|fault| ConfigError::Inconsistent { path: office.home.config(), fault })?;
+        loaded.ruleset_builder.watch(&loaded.ruleset, &reports);
+        let socket = loaded.home.socket();
+        let group = loaded.config.broker.socket_group.as_deref().map(group_number).transpose();
+        let group = group.map_err(|fault| ConfigError::Inconsistent { path: loaded.home.config(), fault })?;
         let listener = bind(&socket, group, runtime)?;
-        let mut dispatcher = office.dispatcher(platform);
+        let mut dispatcher = loaded.dispatcher(platform);
         dispatcher.catalogue = listed;
         dispatcher.health = seen;
-        dispatcher.ruleset_builder = Some(Arc::clone(&office.ruleset_builder));
-        dispatcher.inspector = Some(Arc::clone(&office.ruleset.filters.inspector));
-        dispatcher.reload.clone_from(&office.reload);
+        dispatcher.ruleset_builder = Some(Arc::clone(&loaded.ruleset_builder));
+        dispatcher.inspector = Some(Arc::clone(&loaded.ruleset.filters.inspector));
+        dispatcher.reload.clone_from(&loaded.reload);
         Nonce::fresh(platform.ids.as_ref())?.as_str().clone_into(&mut dispatcher.start);
         dispatcher.callback = callback.as_ref().map(|(_, address)| http::callback::url(*address));
         dispatcher.inbox = served.as_ref().map(|inbox| Arc::clone(&inbox.entrance));
@@ -327,8 +327,8 @@ impl Host {
         }
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, clock) = (Arc::clone(&stop), Arc::clone(&platform.clock));
-        let sweeper = thread("sweeper", move || keep_sweeping(&mailroom, clock.as_ref(), &stopped))?;
-        let inbox = served.map(|inbox| inbox.serve(office, platform, dispatcher, reports.clone(), changes));
+        let sweeper = thread("sweeper", move || keep_sweeping(&mailboxes, clock.as_ref(), &stopped))?;
+        let inbox = served.map(|inbox| inbox.serve(loaded, platform, dispatcher, reports.clone(), changes));
         let callback = callback
             .map(|(listener, address)| (http::callback::serve(listener, address, reports.clone(), runtime), address));
         Ok(Self { reports, stop, broker, sweeper, socket, inbox, callback })
@@ -372,8 +372,8 @@ impl Host {
 }
 
 /// Where browsers are brought back to: taken before anything runs, like the inbox's.
-fn callback_address(office: &LoadedHome, platform: &Platform) -> Result<Option<(TcpListener, SocketAddr)>, StartError> {
-    let Some(listen) = office.config.identity.callback else { return Ok(None) };
+fn callback_address(loaded: &LoadedHome, platform: &Platform) -> Result<Option<(TcpListener, SocketAddr)>, StartError> {
+    let Some(listen) = loaded.config.identity.callback else { return Ok(None) };
     let address = listen.address();
     let failed = |source| StartError::Callback { address, source };
     let listener = http::bind(address, &platform.runtime).map_err(failed)?;
@@ -386,16 +386,16 @@ fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
 }
 
 /// Beside the loop, which it would hold up where many replies lie.
-fn keep_sweeping(mailroom: &Mailboxes, clock: &dyn Clock, stop: &AtomicBool) {
+fn keep_sweeping(mailboxes: &Mailboxes, clock: &dyn Clock, stop: &AtomicBool) {
     while !stop.load(Ordering::Acquire) {
         std::thread::park_timeout(SWEEP);
-        sweep(mailroom, clock.now());
+        sweep(mailboxes, clock.now());
     }
 }
 
 /// Keys are renewed under the lock, which is ours only now.
-fn has_present_keys(office: &LoadedHome, platform: &Platform) -> Result<(), StartError> {
-    let LoadedHome { vault, home, config, .. } = office;
+fn has_present_keys(loaded: &LoadedHome, platform: &Platform) -> Result<(), StartError> {
+    let LoadedHome { vault, home, config, .. } = loaded;
     if config.vault.key.is_none() && open_vault(config, home, platform)?.names() != vault.names() {
         return Err(StartError::Vault("its master key was renewed in the meantime; start the daemon again".to_owned()));
     }
@@ -406,8 +406,8 @@ fn has_present_keys(office: &LoadedHome, platform: &Platform) -> Result<(), Star
 ///
 /// Otherwise the fault would show in the middle of a call. A new key in the place of a lost one would be used from now
 /// on.
-fn every_record_opens(office: &LoadedHome) -> Result<(), StartError> {
-    let LoadedHome { vault, home, .. } = office;
+fn every_record_opens(loaded: &LoadedHome) -> Result<(), StartError> {
+    let LoadedHome { vault, home, .. } = loaded;
     let used = key_names(&ciphertexts(&store::reader(home.path())?)?);
     if used.is_subset(&vault.names()) {
         return Ok(());

@@ -58,7 +58,7 @@ impl Unsent {
 /// The way into the groups' directories.
 #[derive(Debug)]
 pub struct Outbox {
-    mailroom: Mailboxes,
+    mailboxes: Mailboxes,
     delivered: i64,
     unsent: VecDeque<Unsent>,
     // The calls that have said something while they run.
@@ -67,8 +67,8 @@ pub struct Outbox {
 
 impl Outbox {
     /// Nothing has left yet.
-    pub fn new(mailroom: Mailboxes) -> Self {
-        Self { mailroom, delivered: 0, unsent: VecDeque::new(), talking: BTreeSet::new() }
+    pub fn new(mailboxes: Mailboxes) -> Self {
+        Self { mailboxes, delivered: 0, unsent: VecDeque::new(), talking: BTreeSet::new() }
     }
 
     /// Replies up to this row have left.
@@ -118,14 +118,14 @@ impl Outbox {
 
     /// Removes a request whose row is durable.
     pub fn retire(&self, file: &FileOrigin) {
-        if let Some(room) = self.mailroom.room(&file.group) {
+        if let Some(room) = self.mailboxes.room(&file.group) {
             room.retire(&file.name);
         }
     }
 
     /// The group that a request file came from.
     pub fn room(&self, group: &Group) -> Option<&Arc<GroupMailbox>> {
-        self.mailroom.room(group)
+        self.mailboxes.room(group)
     }
 
     /// Writes the progress of a running call.
@@ -138,7 +138,7 @@ impl Outbox {
     /// Removes the progress of a call whose caller has its reply.
     pub fn hush(&mut self, group: &Group, id: &RequestId) {
         if self.talking.remove(&(group.clone(), id.clone()))
-            && let Some(handles) = self.mailroom.room(group).and_then(|room| room.handles())
+            && let Some(handles) = self.mailboxes.room(group).and_then(|room| room.handles())
         {
             handles.responses.remove(&progress_name(id)).ok();
         }
@@ -153,13 +153,13 @@ impl Outbox {
     pub fn host_info(&self, group: Option<&Group>, bytes: &[u8]) {
         match group {
             Some(group) => self.write_root(group, HOST, bytes),
-            None => self.mailroom.rooms().for_each(|room| self.write_root(&room.group, HOST, bytes)),
+            None => self.mailboxes.rooms().for_each(|room| self.write_root(&room.group, HOST, bytes)),
         }
     }
 
     /// The host is alive.
     pub fn beat(&self) {
-        for room in self.mailroom.rooms() {
+        for room in self.mailboxes.rooms() {
             let Some(handles) = room.handles() else { continue };
             if let Err(error) = handles.root.touch(HOST) {
                 tracing::warn!(group = %room.group, %error, "the sign of life cannot be renewed");
@@ -203,7 +203,7 @@ impl Outbox {
         }
         let call = (reply.group, reply.id);
         if self.talking.remove(&call)
-            && let Some(handles) = self.mailroom.room(&call.0).and_then(|room| room.handles())
+            && let Some(handles) = self.mailboxes.room(&call.0).and_then(|room| room.handles())
         {
             handles.responses.remove(&progress_name(&call.1)).ok();
         }
@@ -221,7 +221,7 @@ impl Outbox {
 
     /// `false` if it is not there now.
     fn write(&self, group: &Group, name: &str, bytes: &[u8]) -> bool {
-        let Some(handles) = self.mailroom.room(group).and_then(|room| room.handles_for_reply()) else { return false };
+        let Some(handles) = self.mailboxes.room(group).and_then(|room| room.handles_for_reply()) else { return false };
         let written = handles.responses.write(name, bytes, MODE);
         if let Err(error) = &written {
             tracing::warn!(%group, %error, source = ?std::error::Error::source(error), "a reply cannot be written now");
@@ -230,7 +230,7 @@ impl Outbox {
     }
 
     fn write_root(&self, group: &Group, name: &str, bytes: &[u8]) {
-        let Some(handles) = self.mailroom.room(group).and_then(|room| room.handles()) else { return };
+        let Some(handles) = self.mailboxes.room(group).and_then(|room| room.handles()) else { return };
         if let Err(error) = handles.root.write(name, bytes, MODE) {
             tracing::warn!(%group, %error, name, "a document for the group cannot be written");
         }
@@ -238,9 +238,9 @@ impl Outbox {
 }
 
 /// Removes unread replies. Only old ones go, so this may run beside the loop.
-pub fn sweep(mailroom: &Mailboxes, now: Timestamp) {
+pub fn sweep(mailboxes: &Mailboxes, now: Timestamp) {
     let before = i128::from(now.minus(limits::REPLY_KEEP).millis()) * 1_000_000;
-    for room in mailroom.rooms() {
+    for room in mailboxes.rooms() {
         let Some(handles) = room.handles() else { continue };
         let responses = &handles.responses;
         let mut old = Vec::new();
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(outbox.delivered(), 0, "the first is not there yet");
         for group in [&broken, &other] {
             std::fs::create_dir(responses(group)).unwrap();
-            assert!(outbox.mailroom.room(group).unwrap().refresh().unwrap());
+            assert!(outbox.mailboxes.room(group).unwrap().refresh().unwrap());
         }
         outbox.send_again(|_, _, _| true);
         assert!(!outbox.has_unsent());

@@ -70,7 +70,7 @@ const UNWATCHED: Duration = Duration::from_secs(5);
 
 /// Watches, reads and parses.
 pub struct RequestWatcher {
-    mailroom: Mailboxes,
+    mailboxes: Mailboxes,
     parse_context: Arc<ParseContext>,
     clock: Arc<dyn Clock>,
     worker: ParseWorker,
@@ -117,9 +117,9 @@ enum Watched {
 
 impl RequestWatcher {
     /// Prepares the watch; notification begins before the first listing, so nothing falls between them.
-    pub fn new(mailroom: Mailboxes, parse_context: ParseContext, clock: Arc<dyn Clock>, worker: ParseWorker) -> Self {
+    pub fn new(mailboxes: Mailboxes, parse_context: ParseContext, clock: Arc<dyn Clock>, worker: ParseWorker) -> Self {
         let now = Instant::now();
-        let queues = mailroom.rooms().map(|room| Queue::new(Arc::clone(room), now)).collect();
+        let queues = mailboxes.rooms().map(|room| Queue::new(Arc::clone(room), now)).collect();
         let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
         if watch.is_none() {
             tracing::warn!(
@@ -127,7 +127,7 @@ impl RequestWatcher {
             );
         }
         let mut intake = Self {
-            mailroom,
+            mailboxes,
             parse_context: Arc::new(parse_context),
             clock,
             worker,
@@ -317,7 +317,7 @@ impl RequestWatcher {
     /// Waits for notification, for the waker, or for the time to pass.
     fn notice(&mut self, wait: Duration, events: &mut VecDeque<Event>) {
         let timeout = Timespec::try_from(wait).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
-        let waker = Arc::clone(self.mailroom.waker());
+        let waker = Arc::clone(self.mailboxes.waker());
         let mut fds = vec![PollFd::new(waker.fd(), PollFlags::IN)];
         fds.extend(self.watch.as_ref().map(|watch| PollFd::new(watch, PollFlags::IN)));
         // An interrupted wait is a short one.

@@ -381,8 +381,8 @@ impl World {
     /// What the host says.
     pub fn try_start(&mut self) -> Result<(), StartError> {
         let platform = self.platform();
-        let office = LoadedHome::open(Home::at(self.home()), &platform, self.kinds)?;
-        self.running = Running::Here(Box::new(Host::start(&office, &platform)?));
+        let loaded = LoadedHome::open(Home::at(self.home()), &platform, self.kinds)?;
+        self.running = Running::Here(Box::new(Host::start(&loaded, &platform)?));
         Ok(())
     }
 
@@ -596,9 +596,9 @@ impl World {
     /// A person's command where no daemon runs.
     pub fn in_place(&self, control: &AdminCommand) -> Value {
         let platform = self.platform();
-        let office = LoadedHome::open(Home::at(self.home()), &platform, self.kinds).unwrap();
-        let mut ledger = office.ledger(Arc::clone(&platform.clock)).unwrap();
-        control::administer(&mut ledger, &mut office.broker(&platform.ids), &office.dispatcher(&platform), control)
+        let loaded = LoadedHome::open(Home::at(self.home()), &platform, self.kinds).unwrap();
+        let mut ledger = loaded.ledger(Arc::clone(&platform.clock)).unwrap();
+        control::administer(&mut ledger, &mut loaded.broker(&platform.ids), &loaded.dispatcher(&platform), control)
             .unwrap()
     }
 

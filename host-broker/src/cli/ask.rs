@@ -51,14 +51,14 @@ pub fn answer(context: &Context, control: &AdminCommand) -> Result<Value, Fault>
     if let Some(reply) = control::send(&socket, control)? {
         return Ok(with_age(context, reply));
     }
-    let office = LoadedHome::open(context.home.clone(), &context.platform, context.kinds)?;
-    for note in &office.notes {
+    let loaded = LoadedHome::open(context.home.clone(), &context.platform, context.kinds)?;
+    for note in &loaded.notes {
         context.output.say(&format!("host-broker: {note}"));
     }
     let started = Instant::now();
     loop {
-        match office.ledger(Arc::clone(&context.platform.clock)) {
-            Ok(ledger) => return in_place(context, &office, ledger, control),
+        match loaded.ledger(Arc::clone(&context.platform.clock)) {
+            Ok(ledger) => return in_place(context, &loaded, ledger, control),
             Err(StoreError::Locked { .. }) if started.elapsed() < LOCK_TIMEOUT => {
                 std::thread::park_timeout(LOCK_PAUSE);
             }
@@ -95,11 +95,11 @@ pub fn is_behind(hello: &Value) -> bool {
 
 fn in_place(
     context: &Context,
-    office: &LoadedHome,
+    loaded: &LoadedHome,
     mut ledger: Ledger,
     control: &AdminCommand,
 ) -> Result<Value, Fault> {
-    let (mut broker, dispatcher) = (office.broker(&context.platform.ids), office.dispatcher(&context.platform));
+    let (mut broker, dispatcher) = (loaded.broker(&context.platform.ids), loaded.dispatcher(&context.platform));
     if let AdminCommand::Look { provider } = control {
         return Ok(control::look(&mut ledger, &mut broker, &dispatcher, &context.platform.runtime, provider)?);
     }

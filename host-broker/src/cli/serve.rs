@@ -57,11 +57,11 @@ pub fn serve(context: &Context, ready: &Value) -> Result<bool, Fault> {
     let said = said.join(",");
     let filter = EnvFilter::try_new(format!("{said},rmcp=off")).unwrap_or_else(|_bad| EnvFilter::new(LOG_FILTER));
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter(filter).try_init().ok();
-    let mut office = LoadedHome::open(context.home.clone(), &context.platform, context.kinds)?;
-    let reload = Reload::new(context.home.clone(), &context.platform, context.kinds, &office.config);
-    office.reload = Some(reload.clone());
+    let mut loaded = LoadedHome::open(context.home.clone(), &context.platform, context.kinds)?;
+    let reload = Reload::new(context.home.clone(), &context.platform, context.kinds, &loaded.config);
+    loaded.reload = Some(reload.clone());
     loop {
-        let host = Host::start(&office, &context.platform)?;
+        let host = Host::start(&loaded, &context.platform)?;
         let runtime = &context.platform.runtime;
         runtime.spawn(stop_on_signal(reload.clone(), host.reports()));
         let reloads = runtime.spawn(reload_on_signal(hangup.take(), reload.clone(), host.reports()));

@@ -101,17 +101,17 @@ fn renew(context: &Context, config: &Config, forget: bool) -> Result<(), Fault> 
         // Records under the lost key are forgotten; without that, no key is made where there are records.
         keys::vault(&context.home, ids)?;
     }
-    let office = LoadedHome::open(context.home.clone(), &context.platform, context.kinds)?;
+    let loaded = LoadedHome::open(context.home.clone(), &context.platform, context.kinds)?;
     // INVARIANT: keys change, and go, only under the lock, which a daemon holds as long as it lives; it looks at them when it
     // has taken it.
-    let mut ledger = office.ledger(Arc::clone(&context.platform.clock))?;
+    let mut ledger = loaded.ledger(Arc::clone(&context.platform.clock))?;
     if in_home {
         keys::renew_vault(&context.home, ids)?;
     }
     let vault = open_vault(config, &context.home, &context.platform)?;
     let present = vault.name();
-    let mut broker = office.broker(&context.platform.ids).with_vault(vault);
-    let dispatcher = office.dispatcher(&context.platform);
+    let mut broker = loaded.broker(&context.platform.ids).with_vault(vault);
+    let dispatcher = loaded.dispatcher(&context.platform);
     let reply = control::administer(&mut ledger, &mut broker, &dispatcher, &AdminCommand::RenewVault { forget })?;
     let used = key_names(&stored::ciphertexts(ledger.view())?);
     if in_home && used.iter().all(|name| *name == present) {

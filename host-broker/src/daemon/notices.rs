@@ -68,7 +68,7 @@ impl Notices {
 impl Loop {
     /// When the loop must look at notices again, if that is known.
     pub(super) fn next_notice(&self) -> Option<Instant> {
-        if self.stopping.is_some() || !self.daemon.courier.has_channels() {
+        if self.stopping.is_some() || !self.daemon.notice_sender.has_channels() {
             return None;
         }
         let next = self.notices.next?;
@@ -79,7 +79,7 @@ impl Loop {
 
     /// Sends the due notices, and records deliveries that could not be recorded before.
     pub(super) fn send_notices(&mut self, now: Timestamp) {
-        if !self.daemon.courier.has_channels() || self.notices.not_before.is_some_and(|at| Instant::now() < at) {
+        if !self.daemon.notice_sender.has_channels() || self.notices.not_before.is_some_and(|at| Instant::now() < at) {
             return;
         }
         self.notices.not_before = None;
@@ -117,10 +117,10 @@ impl Loop {
     pub(super) fn set_out(&mut self, notices: Vec<OutgoingNotice>) {
         for outgoing in notices {
             self.notices.sending.insert(outgoing.channel().to_owned(), outgoing.id());
-            let (courier, reports) = (Arc::clone(&self.daemon.courier), self.daemon.reports.clone());
+            let (notice_sender, reports) = (Arc::clone(&self.daemon.notice_sender), self.daemon.reports.clone());
             self.daemon.runtime.spawn(async move {
                 // The loop hears of every end: a channel that does not come back is never used again.
-                let fault = match AssertUnwindSafe(courier.carry(&outgoing)).catch_unwind().await {
+                let fault = match AssertUnwindSafe(notice_sender.carry(&outgoing)).catch_unwind().await {
                     Ok(carried) => carried.err(),
                     Err(_panic) => Some("the broker's own code failed; see its log".to_owned()),
                 };

@@ -90,8 +90,8 @@ impl Loop {
     /// Sends the notices about the ledger itself, whose row is durable.
     pub(super) fn send_alarms(&self, notices: Vec<OutgoingNotice>) {
         for outgoing in notices {
-            let courier = Arc::clone(&self.daemon.courier);
-            self.daemon.runtime.spawn(async move { send(&courier, &outgoing).await });
+            let notice_sender = Arc::clone(&self.daemon.notice_sender);
+            self.daemon.runtime.spawn(async move { send(&notice_sender, &outgoing).await });
         }
     }
 
@@ -142,9 +142,9 @@ impl Loop {
     }
 }
 
-async fn send(courier: &engine::notices::sender::NoticeSender, outgoing: &OutgoingNotice) {
+async fn send(notice_sender: &engine::notices::sender::NoticeSender, outgoing: &OutgoingNotice) {
     for attempt in 1..=ATTEMPTS_MAX {
-        let Err(reason) = courier.carry(outgoing).await else { return };
+        let Err(reason) = notice_sender.carry(outgoing).await else { return };
         tracing::warn!(channel = outgoing.channel(), %reason, "a notice about the ledger could not be sent");
         tokio::time::sleep(notices::pause(attempt)).await;
     }

@@ -19,21 +19,21 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    pub(super) fn open(office: &LoadedHome, platform: &Platform) -> Result<Option<Self>, StartError> {
-        let Some(table) = &office.config.web else { return Ok(None) };
+    pub(super) fn open(loaded: &LoadedHome, platform: &Platform) -> Result<Option<Self>, StartError> {
+        let Some(table) = &loaded.config.web else { return Ok(None) };
         let address = table.listen.address();
         let failed = |source| StartError::Inbox { address, source };
         let listener = http::bind(address, &platform.runtime).map_err(failed)?;
         let bound = listener.local_addr().map_err(failed)?;
-        let address = Address::new(bound, table.public_url.as_ref(), &office.key);
+        let address = Address::new(bound, table.public_url.as_ref(), &loaded.key);
         let (clock, ids) = (Arc::clone(&platform.clock), Arc::clone(&platform.ids));
-        let entrance = Arc::new(Entrance::new(address, &office.config, clock, ids));
+        let entrance = Arc::new(Entrance::new(address, &loaded.config, clock, ids));
         Ok(Some(Self { listener, entrance }))
     }
 
     pub(super) fn serve(
         self,
-        office: &LoadedHome,
+        loaded: &LoadedHome,
         platform: &Platform,
         dispatcher: CommandDispatcher,
         reports: EventSender,
@@ -42,11 +42,11 @@ impl Inbox {
         let stop = CancellationToken::new();
         let address = self.entrance.address().clone();
         let web = Web {
-            config: Arc::clone(&office.config),
+            config: Arc::clone(&loaded.config),
             entrance: self.entrance,
             dispatcher,
             reports,
-            home: office.home.path().to_owned(),
+            home: loaded.home.path().to_owned(),
             changes,
             clock: Arc::clone(&platform.clock),
             stop: stop.clone(),

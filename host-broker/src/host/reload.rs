@@ -51,13 +51,13 @@ impl Reload {
 
     fn check(&self) -> Result<(), StartError> {
         // Makes no master key: another process could use it, so a check that fails could not remove it.
-        let office = LoadedHome::check(self.home.clone(), &self.platform, self.kinds)?;
-        every_record_opens(&office)?;
-        Mailboxes::check_keys(&office.home, &office.config)?;
-        let group = office.config.broker.socket_group.as_deref().map(group_number).transpose();
-        let group = group.map_err(|fault| ConfigError::Inconsistent { path: office.home.config(), fault })?;
+        let loaded = LoadedHome::check(self.home.clone(), &self.platform, self.kinds)?;
+        every_record_opens(&loaded)?;
+        Mailboxes::check_keys(&loaded.home, &loaded.config)?;
+        let group = loaded.config.broker.socket_group.as_deref().map(group_number).transpose();
+        let group = group.map_err(|fault| ConfigError::Inconsistent { path: loaded.home.config(), fault })?;
         self.may_give_to(group)?;
-        let [inbox, callback] = addresses(&office.config);
+        let [inbox, callback] = addresses(&loaded.config);
         if let (Some(address), true) = (callback.filter(|address| address.port() != 0), inbox == callback) {
             return Err(StartError::Callback { address, source: ErrorKind::AddrInUse.into() });
         }
@@ -69,7 +69,7 @@ impl Reload {
             http::bind(address, &self.platform.runtime).map_err(|source| StartError::Callback { address, source })?;
         }
         // Last, because it makes directories.
-        Mailboxes::open(&office.home, &office.config)?;
+        Mailboxes::open(&loaded.home, &loaded.config)?;
         Ok(())
     }
 

@@ -96,12 +96,12 @@ impl World {
         let home = Home::at(folder.path().to_owned());
         let text = "[groups.developer]\n[groups.security]\n";
         let config = Config::parse(text, &home.config(), &Environment::new(), crate::providers::KINDS).unwrap();
-        let mailroom = Mailboxes::open(&home, &config).unwrap();
+        let mailboxes = Mailboxes::open(&home, &config).unwrap();
         let (sender, news) = channel();
-        let (worker, work) = ParseWorker::new(EventSender::new(sender, Arc::clone(mailroom.waker())));
+        let (worker, work) = ParseWorker::new(EventSender::new(sender, Arc::clone(mailboxes.waker())));
         std::thread::spawn(work);
-        let room = Arc::clone(mailroom.room(&"developer".parse().unwrap()).unwrap());
-        let mut intake = RequestWatcher::new(mailroom, parse_context(folder.path()), Arc::new(SystemClock), worker);
+        let room = Arc::clone(mailboxes.room(&"developer".parse().unwrap()).unwrap());
+        let mut intake = RequestWatcher::new(mailboxes, parse_context(folder.path()), Arc::new(SystemClock), worker);
         // The first listing finds nothing.
         intake.gather(Duration::ZERO, 8, &mut VecDeque::new());
         Self { home, intake, news, room, _folder: folder }
@@ -285,10 +285,10 @@ fn a_stored_question_is_parsed_by_the_worker_alone() {
     let config = Arc::new(
         Config::parse("[groups.developer]\n", &home.config(), &Environment::new(), crate::providers::KINDS).unwrap(),
     );
-    let mailroom = Mailboxes::open(&home, &config).unwrap();
+    let mailboxes = Mailboxes::open(&home, &config).unwrap();
     let (sender, news) = std::sync::mpsc::channel();
-    let (worker, work) = ParseWorker::new(EventSender::new(sender, Arc::clone(mailroom.waker())));
-    let intake = RequestWatcher::new(mailroom, parse_context(), Arc::new(SystemClock), worker);
+    let (worker, work) = ParseWorker::new(EventSender::new(sender, Arc::clone(mailboxes.waker())));
+    let intake = RequestWatcher::new(mailboxes, parse_context(), Arc::new(SystemClock), worker);
     let check = |kind, document: &str| {
         let waiting = Waiting { kind, document: document.as_bytes().to_vec(), behalf: Subject::NOBODY };
         let caller = Caller::Group("developer".parse().unwrap());

@@ -3,7 +3,7 @@
 use super::http::{Client, HttpCause};
 use super::listener::Listener;
 use super::pipe::{Bounded, Heard, LINE_MAX, Patient, WRITE_TIMEOUT};
-use super::tools::{COUNT_MAX, Said};
+use super::tools::{COUNT_MAX, ServerTool};
 use platform::commands::{ChildGroup, Opened};
 use platform::http::Http;
 use provider::contract::Execution;
@@ -159,14 +159,14 @@ impl Link {
     ///
     /// # Errors
     /// It does not list them, or too many.
-    pub(super) async fn tools(&self) -> Result<Vec<Said>, String> {
-        let (mut tools, mut bytes): (Vec<Said>, usize) = (Vec::new(), 0);
+    pub(super) async fn tools(&self) -> Result<Vec<ServerTool>, String> {
+        let (mut tools, mut bytes): (Vec<ServerTool>, usize) = (Vec::new(), 0);
         let mut cursor = None;
         for _page in 0..PAGES_MAX {
             let wanted = Some(PaginatedRequestParams::default().with_cursor(cursor));
             let page = self.peer.list_tools(wanted).await.map_err(|error| error.to_string())?;
             for tool in &page.tools {
-                let said = Said::of(tool);
+                let said = ServerTool::of(tool);
                 bytes += said.length();
                 tools.push(said);
             }

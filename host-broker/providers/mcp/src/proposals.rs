@@ -3,7 +3,7 @@
 //! A proposal is a suggestion to a person. It never counts by itself: only lines in `broker.toml` count. If a
 //! definition says too little, the stricter value is proposed.
 
-use super::tools::{Said, ToolTable};
+use super::tools::{ServerTool, ToolTable};
 use model::{Exposes, Tier};
 use serde_json::Value;
 use shared::Level;
@@ -106,7 +106,7 @@ pub struct Proposal {
 
 /// Proposes settings for this tool. `has_network` says whether the server can reach anything. The operator's own line has
 /// the `level` if there is one; the exposures are then those of a tool of this level.
-pub fn propose(said: &Said, has_network: bool, level: Option<Level>) -> Proposal {
+pub fn propose(said: &ServerTool, has_network: bool, level: Option<Level>) -> Proposal {
     let mut why = Vec::new();
     let name = words(said.name());
     let has = |list: &[&str]| name.iter().any(|word| list.contains(&word.as_str()));
@@ -155,7 +155,7 @@ pub fn propose(said: &Said, has_network: bool, level: Option<Level>) -> Proposal
 }
 
 fn exposes(
-    said: &Said,
+    said: &ServerTool,
     name: &[String],
     reads: bool,
     has_network: bool,
@@ -208,7 +208,7 @@ fn words(name: &str) -> Vec<String> {
 }
 
 /// Returns the words in the names of its parameters.
-fn parameters(said: &Said) -> Vec<String> {
+fn parameters(said: &ServerTool) -> Vec<String> {
     let schema = said.input_schema();
     let properties = schema.get("properties").and_then(Value::as_object);
     properties.map(|all| all.keys().flat_map(|name| words(name)).collect()).unwrap_or_default()
@@ -220,7 +220,8 @@ mod tests {
     use serde_json::json;
 
     fn proposed(tool: Value, has_network: bool) -> (u8, Option<&'static str>, Vec<Exposes>) {
-        let Proposal { table, why } = propose(&Said::of(&serde_json::from_value(tool).unwrap()), has_network, None);
+        let Proposal { table, why } =
+            propose(&ServerTool::of(&serde_json::from_value(tool).unwrap()), has_network, None);
         assert!(!why.is_empty());
         (table.level.number(), table.tier.map(Tier::word), table.exposes.unwrap())
     }
@@ -272,7 +273,7 @@ mod tests {
             assert_eq!(proposed(tool, false).2, [Untrusted], "{name}");
         }
         // The operator's line says that it is a read: a read lets nothing leave.
-        let echo = Said::of(&serde_json::from_value(json!({ "name": "echo", "inputSchema": {} })).unwrap());
+        let echo = ServerTool::of(&serde_json::from_value(json!({ "name": "echo", "inputSchema": {} })).unwrap());
         let exposes = |level| propose(&echo, true, level).table.exposes.unwrap();
         assert_eq!(exposes(None), [Untrusted, Sensitive, Egress]);
         assert_eq!(exposes(Some(Level::Write)), [Untrusted, Sensitive, Egress]);

@@ -44,9 +44,9 @@ pub struct ToolTable {
 
 /// The definition of one tool, as far as it counts.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Said(Map<String, Value>);
+pub struct ServerTool(Map<String, Value>);
 
-impl Said {
+impl ServerTool {
     /// Of this tool.
     pub fn of(tool: &Tool) -> Self {
         let mut said = serde_json::to_value(tool).ok().and_then(|said| said.as_object().cloned()).unwrap_or_default();
@@ -138,8 +138,8 @@ impl Said {
 ///
 /// # Errors
 /// The reason why the list is no list of tools.
-pub fn document(tools: &[Said]) -> Result<Map<String, Value>, String> {
-    let mut by_name: BTreeMap<&str, &Said> = BTreeMap::new();
+pub fn document(tools: &[ServerTool]) -> Result<Map<String, Value>, String> {
+    let mut by_name: BTreeMap<&str, &ServerTool> = BTreeMap::new();
     for said in tools {
         if by_name.insert(said.name(), said).is_some() {
             return Err(format!("it has two tools of the name `{}`", shown(said.name())));
@@ -156,10 +156,10 @@ pub fn document(tools: &[Said]) -> Result<Map<String, Value>, String> {
 ///
 /// # Errors
 /// It is not one.
-pub fn read(document: &Map<String, Value>) -> Result<Vec<Said>, String> {
+pub fn read(document: &Map<String, Value>) -> Result<Vec<ServerTool>, String> {
     let wrong = || "the accepted definitions are no list of tools; accept them again".to_owned();
     let tools = document.get("tools").and_then(Value::as_array).ok_or_else(wrong)?;
-    tools.iter().map(|tool| tool.as_object().cloned().map(Said).ok_or_else(wrong)).collect()
+    tools.iter().map(|tool| tool.as_object().cloned().map(ServerTool).ok_or_else(wrong)).collect()
 }
 
 /// A tool that is offered.
@@ -168,7 +168,7 @@ pub struct Offered<'a> {
     /// Its name.
     pub action: &'a Action,
     /// The server's definition.
-    pub said: &'a Said,
+    pub said: &'a ServerTool,
     /// The operator's settings.
     pub table: &'a ToolTable,
 }
@@ -184,7 +184,11 @@ pub struct Offer<'a> {
 
 /// Returns those of the tools that are configured. A fault of one tool does not leave the others out. `flagged` has the
 /// flagged names that were accepted.
-pub fn offered<'a>(tools: &'a [Said], wanted: &'a BTreeMap<Action, Wanted>, flagged: &BTreeSet<String>) -> Offer<'a> {
+pub fn offered<'a>(
+    tools: &'a [ServerTool],
+    wanted: &'a BTreeMap<Action, Wanted>,
+    flagged: &BTreeSet<String>,
+) -> Offer<'a> {
     let mut offer = Offer::default();
     for (action, wanted) in wanted {
         let Some(said) = tools.iter().find(|said| said.name() == action.as_str()) else {
@@ -205,9 +209,9 @@ pub fn offered<'a>(tools: &'a [Said], wanted: &'a BTreeMap<Action, Wanted>, flag
 }
 
 /// Returns the fault of a configured tool that the server lacks, with the nearest name.
-pub fn absent(action: &Action, tools: &[Said]) -> String {
+pub fn absent(action: &Action, tools: &[ServerTool]) -> String {
     let distance = |name: &&str| strsim::damerau_levenshtein(action.as_str(), name);
-    let near = tools.iter().map(Said::name).filter(|name| distance(name) <= 2.max(action.as_str().len() / 3));
+    let near = tools.iter().map(ServerTool::name).filter(|name| distance(name) <= 2.max(action.as_str().len() / 3));
     let near = near.min_by_key(distance);
     let meant = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
     format!("tools.{action}: the server has no such tool{meant}")
@@ -269,8 +273,8 @@ pub fn shown(name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn said(tool: Value) -> Said {
-        Said::of(&serde_json::from_value(tool).unwrap())
+    fn said(tool: Value) -> ServerTool {
+        ServerTool::of(&serde_json::from_value(tool).unwrap())
     }
 
     fn tables(text: &str) -> BTreeMap<Action, Wanted> {

@@ -3,7 +3,7 @@
 use super::link::{Link, Looked};
 use super::settings::Wanted;
 use super::tool_listing::ToolListing;
-use super::tools::{self, Said, shown};
+use super::tools::{self, ServerTool, shown};
 use filter::scrub::Scrubber;
 use filter::{complaint, holds_own};
 use futures_util::FutureExt as _;
@@ -452,7 +452,7 @@ impl Upstream {
         Ok(())
     }
 
-    fn compare(&self, said: &[Said]) {
+    fn compare(&self, said: &[ServerTool]) {
         let mut names = BTreeSet::new();
         let has_twins = !said.iter().all(|said| names.insert(said.name()));
         let own = said.iter().filter_map(|said| Some((said.name().parse().ok()?, said.digest())));
@@ -537,7 +537,7 @@ impl DefinitionSource for Upstream {
 
 /// The tools that the server lists now, beside the configuration.
 struct ListedTools<'a> {
-    said: &'a [Said],
+    said: &'a [ServerTool],
     wanted: &'a BTreeMap<Action, Wanted>,
 }
 
@@ -560,7 +560,7 @@ impl ListedDefinitions for ListedTools<'_> {
 
     fn warnings(&self) -> Vec<String> {
         // The name is between quotes: the server chooses it, too.
-        let warned = |tool: &Said| warning(&Value::from(shown(tool.name())).to_string(), &tool.verdict());
+        let warned = |tool: &ServerTool| warning(&Value::from(shown(tool.name())).to_string(), &tool.verdict());
         self.said.iter().filter_map(warned).collect()
     }
 }

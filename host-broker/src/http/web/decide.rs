@@ -30,14 +30,14 @@ pub(super) struct Answer {
     // Of everything that was shown.
     digest: String,
     #[serde(rename = "answer")]
-    said: Said,
+    said: Choice,
     #[serde(default)]
     reason: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Said {
+enum Choice {
     Yes,
     // Of changes to files: and they are made at once.
     Apply,
@@ -96,15 +96,15 @@ pub(super) async fn answer(
         Came::Unknown(_) => StatusCode::SERVICE_UNAVAILABLE,
     };
     let counts = matches!(came, Came::Counted(_));
-    let settled = counts && form.said != Said::No;
+    let settled = counts && form.said != Choice::No;
     let timeout = if settled { OUTCOME_TIMEOUT } else { Duration::ZERO };
-    let wants_now = form.said == Said::Apply;
+    let wants_now = form.said == Choice::Apply;
     let Some((listed, waiting)) = settle(&shared, &visitor, &reference, (timeout, wants_now)).await else {
         return told(StatusCode::SERVICE_UNAVAILABLE, "The ledger cannot be read just now; the broker's log says why.");
     };
     let listed = listed.unwrap_or(Listed { approval, answers: Vec::new(), outcome: None });
     let now = shared.web.clock.now();
-    let answered = Answered { listed: &listed, yes: form.said != Said::No, came: &came, waiting: &waiting };
+    let answered = Answered { listed: &listed, yes: form.said != Choice::No, came: &came, waiting: &waiting };
     html(status, page::answered::page(&visitor, now, &answered))
 }
 
@@ -166,7 +166,7 @@ fn is_refused(approval: &Approval) -> bool {
 /// Sends the answer to the broker. The code always belongs to this approval request, whose subject never changes.
 async fn put(shared: &Shared, visitor: &Visitor, approval: &Approval, form: &Answer) -> Came {
     let reason = Some(form.reason.trim()).filter(|reason| !reason.is_empty()).map(ToOwned::to_owned);
-    let (code, yes, apply) = (approval.code.clone(), form.said != Said::No, form.said == Said::Apply);
+    let (code, yes, apply) = (approval.code.clone(), form.said != Choice::No, form.said == Choice::Apply);
     let reason = reason.filter(|_| !yes);
     let control = AdminCommand::Answer { code: code.clone(), yes, reason: reason.clone(), apply };
     let asked = Asked {

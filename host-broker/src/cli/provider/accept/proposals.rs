@@ -7,7 +7,7 @@ use crate::cli::output::Fault;
 use config::Config;
 use model::{Exposes, Tier};
 use provider_mcp::proposals::Proposal;
-use provider_mcp::tools::{Said, ToolTable};
+use provider_mcp::tools::{ServerTool, ToolTable};
 use shared::Action;
 
 /// A proposed line.
@@ -19,7 +19,7 @@ pub(super) struct Line {
 
 impl Line {
     /// Returns the line of an unflagged tool that can be offered and whose exposures are not configured.
-    pub(super) fn of(said: &Said, table: Option<&ToolTable>, proposal: &Proposal) -> Option<Self> {
+    pub(super) fn of(said: &ServerTool, table: Option<&ToolTable>, proposal: &Proposal) -> Option<Self> {
         let tool: Action = said.name().parse().ok()?;
         if said.fault().is_some() || said.flagged().is_some() || table.is_some_and(|table| table.exposes.is_some()) {
             return None;

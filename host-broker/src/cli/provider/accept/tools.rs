@@ -7,14 +7,14 @@ use model::Tier;
 use model::card::visible;
 use provider_mcp::proposals::{Proposal, propose};
 use provider_mcp::settings::{Settings, Wanted};
-use provider_mcp::tools::{Said, ToolTable, absent, shown};
+use provider_mcp::tools::{ServerTool, ToolTable, absent, shown};
 use serde_json::{Value, json};
 use shared::{Action, Level};
 use std::collections::BTreeMap;
 
-pub(super) fn parts(name: &Name, said: &[Said], settings: &Settings, has_network: bool) -> Parts {
+pub(super) fn parts(name: &Name, said: &[ServerTool], settings: &Settings, has_network: bool) -> Parts {
     let wanted = settings.wanted();
-    let table = |said: &Said| Some(&wanted.get(&said.name().parse::<Action>().ok()?)?.table);
+    let table = |said: &ServerTool| Some(&wanted.get(&said.name().parse::<Action>().ok()?)?.table);
     let rows: Vec<_> = said.iter().map(|said| row(said, table(said))).collect();
     let is_there = |tool: &Action| said.iter().any(|said| said.name() == tool.as_str());
     let gone = settings.tools.keys().filter(|tool| !is_there(tool));
@@ -30,7 +30,7 @@ pub(super) fn parts(name: &Name, said: &[Said], settings: &Settings, has_network
         let text = format!("{name}: {why} To accept it anyway, add --accept-flagged {name}");
         Some((name, text))
     });
-    let by_rules = |said: &Said| {
+    let by_rules = |said: &ServerTool| {
         table(said).filter(|table| table.level == Level::Write && table.tier == Some(Tier::Rules))?;
         said.name().parse().ok()
     };
@@ -48,7 +48,7 @@ pub(super) fn parts(name: &Name, said: &[Said], settings: &Settings, has_network
     }
 }
 
-fn document(said: &Said, table: Option<&ToolTable>, proposal: &Proposal) -> Value {
+fn document(said: &ServerTool, table: Option<&ToolTable>, proposal: &Proposal) -> Value {
     json!({
         "name": said.name(),
         "description": said.description(),
@@ -69,7 +69,7 @@ fn document(said: &Said, table: Option<&ToolTable>, proposal: &Proposal) -> Valu
     })
 }
 
-fn row(said: &Said, table: Option<&ToolTable>) -> Vec<String> {
+fn row(said: &ServerTool, table: Option<&ToolTable>) -> Vec<String> {
     let level = table.map_or_else(|| "off".to_owned(), |table| table.level.to_string());
     let tier = table.and_then(|table| table.tier).map_or("", Tier::word);
     let hint = if said.only_reads() { "says it only reads" } else { "" };
@@ -79,7 +79,7 @@ fn row(said: &Said, table: Option<&ToolTable>) -> Vec<String> {
 }
 
 /// Returns the warnings for a person before the acceptance of a tool.
-fn known(said: &Said, table: Option<&ToolTable>) -> Option<String> {
+fn known(said: &ServerTool, table: Option<&ToolTable>) -> Option<String> {
     let name = shown(said.name());
     let fault = said.fault().map(|fault| format!("{name} cannot be offered: {fault}."));
     // A tool with a level is in the flagged list, which needs an option of its own.
@@ -88,7 +88,7 @@ fn known(said: &Said, table: Option<&ToolTable>) -> Option<String> {
 }
 
 /// Returns the text to write where no tool is offered yet.
-fn advice(name: &Name, said: &[Said], wanted: &BTreeMap<Action, Wanted>) -> Option<String> {
+fn advice(name: &Name, said: &[ServerTool], wanted: &BTreeMap<Action, Wanted>) -> Option<String> {
     let first = said.iter().find(|said| said.fault().is_none()).filter(|_| wanted.is_empty())?;
     Some(format!(
         "No tool is offered: give those that you want a level in broker.toml, [providers.{name}.tools] {} = {{ level = \
