@@ -4,9 +4,10 @@
 //! goes through the same transaction as everything else. Without a daemon, [`administer`] does the same in place.
 
 mod listening;
-mod own;
+mod process;
 
 pub use listening::listen;
+pub use process::ProcessRequest;
 
 use crate::assembly::ruleset::RulesetBuilder;
 use crate::daemon::Exchange;
@@ -14,214 +15,67 @@ use crate::daemon::{EventSender, Message};
 use crate::host::StartError;
 use crate::host::reload::Reload;
 use crate::http::web::sign_in::Entrance;
-use config::channels::is_identity;
 use config::{Config, ROOT, unlisted};
-use engine::approval_requests::ApprovalAnswer;
 use engine::broker::Broker;
 use engine::catalogue::Catalogue;
-use engine::chat;
-use engine::chat::RelayedAnswer;
 use engine::event::Event;
 use engine::inspection::Inspector;
-use engine::outcomes::by_person::Finding;
 use engine::pipeline::run;
 use engine::request::{Command, CommandRequest, FlowCommand, InvalidDocument, Parsed};
 use filter::holds_own;
 use filter::scrub::Scrubber;
 use kernel::call::{Header, Origin};
 use kernel::{Committed, Ledger, Probe};
-use model::{
-    Caller, EffectMarker, KillScope, LedgerKey, NoRandomness, Nonce, ProposalId, Random, Share, Subject, TokenId,
-};
-use own::Own;
+use model::{Caller, EffectMarker, LedgerKey, NoRandomness, Nonce, Random, Subject};
 use provider::definitions::{LISTING_TIMEOUT, Listing};
-use serde::{Deserialize, Serialize};
-use serde_json::json;
-use shared::digest::Digest;
-use shared::flow::Vault;
-use shared::flow::request::FlowRequest;
-use shared::request::{GateRequest, GrantRequest, ListRequest, RevokeRequest, TaskRequest};
-use shared::{Code, Group, Provider, TaskId, limits};
-use std::collections::BTreeSet;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Value, json};
+use shared::{Code, Provider, limits};
 use std::path::Path;
 use std::sync::Arc;
 use store::ledger::health::Health;
-use store::state::operators::Wanted;
-use store::state::sessions::SessionName;
 use store::{Durability, StoreError};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
-/// A person's command.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum AdminCommand {
-    /// Give access.
-    Grant(GrantRequest),
-    /// End access.
-    Revoke(RevokeRequest),
-    /// List access.
-    List(ListRequest),
-    /// Create a task.
-    TaskCreate(TaskRequest),
-    /// End a task.
-    TaskClose {
-        /// The task.
-        task_id: TaskId,
-        /// Whether it was given up.
-        cancelled: bool,
-    },
-    /// Open a gate.
-    GateApprove(GateRequest),
-    /// Answer an approval request.
-    Answer {
-        /// Its code.
-        code: String,
-        /// Yes, or no.
-        yes: bool,
-        /// Why.
-        reason: Option<String>,
-        /// Whether changes to files are to be made at once.
-        #[serde(default)]
-        apply: bool,
-    },
-    /// Undo an applied proposal.
-    Revert {
-        /// Which.
-        id: ProposalId,
-    },
-    /// Answer an approval request for a person who answered in a chat.
-    ChatAnswer {
-        /// Who, as the chat names people: `telegram:12345`.
-        from: String,
-        /// The text of the answer.
-        text: String,
-    },
-    /// Accept the definitions of a provider's program.
-    AcceptDefinitions {
-        /// The provider, as the configuration names it.
-        provider: Provider,
-        /// The digest that identifies the definitions.
-        digest: Digest,
-        /// The names of the flagged items that the person accepts.
-        #[serde(default)]
-        flagged: BTreeSet<String>,
-    },
-    /// Link a person's account at a capability.
-    LinkAccount {
-        /// Whose, as the ledger writes persons.
-        person: String,
-        /// At which capability.
-        capability: Provider,
-        /// The provider's name of the account.
-        account_ref: String,
-        /// The account's label for people.
-        #[serde(default)]
-        label: Option<String>,
-    },
-    /// Unlink accounts of a person.
-    UnlinkAccounts {
-        /// Whose.
-        person: String,
-        /// At which capability; absent means at all of them.
-        #[serde(default)]
-        capability: Option<Provider>,
-        /// Which; absent means all of them.
-        #[serde(default)]
-        account_ref: Option<String>,
-    },
-    /// End everything that a group has begun with persons' accounts.
-    PurgeGroup {
-        /// The group, which need not be one any more.
-        group: Group,
-    },
-    /// Let another person use the account of its owner, or end that.
-    ShareAccount {
-        /// Whose, as the ledger writes persons.
-        person: String,
-        /// At which capability.
-        capability: Provider,
-        /// The provider's name of the account.
-        account_ref: String,
-        /// Who else.
-        with: String,
-        /// Let, or end.
-        on: bool,
-    },
-    /// Encrypt every record of the vault under the present master key.
-    RenewVault {
-        /// Whether credentials that cannot be opened are forgotten.
-        forget: bool,
-    },
-    /// List the tools of a server, with the broker's secrets.
-    Look {
-        /// The provider.
-        provider: Provider,
-    },
-    /// Something about flows.
-    Flow {
-        /// In which vault.
-        vault: Vault,
-        /// What.
-        request: FlowRequest,
-    },
-    /// Make a token for an operator elsewhere.
-    MintOperator(Wanted),
-    /// End one.
-    RevokeOperator {
-        /// Which.
-        token_id: TokenId,
-    },
-    /// List them.
-    ListOperators,
-    /// Put the accepted definitions of a provider in force.
-    Exchange {
-        /// The provider, as the configuration names it.
-        provider: Provider,
-        /// The digest that identifies the accepted definitions.
-        digest: Digest,
-    },
-    /// Stop all calls, or allow them again.
-    KillAll {
-        /// Stop, or allow.
-        on: bool,
-    },
-    /// Stop a provider's calls, or allow them again.
-    KillProvider {
-        /// The provider.
-        provider: Provider,
-        /// Stop, or allow.
-        on: bool,
-    },
-    /// Stop a group's calls, or allow them again.
-    KillGroup {
-        /// The group.
-        group: Group,
-        /// Stop, or allow.
-        on: bool,
-    },
-    /// Release a result that was kept back.
-    Release {
-        /// Which: `q-123`.
-        id: String,
-    },
-    /// Record the outcome of a call whose outcome was unknown.
-    Settle(Finding),
-    /// End a session.
-    ResetSession {
-        /// Whose.
-        group: SessionName,
-    },
-    /// Take the machine's clock for right although the ledger's last row is later.
-    AcceptClock,
-    /// A link with which the person who asks signs in to the inbox; no row.
-    WebLink,
-    /// Stop the daemon.
-    Stop,
-    /// Have the daemon read its configuration again.
-    Reload,
-    /// Say who answers; no row, and nothing is changed.
-    Hello,
+/// A line on the control socket: a command, or a request to the process itself.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub enum SocketRequest {
+    /// A command, which the ledger fulfils.
+    Command(Command),
+    /// A request to the daemon's process. It has no row.
+    Process(ProcessRequest),
+}
+
+impl From<Command> for SocketRequest {
+    fn from(command: Command) -> Self {
+        Self::Command(command)
+    }
+}
+
+impl From<FlowCommand> for SocketRequest {
+    fn from(command: FlowCommand) -> Self {
+        Self::Command(Command::Flow(command))
+    }
+}
+
+impl From<ProcessRequest> for SocketRequest {
+    fn from(request: ProcessRequest) -> Self {
+        Self::Process(request)
+    }
+}
+
+impl<'de> Deserialize<'de> for SocketRequest {
+    /// The error is that of the line as a command.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let document = Value::deserialize(deserializer)?;
+        match ProcessRequest::deserialize(&document) {
+            Ok(request) => Ok(Self::Process(request)),
+            Err(_) => Command::deserialize(document).map(Self::Command).map_err(D::Error::custom),
+        }
+    }
 }
 
 /// A command that did not reach the ledger.
@@ -324,7 +178,7 @@ impl CommandDispatcher {
         let request_id = format!("look-{}", nonce.as_str()).parse().expect("a request id");
         let planted = EffectMarker { request_id, nonce };
         let asked_by = Caller::Person(person).to_string();
-        let probe = Probe { operation, handle: serde_json::Value::Null, planted, asked_by, of: None };
+        let probe = Probe { operation, handle: Value::Null, planted, asked_by, of: None };
         Ok((Event::Probe(Box::new(probe)), seen))
     }
 
@@ -346,21 +200,24 @@ impl CommandDispatcher {
     ///
     /// # Errors
     /// The reason why there is no reply. Only if randomness failed is it known that nothing was executed.
-    pub async fn ask(&self, reports: &EventSender, asked: Asked<'_>) -> Result<Vec<u8>, String> {
+    pub async fn ask(&self, reports: &EventSender, asked: Asked) -> Result<Vec<u8>, String> {
         let (sender, receiver) = oneshot::channel();
         let event = self.command_request(asked, Origin::Socket(sender)).map_err(|none| none.to_string())?;
         reports.happened(event);
         receiver.await.map_err(|_gone| "the daemon stops".to_owned())
     }
 
-    fn command_request(&self, asked: Asked<'_>, origin: Origin) -> Result<Event, NoRandomness> {
-        let Asked { person, command, said, channel } = asked;
+    fn command_request(&self, asked: Asked, origin: Origin) -> Result<Event, NoRandomness> {
+        let Asked { person, command, channel } = asked;
         let nonce = Nonce::fresh(self.ids.as_ref())?;
         #[expect(clippy::expect_used, reason = "letters, digits and a hyphen satisfy the grammar")]
         let request_id = format!("{channel}-{}", nonce.as_str()).parse().expect("a request id");
         let caller = Caller::Person(person);
         let caller_key = caller.to_string().into();
-        if serde_json::to_value(said).map_or(true, |said| holds_own(said, &self.scrubber)) {
+        // The row has the digest of the command as it is on the socket.
+        let document = serde_json::to_value(&command);
+        let document = document.ok().filter(|document| !holds_own(document.clone(), &self.scrubber));
+        let Some(document) = document else {
             let (code, reason) = (Code::OwnSecret, "it holds a secret of the broker's own; leave the secret out");
             return Ok(Event::Arrived(Parsed::InvalidDocument(Box::new(InvalidDocument {
                 caller,
@@ -370,13 +227,13 @@ impl CommandDispatcher {
                 code,
                 reason: reason.to_owned(),
             }))));
-        }
+        };
         let header = Header {
             caller_key,
             caller,
             behalf: Subject::NOBODY,
             request_id,
-            request_digest: self.key.digest(&shared::json::canonical(said)),
+            request_digest: self.key.digest(&shared::json::canonical(&document)),
             origin,
             arrived: Instant::now(),
             timeout: limits::TIMEOUT_DEFAULT,
@@ -387,69 +244,13 @@ impl CommandDispatcher {
 }
 
 /// A person's command, and how it came in.
-pub struct Asked<'a> {
+pub struct Asked {
     /// The person.
     pub person: String,
     /// The command for the broker.
     pub command: Command,
-    /// The words, of which the row has the digest.
-    pub said: &'a AdminCommand,
-    /// `cli` or `web`.
+    /// `cli`, `web` or `http`.
     pub channel: &'static str,
-}
-
-/// Returns the command, or the answer of the process itself if the ledger is not involved.
-///
-/// `may_relay` says whether the person may answer for others.
-fn command(control: &AdminCommand, may_relay: bool) -> Result<Command, Own> {
-    Ok(match control.clone() {
-        AdminCommand::Grant(request) => Command::Grant(request),
-        AdminCommand::Flow { vault, request } => Command::Flow(FlowCommand { vault, request }),
-        AdminCommand::MintOperator(wanted) => Command::MintOperator(wanted),
-        AdminCommand::RevokeOperator { token_id } => Command::RevokeOperator(token_id),
-        AdminCommand::ListOperators => Command::ListOperators,
-        AdminCommand::Revoke(request) => Command::Revoke(request),
-        AdminCommand::List(request) => Command::List(request),
-        AdminCommand::TaskCreate(request) => Command::TaskCreate(request),
-        AdminCommand::TaskClose { task_id, cancelled } => Command::TaskClose { task_id, cancelled },
-        AdminCommand::GateApprove(request) => Command::GateApprove(request),
-        AdminCommand::Answer { code, yes, reason, apply } => {
-            Command::Answer(ApprovalAnswer { code, yes, reason, apply, channel: "cli", handed_in: None })
-        }
-        AdminCommand::Revert { id } => Command::Revert(id),
-        AdminCommand::ChatAnswer { from, text } => {
-            is_identity(&from).map_err(Own::Wrong)?;
-            let spoken = chat::read(&text).map_err(Own::Wrong)?;
-            Command::RelayedAnswer(RelayedAnswer { from, spoken, may_relay, channel: None })
-        }
-        AdminCommand::KillAll { on } => Command::Kill { scope: KillScope::All, on },
-        AdminCommand::KillProvider { provider, on } => Command::Kill { scope: KillScope::Provider(provider), on },
-        AdminCommand::KillGroup { group, on } => Command::Kill { scope: KillScope::Group(group), on },
-        AdminCommand::PurgeGroup { group } => Command::PurgeGroup(group),
-        AdminCommand::ShareAccount { person, capability, account_ref, with, on } => {
-            Command::ShareAccount(Share { person, capability, account_ref, with }, on)
-        }
-        AdminCommand::RenewVault { forget } => Command::RenewVault { forget },
-        AdminCommand::AcceptDefinitions { provider, digest, flagged } => {
-            Command::AcceptDefinitions { provider, digest, flagged }
-        }
-        AdminCommand::LinkAccount { person, capability, account_ref, label } => {
-            Command::LinkAccount { person, capability, account_ref, label }
-        }
-        AdminCommand::UnlinkAccounts { person, capability, account_ref } => {
-            Command::UnlinkAccounts { person, capability, account_ref }
-        }
-        AdminCommand::Look { .. } => return Err(Own::Look),
-        AdminCommand::Exchange { .. } => return Err(Own::Exchange),
-        AdminCommand::AcceptClock => Command::AcceptClock,
-        AdminCommand::Settle(finding) => Command::Settle(finding),
-        AdminCommand::ResetSession { group } => Command::ResetSession(group),
-        AdminCommand::Release { id } => Command::Release(id),
-        AdminCommand::WebLink => return Err(Own::WebLink),
-        AdminCommand::Stop => return Err(Own::Stop),
-        AdminCommand::Reload => return Err(Own::Reload),
-        AdminCommand::Hello => return Err(Own::Hello),
-    })
 }
 
 async fn answer(
@@ -459,63 +260,81 @@ async fn answer(
     dispatcher: &CommandDispatcher,
     reports: &EventSender,
 ) -> Vec<u8> {
-    let control: AdminCommand = match serde_json::from_slice(line) {
-        Ok(control) => control,
+    let request = match serde_json::from_slice(line) {
+        Ok(SocketRequest::Command(command)) => {
+            let command = match checked(command, may_relay) {
+                Ok(command) => command,
+                Err(why) => return wrong(&why).to_string().into_bytes(),
+            };
+            // The right to a command is checked where its row is written.
+            let asked = Asked { person, command, channel: "cli" };
+            return dispatcher.ask(reports, asked).await.unwrap_or_else(|why| fault(&why));
+        }
+        Ok(SocketRequest::Process(request)) => request,
         Err(error) => return fault(&format!("not a command: {error}")),
     };
-    let command = command(&control, may_relay);
-    // The right to an order that becomes a row is checked where the row is written.
-    if let Err(own) = &command
-        && let Err(lacks) = own.right().check(&dispatcher.config, &person)
-    {
+    if let Err(lacks) = request.right().check(&dispatcher.config, &person) {
         tracing::warn!(person, "a command was refused: the person lacks the right");
         return fault(&lacks);
     }
-    if let AdminCommand::Look { provider } = &control {
-        return match dispatcher.look(person, provider) {
+    match request {
+        ProcessRequest::Look { provider } => match dispatcher.look(person, &provider) {
             Ok((event, seen)) => {
                 reports.happened(event);
                 seen_as_reply(seen.await).to_string().into_bytes()
             }
             Err(why) => fault(&why),
-        };
-    }
-    if let AdminCommand::Exchange { provider, digest } = control {
-        let (answer, exchanged) = oneshot::channel();
-        reports.send(Message::Accepted(Exchange::of_home(provider, digest, answer)));
-        return exchanged.await.unwrap_or_else(|_gone| fault("the daemon stops"));
-    }
-    let command = match command {
-        Ok(command) => command,
-        Err(own) => {
-            if matches!(own, Own::Reload)
-                && let Err(why) = dispatcher.check_configuration().await
-            {
-                return fault(&why);
-            }
-            if let (Own::Stop, Some(reload)) = (&own, &dispatcher.reload) {
+        },
+        ProcessRequest::Exchange { provider, digest } => {
+            let (answer, exchanged) = oneshot::channel();
+            reports.send(Message::Accepted(Exchange::of_home(provider, digest, answer)));
+            exchanged.await.unwrap_or_else(|_gone| fault("the daemon stops"))
+        }
+        ProcessRequest::Stop => {
+            if let Some(reload) = &dispatcher.reload {
                 reload.has_stopped();
             }
-            if matches!(own, Own::Stop | Own::Reload) {
-                reports.happened(Event::Stopping);
-            }
-            return own.answer(&person, dispatcher).to_string().into_bytes();
+            reports.happened(Event::Stopping);
+            executed("The daemon stops.")
         }
-    };
-    let asked = Asked { person, command, said: &control, channel: "cli" };
-    dispatcher.ask(reports, asked).await.unwrap_or_else(|why| fault(&why))
+        ProcessRequest::Reload => match dispatcher.check_configuration().await {
+            Ok(()) => {
+                reports.happened(Event::Stopping);
+                executed("The daemon restarts.")
+            }
+            Err(why) => fault(&why),
+        },
+        ProcessRequest::WebLink => process::web_link(dispatcher, &person).to_string().into_bytes(),
+        ProcessRequest::Hello => process::hello(dispatcher).to_string().into_bytes(),
+    }
+}
+
+/// Returns the command with the rights of its relay, once its text is one.
+///
+/// # Errors
+/// The text to write instead.
+fn checked(mut command: Command, may_relay: bool) -> Result<Command, String> {
+    command.check()?;
+    if let Command::RelayedAnswer(relayed) = &mut command {
+        relayed.may_relay = may_relay;
+    }
+    Ok(command)
+}
+
+fn executed(summary: &str) -> Vec<u8> {
+    json!({ "status": "executed", "summary": summary }).to_string().into_bytes()
 }
 
 fn fault(text: &str) -> Vec<u8> {
     serde_json::to_vec(&refusal(text)).unwrap_or_default()
 }
 
-fn refusal(text: &str) -> serde_json::Value {
+fn refusal(text: &str) -> Value {
     json!({ "status": "denied", "error": text })
 }
 
 /// Returns the refusal of an invalid command.
-fn wrong(why: &str) -> serde_json::Value {
+fn wrong(why: &str) -> Value {
     json!({ "status": "denied", "code": Code::InvalidParams.word(), "error": why })
 }
 
@@ -523,7 +342,7 @@ fn wrong(why: &str) -> serde_json::Value {
 ///
 /// # Errors
 /// [`ControlError`]; whether the command was executed is then not known, and asking again is safe.
-pub fn send(socket: &Path, control: &AdminCommand) -> Result<Option<serde_json::Value>, ControlError> {
+pub fn send(socket: &Path, request: &SocketRequest) -> Result<Option<Value>, ControlError> {
     use std::io::{BufRead as _, Write as _};
     let failed = |source| ControlError::Socket { path: socket.into(), source };
     let mut stream = match std::os::unix::net::UnixStream::connect(socket) {
@@ -536,10 +355,10 @@ pub fn send(socket: &Path, control: &AdminCommand) -> Result<Option<serde_json::
         }
         Err(source) => return Err(failed(source)),
     };
-    let looks = matches!(control, AdminCommand::Look { .. });
+    let looks = matches!(request, SocketRequest::Process(ProcessRequest::Look { .. }));
     let timeout = if looks { LISTING_TIMEOUT + limits::PROVIDER_MARGIN } else { limits::TIMEOUT_DEFAULT };
     stream.set_read_timeout(Some(timeout)).map_err(failed)?;
-    let mut line = serde_json::to_vec(control).unwrap_or_default();
+    let mut line = serde_json::to_vec(request).unwrap_or_default();
     line.push(b'\n');
     let sent = stream.write_all(&line);
     let mut answer = String::new();
@@ -552,7 +371,7 @@ pub fn send(socket: &Path, control: &AdminCommand) -> Result<Option<serde_json::
     Err(ControlError::NoAnswer { fault: answer.chars().take(200).collect() })
 }
 
-fn seen_as_reply(seen: Result<Listing, oneshot::error::RecvError>) -> serde_json::Value {
+fn seen_as_reply(seen: Result<Listing, oneshot::error::RecvError>) -> Value {
     match seen {
         Ok(Ok(accepted)) => json!({ "status": "executed", "data": accepted.said() }),
         Ok(Err(why)) => json!({ "status": "failed", "error": why }),
@@ -572,7 +391,7 @@ pub fn look(
     dispatcher: &CommandDispatcher,
     runtime: &tokio::runtime::Handle,
     provider: &Provider,
-) -> Result<serde_json::Value, ControlError> {
+) -> Result<Value, ControlError> {
     let person = dispatcher.person(dispatcher.uid).unwrap_or_else(|| unlisted(dispatcher.uid));
     let (event, mut seen) = match dispatcher.look(person, provider) {
         Ok(looking) => looking,
@@ -602,17 +421,14 @@ pub fn administer(
     ledger: &mut Ledger,
     broker: &mut Broker,
     dispatcher: &CommandDispatcher,
-    control: &AdminCommand,
-) -> Result<serde_json::Value, ControlError> {
-    let command = match command(control, true) {
+    command: &Command,
+) -> Result<Value, ControlError> {
+    let command = match checked(command.clone(), true) {
         Ok(command) => command,
-        Err(Own::Wrong(why)) => return Ok(wrong(&why)),
-        Err(Own::WebLink | Own::Stop | Own::Reload | Own::Hello | Own::Look | Own::Exchange) => {
-            return Ok(json!({ "status": "executed", "summary": "No daemon is running." }));
-        }
+        Err(why) => return Ok(wrong(&why)),
     };
     let person = dispatcher.person(dispatcher.uid).unwrap_or_else(|| unlisted(dispatcher.uid));
-    let event = dispatcher.command_request(Asked { person, command, said: control, channel: "cli" }, Origin::Broker)?;
+    let event = dispatcher.command_request(Asked { person, command, channel: "cli" }, Origin::Broker)?;
     let batch = ledger.batch(Durability::Full, vec![event], broker);
     if let Some((_, error)) = batch.unwritten.into_iter().next() {
         return Err(ControlError::Ledger(error));
@@ -692,9 +508,8 @@ mod tests {
             (json!({ "type": "web_link" }), [true, true, true, false]),
             (json!({ "type": "hello" }), [true; 4]),
         ] {
-            let control: AdminCommand = serde_json::from_value(document.clone()).unwrap();
-            let own = command(&control, false).expect_err("no order");
-            let may = ["uid-0", "adam", "anna", "rita"].map(|person| own.right().check(&config, person).is_ok());
+            let request: ProcessRequest = serde_json::from_value(document.clone()).unwrap();
+            let may = ["uid-0", "adam", "anna", "rita"].map(|person| request.right().check(&config, person).is_ok());
             assert_eq!(may, expected, "{document}");
         }
     }

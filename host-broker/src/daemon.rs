@@ -24,6 +24,7 @@ mod waiting;
 use crate::assembly::ruleset::RulesetBuilder;
 use crate::outbox::Outbox;
 use crate::request_watcher::RequestWatcher;
+use engine::approval_subjects::Continuation;
 use engine::broker::Broker;
 use engine::catalogue::Catalogue;
 use engine::event::Event;
@@ -40,7 +41,6 @@ use kernel::run_handle::RunHandle;
 use kernel::{Batch, Committed, Held, Intended, Ledger, Settled};
 pub use messages::{Checked, EventSender, Invocation, Message, OAuthCallback, Resumed};
 use model::Clock;
-use model::approval::Kind;
 pub use ruleset_reload::Exchange;
 use store::ledger::health::Health;
 use store::ledger::verification;
@@ -493,10 +493,10 @@ impl Loop {
             self.release_held();
         }
         for resolved in follow_ups.resolved {
-            match resolved.kind {
-                Kind::Call | Kind::Grant => self.readmit(&resolved.key),
-                Kind::File | Kind::Account | Kind::Flow => self.wake(&resolved.key),
-                Kind::Definition => self.take_up(&resolved.key.1),
+            match resolved.continuation {
+                Continuation::Readmit => self.readmit(&resolved.key),
+                Continuation::Wake => self.wake(&resolved.key),
+                Continuation::PutInForce => self.take_up(&resolved.key.1),
             }
         }
         for to_apply in follow_ups.to_apply {

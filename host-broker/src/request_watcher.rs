@@ -25,6 +25,8 @@ use crate::mailboxes::Mailboxes;
 use config::flows::FlowsTable;
 use config::{Config, UnknownRequests};
 use engine::approval_requests::Why;
+use engine::approval_subjects;
+use engine::approval_subjects::{Continuation, StoredRequest};
 use engine::catalogue::Catalogue;
 use engine::clean::Filters;
 use engine::event::Event;
@@ -150,7 +152,7 @@ impl RequestWatcher {
     ///
     /// [`Message::Resumed`] brings it, or the fault of its document. A proposal's request is over, so nothing comes.
     pub fn readmit(&self, caller: Caller, id: RequestId, waiting: Waiting, config: Arc<Config>) {
-        if !matches!(waiting.kind, Kind::Call | Kind::Grant) {
+        if !is_readmitted(waiting.kind) {
             return;
         }
         let key = (Arc::from(caller.to_string()), id.clone());
@@ -162,7 +164,7 @@ impl RequestWatcher {
     /// Checks beside the loop whether a person's answer could permit this request. [`Message::Checked`] brings the result.
     /// Returns `false` if nothing comes: a proposal's request is over, or everything ends.
     pub fn check(&self, caller: Caller, id: RequestId, waiting: Waiting, config: Arc<Config>) -> bool {
-        if !matches!(waiting.kind, Kind::Call | Kind::Grant) {
+        if !is_readmitted(waiting.kind) {
             return false;
         }
         let key = (Arc::from(caller.to_string()), id.clone());
@@ -450,19 +452,16 @@ fn parse_again(
     let Waiting { kind, document, behalf } = waiting;
     // SECURITY: the broker may have a secret now that it did not have when the request arrived.
     if let Some(filters) = &parse_context.filters
-        && matches!(kind, Kind::Call | Kind::Grant)
+        && is_readmitted(kind)
         && own_secrets::are_in_request(&[id.as_str()], &document, &filters.scrubber)
     {
         return Err(Why::OwnSecret);
     }
-    let event = match (kind, caller) {
-        (Kind::Call, caller) => {
-            request::readmit(caller, id, behalf, &document, (flows, parse_context)).map(Event::Resumed)
-        }
-        (Kind::Grant, Caller::Group(group)) => request::readmit_grant(group, id, behalf, &document, parse_context)
-            .map(|command_request| Event::Arrived(Parsed::CommandRequest(command_request))),
-        (Kind::Grant, _) => Err("it is no group's".to_owned()),
-        (Kind::File | Kind::Account | Kind::Definition | Kind::Flow, _) => Err("it is no call and no grant".to_owned()),
-    };
-    event.map_err(Why::Invalid)
+    let stored = StoredRequest { caller, request_id: id, behalf, document: &document };
+    approval_subjects::of(kind).readmit(stored, flows, parse_context).map_err(Why::Invalid)
+}
+
+/// Returns whether the request of such an approval request is admitted again after the answer.
+fn is_readmitted(kind: Kind) -> bool {
+    approval_subjects::of(kind).continuation() == Continuation::Readmit
 }

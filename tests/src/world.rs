@@ -7,7 +7,8 @@ use crate::strace::{self, Begun};
 use crate::{evidence, logs, programs, runs, until};
 use config::provider::Kinds;
 use config::{Config, profiles};
-use host_broker::control::{self, AdminCommand};
+use engine::request;
+use host_broker::control::{self, SocketRequest};
 use host_broker::host::{Host, LoadedHome, StartError};
 use host_broker::providers::KINDS;
 use model::Clock as _;
@@ -583,8 +584,8 @@ impl World {
     }
 
     /// A person's command, through the control socket.
-    pub fn control(&self, control: &AdminCommand) -> Value {
-        control::send(&self.path("broker.sock"), control).unwrap().expect("a daemon that listens")
+    pub fn control(&self, request: impl Into<SocketRequest>) -> Value {
+        control::send(&self.path("broker.sock"), &request.into()).unwrap().expect("a daemon that listens")
     }
 
     /// The command line on this home, in an environment that has nothing.
@@ -594,11 +595,11 @@ impl World {
     }
 
     /// A person's command where no daemon runs.
-    pub fn in_place(&self, control: &AdminCommand) -> Value {
+    pub fn in_place(&self, command: &request::Command) -> Value {
         let platform = self.platform();
         let loaded = LoadedHome::open(Home::at(self.home()), &platform, self.kinds).unwrap();
         let mut ledger = loaded.ledger(Arc::clone(&platform.clock)).unwrap();
-        control::administer(&mut ledger, &mut loaded.broker(&platform.ids), &loaded.dispatcher(&platform), control)
+        control::administer(&mut ledger, &mut loaded.broker(&platform.ids), &loaded.dispatcher(&platform), command)
             .unwrap()
     }
 
@@ -610,7 +611,7 @@ impl World {
 
     /// The same, from its document.
     pub fn command(&self, document: Value) -> Value {
-        self.control(&serde_json::from_value(document).unwrap())
+        self.control(serde_json::from_value::<SocketRequest>(document).unwrap())
     }
 
     /// A person gives a group access to the provider `demo`.

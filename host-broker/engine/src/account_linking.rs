@@ -16,6 +16,7 @@ use crate::approval_requests;
 use crate::approval_requests::ApprovalDraft;
 use crate::broker::Broker;
 use crate::clean::{Filtered, Outcome};
+use crate::features::Feature;
 use crate::file_proposals::named_after;
 use filter::inspect::inspect_text;
 use kernel::Effect;
@@ -40,43 +41,119 @@ use store::state::linking as stored;
 use store::{StoreError, Transaction, View};
 use stored::{Asked, Entry, Link, Owner};
 
-/// Supplies a call with the flows and accounts that its decision needs.
-///
-/// # Errors
-/// [`StoreError`] if it cannot be read; nothing may then be permitted.
-pub fn supply(connection: &View, now: Timestamp, call: &mut Call) -> Result<(), StoreError> {
-    let Some(person) = call.header.behalf.key() else { return Ok(()) };
-    let owner = Owner { caller: &call.header.caller_key, person: &person };
-    let supplied = match call.target.invocation().map(Invocation::needs) {
-        Some(StoreRequest::ToBegin) => {
-            StoreInput::Begun(stored::begun_since(connection, &owner, now.minus(FLOW_LIFE))?)
+/// The linking of persons' accounts.
+pub(crate) struct AccountLinking;
+
+impl Feature for AccountLinking {
+    /// Supplies a call with the flows and accounts that its decision needs.
+    fn before_decision(&self, connection: &View, now: Timestamp, call: &mut Call) -> Result<(), StoreError> {
+        let Some(person) = call.header.behalf.key() else { return Ok(()) };
+        let owner = Owner { caller: &call.header.caller_key, person: &person };
+        let supplied = match call.target.invocation().map(Invocation::needs) {
+            Some(StoreRequest::ToBegin) => {
+                StoreInput::Begun(stored::begun_since(connection, &owner, now.minus(FLOW_LIFE))?)
+            }
+            Some(StoreRequest::ToComplete(id) | StoreRequest::ToPoll(id)) => {
+                let id = id.clone();
+                let is_here = id.capability() == call.provider;
+                let standing = if is_here { stored::find(connection, &owner, &id, now)? } else { Standing::Missing };
+                let due = matches!(&standing, Standing::Open(flow) if flow.is_due(now));
+                call.flow = Some(id);
+                StoreInput::Flow(standing, due)
+            }
+            Some(StoreRequest::Accounts) => {
+                StoreInput::Accounts(accounts::labelled(connection, &person, &call.provider)?)
+            }
+            // The decision has not yet permitted its use. Without an execution it cannot be opened.
+            Some(StoreRequest::Credential) => {
+                let (owner, account) = model::owned(call.account_ref.as_deref().unwrap_or_default());
+                let owner = owner.unwrap_or(&person);
+                StoreInput::Credential(stored::credential(connection, owner, &call.provider, account)?)
+            }
+            Some(
+                StoreRequest::Nothing
+                | StoreRequest::ToApply(..)
+                | StoreRequest::ToWithdraw(_)
+                | StoreRequest::Proposals
+                | StoreRequest::ToUnlink(_),
+            )
+            | None => return Ok(()),
+        };
+        call.target.supply(supplied);
+        Ok(())
+    }
+
+    /// Refuses a call that may lead to one approval request about an account too many. This is decided before the
+    /// provider is asked, because a person's input is valid only once. Each person has a separate limit, so that no
+    /// person can block another.
+    fn precondition(&self, connection: &View, call: &Call) -> Result<Option<Refusal>, StoreError> {
+        let needs = call.target.invocation().map(Invocation::needs);
+        let (Some(StoreRequest::ToComplete(_) | StoreRequest::ToPoll(_)), Some(person)) =
+            (needs, call.header.behalf.key())
+        else {
+            return Ok(None);
+        };
+        // A poll of a flow whose approval request waits sends no other one.
+        if let Some(StoreRequest::ToPoll(id)) = needs {
+            let owner = Owner { caller: &call.header.caller_key, person: &person };
+            if !stored::is_under_way(connection, &owner, id)? {
+                return Ok(None);
+            }
         }
-        Some(StoreRequest::ToComplete(id) | StoreRequest::ToPoll(id)) => {
-            let id = id.clone();
-            let is_here = id.capability() == call.provider;
-            let standing = if is_here { stored::find(connection, &owner, &id, now)? } else { Standing::Missing };
-            let due = matches!(&standing, Standing::Open(flow) if flow.is_due(now));
-            call.flow = Some(id);
-            StoreInput::Flow(standing, due)
-        }
-        Some(StoreRequest::Accounts) => StoreInput::Accounts(accounts::labelled(connection, &person, &call.provider)?),
-        // The decision has not yet permitted its use. Without an execution it cannot be opened.
-        Some(StoreRequest::Credential) => {
-            let (owner, account) = model::owned(call.account_ref.as_deref().unwrap_or_default());
-            let owner = owner.unwrap_or(&person);
-            StoreInput::Credential(stored::credential(connection, owner, &call.provider, account)?)
-        }
-        Some(
-            StoreRequest::Nothing
-            | StoreRequest::ToApply(..)
-            | StoreRequest::ToWithdraw(_)
-            | StoreRequest::Proposals
-            | StoreRequest::ToUnlink(_),
-        )
-        | None => return Ok(()),
-    };
-    call.target.supply(supplied);
-    Ok(())
+        let owner = Owner { caller: &call.header.caller_key, person: &person };
+        let waiting = stored::questions(connection, &owner)?;
+        let reason =
+            || format!("{QUESTIONS_MAX} accounts of this person wait for a yes already; wait for the answers.");
+        Ok((waiting >= QUESTIONS_MAX).then(|| Refusal::new(Code::Busy, reason())))
+    }
+
+    /// Changes flows and accounts with the intent of a permitted call, and supplies the call with its credential.
+    fn with_intent(&self, broker: &mut Broker, tx: &Transaction<'_>, call: &mut Call) -> Result<(), StoreError> {
+        let Some(person) = call.header.behalf.key() else { return Ok(()) };
+        let owner = Owner { caller: &call.header.caller_key, person: &person };
+        let supplied = match call.target.invocation().map(Invocation::needs) {
+            Some(StoreRequest::ToComplete(id)) => {
+                stored::spend(tx, id)?;
+                return Ok(());
+            }
+            Some(StoreRequest::ToPoll(id)) => {
+                let standing = stored::find(tx.view(), &owner, id, tx.now())?;
+                if matches!(&standing, Standing::Open(flow) if flow.is_due(tx.now())) {
+                    stored::polled(tx, id)?;
+                }
+                return Ok(());
+            }
+            Some(StoreRequest::ToUnlink(account)) => {
+                let (capability, account) = (Some(&call.provider), Some(account.as_str()));
+                StoreInput::Unlinked(broker.unlink(tx, &person, capability, account)? > 0)
+            }
+            Some(
+                StoreRequest::Credential
+                | StoreRequest::Nothing
+                | StoreRequest::ToApply(..)
+                | StoreRequest::ToWithdraw(_)
+                | StoreRequest::Proposals
+                | StoreRequest::ToBegin
+                | StoreRequest::Accounts,
+            )
+            | None => return Ok(()),
+        };
+        call.target.supply(supplied);
+        Ok(())
+    }
+
+    fn with_outcome(
+        &self,
+        broker: &mut Broker,
+        tx: &Transaction<'_>,
+        filtered: &mut Filtered,
+    ) -> Result<(), StoreError> {
+        broker.link_further(tx, filtered)
+    }
+
+    fn forget_old(&self, tx: &Transaction<'_>) -> Result<(), StoreError> {
+        stored::forget_old(tx)
+    }
 }
 
 /// Stores a renewal that arrived after its call ended, and notes it if it differs from the stored credential.
@@ -98,43 +175,8 @@ pub(crate) fn keep_late(tx: &Transaction<'_>, late: &Late) -> Result<(), StoreEr
 }
 
 impl Broker {
-    /// Changes flows and accounts with the intent of a permitted call, and supplies the call with its credential.
-    pub(crate) fn link_with_intent(&mut self, tx: &Transaction<'_>, call: &mut Call) -> Result<(), StoreError> {
-        let Some(person) = call.header.behalf.key() else { return Ok(()) };
-        let owner = Owner { caller: &call.header.caller_key, person: &person };
-        let supplied = match call.target.invocation().map(Invocation::needs) {
-            Some(StoreRequest::ToComplete(id)) => {
-                stored::spend(tx, id)?;
-                return Ok(());
-            }
-            Some(StoreRequest::ToPoll(id)) => {
-                let standing = stored::find(tx.view(), &owner, id, tx.now())?;
-                if matches!(&standing, Standing::Open(flow) if flow.is_due(tx.now())) {
-                    stored::polled(tx, id)?;
-                }
-                return Ok(());
-            }
-            Some(StoreRequest::ToUnlink(account)) => {
-                let (capability, account) = (Some(&call.provider), Some(account.as_str()));
-                StoreInput::Unlinked(self.unlink(tx, &person, capability, account)? > 0)
-            }
-            Some(
-                StoreRequest::Credential
-                | StoreRequest::Nothing
-                | StoreRequest::ToApply(..)
-                | StoreRequest::ToWithdraw(_)
-                | StoreRequest::Proposals
-                | StoreRequest::ToBegin
-                | StoreRequest::Accounts,
-            )
-            | None => return Ok(()),
-        };
-        call.target.supply(supplied);
-        Ok(())
-    }
-
     /// Stores the progress of linking that an effect made, and sends an approval request if there is an account.
-    pub(crate) fn link_further(&mut self, tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<(), StoreError> {
+    fn link_further(&mut self, tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<(), StoreError> {
         if let (Effect::Prepare(call), Outcome::Prepared(prepared)) = (&filtered.effect, &filtered.outcome)
             && let (Some(renewal), Some(person)) = (prepared.renewed(), call.header.behalf.key())
         {
@@ -359,31 +401,6 @@ const LABEL_MAX: usize = 64;
 
 /// The most approval requests about accounts of one person that wait in one group.
 const QUESTIONS_MAX: usize = 3;
-
-/// Returns why a call that may lead to an approval request about an account has to wait. This is decided before the
-/// provider is asked, because a person's input is valid only once. Each person has a separate limit, so that no person
-/// can block another.
-///
-/// # Errors
-/// [`StoreError`] if it cannot be read; nothing may then be permitted.
-pub fn too_many(connection: &View, call: &Call) -> Result<Option<Refusal>, StoreError> {
-    let needs = call.target.invocation().map(Invocation::needs);
-    let (Some(StoreRequest::ToComplete(_) | StoreRequest::ToPoll(_)), Some(person)) = (needs, call.header.behalf.key())
-    else {
-        return Ok(None);
-    };
-    // A poll of a flow whose approval request waits sends no other one.
-    if let Some(StoreRequest::ToPoll(id)) = needs {
-        let owner = Owner { caller: &call.header.caller_key, person: &person };
-        if !stored::is_under_way(connection, &owner, id)? {
-            return Ok(None);
-        }
-    }
-    let owner = Owner { caller: &call.header.caller_key, person: &person };
-    let waiting = stored::questions(connection, &owner)?;
-    let reason = || format!("{QUESTIONS_MAX} accounts of this person wait for a yes already; wait for the answers.");
-    Ok((waiting >= QUESTIONS_MAX).then(|| Refusal::new(Code::Busy, reason())))
-}
 
 /// Returns the label for people: the name or address that the provider gives.
 fn label(shown: &Value) -> Option<String> {

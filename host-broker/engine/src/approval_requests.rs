@@ -14,10 +14,13 @@ pub use unanswerable::{Unanswerable, Why};
 
 pub(crate) use pending_reply::{Ended, answer, behind, ended, pending, said_no, still_asked, told};
 
+use crate::approval_subjects;
+use crate::approval_subjects::Continuation;
 use crate::approvals::{OPEN_MAX, sealing};
 use crate::broker::Broker;
 use crate::chat::ChatRelay;
 use crate::event::Event;
+use crate::features::FEATURES;
 use crate::file_proposals::Collected;
 use crate::pipeline::event_of;
 use crate::replies::{copy_of, refused, still_running};
@@ -26,9 +29,10 @@ use kernel::authorize::Refusal;
 use kernel::call::{ApprovalPhase, Call, Header};
 use kernel::contract::{Invocation, StoreRequest};
 use kernel::{Answer, Step, WriteError};
+use model::Caller;
 use model::approval::{Answered, Approval, ApprovalReason, Kind, Question, State};
 use model::card::Card;
-use model::{Caller, approval};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shared::digest::Digest;
 use shared::time::Timestamp;
@@ -39,14 +43,13 @@ use std::time::Duration;
 use store::ledger::chain::Draft;
 use store::state::counters;
 use store::state::external_grants;
-use store::state::proposals;
 use store::state::requests;
 use store::state::{approvals, denials};
 use store::{Receipt, StoreError, Transaction};
 use tokio::time::Instant;
 
 /// An approver's answer, as it arrived.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalAnswer {
     /// The code of the approval request.
     pub code: String,
@@ -55,25 +58,56 @@ pub struct ApprovalAnswer {
     /// The reason.
     pub reason: Option<String>,
     /// Whether changes to files are to be made at once.
+    #[serde(default)]
     pub apply: bool,
-    /// The channel.
-    pub channel: &'static str,
-    /// The relay, if another person delivered the answer.
+    /// The channel. The broker sets it; a document cannot.
+    #[serde(skip)]
+    pub channel: AnswerChannel,
+    /// The relay, if another person delivered the answer. A document cannot set it.
+    #[serde(skip)]
     pub handed_in: Option<ChatRelay>,
+}
+
+/// The channel of an approver's answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AnswerChannel {
+    /// The command line.
+    #[default]
+    Cli,
+    /// The inbox.
+    Web,
+    /// A chat.
+    Chat,
+}
+
+impl AnswerChannel {
+    /// Returns the word in rows: `cli`, `web` or `chat`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Cli => "cli",
+            Self::Web => "web",
+            Self::Chat => "chat",
+        }
+    }
 }
 
 impl std::fmt::Debug for ApprovalAnswer {
     /// Omits the code, which is a secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Given({}, by {})", if self.yes { "yes" } else { "no" }, self.channel)
+        write!(f, "ApprovalAnswer({}, by {})", if self.yes { "yes" } else { "no" }, self.channel.word())
     }
 }
 
 impl ApprovalAnswer {
+    /// Makes an answer at the command line.
+    pub fn new(code: String, yes: bool, reason: Option<String>, apply: bool) -> Self {
+        Self { code, yes, reason, apply, channel: AnswerChannel::Cli, handed_in: None }
+    }
+
     /// Adds the channel of the answer to a row's body.
     pub(crate) fn way(&self, mut body: serde_json::Value) -> serde_json::Value {
         if let Some(body) = body.as_object_mut() {
-            body.insert("channel".into(), self.channel.into());
+            body.insert("channel".into(), self.channel.word().into());
             if let Some(ChatRelay { from, by }) = &self.handed_in {
                 body.insert("from".into(), from.as_str().into());
                 body.insert("handed_in_by".into(), by.as_str().into());
@@ -120,11 +154,11 @@ pub(crate) struct ApprovalDraft<'a> {
     pub(crate) task_id: Option<&'a TaskId>,
 }
 
-/// A closed approval request, whose call is admitted again.
+/// A resolved approval request.
 #[derive(Debug)]
 pub struct Resolved {
-    /// The subject.
-    pub kind: approval::Kind,
+    /// The way on for the request.
+    pub continuation: Continuation,
     /// The caller and the request.
     pub key: (Arc<str>, RequestId),
 }
@@ -286,9 +320,8 @@ impl Broker {
         header: &Header,
         posed: &ApprovalDraft<'_>,
     ) -> Result<Result<i64, Refusal>, StoreError> {
-        // Requests of agents do not delay a person's own. An account request has a limit of its own: the provider has
-        // given the account by then, and each person has few such requests.
-        let by_agent = header.caller.policy_group().is_some() && posed.kind != Kind::Account;
+        // Requests of agents do not delay a person's own.
+        let by_agent = header.caller.policy_group().is_some() && approval_subjects::of(posed.kind).is_limited();
         if by_agent && approvals::count_open(tx.view(), posed.caller)? >= OPEN_MAX {
             return Ok(Err(too_many()));
         }
@@ -380,7 +413,8 @@ impl Broker {
                 about,
             ));
         }
-        if !given.yes && Self::takes_back_a_yes(tx, &approval)? {
+        let subject = approval_subjects::of(approval.kind);
+        if !given.yes && subject.is_retractable(tx, &approval)? {
             approvals::retract(tx, approval.id, &answered_by(header, given, tx))?;
             self.resolve(tx, &approval, State::Denied, &header.caller_key)?;
             let kind = store::ledger::chain::Kind::Denied;
@@ -408,8 +442,10 @@ impl Broker {
             true if yes >= approval.quorum => State::Approved,
             true => State::Waiting,
         };
-        if state == State::Denied {
-            denials::note(tx, &approval)?;
+        if state == State::Denied
+            && let Some(denied) = subject.denied(tx.view(), &approval)?
+        {
+            denials::note(tx, &approval, denied)?;
         }
         if state != State::Waiting {
             // The row of the answer is the next one.
@@ -421,28 +457,15 @@ impl Broker {
         Ok(AnswerOutcome::Counted(kind, Box::new(Approval { state, ..approval })))
     }
 
-    /// Returns whether a denial still precedes the effect of an approval of changes to files.
-    fn takes_back_a_yes(tx: &Transaction<'_>, approval: &Approval) -> Result<bool, StoreError> {
-        if approval.kind != Kind::File || approval.state != State::Approved {
-            return Ok(false);
-        }
-        let proposal = proposals::asked_by(tx.view(), approval.id)?;
-        Ok(proposal.is_some_and(|proposal| proposal.until > tx.now()))
-    }
-
     /// Turns missing answers into denials, and records them as expired.
     pub(crate) fn lapse(&mut self, tx: &Transaction<'_>) -> Result<(), StoreError> {
         // The next expiry time changes in any case.
         self.follow_ups.approvals_changed = true;
         for approval in approvals::overdue(tx.view(), tx.now())? {
-            let proposal = match approval.kind {
-                Kind::File => proposals::asked_by(tx.view(), approval.id)?,
-                Kind::Call | Kind::Grant | Kind::Account | Kind::Definition | Kind::Flow => None,
-            };
-            let id = proposal.as_ref().map_or(&approval.request_id, |proposal| &proposal.proposed_by);
+            let id = approval_subjects::of(approval.kind).requested_by(tx.view(), &approval)?;
             tx.append(&Draft {
-                person: requests::person_of(tx, &approval.caller, id)?,
-                request_id: Some(id),
+                person: requests::person_of(tx, &approval.caller, &id)?,
+                request_id: Some(&id),
                 provider: Some(&approval.provider),
                 action: Some(&approval.action),
                 approval: Some(approval.reference()),
@@ -451,30 +474,10 @@ impl Broker {
             })?;
             self.resolve(tx, &approval, State::Expired, "broker")?;
         }
-        for proposal in proposals::uncollected(tx.view(), tx.now())? {
-            let approval = &proposal.approval;
-            tx.append(&Draft {
-                person: requests::person_of(tx, &approval.caller, &proposal.proposed_by)?,
-                request_id: Some(&proposal.proposed_by),
-                provider: Some(&approval.provider),
-                action: Some(&approval.action),
-                approval: Some(approval.reference()),
-                body: json!({ "applied": false }),
-                ..Draft::new(store::ledger::chain::Kind::Lapsed, &approval.caller)
-            })?;
-            self.end_proposal(tx, &proposal, "expired")?;
-        }
-        Ok(())
+        FEATURES.iter().try_for_each(|feature| feature.on_expiry(self, tx))
     }
 
-    /// Resumes the requests that wait to apply this proposal.
-    pub(crate) fn resolved_proposal(&mut self, approval: &Approval) {
-        let key = (Arc::from(approval.caller.as_str()), approval.request_id.clone());
-        self.follow_ups.resolved.push(Resolved { kind: approval.kind, key });
-        self.follow_ups.approvals_changed = true;
-    }
-
-    /// Ends an approval request: its call is admitted again, or its subject is carried out or dropped.
+    /// Resolves an approval request: its request goes on, or its subject is put into effect or dropped.
     pub(crate) fn resolve(
         &mut self,
         tx: &Transaction<'_>,
@@ -483,31 +486,8 @@ impl Broker {
         by: &str,
     ) -> Result<(), StoreError> {
         approvals::resolve(tx, approval.id, state)?;
-        if approval.kind == Kind::File {
-            return match proposals::asked_by(tx.view(), approval.id)? {
-                Some(proposal) if state != State::Approved => self.end_proposal(tx, &proposal, state.word()),
-                Some(_) | None => {
-                    self.resolved_proposal(approval);
-                    Ok(())
-                }
-            };
-        }
-        if approval.kind == Kind::Account {
-            return self.end_link(tx, approval, state, by);
-        }
-        if approval.kind == Kind::Flow {
-            return self.end_flow(tx, approval, state, by);
-        }
-        if approval.kind == Kind::Definition && state != State::Approved {
-            return self.end_definitions(tx, approval, state);
-        }
-        // An earlier approved one is already being admitted again.
-        if approval.state == State::Waiting {
-            let key = (Arc::from(approval.caller.as_str()), approval.request_id.clone());
-            self.follow_ups.resolved.push(Resolved { kind: approval.kind, key });
-        }
         self.follow_ups.approvals_changed = true;
-        Ok(())
+        approval_subjects::of(approval.kind).on_resolved(self, tx, approval, state, by)
     }
 }
 
@@ -545,7 +525,7 @@ pub(crate) fn too_many() -> Refusal {
 fn answered_by(header: &Header, given: &ApprovalAnswer, tx: &Transaction<'_>) -> Answered {
     Answered {
         by: header.caller_key.to_string(),
-        channel: given.channel.to_owned(),
+        channel: given.channel.word().to_owned(),
         yes: given.yes,
         reason: given.reason.clone(),
         at: tx.now(),

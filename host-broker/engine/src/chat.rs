@@ -4,12 +4,15 @@
 //! calls and files are never answered there. A bridge is trusted about the writer only if the configuration says so.
 //! Codes are short, so only a few guesses are permitted.
 
-use crate::approval_requests::ApprovalAnswer;
+use crate::approval_requests::{AnswerChannel, ApprovalAnswer};
+use crate::approval_subjects;
 use crate::broker::Broker;
+use config::channels::is_identity;
 use kernel::Answer;
 use kernel::call::{Header, Origin};
 use model::approval::ApprovalReason;
 use model::{Caller, Subject, approval};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shared::reply::Evidence;
 use shared::{Code, Level, Reply, Timestamp};
@@ -43,21 +46,46 @@ pub struct ParsedAnswer {
 impl std::fmt::Debug for ParsedAnswer {
     /// Omits the code, which is a secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.yes { "Spoken(yes)" } else { "Spoken(no)" })
+        f.write_str(if self.yes { "ParsedAnswer(yes)" } else { "ParsedAnswer(no)" })
     }
 }
 
 /// An answer from a chat, as its relay delivered it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelayedAnswer {
-    /// The writer, by the chat's name.
+    /// The writer, by the chat's name: `telegram:12345`.
     pub from: String,
-    /// The answer.
-    pub spoken: ParsedAnswer,
-    /// Whether the relay may deliver answers of others.
+    /// The text of the answer.
+    pub text: String,
+    /// Whether the relay may deliver answers of others. The broker sets it; a document cannot.
+    #[serde(skip)]
     pub may_relay: bool,
     /// The channel whose token was shown; it may answer only its own approval requests.
+    #[serde(skip)]
     pub channel: Option<String>,
+}
+
+impl RelayedAnswer {
+    /// Makes an answer without the right to relay it. The broker gives the right.
+    pub fn new(from: String, text: String) -> Self {
+        Self { from, text, may_relay: false, channel: None }
+    }
+
+    /// Parses the writer and the text.
+    ///
+    /// # Errors
+    /// The text to write instead.
+    pub fn answer(&self) -> Result<ParsedAnswer, String> {
+        is_identity(&self.from)?;
+        read(&self.text)
+    }
+}
+
+impl std::fmt::Debug for RelayedAnswer {
+    /// Omits the text, which has a secret code.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RelayedAnswer(from {})", self.from)
+    }
 }
 
 /// The relay of an answer.
@@ -110,8 +138,8 @@ pub fn read(line: &str) -> Result<ParsedAnswer, String> {
     }
 }
 
-/// Checks whether such an approval request may be answered in a chat, and its code be shown there. Only kinds that are
-/// known to be harmless enough pass; a new kind does not, until it is named here.
+/// Checks whether such an approval request may be answered in a chat, and its code be shown there. The
+/// subject of each kind says up to which level.
 ///
 /// # Errors
 /// The reason.
@@ -122,14 +150,7 @@ pub fn answerable(kind: approval::Kind, level: Level, asks: &BTreeSet<ApprovalRe
             "What brings private data, the content of others and a way out together is never answered in a chat",
         );
     }
-    match kind {
-        approval::Kind::Call | approval::Kind::File if level < Level::Production => Ok(()),
-        approval::Kind::Call | approval::Kind::File => Err("Production actions are never answered in a chat"),
-        approval::Kind::Grant => Err("Access is never given in a chat"),
-        approval::Kind::Account => Err("Accounts are never linked in a chat"),
-        approval::Kind::Flow => Err("Flows are never approved in a chat"),
-        approval::Kind::Definition => Err("What servers say of themselves is never accepted in a chat"),
-    }
+    approval_subjects::of(kind).answerable_in_chat(level)
 }
 
 impl Broker {
@@ -154,6 +175,12 @@ impl Broker {
                 format!("{relay} may not answer for others: [people.{relay}] needs `can_relay_answers = true`.");
             return refuse(tx, header, &handed_in, None, Code::Guardrail, &reason).map(|(answer, _)| answer);
         }
+        let spoken = match relayed.answer() {
+            Ok(spoken) => spoken,
+            Err(why) => {
+                return refuse(tx, header, &handed_in, None, Code::InvalidParams, &why).map(|(answer, _)| answer);
+            }
+        };
         let person = self.config.speaker(&relayed.from);
         // Misuse of one channel's token locks out no sender elsewhere.
         let channel = relayed.channel.as_ref();
@@ -169,7 +196,7 @@ impl Broker {
             let reason = format!("{0} is an unknown sender; [people.NAME] needs chat = [\"{0}\"].", relayed.from);
             return missed(tx, header, &handed_in, sender, Code::Guardrail, &reason);
         };
-        let Some(approval) = approvals::with_code(tx.view(), &relayed.spoken.code)? else {
+        let Some(approval) = approvals::with_code(tx.view(), &spoken.code)? else {
             let reason = "There is no approval request with this code.";
             return missed(tx, header, &handed_in, sender, Code::InvalidParams, reason);
         };
@@ -203,9 +230,16 @@ impl Broker {
             timeout: header.timeout,
             weight: None,
         };
-        let ParsedAnswer { code, yes, reason } = relayed.spoken.clone();
+        let ParsedAnswer { code, yes, reason } = spoken;
         // An answer in a chat leaves the time of changes to files to the agent.
-        let given = ApprovalAnswer { code, yes, reason, apply: false, channel: "chat", handed_in: Some(handed_in) };
+        let given = ApprovalAnswer {
+            code,
+            yes,
+            reason,
+            apply: false,
+            channel: AnswerChannel::Chat,
+            handed_in: Some(handed_in),
+        };
         self.take_answer(tx, &in_person, &given)
     }
 }

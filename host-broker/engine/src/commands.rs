@@ -3,18 +3,23 @@
 //! They have no external effect, so one row records everything. It is written with the change in one transaction.
 
 mod accounts;
+mod answer;
+mod cancel;
+mod capabilities;
 mod clock;
-mod flows;
-mod granting;
-mod operators;
 mod external_grants;
+mod flows;
+mod grant;
+mod kill;
+mod operators;
 mod results;
+mod revoke;
 mod sessions;
+mod tasks;
 
-pub use granting::grant_value;
+pub use grant::grant_value;
 
 use crate::approval_requests;
-use crate::approval_requests::{AnswerOutcome, ApprovalAnswer, Resolved};
 use crate::broker::Broker;
 use crate::capability_replies::CapabilityAnswer;
 use crate::event::Event;
@@ -22,29 +27,19 @@ use crate::flows::standing::{Use, standing};
 use crate::outcomes::by_person;
 use crate::pipeline::closed;
 use crate::replies::while_parked;
+use crate::request::command::{Audience, Effect};
 use crate::request::{Command, CommandRequest, Parsed};
-use crate::rights;
-use crate::snapshot;
 use config::near_miss;
 use kernel::authorize::Refusal;
 use kernel::call::Header;
 use kernel::{Answer, Step, WriteError};
-use model::approval::{Approval, State};
-use model::{Account, Caller, KillScope, Subject, TokenError, approval};
+use model::approval::Approval;
+use model::{Account, Caller};
 use serde_json::{Map, Value, json};
-use shared::flow::request::FlowRequest;
-use shared::request::{CancelRequest, CapabilitiesRequest, GateRequest, ListRequest, RevokeRequest, TaskRequest};
-use shared::snapshot::{Availability, Snapshot, TokenFault};
-use shared::{Code, Gate, Group, Level, Provider, Reply, RequestId, TaskId, Timestamp};
-use std::sync::Arc;
+use shared::request::CancelRequest;
+use shared::{Code, Group, Level, Provider, Reply, RequestId, TaskId, Timestamp};
 use store::ledger::chain::{Draft, Kind};
 use store::ledger::minor::MinorRow;
-use store::state::accounts as stored_accounts;
-use store::state::approvals;
-use store::state::gates;
-use store::state::gates::{Task, TaskState};
-use store::state::grants;
-use store::state::kill;
 use store::state::requests;
 use store::{StoreError, Transaction};
 
@@ -167,14 +162,15 @@ impl Broker {
         command_request: &CommandRequest,
     ) -> Result<CommandOutcome, StoreError> {
         let header = &command_request.header;
-        if is_for_main_only(&command_request.command)
+        let rules = command_request.command.rules();
+        if rules.audience == Audience::Administrators
             && let Err((code, reason)) = self.may_administer(&header.caller, &command_request.command)
         {
             return write(tx, command_request, None, CommandResult::no(code, reason)).map(CommandOutcome::Answered);
         }
         // An approved command is executed, like a call.
         if !command_request.asked
-            && adds_evidence(&command_request.command)
+            && rules.effect == Effect::Adds
             && let Some((reason, retry_after)) = tx.refuses(&header.caller_key)?
         {
             let refusal = Refusal { code: Code::RateLimited, reason, retry_after };
@@ -203,15 +199,15 @@ impl Broker {
             Command::Capabilities(request) => self.capabilities(tx, header, request)?,
             Command::Grant(request) => return self.grant(tx, command_request, request),
             Command::Revoke(request) => self.revoke(tx, header, request)?,
-            Command::List(request) => list(tx, request)?,
+            Command::List(request) => revoke::list(tx, request)?,
             Command::TaskCreate(request) => self.create_task(tx, header, request)?,
             Command::GateApprove(request) => self.approve_gate(tx, header, request)?,
-            Command::TaskClose { task_id, cancelled } => close_task(tx, task_id, *cancelled)?,
-            Command::Kill { scope, on } => set_kill(tx, header, scope, *on)?,
+            Command::TaskClose { task_id, cancelled } => tasks::close_task(tx, task_id, *cancelled)?,
+            Command::Kill { scope, on } => kill::set_kill(tx, header, scope, *on)?,
             Command::Flow(command) => self.flow(tx, header, command)?,
             Command::ReadFlow(flow) => self.read_outside(tx, header, flow)?,
             Command::MintOperator(wanted) => self.mint_operator(tx, header, wanted)?,
-            Command::RevokeOperator(id) => operators::revoke(tx, id)?,
+            Command::RevokeOperator { token_id } => operators::revoke(tx, token_id)?,
             Command::ListOperators => operators::list(tx, &self.config.flows)?,
             Command::AcceptDefinitions { provider, digest, flagged } => {
                 self.accepted_elsewhere(tx, provider)?;
@@ -236,17 +232,17 @@ impl Broker {
             Command::UnlinkAccounts { person, capability, account_ref } => {
                 self.unlink_accounts(tx, person, capability.as_ref(), account_ref.as_deref())?
             }
-            Command::PurgeGroup(group) => self.purge_group(tx, group)?,
-            Command::ShareAccount(share, on) => self.share_account(tx, share, *on, &header.caller_key)?,
+            Command::PurgeGroup { group } => self.purge_group(tx, group)?,
+            Command::ShareAccount { share, on } => self.share_account(tx, share, *on, &header.caller_key)?,
             Command::RenewVault { forget } => self.renew_vault(tx, *forget)?,
             Command::AcceptClock => self.accept_clock(tx)?,
             Command::Settle(finding) => by_person::settle(tx, header, finding)?,
-            Command::ResetSession(name) => self.reset_session(tx, name)?,
-            Command::Release(id) => self.release(tx, header, id)?,
+            Command::ResetSession { group } => self.reset_session(tx, group)?,
+            Command::Release { id } => self.release(tx, header, id)?,
             Command::Answer(given) => {
                 return self.take_answer(tx, header, given).map(Some).map(CommandOutcome::Answered);
             }
-            Command::Revert(id) => match self.revert(tx, command_request, id)? {
+            Command::Revert { id } => match self.revert(tx, command_request, id)? {
                 Ok(given) => {
                     return self.take_answer(tx, header, &given).map(Some).map(CommandOutcome::Answered);
                 }
@@ -265,86 +261,12 @@ impl Broker {
         let may = match caller {
             Caller::Group(group) => self.config.is_main(group),
             Caller::Person(person) => {
-                return rights::of(command).check(&self.config, person).map_err(|lacks| (Code::Guardrail, lacks));
+                return command.rules().right.check(&self.config, person).map_err(|lacks| (Code::Guardrail, lacks));
             }
             Caller::Operator(_) => matches!(command, Command::Flow(_)),
             Caller::External(_) | Caller::Broker => false,
         };
         if may { Ok(()) } else { Err((Code::MainOnly, Code::MainOnly.meaning().to_owned())) }
-    }
-
-    fn capabilities(
-        &mut self,
-        tx: &Transaction<'_>,
-        header: &Header,
-        request: &CapabilitiesRequest,
-    ) -> Result<CommandResult, StoreError> {
-        let Some(group) = header.caller.group() else {
-            return Ok(CommandResult::no(Code::UnknownType, "Only a group has capabilities."));
-        };
-        // Changes of this very transaction are not durable yet, so no answer about them is kept.
-        let form = match &header.behalf {
-            Subject::Nobody(why) if !self.follow_ups.stale_snapshots.contains(group) => {
-                Some((*why, request.include_unavailable))
-            }
-            Subject::Nobody(_) | Subject::Person(_) => None,
-        };
-        if let Some(answer) = form.and_then(|form| self.capability_answers.get(group, form, tx.now())) {
-            return Ok(CommandResult::Capabilities(answer.clone()));
-        }
-        let (connection, policy, behalf) = (tx.view(), &self.policy, Some(&header.behalf));
-        let mut snapshot =
-            snapshot::snapshot(connection, tx.now(), group, &self.config, &self.catalogue, policy, behalf)?;
-        if let Some(person) = header.behalf.key() {
-            for capability in snapshot.capabilities.iter_mut().filter(|own| own.provider.is_namespaced()) {
-                capability.accounts = stored_accounts::of(connection, &person, &capability.provider)?;
-            }
-        }
-        snapshot.token_fault = token_fault(&header.behalf, &snapshot);
-        if !request.include_unavailable {
-            hide_unavailable(&mut snapshot);
-        }
-        let answer = CapabilityAnswer::of(&snapshot);
-        if let Some(form) = form {
-            self.uncommitted.capability_answers.push((group.clone(), form, answer.clone()));
-        }
-        Ok(CommandResult::Capabilities(answer))
-    }
-
-    fn revoke(
-        &mut self,
-        tx: &Transaction<'_>,
-        header: &Header,
-        request: &RevokeRequest,
-    ) -> Result<CommandResult, StoreError> {
-        let RevokeRequest { group_folder: group, provider } = request;
-        // A grant can be revoked even if its group or provider is no longer configured.
-        if grants::find(tx.view(), group, provider)?.is_none()
-            && let Some(fault) = self.unknown_group(group).or_else(|| self.unknown_provider(provider))
-        {
-            return Ok(CommandResult::no(Code::InvalidParams, fault));
-        }
-        let was_active = grants::revoke(tx, group, provider, &header.caller_key)?;
-        if was_active {
-            self.follow_ups.stale_snapshots.insert(group.clone());
-        }
-        let data = json!({ "revoked": was_active });
-        if !was_active && header.caller.policy_group().is_some() {
-            // An agent can repeat this without limit.
-            return Ok(CommandResult::told(data, format!("{group} had no access to {provider}.")));
-        }
-        let summary = if was_active {
-            format!("{group} no longer has access to {provider}.")
-        } else {
-            format!("{group} had no access to {provider}.")
-        };
-        Ok(CommandResult::Done {
-            kind: Kind::Revoked,
-            subject: RowSubject { provider: Some(provider.clone()), ..RowSubject::default() },
-            body: json!({ "group": group, "was_active": was_active }),
-            data,
-            summary,
-        })
     }
 
     /// Returns the fault of a group that is not configured.
@@ -361,216 +283,6 @@ impl Broker {
             .provider(provider)
             .is_none()
             .then(|| format!("There is no provider '{provider}'{}.", near_miss(provider.as_str(), known)))
-    }
-
-    fn create_task(
-        &self,
-        tx: &Transaction<'_>,
-        header: &Header,
-        request: &TaskRequest,
-    ) -> Result<CommandResult, StoreError> {
-        if let Some(fault) = self.unknown_group(&request.group_folder) {
-            return Ok(CommandResult::no(Code::InvalidParams, fault));
-        }
-        let id = match &request.task_id {
-            Some(id) => id.clone(),
-            None => made_up(header),
-        };
-        let task = Task {
-            id: id.clone(),
-            title: request.title.clone(),
-            group: request.group_folder.clone(),
-            state: TaskState::Open,
-            created_by: header.caller_key.to_string(),
-            created_at: tx.now(),
-        };
-        if !gates::create(tx, &task)? {
-            return Ok(CommandResult::no(Code::InvalidParams, format!("There is a task '{id}' already.")));
-        }
-        Ok(CommandResult::Done {
-            kind: Kind::Task,
-            subject: RowSubject { task_id: Some(id.clone()), ..RowSubject::default() },
-            body: json!({ "group": task.group, "state": "open" }),
-            data: json!({ "task_id": id, "group_folder": task.group, "state": "open" }),
-            summary: format!("Task {id} is open for {}.", task.group),
-        })
-    }
-
-    fn approve_gate(
-        &self,
-        tx: &Transaction<'_>,
-        header: &Header,
-        request: &GateRequest,
-    ) -> Result<CommandResult, StoreError> {
-        let Some(table) = self.config.gates.get(&request.gate) else {
-            let hint = near_miss(request.gate.as_str(), self.config.gates.keys().map(Gate::as_str));
-            return Ok(CommandResult::no(Code::InvalidParams, format!("There is no gate '{}'{hint}.", request.gate)));
-        };
-        let may_open = match &header.caller {
-            Caller::Group(group) => table.groups.contains(group),
-            Caller::Person(name) => table.people.contains(name),
-            Caller::External(_) | Caller::Operator(_) | Caller::Broker => false,
-        };
-        if !may_open {
-            return Ok(CommandResult::no(
-                Code::Guardrail,
-                format!("The configuration does not let this caller open the gate '{}'.", request.gate),
-            ));
-        }
-        let Some(task) = gates::task(tx.view(), &request.task_id)?.filter(|task| task.state == TaskState::Open) else {
-            return Ok(CommandResult::no(Code::TaskUnknown, "There is no open task of that name."));
-        };
-        if header.caller.group() == Some(&task.group) {
-            return Ok(CommandResult::no(Code::Guardrail, "A group does not open a gate for its own task."));
-        }
-        let data = json!({ "task_id": request.task_id, "gate": request.gate, "approved": true });
-        if !gates::approve(tx, &request.task_id, &request.gate, &header.caller_key)? {
-            let GateRequest { task_id, gate } = request;
-            let text = format!("You have opened the {gate} gate for {task_id} before; no call has used that yet.");
-            return Ok(CommandResult::told(data, text));
-        }
-        Ok(CommandResult::Done {
-            kind: Kind::GateApproved,
-            subject: RowSubject { task_id: Some(request.task_id.clone()), ..RowSubject::default() },
-            body: json!({ "gate": request.gate }),
-            data,
-            summary: format!("The {} gate is open for {}, for one call.", request.gate, request.task_id),
-        })
-    }
-
-    /// Takes an approver's answer: one row about the approval request with the person's name, and the reply to the
-    /// person.
-    pub(crate) fn take_answer(
-        &mut self,
-        tx: &Transaction<'_>,
-        header: &Header,
-        given: &ApprovalAnswer,
-    ) -> Result<Answer, StoreError> {
-        let taken = self.answer_question(tx, header, given)?;
-        let applying = self.apply_at_once(tx, given, &taken)?;
-        let (kind, approval) = match taken {
-            AnswerOutcome::Counted(kind, approval) => (kind, approval),
-            AnswerOutcome::No(code, reason, about) => {
-                let evidence = tx.append(&Draft {
-                    reason_code: Some(code),
-                    approval: about,
-                    body: given.way(json!({ "request": header.request_digest })),
-                    ..header.draft(Kind::Refused)
-                })?;
-                let reply = refusal(header, code, &reason, tx.now());
-                return kernel::answer(tx, &header.caller_key, reply, evidence);
-            }
-        };
-        let became = approvals::numbered(tx.view(), approval.id)?.and_then(|approval| approval.became);
-        let mut body = json!({
-            "request": header.request_digest,
-            "of": approval.asked_seq,
-            "of_caller": approval.caller,
-            "agrees_to": approval.digest,
-            "state": approval.state,
-        });
-        // The row says how the approval was carried out, if not as usual.
-        if let (Some(became), Some(members)) = (&became, body.as_object_mut()) {
-            members.insert("became".to_owned(), json!(became));
-        }
-        let evidence = tx.append(&Draft {
-            provider: Some(&approval.provider),
-            action: Some(&approval.action),
-            level: Some(approval.level),
-            approval: Some(approval.reference()),
-            body: given.way(body),
-            ..header.draft(kind)
-        })?;
-        let answers = approvals::answers(tx.view(), approval.id)?;
-        let yes = answers.iter().filter(|answer| answer.yes).count();
-        let summary = match (approval.state, approval.kind) {
-            (State::Waiting, _) => format!("Your yes counts: {yes} of {}.", approval.quorum),
-            (State::Approved, approval::Kind::Call) => {
-                format!("{}.{} may run, once.", approval.provider, approval.action)
-            }
-            (State::Approved, approval::Kind::Grant) => format!("The access to {} is given.", approval.provider),
-            (State::Approved, approval::Kind::Account) if became.as_deref() != Some(State::Approved.word()) => {
-                "Nothing was linked: one of this name has been linked since you were asked. The agent can begin again."
-                    .to_owned()
-            }
-            (State::Approved, approval::Kind::Account) => format!("The account at {} is linked.", approval.provider),
-            (State::Approved, approval::Kind::Definition) => {
-                format!("What {} says of its tools is accepted; a running daemon exchanges it now.", approval.provider)
-            }
-            (State::Approved, approval::Kind::File) => "The changes may be applied, once.".to_owned(),
-            (_, approval::Kind::Call) => format!("{}.{} will not run.", approval.provider, approval.action),
-            (_, approval::Kind::Grant) => format!("No access to {} is given.", approval.provider),
-            (_, approval::Kind::Account) => format!("No account at {} is linked.", approval.provider),
-            (State::Approved, approval::Kind::Flow) if became.as_deref() != Some(State::Approved.word()) => {
-                "The proposed version has changed since you saw it, so nothing was approved.".to_owned()
-            }
-            (State::Approved, approval::Kind::Flow) => "The flow is canonical.".to_owned(),
-            (_, approval::Kind::Flow) => "The flow stays proposed.".to_owned(),
-            (_, approval::Kind::Definition) => {
-                format!("What {} said of its tools before is what counts.", approval.provider)
-            }
-            (_, approval::Kind::File) => "The changes will not be applied.".to_owned(),
-        };
-        let mut data = json!({ "code": approval.code, "ref": approval.reference(), "state": approval.state });
-        if let (Some(request), Some(object)) = (applying, data.as_object_mut()) {
-            object.insert("applied_by".into(), json!(request));
-        }
-        kernel::answer(
-            tx,
-            &header.caller_key,
-            Reply::executed(header.request_id.clone(), data, summary, tx.now()),
-            evidence,
-        )
-    }
-
-    /// Cancels a call that has not started: one that waits for a person, or one whose remote facts are still being
-    /// fetched. For a started call, the broker tells its provider that the caller has cancelled it.
-    fn cancel(&mut self, tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<CommandResult, StoreError> {
-        let said =
-            |cancelled, state, text: &str| CommandResult::told(json!({ "cancelled": cancelled, "state": state }), text);
-        let key = (Arc::clone(&header.caller_key), of.clone());
-        let asked = approvals::of_request(tx.view(), &header.caller_key, of)?;
-        let has_started = requests::open_stage(tx, &header.caller_key, of)?.is_some();
-        let stops = |approval: &Approval| matches!(approval.state, State::Waiting | State::Approved) && !has_started;
-        if let Some(approval) = asked.filter(stops) {
-            self.resolve(tx, &approval, State::Cancelled, &header.caller_key)?;
-            return Ok(said(true, "waiting", "The approval request is withdrawn, and the call will not run."));
-        }
-        Ok(match requests::open_stage(tx, &header.caller_key, of)?.as_deref() {
-            Some("prepare") => {
-                self.uncommitted.cancelled.insert(key);
-                said(true, "preparing", "It had not started and will not.")
-            }
-            // A begun effect is not undone. An action that listens may end sooner, and its outcome is the one that is
-            // recorded.
-            Some(_) if self.under_way.get(&key).is_some_and(|run_handle| run_handle.cancel()) => {
-                said(false, "running", "It has started; its provider is asked to stop, and its outcome counts.")
-            }
-            Some(_) => said(false, "running", "It has started and is not stopped."),
-            None if self.parked.get(&key).is_some_and(|parked| parked.is_call) => {
-                if let Some(waits_for) = self.parked.get(&key).map(|parked| parked.of.clone()) {
-                    let key = (Arc::clone(&header.caller_key), waits_for);
-                    self.follow_ups.resolved.push(Resolved { kind: approval::Kind::File, key });
-                }
-                self.uncommitted.cancelled.insert(key);
-                said(true, "waiting", "It had not started and will not.")
-            }
-            None if requests::earlier(tx, &header.caller_key, of)?.is_some() => said(false, "over", "It is over."),
-            None => CommandResult::no(Code::UnknownRequest, Code::UnknownRequest.meaning()),
-        })
-    }
-}
-
-/// Returns whether only the main group and people may ask for it.
-pub fn is_for_main_only(command: &Command) -> bool {
-    match command {
-        Command::Capabilities(_) | Command::GateApprove(_) | Command::Result(_) | Command::Cancel(_) | Command::ReadFlow(_) => false,
-        Command::Grant(_) | Command::Revoke(_) | Command::List(_) | Command::TaskCreate(_) | Command::Flow(_)
-        // The following come from people only; no document has such a type.
-        | Command::TaskClose { .. } | Command::Settle(_) | Command::Kill { .. } | Command::AcceptClock | Command::ResetSession(_) | Command::PurgeGroup(_) | Command::ShareAccount(..) | Command::RenewVault { .. } | Command::AcceptDefinitions { .. }
-        | Command::LinkAccount { .. } | Command::UnlinkAccounts { .. }
-        | Command::Release(_) | Command::MintOperator(_) | Command::RevokeOperator(_) | Command::ListOperators
-        | Command::Answer(_) | Command::Revert(_) | Command::RelayedAnswer(_) => true,
     }
 }
 
@@ -659,45 +371,6 @@ fn refuse(
     approval_requests::answer(tx, header, command_request.asked, reply, row.receipt())
 }
 
-/// Returns whether a caller that has caused too much evidence may no longer give this command. It may still read and
-/// end: rows about reads are counted, and each object can be ended once.
-fn adds_evidence(command: &Command) -> bool {
-    match command {
-        Command::Capabilities(_)
-        | Command::List(_)
-        | Command::Result(_)
-        | Command::ReadFlow(_)
-        | Command::Cancel(_)
-        | Command::Revoke(_) => false,
-        // Replies to reads of flows are kept.
-        Command::Flow(command) => {
-            !matches!(command.request, FlowRequest::FlowDeprecate(_) | FlowRequest::FlowExternalGrantRevoke(_))
-        }
-        // Most of these come from people, who are not bounded.
-        Command::Grant(_)
-        | Command::TaskCreate(_)
-        | Command::GateApprove(_)
-        | Command::TaskClose { .. }
-        | Command::Kill { .. }
-        | Command::AcceptClock
-        | Command::Settle(_)
-        | Command::ResetSession(_)
-        | Command::PurgeGroup(_)
-        | Command::ShareAccount(..)
-        | Command::RenewVault { .. }
-        | Command::AcceptDefinitions { .. }
-        | Command::LinkAccount { .. }
-        | Command::UnlinkAccounts { .. }
-        | Command::Release(_)
-        | Command::MintOperator(_)
-        | Command::RevokeOperator(_)
-        | Command::ListOperators
-        | Command::Answer(_)
-        | Command::Revert(_)
-        | Command::RelayedAnswer(_) => true,
-    }
-}
-
 /// Makes a refusal. Only an agent's refusal names the next step.
 pub(crate) fn refusal(header: &Header, code: Code, reason: &str, now: Timestamp) -> Reply {
     let id = header.request_id.clone();
@@ -706,69 +379,5 @@ pub(crate) fn refusal(header: &Header, code: Code, reason: &str, now: Timestamp)
         Caller::Group(_) | Caller::External(_) | Caller::Operator(_) | Caller::Broker => {
             Reply::of_reason(id, code, reason, now)
         }
-    }
-}
-
-fn list(tx: &Transaction<'_>, request: &ListRequest) -> Result<CommandResult, StoreError> {
-    let grants = grants::list(tx.view(), request.group_folder.as_ref())?;
-    let list: Vec<Value> = grants.iter().map(grant_value).collect();
-    let summary = format!("{} grant(s)", list.len());
-    Ok(CommandResult::told(json!({ "grants": list }), summary))
-}
-
-fn close_task(tx: &Transaction<'_>, id: &TaskId, cancelled: bool) -> Result<CommandResult, StoreError> {
-    let state = if cancelled { TaskState::Cancelled } else { TaskState::Done };
-    if !gates::end(tx, id, state)? {
-        return Ok(CommandResult::no(Code::TaskUnknown, format!("There is no open task '{id}'.")));
-    }
-    Ok(CommandResult::Done {
-        kind: Kind::Task,
-        subject: RowSubject { task_id: Some(id.clone()), ..RowSubject::default() },
-        body: json!({ "state": state.word() }),
-        data: json!({ "task_id": id, "state": state.word() }),
-        summary: format!("Task {id} is {}.", state.word()),
-    })
-}
-
-fn set_kill(tx: &Transaction<'_>, header: &Header, scope: &KillScope, on: bool) -> Result<CommandResult, StoreError> {
-    let changed = kill::set(tx, scope, &header.caller_key, on)?;
-    let word = if on { "stopped" } else { "allowed again" };
-    let target = match scope {
-        KillScope::All => "all calls".to_owned(),
-        KillScope::Provider(provider) => format!("calls to {provider}"),
-        KillScope::Group(group) => format!("calls of {group}"),
-    };
-    let already = if changed { "" } else { " (as before)" };
-    Ok(CommandResult::Done {
-        kind: if on { Kind::Killed } else { Kind::Revived },
-        subject: RowSubject::default(),
-        body: json!({ "scope": scope.to_string(), "changed": changed }),
-        data: json!({ "scope": scope.to_string(), "stopped": on, "changed": changed }),
-        summary: format!("{target} are {word}{already}."),
-    })
-}
-
-/// Makes a task's name for a request that gives none. It depends on the request, so a repeat makes no second task.
-fn made_up(header: &Header) -> TaskId {
-    let digest: String = header.request_digest.hex().chars().take(12).collect();
-    let stem: String = header.request_id.as_str().chars().take(40).collect();
-    #[expect(clippy::expect_used, reason = "letters, digits, hyphens and underscores satisfy the grammar")]
-    format!("gov-{stem}-{digest}").parse().expect("a task id")
-}
-
-/// Returns why no person is known. A missing token is a fault only if a capability takes one.
-fn token_fault(behalf: &Subject, snapshot: &Snapshot) -> Option<TokenFault> {
-    let Subject::Nobody(why) = behalf else { return None };
-    let takes_one = || snapshot.capabilities.iter().any(|capability| capability.provider.is_namespaced());
-    let code = why.code();
-    (*why != TokenError::Missing || takes_one())
-        .then(|| TokenFault { code: code.word().to_owned(), error: format!("{} {}", why.reason(), code.remedy()) })
-}
-
-fn hide_unavailable(snapshot: &mut Snapshot) {
-    for capability in &mut snapshot.capabilities {
-        capability
-            .actions
-            .retain(|_, entry| !matches!(entry.status, Availability::Denied | Availability::RequiresHigherLevel));
     }
 }

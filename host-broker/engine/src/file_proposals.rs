@@ -5,25 +5,35 @@
 //! it is over.
 
 use crate::approval_requests;
-use crate::approval_requests::{AnswerOutcome, ApprovalAnswer, ApprovalDraft};
+use crate::approval_requests::{AnswerOutcome, ApprovalAnswer, ApprovalDraft, Resolved};
+use crate::approval_subjects;
+use crate::approval_subjects::Continuation;
+use crate::approvals::OPEN_MAX;
 use crate::broker::Broker;
 use crate::catalogue;
+use crate::clean::{Filtered, Outcome};
+use crate::features::Feature;
 use crate::replies::refused;
 use crate::request::CommandRequest;
-use kernel::Answer;
 use kernel::authorize::Refusal;
 use kernel::call::{Call, Header};
 use kernel::contract::{InverseError, Invocation, Lines, Proposed, StoreInput, StoreRequest};
-use model::approval::{ApprovalReason, Kind, State};
+use kernel::{Answer, Effect};
+use model::approval;
+use model::approval::{Approval, ApprovalReason, State};
 use model::card::Card;
 use model::{Caller, Nonce, ProposalId, Subject, WorkspacePath};
 use policy::profile::ApprovalMode;
+use serde_json::json;
 use shared::{Action, Code, Group, Level, Provider, RequestId, Timestamp};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
+use store::ledger::chain::{Draft, Kind};
 use store::state::approvals;
 use store::state::proposals;
 use store::state::proposals::{Entry, Proposal, Wanted};
+use store::state::requests;
 use store::{StoreError, Transaction, View};
 
 /// An approved proposal that a person wants applied now.
@@ -41,47 +51,155 @@ pub(crate) enum Collected {
     Answered(Option<Answer>),
 }
 
-/// Supplies a call with the input that its decision needs beside its parameters.
-///
-/// # Errors
-/// [`StoreError`] if it cannot be read; nothing may then be permitted.
-pub fn supply(connection: &View, now: Timestamp, call: &mut Call) -> Result<(), StoreError> {
-    let caller = &call.header.caller_key;
-    let supplied = match call.target.invocation().map(Invocation::needs) {
-        None
-        | Some(
-            StoreRequest::Nothing
-            | StoreRequest::ToWithdraw(_)
-            | StoreRequest::ToBegin
-            | StoreRequest::ToComplete(_)
-            | StoreRequest::ToPoll(_)
-            | StoreRequest::Accounts
-            | StoreRequest::ToUnlink(_)
-            | StoreRequest::Credential,
-        ) => return Ok(()),
-        Some(StoreRequest::Proposals) => {
-            let latest = proposals::latest(connection, Some(caller))?;
-            let own = latest.iter().filter(|proposal| !proposal.is_revert);
-            StoreInput::Proposals(own.map(|proposal| proposal.listed(now)).collect())
+/// The proposals of changes to files.
+pub(crate) struct FileProposals;
+
+impl Feature for FileProposals {
+    /// Supplies a call that lists proposals, or applies one.
+    fn before_decision(&self, connection: &View, now: Timestamp, call: &mut Call) -> Result<(), StoreError> {
+        let caller = &call.header.caller_key;
+        let supplied = match call.target.invocation().map(Invocation::needs) {
+            None
+            | Some(
+                StoreRequest::Nothing
+                | StoreRequest::ToWithdraw(_)
+                | StoreRequest::ToBegin
+                | StoreRequest::ToComplete(_)
+                | StoreRequest::ToPoll(_)
+                | StoreRequest::Accounts
+                | StoreRequest::ToUnlink(_)
+                | StoreRequest::Credential,
+            ) => return Ok(()),
+            Some(StoreRequest::Proposals) => {
+                let latest = proposals::latest(connection, Some(caller))?;
+                let own = latest.iter().filter(|proposal| !proposal.is_revert);
+                StoreInput::Proposals(own.map(|proposal| proposal.listed(now)).collect())
+            }
+            Some(StoreRequest::ToApply(id, path)) => {
+                let found = proposals::find_at(connection, caller, id, path)?;
+                call.applies = found.is_some().then(|| id.clone());
+                // Before the approval the proposal cannot be used.
+                let Some(proposal) = found.filter(|proposal| proposal.approval.state == State::Approved) else {
+                    return Ok(());
+                };
+                let Some(stored) = proposal.stored(Vec::new()) else { return Ok(()) };
+                StoreInput::Changes(Box::new(stored))
+            }
+        };
+        call.target.supply(supplied);
+        Ok(())
+    }
+
+    /// Refuses a new proposal if too many approval requests of the caller wait. A withdrawal reduces their number, so a
+    /// full count does not block it.
+    fn precondition(&self, view: &View, call: &Call) -> Result<Option<Refusal>, StoreError> {
+        let proposes = call.target.operation().is_some_and(|operation| operation.declaration().proposes);
+        let takes_back = matches!(call.target.invocation().map(Invocation::needs), Some(StoreRequest::ToWithdraw(_)));
+        let is_full = proposes && !takes_back && approvals::count_open(view, &call.header.caller_key)? >= OPEN_MAX;
+        Ok(is_full.then(approval_requests::too_many))
+    }
+
+    /// Withdraws a proposal, or supplies the changes of the one that is applied.
+    fn with_intent(&self, broker: &mut Broker, tx: &Transaction<'_>, call: &mut Call) -> Result<(), StoreError> {
+        broker.withdraw(tx, call)?;
+        broker.hand_over(tx, call)
+    }
+
+    /// Drops the wish of a person whose immediate application is refused, so that no later request carries it out.
+    fn with_refusal(
+        &self,
+        broker: &mut Broker,
+        tx: &Transaction<'_>,
+        call: &Call,
+        refusal: &Refusal,
+    ) -> Result<(), StoreError> {
+        let Some(id) = call.applies.as_ref().filter(|_| call.is_internal()) else { return Ok(()) };
+        let found = proposals::find(tx.view(), &call.header.caller_key, id)?;
+        let open = found.filter(|proposal| proposal.approval.state == State::Approved);
+        match open {
+            Some(proposal) => broker.end_proposal(tx, &proposal, refusal.code.word()),
+            None => Ok(()),
         }
-        Some(StoreRequest::ToApply(id, path)) => {
-            let found = proposals::find_at(connection, caller, id, path)?;
-            call.applies = found.is_some().then(|| id.clone());
-            // Before the approval the proposal cannot be used.
-            let Some(proposal) = found.filter(|proposal| proposal.approval.state == State::Approved) else {
-                return Ok(());
-            };
-            let Some(stored) = proposal.stored(Vec::new()) else { return Ok(()) };
-            StoreInput::Changes(Box::new(stored))
+    }
+
+    /// Stores a described change with its approval request, and notes the result of an application.
+    fn with_outcome(
+        &self,
+        broker: &mut Broker,
+        tx: &Transaction<'_>,
+        filtered: &mut Filtered,
+    ) -> Result<(), StoreError> {
+        broker.put_forward(tx, filtered)?;
+        let (Effect::Run(call) | Effect::Prepare(call)) = &filtered.effect else { return Ok(()) };
+        if call.applies.is_none() {
+            return Ok(());
         }
-    };
-    call.target.supply(supplied);
-    Ok(())
+        let (caller, id) = (&call.header.caller_key, &call.header.request_id);
+        match &filtered.outcome {
+            // The remote facts of a call are no outcome, and an unknown one may have been a success: a probe finds out.
+            Outcome::Prepared(_) | Outcome::Failed { code: Code::OutcomeUnknown, .. } => Ok(()),
+            Outcome::Succeeded(_) => proposals::applied(tx, caller, id),
+            Outcome::Failed { .. } | Outcome::Probed { .. } => proposals::in_vain(tx, caller, id),
+        }
+    }
+
+    fn with_settlement(
+        &self,
+        tx: &Transaction<'_>,
+        caller: &str,
+        call: &RequestId,
+        happened: bool,
+    ) -> Result<(), StoreError> {
+        if happened { proposals::applied(tx, caller, call) } else { proposals::in_vain(tx, caller, call) }
+    }
+
+    /// Ends the approved proposals that were never applied.
+    fn on_expiry(&self, broker: &mut Broker, tx: &Transaction<'_>) -> Result<(), StoreError> {
+        for proposal in proposals::uncollected(tx.view(), tx.now())? {
+            let approval = &proposal.approval;
+            tx.append(&Draft {
+                person: requests::person_of(tx, &approval.caller, &proposal.proposed_by)?,
+                request_id: Some(&proposal.proposed_by),
+                provider: Some(&approval.provider),
+                action: Some(&approval.action),
+                approval: Some(approval.reference()),
+                body: json!({ "applied": false }),
+                ..Draft::new(Kind::Lapsed, &approval.caller)
+            })?;
+            broker.end_proposal(tx, &proposal, "expired")?;
+        }
+        Ok(())
+    }
+
+    fn forget_old(&self, tx: &Transaction<'_>) -> Result<(), StoreError> {
+        proposals::forget_old(tx)
+    }
 }
 
 impl Broker {
+    /// Stores a change that the effect described, and sends an approval request about it.
+    fn put_forward(&mut self, tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<(), StoreError> {
+        let (Effect::Run(call), Some(aside), Outcome::Succeeded(_)) =
+            (&filtered.effect, &mut filtered.aside, &filtered.outcome)
+        else {
+            return Ok(());
+        };
+        let Some(proposed) = &aside.proposed else { return Ok(()) };
+        match self.propose(tx, call, filtered.intent.seq, proposed)? {
+            Ok(asked) => {
+                if let Some(noted) = aside.noted.as_object_mut() {
+                    noted.insert("asked".into(), json!(asked));
+                }
+            }
+            Err(refusal) => {
+                filtered.outcome = Outcome::of(refusal.code, refusal.reason);
+            }
+        }
+        Ok(())
+    }
+
     /// Withdraws a proposal for a permitted call that does so.
-    pub(crate) fn withdraw(&mut self, tx: &Transaction<'_>, call: &mut Call) -> Result<(), StoreError> {
+    fn withdraw(&mut self, tx: &Transaction<'_>, call: &mut Call) -> Result<(), StoreError> {
         let Some(StoreRequest::ToWithdraw(id)) = call.target.invocation().map(Invocation::needs) else { return Ok(()) };
         let found = proposals::find(tx.view(), &call.header.caller_key, id)?;
         let open = found.filter(|proposal| matches!(proposal.approval.state, State::Waiting | State::Approved));
@@ -95,7 +213,7 @@ impl Broker {
     }
 
     /// Supplies a permitted call with its changes.
-    pub(crate) fn hand_over(&mut self, tx: &Transaction<'_>, call: &mut Call) -> Result<(), StoreError> {
+    fn hand_over(&mut self, tx: &Transaction<'_>, call: &mut Call) -> Result<(), StoreError> {
         let Some(id) = &call.applies else { return Ok(()) };
         let found = proposals::find(tx.view(), &call.header.caller_key, id)?;
         let changes = proposals::changes(tx.view(), id)?;
@@ -105,22 +223,6 @@ impl Broker {
         // Its approval is spent, so the next expiry is another one.
         self.follow_ups.approvals_changed = true;
         Ok(())
-    }
-
-    /// Drops the wish of a person whose immediate application is refused, so that no later request carries it out.
-    pub(crate) fn not_at_once(
-        &mut self,
-        tx: &Transaction<'_>,
-        call: &Call,
-        refusal: &Refusal,
-    ) -> Result<(), StoreError> {
-        let Some(id) = call.applies.as_ref().filter(|_| call.is_internal()) else { return Ok(()) };
-        let found = proposals::find(tx.view(), &call.header.caller_key, id)?;
-        let open = found.filter(|proposal| proposal.approval.state == State::Approved);
-        match open {
-            Some(proposal) => self.end_proposal(tx, &proposal, refusal.code.word()),
-            None => Ok(()),
-        }
     }
 
     /// Ends a proposal that will not be applied.
@@ -135,6 +237,13 @@ impl Broker {
         proposals::drop_changes(tx, approval.id)?;
         self.resolved_proposal(approval);
         Ok(())
+    }
+
+    /// Resumes the requests that wait to apply this proposal.
+    pub(crate) fn resolved_proposal(&mut self, approval: &Approval) {
+        let key = (Arc::from(approval.caller.as_str()), approval.request_id.clone());
+        self.follow_ups.resolved.push(Resolved { continuation: Continuation::Wake, key });
+        self.follow_ups.approvals_changed = true;
     }
 
     /// Ends a call that applies a proposal which it may not apply now: it waits for the person, or is answered with the
@@ -177,7 +286,7 @@ impl Broker {
 
     /// Sends an approval request about a described change, unless every path of it may be changed without one. Returns
     /// whether it did.
-    pub(crate) fn propose(
+    fn propose(
         &mut self,
         tx: &Transaction<'_>,
         call: &Call,
@@ -228,7 +337,7 @@ impl Broker {
             born.is_some(),
         );
         let posed = ApprovalDraft {
-            kind: Kind::File,
+            kind: approval::Kind::File,
             caller: asked.caller,
             group: Some(asked.group),
             request_id: &hidden,
@@ -345,7 +454,7 @@ impl Broker {
             return no(Code::EvidenceUnavailable, "The approval request was not stored.");
         };
         let code = question.code;
-        Ok(Ok(ApprovalAnswer { code, yes: true, reason: None, apply: true, channel: "cli", handed_in: None }))
+        Ok(Ok(ApprovalAnswer::new(code, true, None, true)))
     }
 
     /// Applies approved proposals at once, if a person wants that. The wish is stored until it ends.
@@ -356,7 +465,7 @@ impl Broker {
         taken: &AnswerOutcome,
     ) -> Result<Option<RequestId>, StoreError> {
         let AnswerOutcome::Counted(_, approval) = taken else { return Ok(None) };
-        if approval.kind != Kind::File || !given.yes {
+        if !approval_subjects::of(approval.kind).is_applied_at_once() || !given.yes {
             return Ok(None);
         }
         if given.apply {

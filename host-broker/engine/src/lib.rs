@@ -27,6 +27,8 @@ pub mod quarantine_release;
 pub mod replies;
 pub mod commands;
 pub mod approval_requests;
+pub mod approval_subjects;
+pub mod features;
 pub mod file_proposals;
 pub mod account_linking;
 pub mod definitions;

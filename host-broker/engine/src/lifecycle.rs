@@ -2,6 +2,7 @@
 
 use crate::broker::Broker;
 use crate::event::Event;
+use crate::features::FEATURES;
 use crate::pipeline::closed;
 use crate::request::{InvalidDocument, Parsed};
 
@@ -16,7 +17,6 @@ use store::state::counters;
 use store::state::denials;
 use store::state::external_grants;
 use store::state::kill;
-use store::state::proposals;
 use store::state::quarantine;
 use store::state::requests;
 use store::{StoreError, Transaction};
@@ -62,11 +62,10 @@ impl Broker {
         requests::mark_delivered(tx, delivered)?;
         requests::forget_old(tx)?;
         segments::delete_rows(tx)?;
-        proposals::forget_old(tx)?;
         quarantine::forget_old(tx)?;
         denials::forget_old(tx)?;
         counters::forget_old(tx)?;
-        store::state::linking::forget_old(tx)?;
+        FEATURES.iter().try_for_each(|feature| feature.forget_old(tx))?;
         external_grants::forget_old(tx)?;
         store::state::notices::forget_old(tx, !self.config.channels.is_empty())?;
         tx.write_counts(false)

@@ -1,4 +1,4 @@
-//! The end of an effect: its outcome is recorded, its proposal stored, and its reply kept.
+//! The end of an effect: its outcome is recorded, with what features make of it, and its reply is kept.
 
 pub mod by_person;
 
@@ -6,6 +6,8 @@ use crate::approval_requests;
 use crate::broker::Broker;
 use crate::clean::{Filtered, Outcome};
 use crate::event::Event;
+use crate::features;
+use crate::features::FEATURES;
 use crate::limits;
 use crate::pipeline::closed;
 use crate::replies::{outcome_row, reply_to, success};
@@ -16,7 +18,6 @@ use serde_json::{Value, json};
 use shared::{Code, Reply};
 use std::sync::Arc;
 use store::ledger::chain::{Draft, Kind};
-use store::state::proposals;
 use store::state::quarantine;
 use store::state::requests;
 use store::{Receipt, StoreError, Transaction};
@@ -28,8 +29,8 @@ impl Broker {
         tx: &'tx Transaction<'_>,
         mut filtered: Box<Filtered>,
     ) -> Result<Step<'tx, Event>, WriteError<Event>> {
-        let put = self.put_forward(tx, &mut filtered).and_then(|()| self.link_further(tx, &mut filtered));
-        let answer = match put {
+        let noted = FEATURES.iter().try_for_each(|feature| feature.with_outcome(self, tx, &mut filtered));
+        let answer = match noted {
             Ok(()) => self.mind_the_breaker(tx, &filtered).and_then(|()| settle(tx, &mut filtered)),
             Err(error) => Err(error),
         };
@@ -48,27 +49,6 @@ impl Broker {
             (Effect::Run(call) | Effect::Prepare(call), _) => limits::answered(tx, call),
         }
     }
-
-    /// Stores a change that the effect described, and sends an approval request about it.
-    fn put_forward(&mut self, tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<(), StoreError> {
-        let (Effect::Run(call), Some(aside), Outcome::Succeeded(_)) =
-            (&filtered.effect, &mut filtered.aside, &filtered.outcome)
-        else {
-            return Ok(());
-        };
-        let Some(proposed) = &aside.proposed else { return Ok(()) };
-        match self.propose(tx, call, filtered.intent.seq, proposed)? {
-            Ok(asked) => {
-                if let Some(noted) = aside.noted.as_object_mut() {
-                    noted.insert("asked".into(), json!(asked));
-                }
-            }
-            Err(refusal) => {
-                filtered.outcome = Outcome::of(refusal.code, refusal.reason);
-            }
-        }
-        Ok(())
-    }
 }
 
 fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer>, StoreError> {
@@ -85,17 +65,6 @@ fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer
             if matches!(outcome, Outcome::Failed { code: Code::OutcomeUnknown, .. }) {
                 requests::note_unknown(tx, &closed)?;
                 filtered.probe = closed.probe.as_deref().and_then(|text| serde_json::from_str(text).ok());
-            }
-            if call.applies.is_some() {
-                let (caller, id) = (&call.header.caller_key, &call.header.request_id);
-                match outcome {
-                    Outcome::Succeeded(_) => proposals::applied(tx, caller, id)?,
-                    // It may have been made; a probe finds out.
-                    Outcome::Failed { code: Code::OutcomeUnknown, .. } => {}
-                    Outcome::Failed { .. } | Outcome::Prepared(_) | Outcome::Probed { .. } => {
-                        proposals::in_vain(tx, caller, id)?;
-                    }
-                }
             }
             let mut reply = reply_to(call.header.request_id.clone(), outcome, tx);
             reply.notices.extend(call.notices.iter().map(|notice| notice.word().to_owned()));
@@ -167,7 +136,7 @@ fn settle_unknown(
     if !requests::forget_unknown(tx, of)? {
         return Ok(());
     }
-    proposals::applied(tx, &probe.asked_by, &probe.planted.request_id)?;
+    features::settle(tx, &probe.asked_by, &probe.planted.request_id, true)?;
     let declaration = probe.operation.declaration();
     let evidence = tx.append(&Draft {
         person: requests::person_of(tx, &probe.asked_by, &probe.planted.request_id)?,

@@ -11,13 +11,13 @@
 //! two events.
 
 use crate::account_linking;
-use crate::accounts;
 use crate::approvals::sealing;
 use crate::broker::Broker;
 use crate::clean::{Filters, filter};
 use crate::event::Event;
 use crate::facts;
-use crate::file_proposals;
+use crate::features;
+use crate::features::FEATURES;
 use crate::follow_ups::FollowUps;
 use crate::notices;
 use crate::preconditions::Before;
@@ -175,9 +175,7 @@ impl Broker {
         tx: &'tx Transaction<'_>,
         mut call: Box<Call>,
     ) -> Result<Step<'tx, Event>, WriteError<Event>> {
-        let supplied = file_proposals::supply(tx.view(), tx.now(), &mut call)
-            .and_then(|()| accounts::choose(tx.view(), &mut call))
-            .and_then(|()| account_linking::supply(tx.view(), tx.now(), &mut call));
+        let supplied = features::supply(tx.view(), tx.now(), &mut call);
         if let Err(error) = supplied.and_then(|()| sealing::hand_back(tx, &mut call)) {
             return Err(unwritten(call, error));
         }
@@ -214,10 +212,7 @@ impl Broker {
             Err(error) => return Err(unwritten(call, error)),
         }
         if decision.verdict == Verdict::Permit
-            && let Err(error) = self
-                .withdraw(tx, &mut call)
-                .and_then(|()| self.hand_over(tx, &mut call))
-                .and_then(|()| self.link_with_intent(tx, &mut call))
+            && let Err(error) = FEATURES.iter().try_for_each(|feature| feature.with_intent(self, tx, &mut call))
         {
             return Err(unwritten(call, error));
         }
@@ -226,7 +221,8 @@ impl Broker {
                 Ok(Step::Start(kernel::record_intent(tx, authorized)?))
             }
             kernel::authorize::Outcome::Refused(call, refusal) => {
-                let answer = self.not_at_once(tx, &call, &refusal).and_then(|()| refused(tx, &call, &refusal));
+                let noted = FEATURES.iter().try_for_each(|feature| feature.with_refusal(self, tx, &call, &refusal));
+                let answer = noted.and_then(|()| refused(tx, &call, &refusal));
                 closed(tx, event_of(call), answer)
             }
             kernel::authorize::Outcome::Ask(call, reasons) => self.ask(tx, call, &reasons),

@@ -1,19 +1,17 @@
-//! The conditions between a permit and its intent: an idempotency key that another call holds, the evidence budget, and
-//! the number of calls in progress. A caller without the authority learns of none of them.
+//! The conditions between a permit and its intent: an idempotency key that another call holds, the evidence budget,
+//! the number of calls in progress, and those of features. A caller without the authority learns of none of them.
 
-use crate::account_linking;
 use crate::broker::Broker;
+use crate::features::FEATURES;
 use crate::replies::{copied, refused, unfinished};
 
 use crate::approval_requests;
 use kernel::Answer;
 use kernel::authorize::Refusal;
 use kernel::call::{Call, Header};
-use kernel::contract::{Invocation, StoreRequest};
 use model::Subject;
 use policy::decide::Decision;
 use shared::{Code, RequestId};
-use store::state::approvals;
 use store::state::requests;
 use store::{StoreError, Transaction};
 use tokio::time::Instant;
@@ -25,8 +23,7 @@ pub(crate) enum Before {
 }
 
 impl Broker {
-    /// Checks the conditions between a permit and its effect: an idempotency key that another call holds, and the
-    /// number of the group's calls under way. A caller without the authority learns of neither.
+    /// Checks the conditions between a permit and its intent.
     pub(crate) fn before_the_effect(
         &self,
         tx: &Transaction<'_>,
@@ -64,17 +61,10 @@ impl Broker {
             let reason = Code::Busy.meaning().to_owned();
             return refused(tx, call, &Refusal::new(Code::Busy, reason)).map(Before::Answered);
         }
-        let proposes = call.target.operation().is_some_and(|operation| operation.declaration().proposes);
-        // A withdrawal reduces the caller's proposals, so a full count does not block it.
-        let takes_back = matches!(call.target.invocation().map(Invocation::needs), Some(StoreRequest::ToWithdraw(_)));
-        if proposes
-            && !takes_back
-            && approvals::count_open(tx.view(), &call.header.caller_key)? >= crate::approvals::OPEN_MAX
-        {
-            return refused(tx, call, &approval_requests::too_many()).map(Before::Answered);
-        }
-        if let Some(refusal) = account_linking::too_many(tx.view(), call)? {
-            return refused(tx, call, &refusal).map(Before::Answered);
+        for feature in FEATURES {
+            if let Some(refusal) = feature.precondition(tx.view(), call)? {
+                return refused(tx, call, &refusal).map(Before::Answered);
+            }
         }
         Ok(Before::Go)
     }

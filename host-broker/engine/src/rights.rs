@@ -1,4 +1,4 @@
-//! The right that each command takes from the person who gives it.
+//! The rights of people, which commands take.
 //!
 //! ```text
 //! Known        a person of the configuration, or the daemon's own user, or root
@@ -9,9 +9,8 @@
 //! ```
 //!
 //! A person who gives an external agent a grant with tools also needs `approves` for each of them: [`check_tool`].
-//! Enter at [`of`]. A relay holds none of the first four beyond `Known`, so it relays and nothing else.
+//! [`Command::rules`](crate::request::Command::rules) gives each command its right. A relay holds none of the first four beyond `Known`, so it relays and nothing else.
 
-use crate::request::Command;
 use config::Config;
 use model::external;
 use shared::request::GrantRequest;
@@ -30,42 +29,6 @@ pub enum Right<'a> {
     Grant(&'a GrantRequest),
     /// Another condition, which the command itself checks and records.
     OwnCheck,
-}
-
-/// Returns the right that a command takes from a person.
-pub fn of(command: &Command) -> Right<'_> {
-    match command {
-        Command::Grant(request) => Right::Grant(request),
-        Command::List(_) => Right::Member,
-        Command::Flow(command) if !command.request.changes() => Right::Member,
-        // People do not send the last four; the command itself answers such a caller.
-        Command::Answer(_)
-        | Command::Revert(_)
-        | Command::RelayedAnswer(_)
-        | Command::GateApprove(_)
-        | Command::Release(_)
-        | Command::Capabilities(_)
-        | Command::Result(_)
-        | Command::Cancel(_)
-        | Command::ReadFlow(_) => Right::OwnCheck,
-        Command::Revoke(_)
-        | Command::TaskCreate(_)
-        | Command::TaskClose { .. }
-        | Command::Flow(_)
-        | Command::MintOperator(_)
-        | Command::RevokeOperator(_)
-        | Command::ListOperators
-        | Command::AcceptDefinitions { .. }
-        | Command::LinkAccount { .. }
-        | Command::UnlinkAccounts { .. }
-        | Command::PurgeGroup(_)
-        | Command::ShareAccount(..)
-        | Command::RenewVault { .. }
-        | Command::AcceptClock
-        | Command::Settle(_)
-        | Command::ResetSession(_)
-        | Command::Kill { .. } => Right::Administer,
-    }
 }
 
 impl Right<'_> {

@@ -1,6 +1,6 @@
 //! Accounts that are linked to persons, and shares of them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use shared::{AccountRef, Provider, Timestamp};
 
 /// A linked account.
@@ -38,7 +38,7 @@ pub fn owned(name: &str) -> (Option<&str>, &str) {
 }
 
 /// The share of an account with another person.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
     /// The owner.
     pub person: String,

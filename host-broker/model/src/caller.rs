@@ -1,6 +1,7 @@
 //! Callers: the subject of a request, known from its channel and never from its text.
 
 use crate::TokenId;
+use serde::{Deserialize, Serialize};
 use shared::flow::GrantId;
 use shared::{Group, Provider};
 use std::fmt;
@@ -72,8 +73,9 @@ impl fmt::Display for Caller {
     }
 }
 
-/// The scope of a kill switch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The scope of a kill switch. In a document: `"all"`, `{"provider": "github"}` or `{"group": "developer"}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum KillScope {
     /// Every call.
     All,

@@ -4,8 +4,8 @@ use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::home_reader::person;
 use crate::cli::output::{Fault, Output};
-use crate::control::AdminCommand;
 use clap::{Args, Subcommand};
+use engine::request;
 use model::card::visible;
 use model::{Account as Linked, Person, Share};
 use serde_json::json;
@@ -114,22 +114,28 @@ impl Account {
         match self.command {
             Command::Link { person, capability, account, label } => {
                 let person = person.key();
-                ask(context, &AdminCommand::LinkAccount { person, capability, account_ref: account, label })
+                ask(context, request::Command::LinkAccount { person, capability, account_ref: account, label })
             }
             Command::List { person, capability } => list(context, person.as_ref(), capability.as_ref()),
             Command::Unlink { person, capability, account } => {
                 let (person, capability, account_ref) = (person.key(), Some(capability), Some(account));
-                ask(context, &AdminCommand::UnlinkAccounts { person, capability, account_ref })
+                ask(context, request::Command::UnlinkAccounts { person, capability, account_ref })
             }
             Command::Share(sharing) => {
                 let Sharing { person, capability, account, with, end } = *sharing;
                 let (person, with) = (person.key(), with.key());
-                ask(context, &AdminCommand::ShareAccount { person, capability, account_ref: account, with, on: !end })
+                ask(
+                    context,
+                    request::Command::ShareAccount {
+                        share: Share { person, capability, account_ref: account, with },
+                        on: !end,
+                    },
+                )
             }
-            Command::Purge { group: Some(group), person: _ } => ask(context, &AdminCommand::PurgeGroup { group }),
+            Command::Purge { group: Some(group), person: _ } => ask(context, request::Command::PurgeGroup { group }),
             Command::Purge { group: None, person } => {
                 let person = person.as_ref().map(Person::key).unwrap_or_default();
-                ask(context, &AdminCommand::UnlinkAccounts { person, capability: None, account_ref: None })
+                ask(context, request::Command::UnlinkAccounts { person, capability: None, account_ref: None })
             }
         }
     }

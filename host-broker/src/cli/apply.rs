@@ -3,7 +3,7 @@
 use crate::cli::Context;
 use crate::cli::ask::{answer, running};
 use crate::cli::output::Fault;
-use crate::control::AdminCommand;
+use engine::request::Command;
 use serde_json::{Value, json};
 use shared::{RequestId, limits};
 use std::time::{Duration, Instant};
@@ -16,13 +16,13 @@ const LOOK: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// [`Fault`] if the broker refused it, or the effect failed or is not known.
-pub fn ask(context: &Context, control: &AdminCommand) -> Result<(), Fault> {
+pub fn ask(context: &Context, command: Command) -> Result<(), Fault> {
     if running(context)?.is_none() {
         return Err(Fault::refused(
             "no daemon is running, and only it changes files; start it with: host-broker serve",
         ));
     }
-    let mut reply = answer(context, control)?;
+    let mut reply = answer(context, command)?;
     let request = reply.pointer("/data/applied_by").and_then(Value::as_str).and_then(|id| id.parse().ok());
     if let Some(request) = request {
         let outcome = outcome(context, &request)?;

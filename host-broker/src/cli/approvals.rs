@@ -7,9 +7,11 @@ use crate::cli::Context;
 use crate::cli::apply;
 use crate::cli::ask::ask;
 use crate::cli::output::{Fault, Output};
-use crate::control::AdminCommand;
 use clap::{Args, Subcommand};
-use model::approval::{Approval, Kind, State};
+use engine::approval_requests::ApprovalAnswer;
+use engine::approval_subjects;
+use engine::request;
+use model::approval::{Approval, State};
 use relay::Relay;
 use serde_json::{Value, json};
 use shared::Timestamp;
@@ -98,11 +100,11 @@ impl Approvals {
             Command::List(List { all }) => list(context, all),
             Command::Show(Show { code }) => show(context, &code),
             Command::Approve(Approve { code, apply }) => {
-                let control = AdminCommand::Answer { code, yes: true, reason: None, apply };
-                if apply { apply::ask(context, &control) } else { ask(context, &control) }
+                let command = request::Command::Answer(ApprovalAnswer::new(code, true, None, apply));
+                if apply { apply::ask(context, command) } else { ask(context, command) }
             }
             Command::Deny(Deny { code, reason }) => {
-                ask(context, &AdminCommand::Answer { code, yes: false, reason, apply: false })
+                ask(context, request::Command::Answer(ApprovalAnswer::new(code, false, reason, false)))
             }
             Command::Watch(Watch {}) => Watch::run(context),
             Command::Relay(relay) => relay.run(context),
@@ -162,9 +164,10 @@ fn text(context: &Context, approval: &Approval) -> String {
     let head = format!("{} · {}", approval.code, standing(approval, now));
     let answer = if approval.state == State::Waiting {
         let what = format!("{}.{}", approval.provider, approval.action);
-        let at_once = match approval.kind {
-            Kind::File => "\n     (--apply applies the change now, without a request of the agent)",
-            Kind::Call | Kind::Grant | Kind::Account | Kind::Definition | Kind::Flow => "",
+        let at_once = if approval_subjects::of(approval.kind).is_applied_at_once() {
+            "\n     (--apply applies the change now, without a request of the agent)"
+        } else {
+            ""
         };
         let code = &approval.code;
         let program = context.program();

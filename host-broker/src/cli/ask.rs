@@ -2,10 +2,10 @@
 
 use crate::cli::Context;
 use crate::cli::output::Fault;
-use crate::control::{self, AdminCommand};
+use crate::control::{self, ProcessRequest, SocketRequest};
 use crate::host::LoadedHome;
 use kernel::Ledger;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::StoreError;
@@ -19,8 +19,8 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// [`Fault`]; the command was not executed.
-pub fn ask(context: &Context, control: &AdminCommand) -> Result<(), Fault> {
-    let mut reply = answer(context, control)?;
+pub fn ask(context: &Context, request: impl Into<SocketRequest>) -> Result<(), Fault> {
+    let mut reply = answer(context, request)?;
     if let Some(Value::String(summary)) = reply.get_mut("summary") {
         *summary = context.at_home(summary);
     }
@@ -31,8 +31,8 @@ pub fn ask(context: &Context, control: &AdminCommand) -> Result<(), Fault> {
 ///
 /// # Errors
 /// [`Fault`]: the reply is a refusal, or no broker could be reached.
-pub fn told(context: &Context, control: &AdminCommand, print: impl FnOnce(&Value)) -> Result<(), Fault> {
-    let reply = answer(context, control)?;
+pub fn told(context: &Context, request: impl Into<SocketRequest>, print: impl FnOnce(&Value)) -> Result<(), Fault> {
+    let reply = answer(context, request)?;
     match reply.get("data").filter(|_| reply.get("status").and_then(Value::as_str) == Some("executed")) {
         Some(data) => {
             print(data);
@@ -46,9 +46,10 @@ pub fn told(context: &Context, control: &AdminCommand, print: impl FnOnce(&Value
 ///
 /// # Errors
 /// [`Fault`] if no broker could be reached; a reply that refuses is none.
-pub fn answer(context: &Context, control: &AdminCommand) -> Result<Value, Fault> {
+pub fn answer(context: &Context, request: impl Into<SocketRequest>) -> Result<Value, Fault> {
+    let request = request.into();
     let socket = context.home.socket();
-    if let Some(reply) = control::send(&socket, control)? {
+    if let Some(reply) = control::send(&socket, &request)? {
         return Ok(with_age(context, reply));
     }
     let loaded = LoadedHome::open(context.home.clone(), &context.platform, context.kinds)?;
@@ -58,14 +59,14 @@ pub fn answer(context: &Context, control: &AdminCommand) -> Result<Value, Fault>
     let started = Instant::now();
     loop {
         match loaded.ledger(Arc::clone(&context.platform.clock)) {
-            Ok(ledger) => return in_place(context, &loaded, ledger, control),
+            Ok(ledger) => return in_place(context, &loaded, ledger, &request),
             Err(StoreError::Locked { .. }) if started.elapsed() < LOCK_TIMEOUT => {
                 std::thread::park_timeout(LOCK_PAUSE);
             }
             Err(error) => return Err(error.into()),
         }
         // The holder of the lock may be a daemon that takes commands by now.
-        if let Some(reply) = control::send(&socket, control)? {
+        if let Some(reply) = control::send(&socket, &request)? {
             return Ok(with_age(context, reply));
         }
     }
@@ -88,7 +89,7 @@ fn with_age(context: &Context, mut reply: Value) -> Value {
 pub const BEHIND: &str = "broker.toml or policy/ has changed since the daemon started; to use the new text: \
                           host-broker reload";
 
-/// Returns whether the daemon of this [`AdminCommand::Hello`] reply uses an earlier configuration.
+/// Returns whether the daemon of this [`ProcessRequest::Hello`] reply uses an earlier configuration.
 pub fn is_behind(hello: &Value) -> bool {
     hello.pointer("/data/is_behind").and_then(Value::as_bool).unwrap_or(false)
 }
@@ -97,13 +98,16 @@ fn in_place(
     context: &Context,
     loaded: &LoadedHome,
     mut ledger: Ledger,
-    control: &AdminCommand,
+    request: &SocketRequest,
 ) -> Result<Value, Fault> {
     let (mut broker, dispatcher) = (loaded.broker(&context.platform.ids), loaded.dispatcher(&context.platform));
-    if let AdminCommand::Look { provider } = control {
-        return Ok(control::look(&mut ledger, &mut broker, &dispatcher, &context.platform.runtime, provider)?);
-    }
-    Ok(control::administer(&mut ledger, &mut broker, &dispatcher, control)?)
+    Ok(match request {
+        SocketRequest::Command(command) => control::administer(&mut ledger, &mut broker, &dispatcher, command)?,
+        SocketRequest::Process(ProcessRequest::Look { provider }) => {
+            control::look(&mut ledger, &mut broker, &dispatcher, &context.platform.runtime, provider)?
+        }
+        SocketRequest::Process(_) => json!({ "status": "executed", "summary": "No daemon is running." }),
+    })
 }
 
 /// Who answers on the socket, if a daemon is running.
@@ -111,5 +115,5 @@ fn in_place(
 /// # Errors
 /// [`Fault`] if something listens and does not answer.
 pub fn running(context: &Context) -> Result<Option<Value>, Fault> {
-    Ok(control::send(&context.home.socket(), &AdminCommand::Hello)?)
+    Ok(control::send(&context.home.socket(), &ProcessRequest::Hello.into())?)
 }

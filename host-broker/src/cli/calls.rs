@@ -6,9 +6,9 @@ mod tail;
 use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::output::{Fault, Output};
-use crate::control::AdminCommand;
 use clap::{Args, Subcommand, ValueEnum};
 use engine::outcomes::by_person::Finding;
+use engine::request;
 use serde_json::json;
 use shared::{Group, Provider, RequestId};
 use store::ledger::calls;
@@ -148,7 +148,7 @@ impl Calls {
         match self.command {
             Command::Settle(Settle { request_id, found, note, group }) => {
                 let happened = found == Found::Succeeded;
-                ask(context, &AdminCommand::Settle(Finding { request_id, group, happened, note }))
+                ask(context, request::Command::Settle(Finding { request_id, group, happened, note }))
             }
             Command::List(List { which, limit }) => {
                 let filter = which.filter();

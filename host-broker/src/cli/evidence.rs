@@ -6,8 +6,8 @@ mod verify;
 use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::output::Fault;
-use crate::control::AdminCommand;
 use clap::{Args, Subcommand, ValueEnum};
+use engine::request;
 use serde_json::json;
 use shared::digest::Digest;
 use std::io::{BufWriter, Write as _};
@@ -136,7 +136,7 @@ impl Evidence {
             Command::Verify(Verify { file: Some(file), kept, from: _ }) => verify::file(context, &file, kept),
             Command::Verify(Verify { file: None, kept, from }) => verify::ledger(context, kept, from.unwrap_or(1)),
             Command::Export(Export { format, from }) => export(context, format, from),
-            Command::AcceptClock(AcceptClock {}) => ask(context, &AdminCommand::AcceptClock),
+            Command::AcceptClock(AcceptClock {}) => ask(context, request::Command::AcceptClock),
         }
     }
 }

@@ -6,9 +6,8 @@ use crate::cli::home_reader::{chat_type, known_group, person};
 use crate::cli::output::{Fault, Output};
 use clap::Args;
 use config::flows::FlowsTable;
-use engine::accounts;
 use engine::facts;
-use engine::file_proposals;
+use engine::features;
 use engine::inspection::Inspector;
 use engine::request::{ParseContext, hypothetical, hypothetical_of_tool};
 use kernel::call::Call;
@@ -122,8 +121,7 @@ impl Explain {
         // The steps look at several tables; all of them as of one moment.
         let now = context.platform.clock.now();
         let (facts, decision) = ledger.at_one_moment(|view| {
-            file_proposals::supply(view, now, &mut call)?;
-            accounts::choose(view, &mut call)?;
+            features::supply(view, now, &mut call)?;
             facts::judge(view, (now, steady_estimate(view, now)?), &call, &policy, Some(&filters))
         })?;
         let explained = explain(&facts, &decision);

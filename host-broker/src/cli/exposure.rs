@@ -4,8 +4,8 @@ use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::home_reader::known_group;
 use crate::cli::output::{Fault, Output};
-use crate::control::AdminCommand;
 use clap::{Args, Subcommand};
+use engine::request;
 use model::Exposed;
 use serde_json::{Value, json};
 use shared::Group;
@@ -60,7 +60,7 @@ impl Exposure {
                 if let SessionName::Group(group) = &session {
                     known_group(&context.config()?, group)?;
                 }
-                ask(context, &AdminCommand::ResetSession { group: session })
+                ask(context, request::Command::ResetSession { group: session })
             }
         }
     }

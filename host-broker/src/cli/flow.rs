@@ -6,8 +6,8 @@ mod starter;
 use crate::cli::Context;
 use crate::cli::ask::{self, ask};
 use crate::cli::output::{Fault, Output};
-use crate::control::AdminCommand;
 use clap::{Args, Subcommand, ValueEnum};
+use engine::request::FlowCommand;
 use serde_json::{Value, json};
 use shared::flow::request::{self, FlowList, FlowNamed, FlowProject, FlowRequest, FlowVersion};
 use shared::flow::{BUNDLE_MAX, Bundle, Id, Scope, Vault, Version};
@@ -187,7 +187,7 @@ impl Flow {
                 FlowRequest::FlowDeprecate(FlowVersion { flow_id: flow, version })
             }
         };
-        ask(context, &AdminCommand::Flow { vault, request })
+        ask(context, FlowCommand { vault, request })
     }
 }
 
@@ -223,7 +223,7 @@ fn list(context: &Context, vault: Vault, wanted: List) -> Result<(), Fault> {
 }
 
 fn told(context: &Context, vault: Vault, request: FlowRequest, print: impl FnOnce(&Value)) -> Result<(), Fault> {
-    ask::told(context, &AdminCommand::Flow { vault, request }, print)
+    ask::told(context, FlowCommand { vault, request }, print)
 }
 
 /// A flow as people read it.

@@ -3,8 +3,8 @@
 use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::output::{Fault, Output};
-use crate::control::AdminCommand;
 use clap::{Args, Subcommand};
+use engine::request;
 use serde_json::{Value, json};
 use shared::request::GateRequest;
 use shared::{Gate as Name, TaskId};
@@ -52,7 +52,7 @@ impl Gate {
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         match self.command {
             Command::Approve(Approve { task, gate }) => {
-                ask(context, &AdminCommand::GateApprove(GateRequest { task_id: task, gate }))
+                ask(context, request::Command::GateApprove(GateRequest { task_id: task, gate }))
             }
             Command::List(List {}) => list(context),
         }

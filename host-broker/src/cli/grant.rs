@@ -4,8 +4,8 @@ use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::home_reader::{chat_type, seconds};
 use crate::cli::output::Fault;
-use crate::control::AdminCommand;
 use clap::Args;
+use engine::request;
 use model::ChatType;
 use shared::request::{Expiry, GrantRequest};
 use shared::{Action, Gate, Group, Level, Provider};
@@ -71,7 +71,7 @@ impl Grant {
         }
         ask(
             context,
-            &AdminCommand::Grant(GrantRequest {
+            request::Command::Grant(GrantRequest {
                 group_folder: self.group,
                 provider: self.provider,
                 access_level: self.level,

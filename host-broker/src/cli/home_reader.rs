@@ -201,7 +201,7 @@ pub enum Standing {
     },
 }
 
-/// Returns the report on a provider from the daemon's [`AdminCommand::Hello`](crate::control::AdminCommand::Hello)
+/// Returns the report on a provider from the daemon's [`ProcessRequest::Hello`](crate::control::ProcessRequest::Hello)
 /// reply.
 ///
 /// Returns `None` if the daemon does not run on the present configuration.

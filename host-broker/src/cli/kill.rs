@@ -4,8 +4,8 @@ use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::home_reader::unknown;
 use crate::cli::output::{Fault, Output};
-use crate::control::AdminCommand;
 use clap::{Args, Subcommand};
+use engine::request;
 use model::KillScope;
 use serde_json::json;
 use shared::{Group, Provider};
@@ -58,9 +58,9 @@ impl Kill {
         let on = !self.lift;
         check(context, &self.scope, on)?;
         match self.scope {
-            Scope::All => ask(context, &AdminCommand::KillAll { on }),
-            Scope::Provider { name } => ask(context, &AdminCommand::KillProvider { provider: name, on }),
-            Scope::Group { name } => ask(context, &AdminCommand::KillGroup { group: name, on }),
+            Scope::All => ask(context, request::Command::Kill { scope: KillScope::All, on }),
+            Scope::Provider { name } => ask(context, request::Command::Kill { scope: KillScope::Provider(name), on }),
+            Scope::Group { name } => ask(context, request::Command::Kill { scope: KillScope::Group(name), on }),
             Scope::List if on => list(context),
             Scope::List => {
                 Err(Fault::usage("kill list does not take --lift; to lift a kill switch: host-broker kill all --lift"))

@@ -5,10 +5,10 @@ use crate::cli::ask::{answer, running};
 use crate::cli::init::person;
 use crate::cli::output::Fault;
 use crate::cli::serve::serve;
-use crate::control::AdminCommand;
 use clap::Args;
 use config::profiles;
 use config::provider::ProviderTable;
+use engine::request;
 use model::Nonce;
 use platform::home::Home;
 use platform::home::make_private_directory;
@@ -155,7 +155,7 @@ fn grant(context: &Context) -> Result<(), Fault> {
     for (group, level) in GRANTS {
         done(
             context,
-            &AdminCommand::Grant(GrantRequest {
+            request::Command::Grant(GrantRequest {
                 group_folder: name(group)?,
                 provider: "mock".parse().map_err(|error| Fault::internal(&error))?,
                 access_level: level,
@@ -173,7 +173,7 @@ fn grant(context: &Context) -> Result<(), Fault> {
     }
     done(
         context,
-        &AdminCommand::TaskCreate(TaskRequest {
+        request::Command::TaskCreate(TaskRequest {
             title: "Try the production action".to_owned(),
             group_folder: name("developer")?,
             task_id: Some(TASK.parse().map_err(|error| Fault::internal(&error))?),
@@ -181,8 +181,8 @@ fn grant(context: &Context) -> Result<(), Fault> {
     )
 }
 
-fn done(context: &Context, control: &AdminCommand) -> Result<(), Fault> {
-    let reply = answer(context, control)?;
+fn done(context: &Context, command: request::Command) -> Result<(), Fault> {
+    let reply = answer(context, command)?;
     match reply.get("error").and_then(Value::as_str) {
         None => Ok(()),
         Some(no) => Err(Fault::refused(no)),

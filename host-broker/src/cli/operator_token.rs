@@ -4,8 +4,8 @@ use crate::cli::Context;
 use crate::cli::ask::told;
 use crate::cli::home_reader::seconds;
 use crate::cli::output::{Fault, Output};
-use crate::control::AdminCommand;
 use clap::{Args, Subcommand, ValueEnum};
+use engine::request;
 use model::TokenId;
 use serde_json::Value;
 use shared::flow::operations::Part;
@@ -104,7 +104,7 @@ impl Create {
             life_seconds: life,
             label,
         };
-        told(context, &AdminCommand::MintOperator(wanted), |data| context.output.show(data, || minted(data)))?;
+        told(context, request::Command::MintOperator(wanted), |data| context.output.show(data, || minted(data)))?;
         context.output.is_whole(
             "the token exists, but its bearer was not printed completely; find it with host-broker operator-token list and \
              revoke it with host-broker operator-token revoke TOKEN_ID",
@@ -115,13 +115,13 @@ impl Create {
 impl Named {
     fn run(self, context: &Context) -> Result<(), Fault> {
         let text = format!("Revoked {} and every access that it created.", self.token);
-        let control = AdminCommand::RevokeOperator { token_id: self.token };
-        told(context, &control, |data| context.output.show(data, || text.clone()))
+        let command = request::Command::RevokeOperator { token_id: self.token };
+        told(context, command, |data| context.output.show(data, || text.clone()))
     }
 }
 
 fn list(context: &Context) -> Result<(), Fault> {
-    told(context, &AdminCommand::ListOperators, |data| context.output.show(data, || listed(data)))
+    told(context, request::Command::ListOperators, |data| context.output.show(data, || listed(data)))
 }
 
 fn word(row: &Value, member: &str) -> String {

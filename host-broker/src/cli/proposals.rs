@@ -3,8 +3,8 @@
 use crate::cli::Context;
 use crate::cli::apply;
 use crate::cli::output::{Fault, Output};
-use crate::control::AdminCommand;
 use clap::{Args, Subcommand};
+use engine::request;
 use model::ProposalId;
 use serde_json::{Value, json};
 use shared::{Group, Timestamp};
@@ -72,7 +72,7 @@ impl Proposals {
         match self.command {
             Command::List(List { group }) => list(context, group.as_ref()),
             Command::Show(Show { id }) => show(context, &id),
-            Command::Revert(Revert { id }) => apply::ask(context, &AdminCommand::Revert { id }),
+            Command::Revert(Revert { id }) => apply::ask(context, request::Command::Revert { id }),
         }
     }
 }

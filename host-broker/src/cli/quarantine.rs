@@ -3,8 +3,8 @@
 use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::output::{Fault, Output};
-use crate::control::AdminCommand;
 use clap::{Args, Subcommand};
+use engine::request;
 use filter::inspect::Reason;
 use model::card::visible;
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ impl Quarantine {
         match self.command {
             Command::List => list(context),
             Command::Show { id } => show(context, &id),
-            Command::Release { id } => ask(context, &AdminCommand::Release { id }),
+            Command::Release { id } => ask(context, request::Command::Release { id }),
         }
     }
 }

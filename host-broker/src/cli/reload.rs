@@ -2,7 +2,7 @@
 
 use crate::cli::Context;
 use crate::cli::output::Fault;
-use crate::control::{self, AdminCommand};
+use crate::control::{self, ProcessRequest};
 use clap::Args;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -28,12 +28,12 @@ impl Reload {
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         let socket = context.home.socket();
         let started = || -> Result<Option<Value>, Fault> {
-            let hello = control::send(&socket, &AdminCommand::Hello)?;
+            let hello = control::send(&socket, &ProcessRequest::Hello.into())?;
             Ok(hello.and_then(|hello| hello.pointer("/data/start").cloned()))
         };
         let none = || Fault::missing("no daemon is running on this home; start one: host-broker serve");
         let before = started()?.ok_or_else(none)?;
-        let reply = control::send(&socket, &AdminCommand::Reload)?.ok_or_else(none)?;
+        let reply = control::send(&socket, &ProcessRequest::Reload.into())?.ok_or_else(none)?;
         if let Some(no) = reply.get("error").and_then(Value::as_str) {
             return Err(Fault::home(no));
         }

@@ -3,8 +3,8 @@
 use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::output::Fault;
-use crate::control::AdminCommand;
 use clap::Args;
+use engine::request;
 use shared::request::RevokeRequest;
 use shared::{Group, Provider};
 
@@ -26,6 +26,6 @@ impl Revoke {
     /// # Errors
     /// [`Fault`]; the access is as it was.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
-        ask(context, &AdminCommand::Revoke(RevokeRequest { group_folder: self.group, provider: self.provider }))
+        ask(context, request::Command::Revoke(RevokeRequest { group_folder: self.group, provider: self.provider }))
     }
 }

@@ -3,7 +3,7 @@
 use crate::cli::Context;
 use crate::cli::output::Fault;
 use crate::cli::status::unsettled;
-use crate::control::{self, AdminCommand};
+use crate::control::{self, ProcessRequest};
 use clap::Args;
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ impl Stop {
     /// [`Fault`] if the daemon refuses or does not stop.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         let socket = context.home.socket();
-        let Some(reply) = control::send(&socket, &AdminCommand::Stop)? else {
+        let Some(reply) = control::send(&socket, &ProcessRequest::Stop.into())? else {
             context.output.show(&json!({ "stopped": true, "was_running": false, "unfinished": [] }), || {
                 format!("No daemon is running on {}.", context.home.path().display())
             });

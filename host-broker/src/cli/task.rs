@@ -3,8 +3,8 @@
 use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::output::{Fault, Output};
-use crate::control::AdminCommand;
 use clap::{Args, Subcommand};
+use engine::request;
 use serde_json::json;
 use shared::request::TaskRequest;
 use shared::{Group, TaskId};
@@ -69,10 +69,10 @@ impl Task {
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         match self.command {
             Command::Create(Create { group, title, id }) => {
-                ask(context, &AdminCommand::TaskCreate(TaskRequest { title, group_folder: group, task_id: id }))
+                ask(context, request::Command::TaskCreate(TaskRequest { title, group_folder: group, task_id: id }))
             }
             Command::Close(Close { task, cancelled }) => {
-                ask(context, &AdminCommand::TaskClose { task_id: task, cancelled })
+                ask(context, request::Command::TaskClose { task_id: task, cancelled })
             }
             Command::List(List { all }) => list(context, all),
         }

@@ -4,10 +4,11 @@ use crate::assembly::vault::open_vault;
 use crate::cli::Context;
 use crate::cli::ask::running;
 use crate::cli::output::Fault;
-use crate::control::{self, AdminCommand};
+use crate::control;
 use crate::host::LoadedHome;
 use clap::{Args, Subcommand};
 use config::Config;
+use engine::request;
 use secrets::keys;
 use secrets::vault::key_names;
 use serde_json::json;
@@ -112,7 +113,7 @@ fn renew(context: &Context, config: &Config, forget: bool) -> Result<(), Fault> 
     let present = vault.name();
     let mut broker = loaded.broker(&context.platform.ids).with_vault(vault);
     let dispatcher = loaded.dispatcher(&context.platform);
-    let reply = control::administer(&mut ledger, &mut broker, &dispatcher, &AdminCommand::RenewVault { forget })?;
+    let reply = control::administer(&mut ledger, &mut broker, &dispatcher, &request::Command::RenewVault { forget })?;
     let used = key_names(&stored::ciphertexts(ledger.view())?);
     if in_home && used.iter().all(|name| *name == present) {
         keys::drop_vault_before(&context.home).map_err(|error| Fault::internal(&error))?;

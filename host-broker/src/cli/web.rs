@@ -2,7 +2,7 @@
 
 use crate::cli::Context;
 use crate::cli::output::Fault;
-use crate::control::{self, AdminCommand};
+use crate::control::{self, ProcessRequest};
 use crate::http::web::sign_in::fresh_secret;
 use clap::{Args, Subcommand};
 use config::web::TokenDigest;
@@ -62,7 +62,7 @@ impl Web {
 }
 
 fn link(context: &Context) -> Result<(), Fault> {
-    match control::send(&context.home.socket(), &AdminCommand::WebLink)? {
+    match control::send(&context.home.socket(), &ProcessRequest::WebLink.into())? {
         Some(reply) => context.output.reply(&reply),
         None => Err(Fault::refused("no daemon is running, so there is no inbox; start it with: host-broker serve")),
     }

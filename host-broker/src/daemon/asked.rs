@@ -5,11 +5,13 @@
 use super::{Loop, TICK, group_of};
 use crate::daemon::{Checked, OAuthCallback, Resumed};
 use engine::approval_requests::{Unanswerable, Why};
+use engine::approval_subjects;
+use engine::approval_subjects::Continuation;
 use engine::event::Event;
 use engine::file_proposals::named_after;
 use engine::request::Parsed;
 use kernel::call::Origin;
-use model::approval::{Kind, State};
+use model::approval::State;
 use model::{Caller, Nonce};
 use serde_json::json;
 use shared::RequestId;
@@ -45,7 +47,8 @@ impl Loop {
         };
         let (wall, now) = (self.daemon.clock.now(), Instant::now());
         for approval in open {
-            if approval.kind == Kind::Definition && approval.state == State::Approved {
+            let continuation = approval_subjects::of(approval.kind).continuation();
+            if continuation == Continuation::PutInForce && approval.state == State::Approved {
                 self.take_up(&approval.request_id);
             }
             if Caller::stored(&approval.caller).is_none() {
@@ -56,7 +59,7 @@ impl Loop {
             if approval.state == State::Waiting {
                 self.unchecked.push_back(key.clone());
             }
-            if matches!(approval.kind, Kind::File | Kind::Account | Kind::Flow) {
+            if continuation == Continuation::Wake {
                 // The request behind it is over; the caller has to call again.
                 continue;
             }

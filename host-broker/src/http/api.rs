@@ -9,7 +9,7 @@
 //! The same as `host-broker approvals relay`: the channel names the author, and the broker decides whether the answer
 //! counts. A browser does not use this route, so a request with an origin is refused.
 
-use crate::control::{AdminCommand, Asked, CommandDispatcher};
+use crate::control::{Asked, CommandDispatcher};
 use crate::daemon::EventSender;
 use crate::http::pace::Pace;
 use axum::body::Bytes;
@@ -17,8 +17,6 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use config::Config;
-use config::channels::is_identity;
-use engine::chat;
 use engine::chat::RelayedAnswer;
 use engine::request::Command;
 use model::Clock;
@@ -71,14 +69,12 @@ pub(super) async fn answer(State(api): State<Arc<Api>>, headers: HeaderMap, body
             "Send {\"from\": \"telegram:12345\", \"text\": \"approve CODE\"}.",
         );
     };
-    let spoken = match is_identity(&from).and_then(|()| chat::read(&text)) {
-        Ok(spoken) => spoken,
-        Err(why) => return refused(StatusCode::BAD_REQUEST, Code::InvalidParams, &why),
-    };
-    let said = AdminCommand::ChatAnswer { from: from.clone(), text };
-    let command =
-        Command::RelayedAnswer(RelayedAnswer { from, spoken, may_relay: true, channel: Some(channel.clone()) });
-    let asked = Asked { person: format!("channel:{channel}"), command, said: &said, channel: "http" };
+    let relayed = RelayedAnswer { may_relay: true, channel: Some(channel.clone()), ..RelayedAnswer::new(from, text) };
+    let command = Command::RelayedAnswer(relayed);
+    if let Err(why) = command.check() {
+        return refused(StatusCode::BAD_REQUEST, Code::InvalidParams, &why);
+    }
+    let asked = Asked { person: format!("channel:{channel}"), command, channel: "http" };
     let reply = match tokio::time::timeout(TIMEOUT, api.dispatcher.ask(&api.reports, asked)).await {
         Ok(Ok(reply)) => serde_json::from_slice::<Value>(&reply).unwrap_or_default(),
         Ok(Err(why)) => return refused(StatusCode::SERVICE_UNAVAILABLE, Code::Busy, &why),

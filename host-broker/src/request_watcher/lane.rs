@@ -2,7 +2,7 @@
 //!
 //! The answer is a guess without a look into the ledger. Only the decision permits a call.
 
-use engine::commands::is_for_main_only;
+use engine::request::command::Audience;
 use engine::request::{Command, Parsed};
 use kernel::call::Lane;
 use shared::snapshot::Snapshot;
@@ -12,7 +12,7 @@ pub(super) fn lane(snapshot: Option<&Snapshot>, parsed: &Parsed) -> Lane {
     let is_permitted = snapshot.is_some_and(|snapshot| match parsed {
         Parsed::Call(call) => snapshot.is_usable(&call.provider, &call.action),
         Parsed::CommandRequest(_) if snapshot.is_main => true,
-        Parsed::CommandRequest(command_request) if is_for_main_only(&command_request.command) => false,
+        Parsed::CommandRequest(request) if request.command.rules().audience == Audience::Administrators => false,
         Parsed::CommandRequest(command_request) if matches!(command_request.command, Command::GateApprove(_)) => {
             !snapshot.opens_gates.is_empty()
         }

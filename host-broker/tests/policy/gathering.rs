@@ -232,11 +232,11 @@ fn kill_switches_stop_what_they_name_and_nothing_else() {
     let mut world = World::new();
     world.grant(json!({ "access_level": 1 }));
     for (kill, stops) in [
-        (json!({ "type": "kill_all" }), true),
-        (json!({ "type": "kill_provider", "provider": "mock" }), true),
-        (json!({ "type": "kill_provider", "provider": "github" }), false),
-        (json!({ "type": "kill_group", "group": "developer" }), true),
-        (json!({ "type": "kill_group", "group": "finance" }), false),
+        (json!({ "type": "kill", "scope": "all" }), true),
+        (json!({ "type": "kill", "scope": { "provider": "mock" } }), true),
+        (json!({ "type": "kill", "scope": { "provider": "github" } }), false),
+        (json!({ "type": "kill", "scope": { "group": "developer" } }), true),
+        (json!({ "type": "kill", "scope": { "group": "finance" } }), false),
     ] {
         let switch = |on: bool| {
             let mut control = kill.clone();
@@ -256,12 +256,12 @@ fn kill_switches_stop_what_they_name_and_nothing_else() {
 #[test]
 fn a_stopped_provider_is_not_told_to_a_group_without_a_grant() {
     let mut world = World::new();
-    world.say(json!({ "type": "kill_provider", "provider": "mock", "on": true }));
+    world.say(json!({ "type": "kill", "scope": { "provider": "mock" }, "on": true }));
     assert_eq!(world.result("read", &json!({}), None), "no_grant");
-    world.say(json!({ "type": "kill_group", "group": "developer", "on": true }));
+    world.say(json!({ "type": "kill", "scope": { "group": "developer" }, "on": true }));
     assert_eq!(world.result("read", &json!({}), None), "kill_switch");
     assert_eq!(world.facts("read", &json!({}), None).kill, Some(policy::facts::KilledBy::Caller));
-    world.say(json!({ "type": "kill_all", "on": true }));
+    world.say(json!({ "type": "kill", "scope": "all", "on": true }));
     assert_eq!(world.facts("read", &json!({}), None).kill, Some(policy::facts::KilledBy::Everything));
 }
 

@@ -1,7 +1,7 @@
 //! Who may hand in what others have answered in a chat.
 
 use crate::policy::world::World;
-use engine::chat::{RelayedAnswer, read};
+use engine::chat::RelayedAnswer;
 use engine::event::Event;
 use engine::request::{Command, CommandRequest, Parsed};
 use kernel::Committed;
@@ -13,8 +13,7 @@ use store::Durability;
 /// What this caller hears who hands in an answer.
 fn hand_in(world: &mut World, caller: Caller, may_relay: bool) -> Value {
     let header = Header { caller_key: caller.to_string().into(), caller, ..world.header("developer") };
-    let spoken = read("approve aaaaaa").unwrap();
-    let relayed = RelayedAnswer { from: "telegram:1".into(), spoken, may_relay, channel: None };
+    let relayed = RelayedAnswer { may_relay, ..RelayedAnswer::new("telegram:1".into(), "approve aaaaaa".into()) };
     let command_request = CommandRequest { header, command: Command::RelayedAnswer(relayed), asked: false };
     let event = Event::Arrived(Parsed::CommandRequest(Box::new(command_request)));
     let batch = world.ledger.batch(Durability::Full, vec![event], &mut world.broker);

@@ -1,7 +1,7 @@
 //! Which person may give which command: a table of every command of the control protocol.
 
 use crate::policy::world::World;
-use host_broker::control::AdminCommand;
+use engine::request::Command;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -63,9 +63,9 @@ fn table() -> Vec<(Value, &'static str)> {
         ),
         (json!({ "type": "revoke_operator", "token_id": format!("optk_{}", "0".repeat(24)) }), "yynnn"),
         (json!({ "type": "list_operators" }), "yynnn"),
-        (json!({ "type": "kill_all", "on": false }), "yynnn"),
-        (json!({ "type": "kill_provider", "provider": "mock", "on": false }), "yynnn"),
-        (json!({ "type": "kill_group", "group": "developer", "on": false }), "yynnn"),
+        (json!({ "type": "kill", "scope": "all", "on": false }), "yynnn"),
+        (json!({ "type": "kill", "scope": { "provider": "mock" }, "on": false }), "yynnn"),
+        (json!({ "type": "kill", "scope": { "group": "developer" }, "on": false }), "yynnn"),
         (json!({ "type": "accept_clock" }), "yynnn"),
         (json!({ "type": "reset_session", "group": "developer" }), "yynnn"),
         (json!({ "type": "settle", "request_id": "r1", "happened": true, "note": "seen" }), "yynnn"),
@@ -73,41 +73,37 @@ fn table() -> Vec<(Value, &'static str)> {
 }
 
 /// Returns the word of each command. A new one does not compile until it is in a table.
-fn word(control: &AdminCommand) -> &'static str {
-    match control {
-        AdminCommand::Grant(_) => "grant",
-        AdminCommand::Revoke(_) => "revoke",
-        AdminCommand::List(_) => "list",
-        AdminCommand::TaskCreate(_) => "task_create",
-        AdminCommand::TaskClose { .. } => "task_close",
-        AdminCommand::GateApprove(_) => "gate_approve",
-        AdminCommand::Answer { .. } => "answer",
-        AdminCommand::Revert { .. } => "revert",
-        AdminCommand::AcceptDefinitions { .. } => "accept_definitions",
-        AdminCommand::LinkAccount { .. } => "link_account",
-        AdminCommand::UnlinkAccounts { .. } => "unlink_accounts",
-        AdminCommand::PurgeGroup { .. } => "purge_group",
-        AdminCommand::ShareAccount { .. } => "share_account",
-        AdminCommand::RenewVault { .. } => "renew_vault",
-        AdminCommand::Flow { .. } => "flow",
-        AdminCommand::MintOperator(_) => "mint_operator",
-        AdminCommand::RevokeOperator { .. } => "revoke_operator",
-        AdminCommand::ListOperators => "list_operators",
-        AdminCommand::KillAll { .. } => "kill_all",
-        AdminCommand::KillProvider { .. } => "kill_provider",
-        AdminCommand::KillGroup { .. } => "kill_group",
-        AdminCommand::Release { .. } => "release",
-        AdminCommand::AcceptClock => "accept_clock",
-        AdminCommand::ResetSession { .. } => "reset_session",
-        AdminCommand::Settle(_) => "settle",
-        // `relaying` covers the answers of a relay. The others concern the process; their table is beside them.
-        AdminCommand::ChatAnswer { .. }
-        | AdminCommand::Look { .. }
-        | AdminCommand::Exchange { .. }
-        | AdminCommand::WebLink
-        | AdminCommand::Stop
-        | AdminCommand::Reload
-        | AdminCommand::Hello => "elsewhere",
+fn word(command: &Command) -> &'static str {
+    match command {
+        Command::Grant(_) => "grant",
+        Command::Revoke(_) => "revoke",
+        Command::List(_) => "list",
+        Command::TaskCreate(_) => "task_create",
+        Command::TaskClose { .. } => "task_close",
+        Command::GateApprove(_) => "gate_approve",
+        Command::Answer { .. } => "answer",
+        Command::Revert { .. } => "revert",
+        Command::AcceptDefinitions { .. } => "accept_definitions",
+        Command::LinkAccount { .. } => "link_account",
+        Command::UnlinkAccounts { .. } => "unlink_accounts",
+        Command::PurgeGroup { .. } => "purge_group",
+        Command::ShareAccount { .. } => "share_account",
+        Command::RenewVault { .. } => "renew_vault",
+        Command::Flow { .. } => "flow",
+        Command::MintOperator(_) => "mint_operator",
+        Command::RevokeOperator { .. } => "revoke_operator",
+        Command::ListOperators => "list_operators",
+        Command::Kill { .. } => "kill",
+        Command::Release { .. } => "release",
+        Command::AcceptClock => "accept_clock",
+        Command::ResetSession { .. } => "reset_session",
+        Command::Settle(_) => "settle",
+        // `relaying` covers the answers of a relay. The others come from agents only.
+        Command::RelayedAnswer(_)
+        | Command::Capabilities(_)
+        | Command::Result(_)
+        | Command::Cancel(_)
+        | Command::ReadFlow(_) => "elsewhere",
     }
 }
 
@@ -117,9 +113,9 @@ fn every_command_is_given_by_those_who_have_the_right_and_refused_to_all_others_
     let own = world.dispatcher.uid;
     let mut covered = BTreeSet::new();
     for (document, expected) in table() {
-        let control: AdminCommand =
+        let command: Command =
             serde_json::from_value(document.clone()).unwrap_or_else(|error| panic!("{document}: {error}"));
-        covered.insert(word(&control));
+        covered.insert(word(&command));
         let mut found = String::new();
         for uid in [own].into_iter().chain(OTHERS) {
             world.dispatcher.uid = uid;
@@ -137,7 +133,7 @@ fn every_command_is_given_by_those_who_have_the_right_and_refused_to_all_others_
         }
         assert_eq!(found, expected, "{document}");
     }
-    assert_eq!(covered.len(), 25, "every command that becomes a row is in the table");
+    assert_eq!(covered.len(), 23, "every command that becomes a row is in the table");
 }
 
 #[test]
@@ -147,7 +143,7 @@ fn a_refusal_names_the_line_that_gives_the_right() {
         world.dispatcher.uid = uid;
         world.say(document)["error"].as_str().unwrap().to_owned()
     };
-    let kill = || json!({ "type": "kill_all", "on": true });
+    let kill = || json!({ "type": "kill", "scope": "all", "on": true });
     assert_eq!(said(77002, kill()), "anna may not administer; [people.anna] in broker.toml needs `admin = true`.");
     let grant = json!({ "type": "grant", "group_folder": "developer", "provider": "mock", "access_level": 3 });
     let error = said(77001, grant);

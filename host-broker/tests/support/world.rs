@@ -7,10 +7,11 @@ use engine::broker::Broker;
 use engine::catalogue::{Catalogue, Listed};
 use engine::event::Event;
 use engine::follow_ups::FollowUps;
+use engine::request::Command;
 use engine::request::Parsed;
 use filter::values::Formats;
 use host_broker::assembly::filters::scrubber;
-use host_broker::control::{AdminCommand, CommandDispatcher, administer};
+use host_broker::control::{CommandDispatcher, administer};
 use kernel::call::{Call, Header, Origin, Params, Target, Written};
 use kernel::contract::{Failure, Guard, Invocation, Operation, Probed, Running, Success};
 use kernel::execution::Execution;
@@ -251,9 +252,9 @@ impl World {
     }
 
     /// What a person says at the command line, and the reply.
-    pub(crate) fn say(&mut self, control: Value) -> Value {
-        let control: AdminCommand = serde_json::from_value(control).unwrap();
-        administer(&mut self.ledger, &mut self.broker, &self.dispatcher, &control).unwrap()
+    pub(crate) fn say(&mut self, command: Value) -> Value {
+        let command: Command = serde_json::from_value(command).unwrap();
+        administer(&mut self.ledger, &mut self.broker, &self.dispatcher, &command).unwrap()
     }
 
     /// Where a request of this group comes from, under a fresh id.

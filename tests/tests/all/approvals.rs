@@ -410,10 +410,10 @@ fn what_changed_between_question_and_yes_is_judged_anew() {
     assert_eq!(code(&developer.reply(&id)), "no_grant", "a yes is no grant");
     world.grant("developer", 2);
     let (id, question) = ask(&world, &developer, call("charge", json!({})));
-    world.command(json!({ "type": "kill_all", "on": true }));
+    world.command(json!({ "type": "kill", "scope": "all", "on": true }));
     answer(&world, &question, true, None);
     assert_eq!(code(&developer.reply(&id)), "kill_switch");
-    world.command(json!({ "type": "kill_all", "on": false }));
+    world.command(json!({ "type": "kill", "scope": "all", "on": false }));
     assert_eq!(world.effects_of("charge").len(), 0);
     assert_eq!(open(&world).len(), 0, "a refused call closes its question");
 }

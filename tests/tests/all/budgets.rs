@@ -83,7 +83,7 @@ fn a_caller_that_has_used_up_its_evidence_changes_nothing_more_and_still_reads_a
     // People are not bounded.
     world.grant("developer", 1);
     world.task("gov-1", "developer");
-    assert_eq!(code(&world.command(json!({ "type": "kill_all", "on": true }))), "executed");
+    assert_eq!(code(&world.command(json!({ "type": "kill", "scope": "all", "on": true }))), "executed");
 }
 
 #[test]

@@ -196,28 +196,26 @@ fn kill_switches_stop_everything_a_provider_or_a_group_at_once_and_for_restarts(
     world.grant("security", 2);
     let developer = world.group("developer");
     let security = world.group("security");
-    let kill = |world: &World, kind: &str, more: Value| {
-        let mut document = json!({ "type": kind });
-        document.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        assert_eq!(code(&world.command(document)), "executed");
+    let kill = |world: &World, scope: Value, on: bool| {
+        assert_eq!(code(&world.command(json!({ "type": "kill", "scope": scope, "on": on }))), "executed");
     };
-    kill(&world, "kill_group", json!({ "group": "developer", "on": true }));
+    kill(&world, json!({ "group": "developer" }), true);
     assert_eq!(code(&developer.call("echo", json!({}))), "kill_switch");
     assert_eq!(code(&security.call("echo", json!({}))), "executed");
     world.restart();
     assert_eq!(code(&developer.call("echo", json!({}))), "kill_switch");
-    kill(&world, "kill_group", json!({ "group": "developer", "on": false }));
+    kill(&world, json!({ "group": "developer" }), false);
     assert_eq!(code(&developer.call("echo", json!({}))), "executed");
-    kill(&world, "kill_provider", json!({ "provider": "demo", "on": true }));
+    kill(&world, json!({ "provider": "demo" }), true);
     assert_eq!(code(&security.call("echo", json!({}))), "kill_switch");
     // Who has no grant for it does not learn that the provider is stopped, or exists.
     assert_eq!(code(&world.group("main").call("echo", json!({}))), "no_grant");
-    kill(&world, "kill_provider", json!({ "provider": "demo", "on": false }));
-    kill(&world, "kill_all", json!({ "on": true }));
+    kill(&world, json!({ "provider": "demo" }), false);
+    kill(&world, json!("all"), true);
     for group in ["main", "developer", "security"] {
         assert_eq!(code(&world.group(group).call("charge", json!({}))), "kill_switch");
     }
-    kill(&world, "kill_all", json!({ "on": false }));
+    kill(&world, json!("all"), false);
     assert_eq!(code(&developer.call("charge", json!({}))), "executed");
     assert_eq!(world.effects_of("charge").len(), 1);
     assert_eq!(world.rows().iter().filter(|row| row.kind == "killed").count(), 3);

@@ -55,7 +55,7 @@ fn a_reply_that_could_not_be_written_is_not_handed_over_after_a_kill() {
     let world = World::with_grant();
     let developer = world.group("developer");
     let id = unwritten(&world);
-    world.command(json!({ "type": "kill_group", "group": "developer", "on": true }));
+    world.command(json!({ "type": "kill", "scope": { "group": "developer" }, "on": true }));
     std::fs::create_dir(developer.directory().join("responses")).unwrap();
     let line = format!("id={id}");
     until("the reply is withheld", || {
@@ -67,7 +67,7 @@ fn a_reply_that_could_not_be_written_is_not_handed_over_after_a_kill() {
     });
     let result = json!({ "type": "ext_result", "of": id });
     assert_eq!(code(&developer.ask(result.clone())), "kill_switch");
-    world.command(json!({ "type": "kill_group", "group": "developer", "on": false }));
+    world.command(json!({ "type": "kill", "scope": { "group": "developer" }, "on": false }));
     assert_eq!(developer.ask(result)["data"], json!({ "text": "the result" }));
 }
 

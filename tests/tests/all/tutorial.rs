@@ -5,7 +5,8 @@
 mod notes;
 
 use config::provider::Kinds;
-use host_broker::control::AdminCommand;
+use engine::approval_requests::ApprovalAnswer;
+use engine::request::Command;
 use serde_json::{Value, json};
 use std::path::Path;
 use tests::group::{Group, code, error};
@@ -91,8 +92,8 @@ fn a_write_of_the_page_waits_for_an_approval() {
     let asked = until("an approval request", || world.query(open).pop());
     assert!(!world.path("notes.txt").exists());
     let approval = asked["code"].as_str().unwrap().to_owned();
-    let answer = AdminCommand::Answer { code: approval, yes: true, reason: None, apply: false };
-    assert_eq!(code(&world.control(&answer)), "executed");
+    let answer = Command::Answer(ApprovalAnswer::new(approval, true, None, false));
+    assert_eq!(code(&world.control(answer)), "executed");
     assert_eq!(code(&developer.reply(&id)), "executed");
     assert!(std::fs::read_to_string(world.path("notes.txt")).unwrap().ends_with(" 1 x"));
 }

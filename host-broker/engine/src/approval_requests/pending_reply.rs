@@ -1,9 +1,11 @@
 //! The caller's replies about an approval request: that it is open, the answer, and the outcome.
 
+use crate::approval_subjects;
+use crate::approval_subjects::Continuation;
 use kernel::Answer;
 use kernel::authorize::Refusal;
 use kernel::call::Header;
-use model::approval::{Approval, Kind, State};
+use model::approval::{Approval, State};
 use serde_json::json;
 use shared::reply::ApprovalRef;
 use shared::{Code, Reply, RequestId, limits};
@@ -127,7 +129,9 @@ pub(crate) fn behind(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> R
     let Some(asked) = reply.and_then(|reply| reply.approval) else { return Ok(of.clone()) };
     let asked = approvals::referred(tx.view(), &header.caller_key, &asked.reference)?;
     // A caller that waited to apply a proposal applies it again: no other request does.
-    let asked = asked.filter(|approval| approval.kind != Kind::File);
+    let is_readmitted =
+        |approval: &Approval| approval_subjects::of(approval.kind).continuation() == Continuation::Readmit;
+    let asked = asked.filter(is_readmitted);
     Ok(asked.map_or_else(|| of.clone(), |approval| approval.request_id))
 }
 
@@ -136,13 +140,6 @@ fn known(approval: &Approval) -> ApprovalRef {
     ApprovalRef {
         reference: approval.reference(),
         expires_at: approval.expires_at,
-        summary: match approval.kind {
-            Kind::Call => format!("{}.{} waits for a person", approval.provider, approval.action),
-            Kind::Grant => format!("a grant for {} waits for a person", approval.provider),
-            Kind::Account => format!("an account at {} waits for a person", approval.provider),
-            Kind::Flow => "a version of a flow waits for a person".to_owned(),
-            Kind::Definition => format!("what {} says of its tools waits for a person", approval.provider),
-            Kind::File => "the proposal waits for a person; apply it again later".to_owned(),
-        },
+        summary: approval_subjects::of(approval.kind).waiting(approval),
     }
 }

@@ -3,10 +3,12 @@
 //!
 //! An answer would change nothing, so they are closed at the start and when an answer or the expiry ends them.
 
+use crate::approval_subjects;
+use crate::approval_subjects::Continuation;
 use crate::broker::Broker;
 use kernel::Answer;
 use model::Caller;
-use model::approval::{Kind, State};
+use model::approval::State;
 use serde_json::json;
 use shared::{Code, Reply, RequestId};
 use std::sync::Arc;
@@ -71,7 +73,7 @@ impl Broker {
             ..Draft::new(chain::Kind::Refused, caller)
         })?;
         self.follow_ups.approvals_changed = true;
-        if !matches!(approval.kind, Kind::Call | Kind::Grant) {
+        if approval_subjects::of(approval.kind).continuation() != Continuation::Readmit {
             // Its request was over when it was sent; its subject is dropped.
             self.resolve(tx, &approval, State::Cancelled, &Caller::Broker.to_string())?;
             return Ok(None);

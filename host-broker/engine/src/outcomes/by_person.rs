@@ -2,6 +2,7 @@
 
 use crate::clean::Shown;
 use crate::commands::CommandResult;
+use crate::features;
 use crate::replies::success;
 use kernel::call::Header;
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,6 @@ use shared::{Action, Code, Group, Provider, Reply, RequestId};
 use store::ledger::calls;
 use store::ledger::calls::Unsettled;
 use store::ledger::chain::{Draft, Kind};
-use store::state::proposals;
 use store::state::requests;
 use store::{StoreError, Transaction};
 
@@ -71,11 +71,10 @@ fn record_finding(
     finding: &Finding,
 ) -> Result<(), StoreError> {
     let (caller, id) = (&unknown.caller, &finding.request_id);
+    features::settle(tx, caller, id, finding.happened)?;
     let summary = if finding.happened {
-        proposals::applied(tx, caller, id)?;
         "A person has looked at the target: the call took effect."
     } else {
-        proposals::in_vain(tx, caller, id)?;
         "A person has looked at the target: the call did not take effect."
     };
     let provider: Option<Provider> = unknown.provider.as_deref().and_then(|name| name.parse().ok());

@@ -3,8 +3,9 @@
 use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::output::Fault;
-use crate::control::AdminCommand;
 use clap::Args;
+use engine::chat::RelayedAnswer;
+use engine::request;
 
 /// Relay the answer that a person gave in a chat.
 ///
@@ -35,6 +36,6 @@ impl Relay {
     /// # Errors
     /// [`Fault`]; nothing was answered.
     pub(super) fn run(self, context: &Context) -> Result<(), Fault> {
-        ask(context, &AdminCommand::ChatAnswer { from: self.from, text: self.text })
+        ask(context, request::Command::RelayedAnswer(RelayedAnswer::new(self.from, self.text)))
     }
 }

@@ -5,9 +5,11 @@ use crate::cli::Context;
 use crate::cli::apply;
 use crate::cli::ask::answer;
 use crate::cli::output::Fault;
-use crate::control::AdminCommand;
 use clap::Args;
-use model::approval::{Approval, Kind, State};
+use engine::approval_requests::ApprovalAnswer;
+use engine::approval_subjects;
+use engine::request;
+use model::approval::{Approval, State};
 use std::collections::BTreeSet;
 use std::io::BufRead as _;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -52,7 +54,8 @@ impl Watch {
 /// Returns the text that says how to answer an approval request in the watch.
 fn here(approval: &Approval) -> String {
     let code = &approval.code;
-    let apply = if approval.kind == Kind::File { format!(", or: apply {code}") } else { String::new() };
+    let is_applied = approval_subjects::of(approval.kind).is_applied_at_once();
+    let apply = if is_applied { format!(", or: apply {code}") } else { String::new() };
     format!("Or type here: yes {code}, or: no {code} REASON{apply}")
 }
 
@@ -88,9 +91,9 @@ fn take(context: &Context, line: &str) -> Result<(), Fault> {
         return Ok(());
     };
     let reason = reason.map(|reason| reason.trim().to_owned());
-    let control = AdminCommand::Answer { code: code.to_owned(), yes, reason, apply };
+    let command = request::Command::Answer(ApprovalAnswer::new(code.to_owned(), yes, reason, apply));
     // A refusal of the broker is an answer here, not the end.
-    let said = if apply { apply::ask(context, &control) } else { context.output.reply(&answer(context, &control)?) };
+    let said = if apply { apply::ask(context, command) } else { context.output.reply(&answer(context, command)?) };
     if let Err(fault) = said {
         context.output.fault(&Fault { text: context.at_home(&fault.text), ..fault });
     }

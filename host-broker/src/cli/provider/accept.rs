@@ -11,11 +11,12 @@ use crate::cli::Context;
 use crate::cli::ask::answer;
 use crate::cli::home_reader::unknown;
 use crate::cli::output::Fault;
-use crate::control::{self, AdminCommand};
+use crate::control::{self, ProcessRequest};
 use ::{provider_bridge, provider_mcp};
 use clap::Args;
 use config::Config;
 use config::provider::ProviderTable;
+use engine::request;
 use model::card::Change;
 use model::card::visible;
 use provider::kind::Replacement;
@@ -116,8 +117,8 @@ impl Accept {
                 let edited = self.proposed.then(|| proposals::edited(context, name, &look.parts.proposed));
                 let edited = edited.transpose()?;
                 could_start(context, edited.as_ref().map_or(config, |edited| &edited.config), name, &now)?;
-                let control = AdminCommand::AcceptDefinitions { provider: name.clone(), digest: *digest, flagged };
-                let reply = answer(context, &control)?;
+                let command = request::Command::AcceptDefinitions { provider: name.clone(), digest: *digest, flagged };
+                let reply = answer(context, command)?;
                 if reply.get("status").and_then(Value::as_str) != Some("executed") {
                     return context.output.reply(&reply);
                 }
@@ -131,8 +132,8 @@ impl Accept {
                     look.parts.permitted.iter().filter(|tool| is_offered(tool)).cloned().collect();
                 let permits = permits::write(context, name, &permitted)?;
                 let written = edited.map(|edited| edited.write(context)).transpose()?;
-                let exchange = AdminCommand::Exchange { provider: name.clone(), digest: *digest };
-                let exchanged = control::send(&context.home.socket(), &exchange)?;
+                let exchange = ProcessRequest::Exchange { provider: name.clone(), digest: *digest };
+                let exchanged = control::send(&context.home.socket(), &exchange.into())?;
                 if let Some(why) = exchanged.as_ref().and_then(|reply| reply.get("error")).and_then(Value::as_str) {
                     return Err(Fault::provider(format!(
                         "the definitions of {name} are accepted, but the running daemon cannot load them: {why}"
@@ -218,7 +219,7 @@ impl Accept {
             }
         };
         let now = if wants_secrets {
-            let reply = answer(context, &AdminCommand::Look { provider: name.clone() })?;
+            let reply = answer(context, ProcessRequest::Look { provider: name.clone() })?;
             match reply.get("data").and_then(Value::as_object) {
                 Some(said) => Ok(PinnedDefinitions::new(said.clone())),
                 None => Err(reply.get("error").and_then(Value::as_str).unwrap_or("it sent no answer").to_owned()),

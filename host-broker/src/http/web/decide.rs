@@ -4,13 +4,13 @@ use super::inbox::NOT_YOURS;
 use super::page::answered::Answered;
 use super::read_pool::{self, Listed};
 use super::{Shared, html, page};
-use crate::control::{AdminCommand, Asked};
+use crate::control::Asked;
 use crate::http::web::sessions::{Use, Visitor};
 use axum::extract::rejection::FormRejection;
 use axum::extract::{Form, Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use engine::approval_requests::{ApprovalAnswer, may_answer};
+use engine::approval_requests::{AnswerChannel, ApprovalAnswer, may_answer};
 use engine::request::Command;
 use model::approval::{Approval, Kind, State as Stands};
 use serde::Deserialize;
@@ -168,13 +168,8 @@ async fn put(shared: &Shared, visitor: &Visitor, approval: &Approval, form: &Ans
     let reason = Some(form.reason.trim()).filter(|reason| !reason.is_empty()).map(ToOwned::to_owned);
     let (code, yes, apply) = (approval.code.clone(), form.said != Choice::No, form.said == Choice::Apply);
     let reason = reason.filter(|_| !yes);
-    let control = AdminCommand::Answer { code: code.clone(), yes, reason: reason.clone(), apply };
-    let asked = Asked {
-        person: visitor.person.clone(),
-        command: Command::Answer(ApprovalAnswer { code, yes, reason, apply, channel: "web", handed_in: None }),
-        said: &control,
-        channel: "web",
-    };
+    let given = ApprovalAnswer { channel: AnswerChannel::Web, ..ApprovalAnswer::new(code, yes, reason, apply) };
+    let asked = Asked { person: visitor.person.clone(), command: Command::Answer(given), channel: "web" };
     let reply = match tokio::time::timeout(TIMEOUT, shared.web.dispatcher.ask(&shared.web.reports, asked)).await {
         Ok(Ok(reply)) => serde_json::from_slice::<Reply>(&reply).ok(),
         Ok(Err(why)) => return Came::Unknown(format!("The broker has not answered: {why}.")),

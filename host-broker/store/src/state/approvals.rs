@@ -87,6 +87,17 @@ pub fn numbered(view: &View, id: i64) -> Result<Option<Approval>, StoreError> {
     find(view, "id = ?1", params![id]).map(|found| found.into_iter().next())
 }
 
+/// Returns the digest of the parameters that the row of an approval request names.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read.
+pub fn params_digest(view: &View, approval: &Approval) -> Result<Option<Digest>, StoreError> {
+    view.prepare_cached("SELECT params_digest FROM ledger WHERE seq = ?1")
+        .and_then(|mut s| s.query_row(params![approval.asked_seq], |row| row.get(0)).optional())
+        .map(|digest: Option<Option<[u8; 32]>>| digest.flatten().map(Digest::from_bytes))
+        .map_err(at("look approvals up"))
+}
+
 /// Returns the approval with this number, with its card.
 ///
 /// # Errors

@@ -7,9 +7,8 @@
 
 use crate::Transaction;
 use crate::state::external_grants::counted_as;
-use crate::state::proposals;
 use crate::{StoreError, at};
-use model::approval::{Approval, Kind};
+use model::approval::Approval;
 use rusqlite::{OptionalExtension as _, params};
 use shared::digest::Digest;
 use shared::{Action, Provider, Timestamp};
@@ -20,31 +19,24 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(300), Duration::from_s
 /// The time after a pause within which the same denial doubles the next pause.
 const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
 
-/// Records that a person denied this. Accounts and definitions are not recorded: each one is different.
+/// Records that a person denied this subject.
 ///
 /// # Errors
 /// [`StoreError`]; nothing is recorded.
-pub fn note(tx: &Transaction<'_>, approval: &Approval) -> Result<(), StoreError> {
-    // The row of the approval request holds the person, and a call's parameters.
-    const SELECT: &str = "SELECT coalesce(person, ''), params_digest FROM ledger WHERE seq = ?1";
+pub fn note(tx: &Transaction<'_>, approval: &Approval, subject: Digest) -> Result<(), StoreError> {
+    // The row of the approval request holds the person.
+    const SELECT: &str = "SELECT coalesce(person, '') FROM ledger WHERE seq = ?1";
     const UPSERT: &str = "INSERT INTO denials VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6)
         ON CONFLICT (caller, person, provider, action, params_digest) DO UPDATE SET times = times + 1
         RETURNING times";
     const PAUSE: &str = "UPDATE denials SET until = ?6
         WHERE caller = ?1 AND person = ?2 AND provider = ?3 AND action = ?4 AND params_digest = ?5";
     let view = tx.view();
-    let found: Option<(String, Option<[u8; 32]>)> = view
+    let found: Option<String> = view
         .prepare_cached(SELECT)
-        .and_then(|mut s| s.query_row(params![approval.asked_seq], |row| Ok((row.get(0)?, row.get(1)?))).optional())
-        .map_err(at("note a no"))?;
-    let Some((person, params)) = found else { return Ok(()) };
-    let subject = match approval.kind {
-        Kind::Call => params.map(Digest::from_bytes),
-        Kind::File => proposals::asked_by(view, approval.id)?.map(|proposal| proposal.patch_hash),
-        Kind::Grant | Kind::Flow => Some(approval.digest),
-        Kind::Account | Kind::Definition => None,
-    };
-    let Some(subject) = subject else { return Ok(()) };
+        .and_then(|mut s| s.query_row(params![approval.asked_seq], |row| row.get(0)).optional())
+        .map_err(at("note a denial"))?;
+    let Some(person) = found else { return Ok(()) };
     let caller = counted_as(view, &approval.caller)?;
     let (provider, action) = (approval.provider.as_str(), approval.action.as_str());
     let now = tx.steady().millis();
@@ -53,11 +45,11 @@ pub fn note(tx: &Transaction<'_>, approval: &Approval) -> Result<(), StoreError>
         .and_then(|mut s| {
             s.query_row(params![caller, person, provider, action, subject.as_bytes(), now], |row| row.get(0))
         })
-        .map_err(at("note a no"))?;
+        .map_err(at("note a denial"))?;
     let until = tx.steady().plus(pause(times)).millis();
     view.prepare_cached(PAUSE)
         .and_then(|mut s| s.execute(params![caller, person, provider, action, subject.as_bytes(), until]))
-        .map_err(at("note a no"))?;
+        .map_err(at("note a denial"))?;
     Ok(())
 }
 

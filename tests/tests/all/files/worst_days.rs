@@ -153,14 +153,14 @@ fn an_undoing_that_is_refused_is_not_left_for_the_agent() {
     let id = propose(&developer, "src/a.rs", "x\n");
     answer(&world, &id, true);
     apply(&developer, "src/a.rs", &id);
-    world.command(json!({ "type": "kill_group", "group": "developer", "on": true }));
+    world.command(json!({ "type": "kill", "scope": { "group": "developer" }, "on": true }));
     let reply = world.command(json!({ "type": "revert", "id": id }));
     let request = reply["data"]["applied_by"].as_str().unwrap().to_owned();
     until("its end", || (world.kinds_of(&developer, &request) == ["refused"]).then_some(()));
     assert_eq!(read(&world, "src/a.rs"), "x\n");
     let left = world.query("SELECT became FROM approvals ORDER BY id DESC LIMIT 1");
     assert_eq!(left, [json!({ "became": "kill_switch" })]);
-    world.command(json!({ "type": "kill_group", "group": "developer", "on": false }));
+    world.command(json!({ "type": "kill", "scope": { "group": "developer" }, "on": false }));
     let listed = call(&developer, "list_proposals", json!({}));
     assert_eq!(listed["data"]["data"]["proposals"].as_array().unwrap().len(), 1, "an undoing is a person's: {listed}");
     // And once nothing stands against it, it is undone.

@@ -1,7 +1,8 @@
 //! A server says something else of its tools than what was accepted: a person is asked, and a yes counts at once.
 
 use super::*;
-use host_broker::control::AdminCommand;
+use engine::approval_requests::ApprovalAnswer;
+use engine::request::Command;
 use provider::pinned_definitions::PinnedDefinitions;
 use shared::digest::Digest;
 use std::collections::BTreeSet;
@@ -161,7 +162,7 @@ fn a_yes_is_none_any_more_once_an_operator_has_accepted_something_else() {
     let question = asked(&world);
     world.kill();
     assert_eq!(code(&world.in_place(&answered(&question))), "executed");
-    let other = AdminCommand::AcceptDefinitions {
+    let other = Command::AcceptDefinitions {
         provider: "odd".parse().unwrap(),
         digest: Digest::of(b"something else"),
         flagged: BTreeSet::new(),
@@ -175,8 +176,8 @@ fn a_yes_is_none_any_more_once_an_operator_has_accepted_something_else() {
     assert_eq!(noted(&world, "exchanged").len(), 0);
 }
 
-fn answered(question: &str) -> AdminCommand {
-    AdminCommand::Answer { code: question.to_owned(), yes: true, reason: None, apply: false }
+fn answered(question: &str) -> Command {
+    Command::Answer(ApprovalAnswer::new(question.to_owned(), true, None, false))
 }
 
 #[test]

@@ -4,8 +4,9 @@ use super::inbox::{ended, name};
 use super::{by, folded, frame, left, lines, moment, outcome, reasons, seen, sides, stakes, time};
 use crate::http::web::read_pool::{Listed, waits};
 use crate::http::web::sessions::Visitor;
+use engine::approval_subjects;
 use maud::{Markup, html};
-use model::approval::{Answered, Approval, Kind, State};
+use model::approval::{Answered, Approval, State};
 use model::card::{Card, Line};
 use model::hidden::Count;
 use shared::{Level, Timestamp};
@@ -76,17 +77,6 @@ fn said(answer: &Answered, now: Timestamp) -> Markup {
     }
 }
 
-/// Returns the heading above the subject of the approval.
-fn heading(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Call | Kind::File => "What will run",
-        Kind::Grant => "What is given",
-        Kind::Account => "What the provider says of the account",
-        Kind::Definition => "What is different",
-        Kind::Flow => "Definitions, or differences",
-    }
-}
-
 /// The warning above a card that has hidden characters.
 fn warning(card: &Card) -> Markup {
     let count = Count::of(card);
@@ -104,7 +94,7 @@ fn warning(card: &Card) -> Markup {
 }
 
 fn shown(approval: &Approval, card: &Card) -> Markup {
-    let kind = approval.kind;
+    let (kind, texts) = (approval.kind, approval_subjects::of(approval.kind).page());
     let head: Vec<Line> = card.head.iter().filter(|line| !folded::is_id(line)).cloned().collect();
     let conditions: Vec<Line> = card.conditions.iter().filter(|line| !folded::is_hash(line)).cloned().collect();
     html! {
@@ -118,8 +108,8 @@ fn shown(approval: &Approval, card: &Card) -> Markup {
         }
         @if card.diff.is_none() || !card.params.is_empty() {
             section.card.grave[approval.level >= Level::Production] {
-                h2 { (heading(kind)) }
-                @if card.params.is_empty() { p.none { (nothing(kind)) } }
+                h2 { (texts.heading) }
+                @if card.params.is_empty() { p.none { (texts.no_values) } }
                 @match sides::rows(kind, &card.params) {
                     Some(rows) => (sides::all(&rows)),
                     None => (lines::all(&card.params)),
@@ -138,27 +128,10 @@ fn shown(approval: &Approval, card: &Card) -> Markup {
     }
 }
 
-/// Returns the text in the place of absent values.
-fn nothing(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Account => "The provider says nothing of the account: neither a name nor an id.",
-        Kind::Call | Kind::File | Kind::Grant | Kind::Definition | Kind::Flow => "It has no parameters.",
-    }
-}
-
-fn what_a_yes_does(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Call | Kind::File => "An approval covers exactly this, and it runs once.",
-        Kind::Grant => "An approval covers exactly this, until it expires or is revoked.",
-        Kind::Account => "An approval covers exactly this account, and links it at once.",
-        Kind::Flow => "An approval covers exactly this, and makes it canonical.",
-        Kind::Definition => "An approval covers exactly this, and puts it in force.",
-    }
-}
-
 /// Two forms, so that neither button is the other's default.
 fn buttons(visitor: &Visitor, approval: &Approval) -> Markup {
     let action = format!("/approvals/{}/answer", approval.reference());
+    let subject = approval_subjects::of(approval.kind);
     let hidden = html! {
         input type="hidden" name="form" value=(visitor.form);
         input type="hidden" name="digest" value=(approval.digest.hex());
@@ -168,9 +141,9 @@ fn buttons(visitor: &Visitor, approval: &Approval) -> Markup {
             h2 #answer { "Your answer" }
             form.yes method="post" action=(action) {
                 (hidden)
-                p { (what_a_yes_does(approval.kind)) }
+                p { (subject.page().scope) }
                 button #approve.go type="submit" name="answer" value="yes" { "Approve" }
-                @if approval.kind == Kind::File {
+                @if subject.is_applied_at_once() {
                     p { "The agent makes the change when it asks for it; or you make it now." }
                     button type="submit" name="answer" value="apply" { "Approve and make it now" }
                 }

@@ -1,0 +1,58 @@
+use super::{ApprovalSubject, Continuation, PageTexts};
+use crate::broker::Broker;
+use model::approval::{Approval, State};
+use shared::Level;
+use shared::digest::Digest;
+use store::{StoreError, Transaction, View};
+
+/// A server's definitions of its tools, which are in force after the approval.
+pub(super) struct Definition;
+
+impl ApprovalSubject for Definition {
+    fn on_resolved(
+        &self,
+        broker: &mut Broker,
+        tx: &Transaction<'_>,
+        approval: &Approval,
+        state: State,
+        _by: &str,
+    ) -> Result<(), StoreError> {
+        if state == State::Approved {
+            broker.go_on(approval);
+        }
+        broker.end_definitions(tx, approval, state)
+    }
+
+    fn continuation(&self) -> Continuation {
+        Continuation::PutInForce
+    }
+
+    fn answerable_in_chat(&self, _level: Level) -> Result<(), &'static str> {
+        Err("Definitions of servers are never accepted in a chat")
+    }
+
+    /// Each change is another one.
+    fn denied(&self, _view: &View, _approval: &Approval) -> Result<Option<Digest>, StoreError> {
+        Ok(None)
+    }
+
+    fn waiting(&self, approval: &Approval) -> String {
+        format!("the definitions of {} wait for a person", approval.provider)
+    }
+
+    fn approved(&self, approval: &Approval, _took_effect: bool) -> String {
+        format!("The definitions of {} are accepted; a running daemon puts them in force now.", approval.provider)
+    }
+
+    fn denied_text(&self, approval: &Approval) -> String {
+        format!("The earlier definitions of {} stay in force.", approval.provider)
+    }
+
+    fn page(&self) -> PageTexts {
+        PageTexts {
+            heading: "What is different",
+            no_values: super::NO_PARAMETERS,
+            scope: "An approval covers exactly this, and puts it in force.",
+        }
+    }
+}

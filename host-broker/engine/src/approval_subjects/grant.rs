@@ -1,0 +1,66 @@
+use super::{ApprovalSubject, Continuation, PageTexts, StoredRequest};
+use crate::broker::Broker;
+use crate::event::Event;
+use crate::request::{ParseContext, Parsed, readmit_grant};
+use config::flows::FlowsTable;
+use model::Caller;
+use model::approval::{Approval, State};
+use shared::Level;
+use shared::digest::Digest;
+use store::{StoreError, Transaction, View};
+
+/// A grant above the ceiling of the main group's agent.
+pub(super) struct Grant;
+
+impl ApprovalSubject for Grant {
+    fn on_resolved(
+        &self,
+        broker: &mut Broker,
+        _tx: &Transaction<'_>,
+        approval: &Approval,
+        _state: State,
+        _by: &str,
+    ) -> Result<(), StoreError> {
+        broker.go_on(approval);
+        Ok(())
+    }
+
+    fn continuation(&self) -> Continuation {
+        Continuation::Readmit
+    }
+
+    fn readmit(&self, stored: StoredRequest<'_>, _flows: &FlowsTable, context: &ParseContext) -> Result<Event, String> {
+        let StoredRequest { caller, request_id, behalf, document } = stored;
+        let Caller::Group(group) = caller else { return Err("only a group asks for a grant".to_owned()) };
+        let request = readmit_grant(group, request_id, behalf, document, context)?;
+        Ok(Event::Arrived(Parsed::CommandRequest(request)))
+    }
+
+    fn answerable_in_chat(&self, _level: Level) -> Result<(), &'static str> {
+        Err("Access is never given in a chat")
+    }
+
+    fn denied(&self, _view: &View, approval: &Approval) -> Result<Option<Digest>, StoreError> {
+        Ok(Some(approval.digest))
+    }
+
+    fn waiting(&self, approval: &Approval) -> String {
+        format!("a grant for {} waits for a person", approval.provider)
+    }
+
+    fn approved(&self, approval: &Approval, _took_effect: bool) -> String {
+        format!("The access to {} is given.", approval.provider)
+    }
+
+    fn denied_text(&self, approval: &Approval) -> String {
+        format!("No access to {} is given.", approval.provider)
+    }
+
+    fn page(&self) -> PageTexts {
+        PageTexts {
+            heading: "What is given",
+            no_values: super::NO_PARAMETERS,
+            scope: "An approval covers exactly this, until it expires or is revoked.",
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! An approver's answer.
+
+use super::refusal;
+use crate::approval_requests::AnswerOutcome;
+use crate::approval_requests::ApprovalAnswer;
+use crate::approval_subjects;
+use crate::broker::Broker;
+use kernel::Answer;
+use kernel::call::Header;
+use model::approval::State;
+use serde_json::json;
+use shared::Reply;
+use store::StoreError;
+use store::Transaction;
+use store::ledger::chain::Draft;
+use store::ledger::chain::Kind;
+use store::state::approvals;
+
+impl Broker {
+    /// Takes an approver's answer: one row about the approval request with the person's name, and the reply to the
+    /// person.
+    pub(crate) fn take_answer(
+        &mut self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        given: &ApprovalAnswer,
+    ) -> Result<Answer, StoreError> {
+        let taken = self.answer_question(tx, header, given)?;
+        let applying = self.apply_at_once(tx, given, &taken)?;
+        let (kind, approval) = match taken {
+            AnswerOutcome::Counted(kind, approval) => (kind, approval),
+            AnswerOutcome::No(code, reason, about) => {
+                let evidence = tx.append(&Draft {
+                    reason_code: Some(code),
+                    approval: about,
+                    body: given.way(json!({ "request": header.request_digest })),
+                    ..header.draft(Kind::Refused)
+                })?;
+                let reply = refusal(header, code, &reason, tx.now());
+                return kernel::answer(tx, &header.caller_key, reply, evidence);
+            }
+        };
+        let became = approvals::numbered(tx.view(), approval.id)?.and_then(|approval| approval.became);
+        let mut body = json!({
+            "request": header.request_digest,
+            "of": approval.asked_seq,
+            "of_caller": approval.caller,
+            "agrees_to": approval.digest,
+            "state": approval.state,
+        });
+        // The row says how the approval was carried out, if not as usual.
+        if let (Some(became), Some(members)) = (&became, body.as_object_mut()) {
+            members.insert("became".to_owned(), json!(became));
+        }
+        let evidence = tx.append(&Draft {
+            provider: Some(&approval.provider),
+            action: Some(&approval.action),
+            level: Some(approval.level),
+            approval: Some(approval.reference()),
+            body: given.way(body),
+            ..header.draft(kind)
+        })?;
+        let answers = approvals::answers(tx.view(), approval.id)?;
+        let yes = answers.iter().filter(|answer| answer.yes).count();
+        let subject = approval_subjects::of(approval.kind);
+        let summary = match approval.state {
+            State::Waiting => format!("Your yes counts: {yes} of {}.", approval.quorum),
+            State::Approved => {
+                let took_effect = became.as_deref() == Some(State::Approved.word());
+                subject.approved(&approval, took_effect)
+            }
+            State::Denied | State::Expired | State::Cancelled | State::Closed => subject.denied_text(&approval),
+        };
+        let mut data = json!({ "code": approval.code, "ref": approval.reference(), "state": approval.state });
+        if let (Some(request), Some(object)) = (applying, data.as_object_mut()) {
+            object.insert("applied_by".into(), json!(request));
+        }
+        kernel::answer(
+            tx,
+            &header.caller_key,
+            Reply::executed(header.request_id.clone(), data, summary, tx.now()),
+            evidence,
+        )
+    }
+}

@@ -1,0 +1,262 @@
+//! The commands: the one list from which tools, command line, control socket, inbox and HTTP routes are made.
+
+use crate::approval_requests::ApprovalAnswer;
+use crate::chat::RelayedAnswer;
+use crate::outcomes::by_person::Finding;
+use crate::rights::Right;
+use model::{KillScope, ProposalId, Share, TokenId};
+use serde::{Deserialize, Serialize};
+use shared::digest::Digest;
+use shared::flow::Vault;
+use shared::flow::request::FlowRequest;
+use shared::request::{
+    CancelRequest, CapabilitiesRequest, GateRequest, GrantRequest, ListRequest, ResultRequest, RevokeRequest,
+    TaskRequest,
+};
+use shared::{Group, Provider, TaskId};
+use std::collections::BTreeSet;
+use store::state::operators::Wanted;
+use store::state::sessions::SessionName;
+
+/// A command, which the ledger itself fulfils without a provider. On the control socket it is one line of JSON:
+///
+/// ```json
+/// {"type": "task_close", "task_id": "gov-1", "cancelled": false}
+/// ```
+///
+/// Commands without a type on the socket come from agents only.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Command {
+    /// List what the caller may do: `ext_capabilities`.
+    #[serde(skip)]
+    Capabilities(CapabilitiesRequest),
+    /// Return the kept result of a call: `ext_result`.
+    #[serde(skip)]
+    Result(ResultRequest),
+    /// Cancel a call: `ext_cancel`.
+    #[serde(skip)]
+    Cancel(CancelRequest),
+    /// Read the flow of an external agent's grant.
+    #[serde(skip)]
+    ReadFlow(shared::flow::Id),
+    /// Give access: `ext_grant`.
+    Grant(GrantRequest),
+    /// End access: `ext_revoke`.
+    Revoke(RevokeRequest),
+    /// List access: `ext_list`.
+    List(ListRequest),
+    /// Create a task: `task_create`.
+    TaskCreate(TaskRequest),
+    /// End a task.
+    TaskClose {
+        /// The task.
+        task_id: TaskId,
+        /// Whether it was cancelled rather than done.
+        cancelled: bool,
+    },
+    /// Open a gate: `gate_approve`.
+    GateApprove(GateRequest),
+    /// Read or change flows: `flow_list` and its kin.
+    Flow(FlowCommand),
+    /// Answer an approval request.
+    Answer(ApprovalAnswer),
+    /// Answer an approval request for a person who answered in a chat.
+    #[serde(rename = "chat_answer")]
+    RelayedAnswer(RelayedAnswer),
+    /// Undo an applied proposal.
+    Revert {
+        /// The proposal.
+        id: ProposalId,
+    },
+    /// Release a withheld result.
+    Release {
+        /// The result: `q-123`.
+        id: String,
+    },
+    /// Record the outcome of a call whose outcome is unknown.
+    Settle(Finding),
+    /// Accept the definitions of a provider's program.
+    AcceptDefinitions {
+        /// The provider, as the configuration names it.
+        provider: Provider,
+        /// The digest of the definitions.
+        digest: Digest,
+        /// The names of the flagged items that the person accepts.
+        #[serde(default)]
+        flagged: BTreeSet<String>,
+    },
+    /// Link a person's account at a capability.
+    LinkAccount {
+        /// The owner, in the ledger's form.
+        person: String,
+        /// The capability.
+        capability: Provider,
+        /// The provider's name of the account.
+        account_ref: String,
+        /// The label for people.
+        #[serde(default)]
+        label: Option<String>,
+    },
+    /// Unlink accounts of a person.
+    UnlinkAccounts {
+        /// The owner.
+        person: String,
+        /// The capability; absent means all of them.
+        #[serde(default)]
+        capability: Option<Provider>,
+        /// The account; absent means all of them.
+        #[serde(default)]
+        account_ref: Option<String>,
+    },
+    /// Let another person use an account, or end that.
+    ShareAccount {
+        /// The share.
+        #[serde(flatten)]
+        share: Share,
+        /// Whether it begins; otherwise it ends.
+        on: bool,
+    },
+    /// End the account linking that a group has begun.
+    PurgeGroup {
+        /// The group, which need not be configured any more.
+        group: Group,
+    },
+    /// Make a token for a remote operator.
+    MintOperator(Wanted),
+    /// Revoke such a token.
+    RevokeOperator {
+        /// The token.
+        token_id: TokenId,
+    },
+    /// List such tokens.
+    ListOperators,
+    /// Stop calls, or allow them again.
+    Kill {
+        /// The scope.
+        scope: KillScope,
+        /// Whether calls are stopped; otherwise they are allowed again.
+        on: bool,
+    },
+    /// End a session.
+    ResetSession {
+        /// The owner of the session.
+        group: SessionName,
+    },
+    /// Encrypt every record of the vault under the present master key.
+    RenewVault {
+        /// Whether records that cannot be opened are forgotten.
+        forget: bool,
+    },
+    /// Accept the machine's clock although the ledger's last row is later.
+    AcceptClock,
+}
+
+/// A command about flows, with its vault.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FlowCommand {
+    /// The vault. It is never taken from an agent's request.
+    pub vault: Vault,
+    /// The request.
+    pub request: FlowRequest,
+}
+
+impl FlowCommand {
+    /// Makes the command of a group, which has one vault.
+    pub fn of_group(request: FlowRequest) -> Self {
+        #[expect(clippy::expect_used, clippy::missing_panics_doc, reason = "letters satisfy the grammar")]
+        let vault = "default".parse().expect("a vault");
+        Self { vault, request }
+    }
+}
+
+/// The callers of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audience {
+    /// Every agent, and people.
+    Everyone,
+    /// The main group's agent, and people. Remote operators too, for flows.
+    Administrators,
+}
+
+/// The effect of a command on the ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// It reads stored data. A repeated request is answered again, and no reply is kept.
+    Reads,
+    /// It ends an object, or reads once. A caller may do so although it has caused too much evidence.
+    Ends,
+    /// It adds rows. A caller that has caused too much evidence is refused.
+    Adds,
+}
+
+/// The rules that apply to a command before it is executed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rules<'a> {
+    /// The callers.
+    pub audience: Audience,
+    /// The right that it takes from a person.
+    pub right: Right<'a>,
+    /// The effect on the ledger.
+    pub effect: Effect,
+}
+
+impl Command {
+    /// Returns the rules of the command: one line for each.
+    #[expect(clippy::match_same_arms, reason = "one group for each kind of caller")]
+    pub fn rules(&self) -> Rules<'_> {
+        use Audience::{Administrators, Everyone};
+        use Effect::{Adds, Ends, Reads};
+        use Right::{Administer, Member, OwnCheck};
+        let (audience, right, effect) = match self {
+            // Agents.
+            Self::Capabilities(_) | Self::Result(_) => (Everyone, OwnCheck, Reads),
+            Self::Cancel(_) | Self::ReadFlow(_) => (Everyone, OwnCheck, Ends),
+            Self::GateApprove(_) => (Everyone, OwnCheck, Adds),
+            // The main group's agent, and people.
+            Self::Grant(request) => (Administrators, Right::Grant(request), Adds),
+            Self::Revoke(_) => (Administrators, Administer, Ends),
+            Self::List(_) => (Administrators, Member, Reads),
+            Self::TaskCreate(_) => (Administrators, Administer, Adds),
+            Self::Flow(command) => {
+                let right = if command.request.changes() { Administer } else { Member };
+                // Replies to reads of flows are kept.
+                let ends =
+                    matches!(command.request, FlowRequest::FlowDeprecate(_) | FlowRequest::FlowExternalGrantRevoke(_));
+                (Administrators, right, if ends { Ends } else { Adds })
+            }
+            // People. No document of an agent has such a type, and people are not bounded.
+            Self::Answer(_) | Self::RelayedAnswer(_) | Self::Revert { .. } | Self::Release { .. } => {
+                (Administrators, OwnCheck, Adds)
+            }
+            Self::TaskClose { .. }
+            | Self::Settle(_)
+            | Self::AcceptDefinitions { .. }
+            | Self::LinkAccount { .. }
+            | Self::UnlinkAccounts { .. }
+            | Self::ShareAccount { .. }
+            | Self::PurgeGroup { .. }
+            | Self::MintOperator(_)
+            | Self::RevokeOperator { .. }
+            | Self::ListOperators
+            | Self::Kill { .. }
+            | Self::ResetSession { .. }
+            | Self::RenewVault { .. }
+            | Self::AcceptClock => (Administrators, Administer, Adds),
+        };
+        Rules { audience, right, effect }
+    }
+
+    /// Returns whether the command only reads stored data. The broker answers such a request again if it is repeated.
+    pub fn only_reads(&self) -> bool {
+        self.rules().effect == Effect::Reads
+    }
+
+    /// Checks the text of a command that a person wrote by hand. No row is written about a text that is no command.
+    ///
+    /// # Errors
+    /// The text to write instead.
+    pub fn check(&self) -> Result<(), String> {
+        if let Self::RelayedAnswer(relayed) = self { relayed.answer().map(drop) } else { Ok(()) }
+    }
+}

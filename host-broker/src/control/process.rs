@@ -1,0 +1,104 @@
+//! Requests to the daemon's process and not to the ledger: no row, and nothing is changed there.
+
+use super::CommandDispatcher;
+use engine::rights::Right;
+use policy::facts::Outage;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use shared::Provider;
+use shared::digest::Digest;
+use std::sync::Arc;
+
+/// A request to the daemon's process.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ProcessRequest {
+    /// List the tools of a server, with the broker's secrets.
+    Look {
+        /// The provider.
+        provider: Provider,
+    },
+    /// Put the accepted definitions of a provider in force.
+    Exchange {
+        /// The provider, as the configuration names it.
+        provider: Provider,
+        /// The digest that identifies the accepted definitions.
+        digest: Digest,
+    },
+    /// Return a link with which the person signs in to the inbox.
+    WebLink,
+    /// Stop the daemon.
+    Stop,
+    /// Read the configuration again.
+    Reload,
+    /// Return the state of the daemon.
+    Hello,
+}
+
+impl ProcessRequest {
+    /// Returns the right that it takes from a person.
+    pub(super) fn right(&self) -> Right<'static> {
+        match self {
+            Self::Hello => Right::Known,
+            Self::WebLink => Right::Member,
+            Self::Stop | Self::Reload | Self::Look { .. } | Self::Exchange { .. } => Right::Administer,
+        }
+    }
+}
+
+/// Returns the reply to [`ProcessRequest::WebLink`].
+pub(super) fn web_link(dispatcher: &CommandDispatcher, person: &str) -> Value {
+    match dispatcher.inbox.as_ref().map(|inbox| inbox.link(person)) {
+        Some(Ok(link)) => json!({
+            "status": "executed",
+            "summary": link.url,
+            "data": { "url": link.url, "person": person, "expires_at": link.expires_at },
+        }),
+        Some(Err(none)) => json!({ "status": "failed", "error": none.to_string() }),
+        None => json!({
+            "status": "denied",
+            "error": "no inbox is served; add a [web] table with listen = \"127.0.0.1:7420\" to broker.toml, \
+                      then: host-broker reload",
+        }),
+    }
+}
+
+/// Returns the reply to [`ProcessRequest::Hello`].
+pub(super) fn hello(dispatcher: &CommandDispatcher) -> Value {
+    let version = env!("CARGO_PKG_VERSION");
+    let inspector = dispatcher.inspector.as_ref();
+    json!({
+        "status": "executed",
+        "summary": format!("host-broker {version} is running."),
+        "data": {
+            "version": version,
+            "pid": std::process::id(),
+            "start": dispatcher.start,
+            "web": dispatcher.inbox.as_ref().map(|inbox| inbox.address().url()),
+            "callback": dispatcher.callback,
+            "is_behind": dispatcher.ruleset_builder.as_ref().is_some_and(|builder| builder.is_behind()),
+            "servers": servers(dispatcher),
+            "evidence": &*dispatcher.health.borrow(),
+            "unready": unready(dispatcher),
+            "classifier_fault": inspector.and_then(|inspector| inspector.classifier_fault()),
+            "limits": dispatcher.limits,
+        },
+    })
+}
+
+/// Returns the providers that take no calls, with the reason, as the daemon's own environment has it.
+fn unready(dispatcher: &CommandDispatcher) -> serde_json::Map<String, Value> {
+    let catalogue = Arc::clone(&dispatcher.catalogue.borrow());
+    let failing = catalogue.providers().filter_map(|(name, listed)| {
+        let reason = listed.state.as_ref().err()?;
+        Some((name.to_string(), json!({ "reason": reason, "lacks_secret": listed.outage == Outage::NoSecret })))
+    });
+    failing.collect()
+}
+
+/// Returns the health of the MCP servers, by provider.
+fn servers(dispatcher: &CommandDispatcher) -> serde_json::Map<String, Value> {
+    let catalogue = Arc::clone(&dispatcher.catalogue.borrow());
+    let sources = catalogue.providers().filter_map(|(name, listed)| Some((name, listed.definitions.as_ref()?)));
+    sources.map(|(name, source)| (name.to_string(), json!(source.health()))).collect()
+}
