@@ -49,7 +49,7 @@ pub mod web;
 
 use ::config::provider::Kinds;
 use clap::{CommandFactory as _, Parser, Subcommand};
-use output::{Fault, Output};
+use output::{CliError, Output};
 use platform::clock::SystemClock;
 use platform::commands::SystemCommands;
 use platform::home::{Home, quoted};
@@ -217,7 +217,7 @@ pub fn run(environment: Environment, kinds: Kinds) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
-        Err(error) => return output.fault(&Fault::internal(&error)),
+        Err(error) => return output.fault(&CliError::internal(&error)),
     };
     let commands = SystemCommands::default();
     // A server is alone in its cgroup, if one was delegated to it; other commands share the cgroup of their caller.
@@ -243,14 +243,14 @@ pub fn run(environment: Environment, kinds: Kinds) -> ExitCode {
     let whole = || context.output.is_whole("the command is done, but its result is incomplete");
     let code = match executed.and_then(|()| whole()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(fault) => context.output.fault(&Fault { text: context.at_home(&fault.text), ..fault }),
+        Err(fault) => context.output.fault(&CliError { text: context.at_home(&fault.text), ..fault }),
     };
     // A thread that still waits, such as for a name that no server resolves, keeps nothing alive.
     runtime.shutdown_timeout(END_TIMEOUT);
     code
 }
 
-fn execute(command: Command, context: &Context) -> Result<(), Fault> {
+fn execute(command: Command, context: &Context) -> Result<(), CliError> {
     match command {
         Command::Demo(command) => command.run(context),
         Command::Init(command) => command.run(context),
@@ -295,7 +295,7 @@ fn misused(error: &clap::Error) -> ExitCode {
     let wants_json = std::env::args_os().any(|argument| argument == "--json");
     if error.use_stderr() && wants_json {
         let text = error.to_string();
-        return Output { json: true }.fault(&Fault::usage(text.trim_start_matches("error: ").trim_end()));
+        return Output { json: true }.fault(&CliError::usage(text.trim_start_matches("error: ").trim_end()));
     }
     error.print().ok();
     ExitCode::from(if error.use_stderr() { 2 } else { 0 })
@@ -306,12 +306,12 @@ fn default_home() -> Option<PathBuf> {
     directories::ProjectDirs::from("", "", "host-broker").map(|directories| directories.data_dir().to_path_buf())
 }
 
-impl From<crate::host::StartError> for Fault {
+impl From<crate::host::StartError> for CliError {
     fn from(error: crate::host::StartError) -> Self {
         use crate::host::StartError;
         match &error {
             StartError::Config(_)
-            | StartError::Room(_)
+            | StartError::Mailboxes(_)
             | StartError::Key(KeyError::File { .. })
             | StartError::Vault(_)
             | StartError::Socket { .. }
@@ -327,33 +327,38 @@ impl From<crate::host::StartError> for Fault {
     }
 }
 
-impl From<KeyError> for Fault {
+impl From<KeyError> for CliError {
     fn from(error: KeyError) -> Self {
         crate::host::StartError::from(error).into()
     }
 }
 
-impl From<StoreError> for Fault {
+impl From<StoreError> for CliError {
     fn from(error: StoreError) -> Self {
         of_ledger(&error, &error)
     }
 }
 
 /// Returns the fault of a ledger. `error` is the same error, or one that it caused.
-fn of_ledger(ledger: &StoreError, error: &dyn std::error::Error) -> Fault {
+fn of_ledger(ledger: &StoreError, error: &dyn std::error::Error) -> CliError {
     match ledger {
         StoreError::Locked { .. } => {
-            Fault::refused(format!("{error}; see host-broker status, or end it with host-broker stop"))
+            CliError::refused(format!("{error}; see host-broker status, or end it with host-broker stop"))
         }
-        StoreError::File { .. } | StoreError::Open { .. } | StoreError::Version { .. } => Fault::configuration(error),
+        StoreError::File { .. } | StoreError::Open { .. } | StoreError::Version { .. } => {
+            CliError::configuration(error)
+        }
         StoreError::Broken(_) | StoreError::Segment { .. } => {
-            Fault { code: Fault::failed("").code, ..Fault::internal(error) }
+            CliError { code: CliError::failed("").code, ..CliError::internal(error) }
         }
-        StoreError::Statement { .. } | StoreError::Stored { .. } | StoreError::Clock { .. } => Fault::internal(error),
+        StoreError::Statement { .. }
+        | StoreError::Guard { .. }
+        | StoreError::Stored { .. }
+        | StoreError::Clock { .. } => CliError::internal(error),
     }
 }
 
-impl From<crate::control::ControlError> for Fault {
+impl From<crate::control::ControlError> for CliError {
     fn from(error: crate::control::ControlError) -> Self {
         use crate::control::ControlError;
         match error {

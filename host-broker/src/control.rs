@@ -68,13 +68,15 @@ impl From<ProcessRequest> for SocketRequest {
 }
 
 impl<'de> Deserialize<'de> for SocketRequest {
-    /// The error is that of the line as a command.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let document = Value::deserialize(deserializer)?;
-        match ProcessRequest::deserialize(&document) {
-            Ok(request) => Ok(Self::Process(request)),
-            Err(_) => Command::deserialize(document).map(Self::Command).map_err(D::Error::custom),
-        }
+        let word = document.get("type").and_then(Value::as_str).unwrap_or_default();
+        let request = if ProcessRequest::WORDS.contains(&word) {
+            ProcessRequest::deserialize(document).map(Self::Process)
+        } else {
+            Command::deserialize(document).map(Self::Command)
+        };
+        request.map_err(D::Error::custom)
     }
 }
 
@@ -260,7 +262,10 @@ async fn answer(
     dispatcher: &CommandDispatcher,
     reports: &EventSender,
 ) -> Vec<u8> {
-    let request = match serde_json::from_slice(line) {
+    // SECURITY: a member that comes twice could be read differently by a relay before the socket.
+    let parsed = shared::json::parse(line).map_err(|fault| fault.to_string());
+    let parsed = parsed.and_then(|document| SocketRequest::deserialize(document).map_err(|error| error.to_string()));
+    let request = match parsed {
         Ok(SocketRequest::Command(command)) => {
             let command = match checked(command, may_relay) {
                 Ok(command) => command,
@@ -508,7 +513,9 @@ mod tests {
             (json!({ "type": "web_link" }), [true, true, true, false]),
             (json!({ "type": "hello" }), [true; 4]),
         ] {
-            let request: ProcessRequest = serde_json::from_value(document.clone()).unwrap();
+            let SocketRequest::Process(request) = serde_json::from_value(document.clone()).unwrap() else {
+                panic!("{document} is a command")
+            };
             let may = ["uid-0", "adam", "anna", "rita"].map(|person| request.right().check(&config, person).is_ok());
             assert_eq!(may, expected, "{document}");
         }

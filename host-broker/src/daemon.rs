@@ -101,7 +101,7 @@ pub struct Daemon {
     /// Where effects run.
     pub runtime: Handle,
     /// The number of changes to the approval requests, for those who watch.
-    pub questions: watch::Sender<u64>,
+    pub approval_requests: watch::Sender<u64>,
     /// The state of the ledger, for people.
     pub health: watch::Sender<Health>,
 }
@@ -321,8 +321,8 @@ impl Loop {
         if !self.ending {
             let wait = if self.pending.is_empty() { self.timeout() } else { Duration::ZERO };
             // Once it stops, new documents stay in their directory for the next daemon.
-            let room = if self.stopping.is_some() { 0 } else { BATCH_MAX.saturating_sub(self.pending.len()) };
-            self.daemon.intake.gather(wait, room, &mut self.pending);
+            let most = if self.stopping.is_some() { 0 } else { BATCH_MAX.saturating_sub(self.pending.len()) };
+            self.daemon.intake.gather(wait, most, &mut self.pending);
         }
         while let Ok(news) = self.daemon.news.try_recv() {
             match news {
@@ -504,7 +504,7 @@ impl Loop {
         }
         self.lapses.is_stale |= follow_ups.approvals_changed;
         if self.lapses.is_stale {
-            self.daemon.questions.send_modify(|changes| *changes = changes.wrapping_add(1));
+            self.daemon.approval_requests.send_modify(|changes| *changes = changes.wrapping_add(1));
             let reader = self.daemon.ledger.view();
             if let (Ok(silence), Ok(due)) = (approvals::next_expiry(reader), proposals::next_due(reader)) {
                 self.lapses = Lapses { next: silence.into_iter().chain(due).min(), is_stale: false };
@@ -639,7 +639,7 @@ impl Loop {
         let Some(origin) = asker.map(|asker| asker.origin).or_else(|| event.into_origin()) else { return };
         let paced = match &origin {
             Origin::File(file) if is_at_once => {
-                self.daemon.outbox.room(&file.group).map(|room| (Arc::clone(room), file.lane))
+                self.daemon.outbox.mailbox(&file.group).map(|mailbox| (Arc::clone(mailbox), file.lane))
             }
             Origin::File(_) | Origin::Retired(..) | Origin::Socket(_) | Origin::Broker => None,
         };
@@ -649,11 +649,11 @@ impl Loop {
             (None, Origin::File(file)) => self.daemon.outbox.retire(&file),
             (None, Origin::Retired(..) | Origin::Socket(_) | Origin::Broker) => {}
         }
-        if let Some((room, lane)) = paced {
+        if let Some((mailbox, lane)) = paced {
             let now = Instant::now();
-            room.pace(lane).spend(cost + now.saturating_duration_since(began), now);
+            mailbox.pace(lane).spend(cost + now.saturating_duration_since(began), now);
             if is_unkept {
-                room.pace(lane).count(now);
+                mailbox.pace(lane).count(now);
             }
         }
         // A caller that heard of progress before hears no more of it.

@@ -99,7 +99,7 @@ pub enum StartError {
     Ledger(#[from] StoreError),
     /// A group's directory.
     #[error(transparent)]
-    Room(#[from] MailboxesError),
+    Mailboxes(#[from] MailboxesError),
     /// A key of the broker.
     #[error(transparent)]
     Key(#[from] KeyError),
@@ -235,11 +235,11 @@ impl Host {
     /// [`StartError`]; nothing is running then.
     pub fn start(loaded: &LoadedHome, platform: &Platform) -> Result<Self, StartError> {
         let runtime = &platform.runtime;
-        if profiles::furnish(&loaded.home, &loaded.config)? {
+        if profiles::create_missing(&loaded.home, &loaded.config)? {
             let path = loaded.home.profiles();
             tracing::warn!(path = %path.display(), "every write of every group takes a person now; relax it there");
         }
-        if rules::furnish(&loaded.home)? {
+        if rules::create_missing(&loaded.home)? {
             tracing::info!(path = %loaded.home.policy().display(), "the rules that ship with the broker are written down");
         }
         if let Err(error) = create_directories(&loaded.config, &loaded.home) {
@@ -249,7 +249,7 @@ impl Host {
             tracing::error!(note, "something of this home is missing");
         }
         for (group, provider, why) in loaded.ruleset.policy.profiles.waivers() {
-            tracing::warn!(%group, %provider, why, "what the group calls there may bring all three together unasked");
+            tracing::warn!(%group, %provider, why, "its calls there may join all three without an approval");
         }
         let mut ledger = loaded.ledger(Arc::clone(&platform.clock))?;
         ledger.set_hourly_budget(loaded.config.broker.evidence_mib_per_hour.saturating_mul(1024 * 1024));
@@ -257,7 +257,7 @@ impl Host {
         every_record_opens(loaded)?;
         let mailboxes = Mailboxes::open(&loaded.home, &loaded.config)?;
         for warning in warnings(&loaded.home, &loaded.config)? {
-            tracing::warn!(warning, "the home may not be what you mean");
+            tracing::warn!(warning, "check that this is the right home");
         }
         let (sender, news) = channel();
         let reports = EventSender::new(sender, Arc::clone(mailboxes.waker()));
@@ -278,7 +278,7 @@ impl Host {
         let host_info = serde_json::to_vec(&info).unwrap_or_default();
         let outbox = Outbox::new(mailboxes.clone());
         outbox.host_info(None, &host_info);
-        let (questions, changes) = watch::channel(0);
+        let (approval_requests, changes) = watch::channel(0);
         let (health, seen) = watch::channel(Health::default());
         let (catalogue, listed) = watch::channel(Arc::clone(&loaded.ruleset.catalogue));
         let served = Inbox::open(loaded, platform)?;
@@ -298,7 +298,7 @@ impl Host {
             clock: Arc::clone(&platform.clock),
             notice_sender: Arc::clone(&loaded.notice_sender),
             runtime: runtime.clone(),
-            questions,
+            approval_requests,
             health,
         };
         loaded.ruleset_builder.watch(&loaded.ruleset, &reports);
@@ -414,8 +414,8 @@ fn every_record_opens(loaded: &LoadedHome) -> Result<(), StartError> {
     }
     let keys = home.keys();
     Err(StartError::Vault(format!(
-        "there are records under a master key that is not there; put the one that was used into [vault] of broker.toml, or \
-         restore {} from a backup; whoever has lost it unlinks what it held: host-broker vault renew --forget",
+        "there are records under a master key that is not there; put that key into [vault] of broker.toml, or \
+         restore {} from a backup. If the key is lost, delete the records: host-broker vault renew --forget",
         keys.join("vault.key").display()
     )))
 }

@@ -30,10 +30,10 @@ const NODE_COST: usize = 400;
 /// How many files of one group may be in hand. Only files that the host cannot remove stay in hand.
 const TAKEN_MAX: usize = 4096;
 
-/// All rooms, by group.
+/// All mailboxes, by group.
 #[derive(Debug, Clone)]
 pub struct Mailboxes {
-    rooms: Arc<BTreeMap<Group, Arc<GroupMailbox>>>,
+    mailboxes: Arc<BTreeMap<Group, Arc<GroupMailbox>>>,
     waker: Arc<Waker>,
 }
 
@@ -83,13 +83,13 @@ pub struct Handles {
 /// A document's place among the undecided ones of its group; dropping it frees the place.
 #[derive(Debug)]
 pub struct Slot {
-    room: Arc<GroupMailbox>,
+    mailbox: Arc<GroupMailbox>,
 }
 
 /// The memory that a document takes while it is under way, counted against its group; dropping it gives it back.
 #[derive(Debug)]
 pub struct Weight {
-    room: Arc<GroupMailbox>,
+    mailbox: Arc<GroupMailbox>,
     cost: usize,
 }
 
@@ -151,21 +151,21 @@ impl Mailboxes {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let waker = rustix::event::eventfd(0, flags).map_err(|errno| MailboxesError::Waker(errno.into()))?;
         let waker = Arc::new(Waker(waker));
-        let mut rooms = BTreeMap::new();
+        let mut mailboxes = BTreeMap::new();
         let total = Arc::new(AtomicUsize::new(0));
         for (group, table) in &config.groups {
             let path = home.mailbox(group);
             make(&path, None)?;
             let signing_key = table.signing_key_file.as_deref().map(|file| key(group, file, &path)).transpose()?;
             // SECURITY: the sandbox owns everything below. A fault there does not stop the service for other groups.
-            let handles = match furnish(&path, table.uid).and_then(|()| Handles::open(&path)) {
+            let handles = match create_directories(&path, table.uid).and_then(|()| Handles::open(&path)) {
                 Ok(handles) => Some(Arc::new(handles)),
                 Err(error) => {
                     tracing::error!(%group, error = ?error, "the group is not served until its directory can be used");
                     None
                 }
             };
-            let room = GroupMailbox {
+            let mailbox = GroupMailbox {
                 group: group.clone(),
                 owner: table.uid,
                 signing_key: signing_key.map(Arc::from),
@@ -181,19 +181,19 @@ impl Mailboxes {
                 permitted: Pace::default(),
                 refused: Pace::default(),
             };
-            rooms.insert(group.clone(), Arc::new(room));
+            mailboxes.insert(group.clone(), Arc::new(mailbox));
         }
-        Ok(Self { rooms: Arc::new(rooms), waker })
+        Ok(Self { mailboxes: Arc::new(mailboxes), waker })
     }
 
     /// Returns the mailbox of a group.
-    pub fn room(&self, group: &Group) -> Option<&Arc<GroupMailbox>> {
-        self.rooms.get(group)
+    pub fn mailbox(&self, group: &Group) -> Option<&Arc<GroupMailbox>> {
+        self.mailboxes.get(group)
     }
 
-    /// All rooms.
-    pub fn rooms(&self) -> impl Iterator<Item = &Arc<GroupMailbox>> {
-        self.rooms.values()
+    /// All mailboxes.
+    pub fn mailboxes(&self) -> impl Iterator<Item = &Arc<GroupMailbox>> {
+        self.mailboxes.values()
     }
 
     /// Returns the waker of the loop.
@@ -295,7 +295,7 @@ impl GroupMailbox {
     /// A place for one more document, if there is one.
     pub fn slot(self: &Arc<Self>) -> Option<Slot> {
         if self.undecided.fetch_add(1, Ordering::AcqRel) < UNDECIDED_MAX {
-            return Some(Slot { room: Arc::clone(self) });
+            return Some(Slot { mailbox: Arc::clone(self) });
         }
         self.undecided.fetch_sub(1, Ordering::AcqRel);
         None
@@ -314,7 +314,7 @@ impl GroupMailbox {
 
     /// Counts a document of this many bytes, which is not parsed yet, as under way.
     pub fn weigh(self: &Arc<Self>, bytes: usize) -> Weight {
-        let mut weight = Weight { room: Arc::clone(self), cost: 0 };
+        let mut weight = Weight { mailbox: Arc::clone(self), cost: 0 };
         weight.add(bytes);
         weight
     }
@@ -379,7 +379,7 @@ impl GroupMailbox {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.room.undecided.fetch_sub(1, Ordering::AcqRel);
+        self.mailbox.undecided.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -392,15 +392,15 @@ impl DocumentMemory for Weight {
 impl Weight {
     fn add(&mut self, cost: usize) {
         self.cost += cost;
-        self.room.cost.fetch_add(cost, Ordering::AcqRel);
-        self.room.total.fetch_add(cost, Ordering::AcqRel);
+        self.mailbox.cost.fetch_add(cost, Ordering::AcqRel);
+        self.mailbox.total.fetch_add(cost, Ordering::AcqRel);
     }
 }
 
 impl Drop for Weight {
     fn drop(&mut self) {
-        self.room.cost.fetch_sub(self.cost, Ordering::AcqRel);
-        self.room.total.fetch_sub(self.cost, Ordering::AcqRel);
+        self.mailbox.cost.fetch_sub(self.cost, Ordering::AcqRel);
+        self.mailbox.total.fetch_sub(self.cost, Ordering::AcqRel);
     }
 }
 
@@ -417,7 +417,7 @@ impl Handles {
 /// Makes the missing parts of a group's directory.
 ///
 /// The sandbox's user must be able to write requests, and to delete replies.
-fn furnish(path: &Path, uid: Option<u32>) -> Result<(), MailboxesError> {
+fn create_directories(path: &Path, uid: Option<u32>) -> Result<(), MailboxesError> {
     make(&path.join(TASKS), uid)?;
     make(&path.join(RESPONSES), uid)
 }

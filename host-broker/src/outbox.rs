@@ -118,14 +118,14 @@ impl Outbox {
 
     /// Removes a request whose row is durable.
     pub fn retire(&self, file: &FileOrigin) {
-        if let Some(room) = self.mailboxes.room(&file.group) {
-            room.retire(&file.name);
+        if let Some(mailbox) = self.mailboxes.mailbox(&file.group) {
+            mailbox.retire(&file.name);
         }
     }
 
     /// The group that a request file came from.
-    pub fn room(&self, group: &Group) -> Option<&Arc<GroupMailbox>> {
-        self.mailboxes.room(group)
+    pub fn mailbox(&self, group: &Group) -> Option<&Arc<GroupMailbox>> {
+        self.mailboxes.mailbox(group)
     }
 
     /// Writes the progress of a running call.
@@ -138,7 +138,7 @@ impl Outbox {
     /// Removes the progress of a call whose caller has its reply.
     pub fn hush(&mut self, group: &Group, id: &RequestId) {
         if self.talking.remove(&(group.clone(), id.clone()))
-            && let Some(handles) = self.mailboxes.room(group).and_then(|room| room.handles())
+            && let Some(handles) = self.mailboxes.mailbox(group).and_then(|mailbox| mailbox.handles())
         {
             handles.responses.remove(&progress_name(id)).ok();
         }
@@ -153,16 +153,16 @@ impl Outbox {
     pub fn host_info(&self, group: Option<&Group>, bytes: &[u8]) {
         match group {
             Some(group) => self.write_root(group, HOST, bytes),
-            None => self.mailboxes.rooms().for_each(|room| self.write_root(&room.group, HOST, bytes)),
+            None => self.mailboxes.mailboxes().for_each(|mailbox| self.write_root(&mailbox.group, HOST, bytes)),
         }
     }
 
     /// The host is alive.
     pub fn beat(&self) {
-        for room in self.mailboxes.rooms() {
-            let Some(handles) = room.handles() else { continue };
+        for mailbox in self.mailboxes.mailboxes() {
+            let Some(handles) = mailbox.handles() else { continue };
             if let Err(error) = handles.root.touch(HOST) {
-                tracing::warn!(group = %room.group, %error, "the sign of life cannot be renewed");
+                tracing::warn!(group = %mailbox.group, %error, "the sign of life cannot be renewed");
             }
         }
     }
@@ -203,7 +203,7 @@ impl Outbox {
         }
         let call = (reply.group, reply.id);
         if self.talking.remove(&call)
-            && let Some(handles) = self.mailboxes.room(&call.0).and_then(|room| room.handles())
+            && let Some(handles) = self.mailboxes.mailbox(&call.0).and_then(|mailbox| mailbox.handles())
         {
             handles.responses.remove(&progress_name(&call.1)).ok();
         }
@@ -221,7 +221,9 @@ impl Outbox {
 
     /// `false` if it is not there now.
     fn write(&self, group: &Group, name: &str, bytes: &[u8]) -> bool {
-        let Some(handles) = self.mailboxes.room(group).and_then(|room| room.handles_for_reply()) else { return false };
+        let Some(handles) = self.mailboxes.mailbox(group).and_then(|mailbox| mailbox.handles_for_reply()) else {
+            return false;
+        };
         let written = handles.responses.write(name, bytes, MODE);
         if let Err(error) = &written {
             tracing::warn!(%group, %error, source = ?std::error::Error::source(error), "a reply cannot be written now");
@@ -230,7 +232,7 @@ impl Outbox {
     }
 
     fn write_root(&self, group: &Group, name: &str, bytes: &[u8]) {
-        let Some(handles) = self.mailboxes.room(group).and_then(|room| room.handles()) else { return };
+        let Some(handles) = self.mailboxes.mailbox(group).and_then(|mailbox| mailbox.handles()) else { return };
         if let Err(error) = handles.root.write(name, bytes, MODE) {
             tracing::warn!(%group, %error, name, "a document for the group cannot be written");
         }
@@ -240,8 +242,8 @@ impl Outbox {
 /// Removes unread replies. Only old ones go, so this may run beside the loop.
 pub fn sweep(mailboxes: &Mailboxes, now: Timestamp) {
     let before = i128::from(now.minus(limits::REPLY_KEEP).millis()) * 1_000_000;
-    for room in mailboxes.rooms() {
-        let Some(handles) = room.handles() else { continue };
+    for mailbox in mailboxes.mailboxes() {
+        let Some(handles) = mailbox.handles() else { continue };
         let responses = &handles.responses;
         let mut old = Vec::new();
         let is_old = |name: &str| responses.modified_ns(name).is_some_and(|at| at < before);
@@ -290,7 +292,7 @@ mod tests {
         assert_eq!(outbox.delivered(), 0, "the first is not there yet");
         for group in [&broken, &other] {
             std::fs::create_dir(responses(group)).unwrap();
-            assert!(outbox.mailboxes.room(group).unwrap().refresh().unwrap());
+            assert!(outbox.mailboxes.mailbox(group).unwrap().refresh().unwrap());
         }
         outbox.send_again(|_, _, _| true);
         assert!(!outbox.has_unsent());

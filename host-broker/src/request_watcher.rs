@@ -34,7 +34,7 @@ use engine::own_secrets;
 use engine::request;
 use engine::request::{ParseContext, Parsed};
 use kernel::call::{Call, Origin};
-use model::approval::Kind;
+use model::approval::SubjectKind;
 use queue::Queue;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
@@ -121,7 +121,7 @@ impl RequestWatcher {
     /// Prepares the watch; notification begins before the first listing, so nothing falls between them.
     pub fn new(mailboxes: Mailboxes, parse_context: ParseContext, clock: Arc<dyn Clock>, worker: ParseWorker) -> Self {
         let now = Instant::now();
-        let queues = mailboxes.rooms().map(|room| Queue::new(Arc::clone(room), now)).collect();
+        let queues = mailboxes.mailboxes().map(|mailbox| Queue::new(Arc::clone(mailbox), now)).collect();
         let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
         if watch.is_none() {
             tracing::warn!(
@@ -143,7 +143,7 @@ impl RequestWatcher {
             pause: Duration::from_millis(1),
         };
         for index in 0..intake.queues.len() {
-            intake.watch_room(index);
+            intake.watch_mailbox(index);
         }
         intake
     }
@@ -312,7 +312,7 @@ impl RequestWatcher {
             if queue.is_unwatched(now) { self.unwatched.push(index) } else { again.push(index) }
         }
         for index in again {
-            self.watch_room(index);
+            self.watch_mailbox(index);
         }
     }
 
@@ -361,7 +361,7 @@ impl RequestWatcher {
             let Some((index, on)) = self.watched.get(&event.wd()).copied() else { continue };
             if on == Watched::All {
                 let name = event.file_name().map(CStr::to_bytes);
-                let is_root = |queue: &&mut Queue| queue.room().path().file_name().map(OsStr::as_bytes) == name;
+                let is_root = |queue: &&mut Queue| queue.mailbox().path().file_name().map(OsStr::as_bytes) == name;
                 self.queues.iter_mut().filter(is_root).for_each(Queue::refresh_later);
                 continue;
             }
@@ -397,7 +397,7 @@ impl RequestWatcher {
     fn refresh(&mut self, index: usize, events: &mut VecDeque<Event>) {
         // ORDER: a change while the directories are opened is noticed.
         if !self.unwatched.contains(&index) {
-            self.watch_room(index);
+            self.watch_mailbox(index);
         }
         let Some(queue) = self.queues.get_mut(index) else { return };
         queue.list_again();
@@ -411,14 +411,14 @@ impl RequestWatcher {
         }
     }
 
-    fn watch_room(&mut self, index: usize) {
-        let Some(room) = self.queues.get(index).map(|queue| Arc::clone(queue.room())) else { return };
+    fn watch_mailbox(&mut self, index: usize) {
+        let Some(mailbox) = self.queues.get(index).map(|queue| Arc::clone(queue.mailbox())) else { return };
         let changes = WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW;
-        self.watch(index, Watched::Tasks, &room.tasks_path(), changes | WatchFlags::CLOSE_WRITE);
+        self.watch(index, Watched::Tasks, &mailbox.tasks_path(), changes | WatchFlags::CLOSE_WRITE);
         // A directory that was moved away is still open, so that is noticed before another one is made.
         let replaced = changes | WatchFlags::CREATE | WatchFlags::MOVED_FROM;
-        self.watch(index, Watched::Root, room.path(), replaced);
-        if let Some(all) = room.path().parent() {
+        self.watch(index, Watched::Root, mailbox.path(), replaced);
+        if let Some(all) = mailbox.path().parent() {
             self.watch(index, Watched::All, all, replaced);
         }
     }
@@ -462,6 +462,6 @@ fn parse_again(
 }
 
 /// Returns whether the request of such an approval request is admitted again after the answer.
-fn is_readmitted(kind: Kind) -> bool {
+fn is_readmitted(kind: SubjectKind) -> bool {
     approval_subjects::of(kind).continuation() == Continuation::Readmit
 }

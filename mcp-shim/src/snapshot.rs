@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use shared::Provider;
 use shared::digest::Digest;
 use shared::limits::REPLY_BYTES_MAX;
-use shared::mailbox::{self, Directory, FileIdentity, MailboxError, ReadFault};
+use shared::mailbox::{self, Directory, FileIdentity, MailboxError, ReadError};
 use shared::snapshot::Snapshot;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -103,7 +103,7 @@ impl Snapshots {
         let fault = |fault: String| (Source::Fault(fault), Vec::new());
         match directory.as_ref().map(|directory| directory.read(mailbox::SNAPSHOT, REPLY_BYTES_MAX, None)) {
             Ok(Ok(contents)) => (Source::Document(Digest::of(&contents.bytes)), contents.bytes),
-            Ok(Err(ReadFault::Missing)) => (Source::Nothing, Vec::new()),
+            Ok(Err(ReadError::Missing)) => (Source::Nothing, Vec::new()),
             Ok(Err(unread)) => fault(render::unreadable_snapshot(&unread.to_string())),
             Err(error) => fault(render::unusable_mailbox(&self.settings, Unusable::Directory, error)),
         }

@@ -25,7 +25,7 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::{StdioReader, StdioWriter, Transport, stdio_pipes};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use shared::rpc::{self, BatchFault};
+use shared::rpc::{self, BatchError};
 use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::pin::Pin;
@@ -169,8 +169,8 @@ where
             }
             Some(Err(fault)) => {
                 let error = match fault {
-                    BatchFault::NotJson => ErrorData::parse_error(fault.to_string(), None),
-                    BatchFault::Revision | BatchFault::Empty | BatchFault::TooLong => {
+                    BatchError::NotJson => ErrorData::parse_error(fault.to_string(), None),
+                    BatchError::Revision | BatchError::Empty | BatchError::TooLong => {
                         ErrorData::invalid_request(fault.to_string(), None)
                     }
                 };

@@ -11,7 +11,7 @@ use std::fmt;
 
 /// Why a text is not acceptable JSON. The message quotes nothing of the text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum JsonFault {
+pub enum JsonError {
     /// Not UTF-8.
     #[error("not UTF-8 at byte {at}")]
     NotUtf8 {
@@ -45,8 +45,8 @@ pub enum JsonFault {
 /// Parses a document that must be one object.
 ///
 /// # Errors
-/// [`JsonFault`], naming the first fault.
-pub fn parse_object(bytes: &[u8]) -> Result<Map<String, Value>, JsonFault> {
+/// [`JsonError`], naming the first fault.
+pub fn parse_object(bytes: &[u8]) -> Result<Map<String, Value>, JsonError> {
     object(parse(bytes)?)
 }
 
@@ -60,18 +60,18 @@ pub fn parse_object(bytes: &[u8]) -> Result<Map<String, Value>, JsonFault> {
 /// ```
 ///
 /// # Errors
-/// [`JsonFault`], naming the first fault. Parsing stops at the bound.
-pub fn parse_object_within(bytes: &[u8], max: usize) -> Result<(Map<String, Value>, usize), JsonFault> {
+/// [`JsonError`], naming the first fault. Parsing stops at the bound.
+pub fn parse_object_within(bytes: &[u8], max: usize) -> Result<(Map<String, Value>, usize), JsonError> {
     let nodes = Nodes { max, seen: Cell::new(0) };
     let map = object(parse_counted(bytes, &nodes)?)?;
     Ok((map, nodes.seen.get()))
 }
 
-fn object(value: Value) -> Result<Map<String, Value>, JsonFault> {
+fn object(value: Value) -> Result<Map<String, Value>, JsonError> {
     match value {
         Value::Object(map) => Ok(map),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            Err(JsonFault::NotAnObject)
+            Err(JsonError::NotAnObject)
         }
     }
 }
@@ -79,13 +79,13 @@ fn object(value: Value) -> Result<Map<String, Value>, JsonFault> {
 /// Parses a document that may be any JSON value.
 ///
 /// # Errors
-/// [`JsonFault`], naming the first fault.
-pub fn parse(bytes: &[u8]) -> Result<Value, JsonFault> {
+/// [`JsonError`], naming the first fault.
+pub fn parse(bytes: &[u8]) -> Result<Value, JsonError> {
     parse_counted(bytes, &Nodes { max: usize::MAX, seen: Cell::new(0) })
 }
 
-fn parse_counted(bytes: &[u8], nodes: &Nodes) -> Result<Value, JsonFault> {
-    let text = std::str::from_utf8(bytes).map_err(|e| JsonFault::NotUtf8 { at: e.valid_up_to() })?;
+fn parse_counted(bytes: &[u8], nodes: &Nodes) -> Result<Value, JsonError> {
+    let text = std::str::from_utf8(bytes).map_err(|e| JsonError::NotUtf8 { at: e.valid_up_to() })?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
     // The depth is counted by `Strict`, which refuses before the parser's own limit of 128 is met.
     let value = Strict { depth: 0, nodes }.deserialize(&mut deserializer).map_err(|e| fault(&e, nodes.max))?;
@@ -114,13 +114,13 @@ const TOO_DEEP: &str = "nested too deep";
 const TOO_MANY: &str = "too many values";
 const DUPLICATE: &str = "duplicate key";
 
-fn fault(error: &serde_json::Error, max: usize) -> JsonFault {
+fn fault(error: &serde_json::Error, max: usize) -> JsonError {
     let text = error.to_string();
     if text.starts_with(TOO_MANY) {
-        return JsonFault::TooManyNodes { max };
+        return JsonError::TooManyNodes { max };
     }
     if text.starts_with(TOO_DEEP) || text.starts_with("recursion limit") {
-        return JsonFault::TooDeep;
+        return JsonError::TooDeep;
     }
     let what = if text.starts_with(DUPLICATE) {
         DUPLICATE
@@ -131,7 +131,7 @@ fn fault(error: &serde_json::Error, max: usize) -> JsonFault {
     } else {
         "unexpected text"
     };
-    JsonFault::Syntax { line: error.line(), column: error.column(), what }
+    JsonError::Syntax { line: error.line(), column: error.column(), what }
 }
 
 #[derive(Clone, Copy)]
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn a_duplicate_key_is_refused_at_any_depth() {
         for text in [r#"{"a":1,"a":2}"#, r#"{"x":[{"a":1,"\u0061":2}]}"#] {
-            assert!(matches!(parse(text.as_bytes()), Err(JsonFault::Syntax { what: DUPLICATE, .. })), "{text}");
+            assert!(matches!(parse(text.as_bytes()), Err(JsonError::Syntax { what: DUPLICATE, .. })), "{text}");
         }
     }
 
@@ -331,8 +331,8 @@ mod tests {
     fn depth_is_limited() {
         let nest = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
         assert!(parse(nest(JSON_DEPTH_MAX).as_bytes()).is_ok());
-        assert_eq!(parse(nest(JSON_DEPTH_MAX + 1).as_bytes()), Err(JsonFault::TooDeep));
-        assert_eq!(parse("[".repeat(1_000_000).as_bytes()), Err(JsonFault::TooDeep));
+        assert_eq!(parse(nest(JSON_DEPTH_MAX + 1).as_bytes()), Err(JsonError::TooDeep));
+        assert_eq!(parse("[".repeat(1_000_000).as_bytes()), Err(JsonError::TooDeep));
     }
 
     #[test]
@@ -340,11 +340,11 @@ mod tests {
         let text = br#"{"a":[1,{"b":null}],"c":"x"}"#;
         let (map, nodes) = parse_object_within(text, 9).unwrap();
         assert_eq!((map.len(), nodes), (2, 9));
-        assert_eq!(parse_object_within(text, 8), Err(JsonFault::TooManyNodes { max: 8 }));
+        assert_eq!(parse_object_within(text, 8), Err(JsonError::TooManyNodes { max: 8 }));
         // The parser stops at the bound, before it reads the rest.
         let flood = format!("{{\"a\":[{}", "1,".repeat(1_000));
-        assert_eq!(parse_object_within(flood.as_bytes(), 50), Err(JsonFault::TooManyNodes { max: 50 }));
-        assert_eq!(parse_object_within(b"[]", 5), Err(JsonFault::NotAnObject));
+        assert_eq!(parse_object_within(flood.as_bytes(), 50), Err(JsonError::TooManyNodes { max: 50 }));
+        assert_eq!(parse_object_within(b"[]", 5), Err(JsonError::NotAnObject));
     }
 
     #[test]

@@ -84,14 +84,14 @@ impl Found {
     /// Reads it.
     ///
     /// # Errors
-    /// [`ReadFault::TooLarge`] if it has grown beyond the limit, [`ReadFault::System`] if the system cannot read it.
-    pub fn read(self) -> Result<Contents, ReadFault> {
+    /// [`ReadError::TooLarge`] if it has grown beyond the limit, [`ReadError::System`] if the system cannot read it.
+    pub fn read(self) -> Result<Contents, ReadError> {
         let Self { file, identity, size, max } = self;
         let mut bytes = Vec::with_capacity(size + 1);
         let limit = u64::try_from(max).unwrap_or(u64::MAX).saturating_add(1);
         // The file may grow while it is read; one byte too many shows that.
-        file.take(limit).read_to_end(&mut bytes).map_err(|e| ReadFault::System(Step::Read, e))?;
-        if bytes.len() > max { Err(ReadFault::TooLarge(identity)) } else { Ok(Contents { bytes, identity }) }
+        file.take(limit).read_to_end(&mut bytes).map_err(|e| ReadError::System(Step::Read, e))?;
+        if bytes.len() > max { Err(ReadError::TooLarge(identity)) } else { Ok(Contents { bytes, identity }) }
     }
 }
 
@@ -121,7 +121,7 @@ impl Listing {
 
 /// Why a document was not read.
 #[derive(Debug)]
-pub enum ReadFault {
+pub enum ReadError {
     /// There is no such name (any more).
     Missing,
     /// The name is not one path component.
@@ -199,7 +199,7 @@ impl fmt::Display for Step {
     }
 }
 
-impl fmt::Display for ReadFault {
+impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing => f.write_str("there is no such file"),
@@ -214,7 +214,7 @@ impl fmt::Display for ReadFault {
     }
 }
 
-impl ReadFault {
+impl ReadError {
     /// Checks whether the file has nothing to do with it, and a later try may succeed.
     pub fn is_passing(&self) -> bool {
         let Self::System(_, error) = self else { return matches!(self, Self::Leased(_)) };
@@ -223,7 +223,7 @@ impl ReadFault {
     }
 }
 
-impl std::error::Error for ReadFault {}
+impl std::error::Error for ReadError {}
 
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
@@ -289,8 +289,8 @@ impl Directory {
     /// Reads a document of at most `max` bytes, owned by `owner` if one is named.
     ///
     /// # Errors
-    /// [`ReadFault`] says which condition was not met, and of which file.
-    pub fn read(&self, name: &str, max: usize, owner: Option<u32>) -> Result<Contents, ReadFault> {
+    /// [`ReadError`] says which condition was not met, and of which file.
+    pub fn read(&self, name: &str, max: usize, owner: Option<u32>) -> Result<Contents, ReadError> {
         self.find(name, max, owner)?.read()
     }
 
@@ -301,13 +301,13 @@ impl Directory {
     /// cannot read, and only then opened, through that same handle.
     ///
     /// # Errors
-    /// [`ReadFault`] says which condition was not met, and of which file.
-    pub fn find(&self, name: &str, max: usize, owner: Option<u32>) -> Result<Found, ReadFault> {
+    /// [`ReadError`] says which condition was not met, and of which file.
+    pub fn find(&self, name: &str, max: usize, owner: Option<u32>) -> Result<Found, ReadError> {
         let seen =
             self.beneath(name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC).map_err(|errno| match errno {
-                Errno::NOENT => ReadFault::Missing,
-                Errno::INVAL | Errno::NAMETOOLONG => ReadFault::BadName,
-                other => ReadFault::System(Step::Look, other.into()),
+                Errno::NOENT => ReadError::Missing,
+                Errno::INVAL | Errno::NAMETOOLONG => ReadError::BadName,
+                other => ReadError::System(Step::Look, other.into()),
             })?;
         let (identity, size) = acceptable(&seen, max, owner)?;
         let file = reopen(&seen, self, name, identity)?;
@@ -400,24 +400,24 @@ fn identity_of(stat: &fs::Stat) -> FileIdentity {
 }
 
 /// Returns the identity and the size of the file, if it may be read.
-fn acceptable(seen: &OwnedFd, max: usize, owner: Option<u32>) -> Result<(FileIdentity, usize), ReadFault> {
-    let stat = fs::fstat(seen).map_err(|e| ReadFault::System(Step::Look, e.into()))?;
+fn acceptable(seen: &OwnedFd, max: usize, owner: Option<u32>) -> Result<(FileIdentity, usize), ReadError> {
+    let stat = fs::fstat(seen).map_err(|e| ReadError::System(Step::Look, e.into()))?;
     let identity = identity_of(&stat);
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(ReadFault::NotRegular(identity));
+        return Err(ReadError::NotRegular(identity));
     }
     match stat.st_nlink {
         1 => {}
         // Removed after it was found.
-        0 => return Err(ReadFault::Missing),
-        _ => return Err(ReadFault::Linked(identity)),
+        0 => return Err(ReadError::Missing),
+        _ => return Err(ReadError::Linked(identity)),
     }
     if owner.is_some_and(|uid| uid != stat.st_uid) {
-        return Err(ReadFault::WrongOwner(identity));
+        return Err(ReadError::WrongOwner(identity));
     }
     match usize::try_from(stat.st_size) {
         Ok(size) if size <= max => Ok((identity, size)),
-        Ok(_) | Err(_) => Err(ReadFault::TooLarge(identity)),
+        Ok(_) | Err(_) => Err(ReadError::TooLarge(identity)),
     }
 }
 
@@ -425,7 +425,7 @@ fn acceptable(seen: &OwnedFd, max: usize, owner: Option<u32>) -> Result<(FileIde
 ///
 /// Through `/proc` it is the very same file. Without `/proc` (an empty root file system) the function opens it by name
 /// again, and compares.
-fn reopen(seen: &OwnedFd, directory: &Directory, name: &str, identity: FileIdentity) -> Result<File, ReadFault> {
+fn reopen(seen: &OwnedFd, directory: &Directory, name: &str, identity: FileIdentity) -> Result<File, ReadError> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let link = format!("/proc/self/fd/{}", seen.as_raw_fd());
     let opened = match fs::open(link.as_str(), flags, Mode::empty()) {
@@ -433,13 +433,13 @@ fn reopen(seen: &OwnedFd, directory: &Directory, name: &str, identity: FileIdent
         other => other,
     };
     let fd = opened.map_err(|errno| match errno {
-        Errno::AGAIN => ReadFault::Leased(identity),
-        Errno::NOENT => ReadFault::Missing,
-        other => ReadFault::System(Step::Open, other.into()),
+        Errno::AGAIN => ReadError::Leased(identity),
+        Errno::NOENT => ReadError::Missing,
+        other => ReadError::System(Step::Open, other.into()),
     })?;
-    let stat = fs::fstat(&fd).map_err(|e| ReadFault::System(Step::Look, e.into()))?;
+    let stat = fs::fstat(&fd).map_err(|e| ReadError::System(Step::Look, e.into()))?;
     let now = identity_of(&stat);
-    if (now.device, now.inode) == (identity.device, identity.inode) { Ok(fd.into()) } else { Err(ReadFault::Missing) }
+    if (now.device, now.inode) == (identity.device, identity.inode) { Ok(fd.into()) } else { Err(ReadError::Missing) }
 }
 
 /// Returns a name that cannot be guessed, and that no reader takes for a document.
@@ -488,7 +488,7 @@ mod tests {
         assert_eq!(std::fs::read_dir(&scratch.0).unwrap().count(), 1);
         assert!(directory.remove("a.json").unwrap());
         assert!(!directory.remove("a.json").unwrap());
-        assert!(matches!(directory.read("a.json", 100, None), Err(ReadFault::Missing)));
+        assert!(matches!(directory.read("a.json", 100, None), Err(ReadError::Missing)));
     }
 
     #[test]
@@ -502,19 +502,19 @@ mod tests {
         fs::mknodat(fs::CWD, path("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
         for name in ["dir", "pipe", "socket"] {
-            assert!(matches!(directory.read(name, 10, None), Err(ReadFault::NotRegular(_))), "{name}");
+            assert!(matches!(directory.read(name, 10, None), Err(ReadError::NotRegular(_))), "{name}");
         }
         for name in ["link", "absolute-link"] {
             // `openat2` refuses to resolve them; the fallback sees that they are links.
             let fault = directory.read(name, 10, None).unwrap_err();
-            assert!(matches!(fault, ReadFault::NotRegular(_) | ReadFault::System(Step::Look, _)), "{name}: {fault}");
+            assert!(matches!(fault, ReadError::NotRegular(_) | ReadError::System(Step::Look, _)), "{name}: {fault}");
         }
-        assert!(matches!(directory.read("plain", 10, None), Err(ReadFault::TooLarge(_))));
-        assert!(matches!(directory.read("plain", 11, Some(4_000_000)), Err(ReadFault::WrongOwner(_))));
+        assert!(matches!(directory.read("plain", 10, None), Err(ReadError::TooLarge(_))));
+        assert!(matches!(directory.read("plain", 11, Some(4_000_000)), Err(ReadError::WrongOwner(_))));
         std::fs::hard_link(path("plain"), path("twice")).unwrap();
-        assert!(matches!(directory.read("plain", 11, None), Err(ReadFault::Linked(_))));
+        assert!(matches!(directory.read("plain", 11, None), Err(ReadError::Linked(_))));
         for name in ["", ".", "..", "../etc/passwd", "dir/x", "/etc/passwd"] {
-            assert!(matches!(directory.read(name, 10, None), Err(ReadFault::BadName)), "{name}");
+            assert!(matches!(directory.read(name, 10, None), Err(ReadError::BadName)), "{name}");
         }
     }
 

@@ -6,7 +6,7 @@
 
 use crate::auth::AuthRequest;
 use crate::flow::request::FlowRequest;
-use crate::json::{self, JsonFault};
+use crate::json::{self, JsonError};
 use crate::level::Level;
 use crate::limits;
 use crate::names::{Action, Gate, Group, IdempotencyKey, Provider, RequestId, TaskId};
@@ -318,7 +318,7 @@ impl Request {
 pub enum Malformed {
     /// Not acceptable JSON.
     #[error(transparent)]
-    Json(#[from] JsonFault),
+    Json(#[from] JsonError),
     /// A member of the envelope is wrong.
     #[error("`{member}` {fault}")]
     Envelope {

@@ -103,7 +103,7 @@ fn is_id(id: &Value) -> bool {
 
 /// Why a batch is refused as a whole. Nothing of it was executed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BatchFault {
+pub enum BatchError {
     /// Not JSON.
     #[error("the batch is no JSON; nothing of it was executed")]
     NotJson,
@@ -121,17 +121,17 @@ pub enum BatchFault {
 /// Returns the messages of a batch, each as it was written; nothing if the text is no array.
 ///
 /// # Errors
-/// [`BatchFault`], in the order of its variants.
-pub fn batch<'a>(text: &'a [u8], revision: Option<&str>) -> Option<Result<Vec<&'a RawValue>, BatchFault>> {
+/// [`BatchError`], in the order of its variants.
+pub fn batch<'a>(text: &'a [u8], revision: Option<&str>) -> Option<Result<Vec<&'a RawValue>, BatchError>> {
     if text.trim_ascii_start().first() != Some(&b'[') {
         return None;
     }
-    let Ok(messages) = serde_json::from_slice::<Vec<&RawValue>>(text) else { return Some(Err(BatchFault::NotJson)) };
+    let Ok(messages) = serde_json::from_slice::<Vec<&RawValue>>(text) else { return Some(Err(BatchError::NotJson)) };
     Some(match messages.len() {
-        _ if revision != Some(BATCH_REVISION) => Err(BatchFault::Revision),
-        0 => Err(BatchFault::Empty),
+        _ if revision != Some(BATCH_REVISION) => Err(BatchError::Revision),
+        0 => Err(BatchError::Empty),
         1..=BATCH_MAX => Ok(messages),
-        _ => Err(BatchFault::TooLong),
+        _ => Err(BatchError::TooLong),
     })
 }
 
@@ -186,11 +186,11 @@ mod tests {
         let own = Some(BATCH_REVISION);
         assert_eq!(read("{}", own), None);
         assert_eq!(read(&of(BATCH_MAX), own), Some(Ok(BATCH_MAX)));
-        assert_eq!(read(&of(BATCH_MAX + 1), own), Some(Err(BatchFault::TooLong)));
-        assert_eq!(read("[]", own), Some(Err(BatchFault::Empty)));
-        assert_eq!(read("[1,", own), Some(Err(BatchFault::NotJson)));
+        assert_eq!(read(&of(BATCH_MAX + 1), own), Some(Err(BatchError::TooLong)));
+        assert_eq!(read("[]", own), Some(Err(BatchError::Empty)));
+        assert_eq!(read("[1,", own), Some(Err(BatchError::NotJson)));
         for other in [None, Some("2024-11-05"), Some("2025-06-18"), Some("2026-07-28")] {
-            assert_eq!(read(&of(1), other), Some(Err(BatchFault::Revision)), "{other:?}");
+            assert_eq!(read(&of(1), other), Some(Err(BatchError::Revision)), "{other:?}");
         }
     }
 }

@@ -44,4 +44,4 @@ for number, line in enumerate(open(sys.argv[1])):
         response["result"]["expires_at"] = later.strftime("%Y-%m-%dT%H:%M:%SZ")
     print(json.dumps(response))
     sys.exit()
-sys.exit(f"nobody was asked that: {request}")
+sys.exit(f"no approval request was sent that: {request}")

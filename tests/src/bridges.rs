@@ -6,7 +6,7 @@ use crate::world::{CONFIG, World};
 use model::ChatType;
 use platform::home::Home;
 use platform::sandbox::{Network, Sandbox};
-use secrets::identity::token::{LIFE, Wanted, claims, signed};
+use secrets::identity::token::{ExpectedClaims, LIFE, claims, signed};
 use secrets::keys;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -111,7 +111,7 @@ pub fn grant(world: &World, capability: &str) {
 pub fn token(world: &mut World, person: &str, kind: ChatType) -> String {
     world.clock.set(real_now());
     let own = keys::identity(&Home::at(world.home()), world.ids.as_ref()).unwrap();
-    let wanted = Wanted { sub: person.to_owned(), chat_type: Some(kind), ..Wanted::default() };
+    let wanted = ExpectedClaims { sub: person.to_owned(), chat_type: Some(kind), ..ExpectedClaims::default() };
     let claims = claims(&wanted, &own.audience(), world.ids.below(u64::MAX).to_string(), world.now(), LIFE);
     let token = signed(&claims, |bytes| own.sign(bytes));
     world.keep_secret(token.clone());

@@ -173,7 +173,7 @@ pub fn link(world: &World) -> String {
 /// The name of the one question that waits.
 pub fn reference(world: &World) -> String {
     let sql = "SELECT asked_seq FROM approvals WHERE state = 'waiting'";
-    until("the question", || Some(format!("ask-{}", world.query(sql).first()?["asked_seq"])))
+    until("the approval request", || Some(format!("ask-{}", world.query(sql).first()?["asked_seq"])))
 }
 
 fn page(mut stream: TcpStream) -> Page {

@@ -159,7 +159,7 @@ pub(super) fn read(home: &Home, config: &Config) -> Result<BTreeMap<Group, (Path
 ///
 /// # Errors
 /// [`ConfigError::Write`] with the file.
-pub fn furnish(home: &Home, config: &Config) -> Result<bool, ConfigError> {
+pub fn create_missing(home: &Home, config: &Config) -> Result<bool, ConfigError> {
     let directory = home.profiles();
     if directory.exists() {
         return Ok(false);

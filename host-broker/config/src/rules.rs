@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const EXTENSION: &str = "cedar";
 
 /// Reads every file of rules and checks them against the configuration and the catalogue. A home without any has the
-/// rules that ship with the broker, which [`furnish`] writes down. For no rules, the operator writes an empty file.
+/// rules that ship with the broker, which [`create_missing`] writes down. For no rules, the operator writes an empty file.
 ///
 /// # Errors
 /// [`ConfigError`], naming the file, the line and what to do.
@@ -46,7 +46,7 @@ pub fn files(home: &Home) -> Result<Vec<RuleFile>, ConfigError> {
 ///
 /// # Errors
 /// [`ConfigError`] with the file.
-pub fn furnish(home: &Home) -> Result<bool, ConfigError> {
+pub fn create_missing(home: &Home) -> Result<bool, ConfigError> {
     if !paths(home)?.is_empty() {
         return Ok(false);
     }

@@ -17,17 +17,17 @@ use crate::approval_requests::ApprovalDraft;
 use crate::broker::Broker;
 use crate::clean::{Filtered, Outcome};
 use crate::features::Feature;
-use crate::file_proposals::named_after;
+use crate::file_proposals::internal_request_id;
 use filter::inspect::inspect_text;
 use kernel::Effect;
 use kernel::authorize::Refusal;
 use kernel::call::Call;
 use kernel::contract::{Found, Invocation, Progress, StoreInput, StoreRequest};
-use model::approval::{Approval, ApprovalReason, Kind, State};
+use model::approval::{Approval, ApprovalReason, ApprovalState, SubjectKind};
 use model::card::{Card, visible};
-use model::{Account, Nonce, Standing};
+use model::{Account, LinkSessionState, Nonce};
 use provider::linking::{BEGUN_MAX, FLOW_LIFE, too_many_flows};
-use provider::oauth::Late;
+use provider::oauth::LateRenewal;
 use said::said;
 use serde_json::{Value, json};
 use shared::digest::Digest;
@@ -39,7 +39,7 @@ use store::state::accounts;
 use store::state::approvals;
 use store::state::linking as stored;
 use store::{StoreError, Transaction, View};
-use stored::{Asked, Entry, Link, Owner};
+use stored::{Link, NewLinkSession, Owner, PendingLink};
 
 /// The linking of persons' accounts.
 pub(crate) struct AccountLinking;
@@ -56,8 +56,9 @@ impl Feature for AccountLinking {
             Some(StoreRequest::ToComplete(id) | StoreRequest::ToPoll(id)) => {
                 let id = id.clone();
                 let is_here = id.capability() == call.provider;
-                let standing = if is_here { stored::find(connection, &owner, &id, now)? } else { Standing::Missing };
-                let due = matches!(&standing, Standing::Open(flow) if flow.is_due(now));
+                let standing =
+                    if is_here { stored::find(connection, &owner, &id, now)? } else { LinkSessionState::Missing };
+                let due = matches!(&standing, LinkSessionState::Open(flow) if flow.is_due(now));
                 call.flow = Some(id);
                 StoreInput::Flow(standing, due)
             }
@@ -101,9 +102,9 @@ impl Feature for AccountLinking {
             }
         }
         let owner = Owner { caller: &call.header.caller_key, person: &person };
-        let waiting = stored::questions(connection, &owner)?;
+        let waiting = stored::approval_requests(connection, &owner)?;
         let reason =
-            || format!("{QUESTIONS_MAX} accounts of this person wait for a yes already; wait for the answers.");
+            || format!("{QUESTIONS_MAX} accounts of this person wait for an approval already; wait for the answers.");
         Ok((waiting >= QUESTIONS_MAX).then(|| Refusal::new(Code::Busy, reason())))
     }
 
@@ -118,7 +119,7 @@ impl Feature for AccountLinking {
             }
             Some(StoreRequest::ToPoll(id)) => {
                 let standing = stored::find(tx.view(), &owner, id, tx.now())?;
-                if matches!(&standing, Standing::Open(flow) if flow.is_due(tx.now())) {
+                if matches!(&standing, LinkSessionState::Open(flow) if flow.is_due(tx.now())) {
                     stored::polled(tx, id)?;
                 }
                 return Ok(());
@@ -160,15 +161,15 @@ impl Feature for AccountLinking {
 ///
 /// # Errors
 /// [`StoreError`]; the stored credential is unchanged.
-pub(crate) fn keep_late(tx: &Transaction<'_>, late: &Late) -> Result<(), StoreError> {
-    let Late { capability, owner, account, renewal } = late;
+pub(crate) fn keep_late(tx: &Transaction<'_>, late: &LateRenewal) -> Result<(), StoreError> {
+    let LateRenewal { capability, owner, account, renewal } = late;
     if stored::renew(tx, owner, capability, account, renewal)? {
         let body = json!({ "renewed_late": account });
         tx.append(&Draft {
             provider: Some(capability),
             person: Some(owner.clone()),
             body,
-            ..Draft::new(chain::Kind::Noted, "broker")
+            ..Draft::new(chain::RowKind::Noted, "broker")
         })?;
     }
     Ok(())
@@ -211,11 +212,11 @@ impl Broker {
                     filtered.outcome = Outcome::of(Code::Busy, too_many_flows());
                     return Ok(());
                 }
-                stored::begin(tx, &Entry { id, owner, behalf, flow })
+                stored::begin(tx, &NewLinkSession { id, owner, behalf, flow })
             }
             Progress::Slower(id, pace) => stored::slower(tx, id, *pace),
             Progress::Found(found) => {
-                if let Err(refusal) = self.ask_about_account(tx, call, &person, found)? {
+                if let Err(refusal) = self.request_account_approval(tx, call, &person, found)? {
                     filtered.outcome = Outcome::of(refusal.code, refusal.reason);
                 }
                 Ok(())
@@ -224,7 +225,7 @@ impl Broker {
     }
 
     /// Asks a person whether the account from a provider is the intended one.
-    fn ask_about_account(
+    fn request_account_approval(
         &mut self,
         tx: &Transaction<'_>,
         call: &Call,
@@ -243,16 +244,20 @@ impl Broker {
             return no(Code::EvidenceUnavailable, "The system's random source failed.");
         };
         // A person could not tell two waiting accounts of one name apart.
-        for question in stored::waiting(tx.view(), person, Some(&call.provider), Some(found.account.as_str()))? {
-            self.cancel_link(tx, question)?;
+        for approval_request in stored::waiting(tx.view(), person, Some(&call.provider), Some(found.account.as_str()))?
+        {
+            self.cancel_link(tx, approval_request)?;
         }
         let replaces = accounts::own(tx.view(), person, &call.provider)?.contains(&found.account.to_string());
         let Some(card) = card(call, found, replaces) else {
-            return no(Code::TooLarge, "What the provider says of the account is too long to be shown to a person.");
+            return no(
+                Code::TooLarge,
+                "The provider's description of the account is too long for an approval request.",
+            );
         };
-        let hidden = named_after("account", &nonce);
-        let posed = ApprovalDraft {
-            kind: Kind::Account,
+        let hidden = internal_request_id("account", &nonce);
+        let draft = ApprovalDraft {
+            kind: SubjectKind::Account,
             caller: &header.caller_key,
             group: Some(group),
             request_id: &hidden,
@@ -270,7 +275,7 @@ impl Broker {
             summary: Some(format!("link the account {}", found.account)),
             task_id: None,
         };
-        let approval = match self.pose(tx, header, &posed)? {
+        let approval = match self.request_approval(tx, header, &draft)? {
             Ok(approval) => approval,
             Err(refusal) => return Ok(Err(refusal)),
         };
@@ -288,12 +293,12 @@ impl Broker {
         &mut self,
         tx: &Transaction<'_>,
         approval: &Approval,
-        state: State,
+        state: ApprovalState,
         by: &str,
     ) -> Result<(), StoreError> {
         let mut became = state.word();
-        let asked = stored::asked_by(tx.view(), approval.id)?.filter(|_| state == State::Approved);
-        let is_as_shown = |asked: &Asked| -> Result<bool, StoreError> {
+        let asked = stored::asked_by(tx.view(), approval.id)?.filter(|_| state == ApprovalState::Approved);
+        let is_as_shown = |asked: &PendingLink| -> Result<bool, StoreError> {
             let linked = accounts::own(tx.view(), &asked.person, &asked.capability)?;
             Ok(asked.replaces || !linked.contains(&asked.account.to_string()))
         };
@@ -302,7 +307,7 @@ impl Broker {
                 Self::link_asked(tx, &asked, by)?;
             } else {
                 // The card did not say that an account of this name is linked: it was linked since.
-                became = State::Cancelled.word();
+                became = ApprovalState::Cancelled.word();
             }
         }
         stored::drop_asked(tx, approval.id)?;
@@ -311,7 +316,7 @@ impl Broker {
         Ok(())
     }
 
-    fn link_asked(tx: &Transaction<'_>, asked: &Asked, by: &str) -> Result<(), StoreError> {
+    fn link_asked(tx: &Transaction<'_>, asked: &PendingLink, by: &str) -> Result<(), StoreError> {
         let account = Account {
             person: asked.person.clone(),
             capability: asked.capability.clone(),
@@ -325,9 +330,9 @@ impl Broker {
     }
 
     /// Cancels an approval request about an account.
-    pub(crate) fn cancel_link(&mut self, tx: &Transaction<'_>, question: i64) -> Result<(), StoreError> {
-        match approvals::numbered(tx.view(), question)? {
-            Some(approval) => self.end_link(tx, &approval, State::Cancelled, ""),
+    pub(crate) fn cancel_link(&mut self, tx: &Transaction<'_>, approval_request: i64) -> Result<(), StoreError> {
+        match approvals::numbered(tx.view(), approval_request)? {
+            Some(approval) => self.end_link(tx, &approval, ApprovalState::Cancelled, ""),
             None => Ok(()),
         }
     }
@@ -341,8 +346,8 @@ impl Broker {
         capability: Option<&Provider>,
         account: Option<&str>,
     ) -> Result<usize, StoreError> {
-        for question in stored::waiting(tx.view(), person, capability, account)? {
-            self.cancel_link(tx, question)?;
+        for approval_request in stored::waiting(tx.view(), person, capability, account)? {
+            self.cancel_link(tx, approval_request)?;
         }
         if account.is_none() {
             stored::forget_asked(tx, person, capability)?;
@@ -356,11 +361,11 @@ impl Broker {
     /// Ends the flows of a group and its approval requests about accounts. Linked accounts belong to the persons and
     /// stay. Returns the number of both.
     pub(crate) fn end_what_a_group_began(&mut self, tx: &Transaction<'_>, caller: &str) -> Result<usize, StoreError> {
-        let questions = stored::waiting_of(tx.view(), caller)?;
-        for question in &questions {
-            self.cancel_link(tx, *question)?;
+        let approval_requests = stored::waiting_of(tx.view(), caller)?;
+        for approval_request in &approval_requests {
+            self.cancel_link(tx, *approval_request)?;
         }
-        Ok(questions.len() + stored::end_flows_of(tx, caller)?)
+        Ok(approval_requests.len() + stored::end_flows_of(tx, caller)?)
     }
 }
 
@@ -390,9 +395,8 @@ fn card(call: &Call, found: &Found, replaces: bool) -> Option<Card> {
     if replaces {
         card.say("Note", "an account of this name is linked already; this one takes its place");
     }
-    card.reasons.push(
-        "Whoever opened the page may have signed in as anybody: the account must be this person's own.".to_owned(),
-    );
+    card.reasons
+        .push("Anybody who opened the page may have signed in: the account must be this person's own.".to_owned());
     card.list(&found.shown).then_some(card)
 }
 

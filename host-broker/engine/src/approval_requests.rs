@@ -1,6 +1,6 @@
 //! Approval requests, and the requests that wait for their answers.
 //!
-//! `Broker::ask` sends the approval request; `Broker::answer_question` takes an approver's answer; `Broker::lapse`
+//! `Broker::ask` sends the approval request; `Broker::answer_approval_request` takes an approver's answer; `Broker::lapse`
 //! turns a missing answer into a denial. A request whose approval request is resolved is admitted again, and decided on
 //! like the first time. The card is in `approval_requests/call_card`, the replies of callers in
 //! `approval_requests/pending_reply`.
@@ -30,7 +30,7 @@ use kernel::call::{ApprovalPhase, Call, Header};
 use kernel::contract::{Invocation, StoreRequest};
 use kernel::{Answer, Step, WriteError};
 use model::Caller;
-use model::approval::{Answered, Approval, ApprovalReason, Kind, Question, State};
+use model::approval::{Answered, Approval, ApprovalReason, ApprovalState, NewApproval, SubjectKind};
 use model::card::Card;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -120,14 +120,14 @@ impl ApprovalAnswer {
 /// The result of an answer.
 pub(crate) enum AnswerOutcome {
     /// It counts: the row's kind, and the approval after it.
-    Counted(store::ledger::chain::Kind, Box<Approval>),
+    Counted(store::ledger::chain::RowKind, Box<Approval>),
     /// It does not count; the name of the approval request, if it was one.
     No(Code, String, Option<String>),
 }
 
 /// An approval request to be sent.
 pub(crate) struct ApprovalDraft<'a> {
-    pub(crate) kind: Kind,
+    pub(crate) kind: SubjectKind,
     /// The caller, in the ledger's form.
     pub(crate) caller: &'a str,
     /// The group whose calls, grant or files it is about, if it is about a group's.
@@ -174,7 +174,7 @@ enum Put {
 fn paused(
     tx: &Transaction<'_>,
     header: &Header,
-    (kind, digest): (Kind, &Digest),
+    (kind, digest): (SubjectKind, &Digest),
     (provider, action): (&Provider, &Action),
 ) -> Result<Option<Refusal>, StoreError> {
     if matches!(header.caller, Caller::Person(_) | Caller::Broker) {
@@ -185,8 +185,7 @@ fn paused(
     Ok(denials::paused_until(tx, &subject)?.map(|until| {
         let what = kind.noun();
         let reason = format!(
-            "A person said no to exactly this {what}, so nobody is asked about it again before {}. Another {what} may be \
-             asked about.",
+            "A person has denied exactly this {what}, so the broker does not ask about it again before {}. It may ask about another {what}.",
             until.clock()
         );
         Refusal { retry_after: Some(until.since(tx.now())), ..Refusal::new(Code::ApprovalDenied, reason) }
@@ -229,7 +228,7 @@ impl Broker {
         }
         if call.is_resumed() {
             // The approver approved a different call. No second approval request is sent about one request.
-            let reason = "What a person agreed to is not what would run now.".to_owned();
+            let reason = "The approved call differs from the call that would run now.".to_owned();
             return no(Code::ApprovalRequired, reason);
         }
         let (Caller::Group(_) | Caller::External(_)) = &header.caller else {
@@ -238,7 +237,7 @@ impl Broker {
         if let ApprovalPhase::AboutAnother(of) = &call.asked {
             // The call has expired, or the approval request has.
             let open = approvals::of_request(tx.view(), &header.caller_key, of)?;
-            return match open.filter(|approval| approval.state != State::Closed) {
+            return match open.filter(|approval| approval.state != ApprovalState::Closed) {
                 Some(approval) => told(tx, header, &approval).map(Some).map(Put::Answered),
                 None if requests::is_open(tx, &header.caller_key, of)? => {
                     still_running(tx, header, of).map(Some).map(Put::Answered)
@@ -248,12 +247,12 @@ impl Broker {
         }
         let open = approvals::open(tx.view(), Some(&header.caller_key))?;
         let lives = |approval: &Approval| match approval.state {
-            State::Waiting => approval.expires_at > tx.now(),
-            State::Approved => true,
-            State::Denied | State::Expired | State::Cancelled | State::Closed => false,
+            ApprovalState::Waiting => approval.expires_at > tx.now(),
+            ApprovalState::Approved => true,
+            ApprovalState::Denied | ApprovalState::Expired | ApprovalState::Cancelled | ApprovalState::Closed => false,
         };
         let is_like = |approval: &&Approval| {
-            approval.kind == Kind::Call && approval.provider == call.provider && approval.action == call.action
+            approval.kind == SubjectKind::Call && approval.provider == call.provider && approval.action == call.action
         };
         for equal in open.iter().filter(is_like).filter(|approval| lives(approval)) {
             if !sealing::is_about(tx.view(), equal, call, &self.policy)? {
@@ -264,7 +263,9 @@ impl Broker {
             }
             return told(tx, header, equal).map(Some).map(Put::Answered);
         }
-        if let Some(refusal) = paused(tx, header, (Kind::Call, &call.params_digest), (&call.provider, &call.action))? {
+        if let Some(refusal) =
+            paused(tx, header, (SubjectKind::Call, &call.params_digest), (&call.provider, &call.action))?
+        {
             return refused(tx, call, &refusal).map(Put::Answered);
         }
         // The person sees and approves exactly the bytes that leave.
@@ -275,14 +276,14 @@ impl Broker {
         };
         let together = call_card::together(tx.view(), call, reasons)?;
         let Some(card) = call_card::card(call, access.as_ref(), sealed.as_ref(), reasons, together) else {
-            let reason = "The call is too large to be shown to a person in full, so nobody is asked.".to_owned();
+            let reason = "The call is too large for an approval request, which shows it in full.".to_owned();
             return no(Code::Guardrail, reason);
         };
         let Some(group) = header.caller.policy_group() else {
             return no(Code::ApprovalRequired, Code::ApprovalRequired.meaning().to_owned());
         };
-        let posed = ApprovalDraft {
-            kind: Kind::Call,
+        let draft = ApprovalDraft {
+            kind: SubjectKind::Call,
             caller: &header.caller_key,
             group: Some(group),
             request_id: &header.request_id,
@@ -301,10 +302,10 @@ impl Broker {
             summary: call.target.invocation().map(Invocation::summary),
             task_id: call.task_id.as_ref(),
         };
-        match self.pose(tx, header, &posed)? {
-            Ok(question) => {
+        match self.request_approval(tx, header, &draft)? {
+            Ok(approval_request) => {
                 if let Some(sealed) = &sealed {
-                    approvals::keep_sealed(tx, question, sealed)?;
+                    approvals::keep_sealed(tx, approval_request, sealed)?;
                 }
                 Ok(Put::Asked)
             }
@@ -314,34 +315,34 @@ impl Broker {
 
     /// Stores an approval request of any kind, and returns its number. One that was born approved is sent to no
     /// approver.
-    pub(crate) fn pose(
+    pub(crate) fn request_approval(
         &mut self,
         tx: &Transaction<'_>,
         header: &Header,
-        posed: &ApprovalDraft<'_>,
+        draft: &ApprovalDraft<'_>,
     ) -> Result<Result<i64, Refusal>, StoreError> {
         // Requests of agents do not delay a person's own.
-        let by_agent = header.caller.policy_group().is_some() && approval_subjects::of(posed.kind).is_limited();
-        if by_agent && approvals::count_open(tx.view(), posed.caller)? >= OPEN_MAX {
+        let by_agent = header.caller.policy_group().is_some() && approval_subjects::of(draft.kind).is_limited();
+        if by_agent && approvals::count_open(tx.view(), draft.caller)? >= OPEN_MAX {
             return Ok(Err(too_many()));
         }
-        if posed.born_approved.is_none()
-            && let Some(subject) = &posed.subject
-            && let Some(refusal) = paused(tx, header, (posed.kind, subject), (posed.provider, posed.action))?
+        if draft.born_approved.is_none()
+            && let Some(subject) = &draft.subject
+            && let Some(refusal) = paused(tx, header, (draft.kind, subject), (draft.provider, draft.action))?
         {
             return Ok(Err(refusal));
         }
-        let counted_as = external_grants::counted_as(tx.view(), posed.caller)?;
+        let counted_as = external_grants::counted_as(tx.view(), draft.caller)?;
         if by_agent
-            && posed.born_approved.is_none()
-            && let Some(wait) = counters::charge_question(tx, &counted_as, header.behalf.key().as_deref())?
+            && draft.born_approved.is_none()
+            && let Some(wait) = counters::charge_approval_request(tx, &counted_as, header.behalf.key().as_deref())?
         {
             let reason = "People were asked too often on behalf of this caller.".to_owned();
             return Ok(Err(Refusal { retry_after: Some(wait), ..Refusal::new(Code::RateLimited, reason) }));
         }
         // After the limits, because a long card takes long to search.
-        if self.card_shows_own(posed.card) {
-            let reason = "A person would be shown a secret of the broker's own, so nobody is asked.";
+        if self.card_shows_own(draft.card) {
+            let reason = "The approval request would show a secret of the broker's own, so it is not sent.";
             return Ok(Err(Refusal::new(Code::OwnSecret, reason.to_owned())));
         }
         let taken = |code: &str| approvals::with_code(tx.view(), code).map(|found| found.is_some());
@@ -349,35 +350,35 @@ impl Broker {
             let reason = "The system's random source failed.".to_owned();
             return Ok(Err(Refusal::new(Code::EvidenceUnavailable, reason)));
         };
-        let (quorum, timeout) = posed.asking;
+        let (quorum, timeout) = draft.asking;
         let expires_at = tx.now().plus(timeout);
-        let asked_seq = match posed.born_approved {
+        let asked_seq = match draft.born_approved {
             Some(row) => row,
-            None => asked(tx, header, posed, expires_at)?.seq,
+            None => asked(tx, header, draft, expires_at)?.seq,
         };
         let left = header.reply_deadline().saturating_duration_since(Instant::now());
         let id = approvals::ask(
             tx,
-            &Question {
+            &NewApproval {
                 code: &code,
-                kind: posed.kind,
-                state: if posed.born_approved.is_some() { State::Approved } else { State::Waiting },
-                caller: posed.caller,
-                group: posed.group,
-                request_id: posed.request_id,
+                kind: draft.kind,
+                state: if draft.born_approved.is_some() { ApprovalState::Approved } else { ApprovalState::Waiting },
+                caller: draft.caller,
+                group: draft.group,
+                request_id: draft.request_id,
                 reply_as: header.reply_as(),
-                provider: posed.provider,
-                action: posed.action,
-                level: posed.level,
-                document: posed.document,
+                provider: draft.provider,
+                action: draft.action,
+                level: draft.level,
+                document: draft.document,
                 person: header.behalf.person(),
-                digest: posed.digest,
+                digest: draft.digest,
                 quorum,
                 asked_seq,
                 expires_at,
                 reply_by: tx.now().plus(left),
-                asks: &posed.asks,
-                card: posed.card,
+                asks: &draft.asks,
+                card: draft.card,
             },
         )?;
         self.follow_ups.approvals_changed = true;
@@ -385,7 +386,7 @@ impl Broker {
     }
 
     /// Takes an approver's answer. An answer of a person without the right changes nothing.
-    pub(crate) fn answer_question(
+    pub(crate) fn answer_approval_request(
         &mut self,
         tx: &Transaction<'_>,
         header: &Header,
@@ -416,12 +417,12 @@ impl Broker {
         let subject = approval_subjects::of(approval.kind);
         if !given.yes && subject.is_retractable(tx, &approval)? {
             approvals::retract(tx, approval.id, &answered_by(header, given, tx))?;
-            self.resolve(tx, &approval, State::Denied, &header.caller_key)?;
-            let kind = store::ledger::chain::Kind::Denied;
-            return Ok(AnswerOutcome::Counted(kind, Box::new(Approval { state: State::Denied, ..approval })));
+            self.resolve(tx, &approval, ApprovalState::Denied, &header.caller_key)?;
+            let kind = store::ledger::chain::RowKind::Denied;
+            return Ok(AnswerOutcome::Counted(kind, Box::new(Approval { state: ApprovalState::Denied, ..approval })));
         }
-        if approval.state != State::Waiting || approval.expires_at <= tx.now() {
-            let silent = approval.state == State::Waiting;
+        if approval.state != ApprovalState::Waiting || approval.expires_at <= tx.now() {
+            let silent = approval.state == ApprovalState::Waiting;
             let state = approval.became.as_deref().unwrap_or(if silent { "expired" } else { approval.state.word() });
             return Ok(AnswerOutcome::No(
                 Code::ApprovalExpired,
@@ -438,22 +439,23 @@ impl Broker {
         }
         let yes = approvals::answers(tx.view(), approval.id)?.iter().filter(|answer| answer.yes).count();
         let state = match given.yes {
-            false => State::Denied,
-            true if yes >= approval.quorum => State::Approved,
-            true => State::Waiting,
+            false => ApprovalState::Denied,
+            true if yes >= approval.quorum => ApprovalState::Approved,
+            true => ApprovalState::Waiting,
         };
-        if state == State::Denied
+        if state == ApprovalState::Denied
             && let Some(denied) = subject.denied(tx.view(), &approval)?
         {
             denials::note(tx, &approval, denied)?;
         }
-        if state != State::Waiting {
+        if state != ApprovalState::Waiting {
             // The row of the answer is the next one.
             self.resolve(tx, &approval, state, &header.caller_key)?;
         }
         // The inbox also shows who has answered.
         self.follow_ups.approvals_changed = true;
-        let kind = if given.yes { store::ledger::chain::Kind::Approved } else { store::ledger::chain::Kind::Denied };
+        let kind =
+            if given.yes { store::ledger::chain::RowKind::Approved } else { store::ledger::chain::RowKind::Denied };
         Ok(AnswerOutcome::Counted(kind, Box::new(Approval { state, ..approval })))
     }
 
@@ -470,9 +472,9 @@ impl Broker {
                 action: Some(&approval.action),
                 approval: Some(approval.reference()),
                 body: json!({ "answers": approvals::answers(tx.view(), approval.id)?.len() }),
-                ..Draft::new(store::ledger::chain::Kind::Lapsed, &approval.caller)
+                ..Draft::new(store::ledger::chain::RowKind::Lapsed, &approval.caller)
             })?;
-            self.resolve(tx, &approval, State::Expired, "broker")?;
+            self.resolve(tx, &approval, ApprovalState::Expired, "broker")?;
         }
         FEATURES.iter().try_for_each(|feature| feature.on_expiry(self, tx))
     }
@@ -482,7 +484,7 @@ impl Broker {
         &mut self,
         tx: &Transaction<'_>,
         approval: &Approval,
-        state: State,
+        state: ApprovalState,
         by: &str,
     ) -> Result<(), StoreError> {
         approvals::resolve(tx, approval.id, state)?;
@@ -495,25 +497,25 @@ impl Broker {
 fn asked(
     tx: &Transaction<'_>,
     header: &Header,
-    posed: &ApprovalDraft<'_>,
+    draft: &ApprovalDraft<'_>,
     expires_at: Timestamp,
 ) -> Result<Receipt, StoreError> {
     tx.append(&Draft {
-        provider: Some(posed.provider),
-        action: Some(posed.action),
-        level: Some(posed.level),
-        params_digest: posed.params_digest,
-        summary: posed.summary.clone(),
-        task_id: posed.task_id,
+        provider: Some(draft.provider),
+        action: Some(draft.action),
+        level: Some(draft.level),
+        params_digest: draft.params_digest,
+        summary: draft.summary.clone(),
+        task_id: draft.task_id,
         body: json!({
             "request": header.request_digest,
-            "kind": posed.kind,
-            "agrees_to": posed.digest,
+            "kind": draft.kind,
+            "agrees_to": draft.digest,
             "expires_at": expires_at,
-            "quorum": posed.asking.0,
-            "why": posed.card.reasons,
+            "quorum": draft.asking.0,
+            "why": draft.card.reasons,
         }),
-        ..header.draft(store::ledger::chain::Kind::Asked)
+        ..header.draft(store::ledger::chain::RowKind::Asked)
     })
 }
 

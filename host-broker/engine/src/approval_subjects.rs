@@ -15,7 +15,7 @@ use crate::broker::Broker;
 use crate::event::Event;
 use crate::request::ParseContext;
 use config::flows::FlowsTable;
-use model::approval::{Approval, Kind, State};
+use model::approval::{Approval, ApprovalState, SubjectKind};
 use model::{Caller, Subject};
 use shared::digest::Digest;
 use shared::{Level, RequestId};
@@ -59,7 +59,7 @@ pub trait ApprovalSubject: Sync {
         broker: &mut Broker,
         tx: &Transaction<'_>,
         approval: &Approval,
-        state: State,
+        state: ApprovalState,
         by: &str,
     ) -> Result<(), StoreError>;
 
@@ -147,21 +147,21 @@ fn below_production(level: Level) -> Result<(), &'static str> {
 }
 
 /// Returns the implementation of a kind.
-pub fn of(kind: Kind) -> &'static dyn ApprovalSubject {
+pub fn of(kind: SubjectKind) -> &'static dyn ApprovalSubject {
     match kind {
-        Kind::Call => &call::Call,
-        Kind::Grant => &grant::Grant,
-        Kind::File => &file::File,
-        Kind::Account => &account::Account,
-        Kind::Definition => &definition::Definition,
-        Kind::Flow => &flow::Flow,
+        SubjectKind::Call => &call::Call,
+        SubjectKind::Grant => &grant::Grant,
+        SubjectKind::File => &file::File,
+        SubjectKind::Account => &account::Account,
+        SubjectKind::Definition => &definition::Definition,
+        SubjectKind::Flow => &flow::Flow,
     }
 }
 
 impl Broker {
     /// Has the request of a resolved approval request go on. One that was approved before already does.
     fn go_on(&mut self, approval: &Approval) {
-        if approval.state == State::Waiting {
+        if approval.state == ApprovalState::Waiting {
             let key = (Arc::from(approval.caller.as_str()), approval.request_id.clone());
             self.follow_ups.resolved.push(Resolved { continuation: of(approval.kind).continuation(), key });
         }

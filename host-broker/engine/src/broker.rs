@@ -2,7 +2,7 @@
 //! call.
 
 use crate::capability_replies::CapabilityAnswers;
-use crate::catalogue::{Catalogue, Entry};
+use crate::catalogue::{Catalogue, CatalogueEntry};
 use crate::clean::Filters;
 use crate::flows::reads::Reads;
 use crate::follow_ups::{FollowUps, Uncommitted};
@@ -169,7 +169,9 @@ impl Broker {
 
     /// Returns the probe for an outcome that an earlier daemon left unknown.
     pub fn probe_again(&self, outcome: requests::UnknownOutcome) -> Option<Box<Probe>> {
-        let Entry::Enabled(operation) = self.catalogue.find(&outcome.provider, &outcome.action) else { return None };
+        let CatalogueEntry::Enabled(operation) = self.catalogue.find(&outcome.provider, &outcome.action) else {
+            return None;
+        };
         Some(Box::new(Probe {
             operation,
             handle: serde_json::from_str(outcome.probe.as_deref()?).ok()?,

@@ -76,7 +76,7 @@ impl Listed {
 }
 
 /// The catalogue entry under a pair of names.
-pub enum Entry {
+pub enum CatalogueEntry {
     /// No such provider.
     NoProvider,
     /// A provider that takes no calls and does not list this action, so it is unknown whether it has it.
@@ -153,14 +153,14 @@ impl Catalogue {
     }
 
     /// Returns the entry under these names.
-    pub fn find(&self, provider: &Provider, action: &Action) -> Entry {
-        let Some(listed) = self.providers.get(provider) else { return Entry::NoProvider };
+    pub fn find(&self, provider: &Provider, action: &Action) -> CatalogueEntry {
+        let Some(listed) = self.providers.get(provider) else { return CatalogueEntry::NoProvider };
         match (listed.operations.get(action), &listed.state) {
-            (None, Ok(())) => Entry::NoAction,
+            (None, Ok(())) => CatalogueEntry::NoAction,
             // A provider that takes no calls may have unknown actions, so no action is missing there.
-            (None, Err(_)) => Entry::Unusable,
-            (Some(operation), Err(_)) => Entry::Disabled(Arc::clone(operation), listed.outage),
-            (Some(operation), Ok(())) => Entry::Enabled(Arc::clone(operation)),
+            (None, Err(_)) => CatalogueEntry::Unusable,
+            (Some(operation), Err(_)) => CatalogueEntry::Disabled(Arc::clone(operation), listed.outage),
+            (Some(operation), Ok(())) => CatalogueEntry::Enabled(Arc::clone(operation)),
         }
     }
 

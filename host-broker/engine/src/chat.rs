@@ -19,7 +19,7 @@ use shared::{Code, Level, Reply, Timestamp};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use store::ledger::chain::{Draft, Kind};
+use store::ledger::chain::{Draft, RowKind};
 use store::ledger::export;
 use store::state::approvals;
 use store::state::chat_lockouts;
@@ -143,12 +143,14 @@ pub fn read(line: &str) -> Result<ParsedAnswer, String> {
 ///
 /// # Errors
 /// The reason.
-pub fn answerable(kind: approval::Kind, level: Level, asks: &BTreeSet<ApprovalReason>) -> Result<(), &'static str> {
+pub fn answerable(
+    kind: approval::SubjectKind,
+    level: Level,
+    asks: &BTreeSet<ApprovalReason>,
+) -> Result<(), &'static str> {
     // Untrusted content may have been written to get an approval in the next message.
     if asks.iter().any(|ask| *ask != ApprovalReason::Tier) {
-        return Err(
-            "What brings private data, the content of others and a way out together is never answered in a chat",
-        );
+        return Err("A call that joins private data, untrusted content and egress is never answered in a chat");
     }
     approval_subjects::of(kind).answerable_in_chat(level)
 }
@@ -166,7 +168,7 @@ impl Broker {
         let handed_in = ChatRelay { from: relayed.from.clone(), by: header.caller_key.to_string() };
         let Caller::Person(_) = &header.caller else {
             // No document has this type. A future one is refused here.
-            let reason = "Only people hand in answers.";
+            let reason = "Only people can relay answers.";
             return refuse(tx, header, &handed_in, None, Code::Guardrail, reason).map(|(answer, _)| answer);
         };
         if !relayed.may_relay {
@@ -256,7 +258,7 @@ fn refuse(
         reason_code: Some(code),
         approval: about,
         body: json!({ "request": header.request_digest, "channel": "chat", "from": handed_in.from }),
-        ..header.draft(Kind::Refused)
+        ..header.draft(RowKind::Refused)
     })?;
     let reply = Reply::of_reason_alone(header.request_id.clone(), code, reason, tx.now());
     Ok((kernel::answer(tx, &header.caller_key, reply, evidence)?, evidence))
@@ -280,7 +282,7 @@ fn missed(
     let row = tx.append(&Draft {
         reason_code: Some(code),
         body: json!({ "channel": "chat", "silenced": sender, "for_s": within.as_secs(), "last": evidence.seq }),
-        ..Draft::new(Kind::Noted, "broker")
+        ..Draft::new(RowKind::Noted, "broker")
     })?;
     chat_lockouts::lock_out(tx, sender, within, row.seq)?;
     Ok(answer)
@@ -304,11 +306,11 @@ mod tests {
 
     #[test]
     fn only_calls_and_files_below_production_are_answered_in_a_chat() {
-        use approval::Kind;
+        use approval::SubjectKind;
         let tier = BTreeSet::from([ApprovalReason::Tier]);
-        for kind in [Kind::Call, Kind::File, Kind::Grant, Kind::Account, Kind::Flow, Kind::Definition] {
+        for kind in SubjectKind::ALL {
             for level in [Level::None, Level::Read, Level::Write, Level::Production] {
-                let is_for_chats = matches!(kind, Kind::Call | Kind::File) && level < Level::Production;
+                let is_for_chats = matches!(kind, SubjectKind::Call | SubjectKind::File) && level < Level::Production;
                 assert_eq!(answerable(kind, level, &tier).is_ok(), is_for_chats, "{kind:?} {level:?}");
                 for ask in [ApprovalReason::Trifecta, ApprovalReason::Departing] {
                     assert!(answerable(kind, level, &BTreeSet::from([ask, ApprovalReason::Tier])).is_err());

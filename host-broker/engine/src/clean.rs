@@ -144,7 +144,7 @@ impl Filters {
             return EgressFact::Suspicious(vec!["It is longer than 64 KiB, the limit of the inspection.".to_owned()]);
         }
         if credentials::scrub(&mut value, &self.scrubber, Extent::All) != Scrubbed::Untouched {
-            sentences.push("It holds what looks like a credential.".to_owned());
+            sentences.push("It holds text that looks like a credential.".to_owned());
         }
         let verdict = inspect::departing(&value);
         sentences.extend(verdict.reasons().iter().map(|reason| reason.sentence().to_owned()));
@@ -338,7 +338,7 @@ pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
         (Ok(None), result) => (filters, result),
         // Secrets that cannot be searched for cannot be redacted, so nothing is shown.
         (Err(_too_long), result) => {
-            let message = "what it brought back cannot be searched for the credential".to_owned();
+            let message = "its result cannot be searched for the credential".to_owned();
             (
                 filters,
                 result
@@ -363,7 +363,7 @@ pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
                 (looked, kept_back) = (seen.looked, seen.kept_back.map(Box::new));
                 succeeded(seen.cleaned, &seen.summary, changes, codes, filters)
             } else {
-                let reason = "The changes hold secrets that cannot be taken out, so nobody can be shown them.";
+                let reason = "The changes hold secrets that cannot be redacted, so they cannot be shown.";
                 Outcome::of(Code::Guardrail, reason.to_owned())
             }
         }

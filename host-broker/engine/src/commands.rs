@@ -38,7 +38,7 @@ use model::{Account, Caller};
 use serde_json::{Map, Value, json};
 use shared::request::CancelRequest;
 use shared::{Code, Group, Level, Provider, Reply, RequestId, TaskId, Timestamp};
-use store::ledger::chain::{Draft, Kind};
+use store::ledger::chain::{Draft, RowKind};
 use store::ledger::minor::MinorRow;
 use store::state::requests;
 use store::{StoreError, Transaction};
@@ -46,7 +46,7 @@ use store::{StoreError, Transaction};
 /// The result of a command: done, with a row of this kind, or refused.
 pub(crate) enum CommandResult {
     Done {
-        kind: Kind,
+        kind: RowKind,
         subject: RowSubject,
         body: Value,
         data: Value,
@@ -76,7 +76,7 @@ impl CommandResult {
     }
 
     /// Makes the result of a finished command with its row.
-    pub(crate) fn done(kind: Kind, body: Value, data: Value, summary: String) -> Self {
+    pub(crate) fn done(kind: RowKind, body: Value, data: Value, summary: String) -> Self {
         Self::Done { kind, subject: RowSubject::default(), body, data, summary }
     }
 
@@ -96,7 +96,7 @@ impl CommandResult {
     /// Makes an answer from stored data; nothing was changed.
     fn told(data: Value, summary: impl Into<String>) -> Self {
         Self::Done {
-            kind: Kind::Answered,
+            kind: RowKind::Answered,
             subject: RowSubject::default(),
             body: json!({}),
             data,
@@ -215,8 +215,8 @@ impl Broker {
                 if let Some(body) = body.as_object_mut().filter(|_| !flagged.is_empty()) {
                     body.insert("flagged".into(), json!(flagged));
                 }
-                let summary = format!("What {provider} says it can do is accepted.");
-                CommandResult::done(Kind::Noted, body.clone(), body, summary)
+                let summary = format!("The definitions of {provider} are accepted.");
+                CommandResult::done(RowKind::Noted, body.clone(), body, summary)
             }
             Command::LinkAccount { person, capability, account_ref, label } => {
                 let account = Account {
@@ -302,7 +302,7 @@ fn write(
         CommandResult::Once(..) => return Err(StoreError::Stored { what: "answer" }),
         CommandResult::Capabilities(CapabilityAnswer { data, summary, .. }) => {
             let body = json!({ "request": header.request_digest });
-            let row = tx.append_minor(&Draft { body, ..header.draft(Kind::Answered) })?;
+            let row = tx.append_minor(&Draft { body, ..header.draft(RowKind::Answered) })?;
             let reply = Reply::executed(header.request_id.clone(), Value::Null, summary, tx.now());
             return Ok(Some(kernel::answer_with(reply, &data, row)));
         }
@@ -316,14 +316,14 @@ fn write(
             let draft = Draft {
                 provider: subject.provider.as_ref(),
                 level: subject.level,
-                summary: (kind != Kind::Answered).then(|| summary.clone()),
+                summary: (kind != RowKind::Answered).then(|| summary.clone()),
                 task_id: subject.task_id.as_ref(),
                 approval: approval.map(Approval::reference),
                 body,
                 ..header.draft(kind)
             };
             let row =
-                if kind == Kind::Answered { tx.append_minor(&draft) } else { tx.append(&draft).map(MinorRow::own) };
+                if kind == RowKind::Answered { tx.append_minor(&draft) } else { tx.append(&draft).map(MinorRow::own) };
             (row?, Reply::executed(header.request_id.clone(), data, summary.clone(), tx.now()))
         }
     };
@@ -361,7 +361,7 @@ fn refuse(
         reason_code: Some(refused.code),
         approval: approval.map(Approval::reference),
         body: json!({ "request": header.request_digest }),
-        ..header.draft(Kind::Refused)
+        ..header.draft(RowKind::Refused)
     })?;
     let mut reply = refusal(header, refused.code, &refused.reason, tx.now());
     reply.retry_after_ms = refused.retry_after.and_then(|wait| u64::try_from(wait.as_millis()).ok());

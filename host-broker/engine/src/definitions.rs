@@ -11,11 +11,11 @@
 
 use crate::approval_requests::ApprovalDraft;
 use crate::broker::Broker;
-use crate::file_proposals::named_after;
+use crate::file_proposals::internal_request_id;
 use crate::ruleset::Ruleset;
 use config::Policy;
 use kernel::call::{Header, Origin};
-use model::approval::{Approval, ApprovalReason, Kind, State};
+use model::approval::{Approval, ApprovalReason, ApprovalState, SubjectKind};
 use model::card::{BYTES_MAX, Card};
 use model::{Caller, Nonce, Subject};
 use provider::definitions::{Changed, ListedDefinitions, Withdrawn};
@@ -89,8 +89,7 @@ impl Proposed {
         let names: Vec<String> = names.collect();
         card.say("Offered", &names.join(", "));
         card.reasons.push(
-            "Until somebody agrees, the tools that are not what was accepted are switched off; what is accepted, agents \
-             read."
+            "Until a person approves, tools that differ from the accepted definitions are switched off. Agents read the accepted definitions."
                 .to_owned(),
         );
         let warnings = listed.warnings();
@@ -116,7 +115,7 @@ pub struct RulesetReplaced {
     /// Whether the operators' changes since the start are missing in it.
     pub is_behind: bool,
     /// The approval request that approved it.
-    pub question: Option<RequestId>,
+    pub approval_request: Option<RequestId>,
     /// The destination of the reply.
     pub answer: Option<oneshot::Sender<Vec<u8>>>,
 }
@@ -180,7 +179,7 @@ impl Broker {
         let proposed = proposed.as_ref().filter(|_| !withdrawn.is_empty());
         if self.withdrawn.get(provider).unwrap_or(&Withdrawn::new()) != withdrawn {
             let body = json!({ "redefined": provider, "withdrawn": withdrawn });
-            tx.append(&Draft { body, ..Draft::new(chain::Kind::Noted, "broker") })?;
+            tx.append(&Draft { body, ..Draft::new(chain::RowKind::Noted, "broker") })?;
             self.follow_ups.stale_snapshots.extend(self.config.groups.keys().cloned());
         }
         let earlier = approvals::about_definitions(tx.view(), provider)?;
@@ -192,14 +191,14 @@ impl Broker {
         let (Some(proposed), Some(digest)) = (proposed, digest) else { return Ok(()) };
         let is_settled = |asked: &Approval| {
             let became = asked.became.as_deref().unwrap_or_default();
-            asked.state != State::Closed || became == State::Denied.word() || became == FAILED
+            asked.state != ApprovalState::Closed || became == ApprovalState::Denied.word() || became == FAILED
         };
         let is_asked = earlier.iter().any(|asked| asked.digest == digest && is_settled(asked));
         let is_recent = earlier.iter().any(|asked| asked.asked_at.plus(PAUSE) > tx.now());
-        if is_asked || is_recent { Ok(()) } else { self.ask_about_definitions(tx, provider, proposed, digest) }
+        if is_asked || is_recent { Ok(()) } else { self.request_definition_approval(tx, provider, proposed, digest) }
     }
 
-    fn ask_about_definitions(
+    fn request_definition_approval(
         &mut self,
         tx: &Transaction<'_>,
         provider: &Provider,
@@ -215,15 +214,15 @@ impl Broker {
             caller_key: Caller::Broker.to_string().into(),
             caller: Caller::Broker,
             behalf: Subject::NOBODY,
-            request_id: named_after("definitions", &nonce),
+            request_id: internal_request_id("definitions", &nonce),
             request_digest: proposed.said.digest(),
             origin: Origin::Broker,
             arrived: Instant::now(),
             timeout: Duration::ZERO,
             weight: None,
         };
-        let posed = ApprovalDraft {
-            kind: Kind::Definition,
+        let draft = ApprovalDraft {
+            kind: SubjectKind::Definition,
             caller: &header.caller_key,
             group: None,
             request_id: &header.request_id,
@@ -238,10 +237,10 @@ impl Broker {
             card: &proposed.card,
             document: Some(&said),
             params_digest: None,
-            summary: Some(format!("accept what {provider} says of its tools: {}", proposed.said.digest())),
+            summary: Some(format!("accept the definitions of {provider}: {}", proposed.said.digest())),
             task_id: None,
         };
-        self.pose(tx, &header, &posed).map(|_posed| ())
+        self.request_approval(tx, &header, &draft).map(|_posed| ())
     }
 
     /// An approval request about definitions is over. If it is approved, it is closed when the ruleset is replaced.
@@ -249,10 +248,10 @@ impl Broker {
         &mut self,
         tx: &Transaction<'_>,
         asked: &Approval,
-        state: State,
+        state: ApprovalState,
     ) -> Result<(), StoreError> {
         self.follow_ups.approvals_changed = true;
-        if state == State::Approved {
+        if state == ApprovalState::Approved {
             return Ok(());
         }
         approvals::close(tx, &asked.caller, &asked.request_id, state.word())
@@ -260,16 +259,16 @@ impl Broker {
 
     /// Records a new ruleset, or that there is none, before it is in force.
     pub(crate) fn exchanged(&mut self, tx: &Transaction<'_>, exchanged: &RulesetReplaced) -> Result<(), StoreError> {
-        let RulesetReplaced { provider, digest, ruleset, is_behind: _, question, answer: _ } = exchanged;
+        let RulesetReplaced { provider, digest, ruleset, is_behind: _, approval_request, answer: _ } = exchanged;
         let (body, became) = match ruleset {
             Ok(ruleset) => {
                 (json!({ "exchanged": provider, "digest": digest, "policy_version": ruleset.version }), "accepted")
             }
             Err(why) => (json!({ "not_exchanged": provider, "digest": digest, "why": why }), FAILED),
         };
-        tx.append(&Draft { body, ..Draft::new(chain::Kind::Noted, "broker") })?;
-        if let Some(question) = question {
-            approvals::close(tx, &Caller::Broker.to_string(), question, became)?;
+        tx.append(&Draft { body, ..Draft::new(chain::RowKind::Noted, "broker") })?;
+        if let Some(approval_request) = approval_request {
+            approvals::close(tx, &Caller::Broker.to_string(), approval_request, became)?;
         }
         if ruleset.is_ok() {
             self.uncommitted.replaced.insert(provider.clone());
@@ -286,8 +285,8 @@ impl Broker {
     pub(crate) fn accepted_elsewhere(&mut self, tx: &Transaction<'_>, provider: &Provider) -> Result<(), StoreError> {
         let earlier = approvals::about_definitions(tx.view(), provider)?;
         self.cancel_definitions(tx, &earlier, |_asked| false)?;
-        for agreed in earlier.iter().filter(|asked| asked.state == State::Approved) {
-            self.end_definitions(tx, agreed, State::Cancelled)?;
+        for agreed in earlier.iter().filter(|asked| asked.state == ApprovalState::Approved) {
+            self.end_definitions(tx, agreed, ApprovalState::Cancelled)?;
         }
         Ok(())
     }
@@ -312,16 +311,16 @@ impl Broker {
         asked: &[Approval],
         stays: impl Fn(&Approval) -> bool,
     ) -> Result<(), StoreError> {
-        for asked in asked.iter().filter(|asked| asked.state == State::Waiting && !stays(asked)) {
+        for asked in asked.iter().filter(|asked| asked.state == ApprovalState::Waiting && !stays(asked)) {
             tx.append(&Draft {
                 provider: Some(&asked.provider),
                 action: Some(&asked.action),
                 approval: Some(asked.reference()),
                 body: json!({ "cancelled": asked.reference() }),
-                ..Draft::new(chain::Kind::Noted, "broker")
+                ..Draft::new(chain::RowKind::Noted, "broker")
             })?;
-            approvals::resolve(tx, asked.id, State::Cancelled)?;
-            self.end_definitions(tx, asked, State::Cancelled)?;
+            approvals::resolve(tx, asked.id, ApprovalState::Cancelled)?;
+            self.end_definitions(tx, asked, ApprovalState::Cancelled)?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::request::{Command, Parsed};
 use kernel::call::{Call, Header, Lane, Origin, Target};
 use kernel::{Effect, Probe};
 use model::Caller;
-use provider::oauth::Late;
+use provider::oauth::LateRenewal;
 use shared::{Group, RequestId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub enum Event {
     /// The accepted definitions of a provider have led to a new ruleset.
     RulesetReplaced(Box<RulesetReplaced>),
     /// An account's credential was renewed after its call had ended.
-    Renewed(Box<Late>),
+    Renewed(Box<LateRenewal>),
     /// The oldest rows of the ledger are in a segment.
     Rotated(Box<segments::Written>),
     /// The verification of all rows has found something wrong.

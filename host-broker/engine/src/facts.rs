@@ -12,7 +12,7 @@ use crate::limits;
 use config::Policy;
 use kernel::call::{Call, Target};
 use kernel::contract::{Guard, Invocation, StoreRequest};
-use model::approval::{Approval, State};
+use model::approval::{Approval, ApprovalState};
 use model::{Caller, ChatType, Declaration, Exposure, KillScope, Person, Subject};
 use policy::decide::{Decision, decide};
 use policy::facts::{
@@ -116,14 +116,14 @@ fn agreed(connection: &View, now: Timestamp, call: &Call, policy: &Policy) -> Re
         let digest =
             crate::approvals::digest_of_proposal(caller, &call.provider, policy, id, proposal.patch_hash, free);
         let approval = proposal.approval;
-        let agreed = approval.state == State::Approved && proposal.until > now && approval.digest == digest;
+        let agreed = approval.state == ApprovalState::Approved && proposal.until > now && approval.digest == digest;
         return Ok(agreed.then(|| yes(approval)));
     }
     if !call.is_resumed() {
         return Ok(None);
     }
     let approval = approvals::of_request(connection, &call.header.caller_key, &call.header.request_id)?;
-    let Some(approval) = approval.filter(|approval| approval.state == State::Approved) else { return Ok(None) };
+    let Some(approval) = approval.filter(|approval| approval.state == ApprovalState::Approved) else { return Ok(None) };
     let agreed = sealing::is_about(connection, &approval, call, policy)?;
     Ok(agreed.then(|| yes(approval)))
 }

@@ -20,7 +20,7 @@ use kernel::call::{Call, Header};
 use kernel::contract::{InverseError, Invocation, Lines, Proposed, StoreInput, StoreRequest};
 use kernel::{Answer, Effect};
 use model::approval;
-use model::approval::{Approval, ApprovalReason, State};
+use model::approval::{Approval, ApprovalReason, ApprovalState};
 use model::card::Card;
 use model::{Caller, Nonce, ProposalId, Subject, WorkspacePath};
 use policy::profile::ApprovalMode;
@@ -29,10 +29,10 @@ use shared::{Action, Code, Group, Level, Provider, RequestId, Timestamp};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use store::ledger::chain::{Draft, Kind};
+use store::ledger::chain::{Draft, RowKind};
 use store::state::approvals;
 use store::state::proposals;
-use store::state::proposals::{Entry, Proposal, Wanted};
+use store::state::proposals::{NewProposal, PendingApplication, Proposal};
 use store::state::requests;
 use store::{StoreError, Transaction, View};
 
@@ -40,7 +40,7 @@ use store::{StoreError, Transaction, View};
 #[derive(Debug)]
 pub struct ToApply {
     /// The proposal, and the request under which it is applied.
-    pub wanted: Wanted,
+    pub wanted: PendingApplication,
 }
 
 /// The end of a call that applies an unapproved proposal.
@@ -79,7 +79,7 @@ impl Feature for FileProposals {
                 let found = proposals::find_at(connection, caller, id, path)?;
                 call.applies = found.is_some().then(|| id.clone());
                 // Before the approval the proposal cannot be used.
-                let Some(proposal) = found.filter(|proposal| proposal.approval.state == State::Approved) else {
+                let Some(proposal) = found.filter(|proposal| proposal.approval.state == ApprovalState::Approved) else {
                     return Ok(());
                 };
                 let Some(stored) = proposal.stored(Vec::new()) else { return Ok(()) };
@@ -115,7 +115,7 @@ impl Feature for FileProposals {
     ) -> Result<(), StoreError> {
         let Some(id) = call.applies.as_ref().filter(|_| call.is_internal()) else { return Ok(()) };
         let found = proposals::find(tx.view(), &call.header.caller_key, id)?;
-        let open = found.filter(|proposal| proposal.approval.state == State::Approved);
+        let open = found.filter(|proposal| proposal.approval.state == ApprovalState::Approved);
         match open {
             Some(proposal) => broker.end_proposal(tx, &proposal, refusal.code.word()),
             None => Ok(()),
@@ -164,7 +164,7 @@ impl Feature for FileProposals {
                 action: Some(&approval.action),
                 approval: Some(approval.reference()),
                 body: json!({ "applied": false }),
-                ..Draft::new(Kind::Lapsed, &approval.caller)
+                ..Draft::new(RowKind::Lapsed, &approval.caller)
             })?;
             broker.end_proposal(tx, &proposal, "expired")?;
         }
@@ -202,7 +202,8 @@ impl Broker {
     fn withdraw(&mut self, tx: &Transaction<'_>, call: &mut Call) -> Result<(), StoreError> {
         let Some(StoreRequest::ToWithdraw(id)) = call.target.invocation().map(Invocation::needs) else { return Ok(()) };
         let found = proposals::find(tx.view(), &call.header.caller_key, id)?;
-        let open = found.filter(|proposal| matches!(proposal.approval.state, State::Waiting | State::Approved));
+        let open = found
+            .filter(|proposal| matches!(proposal.approval.state, ApprovalState::Waiting | ApprovalState::Approved));
         // An agent cannot stop a person's revert.
         let open = open.filter(|proposal| !proposal.is_revert);
         if let Some(proposal) = &open {
@@ -263,24 +264,23 @@ impl Broker {
         };
         let approval = &proposal.approval;
         match (approval.state, approval.became.as_deref()) {
-            (State::Waiting, _) if approval.expires_at > tx.now() => {
+            (ApprovalState::Waiting, _) if approval.expires_at > tx.now() => {
                 if self.may_wait(header) {
                     return Ok(Collected::Waits(approval.request_id.clone()));
                 }
                 approval_requests::told(tx, header, approval).map(Some).map(Collected::Answered)
             }
-            (State::Approved, _) if proposal.until > tx.now() => no(
+            (ApprovalState::Approved, _) if proposal.until > tx.now() => no(
                 Code::ApprovalRequired,
                 "The approved change differs from the change that would be applied now.".to_owned(),
             ),
-            (State::Denied, _) | (State::Closed, Some("denied")) => {
+            (ApprovalState::Denied, _) | (ApprovalState::Closed, Some("denied")) => {
                 let reason = approval_requests::said_no(tx, approval)?;
                 no(Code::ApprovalDenied, reason)
             }
-            (State::Waiting | State::Approved | State::Expired, _) | (State::Closed, Some("expired")) => {
-                plainly(Code::ProposalExpired)
-            }
-            (State::Cancelled | State::Closed, _) => plainly(Code::ProposalUnknown),
+            (ApprovalState::Waiting | ApprovalState::Approved | ApprovalState::Expired, _)
+            | (ApprovalState::Closed, Some("expired")) => plainly(Code::ProposalExpired),
+            (ApprovalState::Cancelled | ApprovalState::Closed, _) => plainly(Code::ProposalUnknown),
         }
     }
 
@@ -323,9 +323,9 @@ impl Broker {
     ) -> Result<Result<i64, Refusal>, StoreError> {
         let unable = || Refusal::new(Code::EvidenceUnavailable, "The system's random source failed.".into());
         let Ok(nonce) = Nonce::fresh(self.ids.as_ref()) else { return Ok(Err(unable())) };
-        let hidden = named_after("proposal", &nonce);
+        let hidden = internal_request_id("proposal", &nonce);
         let Some(card) = card(asked, proposed) else {
-            let reason = "The changes are too large to be shown to a person in full, so nobody is asked.".to_owned();
+            let reason = "The changes are too large for an approval request, which shows them in full.".to_owned();
             return Ok(Err(Refusal::new(Code::TooLarge, reason)));
         };
         let digest = crate::approvals::digest_of_proposal(
@@ -336,8 +336,8 @@ impl Broker {
             proposed.patch_hash,
             born.is_some(),
         );
-        let posed = ApprovalDraft {
-            kind: approval::Kind::File,
+        let draft = ApprovalDraft {
+            kind: approval::SubjectKind::File,
             caller: asked.caller,
             group: Some(asked.group),
             request_id: &hidden,
@@ -356,14 +356,14 @@ impl Broker {
             summary: Some(proposed.summary.clone()),
             task_id: None,
         };
-        let (_, asked_for) = posed.asking;
-        let approval = match self.pose(tx, header, &posed)? {
+        let (_, asked_for) = draft.asking;
+        let approval = match self.request_approval(tx, header, &draft)? {
             Ok(approval) => approval,
             Err(refusal) => return Ok(Err(refusal)),
         };
         proposals::put(
             tx,
-            &Entry {
+            &NewProposal {
                 id: &proposed.id,
                 approval,
                 caller: asked.caller,
@@ -410,11 +410,15 @@ impl Broker {
             return no(Code::Guardrail, "It was not applied, so there is nothing to undo.");
         }
         let (Some(changes), Some(group)) = (proposals::changes(tx.view(), id)?, proposal.approval.group.clone()) else {
-            return no(Code::ProposalExpired, "What it changed is kept for a week and is gone.");
+            return no(Code::ProposalExpired, "The change was kept for a week and is deleted.");
         };
         let operation = match self.catalogue.find(&proposal.approval.provider, &proposal.approval.action) {
-            catalogue::Entry::Enabled(operation) | catalogue::Entry::Disabled(operation, _) => operation,
-            catalogue::Entry::NoProvider | catalogue::Entry::NoAction | catalogue::Entry::Unusable => {
+            catalogue::CatalogueEntry::Enabled(operation) | catalogue::CatalogueEntry::Disabled(operation, _) => {
+                operation
+            }
+            catalogue::CatalogueEntry::NoProvider
+            | catalogue::CatalogueEntry::NoAction
+            | catalogue::CatalogueEntry::Unusable => {
                 return no(Code::ProviderDisabled, "The provider of the change is not available.");
             }
         };
@@ -426,16 +430,13 @@ impl Broker {
         let (_, ttl) = self.config.asking(&proposal.approval.provider, &proposal.approval.action);
         let mut proposed = match operation.inverse(&changes, ProposalId::of(random), ttl) {
             Ok(proposed) => proposed,
-            Err(InverseError::Damaged) => return no(Code::ProposalUnknown, "What it changed is damaged."),
+            Err(InverseError::Damaged) => return no(Code::ProposalUnknown, "The stored change is damaged."),
             Err(InverseError::Unsupported | InverseError::NotShowable) => {
-                return no(Code::PatchFailed, "What it changed cannot be shown.");
+                return no(Code::PatchFailed, "The change cannot be shown.");
             }
         };
         if !self.filters.as_ref().is_some_and(|filters| filters.own_secrets(&mut proposed.diff)) {
-            return no(
-                Code::Guardrail,
-                "What it changed holds secrets that cannot be taken out, so it cannot be shown.",
-            );
+            return no(Code::Guardrail, "The change holds secrets that cannot be redacted, so it cannot be shown.");
         }
         proposed.summary = format!("REVERT {id}: {}", proposed.summary);
         let approval = &proposal.approval;
@@ -446,14 +447,14 @@ impl Broker {
             provider: &approval.provider,
             action: &approval.action,
         };
-        let question = match self.store_proposal(tx, header, &asked, &proposed, None, true)? {
-            Ok(question) => question,
+        let approval_request = match self.store_proposal(tx, header, &asked, &proposed, None, true)? {
+            Ok(approval_request) => approval_request,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let Some(question) = approvals::numbered(tx.view(), question)? else {
+        let Some(approval_request) = approvals::numbered(tx.view(), approval_request)? else {
             return no(Code::EvidenceUnavailable, "The approval request was not stored.");
         };
-        let code = question.code;
+        let code = approval_request.code;
         Ok(Ok(ApprovalAnswer::new(code, true, None, true)))
     }
 
@@ -470,9 +471,9 @@ impl Broker {
         }
         if given.apply {
             let Ok(nonce) = Nonce::fresh(self.ids.as_ref()) else { return Ok(None) };
-            proposals::wish(tx, approval.id, &named_after("apply", &nonce))?;
+            proposals::wish(tx, approval.id, &internal_request_id("apply", &nonce))?;
         }
-        if approval.state != State::Approved {
+        if approval.state != ApprovalState::Approved {
             return Ok(None);
         }
         let Some(wanted) = proposals::wanted(tx.view(), Some(approval.id))?.pop() else { return Ok(None) };
@@ -483,7 +484,7 @@ impl Broker {
 }
 
 /// Makes a request id that cannot be guessed.
-pub fn named_after(what: &str, nonce: &Nonce) -> RequestId {
+pub fn internal_request_id(what: &str, nonce: &Nonce) -> RequestId {
     #[expect(
         clippy::expect_used,
         clippy::missing_panics_doc,

@@ -176,7 +176,7 @@ impl Judge {
             (Some(submission), Some(command), _) => self.run(command, &submission, deadline).await,
             (Some(submission), None, Some(url)) => self.ask(attempted, url, &submission, deadline).await,
             (Some(_), None, None) => Err("there is none".to_owned()),
-            (None, _, _) => Err("credentials cannot be taken out of what it would be asked about".to_owned()),
+            (None, _, _) => Err("credentials cannot be redacted from the text that it would get".to_owned()),
         };
         let said = said.and_then(|said| verdict(&said));
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = said.as_ref().err().cloned();
@@ -246,7 +246,7 @@ fn verdict(said: &[u8]) -> Result<Verdict, String> {
         Some("clean") => Ok(Verdict::Clean),
         Some("suspicious") => Ok(Verdict::suspicious(Reason::Judged)),
         Some("hostile") => Ok(Verdict::Hostile([Reason::Judged].into_iter().collect())),
-        Some(_) | None => Err("its verdict is none of clean, suspicious, hostile".to_owned()),
+        Some(_) | None => Err("its verdict is not clean, suspicious or hostile".to_owned()),
     }
 }
 

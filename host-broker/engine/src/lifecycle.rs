@@ -10,7 +10,7 @@ use kernel::{Answer, Probe, Step, WriteError};
 use model::{Caller, approval};
 use serde_json::json;
 use shared::{Code, Group, Reply};
-use store::ledger::chain::{Draft, Kind};
+use store::ledger::chain::{Draft, RowKind};
 use store::ledger::segments;
 use store::state::approvals;
 use store::state::counters;
@@ -26,12 +26,12 @@ impl Broker {
     pub(crate) fn started(&mut self, tx: &Transaction<'_>) -> Result<(), StoreError> {
         tx.append(&Draft {
             body: json!({ "version": env!("CARGO_PKG_VERSION"), "catalogue": self.catalogue.version() }),
-            ..Draft::new(Kind::Started, "broker")
+            ..Draft::new(RowKind::Started, "broker")
         })?;
         counters::forget_trials(tx)?;
         for intent in requests::left_open(tx)? {
             let closed = requests::close(tx, &intent.caller, intent.seq)?;
-            let kind = if closed.mutating { Kind::Unknown } else { Kind::TimedOut };
+            let kind = if closed.mutating { RowKind::Unknown } else { RowKind::TimedOut };
             let code = if closed.mutating { Code::OutcomeUnknown } else { Code::ProviderTimeout };
             let evidence = tx.append(&Draft {
                 person: requests::person_of(tx, &closed.caller, &closed.request_id)?,
@@ -45,7 +45,7 @@ impl Broker {
             }
             // An approved call that had not started is decided again, and answered then.
             let asked = approvals::of_request(tx.view(), &closed.caller, &closed.request_id)?;
-            let goes_on = asked.is_some_and(|approval| approval.state != approval::State::Closed);
+            let goes_on = asked.is_some_and(|approval| approval.state != approval::ApprovalState::Closed);
             if closed.stage != "probe" && !goes_on {
                 let reply = Reply::of_code(closed.request_id.clone(), code, tx.now());
                 if approvals::is_told(tx, &closed.caller, &closed.request_id)? {
@@ -75,14 +75,14 @@ impl Broker {
     /// for the row, and further ones of the same minute are only counted.
     pub(crate) fn reopened(&mut self, tx: &Transaction<'_>, group: &Group) -> Result<(), StoreError> {
         let caller = Caller::Group(group.clone()).to_string();
-        tx.append_counted(&Draft { body: json!({ "reopened": group }), ..Draft::new(Kind::Noted, &caller) })?;
+        tx.append_counted(&Draft { body: json!({ "reopened": group }), ..Draft::new(RowKind::Noted, &caller) })?;
         self.follow_ups.stale_snapshots.insert(group.clone());
         Ok(())
     }
 
     pub(crate) fn stopping(tx: &Transaction<'_>) -> Result<(), StoreError> {
         tx.write_counts(true)?;
-        tx.append(&Draft::new(Kind::Stopped, "broker"))?;
+        tx.append(&Draft::new(RowKind::Stopped, "broker"))?;
         Ok(())
     }
 
@@ -101,7 +101,7 @@ impl Broker {
                     action: Some(&declaration.action),
                     reason_code: Some(Code::KillSwitch),
                     body: json!({ "asked_by": probe.asked_by }),
-                    ..Draft::new(Kind::Refused, "broker")
+                    ..Draft::new(RowKind::Refused, "broker")
                 });
                 closed(tx, Event::Probe(probe), refused.map(|_row| None))
             }
@@ -132,7 +132,7 @@ impl Broker {
         let row = tx.append_counted(&Draft {
             request_id: invalid.request_id.as_ref(),
             reason_code: Some(invalid.code),
-            ..Draft::new(Kind::Refused, &invalid.caller_key)
+            ..Draft::new(RowKind::Refused, &invalid.caller_key)
         })?;
         let Some(id) = reply_to else { return Ok(None) };
         let (id, now) = (id.clone(), tx.now());

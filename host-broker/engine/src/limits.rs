@@ -36,20 +36,20 @@ pub fn fact(
 ) -> Result<LimitsFact, StoreError> {
     let Some(group) = call.header.caller.policy_group() else { return Ok(LimitsFact::Within(Vec::new())) };
     let table = limits.of(group, &call.provider);
-    let desk = Desk { view, now, steady, call, counted_as };
+    let lookup = LimitLookup { view, now, steady, call, counted_as };
     let mut charges = Vec::new();
-    match desk.breaker(table.breaker)? {
+    match lookup.breaker(table.breaker)? {
         Ok(trial) => charges.extend(trial),
         Err(exceeded) => return Ok(exceeded),
     }
     let demanded = call.target.demanded();
     let scopes = [(word(demanded), table.rates(demanded)), ("grant", of_grant(grant))];
     for (scope, rates) in scopes {
-        match desk.rate(scope, rates)? {
+        match lookup.rate(scope, rates)? {
             Ok(charge) => charges.extend(charge),
             Err(exceeded) => return Ok(exceeded),
         }
-        match desk.quota(scope, rates)? {
+        match lookup.quota(scope, rates)? {
             Ok(charge) => charges.extend(charge),
             Err(exceeded) => return Ok(exceeded),
         }
@@ -57,7 +57,7 @@ pub fn fact(
     if let Some(amount) = table.amounts.get(&call.action) {
         let issuer = issuer_key(view, &call.header.caller)?;
         for of in [None].into_iter().chain(issuer.map(Some)) {
-            match desk.amount(amount, of)? {
+            match lookup.amount(amount, of)? {
                 Ok(charge) => charges.extend(charge),
                 Err(exceeded) => return Ok(exceeded),
             }
@@ -83,7 +83,7 @@ fn of_grant(grant: Option<&Grant>) -> RateTable {
 }
 
 /// The inputs for checking one call's use against the limits.
-struct Desk<'a> {
+struct LimitLookup<'a> {
     view: &'a View,
     now: Timestamp,
     steady: Timestamp,
@@ -91,14 +91,14 @@ struct Desk<'a> {
     counted_as: &'a str,
 }
 
-type Room = Result<Result<Option<Charge>, LimitsFact>, StoreError>;
+type Headroom = Result<Result<Option<Charge>, LimitsFact>, StoreError>;
 
-impl Desk<'_> {
+impl LimitLookup<'_> {
     fn counter<'b>(&'b self, scope: &'b str) -> Counter<'b> {
         Counter { counted_as: self.counted_as, provider: self.call.provider.as_str(), scope }
     }
 
-    fn breaker(&self, table: BreakerTable) -> Room {
+    fn breaker(&self, table: BreakerTable) -> Headroom {
         let found = counters::breaker(self.view, &self.call.header.caller_key, self.call.provider.as_str())?;
         let Some(breaker) = found.filter(|_| table.faults > 0) else { return Ok(Ok(None)) };
         let Some(open_until) = breaker.open_until else { return Ok(Ok(None)) };
@@ -115,7 +115,7 @@ impl Desk<'_> {
         }))
     }
 
-    fn rate(&self, scope: &str, rates: RateTable) -> Room {
+    fn rate(&self, scope: &str, rates: RateTable) -> Headroom {
         // A call is charged once: its read of remote facts and its action count as one.
         let Some(per_minute) = rates.rate_per_minute.filter(|_| !self.call.prepared) else { return Ok(Ok(None)) };
         let empty_at = counters::empty_at(self.view, &self.counter(scope))?;
@@ -130,7 +130,7 @@ impl Desk<'_> {
         }))
     }
 
-    fn quota(&self, scope: &str, rates: RateTable) -> Room {
+    fn quota(&self, scope: &str, rates: RateTable) -> Headroom {
         if rates.daily_quota.is_none() && rates.soft_daily_quota.is_none() {
             return Ok(Ok(None));
         }
@@ -140,11 +140,12 @@ impl Desk<'_> {
         }
         let soft = rates.soft_daily_quota.map(i64::from);
         let near = soft.is_some_and(|soft| used >= soft);
-        Ok(Ok(Some(Charge::Quota { scope: scope.to_owned(), uses: 1, soft, near, of: None })))
+        let most = rates.daily_quota.map(i64::from);
+        Ok(Ok(Some(Charge::Quota { scope: scope.to_owned(), uses: 1, most, soft, near, of: None })))
     }
 
     /// Checks the amount under the key of the call, or under this one.
-    fn amount(&self, table: &AmountTable, of: Option<String>) -> Room {
+    fn amount(&self, table: &AmountTable, of: Option<String>) -> Headroom {
         let Self { call, .. } = self;
         let value = call.params.value().pointer(&table.pointer()).and_then(Value::as_f64).filter(|value| *value >= 0.0);
         let Some(value) = value else {
@@ -162,7 +163,7 @@ impl Desk<'_> {
         if self.used(of.as_deref().unwrap_or(self.counted_as), &scope)?.saturating_add(uses) > millionths(cap) {
             return Ok(Err(self.used_up(format!("No more than {cap} a day with {}.", call.action))));
         }
-        Ok(Ok(Some(Charge::Quota { scope, uses, soft: None, near: false, of })))
+        Ok(Ok(Some(Charge::Quota { scope, uses, most: Some(millionths(cap)), soft: None, near: false, of })))
     }
 
     fn used(&self, counted_as: &str, scope: &str) -> Result<i64, StoreError> {

@@ -22,17 +22,17 @@ use crate::chat;
 use config::channels::ChannelTable;
 use kernel::{Message, NoticeDraft, PendingNotice};
 use model::NoticeEvent;
-use model::approval::{Approval, State};
+use model::approval::{Approval, ApprovalState};
 use serde_json::{Value, json};
 use shared::Timestamp;
 use shared::digest::Digest;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use store::ledger::chain::{Draft, Kind};
+use store::ledger::chain::{Draft, RowKind};
 use store::state::approvals;
 use store::state::notices as stored;
 use store::{StoreError, Transaction};
-use stored::{Notice, Standing};
+use stored::{Notice, NoticeState};
 
 /// The most notices that wait for a channel.
 const QUEUE_MAX: usize = 1_000;
@@ -130,7 +130,7 @@ impl Broker {
                 continue;
             }
             let asked = stored::find(tx.view(), approval.id, NoticeEvent::Asked, &table.name)?;
-            let never_asked = asked.is_some_and(|asked| asked.state == Standing::Dropped);
+            let never_asked = asked.is_some_and(|asked| asked.state == NoticeState::Dropped);
             if event == NoticeEvent::Answered && never_asked {
                 continue;
             }
@@ -186,7 +186,7 @@ impl Broker {
         let announced = format!("{shows} {}", digest.hex());
         if notice.announced.as_deref() != Some(announced.as_str()) {
             let body = json!({ "channel": table.name, "event": notice.event, "shows": shows, member: digest });
-            tx.append(&about(Kind::Notifying, &approval, body))?;
+            tx.append(&about(RowKind::Notifying, &approval, body))?;
             stored::announce(tx, notice.id, &announced)?;
         }
         Ok(Some(outgoing))
@@ -240,14 +240,14 @@ pub(crate) fn told(tx: &Transaction<'_>, attempt: &Attempt) -> Result<(), StoreE
     notice.attempts += 1;
     let approval = approvals::with_id(tx.view(), notice.approval)?;
     let Some(fault) = &attempt.fault else {
-        let Some(approval) = approval else { return stored::over(tx, &notice, Standing::Sent, None) };
+        let Some(approval) = approval else { return stored::over(tx, &notice, NoticeState::Sent, None) };
         let body = json!({ "channel": notice.channel, "event": notice.event, "attempts": notice.attempts });
-        tx.append(&about(Kind::Notified, &approval, body))?;
-        return stored::over(tx, &notice, Standing::Sent, None);
+        tx.append(&about(RowKind::Notified, &approval, body))?;
+        return stored::over(tx, &notice, NoticeState::Sent, None);
     };
     let next = tx.now().plus(pause(notice.attempts));
     let is_wanted = notice.event != NoticeEvent::Asked
-        || approval.is_some_and(|approval| approval.state == State::Waiting && next < approval.expires_at);
+        || approval.is_some_and(|approval| approval.state == ApprovalState::Waiting && next < approval.expires_at);
     if is_wanted && next < notice.until {
         stored::postpone(tx, &notice, next, fault)
     } else {
@@ -269,14 +269,14 @@ fn spaced(
 
 /// Returns whether it can still be answered.
 fn waits(approval: &Approval, now: Timestamp) -> bool {
-    approval.state == State::Waiting && now < approval.expires_at
+    approval.state == ApprovalState::Waiting && now < approval.expires_at
 }
 
 /// Ends a notice without further tries. A never tried notice is dropped without a row, because it never left.
 fn give_up(tx: &Transaction<'_>, notice: &Notice, fault: &str) -> Result<(), StoreError> {
     // An announced notice may have left: a dead daemon recorded no end of it.
     let was_wanted = notice.attempts > 0 || notice.announced.is_some() || notice.event != NoticeEvent::Asked;
-    if was_wanted { fail(tx, notice, fault) } else { stored::over(tx, notice, Standing::Dropped, Some(fault)) }
+    if was_wanted { fail(tx, notice, fault) } else { stored::over(tx, notice, NoticeState::Dropped, Some(fault)) }
 }
 
 /// Ends a notice as failed, with a row.
@@ -289,13 +289,13 @@ fn fail(tx: &Transaction<'_>, notice: &Notice, fault: &str) -> Result<(), StoreE
         let body = json!({
             "channel": notice.channel, "event": notice.event, "attempts": notice.attempts, "fault": fault,
         });
-        tx.append(&about(Kind::NoticeFailed, &approval, body))?;
+        tx.append(&about(RowKind::NoticeFailed, &approval, body))?;
     }
-    stored::over(tx, notice, Standing::Failed, Some(fault))
+    stored::over(tx, notice, NoticeState::Failed, Some(fault))
 }
 
 /// Drafts a row of the broker about an approval request.
-fn about(kind: Kind, approval: &Approval, body: Value) -> Draft<'_> {
+fn about(kind: RowKind, approval: &Approval, body: Value) -> Draft<'_> {
     Draft {
         provider: Some(&approval.provider),
         action: Some(&approval.action),

@@ -17,7 +17,7 @@ use kernel::{Answer, Effect, Probe, Step, WriteError};
 use serde_json::{Value, json};
 use shared::{Code, Reply};
 use std::sync::Arc;
-use store::ledger::chain::{Draft, Kind};
+use store::ledger::chain::{Draft, RowKind};
 use store::state::quarantine;
 use store::state::requests;
 use store::{Receipt, StoreError, Transaction};
@@ -86,7 +86,7 @@ fn keep_back(tx: &Transaction<'_>, filtered: &mut Filtered, evidence: Receipt) -
     let words: Vec<&str> = kept.verdict.reasons().iter().map(Reason::word).collect();
     quarantine::put(
         tx,
-        &quarantine::Entry {
+        &quarantine::NewQuarantined {
             seq: evidence.seq,
             caller: &call.header.caller_key,
             request_id: &call.header.request_id,
@@ -146,7 +146,7 @@ fn settle_unknown(
         result_summary: Some(shown.summary.clone()),
         result_digest: Some(shown.digest),
         body: json!({ "settles": of, "as": "succeeded", "noted": aside.map(|aside| &aside.noted) }),
-        ..Draft::new(Kind::Settled, &probe.asked_by)
+        ..Draft::new(RowKind::Settled, &probe.asked_by)
     })?;
     if aside.is_some() {
         receipt(&mut shown.data, evidence);

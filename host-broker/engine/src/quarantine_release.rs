@@ -10,9 +10,9 @@ use serde_json::json;
 use shared::digest::Digest;
 use shared::reply::Notice;
 use shared::{Code, Group};
-use store::ledger::chain::{Draft, Kind};
+use store::ledger::chain::{Draft, RowKind};
 use store::state::quarantine;
-use store::state::quarantine::Kept;
+use store::state::quarantine::Quarantined;
 use store::state::requests;
 use store::{StoreError, Transaction};
 
@@ -39,7 +39,7 @@ impl Broker {
         quarantine::forget(tx, seq)?;
         hand_over(tx, kept, header)?;
         Ok(CommandResult::done(
-            Kind::Released,
+            RowKind::Released,
             json!({ "quarantine": id }),
             json!({ "id": id }),
             format!("{id} is released; the agent collects it with ext_result."),
@@ -48,14 +48,14 @@ impl Broker {
 }
 
 /// Stores the result as a reply. Its caller has had its one reply, and asks for this one.
-fn hand_over(tx: &Transaction<'_>, kept: Kept, header: &Header) -> Result<(), StoreError> {
+fn hand_over(tx: &Transaction<'_>, kept: Quarantined, header: &Header) -> Result<(), StoreError> {
     let evidence = tx.append(&Draft {
         person: requests::person_of(tx, &kept.caller, &kept.request_id)?,
         request_id: Some(&kept.request_id),
         provider: Some(&kept.provider),
         action: Some(&kept.action),
         body: json!({ "released": quarantine::name(kept.seq), "by": header.caller_key }),
-        ..Draft::new(Kind::Answered, &kept.caller)
+        ..Draft::new(RowKind::Answered, &kept.caller)
     })?;
     let shown = Shown {
         digest: Digest::of(&shared::json::canonical(&kept.data)),

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use shared::reply::{Notice, Status};
 use shared::{Code, Reply, RequestId, limits};
 use std::time::Duration;
-use store::ledger::chain::{Draft, Kind};
+use store::ledger::chain::{Draft, RowKind};
 use store::ledger::minor::MinorRow;
 use store::state::requests;
 use store::state::requests::Earlier;
@@ -67,7 +67,7 @@ impl Broker {
         let row = tx.append_minor(&Draft {
             reason_code: code,
             body: json!({ "request": header.request_digest }),
-            ..header.draft(if code.is_some() { Kind::Refused } else { Kind::Repeated })
+            ..header.draft(if code.is_some() { RowKind::Refused } else { RowKind::Repeated })
         })?;
         Ok(match repeat {
             Repeat::Join | Repeat::Silence => None,
@@ -94,7 +94,7 @@ pub(crate) fn while_parked(tx: &Transaction<'_>, header: &Header, parked: &Waiti
         person: header.behalf.key(),
         reason_code: (!same).then_some(Code::ReplayedRequest),
         body: json!({ "request": header.request_digest, "of_request": header.request_id }),
-        ..Draft::new(if same { Kind::Repeated } else { Kind::Refused }, &header.caller_key)
+        ..Draft::new(if same { RowKind::Repeated } else { RowKind::Refused }, &header.caller_key)
     })
     .map(|_row| ())
 }
@@ -114,7 +114,7 @@ pub(crate) fn copied(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> R
     let row = tx.append_minor(&Draft {
         reason_code: code,
         body: json!({ "request": header.request_digest, "of_request": of, "rests_on": rests_on }),
-        ..header.draft(Kind::Answered)
+        ..header.draft(RowKind::Answered)
     })?;
     let reply = match reply {
         Some(reply) => Reply { request_id: header.request_id.clone(), ..reply },
@@ -138,7 +138,7 @@ pub(crate) fn unfinished(
     let row = tx.append_minor(&Draft {
         reason_code: Some(Code::StillRunning),
         body: json!({ "request": header.request_digest, "of_request": of }),
-        ..header.draft(Kind::Answered)
+        ..header.draft(RowKind::Answered)
     })?;
     let mut reply = Reply::of_code(header.request_id.clone(), Code::StillRunning, tx.now());
     reply.retry_after_ms = Some(STILL_RUNNING_RETRY_MS);
@@ -158,7 +158,7 @@ pub(crate) fn refused(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> R
         reason_code: Some(refusal.code),
         task_id: call.task_id.as_ref(),
         body: about(json!({ "request": header.request_digest }), call),
-        ..header.draft(Kind::Refused)
+        ..header.draft(RowKind::Refused)
     })?;
     let mut reply = Reply::of_reason(header.request_id.clone(), refusal.code, &refusal.reason, tx.now());
     let busy = (refusal.code == Code::Busy).then_some(limits::BUSY_RETRY);
@@ -195,7 +195,7 @@ pub(crate) fn explained(
         action: Some(&call.action),
         params_digest: Some(call.params_digest),
         body: json!({ "request": header.request_digest, "dry_run": true }),
-        ..header.draft(Kind::Answered)
+        ..header.draft(RowKind::Answered)
     })?;
     let summary = "Decided only; nothing was executed.".to_owned();
     Ok(Some(kernel::answer_unkept(Reply::executed(header.request_id.clone(), data, summary, tx.now()), row)))
@@ -213,11 +213,11 @@ pub(crate) fn outcome_row<'a>(filtered: &'a Filtered, closed: &'a requests::Clos
         }
     };
     let (kind, code, shown) = match &filtered.outcome {
-        Outcome::Succeeded(shown) | Outcome::Probed { shown, .. } => (Kind::Succeeded, None, Some(shown)),
-        Outcome::Prepared(_) => (Kind::Succeeded, None, None),
-        Outcome::Failed { code: Code::OutcomeUnknown, .. } => (Kind::Unknown, Some(Code::OutcomeUnknown), None),
-        Outcome::Failed { code: Code::ProviderTimeout, .. } => (Kind::TimedOut, Some(Code::ProviderTimeout), None),
-        Outcome::Failed { code, .. } => (Kind::Failed, Some(*code), None),
+        Outcome::Succeeded(shown) | Outcome::Probed { shown, .. } => (RowKind::Succeeded, None, Some(shown)),
+        Outcome::Prepared(_) => (RowKind::Succeeded, None, None),
+        Outcome::Failed { code: Code::OutcomeUnknown, .. } => (RowKind::Unknown, Some(Code::OutcomeUnknown), None),
+        Outcome::Failed { code: Code::ProviderTimeout, .. } => (RowKind::TimedOut, Some(Code::ProviderTimeout), None),
+        Outcome::Failed { code, .. } => (RowKind::Failed, Some(*code), None),
     };
     Draft {
         person,
@@ -234,10 +234,10 @@ pub(crate) fn outcome_row<'a>(filtered: &'a Filtered, closed: &'a requests::Clos
     }
 }
 
-fn outcome_body(filtered: &Filtered, closed: &requests::Closed, kind: Kind) -> Value {
+fn outcome_body(filtered: &Filtered, closed: &requests::Closed, kind: RowKind) -> Value {
     let mut body = Map::from_iter([("of".to_owned(), json!(closed.seq)), ("stage".to_owned(), json!(closed.stage))]);
     // The finding of a probe is noted only if it settles an outcome.
-    if let Some(aside) = filtered.aside.as_ref().filter(|_| kind == Kind::Succeeded && closed.stage == "run") {
+    if let Some(aside) = filtered.aside.as_ref().filter(|_| kind == RowKind::Succeeded && closed.stage == "run") {
         body.insert("noted".to_owned(), aside.noted.clone());
     }
     if let Some(looked) = &filtered.looked {

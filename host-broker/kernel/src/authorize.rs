@@ -96,7 +96,7 @@ pub fn authorize<'tx>(_tx: &'tx Transaction<'_>, mut call: Box<Call>, facts: Fac
         }
         Verdict::NeedsRemote => Outcome::Refused(
             call,
-            Refusal::new(Code::Guardrail, "The remote could not tell what the guardrail needs.".into()),
+            Refusal::new(Code::Guardrail, "The remote did not return the facts that the guardrail needs.".into()),
         ),
         Verdict::RequireApproval { .. } => Outcome::Ask(call, decision.asks()),
         Verdict::Refuse { code, reason } => {

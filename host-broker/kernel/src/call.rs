@@ -13,7 +13,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use store::ledger::chain::{Draft, Kind};
+use store::ledger::chain::{Draft, RowKind};
 use store::state::requests::{self, ClaimKey, Claimed};
 use store::{StoreError, View};
 use tokio::sync::oneshot;
@@ -84,7 +84,7 @@ pub struct Header {
 
 impl Header {
     /// Drafts a row of the ledger about the request, with its caller, person and id.
-    pub fn draft(&self, kind: Kind) -> Draft<'_> {
+    pub fn draft(&self, kind: RowKind) -> Draft<'_> {
         Draft { person: self.behalf.key(), request_id: Some(&self.request_id), ..Draft::new(kind, &self.caller_key) }
     }
 

@@ -4,7 +4,7 @@ use crate::call::Call;
 use crate::proofs::Effect;
 use policy::limits::Charge;
 use serde_json::json;
-use store::ledger::chain::{Draft, Kind};
+use store::ledger::chain::{Draft, RowKind};
 use store::state::counters::{self, Counter};
 use store::{StoreError, Transaction};
 
@@ -28,8 +28,8 @@ pub(crate) fn charge(
     for charge in charges {
         match charge {
             Charge::Rate { scope, per_minute } => counters::fill(tx, &counter(counted_as, scope), *per_minute)?,
-            Charge::Quota { scope, uses, soft, of, .. } if runs => {
-                let used = counters::use_up(tx, &counter(of.as_deref().unwrap_or(counted_as), scope), *uses)?;
+            Charge::Quota { scope, uses, most, soft, of, .. } if runs => {
+                let used = counters::use_up(tx, &counter(of.as_deref().unwrap_or(counted_as), scope), *uses, *most)?;
                 if *soft == Some(used) {
                     note_soft(tx, call, scope, used)?;
                 }
@@ -48,7 +48,7 @@ fn note_soft(tx: &Transaction<'_>, call: &Call, scope: &str, used: i64) -> Resul
         person: call.header.behalf.key(),
         provider: Some(&call.provider),
         body: json!({ "soft_quota": scope, "used": used, "of_request": call.header.request_id }),
-        ..Draft::new(Kind::Noted, &call.header.caller_key)
+        ..Draft::new(RowKind::Noted, &call.header.caller_key)
     })?;
     Ok(())
 }

@@ -2,10 +2,10 @@
 
 use crate::execution::Execution;
 use model::proposal::Listed;
-use model::proposal::Stored;
+use model::proposal::StoredProposal;
 use model::{
-    Ciphertext, Declaration, EffectMarker, Flow, Nonce, ParamError, ProposalId, Refusal, Renewal, SealedRequest,
-    Standing,
+    Ciphertext, Declaration, EffectMarker, Flow, LinkSessionState, Nonce, ParamError, ProposalId, Refusal, Renewal,
+    SealedRequest,
 };
 use serde_json::{Map, Value};
 use shared::digest::Digest;
@@ -152,7 +152,7 @@ pub enum StoreInput {
     /// The number of flows that can be continued.
     Begun(usize),
     /// The state of the flow, and whether the provider may be polled now.
-    Flow(Standing, bool),
+    Flow(LinkSessionState, bool),
     /// The names and labels of the person's accounts.
     Accounts(Vec<(String, Option<String>)>),
     /// Whether there was an account to unlink, and it was unlinked.
@@ -160,7 +160,7 @@ pub enum StoreInput {
     /// The credential of the account, if the broker has it, and the time until which it can be used without renewal.
     Credential(Option<(Ciphertext, Option<Timestamp>)>),
     /// The proposal to be applied.
-    Changes(Box<Stored>),
+    Changes(Box<StoredProposal>),
     /// Whether there was a proposal to withdraw, and it was withdrawn.
     Withdrawn(bool),
     /// The caller's proposals, oldest first.
@@ -187,7 +187,7 @@ pub struct Proposed {
     pub paths: Vec<String>,
     /// One line made of public parts only.
     pub summary: String,
-    /// The stored changes, which come back as [`Stored`].
+    /// The stored changes, which come back as [`StoredProposal`].
     pub changes: Vec<u8>,
     /// SHA-256 of the whole diff.
     pub patch_hash: Digest,

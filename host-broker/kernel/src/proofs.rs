@@ -20,7 +20,7 @@ use shared::reply::Evidence;
 use shared::{Group, Reply, RequestId};
 use std::marker::PhantomData;
 use std::sync::Arc;
-use store::ledger::chain::{Draft, Kind};
+use store::ledger::chain::{Draft, RowKind};
 use store::ledger::minor::MinorRow;
 use store::state::requests::{Delivery, OpenIntent, keep_reply};
 use store::state::{approvals, external_grants, gates, proposals, requests, sessions};
@@ -437,7 +437,7 @@ fn call_intent<'a>(call: &'a Call, stage: &'static str) -> Draft<'a> {
         summary: invocation.map(Invocation::summary),
         task_id: call.task_id.as_ref(),
         body: with_about(body, invocation),
-        ..call.header.draft(Kind::Intended)
+        ..call.header.draft(RowKind::Intended)
     }
 }
 
@@ -457,7 +457,7 @@ fn probe_intent(probe: &Probe) -> Draft<'_> {
         action: Some(&declaration.action),
         level: Some(shared::Level::Read),
         body: json!({ "stage": "probe", "probes": probe.of, "asked_by": probe.asked_by }),
-        ..Draft::new(Kind::Intended, "broker")
+        ..Draft::new(RowKind::Intended, "broker")
     }
 }
 

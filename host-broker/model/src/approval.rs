@@ -21,7 +21,7 @@ pub enum ApprovalReason {
 /// The subject of an approval request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum SubjectKind {
     /// A call, which runs after an approval.
     Call,
     /// A grant above what the main group may give by itself.
@@ -36,7 +36,7 @@ pub enum Kind {
     Flow,
 }
 
-impl Kind {
+impl SubjectKind {
     /// Every kind.
     pub const ALL: [Self; 6] = [Self::Call, Self::Grant, Self::File, Self::Account, Self::Definition, Self::Flow];
 
@@ -47,7 +47,7 @@ impl Kind {
             Self::Grant => "grant",
             Self::File => "proposal",
             Self::Account => "account",
-            Self::Definition => "change of what a server says",
+            Self::Definition => "change of definitions",
             Self::Flow => "version of a flow",
         }
     }
@@ -68,7 +68,7 @@ impl Kind {
 /// The state of an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum ApprovalState {
     /// No approver has decided.
     Waiting,
     /// Enough approvers approved.
@@ -83,7 +83,7 @@ pub enum State {
     Closed,
 }
 
-impl State {
+impl ApprovalState {
     /// Every state.
     pub const ALL: [Self; 6] =
         [Self::Waiting, Self::Approved, Self::Denied, Self::Expired, Self::Cancelled, Self::Closed];
@@ -109,7 +109,7 @@ pub struct Approval {
     /// The code that approvers answer with. An agent never learns it.
     pub code: String,
     /// The subject.
-    pub kind: Kind,
+    pub kind: SubjectKind,
     /// The caller, in the ledger's form.
     pub caller: String,
     /// The group whose calls, grant or files are the subject.
@@ -129,7 +129,7 @@ pub struct Approval {
     /// The number of different approvers that it takes.
     pub quorum: usize,
     /// The state.
-    pub state: State,
+    pub state: ApprovalState,
     /// The way it ended, once it is closed.
     pub became: Option<String>,
     /// The ledger row of the approval request.
@@ -183,13 +183,13 @@ pub struct Answered {
 }
 
 /// An approval request to be stored.
-pub struct Question<'a> {
+pub struct NewApproval<'a> {
     /// The code that approvers answer with.
     pub code: &'a str,
     /// The subject.
-    pub kind: Kind,
+    pub kind: SubjectKind,
     /// The initial state.
-    pub state: State,
+    pub state: ApprovalState,
     /// The caller, in the ledger's form.
     pub caller: &'a str,
     /// The group whose calls, grant or files are the subject, if there is one.

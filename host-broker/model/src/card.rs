@@ -205,7 +205,7 @@ impl Card {
             wrap(&mut text, &format!("Only while {field} is {value}"), width);
         }
         if !self.sent.is_empty() {
-            text.push_str("What is sent:\n");
+            text.push_str("Request to be sent:\n");
         }
         for Line { field, value } in &self.sent {
             wrap(&mut text, &format!("  > {field}: {value}"), width);

@@ -37,7 +37,7 @@ pub use effect_marker::EffectMarker;
 pub use exposed::Exposed;
 pub use identity::{ChatType, Person, Subject, TokenError, claimed_in};
 pub use ledger_key::LedgerKey;
-pub use linking::{Flow, Standing};
+pub use linking::{Flow, LinkSessionState};
 pub use notice_event::NoticeEvent;
 pub use patterns::{NamePatterns, PatternError, Patterns};
 pub use proposal_id::{BadProposalId, ProposalId};

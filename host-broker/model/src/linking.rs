@@ -29,7 +29,7 @@ impl Flow {
 
 /// The state of a flow, for the person who began it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum LinkSessionState {
     /// There is no such flow of this person in this group, or it was used.
     Missing,
     /// The flow has expired.

@@ -8,7 +8,7 @@ use shared::{Group, RequestId};
 
 /// A stored proposal, in the form for an action.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredProposal {
     /// The proposer's name for it.
     pub id: ProposalId,
     /// The proposing group.
@@ -40,9 +40,9 @@ pub struct Listed {
     pub proposed_by: String,
 }
 
-impl std::fmt::Debug for Stored {
+impl std::fmt::Debug for StoredProposal {
     /// Omits the content that it would write.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Stored({})", self.id)
+        write!(f, "StoredProposal({})", self.id)
     }
 }

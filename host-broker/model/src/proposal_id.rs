@@ -4,6 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
+use uuid::Uuid;
+
+const PREFIX: &str = "hitl-";
 
 /// The id of a proposal: `hitl-` and a UUID (RFC 9562) in lower case.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -17,22 +20,8 @@ pub struct BadProposalId;
 
 impl ProposalId {
     /// Makes an id from sixteen random bytes: a UUID of version 4.
-    pub fn of(mut random: [u8; 16]) -> Self {
-        for (at, keep, set) in [(6, 0x0f, 0x40), (8, 0x3f, 0x80)] {
-            if let Some(byte) = random.get_mut(at) {
-                *byte = *byte & keep | set;
-            }
-        }
-        let hex = base16ct::lower::encode_string(&random);
-        let mut name = String::from("hitl");
-        let mut rest = hex.as_str();
-        for length in [8, 4, 4, 4, 12] {
-            let (part, after) = rest.split_at_checked(length).unwrap_or((rest, ""));
-            name.push('-');
-            name.push_str(part);
-            rest = after;
-        }
-        Self(name)
+    pub fn of(random: [u8; 16]) -> Self {
+        Self(format!("{PREFIX}{}", uuid::Builder::from_random_bytes(random).into_uuid()))
     }
 
     /// Returns the text.
@@ -45,11 +34,10 @@ impl FromStr for ProposalId {
     type Err = BadProposalId;
 
     fn from_str(text: &str) -> Result<Self, BadProposalId> {
-        let parts: Vec<&str> = text.strip_prefix("hitl-").ok_or(BadProposalId)?.split('-').collect();
-        let is_hex = |part: &str| part.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-        let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
-        let fits = lengths == [8, 4, 4, 4, 12] && parts.iter().all(|part| is_hex(part));
-        if fits { Ok(Self(text.to_owned())) } else { Err(BadProposalId) }
+        let name = text.strip_prefix(PREFIX).ok_or(BadProposalId)?;
+        // The library also reads other forms; only the one that it writes is an id.
+        let is_id = Uuid::try_parse(name).is_ok_and(|id| id.to_string() == name);
+        if is_id { Ok(Self(text.to_owned())) } else { Err(BadProposalId) }
     }
 }
 

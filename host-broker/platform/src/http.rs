@@ -18,31 +18,31 @@ use std::sync::OnceLock;
 use tokio::time::{Instant, timeout_at};
 
 /// A status and a body, some time.
-pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<(u16, Vec<u8>), HttpFault>> + Send + 'a>>;
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<(u16, Vec<u8>), HttpError>> + Send + 'a>>;
 
 /// Posts documents.
 pub trait Http: Send + Sync {
     /// Posts one document and returns any status of the answer. Dropping the future closes the connection.
     ///
     /// # Errors
-    /// [`HttpFault`]. Only [`HttpFault::Setup`], [`HttpFault::NotHttp`] and [`HttpFault::Unreachable`] mean that
+    /// [`HttpError`]. Only [`HttpError::Setup`], [`HttpError::NotHttp`] and [`HttpError::Unreachable`] mean that
     /// nothing left.
-    fn post(&self, post: Post) -> Pin<Box<dyn Future<Output = Result<u16, HttpFault>> + Send + '_>>;
+    fn post(&self, post: Post) -> Pin<Box<dyn Future<Output = Result<u16, HttpError>> + Send + '_>>;
 
     /// The same, and gives the body of the answer, too, if it is no longer than so many bytes.
     ///
     /// # Errors
-    /// [`HttpFault`], also of a longer answer.
+    /// [`HttpError`], also of a longer answer.
     fn ask(&self, post: Post, most: usize) -> Answering<'_>;
 
     /// Sends one request, and returns the answer when its head is there. The reader of its body bounds it.
     ///
     /// # Errors
-    /// [`HttpFault`].
+    /// [`HttpError`].
     fn exchange(
         &self,
         exchange: Exchange,
-    ) -> Pin<Box<dyn Future<Output = Result<Response<Incoming>, HttpFault>> + Send + '_>>;
+    ) -> Pin<Box<dyn Future<Output = Result<Response<Incoming>, HttpError>> + Send + '_>>;
 }
 
 /// One request.
@@ -80,7 +80,7 @@ impl fmt::Debug for Post {
 
 /// The reason why there is no status. It quotes nothing of the posted document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum HttpFault {
+pub enum HttpError {
     /// There is no client for https.
     #[error("https cannot be used ({0}); are root certificates (ca-certificates) installed?")]
     Setup(String),
@@ -109,7 +109,7 @@ pub struct SystemHttp {
 }
 
 impl Http for SystemHttp {
-    fn post(&self, post: Post) -> Pin<Box<dyn Future<Output = Result<u16, HttpFault>> + Send + '_>> {
+    fn post(&self, post: Post) -> Pin<Box<dyn Future<Output = Result<u16, HttpError>> + Send + '_>> {
         Box::pin(async move { Ok(self.send(post).await?.status().as_u16()) })
     }
 
@@ -120,8 +120,8 @@ impl Http for SystemHttp {
             let status = response.status().as_u16();
             match timeout_at(deadline, Limited::new(response.into_body(), most).collect()).await {
                 Ok(Ok(body)) => Ok((status, body.to_bytes().to_vec())),
-                Ok(Err(why)) => Err(HttpFault::Lost(cause(&*why))),
-                Err(_elapsed) => Err(HttpFault::Deadline),
+                Ok(Err(why)) => Err(HttpError::Lost(cause(&*why))),
+                Err(_elapsed) => Err(HttpError::Deadline),
             }
         })
     }
@@ -129,34 +129,34 @@ impl Http for SystemHttp {
     fn exchange(
         &self,
         exchange: Exchange,
-    ) -> Pin<Box<dyn Future<Output = Result<Response<Incoming>, HttpFault>> + Send + '_>> {
+    ) -> Pin<Box<dyn Future<Output = Result<Response<Incoming>, HttpError>> + Send + '_>> {
         Box::pin(self.request(exchange))
     }
 }
 
 impl SystemHttp {
-    async fn send(&self, post: Post) -> Result<Response<Incoming>, HttpFault> {
+    async fn send(&self, post: Post) -> Result<Response<Incoming>, HttpError> {
         let Post { uri, headers, body, deadline } = post;
         self.request(Exchange { method: Method::POST, uri, headers, body, deadline }).await
     }
 
-    async fn request(&self, exchange: Exchange) -> Result<Response<Incoming>, HttpFault> {
+    async fn request(&self, exchange: Exchange) -> Result<Response<Incoming>, HttpError> {
         let Exchange { method, uri, headers, body, deadline } = exchange;
         let is_secure = uri.scheme_str() == Some("https");
         let request = Request::builder().method(method).uri(uri).body(Full::new(Bytes::from(body)));
-        let mut request = request.map_err(|_why| HttpFault::NotHttp)?;
+        let mut request = request.map_err(|_why| HttpError::NotHttp)?;
         request.headers_mut().extend(headers);
         let sent = if is_secure {
             let client = self.secure.get_or_init(secure).as_ref();
-            client.map_err(|why| HttpFault::Setup(why.clone()))?.request(request)
+            client.map_err(|why| HttpError::Setup(why.clone()))?.request(request)
         } else {
             self.plain.get_or_init(plain).request(request)
         };
         match timeout_at(deadline, sent).await {
             Ok(Ok(response)) => Ok(response),
-            Ok(Err(why)) if why.is_connect() => Err(HttpFault::Unreachable(cause(&why))),
-            Ok(Err(why)) => Err(HttpFault::Lost(cause(&why))),
-            Err(_elapsed) => Err(HttpFault::Deadline),
+            Ok(Err(why)) if why.is_connect() => Err(HttpError::Unreachable(cause(&why))),
+            Ok(Err(why)) => Err(HttpError::Lost(cause(&why))),
+            Err(_elapsed) => Err(HttpError::Deadline),
         }
     }
 }
@@ -235,7 +235,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let uri = format!("http://{}/", listener.local_addr().unwrap());
         let silent = SystemHttp::default().post(post(&uri, Duration::from_millis(200))).await;
-        assert_eq!(silent, Err(HttpFault::Deadline));
+        assert_eq!(silent, Err(HttpError::Deadline));
         drop(listener);
         let gone = SystemHttp::default().post(post(&uri, Duration::from_secs(20))).await.unwrap_err().to_string();
         assert!(gone.to_lowercase().contains("refused"), "{gone}");

@@ -238,6 +238,8 @@ pub enum Charge {
         scope: String,
         /// The amount: calls, or millionths of an amount.
         uses: i64,
+        /// The most use of a day.
+        most: Option<i64>,
         /// The use above which an auditor should see that most of the quota is used.
         soft: Option<i64>,
         /// Whether this call is beyond that use.

@@ -26,7 +26,7 @@ use kernel::contract::{Failure, Found, Operation, Progress, SideOutput};
 use kernel::execution::Execution;
 use model::{ChatType, Ciphertext, Clock, Declaration, Flow, Place, Random, RecordKind};
 use secrets::vault::seen_secrets::Credential;
-use secrets::vault::{Vault, VaultFault};
+use secrets::vault::{Vault, VaultError};
 use serde_json::{Map, Value, json};
 use shared::{AccountRef, Code, FlowId, Provider, Timestamp};
 use std::fmt::Display;
@@ -178,7 +178,7 @@ impl LinkContext {
         let person = person(execution)?;
         let place = Place { what: RecordKind::Flow, person: &person, capability: &self.capability, name: id.as_str() };
         let state = self.vault()?.open(&place, &flow.sealed, execution).map_err(unopened)?;
-        serde_json::from_slice(&state).map_err(|_damaged| unopened(VaultFault::Damaged))
+        serde_json::from_slice(&state).map_err(|_damaged| unopened(VaultError::Damaged))
     }
 
     /// Seals the credential from the provider, and checks the description of the account.
@@ -188,7 +188,7 @@ impl LinkContext {
         let Given { account, credential, fresh_until, shown } = given;
         let shown = Value::Object(shown);
         if shown.to_string().len() > SHOWN_MAX {
-            return Err(bad_answer(&"what it says of the account is too long"));
+            return Err(bad_answer(&"its description of the account is too long"));
         }
         let credential = match credential {
             None => None,
@@ -220,12 +220,12 @@ fn bad_answer(what: &dyn Display) -> Failure {
 }
 
 /// Returns the failure for an answer that cannot be sealed. The provider has done its part, and the answer is lost.
-fn unsealed(fault: VaultFault) -> Failure {
+fn unsealed(fault: VaultError) -> Failure {
     Failure::Unknown { message: fault.to_string() }
 }
 
 /// Returns the failure for session data that cannot be read any more.
-fn unopened(fault: VaultFault) -> Failure {
+fn unopened(fault: VaultError) -> Failure {
     Failure::Said { code: Code::CapabilityAuthFlowInvalid, message: fault.to_string() }
 }
 

@@ -14,7 +14,7 @@ mod claims;
 mod renewal;
 mod settings;
 
-pub use renewal::{Late, Renewing};
+pub use renewal::{LateRenewal, Renewing};
 pub use settings::Settings;
 
 use crate::linking::address::Brought;
@@ -35,7 +35,7 @@ use oauth2::{
     HttpResponse, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, RequestTokenError, Scope,
     StandardDeviceAuthorizationResponse, StandardRevocableToken, StandardTokenResponse, TokenResponse as _, TokenUrl,
 };
-use platform::http::{Http, HttpFault, Post};
+use platform::http::{Http, HttpError, Post};
 use secrets::Secret;
 use secrets::vault::Vault;
 use serde::{Deserialize, Serialize};
@@ -78,7 +78,7 @@ type Registered = Client<
     EndpointNotSet,
     EndpointSet,
 >;
-type TokenFault = RequestTokenError<HttpFault, BasicErrorResponse>;
+type TokenFault = RequestTokenError<HttpError, BasicErrorResponse>;
 
 /// The credential of an account.
 #[derive(Serialize, Deserialize)]
@@ -176,13 +176,13 @@ impl OAuth {
                     message: "the server refuses the broker; the operator's log says why".to_owned(),
                 },
             },
-            RequestTokenError::Request(HttpFault::Setup(_) | HttpFault::NotHttp | HttpFault::Unreachable(_)) => {
+            RequestTokenError::Request(HttpError::Setup(_) | HttpError::NotHttp | HttpError::Unreachable(_)) => {
                 Failure::Unavailable { message: "the server cannot be reached".to_owned() }
             }
-            RequestTokenError::Request(HttpFault::Lost(_) | HttpFault::Deadline)
+            RequestTokenError::Request(HttpError::Lost(_) | HttpError::Deadline)
             | RequestTokenError::Parse(..)
             | RequestTokenError::Other(_) => {
-                Failure::Unknown { message: "the server's answer was lost, or is none".to_owned() }
+                Failure::Unknown { message: "the server's answer was lost or is not valid".to_owned() }
             }
         }
     }
@@ -212,8 +212,8 @@ impl OAuth {
 struct Carrier(Arc<dyn Http>);
 
 impl<'c> AsyncHttpClient<'c> for Carrier {
-    type Error = HttpFault;
-    type Future = Pin<Box<dyn Future<Output = Result<HttpResponse, HttpFault>> + Send + 'c>>;
+    type Error = HttpError;
+    type Future = Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'c>>;
 
     fn call(&'c self, request: HttpRequest) -> Self::Future {
         Box::pin(async move {
@@ -221,7 +221,7 @@ impl<'c> AsyncHttpClient<'c> for Carrier {
             let post = Post { uri: head.uri, headers: head.headers, body, deadline: Instant::now() + TIMEOUT };
             let (status, body) = self.0.ask(post, ANSWER_MAX).await?;
             let mut response = HttpResponse::new(body);
-            *response.status_mut() = http::StatusCode::from_u16(status).map_err(|_bad| HttpFault::NotHttp)?;
+            *response.status_mut() = http::StatusCode::from_u16(status).map_err(|_bad| HttpError::NotHttp)?;
             Ok(response)
         })
     }
@@ -374,11 +374,11 @@ impl OAuth {
     }
 
     /// Why a code that was typed, or was not, brings no tokens.
-    fn not_typed(&self, fault: &RequestTokenError<HttpFault, DeviceCodeErrorResponse>) -> Failure {
+    fn not_typed(&self, fault: &RequestTokenError<HttpError, DeviceCodeErrorResponse>) -> Failure {
         let said = match fault {
             RequestTokenError::ServerResponse(said) => said.error(),
             RequestTokenError::Request(_) | RequestTokenError::Parse(..) | RequestTokenError::Other(_) => {
-                tracing::warn!(provider = %self.provider, "the OAuth server's answer is none");
+                tracing::warn!(provider = %self.provider, "the OAuth server's answer is not valid");
                 return Failure::InvalidOutput {
                     message: "the server's answer is no answer of an OAuth server".to_owned(),
                 };
@@ -426,7 +426,7 @@ fn fresh_until(kept: &Kept) -> Option<Timestamp> {
 
 /// Nothing can be done with the account as it is.
 fn unlinked(why: &str) -> Failure {
-    Failure::Said { code: Code::CapabilityAuthRequired, message: format!("{why}; link it anew") }
+    Failure::Said { code: Code::CapabilityAuthRequired, message: format!("{why}; link the account again") }
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ fn bounded(schema: &Value) -> Result<(), String> {
     plain(schema, true)?;
     let mut following = Following { schema, known: BTreeMap::new(), open: Vec::new() };
     match following.size(schema)? {
-        size if size > NODES_MAX => Err(format!("with what it refers to it has more than {NODES_MAX} parts")),
+        size if size > NODES_MAX => Err(format!("with its references it has more than {NODES_MAX} parts")),
         _ => Ok(()),
     }
 }

@@ -17,7 +17,7 @@ mod vocabulary;
 #[cfg(test)]
 mod tests;
 
-pub use parsing::{Fault, RuleFile, RulesError};
+pub use parsing::{RuleFile, RuleFileError, RulesError};
 pub use replay::{Foretold, Replay, Unknown};
 pub use request::Asking;
 pub use shape::Unseen;

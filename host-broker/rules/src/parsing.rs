@@ -28,7 +28,7 @@ pub struct RuleFile {
 pub enum RulesError {
     /// Faults in the files; all of them, in the order of the files.
     #[error("{}", lines(.0))]
-    Faults(Vec<Fault>),
+    Faults(Vec<RuleFileError>),
     /// Two names are the same in rules.
     #[error("in rules `Action::\"{name}\"` would be both {one} and {other}; rename the provider in broker.toml")]
     Names {
@@ -46,7 +46,7 @@ pub enum RulesError {
 
 /// One fault in a file of rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct RuleFileError {
     /// The file.
     pub path: PathBuf,
     /// The line in it, from 1.
@@ -57,19 +57,19 @@ pub struct Fault {
     pub remedy: String,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for RuleFileError {
     /// `policy/own.cedar:12: there is no group `deveolper`; correct the name`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}; {}", self.path.display(), self.line, self.what, self.remedy)
     }
 }
 
-fn lines(faults: &[Fault]) -> String {
+fn lines(faults: &[RuleFileError]) -> String {
     faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 const UNCLEAR: &str = "write it so that it is what it looks like";
-const SEE_SCHEMA: &str = "what rules can speak of is printed by: host-broker policy check --schema";
+const SEE_SCHEMA: &str = "for the vocabulary of rules: host-broker policy check --schema";
 
 impl Rules {
     /// Compiles rules against these providers and groups.
@@ -118,12 +118,12 @@ struct Gathered {
     of_several: PolicySet,
     rules: Vec<Rule>,
     places: BTreeMap<String, usize>,
-    faults: Vec<Fault>,
+    faults: Vec<RuleFileError>,
 }
 
 impl Gathered {
     fn fault(&mut self, path: &Path, line: usize, what: impl Into<String>, remedy: impl Into<String>) {
-        self.faults.push(Fault { path: path.into(), line, what: what.into(), remedy: remedy.into() });
+        self.faults.push(RuleFileError { path: path.into(), line, what: what.into(), remedy: remedy.into() });
     }
 
     fn file(&mut self, file: &RuleFile) {

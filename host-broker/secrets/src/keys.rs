@@ -69,7 +69,7 @@ pub fn continuity(home: &Home, own_vault: bool) -> Result<Vec<String>, KeyError>
     }
     let lost = [
         (IDENTITY, true, "tokens that were signed with the old one"),
-        (VAULT, own_vault, "what was encrypted under the old one"),
+        (VAULT, own_vault, "data that was encrypted under the old key"),
     ];
     let missing = lost.into_iter().filter(|(name, ours, _)| *ours && !is_there(name));
     let note = |(name, _, what): (&str, bool, &str)| {

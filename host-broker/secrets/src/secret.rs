@@ -1,7 +1,7 @@
 //! Secrets: loaded at start and on reload, exposed only to a running effect, never printed.
 //!
 //! [`Secrets::load`] fetches every configured secret from its [source] and keeps the usable ones. An unusable one has a
-//! [fault](SecretFault) with the next step. Four functions lead to a value: [`Secret::expose`], for the transport of
+//! [fault](SecretError) with the next step. Four functions lead to a value: [`Secret::expose`], for the transport of
 //! one execution, [`Secret::expose_to`], for the channel of one notice, [`Secret::expose_for`], for the judge of one
 //! result, and `Secrets::needles`, for the search that keeps secrets out of results. Two more answer without the value:
 //! [`Secret::sign`] and [`Secret::has_signed`].
@@ -86,13 +86,13 @@ impl fmt::Debug for Secret {
 #[derive(Debug, Default)]
 pub struct Secrets {
     held: BTreeMap<String, Arc<Secret>>,
-    faults: BTreeMap<String, SecretFault>,
+    faults: BTreeMap<String, SecretError>,
 }
 
 /// Why a secret cannot be used. The message names paths and variables, so it is for the operator; it quotes nothing
 /// of any value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SecretFault {
+pub enum SecretError {
     /// There is none.
     #[error("missing: {what}")]
     Missing {
@@ -123,7 +123,7 @@ impl Secrets {
         for (name, source) in sources {
             match source::fetch(source, environment, commands).await {
                 Ok(text) if text.trim().chars().count() < SECRET_CHARS_MIN => {
-                    secrets.faults.insert(name.clone(), SecretFault::TooShort);
+                    secrets.faults.insert(name.clone(), SecretError::TooShort);
                 }
                 Ok(text) => {
                     secrets.held.insert(name.clone(), Arc::new(Secret::new(text.to_string())));
@@ -139,12 +139,12 @@ impl Secrets {
     /// A key of 32 bytes, which comes as text: hexadecimal, or base64 of either alphabet.
     ///
     /// # Errors
-    /// [`SecretFault`].
+    /// [`SecretError`].
     pub async fn key(
         source: &SecretSource,
         environment: &BTreeMap<String, String>,
         commands: &dyn CommandOutput,
-    ) -> Result<KeyBytes, SecretFault> {
+    ) -> Result<KeyBytes, SecretError> {
         let text = source::fetch(source, environment, commands).await?;
         let text = text.trim();
         let standard: Zeroizing<String> =
@@ -152,7 +152,7 @@ impl Secrets {
         let hexadecimal = base16ct::mixed::decode_vec(text).ok();
         let decoded = hexadecimal.or_else(|| STANDARD_NO_PAD.decode(standard.as_bytes()).ok());
         let bytes = Zeroizing::new(decoded.unwrap_or_default());
-        <[u8; vault::KEY]>::try_from(bytes.as_slice()).map(KeyBytes::new).map_err(|_length| SecretFault::Refused {
+        <[u8; vault::KEY]>::try_from(bytes.as_slice()).map(KeyBytes::new).map_err(|_length| SecretError::Refused {
             what: format!("{source} does not hold 32 bytes in hexadecimal or base64; openssl rand -hex 32 makes some"),
         })
     }
@@ -163,12 +163,12 @@ impl Secrets {
     }
 
     /// Why the secret of this name is not usable.
-    pub fn fault(&self, name: &str) -> Option<&SecretFault> {
+    pub fn fault(&self, name: &str) -> Option<&SecretError> {
         self.faults.get(name)
     }
 
     /// The secrets that are not usable, and why.
-    pub fn faults(&self) -> impl Iterator<Item = (&str, &SecretFault)> {
+    pub fn faults(&self) -> impl Iterator<Item = (&str, &SecretError)> {
         self.faults.iter().map(|(name, fault)| (name.as_str(), fault))
     }
 

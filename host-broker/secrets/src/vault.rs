@@ -59,12 +59,12 @@ struct MasterKey {
 
 /// The reason why a record cannot be used. The messages reveal nothing of its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum VaultFault {
+pub enum VaultError {
     /// It is under a master key that is not here.
-    #[error("it is encrypted under another master key; restore that one, or link the account anew")]
+    #[error("it is encrypted under another master key; restore that key, or link the account again")]
     OtherKey,
     /// It was changed, moved, or cut.
-    #[error("it is damaged or was moved; link the account anew")]
+    #[error("it is damaged or was moved; link the account again")]
     Damaged,
     /// The system's random source failed.
     #[error(transparent)]
@@ -111,8 +111,8 @@ impl Vault {
     /// Encrypts the data that returns to a provider with a link session.
     ///
     /// # Errors
-    /// [`VaultFault`]; nothing is to be stored then.
-    pub fn seal(&self, place: &Place<'_>, record: &[u8], _proof: &Execution) -> Result<Ciphertext, VaultFault> {
+    /// [`VaultError`]; nothing is to be stored then.
+    pub fn seal(&self, place: &Place<'_>, record: &[u8], _proof: &Execution) -> Result<Ciphertext, VaultError> {
         self.encrypted(place, record)
     }
 
@@ -121,13 +121,13 @@ impl Vault {
     /// The values that are hidden in it do not come back from this execution.
     ///
     /// # Errors
-    /// [`VaultFault`]; nothing is to be stored then.
+    /// [`VaultError`]; nothing is to be stored then.
     pub fn seal_credential(
         &self,
         place: &Place<'_>,
         credential: &Credential,
         proof: &Execution,
-    ) -> Result<Ciphertext, VaultFault> {
+    ) -> Result<Ciphertext, VaultError> {
         SeenSecrets::of(proof.slots()).note(&credential.hidden);
         let record = Zeroizing::new(serde_json::to_vec(credential).unwrap_or_default());
         self.encrypted(place, &record)
@@ -138,24 +138,24 @@ impl Vault {
     /// The values that are hidden in it do not come back from the execution.
     ///
     /// # Errors
-    /// [`VaultFault`].
+    /// [`VaultError`].
     pub fn open_credential(
         &self,
         place: &Place<'_>,
         sealed: &Ciphertext,
         proof: &Execution,
-    ) -> Result<Credential, VaultFault> {
+    ) -> Result<Credential, VaultError> {
         let record = self.decrypted(place, sealed)?;
-        let credential: Credential = serde_json::from_slice(&record).map_err(|_damaged| VaultFault::Damaged)?;
+        let credential: Credential = serde_json::from_slice(&record).map_err(|_damaged| VaultError::Damaged)?;
         SeenSecrets::of(proof.slots()).note(&credential.hidden);
         Ok(credential)
     }
 
-    fn encrypted(&self, place: &Place<'_>, record: &[u8]) -> Result<Ciphertext, VaultFault> {
+    fn encrypted(&self, place: &Place<'_>, record: &[u8]) -> Result<Ciphertext, VaultError> {
         let mut data_key = KeyBytes::new([0; KEY]);
         self.ids.fill(data_key.as_mut())?;
         let mut sealed = self.wrapped(place, &data_key)?;
-        let data_key = key(&data_key).ok_or(VaultFault::Damaged)?;
+        let data_key = key(&data_key).ok_or(VaultError::Damaged)?;
         let nonce = self.nonce()?;
         let body = encrypted(&data_key, nonce, &bound(place, "record"), record)?;
         sealed.extend_from_slice(&nonce);
@@ -166,22 +166,22 @@ impl Vault {
     /// Decrypts a record, for this execution and nothing else.
     ///
     /// # Errors
-    /// [`VaultFault`].
+    /// [`VaultError`].
     pub fn open(
         &self,
         place: &Place<'_>,
         sealed: &Ciphertext,
         _proof: &Execution,
-    ) -> Result<Zeroizing<Vec<u8>>, VaultFault> {
+    ) -> Result<Zeroizing<Vec<u8>>, VaultError> {
         self.decrypted(place, sealed)
     }
 
     /// The same record under the present master key; `None` if it is already.
     ///
     /// # Errors
-    /// [`VaultFault`]; the record is to stay as it is.
-    pub fn resealed(&self, place: &Place<'_>, sealed: &Ciphertext) -> Result<Option<Ciphertext>, VaultFault> {
-        let parts = Parts::of(sealed).ok_or(VaultFault::Damaged)?;
+    /// [`VaultError`]; the record is to stay as it is.
+    pub fn resealed(&self, place: &Place<'_>, sealed: &Ciphertext) -> Result<Option<Ciphertext>, VaultError> {
+        let parts = Parts::of(sealed).ok_or(VaultError::Damaged)?;
         if parts.name == self.current.name {
             return Ok(None);
         }
@@ -191,21 +191,21 @@ impl Vault {
         Ok(Some(Ciphertext::from_bytes(renewed)))
     }
 
-    fn decrypted(&self, place: &Place<'_>, sealed: &Ciphertext) -> Result<Zeroizing<Vec<u8>>, VaultFault> {
-        let parts = Parts::of(sealed).ok_or(VaultFault::Damaged)?;
-        let data_key = key(&*self.data_key(place, &parts)?).ok_or(VaultFault::Damaged)?;
+    fn decrypted(&self, place: &Place<'_>, sealed: &Ciphertext) -> Result<Zeroizing<Vec<u8>>, VaultError> {
+        let parts = Parts::of(sealed).ok_or(VaultError::Damaged)?;
+        let data_key = key(&*self.data_key(place, &parts)?).ok_or(VaultError::Damaged)?;
         decrypted(&data_key, parts.nonce, &bound(place, "record"), parts.record)
     }
 
-    fn data_key(&self, place: &Place<'_>, parts: &Parts<'_>) -> Result<KeyBytes, VaultFault> {
+    fn data_key(&self, place: &Place<'_>, parts: &Parts<'_>) -> Result<KeyBytes, VaultError> {
         let mut keys = std::iter::once(&self.current).chain(&self.previous);
-        let master = keys.find(|key| key.name == parts.name).ok_or(VaultFault::OtherKey)?;
+        let master = keys.find(|key| key.name == parts.name).ok_or(VaultError::OtherKey)?;
         let bytes = decrypted(&master.key, parts.wrap_nonce, &bound(place, "key"), parts.wrapped)?;
-        <[u8; KEY]>::try_from(bytes.as_slice()).map(KeyBytes::new).map_err(|_length| VaultFault::Damaged)
+        <[u8; KEY]>::try_from(bytes.as_slice()).map(KeyBytes::new).map_err(|_length| VaultError::Damaged)
     }
 
     /// Everything before the record's own nonce.
-    fn wrapped(&self, place: &Place<'_>, data_key: &KeyBytes) -> Result<Vec<u8>, VaultFault> {
+    fn wrapped(&self, place: &Place<'_>, data_key: &KeyBytes) -> Result<Vec<u8>, VaultError> {
         let nonce = self.nonce()?;
         let wrapped = encrypted(&self.current.key, nonce, &bound(place, "key"), data_key.as_slice())?;
         Ok([[VERSION].as_slice(), &self.current.name, &nonce, &wrapped].concat())
@@ -218,12 +218,12 @@ impl Vault {
     }
 }
 
-fn encrypted(key: &LessSafeKey, nonce: [u8; NONCE], bound: &[u8], plain: &[u8]) -> Result<Vec<u8>, VaultFault> {
+fn encrypted(key: &LessSafeKey, nonce: [u8; NONCE], bound: &[u8], plain: &[u8]) -> Result<Vec<u8>, VaultError> {
     // The capacity includes the tag from the start: a buffer that grows leaves copies behind.
     let mut buffer = Vec::with_capacity(plain.len() + TAG);
     buffer.extend_from_slice(plain);
     key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(bound), &mut buffer)
-        .map_err(|_unspecified| VaultFault::Damaged)?;
+        .map_err(|_unspecified| VaultError::Damaged)?;
     Ok(buffer)
 }
 
@@ -232,11 +232,11 @@ fn decrypted(
     nonce: [u8; NONCE],
     bound: &[u8],
     sealed: &[u8],
-) -> Result<Zeroizing<Vec<u8>>, VaultFault> {
+) -> Result<Zeroizing<Vec<u8>>, VaultError> {
     let mut buffer = Zeroizing::new(sealed.to_vec());
     let plain = key
         .open_in_place(Nonce::assume_unique_for_key(nonce), Aad::from(bound), &mut buffer)
-        .map_err(|_unspecified| VaultFault::Damaged)?
+        .map_err(|_unspecified| VaultError::Damaged)?
         .len();
     buffer.truncate(plain);
     Ok(buffer)

@@ -8,7 +8,7 @@ use platform::commands::{Command, Commands, Ending};
 use provider::kind::secret_name;
 use secrets::identity::issuers;
 use secrets::source::{CommandOutput, Output, SecretSource};
-use secrets::{SecretFault, Secrets};
+use secrets::{SecretError, Secrets};
 use shared::Provider;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ pub struct Sight<'a> {
     /// Where it comes from.
     pub source: &'a SecretSource,
     /// Why it cannot be used; `None` also where that takes a program to know.
-    pub fault: Option<&'a SecretFault>,
+    pub fault: Option<&'a SecretError>,
 }
 
 /// The secrets of a provider, given [`secrets_at_hand`].

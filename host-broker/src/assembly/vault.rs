@@ -37,8 +37,7 @@ fn vault_with(config: &Config, home: &Home, platform: &Platform, makes_key: bool
         Some(source) => (key(source)?, config.vault.previous.iter().map(key).collect::<Result<Vec<_>, _>>()?),
         None if !keys::has_vault(home) && has_records(home) => {
             return Err(StartError::Vault(format!(
-                "{} is gone, and there are records under it; restore it from a backup, or forget what it held with: \
-                 host-broker vault renew --forget",
+                "{} is gone, and there are records under it; restore it from a backup, or delete the records with: host-broker vault renew --forget",
                 home.keys().join("vault.key").display()
             )));
         }
@@ -48,7 +47,7 @@ fn vault_with(config: &Config, home: &Home, platform: &Platform, makes_key: bool
         None => keys::vault(home, platform.ids.as_ref()).map(|(key, before)| (key, before.into_iter().collect()))?,
     };
     let vault = Vault::new(&current, &previous, Arc::clone(&platform.ids));
-    vault.map(Arc::new).ok_or_else(|| StartError::Vault("its key is none".to_owned()))
+    vault.map(Arc::new).ok_or_else(|| StartError::Vault("its key is not valid".to_owned()))
 }
 
 /// Checks whether anything is sealed in this home. A home without a ledger, or with one from before there was a vault,

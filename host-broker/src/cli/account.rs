@@ -3,7 +3,7 @@
 use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::home_reader::person;
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand};
 use engine::request;
 use model::card::visible;
@@ -109,8 +109,8 @@ impl Account {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`]; nothing was changed.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`]; nothing was changed.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         match self.command {
             Command::Link { person, capability, account, label } => {
                 let person = person.key();
@@ -141,7 +141,7 @@ impl Account {
     }
 }
 
-fn list(context: &Context, person: Option<&Person>, capability: Option<&Provider>) -> Result<(), Fault> {
+fn list(context: &Context, person: Option<&Person>, capability: Option<&Provider>) -> Result<(), CliError> {
     let (mut linked, shares) = match context.ledger_if_any()? {
         Some(ledger) => (accounts::list(&ledger)?, accounts::shares(&ledger)?),
         None => (Vec::new(), Vec::new()),

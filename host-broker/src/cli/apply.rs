@@ -2,7 +2,7 @@
 
 use crate::cli::Context;
 use crate::cli::ask::{answer, running};
-use crate::cli::output::Fault;
+use crate::cli::output::CliError;
 use engine::request::Command;
 use serde_json::{Value, json};
 use shared::{RequestId, limits};
@@ -15,10 +15,10 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Sends a command whose effect follows at once, and prints the outcome.
 ///
 /// # Errors
-/// [`Fault`] if the broker refused it, or the effect failed or is not known.
-pub fn ask(context: &Context, command: Command) -> Result<(), Fault> {
+/// [`CliError`] if the broker refused it, or the effect failed or is not known.
+pub fn ask(context: &Context, command: Command) -> Result<(), CliError> {
     if running(context)?.is_none() {
-        return Err(Fault::refused(
+        return Err(CliError::refused(
             "no daemon is running, and only it changes files; start it with: host-broker serve",
         ));
     }
@@ -37,7 +37,7 @@ pub fn ask(context: &Context, command: Command) -> Result<(), Fault> {
 }
 
 /// Returns the outcome of the request, in one line.
-fn outcome(context: &Context, request: &RequestId) -> Result<String, Fault> {
+fn outcome(context: &Context, request: &RequestId) -> Result<String, CliError> {
     let ledger = context.ledger()?;
     let started = Instant::now();
     while started.elapsed() < limits::TIMEOUT_DEFAULT {
@@ -49,12 +49,12 @@ fn outcome(context: &Context, request: &RequestId) -> Result<String, Fault> {
                     let meaning = shared::Code::ALL.iter().find(|known| known.word() == code);
                     let meaning = meaning.map_or_else(String::new, |code| format!(" {}", code.meaning()));
                     let story = format!("the answer is recorded, but nothing was applied: {code}.{meaning}");
-                    return Err(Fault::refused(story).with("code", code).with("request_id", request.as_str()));
+                    return Err(CliError::refused(story).with("code", code).with("request_id", request.as_str()));
                 }
                 _ => {}
             }
         }
         std::thread::park_timeout(LOOK);
     }
-    Err(Fault::refused(format!("the change has no outcome yet; see: {} calls show {request}", context.program())))
+    Err(CliError::refused(format!("the change has no outcome yet; see: {} calls show {request}", context.program())))
 }

@@ -6,12 +6,12 @@ mod watch;
 use crate::cli::Context;
 use crate::cli::apply;
 use crate::cli::ask::ask;
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand};
 use engine::approval_requests::ApprovalAnswer;
 use engine::approval_subjects;
 use engine::request;
-use model::approval::{Approval, State};
+use model::approval::{Approval, ApprovalState};
 use relay::Relay;
 use serde_json::{Value, json};
 use shared::Timestamp;
@@ -94,8 +94,8 @@ impl Approvals {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`]; the pending approval requests are unchanged.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`]; the pending approval requests are unchanged.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         match self.command {
             Command::List(List { all }) => list(context, all),
             Command::Show(Show { code }) => show(context, &code),
@@ -115,7 +115,7 @@ impl Approvals {
 /// How many that are over are listed.
 const OVER_MAX: usize = 50;
 
-fn list(context: &Context, all: bool) -> Result<(), Fault> {
+fn list(context: &Context, all: bool) -> Result<(), CliError> {
     let mut found = Vec::new();
     let mut documents = Vec::new();
     if let Some(ledger) = context.ledger_if_any()? {
@@ -144,10 +144,12 @@ fn list(context: &Context, all: bool) -> Result<(), Fault> {
     Ok(())
 }
 
-fn show(context: &Context, code: &str) -> Result<(), Fault> {
+fn show(context: &Context, code: &str) -> Result<(), CliError> {
     let ledger = context.ledger()?;
     let Some(approval) = stored::with_code(&ledger, &code.to_ascii_lowercase())? else {
-        return Err(Fault::missing(format!("there is no approval request `{code}`; see host-broker approvals list")));
+        return Err(CliError::missing(format!(
+            "there is no approval request `{code}`; see host-broker approvals list"
+        )));
     };
     let document = document(&ledger, &approval)?;
     context.output.show(&document, || text(context, &approval));
@@ -162,7 +164,7 @@ fn text(context: &Context, approval: &Approval) -> String {
         .as_ref()
         .map_or_else(|| "The card of a closed request is not stored.\n".to_owned(), model::card::Card::text);
     let head = format!("{} · {}", approval.code, standing(approval, now));
-    let answer = if approval.state == State::Waiting {
+    let answer = if approval.state == ApprovalState::Waiting {
         let what = format!("{}.{}", approval.provider, approval.action);
         let at_once = if approval_subjects::of(approval.kind).is_applied_at_once() {
             "\n     (--apply applies the change now, without a request of the agent)"
@@ -183,8 +185,8 @@ fn text(context: &Context, approval: &Approval) -> String {
 fn standing(approval: &Approval, now: Timestamp) -> String {
     match (&approval.became, approval.state) {
         (Some(became), _) => became.clone(),
-        (None, State::Waiting) if approval.expires_at <= now => "expired".to_owned(),
-        (None, State::Waiting) => match approval.expires_at.since(now).as_secs() {
+        (None, ApprovalState::Waiting) if approval.expires_at <= now => "expired".to_owned(),
+        (None, ApprovalState::Waiting) => match approval.expires_at.since(now).as_secs() {
             seconds @ ..7200 => format!("pending, {seconds} s left"),
             seconds => format!("pending, {} h left", seconds / 3600),
         },
@@ -192,7 +194,7 @@ fn standing(approval: &Approval, now: Timestamp) -> String {
     }
 }
 
-fn document(ledger: &View, approval: &Approval) -> Result<Value, Fault> {
+fn document(ledger: &View, approval: &Approval) -> Result<Value, CliError> {
     Ok(json!({
         "code": approval.code,
         "ref": approval.reference(),

@@ -1,7 +1,7 @@
 //! The way of every command that changes something: through the running daemon, or in place where none runs.
 
 use crate::cli::Context;
-use crate::cli::output::Fault;
+use crate::cli::output::CliError;
 use crate::control::{self, ProcessRequest, SocketRequest};
 use crate::host::LoadedHome;
 use kernel::Ledger;
@@ -18,8 +18,8 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 /// Sends a command, and prints the reply.
 ///
 /// # Errors
-/// [`Fault`]; the command was not executed.
-pub fn ask(context: &Context, request: impl Into<SocketRequest>) -> Result<(), Fault> {
+/// [`CliError`]; the command was not executed.
+pub fn ask(context: &Context, request: impl Into<SocketRequest>) -> Result<(), CliError> {
     let mut reply = answer(context, request)?;
     if let Some(Value::String(summary)) = reply.get_mut("summary") {
         *summary = context.at_home(summary);
@@ -30,8 +30,8 @@ pub fn ask(context: &Context, request: impl Into<SocketRequest>) -> Result<(), F
 /// Sends a command, and prints the reply's data with this function.
 ///
 /// # Errors
-/// [`Fault`]: the reply is a refusal, or no broker could be reached.
-pub fn told(context: &Context, request: impl Into<SocketRequest>, print: impl FnOnce(&Value)) -> Result<(), Fault> {
+/// [`CliError`]: the reply is a refusal, or no broker could be reached.
+pub fn told(context: &Context, request: impl Into<SocketRequest>, print: impl FnOnce(&Value)) -> Result<(), CliError> {
     let reply = answer(context, request)?;
     match reply.get("data").filter(|_| reply.get("status").and_then(Value::as_str) == Some("executed")) {
         Some(data) => {
@@ -45,8 +45,8 @@ pub fn told(context: &Context, request: impl Into<SocketRequest>, print: impl Fn
 /// Sends a command, and returns the reply.
 ///
 /// # Errors
-/// [`Fault`] if no broker could be reached; a reply that refuses is none.
-pub fn answer(context: &Context, request: impl Into<SocketRequest>) -> Result<Value, Fault> {
+/// [`CliError`] if no broker could be reached; a reply that refuses is none.
+pub fn answer(context: &Context, request: impl Into<SocketRequest>) -> Result<Value, CliError> {
     let request = request.into();
     let socket = context.home.socket();
     if let Some(reply) = control::send(&socket, &request)? {
@@ -99,7 +99,7 @@ fn in_place(
     loaded: &LoadedHome,
     mut ledger: Ledger,
     request: &SocketRequest,
-) -> Result<Value, Fault> {
+) -> Result<Value, CliError> {
     let (mut broker, dispatcher) = (loaded.broker(&context.platform.ids), loaded.dispatcher(&context.platform));
     Ok(match request {
         SocketRequest::Command(command) => control::administer(&mut ledger, &mut broker, &dispatcher, command)?,
@@ -113,7 +113,7 @@ fn in_place(
 /// Who answers on the socket, if a daemon is running.
 ///
 /// # Errors
-/// [`Fault`] if something listens and does not answer.
-pub fn running(context: &Context) -> Result<Option<Value>, Fault> {
+/// [`CliError`] if something listens and does not answer.
+pub fn running(context: &Context) -> Result<Option<Value>, CliError> {
     Ok(control::send(&context.home.socket(), &ProcessRequest::Hello.into())?)
 }

@@ -5,7 +5,7 @@ mod tail;
 
 use crate::cli::Context;
 use crate::cli::ask::ask;
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand, ValueEnum};
 use engine::outcomes::by_person::Finding;
 use engine::request;
@@ -142,8 +142,8 @@ impl Calls {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`] if there is no ledger, or no such request.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`] if there is no ledger, or no such request.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         let ledger = context.ledger()?;
         match self.command {
             Command::Settle(Settle { request_id, found, note, group }) => {

@@ -2,7 +2,7 @@
 
 use crate::cli::Context;
 use crate::cli::home_reader::known_group;
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::{CliError, Output};
 use clap::Args;
 use engine::snapshot::snapshot;
 use shared::Group;
@@ -27,15 +27,15 @@ impl Capabilities {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`] if there is no such group, or no ledger.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`] if there is no such group, or no ledger.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         let config = context.config()?;
         known_group(&config, &self.group)?;
         let catalogue = context.catalogue_as_seen(&config)?;
         let policy = context.policy(&config, &catalogue)?;
         let now = context.platform.clock.now();
         let snapshot = snapshot(&context.ledger()?, now, &self.group, &config, &catalogue, &policy, None)?;
-        let document = serde_json::to_value(&snapshot).map_err(|error| Fault::internal(&error))?;
+        let document = serde_json::to_value(&snapshot).map_err(|error| CliError::internal(&error))?;
         context.output.show(&document, || context.at_home(&table(&snapshot, self.all)));
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! `config`: the configuration, checked, described, shown.
 
 use crate::cli::Context;
-use crate::cli::output::Fault;
+use crate::cli::output::CliError;
 use clap::{Args, Subcommand};
 use config::{Config, ConfigError};
 use policy::profile::Profile;
@@ -63,8 +63,8 @@ impl Configuration {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`] if the configuration cannot be used.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`] if the configuration cannot be used.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         match self.command {
             Command::Check(Check {}) => check(context),
             Command::Schema(Schema { profile }) => schema(context, profile),
@@ -73,10 +73,10 @@ impl Configuration {
     }
 }
 
-fn check(context: &Context) -> Result<(), Fault> {
+fn check(context: &Context) -> Result<(), CliError> {
     let config = context.config_alone()?;
     context.policy(&config, &context.catalogue(&config))?;
-    config.formats(&context.home.config()).map_err(|error| Fault::configuration(&error))?;
+    config.formats(&context.home.config()).map_err(|error| CliError::configuration(&error))?;
     let path = context.home.config().display().to_string();
     let warnings = context.warnings(&config)?;
     let (groups, providers) = (config.groups.len(), config.providers.len());
@@ -89,20 +89,20 @@ fn check(context: &Context) -> Result<(), Fault> {
     Ok(())
 }
 
-fn schema(context: &Context, profile: bool) -> Result<(), Fault> {
+fn schema(context: &Context, profile: bool) -> Result<(), CliError> {
     let schema = if profile { schemars::schema_for!(Profile) } else { Config::schema(context.kinds) };
     let schema = Value::from(schema);
-    let pretty = serde_json::to_string_pretty(&schema).map_err(|error| Fault::internal(&error))?;
+    let pretty = serde_json::to_string_pretty(&schema).map_err(|error| CliError::internal(&error))?;
     context.output.show(&schema, || pretty);
     Ok(())
 }
 
-fn show(context: &Context, effective: bool) -> Result<(), Fault> {
+fn show(context: &Context, effective: bool) -> Result<(), CliError> {
     // An invalid configuration is not shown as if it were in force.
     let config = context.config()?;
     let path = context.home.config();
     let values = if effective { said_by(&config)? } else { said_in(&path)? };
-    let printed = toml::to_string(&values).map_err(|error| Fault::internal(&error))?;
+    let printed = toml::to_string(&values).map_err(|error| CliError::internal(&error))?;
     let environment: Map<String, Value> = OVERRIDES
         .into_iter()
         .filter_map(|(name, public)| {
@@ -124,17 +124,17 @@ fn show(context: &Context, effective: bool) -> Result<(), Fault> {
 }
 
 /// Returns the content of the file.
-fn said_in(path: &Path) -> Result<toml::Table, Fault> {
+fn said_in(path: &Path) -> Result<toml::Table, CliError> {
     let text = std::fs::read_to_string(path)
-        .map_err(|source| Fault::configuration(&ConfigError::Read { path: path.to_owned(), source }))?;
-    toml::from_str(&text).map_err(|error| Fault::configuration(&error))
+        .map_err(|source| CliError::configuration(&ConfigError::Read { path: path.to_owned(), source }))?;
+    toml::from_str(&text).map_err(|error| CliError::configuration(&error))
 }
 
 /// Returns the values in force. Neither a configuration nor its parts contain a secret, only where one comes from.
-fn said_by(config: &Config) -> Result<toml::Table, Fault> {
-    let mut values = serde_json::to_value(config).map_err(|error| Fault::internal(&error))?;
+fn said_by(config: &Config) -> Result<toml::Table, CliError> {
+    let mut values = serde_json::to_value(config).map_err(|error| CliError::internal(&error))?;
     without_nulls(&mut values);
-    toml::Table::try_from(values).map_err(|error| Fault::internal(&error))
+    toml::Table::try_from(values).map_err(|error| CliError::internal(&error))
 }
 
 /// Removes nulls, because TOML has no word for an absent value.

@@ -7,7 +7,7 @@ mod stage;
 mod story;
 
 use crate::cli::Context;
-use crate::cli::output::Fault;
+use crate::cli::output::CliError;
 use clap::Args;
 use serde_json::json;
 use stage::{Agent, Stage};
@@ -28,12 +28,13 @@ impl Demo {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`] if anything was not as it should be.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
-        context.platform.runtime.block_on(self.tell(context))
+    /// [`CliError`] if anything was not as it should be.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
+        let told = context.platform.runtime.block_on(self.tell(context));
+        told.map_err(|error| CliError::failed(format!("{error:#}")))?.end()
     }
 
-    async fn tell(self, context: &Context) -> Result<(), Fault> {
+    async fn tell(self, context: &Context) -> anyhow::Result<Story> {
         let mut story = Story::new(context.output);
         let mut stage = Stage::set(&context.platform, context.output)?;
         story.scene(&format!("A home with nothing granted: {}", stage.home().display()));
@@ -55,18 +56,18 @@ impl Demo {
         if self.keep {
             context.output.line(&stage.keep());
         }
-        story.end()
+        Ok(story)
     }
 }
 
-async fn nothing_without_a_grant(story: &mut Story, developer: &Agent) -> Result<(), Fault> {
+async fn nothing_without_a_grant(story: &mut Story, developer: &Agent) -> anyhow::Result<()> {
     story.scene("L0: an agent without a grant reaches nothing");
     let answer = developer.call("mock", "read", json!({ "what": "anything" }), json!({})).await?;
     story.check("a call is refused", answer.code() == "no_grant", &answer.text);
     Ok(())
 }
 
-async fn reading_is_granted(story: &mut Story, stage: &Stage, main: &Agent, developer: &Agent) -> Result<(), Fault> {
+async fn reading_is_granted(story: &mut Story, stage: &Stage, main: &Agent, developer: &Agent) -> anyhow::Result<()> {
     story.scene("L1: the main group's agent grants reading, up to its ceiling");
     let asked =
         main.tool("ext_grant", json!({ "group_folder": "developer", "provider": "mock", "access_level": 1 })).await?;
@@ -75,8 +76,8 @@ async fn reading_is_granted(story: &mut Story, stage: &Stage, main: &Agent, deve
     story.check("the call runs", answer.is_executed(), &answer.text);
     let above = main.tool("ext_grant", json!({ "group_folder": "developer", "provider": "mock", "access_level": 3 }));
     let person = async {
-        let question = stage.question().await?;
-        stage.command(&["approvals", "deny", &question.code, "--reason", "reading is enough"])
+        let approval_request = stage.approval_request().await?;
+        stage.command(&["approvals", "deny", &approval_request.code, "--reason", "reading is enough"])
     };
     let (above, said) = tokio::join!(above, person);
     let (above, said) = (above?, said?);
@@ -92,7 +93,7 @@ async fn reading_is_granted(story: &mut Story, stage: &Stage, main: &Agent, deve
     Ok(())
 }
 
-async fn writing_takes_more(story: &mut Story, stage: &Stage, developer: &Agent) -> Result<(), Fault> {
+async fn writing_takes_more(story: &mut Story, stage: &Stage, developer: &Agent) -> anyhow::Result<()> {
     story.scene("L2: a person grants writing");
     story.said(&stage.command(&["grant", "developer", "mock", "3", "--gate", "Security", "--deny", "forbidden"])?);
     let answer = developer.call("mock", "write", json!({}), json!({})).await?;
@@ -102,7 +103,7 @@ async fn writing_takes_more(story: &mut Story, stage: &Stage, developer: &Agent)
     Ok(())
 }
 
-async fn real_logs(story: &mut Story, stage: &Stage, developer: &Agent) -> Result<(), Fault> {
+async fn real_logs(story: &mut Story, stage: &Stage, developer: &Agent) -> anyhow::Result<()> {
     story.scene("Real input: this machine's own logs");
     story.said(&stage.command(&["grant", "developer", "cloud-logs", "1"])?);
     let answer = developer.call("cloud-logs", "list_services", json!({}), json!({})).await?;
@@ -116,7 +117,7 @@ async fn real_logs(story: &mut Story, stage: &Stage, developer: &Agent) -> Resul
     Ok(())
 }
 
-async fn github(story: &mut Story, stage: &Stage, developer: &Agent) -> Result<(), Fault> {
+async fn github(story: &mut Story, stage: &Stage, developer: &Agent) -> anyhow::Result<()> {
     if !stage.has_github() {
         story.scene("GitHub: no GITHUB_TOKEN in the environment, so a scripted provider replaces it");
         return Ok(());
@@ -133,7 +134,7 @@ async fn production_needs_a_gate(
     main: &Agent,
     security: &Agent,
     developer: &Agent,
-) -> Result<(), Fault> {
+) -> anyhow::Result<()> {
     story.scene("L3: each production call requires a task and a gate opened by another group");
     let answer = developer.call("mock", "deploy", json!({}), json!({})).await?;
     story.check("without a task it is refused", answer.code() == "task_required", &answer.text);
@@ -152,16 +153,16 @@ async fn production_needs_a_gate(
     Ok(())
 }
 
-async fn a_person_is_asked(story: &mut Story, stage: &Stage, developer: &Agent) -> Result<(), Fault> {
+async fn a_person_is_asked(story: &mut Story, stage: &Stage, developer: &Agent) -> anyhow::Result<()> {
     story.scene("An approval: the call waits, and exactly the shown request runs");
     let send = json!({ "to": "alice@example.com", "body": "Hello\nAction: read" });
     let waiting = developer.call("mock", "send", send.clone(), json!({}));
     let person = async {
-        let question = stage.question().await?;
-        let shown = stage.command(&["approvals", "show", &question.code])?;
+        let approval_request = stage.approval_request().await?;
+        let shown = stage.command(&["approvals", "show", &approval_request.code])?;
         let before = stage.count("sent.log");
-        let said = stage.command(&["approvals", "approve", &question.code])?;
-        Ok::<_, Fault>((shown, before, said, question.code))
+        let said = stage.command(&["approvals", "approve", &approval_request.code])?;
+        anyhow::Ok((shown, before, said, approval_request.code))
     };
     let (answer, asked) = tokio::join!(waiting, person);
     let (answer, (shown, before, said, code)) = (answer?, asked?);
@@ -173,8 +174,8 @@ async fn a_person_is_asked(story: &mut Story, stage: &Stage, developer: &Agent) 
     story.check("the agent never saw the code", !answer.text.contains(&code), "codes are for people");
     let waiting = developer.call("mock", "send", send, json!({}));
     let person = async {
-        let question = stage.question().await?;
-        stage.command(&["approvals", "deny", &question.code, "--reason", "once is enough"])
+        let approval_request = stage.approval_request().await?;
+        stage.command(&["approvals", "deny", &approval_request.code, "--reason", "once is enough"])
     };
     let (answer, said) = tokio::join!(waiting, person);
     story.said(&said?);
@@ -183,7 +184,7 @@ async fn a_person_is_asked(story: &mut Story, stage: &Stage, developer: &Agent) 
     Ok(())
 }
 
-async fn a_change_to_a_file(story: &mut Story, stage: &Stage, developer: &Agent) -> Result<(), Fault> {
+async fn a_change_to_a_file(story: &mut Story, stage: &Stage, developer: &Agent) -> anyhow::Result<()> {
     story.scene("A change to a file: proposed, approved, applied");
     stage.command(&["grant", "developer", "files", "2"])?;
     let file = stage.home().join("workspaces/developer/src/greeting.txt");
@@ -191,7 +192,7 @@ async fn a_change_to_a_file(story: &mut Story, stage: &Stage, developer: &Agent)
         std::fs::create_dir_all(stage.home().join("workspaces/developer/src"))
             .and_then(|()| std::fs::write(&file, text))
     };
-    write("Hello.\n").map_err(|error| Fault::internal(&error))?;
+    write("Hello.\n")?;
     let is = |text: &str| std::fs::read_to_string(&file).is_ok_and(|found| found == text);
     let content = json!({ "path": "src/greeting.txt", "content": "Hello, world.\n" });
     let proposed = developer.tool("write_file", content).await?;
@@ -199,9 +200,9 @@ async fn a_change_to_a_file(story: &mut Story, stage: &Stage, developer: &Agent)
     let proposal = json!({ "path": "src/greeting.txt", "hitl_id": proposed.at("/data/hitl/hitl_id") });
     let waiting = developer.tool("apply_proposal", proposal.clone());
     let person = async {
-        let question = stage.question().await?;
-        let shown = stage.command(&["approvals", "show", &question.code])?;
-        Ok::<_, Fault>((shown, stage.command(&["approvals", "approve", &question.code])?))
+        let approval_request = stage.approval_request().await?;
+        let shown = stage.command(&["approvals", "show", &approval_request.code])?;
+        anyhow::Ok((shown, stage.command(&["approvals", "approve", &approval_request.code])?))
     };
     let (applied, person) = tokio::join!(waiting, person);
     let (applied, (shown, said)) = (applied?, person?);
@@ -212,9 +213,9 @@ async fn a_change_to_a_file(story: &mut Story, stage: &Stage, developer: &Agent)
     story.check("once", again.code() == "proposal_unknown", &again.text);
     let content = json!({ "path": "src/greeting.txt", "content": "Hello, everybody.\n" });
     let proposed = developer.tool("write_file", content).await?;
-    let question = stage.question().await?;
-    stage.command(&["approvals", "approve", &question.code])?;
-    write("Edited meanwhile.\n").map_err(|error| Fault::internal(&error))?;
+    let approval_request = stage.approval_request().await?;
+    stage.command(&["approvals", "approve", &approval_request.code])?;
+    write("Edited meanwhile.\n")?;
     let proposal = json!({ "path": "src/greeting.txt", "hitl_id": proposed.at("/data/hitl/hitl_id") });
     let late = developer.tool("apply_proposal", proposal).await?;
     let kept = late.code() == "base_changed" && is("Edited meanwhile.\n");
@@ -224,7 +225,7 @@ async fn a_change_to_a_file(story: &mut Story, stage: &Stage, developer: &Agent)
     Ok(())
 }
 
-async fn a_lost_reply_is_not_repeated(story: &mut Story, stage: &Stage, developer: &Agent) -> Result<(), Fault> {
+async fn a_lost_reply_is_not_repeated(story: &mut Story, stage: &Stage, developer: &Agent) -> anyhow::Result<()> {
     story.scene("A charge whose answer is lost, and a client that retries");
     let key = json!({ "idempotency_key": "invoice-7" });
     let first = developer.call("mock", "charge", json!({ "amount": 7 }), key.clone()).await?;
@@ -240,7 +241,7 @@ async fn a_lost_reply_is_not_repeated(story: &mut Story, stage: &Stage, develope
     Ok(())
 }
 
-async fn a_kill_in_the_middle(story: &mut Story, stage: &mut Stage, developer: &Agent) -> Result<(), Fault> {
+async fn a_kill_in_the_middle(story: &mut Story, stage: &mut Stage, developer: &Agent) -> anyhow::Result<()> {
     story.scene("kill -9 in the middle of a call");
     let running = developer.call("mock", "slow", json!({}), json!({}));
     let (answer, killed) = tokio::join!(running, stage.kill_and_restart("slow"));
@@ -255,7 +256,7 @@ async fn a_kill_in_the_middle(story: &mut Story, stage: &mut Stage, developer: &
 }
 
 /// The daemon is stopped first, so that its last row is part of the proof.
-fn the_evidence(story: &mut Story, stage: &mut Stage, keep: bool) -> Result<(), Fault> {
+fn the_evidence(story: &mut Story, stage: &mut Stage, keep: bool) -> anyhow::Result<()> {
     story.scene("The evidence");
     if !keep {
         stage.stop(Duration::from_secs(10))?;

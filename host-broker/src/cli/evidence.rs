@@ -5,7 +5,7 @@ mod verify;
 
 use crate::cli::Context;
 use crate::cli::ask::ask;
-use crate::cli::output::Fault;
+use crate::cli::output::CliError;
 use clap::{Args, Subcommand, ValueEnum};
 use engine::request;
 use serde_json::json;
@@ -121,7 +121,7 @@ impl FromStr for Kept {
             let seq: i64 = seq.parse().ok().filter(|seq| *seq > 0)?;
             Some(Self { seq, hash: hash.parse().ok()? })
         });
-        parsed.ok_or_else(|| "a head is what `evidence head` prints: SEQ:sha256:HASH".to_owned())
+        parsed.ok_or_else(|| "a head has the form SEQ:sha256:HASH; see: host-broker evidence head".to_owned())
     }
 }
 
@@ -129,8 +129,8 @@ impl Evidence {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`] if there is no ledger, or the evidence is broken.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`] if there is no ledger, or the evidence is broken.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         match self.command {
             Command::Head(Head {}) => head(context),
             Command::Verify(Verify { file: Some(file), kept, from: _ }) => verify::file(context, &file, kept),
@@ -141,7 +141,7 @@ impl Evidence {
     }
 }
 
-fn head(context: &Context) -> Result<(), Fault> {
+fn head(context: &Context) -> Result<(), CliError> {
     let last = export::last(&context.ledger()?)?;
     let (seq, hash, time) =
         last.as_ref().map_or((0, Digest::ZERO, None), |row| (row.seq, row.event_hash, Some(row.time())));
@@ -149,7 +149,7 @@ fn head(context: &Context) -> Result<(), Fault> {
     Ok(())
 }
 
-fn export(context: &Context, format: Format, from: i64) -> Result<(), Fault> {
+fn export(context: &Context, format: Format, from: i64) -> Result<(), CliError> {
     let ledger = context.ledger()?;
     let (mut broken, mut intended) = (None, files::Intended::default());
     context.output.lines(|out| {

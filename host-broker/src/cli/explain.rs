@@ -3,7 +3,7 @@
 use crate::assembly::filters::{filters, scrubber};
 use crate::cli::Context;
 use crate::cli::home_reader::{chat_type, known_group, person};
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::{CliError, Output};
 use clap::Args;
 use config::flows::FlowsTable;
 use engine::facts;
@@ -89,8 +89,8 @@ impl Explain {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`] if there is no such group, no ledger, or the parameters are no JSON object.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`] if there is no such group, no ledger, or the parameters are no JSON object.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         let config = context.config()?;
         let catalogue = Arc::new(context.catalogue_as_seen(&config)?);
         let policy = context.policy(&config, &catalogue)?;
@@ -99,7 +99,7 @@ impl Explain {
         // A program that prints a secret is not run to explain something, so the broker's own are not looked for.
         let secrets = Secrets::default();
         let inspector = Inspector::new(&config.inspection, policy.profiles.clone(), &secrets, &context.platform);
-        let formats = config.formats(&context.home.config()).map_err(|error| Fault::configuration(&error))?;
+        let formats = config.formats(&context.home.config()).map_err(|error| CliError::configuration(&error))?;
         let filters = filters(&catalogue, scrubber(&secrets, &key, formats)?, &key, inspector)?;
         let parse_context = ParseContext {
             catalogue,
@@ -129,12 +129,12 @@ impl Explain {
         Ok(())
     }
 
-    fn of_group(&self, group: &Group, parse_context: &ParseContext) -> Result<Box<Call>, Fault> {
+    fn of_group(&self, group: &Group, parse_context: &ParseContext) -> Result<Box<Call>, CliError> {
         let mut splits = splits(&self.target).collect::<Vec<_>>();
         splits.sort_by_key(|(provider, _)| parse_context.catalogue.provider(provider).is_none());
         let Some((provider, action)) = splits.into_iter().next() else {
             let how = "write the provider and the action with a dot between them, for example github.list_issues";
-            return Err(Fault::usage(format!("`{}`: {how}", self.target)));
+            return Err(CliError::usage(format!("`{}`: {how}", self.target)));
         };
         // By themselves first: they must not be able to add to the document around them.
         self.given()?;
@@ -152,25 +152,25 @@ impl Explain {
         access: &GrantId,
         flows: &FlowsTable,
         parse_context: &ParseContext,
-    ) -> Result<Box<Call>, Fault> {
+    ) -> Result<Box<Call>, CliError> {
         if self.person.is_some() || self.task.is_some() {
             let why =
                 "an external agent acts for no person, and its tools name their task; leave --person and --task out";
-            return Err(Fault::usage(why));
+            return Err(CliError::usage(why));
         }
         let tool: Opaque = self.target.parse().map_err(|_bad| {
-            Fault::usage(format!("`{}` is no tool; flow grant list shows those of an access", self.target))
+            CliError::usage(format!("`{}` is no tool; flow grant list shows those of an access", self.target))
         })?;
-        hypothetical_of_tool(access.clone(), tool, self.given()?, flows, parse_context).map_err(Fault::usage)
+        hypothetical_of_tool(access.clone(), tool, self.given()?, flows, parse_context).map_err(CliError::usage)
     }
 
-    fn given(&self) -> Result<Map<String, Value>, Fault> {
+    fn given(&self) -> Result<Map<String, Value>, CliError> {
         serde_json::from_str(&self.params).map_err(|fault| no_object(&fault))
     }
 }
 
-fn no_object(fault: &dyn Display) -> Fault {
-    Fault::usage(format!("the parameters are not a JSON object: {fault}"))
+fn no_object(fault: &dyn Display) -> CliError {
+    CliError::usage(format!("the parameters are not a JSON object: {fault}"))
 }
 
 /// The document that a sandbox would write, with the parameters to the letter: a number that cannot be kept exactly

@@ -3,7 +3,7 @@
 use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::home_reader::known_group;
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand};
 use engine::request;
 use model::Exposed;
@@ -52,8 +52,8 @@ impl Exposure {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`]; the session goes on as it was.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`]; the session goes on as it was.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         match self.command {
             Command::List { group } => list(context, group.as_ref()),
             Command::Reset { session } => {
@@ -66,7 +66,7 @@ impl Exposure {
     }
 }
 
-fn list(context: &Context, only: Option<&Group>) -> Result<(), Fault> {
+fn list(context: &Context, only: Option<&Group>) -> Result<(), CliError> {
     let config = context.config()?;
     if let Some(group) = only {
         known_group(&config, group)?;

@@ -5,7 +5,7 @@ mod starter;
 
 use crate::cli::Context;
 use crate::cli::ask::{self, ask};
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand, ValueEnum};
 use engine::request::FlowCommand;
 use serde_json::{Value, json};
@@ -147,8 +147,8 @@ impl Flow {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`]; nothing was changed.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`]; nothing was changed.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         let vault = self.vault;
         let request = match self.command {
             Command::List(wanted) => return list(context, vault, wanted),
@@ -191,7 +191,7 @@ impl Flow {
     }
 }
 
-fn list(context: &Context, vault: Vault, wanted: List) -> Result<(), Fault> {
+fn list(context: &Context, vault: Vault, wanted: List) -> Result<(), CliError> {
     let List { state, scope, limit, cursor } = wanted;
     let state = match state {
         State::Proposed => request::State::Proposed,
@@ -222,7 +222,7 @@ fn list(context: &Context, vault: Vault, wanted: List) -> Result<(), Fault> {
     told(context, vault, FlowRequest::FlowList(wanted), |data| context.output.show(data, || text(data)))
 }
 
-fn told(context: &Context, vault: Vault, request: FlowRequest, print: impl FnOnce(&Value)) -> Result<(), Fault> {
+fn told(context: &Context, vault: Vault, request: FlowRequest, print: impl FnOnce(&Value)) -> Result<(), CliError> {
     ask::told(context, FlowCommand { vault, request }, print)
 }
 
@@ -251,7 +251,7 @@ fn whole(data: &Value) -> String {
     [head].into_iter().chain(steps).collect::<Vec<_>>().join("\n\n")
 }
 
-fn read(file: &Path) -> Result<Vec<u8>, Fault> {
+fn read(file: &Path) -> Result<Vec<u8>, CliError> {
     let mut bytes = Vec::new();
     // One more than a flow can be long, to see that it is too long.
     let most = u64::try_from(BUNDLE_MAX * 2 + 1).unwrap_or(u64::MAX);
@@ -260,14 +260,14 @@ fn read(file: &Path) -> Result<Vec<u8>, Fault> {
     } else {
         std::fs::File::open(file).and_then(|file| file.take(most).read_to_end(&mut bytes))
     };
-    read.map_err(|error| Fault::usage(format!("{} cannot be read: {error}", file.display())))?;
+    read.map_err(|error| CliError::usage(format!("{} cannot be read: {error}", file.display())))?;
     Ok(bytes)
 }
 
 /// Parses the document as a flow, or returns its fault.
-fn bundle(bytes: &[u8]) -> Result<Bundle, Fault> {
+fn bundle(bytes: &[u8]) -> Result<Bundle, CliError> {
     let object = shared::json::parse_object(bytes)
-        .map_err(|fault| Fault::usage(format!("the document is not a flow: {fault}")))?;
+        .map_err(|fault| CliError::usage(format!("the document is not a flow: {fault}")))?;
     let found: Result<Bundle, _> = serde_path_to_error::deserialize(json!(object));
-    found.map_err(|error| Fault::usage(format!("the document is not a flow: {}: {}", error.path(), error.inner())))
+    found.map_err(|error| CliError::usage(format!("the document is not a flow: {}: {}", error.path(), error.inner())))
 }

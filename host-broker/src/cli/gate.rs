@@ -2,7 +2,7 @@
 
 use crate::cli::Context;
 use crate::cli::ask::ask;
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand};
 use engine::request;
 use serde_json::{Value, json};
@@ -48,8 +48,8 @@ impl Gate {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`]; the gates are as they were.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`]; the gates are as they were.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         match self.command {
             Command::Approve(Approve { task, gate }) => {
                 ask(context, request::Command::GateApprove(GateRequest { task_id: task, gate }))
@@ -59,7 +59,7 @@ impl Gate {
     }
 }
 
-fn list(context: &Context) -> Result<(), Fault> {
+fn list(context: &Context) -> Result<(), CliError> {
     let config = context.config()?;
     let approvals = match context.ledger_if_any()? {
         Some(ledger) => gates::list(&ledger)?,

@@ -3,7 +3,7 @@
 use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::home_reader::{chat_type, seconds};
-use crate::cli::output::Fault;
+use crate::cli::output::CliError;
 use clap::Args;
 use engine::request;
 use model::ChatType;
@@ -63,11 +63,11 @@ impl Grant {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`]; nothing was granted.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`]; nothing was granted.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         let denied = self.deny.as_deref().unwrap_or_default();
         if let Some(both) = self.allow.iter().flatten().find(|action| denied.contains(action)) {
-            return Err(Fault::usage(format!("`{both}` is in --allow and in --deny; leave it out of one of them")));
+            return Err(CliError::usage(format!("`{both}` is in --allow and in --deny; leave it out of one of them")));
         }
         ask(
             context,

@@ -6,7 +6,7 @@ mod mailbox;
 use crate::cli::Context;
 use crate::cli::ask::running;
 use crate::cli::home_reader::known_group;
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand};
 use config::profiles;
 use serde_json::{Value, json};
@@ -69,8 +69,8 @@ impl Group {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`]; the configuration is as it was.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`]; the configuration is as it was.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         match self.command {
             Command::List(List {}) => list(context),
             Command::Add(Add { name, uid }) => add(context, &name, uid),
@@ -79,7 +79,7 @@ impl Group {
     }
 }
 
-fn list(context: &Context) -> Result<(), Fault> {
+fn list(context: &Context) -> Result<(), CliError> {
     let config = context.config()?;
     let now = context.platform.clock.now();
     let mut grants =
@@ -122,13 +122,13 @@ fn list(context: &Context) -> Result<(), Fault> {
     Ok(())
 }
 
-fn add(context: &Context, name: &Name, uid: Option<u32>) -> Result<(), Fault> {
+fn add(context: &Context, name: &Name, uid: Option<u32>) -> Result<(), CliError> {
     if context.config()?.groups.contains_key(name) {
-        return Err(Fault::usage(format!("there is a group `{name}` already; nothing was changed")));
+        return Err(CliError::usage(format!("there is a group `{name}` already; nothing was changed")));
     }
     // The profile comes first, because it can be removed again if the edit fails. The broker refuses a profile without
     // a group.
-    profiles::write(&context.home, name, policy::profile::STARTING).map_err(|error| Fault::configuration(&error))?;
+    profiles::write(&context.home, name, policy::profile::STARTING).map_err(|error| CliError::configuration(&error))?;
     if let Err(fault) = edit::change(context, |text| edit::added(text, name, uid)) {
         std::fs::remove_file(context.home.profile(name)).ok();
         return Err(fault);
@@ -153,7 +153,7 @@ fn add(context: &Context, name: &Name, uid: Option<u32>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn remove(context: &Context, name: &Name) -> Result<(), Fault> {
+fn remove(context: &Context, name: &Name) -> Result<(), CliError> {
     known_group(&context.config()?, name)?;
     // Access that is only out of sight would be back with the next group of that name.
     if let Some(ledger) = context.ledger_if_any()? {
@@ -161,7 +161,7 @@ fn remove(context: &Context, name: &Name) -> Result<(), Fault> {
         let live = grants::list(&ledger, Some(name))?.into_iter().filter(|grant| grant.is_live(now));
         let commands: Vec<_> = live.map(|grant| format!("host-broker revoke {name} {}", grant.provider)).collect();
         if !commands.is_empty() {
-            return Err(Fault::refused(format!(
+            return Err(CliError::refused(format!(
                 "group {name} still has access, which a new group of that name would get; revoke it \
                  first: {}",
                 commands.join("; ")
@@ -173,7 +173,7 @@ fn remove(context: &Context, name: &Name) -> Result<(), Fault> {
     if let Err(error) = std::fs::remove_file(&profile)
         && error.kind() != std::io::ErrorKind::NotFound
     {
-        return Err(Fault::home(format!(
+        return Err(CliError::home(format!(
             "cannot remove {}: {error}; remove it, or serve does not start",
             profile.display()
         )));

@@ -5,7 +5,7 @@ use crate::assembly::catalogue::{Supplies, catalogue};
 use crate::assembly::secrets::{load_secrets, secrets_at_hand, sights};
 use crate::cli::Context;
 use crate::cli::ask::{BEHIND, is_behind, running};
-use crate::cli::output::Fault;
+use crate::cli::output::CliError;
 use config::Policy;
 use config::warnings::warnings;
 use config::{Config, nearest, permissions, profiles};
@@ -26,8 +26,8 @@ impl Context {
     /// The configuration. It says on standard error if a running daemon uses an earlier one.
     ///
     /// # Errors
-    /// [`Fault`] that names the file, the place in it and the remedy.
-    pub fn config(&self) -> Result<Config, Fault> {
+    /// [`CliError`] that names the file, the place in it and the remedy.
+    pub fn config(&self) -> Result<Config, CliError> {
         let config = self.config_alone()?;
         self.note_age();
         Ok(config)
@@ -47,8 +47,8 @@ impl Context {
     ///
     /// # Errors
     /// As [`Self::config`].
-    pub fn config_alone(&self) -> Result<Config, Fault> {
-        let unusable = |error| Fault::configuration(&error);
+    pub fn config_alone(&self) -> Result<Config, CliError> {
+        let unusable = |error| CliError::configuration(&error);
         permissions::check(&self.home).map_err(unusable)?;
         let config = Config::load(&self.home.config(), &self.platform.environment, self.kinds).map_err(unusable)?;
         permissions::check_named(&self.home, &config).map_err(unusable)?;
@@ -66,8 +66,8 @@ impl Context {
     /// out. A daemon that runs on the present configuration is asked: its environment may differ from this command's.
     ///
     /// # Errors
-    /// [`Fault`] if something listens for commands and does not answer.
-    pub fn catalogue_as_seen(&self, config: &Config) -> Result<Catalogue, Fault> {
+    /// [`CliError`] if something listens for commands and does not answer.
+    pub fn catalogue_as_seen(&self, config: &Config) -> Result<Catalogue, CliError> {
         let mut catalogue = self.catalogue(config);
         let secrets = secrets_at_hand(config, &self.platform);
         let daemon = running(self)?;
@@ -82,9 +82,9 @@ impl Context {
             });
             let listed = catalogue.provider(&name).filter(|listed| listed.state.is_ok()).cloned();
             let (lacks, outage) = match daemon.as_ref().and_then(|hello| standing(hello, &name)) {
-                Some(Standing::Ready) => (None, Outage::NoSecret),
-                Some(Standing::Unready { reason, lacks_secret: true }) => (Some(reason), Outage::NoSecret),
-                Some(Standing::Unready { reason, lacks_secret: false }) => (Some(reason), Outage::Unusable),
+                Some(ServerState::Ready) => (None, Outage::NoSecret),
+                Some(ServerState::Unready { reason, lacks_secret: true }) => (Some(reason), Outage::NoSecret),
+                Some(ServerState::Unready { reason, lacks_secret: false }) => (Some(reason), Outage::Unusable),
                 None => (lacks, Outage::NoSecret),
             };
             if let (Some(lacks), Some(listed)) = (lacks, listed) {
@@ -97,8 +97,8 @@ impl Context {
     /// Checks names of which nothing is recorded: a name that the configuration does not have either is mistyped.
     ///
     /// # Errors
-    /// [`Fault`] that names the nearest one.
-    pub fn knows(&self, group: Option<&Group>, provider: Option<&Provider>) -> Result<(), Fault> {
+    /// [`CliError`] that names the nearest one.
+    pub fn knows(&self, group: Option<&Group>, provider: Option<&Provider>) -> Result<(), CliError> {
         let config = self.config()?;
         if let Some(group) = group {
             known_group(&config, group)?;
@@ -112,17 +112,17 @@ impl Context {
     /// Returns the operators' policy.
     ///
     /// # Errors
-    /// [`Fault`] if a profile cannot be used.
-    pub fn policy(&self, config: &Config, catalogue: &Catalogue) -> Result<Policy, Fault> {
-        profiles::policy(&self.home, config, &catalogue.named()).map_err(|error| Fault::configuration(&error))
+    /// [`CliError`] if a profile cannot be used.
+    pub fn policy(&self, config: &Config, catalogue: &Catalogue) -> Result<Policy, CliError> {
+        profiles::policy(&self.home, config, &catalogue.named()).map_err(|error| CliError::configuration(&error))
     }
 
     /// Returns warnings about a valid home that may differ from the operator's intent.
     ///
     /// # Errors
-    /// [`Fault`] if a file cannot be read.
-    pub fn warnings(&self, config: &Config) -> Result<Vec<String>, Fault> {
-        let mut found = warnings(&self.home, config).map_err(|error| Fault::configuration(&error))?;
+    /// [`CliError`] if a file cannot be read.
+    pub fn warnings(&self, config: &Config) -> Result<Vec<String>, CliError> {
+        let mut found = warnings(&self.home, config).map_err(|error| CliError::configuration(&error))?;
         match keys::continuity(&self.home, config.vault.key.is_none()) {
             Ok(notes) => found.extend(notes),
             Err(error) => found.push(error.to_string()),
@@ -149,11 +149,11 @@ impl Context {
     /// The ledger, for reading only.
     ///
     /// # Errors
-    /// [`Fault`], also if there is no ledger yet.
-    pub fn ledger(&self) -> Result<View, Fault> {
+    /// [`CliError`], also if there is no ledger yet.
+    pub fn ledger(&self) -> Result<View, CliError> {
         match self.ledger_if_any()? {
             Some(connection) => Ok(connection),
-            None => Err(Fault::home(format!(
+            None => Err(CliError::home(format!(
                 "{} has no ledger yet; the first grant, or host-broker serve, \
                  creates it",
                 self.home.path().display()
@@ -164,21 +164,21 @@ impl Context {
     /// The ledger, for reading only; `None` if there is none yet.
     ///
     /// # Errors
-    /// [`Fault`] if there is no home, or its ledger cannot be read.
-    pub fn ledger_if_any(&self) -> Result<Option<View>, Fault> {
+    /// [`CliError`] if there is no home, or its ledger cannot be read.
+    pub fn ledger_if_any(&self) -> Result<Option<View>, CliError> {
         let home = self.home.path();
         let there = |path: &Path| {
-            let cannot = |error| Fault::home(format!("cannot read {}: {error}", home.display()));
+            let cannot = |error| CliError::home(format!("cannot read {}: {error}", home.display()));
             path.try_exists().map_err(cannot)
         };
         if !there(home)? {
             let home = home.display();
-            return Err(Fault::home(format!(
+            return Err(CliError::home(format!(
                 "there is no home at {home}; name another with --home DIR or EXT_BROKER_HOME, or create this one with: \
                  host-broker init --home {home}"
             )));
         }
-        permissions::check(&self.home).map_err(|error| Fault::configuration(&error))?;
+        permissions::check(&self.home).map_err(|error| CliError::configuration(&error))?;
         if !there(&home.join("ledger.db"))? {
             return Ok(None);
         }
@@ -189,7 +189,7 @@ impl Context {
 }
 
 /// The daemon's report on a provider.
-pub enum Standing {
+pub enum ServerState {
     /// It takes calls.
     Ready,
     /// It takes none.
@@ -205,11 +205,11 @@ pub enum Standing {
 /// reply.
 ///
 /// Returns `None` if the daemon does not run on the present configuration.
-pub fn standing(hello: &Value, provider: &Provider) -> Option<Standing> {
+pub fn standing(hello: &Value, provider: &Provider) -> Option<ServerState> {
     let unready = hello.pointer("/data/unready")?.as_object().filter(|_| !is_behind(hello))?;
     Some(match unready.get(provider.as_str()) {
-        None => Standing::Ready,
-        Some(why) => Standing::Unready {
+        None => ServerState::Ready,
+        Some(why) => ServerState::Unready {
             reason: why.get("reason").and_then(Value::as_str).unwrap_or_default().to_owned(),
             lacks_secret: why.get("lacks_secret").and_then(Value::as_bool).unwrap_or(false),
         },
@@ -219,13 +219,13 @@ pub fn standing(hello: &Value, provider: &Provider) -> Option<Standing> {
 /// The group, if the configuration has it.
 ///
 /// # Errors
-/// [`Fault`] that says which there are.
-pub fn known_group(config: &Config, group: &Group) -> Result<(), Fault> {
+/// [`CliError`] that says which there are.
+pub fn known_group(config: &Config, group: &Group) -> Result<(), CliError> {
     if config.groups.contains_key(group) { Ok(()) } else { Err(unknown("group", group, config.groups.keys())) }
 }
 
 /// A name that is none of those there are.
-pub fn unknown(what: &str, name: &impl Display, known: impl Iterator<Item = impl Display>) -> Fault {
+pub fn unknown(what: &str, name: &impl Display, known: impl Iterator<Item = impl Display>) -> CliError {
     let name = name.to_string();
     let known: Vec<String> = known.map(|name| name.to_string()).collect();
     let hint = match nearest(&name, known.iter().map(String::as_str)) {
@@ -233,7 +233,7 @@ pub fn unknown(what: &str, name: &impl Display, known: impl Iterator<Item = impl
         None if known.is_empty() => "the configuration has none".to_owned(),
         None => format!("there is {}", known.join(", ")),
     };
-    Fault::missing(format!("there is no {what} `{name}`; {hint}"))
+    CliError::missing(format!("there is no {what} `{name}`; {hint}"))
 }
 
 /// Parses a duration of the command line, in seconds.

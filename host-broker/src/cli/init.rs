@@ -1,7 +1,7 @@
 //! `init`: makes a home.
 
 use crate::cli::Context;
-use crate::cli::output::Fault;
+use crate::cli::output::CliError;
 use crate::host::LoadedHome;
 use crate::mailboxes::Mailboxes;
 use clap::Args;
@@ -56,8 +56,8 @@ impl Init {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`]; an existing file is never overwritten.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`]; an existing file is never overwritten.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         let config_path = context.home.config();
         if config_path.exists() {
             return Err(exists(&config_path));
@@ -72,7 +72,7 @@ impl Init {
             None => text,
         };
         let config = Config::parse(&text, &config_path, &context.platform.environment, context.kinds)
-            .map_err(|error| Fault::configuration(&error))?;
+            .map_err(|error| CliError::configuration(&error))?;
         make_home(context, &config)?;
         // It comes last, because this file makes the directory a home: a run that fails before can simply be repeated.
         write_new(&config_path, &text).map_err(|error| {
@@ -88,27 +88,27 @@ impl Init {
     }
 }
 
-fn exists(config: &Path) -> Fault {
-    Fault::usage(format!(
+fn exists(config: &Path) -> CliError {
+    CliError::usage(format!(
         "{} exists already, so this is a home; nothing was changed. Edit that file, or name another directory with \
          --home DIR",
         config.display()
     ))
 }
 
-fn cannot(path: &Path, error: &std::io::Error) -> Fault {
-    Fault::home(format!("cannot create {}: {error}", path.display()))
+fn cannot(path: &Path, error: &std::io::Error) -> CliError {
+    CliError::home(format!("cannot create {}: {error}", path.display()))
 }
 
 /// Makes the directories, and their files except the configuration.
-fn make_home(context: &Context, config: &Config) -> Result<(), Fault> {
+fn make_home(context: &Context, config: &Config) -> Result<(), CliError> {
     let home = context.home.path();
     let found_empty = home.read_dir().is_ok_and(|mut entries| entries.next().is_none());
     make_private_directory(home).map_err(|error| cannot(home, &error))?;
     if found_empty {
         std::fs::set_permissions(home, std::fs::Permissions::from_mode(0o700)).map_err(|error| cannot(home, &error))?;
     }
-    permissions::check(&context.home).map_err(|error| Fault::configuration(&error))?;
+    permissions::check(&context.home).map_err(|error| CliError::configuration(&error))?;
     let mode = std::fs::metadata(home).map_err(|error| cannot(home, &error))?.permissions().mode();
     if mode & 0o077 != 0 {
         let home = home.display();
@@ -125,10 +125,10 @@ fn make_home(context: &Context, config: &Config) -> Result<(), Fault> {
     }
     for group in config.groups.keys() {
         profiles::write(&context.home, group, policy::profile::STARTING)
-            .map_err(|error| Fault::configuration(&error))?;
+            .map_err(|error| CliError::configuration(&error))?;
     }
-    rules::furnish(&context.home).map_err(|error| Fault::configuration(&error))?;
-    Mailboxes::open(&context.home, config).map_err(|error| Fault::configuration(&error))?;
+    rules::create_missing(&context.home).map_err(|error| CliError::configuration(&error))?;
+    Mailboxes::open(&context.home, config).map_err(|error| CliError::configuration(&error))?;
     Ok(())
 }
 

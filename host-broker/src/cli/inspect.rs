@@ -1,7 +1,7 @@
 //! `inspect`: the inspector's look at texts, without a home and without a daemon.
 
 use crate::cli::Context;
-use crate::cli::output::Fault;
+use crate::cli::output::CliError;
 use clap::Args;
 use filter::inspect;
 use filter::inspect::Verdict;
@@ -68,9 +68,9 @@ impl Inspect {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`] if the lines cannot be read or written, or some could not be inspected.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
-        let unreadable = |error: io::Error| Fault::usage(format!("{} cannot be read: {error}", self.file.display()));
+    /// [`CliError`] if the lines cannot be read or written, or some could not be inspected.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
+        let unreadable = |error: io::Error| CliError::usage(format!("{} cannot be read: {error}", self.file.display()));
         let mut input: Box<dyn BufRead> = if self.file == Path::new("-") {
             Box::new(io::stdin().lock())
         } else {
@@ -103,7 +103,7 @@ impl Inspect {
             (Some(fault), _) => Err(fault),
             // The output is closed, so the rest does not matter.
             (None, errors) if errors > 0 && all_read => {
-                Err(Fault::usage(format!("{errors} of the lines could not be inspected")).with("errors", errors))
+                Err(CliError::usage(format!("{errors} of the lines could not be inspected")).with("errors", errors))
             }
             (None, _) => Ok(()),
         }
@@ -115,13 +115,13 @@ fn plain(
     context: &Context,
     input: Box<dyn BufRead>,
     departing: bool,
-    unreadable: &dyn Fn(io::Error) -> Fault,
-) -> Result<(), Fault> {
+    unreadable: &dyn Fn(io::Error) -> CliError,
+) -> Result<(), CliError> {
     let limit = u64::try_from(LINE_BYTES_MAX).unwrap_or(u64::MAX);
     let mut bytes = Vec::new();
     let read = io::Read::take(input, limit.saturating_add(1)).read_to_end(&mut bytes).map_err(unreadable)?;
     if read > LINE_BYTES_MAX {
-        return Err(Fault::usage(format!("the text is longer than {LINE_BYTES_MAX} bytes")));
+        return Err(CliError::usage(format!("the text is longer than {LINE_BYTES_MAX} bytes")));
     }
     let value = Value::String(String::from_utf8_lossy(&bytes).into_owned());
     let verdict = if departing { inspect::departing(&value) } else { inspect::inspect(&value) };

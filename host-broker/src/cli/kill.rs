@@ -3,7 +3,7 @@
 use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::home_reader::unknown;
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand};
 use engine::request;
 use model::KillScope;
@@ -53,8 +53,8 @@ impl Kill {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`]; existing stops stay, and nothing else is stopped.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`]; existing stops stay, and nothing else is stopped.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         let on = !self.lift;
         check(context, &self.scope, on)?;
         match self.scope {
@@ -62,9 +62,9 @@ impl Kill {
             Scope::Provider { name } => ask(context, request::Command::Kill { scope: KillScope::Provider(name), on }),
             Scope::Group { name } => ask(context, request::Command::Kill { scope: KillScope::Group(name), on }),
             Scope::List if on => list(context),
-            Scope::List => {
-                Err(Fault::usage("kill list does not take --lift; to lift a kill switch: host-broker kill all --lift"))
-            }
+            Scope::List => Err(CliError::usage(
+                "kill list does not take --lift; to lift a kill switch: host-broker kill all --lift",
+            )),
         }
     }
 }
@@ -73,9 +73,9 @@ impl Kill {
 ///
 /// A stop under a mistyped name would stop nothing, and lifting one would allow nothing. A configuration that cannot be
 /// read does not prevent the command. A stop can be lifted whether its scope is still configured or not.
-fn check(context: &Context, scope: &Scope, on: bool) -> Result<(), Fault> {
+fn check(context: &Context, scope: &Scope, on: bool) -> Result<(), CliError> {
     let Ok(config) = context.config() else { return Ok(()) };
-    let stopped = |scope: &KillScope| -> Result<bool, Fault> {
+    let stopped = |scope: &KillScope| -> Result<bool, CliError> {
         let ledger = context.ledger_if_any()?.filter(|_| !on);
         Ok(match ledger {
             Some(ledger) => kill::list(&ledger)?.contains(&scope.to_string()),
@@ -95,7 +95,7 @@ fn check(context: &Context, scope: &Scope, on: bool) -> Result<(), Fault> {
     }
 }
 
-fn list(context: &Context) -> Result<(), Fault> {
+fn list(context: &Context) -> Result<(), CliError> {
     let scopes = match context.ledger_if_any()? {
         Some(ledger) => kill::list(&ledger)?,
         None => Vec::new(),

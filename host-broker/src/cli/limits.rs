@@ -1,7 +1,7 @@
 //! `limits`: the use of each limit, and open circuit breakers.
 
 use crate::cli::Context;
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::{CliError, Output};
 use clap::Args;
 use engine::limits;
 use serde_json::json;
@@ -23,8 +23,8 @@ impl Limits {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`] if the ledger cannot be read.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`] if the ledger cannot be read.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         let now = context.platform.clock.now();
         let config = context.config()?;
         let used = match context.ledger_if_any()? {

@@ -3,7 +3,7 @@
 use crate::cli::Context;
 use crate::cli::ask::{answer, running};
 use crate::cli::init::person;
-use crate::cli::output::Fault;
+use crate::cli::output::CliError;
 use crate::cli::serve::serve;
 use clap::Args;
 use config::profiles;
@@ -44,8 +44,8 @@ impl Mock {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`]; nothing is running then.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`]; nothing is running then.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         if context.home_is_chosen {
             return run(context);
         }
@@ -57,9 +57,9 @@ impl Mock {
     }
 }
 
-fn run(context: &Context) -> Result<(), Fault> {
+fn run(context: &Context) -> Result<(), CliError> {
     if running(context)?.is_some() {
-        return Err(Fault::refused(format!(
+        return Err(CliError::refused(format!(
             "a broker runs on {} already; stop it with: {} stop",
             context.home.path().display(),
             context.program()
@@ -77,7 +77,7 @@ fn run(context: &Context) -> Result<(), Fault> {
              EXT_IPC_DIR={developer} mcp-shim call mock echo '{{\"hello\":\"world\"}}'\n\
              or as its MCP server:\n  \
              EXT_IPC_DIR={developer} mcp-shim\n\
-             For the action that needs a person, call it, and answer the question in another terminal:\n  \
+             For the action that needs a person, call it, and answer the approval request in another terminal:\n  \
              EXT_IPC_DIR={developer} mcp-shim call mock ask\n  \
              {program} approvals watch\n\
              For the production action, open its gate once for each call:\n  \
@@ -96,26 +96,26 @@ fn mailbox(context: &Context, group: &str) -> String {
     context.home.path().join("ipc").join(group).display().to_string()
 }
 
-fn temporary(context: &Context) -> Result<PathBuf, Fault> {
+fn temporary(context: &Context) -> Result<PathBuf, CliError> {
     let folder = context.platform.environment.get("TMPDIR").map_or("/tmp", String::as_str);
-    let nonce = Nonce::fresh(context.platform.ids.as_ref()).map_err(|error| Fault::internal(&error))?;
+    let nonce = Nonce::fresh(context.platform.ids.as_ref()).map_err(|error| CliError::internal(&error))?;
     let name: String = nonce.as_str().chars().take(12).collect();
     Ok(Path::new(folder).join(format!("host-broker-mock-{name}")))
 }
 
-fn cannot(path: &Path, error: &std::io::Error) -> Fault {
-    Fault::home(format!("cannot use {}: {error}", path.display()))
+fn cannot(path: &Path, error: &std::io::Error) -> CliError {
+    CliError::home(format!("cannot use {}: {error}", path.display()))
 }
 
 /// Makes the home; `false` if it is a mock's home already.
-fn make(context: &Context) -> Result<bool, Fault> {
+fn make(context: &Context) -> Result<bool, CliError> {
     let uid = rustix::process::geteuid().as_raw();
     let config = CONFIG.replace("PERSON", &person(&context.platform.environment, uid)).replace("UID", &uid.to_string());
     let path = context.home.config();
     match std::fs::read_to_string(&path) {
         Ok(found) if found.starts_with(MARK) && is_of_mock(context) => return Ok(false),
         Ok(_) => {
-            return Err(Fault::home(format!(
+            return Err(CliError::home(format!(
                 "{} is the home of another broker, not of a mock; name another directory with --home DIR",
                 context.home.path().display()
             )));
@@ -126,9 +126,9 @@ fn make(context: &Context) -> Result<bool, Fault> {
     make_private_directory(context.home.path()).map_err(|error| cannot(context.home.path(), &error))?;
     write(&context.home.path().join("mock.toml"), SCRIPT)?;
     for (group, _) in GRANTS {
-        let group = group.parse().map_err(|error| Fault::internal(&error))?;
+        let group = group.parse().map_err(|error| CliError::internal(&error))?;
         profiles::write(&context.home, &group, &profiles::with_free_mock("mock"))
-            .map_err(|error| Fault::configuration(&error))?;
+            .map_err(|error| CliError::configuration(&error))?;
     }
     write(&path, &config)?;
     Ok(true)
@@ -142,7 +142,7 @@ fn is_of_mock(context: &Context) -> bool {
     })
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Fault> {
+fn write(path: &Path, text: &str) -> Result<(), CliError> {
     let mut options = std::fs::OpenOptions::new();
     let file = options.write(true).create(true).truncate(true).mode(0o600).open(path);
     file.and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()))
@@ -150,18 +150,18 @@ fn write(path: &Path, text: &str) -> Result<(), Fault> {
 }
 
 /// The access, and the task that the production action needs.
-fn grant(context: &Context) -> Result<(), Fault> {
-    let name = |text: &str| text.parse::<Group>().map_err(|error| Fault::internal(&error));
+fn grant(context: &Context) -> Result<(), CliError> {
+    let name = |text: &str| text.parse::<Group>().map_err(|error| CliError::internal(&error));
     for (group, level) in GRANTS {
         done(
             context,
             request::Command::Grant(GrantRequest {
                 group_folder: name(group)?,
-                provider: "mock".parse().map_err(|error| Fault::internal(&error))?,
+                provider: "mock".parse().map_err(|error| CliError::internal(&error))?,
                 access_level: level,
                 allowed_actions: None,
                 denied_actions: None,
-                requires_task_gate: Some("Security".parse().map_err(|error| Fault::internal(&error))?),
+                requires_task_gate: Some("Security".parse().map_err(|error| CliError::internal(&error))?),
                 expires_at: Some(Expiry::Never),
                 expires_in_s: None,
                 rate_per_minute: None,
@@ -176,15 +176,15 @@ fn grant(context: &Context) -> Result<(), Fault> {
         request::Command::TaskCreate(TaskRequest {
             title: "Try the production action".to_owned(),
             group_folder: name("developer")?,
-            task_id: Some(TASK.parse().map_err(|error| Fault::internal(&error))?),
+            task_id: Some(TASK.parse().map_err(|error| CliError::internal(&error))?),
         }),
     )
 }
 
-fn done(context: &Context, command: request::Command) -> Result<(), Fault> {
+fn done(context: &Context, command: request::Command) -> Result<(), CliError> {
     let reply = answer(context, command)?;
     match reply.get("error").and_then(Value::as_str) {
         None => Ok(()),
-        Some(no) => Err(Fault::refused(no)),
+        Some(no) => Err(CliError::refused(no)),
     }
 }

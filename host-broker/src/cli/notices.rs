@@ -1,13 +1,13 @@
 //! `notices`: who was told of what.
 
 use crate::cli::Context;
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use store::View;
 use store::state::approvals;
 use store::state::notices as stored;
-use store::state::notices::{Notice, Standing};
+use store::state::notices::{Notice, NoticeState};
 
 /// List the notices to approvers and their delivery state.
 #[derive(Debug, Args)]
@@ -39,8 +39,8 @@ impl Notices {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`] if the ledger cannot be read.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`] if the ledger cannot be read.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         let Command::List(list) = self.command;
         let mut found = Vec::new();
         let mut documents = Vec::new();
@@ -67,11 +67,11 @@ impl Notices {
 pub(super) fn standing(notice: &Notice) -> String {
     let why = notice.fault.as_deref().unwrap_or_default();
     match (notice.state, notice.attempts) {
-        (Standing::Sent, _) => "sent".to_owned(),
-        (Standing::Due, 0) => format!("due at {}", notice.due_at),
-        (Standing::Due, tried) => format!("failed {}: {why}; next attempt at {}", times(tried), notice.due_at),
-        (Standing::Failed, tried) => format!("failed {}, no further attempt: {why}", times(tried)),
-        (Standing::Dropped, _) => format!("not needed: {why}"),
+        (NoticeState::Sent, _) => "sent".to_owned(),
+        (NoticeState::Due, 0) => format!("due at {}", notice.due_at),
+        (NoticeState::Due, tried) => format!("failed {}: {why}; next attempt at {}", times(tried), notice.due_at),
+        (NoticeState::Failed, tried) => format!("failed {}, no further attempt: {why}", times(tried)),
+        (NoticeState::Dropped, _) => format!("not needed: {why}"),
     }
 }
 
@@ -79,9 +79,9 @@ fn times(number: u32) -> String {
     if number == 1 { "once".to_owned() } else { format!("{number} times") }
 }
 
-fn document(ledger: &View, notice: &Notice) -> Result<Value, Fault> {
+fn document(ledger: &View, notice: &Notice) -> Result<Value, CliError> {
     let about = approvals::with_id(ledger, notice.approval)?.map(|approval| approval.reference());
-    let mut document = serde_json::to_value(notice).map_err(|error| Fault::internal(&error))?;
+    let mut document = serde_json::to_value(notice).map_err(|error| CliError::internal(&error))?;
     if let Some(object) = document.as_object_mut() {
         object.insert("ref".into(), json!(about));
     }

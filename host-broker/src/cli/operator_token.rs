@@ -3,14 +3,14 @@
 use crate::cli::Context;
 use crate::cli::ask::told;
 use crate::cli::home_reader::seconds;
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand, ValueEnum};
 use engine::request;
 use model::TokenId;
 use serde_json::Value;
 use shared::flow::operations::Part;
 use shared::flow::{Scope, Vault};
-use store::state::operators::Wanted;
+use store::state::operators::TokenRequest;
 
 /// Manage the tokens of remote operators of flows.
 ///
@@ -65,8 +65,8 @@ impl OperatorToken {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`]; no token was created or revoked.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`]; no token was created or revoked.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         match self.command {
             Command::Create(create) => create.run(context),
             Command::List => list(context),
@@ -90,14 +90,14 @@ struct Named {
 }
 
 impl Create {
-    fn run(self, context: &Context) -> Result<(), Fault> {
+    fn run(self, context: &Context) -> Result<(), CliError> {
         let Self { scopes: parts, tiers, vault, life, label } = self;
         let scope = |tier| match tier {
             Tier::Personal => Scope::Personal,
             Tier::Project => Scope::Project,
             Tier::Org => Scope::Org,
         };
-        let wanted = Wanted {
+        let wanted = TokenRequest {
             parts: parts.into_iter().collect(),
             scopes: tiers.into_iter().map(scope).collect(),
             vault,
@@ -113,14 +113,14 @@ impl Create {
 }
 
 impl Named {
-    fn run(self, context: &Context) -> Result<(), Fault> {
+    fn run(self, context: &Context) -> Result<(), CliError> {
         let text = format!("Revoked {} and every access that it created.", self.token);
         let command = request::Command::RevokeOperator { token_id: self.token };
         told(context, command, |data| context.output.show(data, || text.clone()))
     }
 }
 
-fn list(context: &Context) -> Result<(), Fault> {
+fn list(context: &Context) -> Result<(), CliError> {
     told(context, request::Command::ListOperators, |data| context.output.show(data, || listed(data)))
 }
 

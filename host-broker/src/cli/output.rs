@@ -19,7 +19,7 @@ pub struct Output {
 
 /// Why a command ends without its result.
 #[derive(Debug)]
-pub struct Fault {
+pub struct CliError {
     /// The exit code.
     pub code: u8,
     /// The fault and the next step, for a person.
@@ -28,7 +28,7 @@ pub struct Fault {
     pub details: Map<String, Value>,
 }
 
-impl Fault {
+impl CliError {
     fn new(code: u8, text: impl Into<String>) -> Self {
         Self { code, text: text.into(), details: Map::new() }
     }
@@ -112,24 +112,24 @@ impl Output {
     /// Checks that the whole output could be written to standard output. `remedy` is the operator's next step if not.
     ///
     /// # Errors
-    /// [`Fault`] with the system's reason; the effect of the command stays.
-    pub fn is_whole(self, remedy: &str) -> Result<(), Fault> {
+    /// [`CliError`] with the system's reason; the effect of the command stays.
+    pub fn is_whole(self, remedy: &str) -> Result<(), CliError> {
         match LOST.get() {
             None => Ok(()),
-            Some(why) => Err(Fault::stuck(format!("cannot write the result to standard output: {why}; {remedy}"))),
+            Some(why) => Err(CliError::stuck(format!("cannot write the result to standard output: {why}; {remedy}"))),
         }
     }
 
     /// Prints the output of `write`, for results too long for memory; `false` once the output is closed.
     ///
     /// # Errors
-    /// [`Fault`] if it cannot be written for another reason, such as a full disk.
-    pub fn lines(self, write: impl FnOnce(&mut dyn Write) -> Result<(), std::io::Error>) -> Result<bool, Fault> {
+    /// [`CliError`] if it cannot be written for another reason, such as a full disk.
+    pub fn lines(self, write: impl FnOnce(&mut dyn Write) -> Result<(), std::io::Error>) -> Result<bool, CliError> {
         let mut out = std::io::stdout().lock();
         match write(&mut out).and_then(|()| out.flush()) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-            Err(error) => Err(Fault::internal(&error)),
+            Err(error) => Err(CliError::internal(&error)),
         }
     }
 
@@ -139,7 +139,7 @@ impl Output {
     }
 
     /// Prints a fault and gives its exit code.
-    pub fn fault(self, fault: &Fault) -> ExitCode {
+    pub fn fault(self, fault: &CliError) -> ExitCode {
         if self.json && LOST.get().is_none() {
             let mut document = fault.details.clone();
             document.insert("error".into(), fault.text.clone().into());
@@ -154,14 +154,14 @@ impl Output {
     /// Prints the broker's reply to a command.
     ///
     /// # Errors
-    /// [`Fault`] if the broker said no.
-    pub fn reply(self, reply: &Value) -> Result<(), Fault> {
+    /// [`CliError`] if the broker said no.
+    pub fn reply(self, reply: &Value) -> Result<(), CliError> {
         let text = |name: &str| reply.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         if text("status") == "executed" {
             self.show(reply, || text("summary"));
             Ok(())
         } else {
-            let fault = Fault::refused(text("error"));
+            let fault = CliError::refused(text("error"));
             Err(match text("code").as_str() {
                 "" => fault,
                 code => fault.with("code", code),

@@ -4,7 +4,7 @@ mod check;
 mod test;
 
 use crate::cli::Context;
-use crate::cli::output::Fault;
+use crate::cli::output::CliError;
 use ::rules::{RuleFile, Rules as RuleSet};
 use clap::{Args, Subcommand};
 use config::{Config, rules};
@@ -68,8 +68,8 @@ impl Rules {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`] if the configuration or the rules cannot be used, or the ledger cannot be read.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`] if the configuration or the rules cannot be used, or the ledger cannot be read.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         match self.command {
             Command::Check(command) => command.run(context),
             Command::Test(command) => command.run(context),
@@ -78,17 +78,17 @@ impl Rules {
 }
 
 /// The files, or the home's if there are none.
-fn files(context: &Context, given: Vec<PathBuf>) -> Result<Vec<RuleFile>, Fault> {
+fn files(context: &Context, given: Vec<PathBuf>) -> Result<Vec<RuleFile>, CliError> {
     if given.is_empty() {
-        return rules::files(&context.home).map_err(|error| Fault::configuration(&error));
+        return rules::files(&context.home).map_err(|error| CliError::configuration(&error));
     }
     let read = |path: PathBuf| match std::fs::read_to_string(&path) {
         Ok(text) => Ok(RuleFile { path, text }),
-        Err(error) => Err(Fault::usage(format!("cannot read {}: {error}", path.display()))),
+        Err(error) => Err(CliError::usage(format!("cannot read {}: {error}", path.display()))),
     };
     given.into_iter().map(read).collect()
 }
 
-fn parse(files: &[RuleFile], config: &Config, catalogue: &Catalogue) -> Result<RuleSet, Fault> {
-    rules::parse(files, config, &catalogue.named()).map_err(|error| Fault::configuration(&error))
+fn parse(files: &[RuleFile], config: &Config, catalogue: &Catalogue) -> Result<RuleSet, CliError> {
+    rules::parse(files, config, &catalogue.named()).map_err(|error| CliError::configuration(&error))
 }

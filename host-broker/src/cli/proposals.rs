@@ -2,7 +2,7 @@
 
 use crate::cli::Context;
 use crate::cli::apply;
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand};
 use engine::request;
 use model::ProposalId;
@@ -67,8 +67,8 @@ impl Proposals {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`]; nothing was changed.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`]; nothing was changed.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         match self.command {
             Command::List(List { group }) => list(context, group.as_ref()),
             Command::Show(Show { id }) => show(context, &id),
@@ -77,7 +77,7 @@ impl Proposals {
     }
 }
 
-fn list(context: &Context, group: Option<&Group>) -> Result<(), Fault> {
+fn list(context: &Context, group: Option<&Group>) -> Result<(), CliError> {
     let caller = group.map(|group| format!("group:{group}"));
     let found = match context.ledger_if_any()? {
         Some(ledger) => stored::latest(&ledger, caller.as_deref())?,
@@ -105,10 +105,10 @@ fn list(context: &Context, group: Option<&Group>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn show(context: &Context, id: &ProposalId) -> Result<(), Fault> {
+fn show(context: &Context, id: &ProposalId) -> Result<(), CliError> {
     let ledger = context.ledger()?;
     let Some(proposal) = stored::named(&ledger, id)? else {
-        return Err(Fault::missing(format!("there is no proposal `{id}`; see host-broker proposals list")));
+        return Err(CliError::missing(format!("there is no proposal `{id}`; see host-broker proposals list")));
     };
     let diff = stored::diff(&ledger, &proposal.id)?;
     let now = context.platform.clock.now();

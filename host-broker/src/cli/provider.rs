@@ -4,7 +4,7 @@ mod accept;
 mod check;
 
 use crate::cli::Context;
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand};
 use config::Config;
 use engine::catalogue::{Catalogue, Listed};
@@ -91,8 +91,8 @@ impl Provider {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`]; for `check` also if a provider that is switched on cannot take calls.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`]; for `check` also if a provider that is switched on cannot take calls.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         let config = context.config()?;
         match self.command {
             Command::Accept(command) => command.run(context, &config),

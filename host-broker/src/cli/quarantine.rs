@@ -2,14 +2,14 @@
 
 use crate::cli::Context;
 use crate::cli::ask::ask;
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand};
 use engine::request;
 use filter::inspect::Reason;
 use model::card::visible;
 use serde_json::{Value, json};
 use store::state::quarantine;
-use store::state::quarantine::Kept;
+use store::state::quarantine::Quarantined;
 
 /// List, show and release results that the broker withholds as hostile.
 ///
@@ -51,8 +51,8 @@ impl Quarantine {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`]; nothing was released.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`]; nothing was released.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         match self.command {
             Command::List => list(context),
             Command::Show { id } => show(context, &id),
@@ -61,14 +61,14 @@ impl Quarantine {
     }
 }
 
-fn list(context: &Context) -> Result<(), Fault> {
+fn list(context: &Context) -> Result<(), CliError> {
     let kept = match context.ledger_if_any()? {
         Some(ledger) => quarantine::list(&ledger)?,
         None => Vec::new(),
     };
     let documents: Vec<Value> = kept.iter().map(document).collect();
     context.output.show(&json!({ "quarantine": documents }), || {
-        let row = |kept: &Kept| {
+        let row = |kept: &Quarantined| {
             let action = format!("{}.{}", kept.provider, kept.action);
             let why = format!("{}: {}", kept.verdict, kept.reasons.join(", "));
             vec![quarantine::name(kept.seq), kept.caller.clone(), action, why, kept.at.to_string()]
@@ -79,8 +79,8 @@ fn list(context: &Context) -> Result<(), Fault> {
     Ok(())
 }
 
-fn show(context: &Context, id: &str) -> Result<(), Fault> {
-    let missing = || Fault::missing(format!("there is no withheld result `{id}`; see host-broker quarantine list"));
+fn show(context: &Context, id: &str) -> Result<(), CliError> {
+    let missing = || CliError::missing(format!("there is no withheld result `{id}`; see host-broker quarantine list"));
     let seq = quarantine::seq(id).ok_or_else(missing)?;
     let ledger = context.ledger_if_any()?.ok_or_else(missing)?;
     let kept = quarantine::find(&ledger, seq)?.ok_or_else(missing)?;
@@ -109,7 +109,7 @@ fn show(context: &Context, id: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-fn document(kept: &Kept) -> Value {
+fn document(kept: &Quarantined) -> Value {
     json!({
         "id": quarantine::name(kept.seq),
         "caller": kept.caller,

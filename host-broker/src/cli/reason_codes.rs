@@ -2,7 +2,7 @@
 
 use crate::cli::Context;
 use crate::cli::home_reader::unknown;
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::{CliError, Output};
 use clap::Args;
 use serde_json::{Value, json};
 use shared::Code;
@@ -19,8 +19,8 @@ impl ReasonCodes {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`] if the code does not exist.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`] if the code does not exist.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         let wanted: Vec<Code> = match &self.code {
             None => Code::ALL.to_vec(),
             Some(word) => match word.parse() {

@@ -1,7 +1,7 @@
 //! `reload`: makes the running daemon read its configuration again.
 
 use crate::cli::Context;
-use crate::cli::output::Fault;
+use crate::cli::output::CliError;
 use crate::control::{self, ProcessRequest};
 use clap::Args;
 use serde_json::{Value, json};
@@ -24,24 +24,24 @@ impl Reload {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`] if no daemon runs, if the configuration is invalid, or if the daemon does not restart.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`] if no daemon runs, if the configuration is invalid, or if the daemon does not restart.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         let socket = context.home.socket();
-        let started = || -> Result<Option<Value>, Fault> {
+        let started = || -> Result<Option<Value>, CliError> {
             let hello = control::send(&socket, &ProcessRequest::Hello.into())?;
             Ok(hello.and_then(|hello| hello.pointer("/data/start").cloned()))
         };
-        let none = || Fault::missing("no daemon is running on this home; start one: host-broker serve");
+        let none = || CliError::missing("no daemon is running on this home; start one: host-broker serve");
         let before = started()?.ok_or_else(none)?;
         let reply = control::send(&socket, &ProcessRequest::Reload.into())?.ok_or_else(none)?;
         if let Some(no) = reply.get("error").and_then(Value::as_str) {
-            return Err(Fault::home(no));
+            return Err(CliError::home(no));
         }
         let asked = Instant::now();
         // During the restart there is no socket, or one without a listener.
         while !matches!(started(), Ok(Some(now)) if now != before) {
             if asked.elapsed() > TIMEOUT {
-                return Err(Fault::stuck(format!(
+                return Err(CliError::stuck(format!(
                     "the daemon did not restart within {} s; see its log",
                     TIMEOUT.as_secs()
                 )));

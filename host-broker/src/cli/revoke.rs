@@ -2,7 +2,7 @@
 
 use crate::cli::Context;
 use crate::cli::ask::ask;
-use crate::cli::output::Fault;
+use crate::cli::output::CliError;
 use clap::Args;
 use engine::request;
 use shared::request::RevokeRequest;
@@ -24,8 +24,8 @@ impl Revoke {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`]; the access is as it was.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`]; the access is as it was.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         ask(context, request::Command::Revoke(RevokeRequest { group_folder: self.group, provider: self.provider }))
     }
 }

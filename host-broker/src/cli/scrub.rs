@@ -2,7 +2,7 @@
 
 use crate::assembly::secrets::load_secrets;
 use crate::cli::Context;
-use crate::cli::output::Fault;
+use crate::cli::output::CliError;
 use clap::Args;
 use filter::clean_whole;
 use filter::scrub::Scrubber;
@@ -55,11 +55,11 @@ impl Scrub {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`] if the file or the home cannot be used, or a line could not.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`] if the file or the home cannot be used, or a line could not.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         let scrubber = scrubber(context)?;
         let path = self.jsonl.as_ref().unwrap_or(&self.file);
-        let unreadable = |error: Error| Fault::usage(format!("cannot read {}: {error}", path.display()));
+        let unreadable = |error: Error| CliError::usage(format!("cannot read {}: {error}", path.display()));
         let input: Box<dyn Read> = if path.as_os_str() == "-" {
             Box::new(std::io::stdin())
         } else {
@@ -73,7 +73,7 @@ impl Scrub {
         match tally.faulty {
             0 => Ok(()),
             faulty => {
-                Err(Fault::usage(format!("{faulty} of {} lines could not be used; see their `error`", tally.all)))
+                Err(CliError::usage(format!("{faulty} of {} lines could not be used; see their `error`", tally.all)))
             }
         }
     }
@@ -84,16 +84,16 @@ fn plain(
     context: &Context,
     input: Box<dyn Read>,
     scrubber: &Scrubber,
-    unreadable: &dyn Fn(Error) -> Fault,
-) -> Result<(), Fault> {
+    unreadable: &dyn Fn(Error) -> CliError,
+) -> Result<(), CliError> {
     let mut bytes = Vec::new();
     let limit = u64::try_from(LINE_BYTES_MAX).unwrap_or(u64::MAX);
     input.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() > LINE_BYTES_MAX {
-        return Err(Fault::usage(format!("the text is longer than {LINE_BYTES_MAX} bytes")));
+        return Err(CliError::usage(format!("the text is longer than {LINE_BYTES_MAX} bytes")));
     }
-    let text = String::from_utf8(bytes).map_err(|_bytes| Fault::usage("the text is not UTF-8"))?;
-    let members = cleaned("text", Value::String(text), scrubber).map_err(Fault::usage)?;
+    let text = String::from_utf8(bytes).map_err(|_bytes| CliError::usage("the text is not UTF-8"))?;
+    let members = cleaned("text", Value::String(text), scrubber).map_err(CliError::usage)?;
     if context.output.json {
         context.output.line(&Value::Object(members).to_string());
         return Ok(());
@@ -103,20 +103,20 @@ fn plain(
 }
 
 /// Returns the scrubber of the chosen home, or one with the general formats only.
-fn scrubber(context: &Context) -> Result<Scrubber, Fault> {
+fn scrubber(context: &Context) -> Result<Scrubber, CliError> {
     let mut fingerprints = [0; 32];
-    context.platform.ids.fill(&mut fingerprints).map_err(|error| Fault::internal(&error))?;
+    context.platform.ids.fill(&mut fingerprints).map_err(|error| CliError::internal(&error))?;
     let (secrets, formats) = if context.home_is_chosen {
         let config = context.config()?;
         let secrets = load_secrets(&config, &context.platform);
         for (name, fault) in secrets.faults() {
             context.output.say(&format!("host-broker: the secret {name} is not looked for, because it is {fault}"));
         }
-        (secrets, config.formats(&context.home.config()).map_err(|error| Fault::configuration(&error))?)
+        (secrets, config.formats(&context.home.config()).map_err(|error| CliError::configuration(&error))?)
     } else {
-        (Secrets::default(), Formats::with([]).map_err(|error| Fault::internal(&error))?)
+        (Secrets::default(), Formats::with([]).map_err(|error| CliError::internal(&error))?)
     };
-    Scrubber::with(&secrets, Stamp::new(fingerprints), formats).map_err(|error| Fault::internal(&error))
+    Scrubber::with(&secrets, Stamp::new(fingerprints), formats).map_err(|error| CliError::internal(&error))
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! `serve`: runs the broker on a home.
 
 use crate::cli::Context;
-use crate::cli::output::Fault;
+use crate::cli::output::CliError;
 use crate::daemon::EventSender;
 use crate::host::reload::{Reload, begun, reap_inherited, restart};
 use crate::host::{Host, LoadedHome};
@@ -30,11 +30,11 @@ impl Serve {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`]; nothing is running then.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`]; nothing is running then.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         reap_inherited();
         if serve(context, &json!({ "ready": true, "home": context.home.path() }))? {
-            return Err(Fault::internal(&restart()));
+            return Err(CliError::internal(&restart()));
         }
         Ok(())
     }
@@ -44,8 +44,8 @@ impl Serve {
 /// it must start again, because it is to read its files again.
 ///
 /// # Errors
-/// [`Fault`]; nothing is running then.
-pub fn serve(context: &Context, ready: &Value) -> Result<bool, Fault> {
+/// [`CliError`]; nothing is running then.
+pub fn serve(context: &Context, ready: &Value) -> Result<bool, CliError> {
     // Registered early: before this line, SIGHUP ends the process.
     let inside = context.platform.runtime.enter();
     let mut hangup = signal(SignalKind::hangup()).ok();

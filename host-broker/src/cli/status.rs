@@ -3,14 +3,14 @@
 use crate::assembly::secrets::{Sight, secrets_at_hand, sights};
 use crate::cli::Context;
 use crate::cli::ask::running;
-use crate::cli::home_reader::{Standing, standing};
-use crate::cli::output::{Fault, Output};
+use crate::cli::home_reader::{ServerState, standing};
+use crate::cli::output::{CliError, Output};
 use clap::Args;
 use config::Config;
 use engine::catalogue::{Catalogue, Listed};
 use engine::flows::issuers::without_right;
 use secrets::identity::issuers;
-use secrets::{SecretFault, Secrets};
+use secrets::{SecretError, Secrets};
 use serde_json::{Value, json};
 use shared::{Provider, Timestamp};
 use std::fmt::Write as _;
@@ -61,7 +61,7 @@ struct Recorded {
 }
 
 impl Recorded {
-    fn read(connection: &View, config: &Config, now: Timestamp) -> Result<Self, Fault> {
+    fn read(connection: &View, config: &Config, now: Timestamp) -> Result<Self, CliError> {
         Ok(Self {
             refused_accesses: without_right(connection, &config.flows, now)?,
             head: export::last(connection)?,
@@ -78,7 +78,7 @@ impl Recorded {
 struct Page<'a> {
     home: String,
     // The fault of one that listens and does not answer.
-    daemon: Result<Option<Value>, Fault>,
+    daemon: Result<Option<Value>, CliError>,
     config: &'a Config,
     catalogue: &'a Catalogue,
     // As this command sees them: without running a program, and in its own environment.
@@ -92,8 +92,8 @@ impl Status {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`] if there is no home, or it cannot be read.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`] if there is no home, or it cannot be read.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         let config = context.config_alone()?;
         let now = context.platform.clock.now();
         let read = |ledger: &View| Recorded::read(ledger, &config, now);
@@ -311,8 +311,8 @@ Ledger  {head}{written}{verified}{limits}",
     fn fault(&self, provider: &Provider, listed: &Listed, sights: &[Sight<'_>]) -> Option<String> {
         let hello = self.daemon.as_ref().ok().and_then(Option::as_ref);
         match hello.and_then(|hello| standing(hello, provider)) {
-            Some(Standing::Ready) => None,
-            Some(Standing::Unready { reason, .. }) => Some(reason),
+            Some(ServerState::Ready) => None,
+            Some(ServerState::Unready { reason, .. }) => Some(reason),
             None => fault(listed, sights),
         }
     }
@@ -370,8 +370,8 @@ fn fault(listed: &Listed, sights: &[Sight<'_>]) -> Option<String> {
 
 fn word(sight: &Sight<'_>) -> &'static str {
     match sight.fault {
-        Some(SecretFault::Missing { .. }) => "missing",
-        Some(SecretFault::Refused { .. } | SecretFault::TooShort) => "refused",
+        Some(SecretError::Missing { .. }) => "missing",
+        Some(SecretError::Refused { .. } | SecretError::TooShort) => "refused",
         None if sight.source.runs_a_program() => "unasked",
         None => "present",
     }

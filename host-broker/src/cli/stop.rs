@@ -1,7 +1,7 @@
 //! `stop`: stops the daemon and waits until it has.
 
 use crate::cli::Context;
-use crate::cli::output::Fault;
+use crate::cli::output::CliError;
 use crate::cli::status::unsettled;
 use crate::control::{self, ProcessRequest};
 use clap::Args;
@@ -29,8 +29,8 @@ impl Stop {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`] if the daemon refuses or does not stop.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`] if the daemon refuses or does not stop.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         let socket = context.home.socket();
         let Some(reply) = control::send(&socket, &ProcessRequest::Stop.into())? else {
             context.output.show(&json!({ "stopped": true, "was_running": false, "unfinished": [] }), || {
@@ -39,13 +39,13 @@ impl Stop {
             return Ok(());
         };
         if let Some(no) = reply.get("error").and_then(serde_json::Value::as_str) {
-            return Err(Fault::refused(no));
+            return Err(CliError::refused(no));
         }
         // The socket goes last, after the ledger is closed.
         let asked = Instant::now();
         while socket.exists() {
             if asked.elapsed() > TIMEOUT {
-                return Err(Fault::stuck(format!(
+                return Err(CliError::stuck(format!(
                     "the daemon did not stop within {} s; see its log",
                     TIMEOUT.as_secs()
                 )));

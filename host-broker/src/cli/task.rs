@@ -2,7 +2,7 @@
 
 use crate::cli::Context;
 use crate::cli::ask::ask;
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand};
 use engine::request;
 use serde_json::json;
@@ -65,8 +65,8 @@ impl Task {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`]; the tasks are as they were.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`]; the tasks are as they were.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         match self.command {
             Command::Create(Create { group, title, id }) => {
                 ask(context, request::Command::TaskCreate(TaskRequest { title, group_folder: group, task_id: id }))
@@ -79,7 +79,7 @@ impl Task {
     }
 }
 
-fn list(context: &Context, all: bool) -> Result<(), Fault> {
+fn list(context: &Context, all: bool) -> Result<(), CliError> {
     let mut tasks = gates::tasks(&context.ledger()?)?;
     tasks.retain(|task| all || task.state == TaskState::Open);
     let document = json!({ "tasks": tasks.iter().map(value).collect::<Vec<_>>() });

@@ -3,13 +3,13 @@
 use crate::assembly::secrets::secrets_of_issuers;
 use crate::cli::Context;
 use crate::cli::home_reader::{chat_type, known_group, seconds};
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand};
 use config::Config;
 use model::{ChatType, Nonce, Person};
 use secrets::identity::issuers::{Issuers, OwnKey, audience};
 use secrets::identity::token;
-use secrets::identity::token::{LIFE_MAX, Wanted};
+use secrets::identity::token::{ExpectedClaims, LIFE_MAX};
 use secrets::keys;
 use serde_json::{Value, json};
 use shared::Group;
@@ -94,8 +94,8 @@ impl Token {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`]; no token was made.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`]; no token was made.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         let own = || keys::identity(&context.home, context.platform.ids.as_ref());
         match self.command {
             Command::Mint(mint) => mint.run(context, &context.config()?, &own()?),
@@ -112,16 +112,16 @@ impl Token {
 }
 
 impl Mint {
-    fn run(self, context: &Context, config: &Config, own: &OwnKey) -> Result<(), Fault> {
+    fn run(self, context: &Context, config: &Config, own: &OwnKey) -> Result<(), CliError> {
         if let Some(group) = &self.group {
             known_group(config, group)?;
         }
         let life = Duration::from_secs(self.life);
         if life > LIFE_MAX || life.is_zero() {
-            return Err(Fault::usage("a token lasts at most one hour; create another one before it expires"));
+            return Err(CliError::usage("a token lasts at most one hour; create another one before it expires"));
         }
         let issuers = issuers(context, config, own);
-        let wanted = Wanted {
+        let wanted = ExpectedClaims {
             sub: self.person,
             group: self.group,
             chat_id: self.chat_id,
@@ -132,14 +132,14 @@ impl Mint {
             source_username: self.username,
             source_display_name: self.display_name,
         };
-        let jti = Nonce::fresh(context.platform.ids.as_ref()).map_err(|error| Fault::internal(&error))?;
+        let jti = Nonce::fresh(context.platform.ids.as_ref()).map_err(|error| CliError::internal(&error))?;
         let now = context.platform.clock.now();
         let claims = token::claims(&wanted, &issuers.audience, jti.as_str().to_owned(), now, life);
         let token = token::signed(&claims, |bytes| own.sign(bytes));
         // No token is printed that the broker would not accept. One that names no group is read alike by all.
-        let group = wanted.group.map_or_else(|| "any".parse(), Ok).map_err(|error| Fault::internal(&error))?;
+        let group = wanted.group.map_or_else(|| "any".parse(), Ok).map_err(|error| CliError::internal(&error))?;
         if let Err(why) = token::read(&token, &group, &issuers, now) {
-            return Err(Fault::usage(format!("such a token would be refused: {why}")));
+            return Err(CliError::usage(format!("such a token would be refused: {why}")));
         }
         let document = json!({ "token": token, "audience": issuers.audience, "expires_at": now.plus(life) });
         context.output.show(&document, || token.clone());
@@ -147,20 +147,20 @@ impl Mint {
     }
 }
 
-fn verify(context: &Context, config: &Config, own: &OwnKey, group: &Group) -> Result<(), Fault> {
+fn verify(context: &Context, config: &Config, own: &OwnKey, group: &Group) -> Result<(), CliError> {
     known_group(config, group)?;
     let mut token = String::new();
     std::io::stdin()
         .take(STDIN_MAX)
         .read_to_string(&mut token)
-        .map_err(|error| Fault::usage(format!("standard input has no token: {error}")))?;
+        .map_err(|error| CliError::usage(format!("standard input has no token: {error}")))?;
     let token = token.trim_end_matches(['\r', '\n']);
     match token::read(token, group, &issuers(context, config, own), context.platform.clock.now()) {
         Ok(person) => {
             context.output.show(&json!({ "valid": true, "person": person }), || text(&person));
             Ok(())
         }
-        Err(why) => Err(Fault::refused(format!("{why}"))
+        Err(why) => Err(CliError::refused(format!("{why}"))
             .with("valid", false)
             .with("code", why.code().word())
             .with("reason", why.to_string())),

@@ -3,7 +3,7 @@
 use crate::assembly::vault::open_vault;
 use crate::cli::Context;
 use crate::cli::ask::running;
-use crate::cli::output::Fault;
+use crate::cli::output::CliError;
 use crate::control;
 use crate::host::LoadedHome;
 use clap::{Args, Subcommand};
@@ -54,8 +54,8 @@ impl Vault {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`]. A renewal that was broken off goes on when it is run again; until then both keys are used.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`]. A renewal that was broken off goes on when it is run again; until then both keys are used.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         let config = context.config()?;
         match self.command {
             Command::Status => status(context, &config),
@@ -64,7 +64,7 @@ impl Vault {
     }
 }
 
-fn status(context: &Context, config: &Config) -> Result<(), Fault> {
+fn status(context: &Context, config: &Config) -> Result<(), CliError> {
     let vault = open_vault(config, &context.home, &context.platform)?;
     let (counts, unreadable) = match context.ledger_if_any()? {
         Some(_) => {
@@ -92,10 +92,13 @@ fn status(context: &Context, config: &Config) -> Result<(), Fault> {
     Ok(())
 }
 
-fn renew(context: &Context, config: &Config, forget: bool) -> Result<(), Fault> {
+fn renew(context: &Context, config: &Config, forget: bool) -> Result<(), CliError> {
     if running(context)?.is_some() {
         // It holds the key that it began with.
-        return Err(Fault::refused(format!("the daemon is running; stop it first with: {} stop", context.program())));
+        return Err(CliError::refused(format!(
+            "the daemon is running; stop it first with: {} stop",
+            context.program()
+        )));
     }
     let (ids, in_home) = (context.platform.ids.as_ref(), config.vault.key.is_none());
     if in_home && forget {
@@ -116,7 +119,7 @@ fn renew(context: &Context, config: &Config, forget: bool) -> Result<(), Fault> 
     let reply = control::administer(&mut ledger, &mut broker, &dispatcher, &request::Command::RenewVault { forget })?;
     let used = key_names(&stored::ciphertexts(ledger.view())?);
     if in_home && used.iter().all(|name| *name == present) {
-        keys::drop_vault_before(&context.home).map_err(|error| Fault::internal(&error))?;
+        keys::drop_vault_before(&context.home).map_err(|error| CliError::internal(&error))?;
     }
     context.output.reply(&reply)
 }

@@ -1,7 +1,7 @@
 //! `web`: how people get into the inbox.
 
 use crate::cli::Context;
-use crate::cli::output::Fault;
+use crate::cli::output::CliError;
 use crate::control::{self, ProcessRequest};
 use crate::http::web::sign_in::fresh_secret;
 use clap::{Args, Subcommand};
@@ -52,8 +52,8 @@ impl Web {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`]; a link that was not printed cannot be used.
-    pub fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`]; a link that was not printed cannot be used.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
         match self.command {
             Command::Link(Link {}) => link(context),
             Command::Token(Token { name }) => token(context, &name),
@@ -61,16 +61,16 @@ impl Web {
     }
 }
 
-fn link(context: &Context) -> Result<(), Fault> {
+fn link(context: &Context) -> Result<(), CliError> {
     match control::send(&context.home.socket(), &ProcessRequest::WebLink.into())? {
         Some(reply) => context.output.reply(&reply),
-        None => Err(Fault::refused("no daemon is running, so there is no inbox; start it with: host-broker serve")),
+        None => Err(CliError::refused("no daemon is running, so there is no inbox; start it with: host-broker serve")),
     }
 }
 
-fn token(context: &Context, name: &str) -> Result<(), Fault> {
+fn token(context: &Context, name: &str) -> Result<(), CliError> {
     let config = context.config();
-    let token = fresh_secret(context.platform.ids.as_ref()).map_err(|none| Fault::internal(&none))?;
+    let token = fresh_secret(context.platform.ids.as_ref()).map_err(|none| CliError::internal(&none))?;
     let line = format!("web_token_sha256 = \"{}\"", String::from(TokenDigest::of(&token)));
     let mut notes = String::new();
     match config {

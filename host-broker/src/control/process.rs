@@ -36,6 +36,9 @@ pub enum ProcessRequest {
 }
 
 impl ProcessRequest {
+    /// The types of these requests.
+    pub(super) const WORDS: [&str; 6] = ["look", "exchange", "web_link", "stop", "reload", "hello"];
+
     /// Returns the right that it takes from a person.
     pub(super) fn right(&self) -> Right<'static> {
         match self {

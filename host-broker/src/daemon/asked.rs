@@ -8,10 +8,10 @@ use engine::approval_requests::{Unanswerable, Why};
 use engine::approval_subjects;
 use engine::approval_subjects::Continuation;
 use engine::event::Event;
-use engine::file_proposals::named_after;
+use engine::file_proposals::internal_request_id;
 use engine::request::Parsed;
 use kernel::call::Origin;
-use model::approval::State;
+use model::approval::ApprovalState;
 use model::{Caller, Nonce};
 use serde_json::json;
 use shared::RequestId;
@@ -23,7 +23,7 @@ use store::state::approvals::Waiting;
 use store::state::linking as stored;
 use store::state::linking::Begun;
 use store::state::proposals;
-use store::state::proposals::Wanted;
+use store::state::proposals::PendingApplication;
 use tokio::time::Instant;
 
 /// A caller whose call waits for a person.
@@ -48,7 +48,7 @@ impl Loop {
         let (wall, now) = (self.daemon.clock.now(), Instant::now());
         for approval in open {
             let continuation = approval_subjects::of(approval.kind).continuation();
-            if continuation == Continuation::PutInForce && approval.state == State::Approved {
+            if continuation == Continuation::PutInForce && approval.state == ApprovalState::Approved {
                 self.take_up(&approval.request_id);
             }
             if Caller::stored(&approval.caller).is_none() {
@@ -56,14 +56,14 @@ impl Loop {
             }
             let group = group_of(&approval.caller);
             let key: (Arc<str>, RequestId) = (approval.caller.as_str().into(), approval.request_id);
-            if approval.state == State::Waiting {
+            if approval.state == ApprovalState::Waiting {
                 self.unchecked.push_back(key.clone());
             }
             if continuation == Continuation::Wake {
                 // The request behind it is over; the caller has to call again.
                 continue;
             }
-            if approval.state != State::Waiting {
+            if approval.state != ApprovalState::Waiting {
                 self.readmit(&key);
             }
             // A caller that waited at a connection is gone with it.
@@ -145,8 +145,8 @@ impl Loop {
     }
 
     /// A person wants a proposal applied at once: a call of its group, decided on like every other.
-    pub(super) fn apply(&mut self, wanted: Wanted) {
-        let Wanted { group, provider, id, path, request_id, behalf } = wanted;
+    pub(super) fn apply(&mut self, wanted: PendingApplication) {
+        let PendingApplication { group, provider, id, path, request_id, behalf } = wanted;
         let document = json!({
             "type": "ext_call",
             "request_id": request_id,
@@ -173,7 +173,7 @@ impl Loop {
         let Some(Begun { id, caller, behalf }) = begun else { return };
         let Ok(nonce) = Nonce::fresh(self.daemon.broker.ids()) else { return };
         let (request_id, document) = (
-            named_after("callback", &nonce),
+            internal_request_id("callback", &nonce),
             json!({ "type": "ext_auth_complete", "flow_id": id, "callback_url": *url }),
         );
         let Some(group) = group_of(&caller).filter(|group| self.daemon.broker.config().groups.contains_key(group))

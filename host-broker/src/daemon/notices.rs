@@ -120,7 +120,7 @@ impl Loop {
             let (notice_sender, reports) = (Arc::clone(&self.daemon.notice_sender), self.daemon.reports.clone());
             self.daemon.runtime.spawn(async move {
                 // The loop hears of every end: a channel that does not come back is never used again.
-                let fault = match AssertUnwindSafe(notice_sender.carry(&outgoing)).catch_unwind().await {
+                let fault = match AssertUnwindSafe(notice_sender.deliver(&outgoing)).catch_unwind().await {
                     Ok(carried) => carried.err(),
                     Err(_panic) => Some("the broker's own code failed; see its log".to_owned()),
                 };

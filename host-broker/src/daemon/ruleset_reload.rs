@@ -65,17 +65,17 @@ impl Exchanges {
 
 impl Loop {
     /// Starts the exchange after a person has approved a definition change.
-    pub(super) fn take_up(&mut self, question: &RequestId) {
+    pub(super) fn take_up(&mut self, approval_request: &RequestId) {
         let (reader, broker) = (self.daemon.ledger.view(), Caller::Broker.to_string());
-        let found = approvals::of_request(reader, &broker, question)
-            .and_then(|approval| Ok((approval, approvals::waiting(reader, &broker, question)?)));
+        let found = approvals::of_request(reader, &broker, approval_request)
+            .and_then(|approval| Ok((approval, approvals::waiting(reader, &broker, approval_request)?)));
         let (approval, waiting) = match found {
             Ok((Some(approval), Some(waiting))) => (approval, waiting),
             // It is over.
             Ok(_) => return,
             Err(error) => {
                 tracing::error!(error = ?error, "the approved definitions cannot be read");
-                return self.exchanges.postponed.push(question.clone());
+                return self.exchanges.postponed.push(approval_request.clone());
             }
         };
         let provider = approval.provider;
@@ -92,13 +92,13 @@ impl Loop {
                 )
             })
         });
-        self.exchange(Exchange { provider, answer: None, what: What::Asked(question.clone(), said) });
+        self.exchange(Exchange { provider, answer: None, what: What::Asked(approval_request.clone(), said) });
     }
 
     /// Reads the approval requests again that could not be read before.
     pub(super) fn take_up_what_was_postponed(&mut self) {
-        for question in std::mem::take(&mut self.exchanges.postponed) {
-            self.take_up(&question);
+        for approval_request in std::mem::take(&mut self.exchanges.postponed) {
+            self.take_up(&approval_request);
         }
     }
 
@@ -113,17 +113,17 @@ impl Loop {
             return;
         }
         let Some(Exchange { provider, answer, what }) = self.exchanges.waiting.pop_front() else { return };
-        if let What::Asked(question, _) = &what
-            && !self.is_agreed_to(question)
+        if let What::Asked(approval_request, _) = &what
+            && !self.is_agreed_to(approval_request)
         {
             return self.exchange_next();
         }
         self.exchanges.is_under_way = true;
         let (ruleset_builder, present) = (Arc::clone(&self.daemon.ruleset_builder), self.daemon.ruleset.clone());
         let (reports, runtime) = (self.daemon.reports.clone(), self.daemon.runtime.clone());
-        let question = match &what {
+        let approval_request = match &what {
             What::Home(_) => None,
-            What::Asked(question, _) => Some(question.clone()),
+            What::Asked(approval_request, _) => Some(approval_request.clone()),
         };
         self.daemon.runtime.spawn(async move {
             let of = provider.clone();
@@ -134,15 +134,15 @@ impl Loop {
                 Ok(Err(why)) => failed(why),
                 Err(_panic) => failed("the broker itself failed".to_owned()),
             };
-            let exchanged = RulesetReplaced { provider, digest, ruleset, is_behind, question, answer };
+            let exchanged = RulesetReplaced { provider, digest, ruleset, is_behind, approval_request, answer };
             reports.happened(Event::RulesetReplaced(Box::new(exchanged)));
         });
     }
 
     /// Checks whether an approval still stands: an operator may have accepted other definitions since.
-    fn is_agreed_to(&self, question: &RequestId) -> bool {
-        let found = approvals::of_request(self.daemon.ledger.view(), &Caller::Broker.to_string(), question);
-        found.is_ok_and(|found| found.is_some_and(|asked| asked.state == approval::State::Approved))
+    fn is_agreed_to(&self, approval_request: &RequestId) -> bool {
+        let found = approvals::of_request(self.daemon.ledger.view(), &Caller::Broker.to_string(), approval_request);
+        found.is_ok_and(|found| found.is_some_and(|asked| asked.state == approval::ApprovalState::Approved))
     }
 
     /// The row is durable: the new ruleset is in force from now on.

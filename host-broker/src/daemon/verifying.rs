@@ -144,7 +144,7 @@ impl Loop {
 
 async fn send(notice_sender: &engine::notices::sender::NoticeSender, outgoing: &OutgoingNotice) {
     for attempt in 1..=ATTEMPTS_MAX {
-        let Err(reason) = notice_sender.carry(outgoing).await else { return };
+        let Err(reason) = notice_sender.deliver(outgoing).await else { return };
         tracing::warn!(channel = outgoing.channel(), %reason, "a notice about the ledger could not be sent");
         tokio::time::sleep(notices::pause(attempt)).await;
     }

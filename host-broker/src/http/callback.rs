@@ -72,7 +72,7 @@ async fn back(State(door): State<Door>, request: Request) -> Response {
             page(StatusCode::NOT_FOUND, code.meaning(), Some("Ask the agent for a new page."))
         }
         Err(_elapsed) => {
-            page(StatusCode::GATEWAY_TIMEOUT, "This took too long.", Some("Ask the agent what came of it."))
+            page(StatusCode::GATEWAY_TIMEOUT, "This took too long.", Some("Ask the agent for the outcome."))
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::control::CommandDispatcher;
 use crate::daemon::EventSender;
 use crate::http::connections::Standing;
 use crate::http::pace::Pace;
-use crate::http::web::{Closed, Desk, check_host, seal, sign_in::Entrance};
+use crate::http::web::{Closed, ReadPool, check_host, seal, sign_in::Entrance};
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::rejection::PathRejection;
@@ -92,7 +92,7 @@ pub(super) struct Outside {
     /// Where requests go.
     pub(super) reports: EventSender,
     /// Where bearers are looked up.
-    pub(super) desk: Arc<Desk>,
+    pub(super) read_pool: Arc<ReadPool>,
     /// The time.
     pub(super) clock: Arc<dyn Clock>,
     /// How fast bearers may be wrong.
@@ -333,8 +333,8 @@ impl Outside {
         &self,
         look: impl FnOnce(&View) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, Box<Response>> {
-        let desk = Arc::clone(&self.desk);
-        let looked = tokio::task::spawn_blocking(move || desk.look(look)).await;
+        let read_pool = Arc::clone(&self.read_pool);
+        let looked = tokio::task::spawn_blocking(move || read_pool.look(look)).await;
         let error = match looked {
             Ok(Ok(found)) => return Ok(found),
             Ok(Err(error)) => format!("{error:?}"),

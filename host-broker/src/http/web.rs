@@ -34,7 +34,7 @@ use axum::routing::{get, post};
 use config::Config;
 use maud::Markup;
 use model::Clock;
-pub(super) use read_pool::Desk;
+pub(super) use read_pool::ReadPool;
 pub(super) use request_guard::{Closed, check_host, seal};
 use sessions::{Use, Visitor};
 use sign_in::Entrance;
@@ -77,14 +77,14 @@ pub struct Web {
 #[derive(Clone)]
 struct Shared {
     web: Arc<Web>,
-    desk: Arc<Desk>,
+    read_pool: Arc<ReadPool>,
     streams: Arc<Semaphore>,
 }
 
 /// The routes of the inbox.
 pub fn router(web: Web) -> Router {
-    let desk = Arc::new(Desk::new(web.home.clone()));
-    let shared = Shared { web: Arc::new(web), desk, streams: Arc::new(Semaphore::new(STREAMS_MAX)) };
+    let read_pool = Arc::new(ReadPool::new(web.home.clone()));
+    let shared = Shared { web: Arc::new(web), read_pool, streams: Arc::new(Semaphore::new(STREAMS_MAX)) };
     let api = Arc::new(Api {
         config: Arc::clone(&shared.web.config),
         dispatcher: shared.web.dispatcher.clone(),
@@ -97,7 +97,7 @@ pub fn router(web: Web) -> Router {
         entrance: Arc::clone(&shared.web.entrance),
         dispatcher: shared.web.dispatcher.clone(),
         reports: shared.web.reports.clone(),
-        desk: Arc::clone(&shared.desk),
+        read_pool: Arc::clone(&shared.read_pool),
         clock: Arc::clone(&shared.web.clock),
         pace: Mutex::default(),
         rates: external::Rates::default(),
@@ -207,8 +207,8 @@ impl Shared {
         look: impl FnOnce(&View) -> Result<T, StoreError> + Send + 'static,
         show: impl FnOnce(T) -> Response + Send + 'static,
     ) -> Response {
-        let desk = Arc::clone(&self.desk);
-        let made = tokio::task::spawn_blocking(move || desk.look(look).map(show)).await;
+        let read_pool = Arc::clone(&self.read_pool);
+        let made = tokio::task::spawn_blocking(move || read_pool.look(look).map(show)).await;
         match made {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {

@@ -52,7 +52,7 @@ enum Next {
 
 /// One group's documents that are not read yet.
 pub(super) struct Queue {
-    room: Arc<GroupMailbox>,
+    mailbox: Arc<GroupMailbox>,
     names: VecDeque<String>,
     // The names of long documents, which the worker takes one by one.
     long: VecDeque<String>,
@@ -95,9 +95,9 @@ struct Refresh {
 }
 
 impl Queue {
-    pub(super) fn new(room: Arc<GroupMailbox>, now: Instant) -> Self {
+    pub(super) fn new(mailbox: Arc<GroupMailbox>, now: Instant) -> Self {
         Self {
-            room,
+            mailbox,
             names: VecDeque::new(),
             long: VecDeque::new(),
             refused: VecDeque::new(),
@@ -116,18 +116,18 @@ impl Queue {
         }
     }
 
-    pub(super) fn room(&self) -> &Arc<GroupMailbox> {
-        &self.room
+    pub(super) fn mailbox(&self) -> &Arc<GroupMailbox> {
+        &self.mailbox
     }
 
     pub(super) fn group(&self) -> &Group {
-        &self.room.group
+        &self.mailbox.group
     }
 
     /// Notes that the group's directories may have been replaced.
     pub(super) fn refresh_later(&mut self) {
         self.refresh.is_due = true;
-        self.room.may_be_replaced();
+        self.mailbox.may_be_replaced();
     }
 
     /// Returns when to look whether the group's directories were replaced, if they may have been.
@@ -144,7 +144,7 @@ impl Queue {
             refresh.pause = if was_long_ago { REFRESH_PAUSE } else { (refresh.pause * 2).min(REFRESH_PAUSE_MAX) };
             refresh.from = now + refresh.pause;
         }
-        let replaced = self.room.refresh();
+        let replaced = self.mailbox.refresh();
         if matches!(replaced, Ok(true)) {
             // The listing is of the earlier directory.
             self.listing = None;
@@ -217,13 +217,13 @@ impl Queue {
             Err(error) => {
                 (self.listing, self.again) = (None, true);
                 self.lists_from = Instant::now() + LISTING_RETRY;
-                tracing::warn!(group = %self.room.group, %error, "the group's tasks cannot be listed");
+                tracing::warn!(group = %self.mailbox.group, %error, "the group's tasks cannot be listed");
             }
         }
     }
 
     fn list_some(&mut self) -> Result<(), shared::mailbox::MailboxError> {
-        let Some(handles) = self.room.handles() else {
+        let Some(handles) = self.mailbox.handles() else {
             self.again = false;
             return Ok(());
         };
@@ -234,7 +234,7 @@ impl Queue {
             none => {
                 self.again = false;
                 let listing = handles.tasks.list()?;
-                self.room.begin_listing();
+                self.mailbox.begin_listing();
                 none.insert((Arc::clone(&handles), listing))
             }
         };
@@ -245,17 +245,17 @@ impl Queue {
             }
         })?;
         // The queue would only skip a file in hand again.
-        found.retain(|name| handles.tasks.look(name).is_some_and(|identity| !self.room.has(name, identity)));
+        found.retain(|name| handles.tasks.look(name).is_some_and(|identity| !self.mailbox.has(name, identity)));
         self.names.extend(found);
         if !more {
             self.listing = None;
-            self.room.end_listing();
+            self.mailbox.end_listing();
         }
         Ok(())
     }
 
     fn may_parse(&self, now: Instant) -> bool {
-        self.worker == Worker::Free && self.parses_from <= now && self.room.takes_long()
+        self.worker == Worker::Free && self.parses_from <= now && self.mailbox.takes_long()
     }
 
     /// Returns when the worker may next have something of the group, if that is not now.
@@ -291,13 +291,13 @@ impl Queue {
     fn accept(&self, mut parsed: Parsed, took: Duration, parse_context: &ParseContext) -> Option<Event> {
         let (lane, now) = (lane(self.snapshot.as_deref(), &parsed), Instant::now());
         if lane == Lane::Refused {
-            self.room.pace(lane).spend(took, now);
+            self.mailbox.pace(lane).spend(took, now);
         }
         if let Origin::File(file) = parsed.origin_mut() {
             file.lane = lane;
         }
         if let Parsed::InvalidDocument(invalid) = &parsed {
-            self.room.pace(lane).count(now);
+            self.mailbox.pace(lane).count(now);
             if invalid.code == Code::UnknownType && parse_context.unknown_requests == UnknownRequests::Ignore {
                 return None;
             }
@@ -310,11 +310,11 @@ impl Queue {
     /// Returns `None` if there is none, no place for it, or the group's pace forbids it.
     fn next(&self, now: Instant) -> Option<Next> {
         let is_empty = self.names.is_empty() && self.long.is_empty() && self.refused.is_empty();
-        if is_empty || !self.room.has_place() {
+        if is_empty || !self.mailbox.has_place() {
             return None;
         }
-        let permits = |lane| self.room.pace(lane).permits(self.others, now);
-        let (takes_short, refused_too) = (self.room.takes_short(), permits(Lane::Refused));
+        let permits = |lane| self.mailbox.pace(lane).permits(self.others, now);
+        let (takes_short, refused_too) = (self.mailbox.takes_short(), permits(Lane::Refused));
         if refused_too && !self.long.is_empty() && self.may_parse(now) {
             return Some(Next::Long);
         }
@@ -327,7 +327,7 @@ impl Queue {
         if refused_too && self.refused.is_empty() {
             return (!self.names.is_empty()).then_some(Next::Any);
         }
-        let has_some = !self.names.is_empty() || !self.long.is_empty() && self.room.takes_long();
+        let has_some = !self.names.is_empty() || !self.long.is_empty() && self.mailbox.takes_long();
         let may_look = self.can_find() && self.worker == Worker::Free && self.parses_from <= now;
         (has_some && may_look).then_some(Next::Look)
     }
@@ -341,7 +341,7 @@ impl Queue {
 
     /// Returns whether nothing of the group is served before its pace permits it.
     pub(super) fn waits_for_pace(&self, now: Instant) -> bool {
-        let permits = |lane| self.room.pace(lane).permits(self.others, now);
+        let permits = |lane| self.mailbox.pace(lane).permits(self.others, now);
         !(permits(Lane::Refused) || permits(Lane::Permitted) && self.can_find())
     }
 
@@ -360,29 +360,29 @@ impl Queue {
             return self.look(index, (parse_context, clock), worker);
         }
         // The worker may have taken the last place.
-        let Some(slot) = self.room.slot() else { return false };
+        let Some(slot) = self.mailbox.slot() else { return false };
         let name = match next {
             Next::Look => None,
             Next::Long => self.long.pop_front(),
             Next::Refused => self.refused.pop_front().map(|(name, identity)| {
-                self.room.put_back(&name, identity);
+                self.mailbox.put_back(&name, identity);
                 name
             }),
             Next::Any => self.names.pop_front(),
         };
         let Some(name) = name else { return false };
-        let (reading, is_passing) = Reading::find(&self.room, &name);
+        let (reading, is_passing) = Reading::find(&self.mailbox, &name);
         self.again |= is_passing;
         let Some(reading) = reading else { return true };
         let is_long = reading.is_long();
         if is_long && !self.may_parse(began) {
             self.push_long(name);
         } else {
-            if !self.room.take(&name, reading.identity()) {
+            if !self.mailbox.take(&name, reading.identity()) {
                 return true;
             }
-            let room = Arc::clone(&self.room);
-            let job = Job { queue: index, room, name, reading, slot, arrived: began, wall: clock.now() };
+            let mailbox = Arc::clone(&self.mailbox);
+            let job = Job { queue: index, mailbox, name, reading, slot, arrived: began, wall: clock.now() };
             if is_long {
                 if worker.take(job, self.snapshot.clone(), parse_context) {
                     self.worker = Worker::Parses;
@@ -406,11 +406,11 @@ impl Queue {
         worker: &ParseWorker,
     ) -> bool {
         let Some(snapshot) = self.snapshot.clone() else { return false };
-        let mut names = if self.room.takes_long() { std::mem::take(&mut self.long) } else { VecDeque::new() };
+        let mut names = if self.mailbox.takes_long() { std::mem::take(&mut self.long) } else { VecDeque::new() };
         let fresh = self.names.len().min(LOOKED_MAX.saturating_sub(names.len()));
         names.extend(self.names.drain(..fresh));
-        let (room, clock) = (Arc::clone(&self.room), Arc::clone(clock));
-        let is_taken = worker.look(Look { queue: index, room, names, snapshot, clock }, parse_context);
+        let (mailbox, clock) = (Arc::clone(&self.mailbox), Arc::clone(clock));
+        let is_taken = worker.look(Look { queue: index, mailbox, names, snapshot, clock }, parse_context);
         if is_taken {
             self.worker = Worker::Looks;
         }

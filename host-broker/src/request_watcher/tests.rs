@@ -32,7 +32,7 @@ struct World {
     home: Home,
     intake: RequestWatcher,
     news: Receiver<Message>,
-    room: Arc<GroupMailbox>,
+    mailbox: Arc<GroupMailbox>,
     _folder: tempfile::TempDir,
 }
 
@@ -100,25 +100,25 @@ impl World {
         let (sender, news) = channel();
         let (worker, work) = ParseWorker::new(EventSender::new(sender, Arc::clone(mailboxes.waker())));
         std::thread::spawn(work);
-        let room = Arc::clone(mailboxes.room(&"developer".parse().unwrap()).unwrap());
+        let mailbox = Arc::clone(mailboxes.mailbox(&"developer".parse().unwrap()).unwrap());
         let mut intake = RequestWatcher::new(mailboxes, parse_context(folder.path()), Arc::new(SystemClock), worker);
         // The first listing finds nothing.
         intake.gather(Duration::ZERO, 8, &mut VecDeque::new());
-        Self { home, intake, news, room, _folder: folder }
+        Self { home, intake, news, mailbox, _folder: folder }
     }
 
     /// Has every further document of the group looked at beside the loop.
     fn use_up_the_refused_pace(&self) {
         let now = Instant::now();
-        (0..20_000).for_each(|_| self.room.pace(Lane::Refused).count(now));
+        (0..20_000).for_each(|_| self.mailbox.pace(Lane::Refused).count(now));
     }
 
     fn may(&mut self, snapshot: &Arc<Snapshot>) {
-        self.intake.set_snapshot(&self.room.group.clone(), snapshot);
+        self.intake.set_snapshot(&self.mailbox.group.clone(), snapshot);
     }
 
     fn write(&self, name: &str, document: &str) {
-        std::fs::write(self.home.mailbox(&self.room.group).join(TASKS).join(name), document).unwrap();
+        std::fs::write(self.home.mailbox(&self.mailbox.group).join(TASKS).join(name), document).unwrap();
     }
 
     /// One round of the loop.
@@ -169,8 +169,8 @@ fn a_long_document_that_has_to_wait_is_looked_at_once_and_delays_no_short_one() 
     world.may(&snapshot(&json!({ "is_main": true })));
     world.use_up_the_refused_pace();
     // As much is under way as a group may have.
-    let under_way = world.room.weigh(16 * 1024 * 1024);
-    assert!(world.room.takes_short() && !world.room.takes_long());
+    let under_way = world.mailbox.weigh(16 * 1024 * 1024);
+    assert!(world.mailbox.takes_short() && !world.mailbox.takes_long());
     let cancel = |id: &str| json!({ "type": "ext_cancel", "request_id": id, "of": "another" }).to_string();
     world.write("a.json", &format!("{}{}", cancel("long"), " ".repeat(8 * 1024)));
     world.write("b.json", &cancel("short"));
@@ -212,10 +212,10 @@ fn reading_what_is_refused_uses_up_the_pace_of_its_group() {
         world.write("a.json", &call_of_send(&format!("r-{n}"), &text));
         // The loop does not decide on it, so that only reading it can cost something.
         drop(world.next());
-        !world.room.pace(Lane::Refused).permits(true, Instant::now())
+        !world.mailbox.pace(Lane::Refused).permits(true, Instant::now())
     });
     assert!(is_paced);
-    assert!(world.room.pace(Lane::Permitted).permits(true, Instant::now()));
+    assert!(world.mailbox.pace(Lane::Permitted).permits(true, Instant::now()));
 }
 
 #[test]
@@ -294,9 +294,9 @@ fn a_stored_question_is_parsed_by_the_worker_alone() {
         let caller = Caller::Group("developer".parse().unwrap());
         intake.check(caller, "r-1".parse().unwrap(), waiting, Arc::clone(&config))
     };
-    assert!(!check(Kind::File, "{}"), "its request is over");
-    assert!(check(Kind::Call, "damaged"));
-    assert!(check(Kind::Call, r#"{"type":"ext_call","provider":"mock","action":"echo","params":{}}"#));
+    assert!(!check(SubjectKind::File, "{}"), "its request is over");
+    assert!(check(SubjectKind::Call, "damaged"));
+    assert!(check(SubjectKind::Call, r#"{"type":"ext_call","provider":"mock","action":"echo","params":{}}"#));
     assert!(news.try_recv().is_err(), "nothing is parsed yet");
     // The worker ends when the last sender is gone.
     drop(intake);

@@ -14,7 +14,7 @@ use engine::request::InboundRequest;
 use engine::request::{ParseContext, Parsed};
 use kernel::call::Lane;
 use model::Clock;
-use shared::mailbox::{FileIdentity, Found, ReadFault};
+use shared::mailbox::{FileIdentity, Found, ReadError};
 use shared::snapshot::Snapshot;
 use shared::{Code, Group, Timestamp, limits};
 use std::collections::VecDeque;
@@ -43,22 +43,22 @@ pub(super) enum Reading {
 impl Reading {
     /// Opens a document, or finds out why it cannot be read; `None` if there is nothing to be answered. Also returns
     /// whether it cannot be read only now: the next listing finds it again.
-    pub(super) fn find(room: &GroupMailbox, name: &str) -> (Option<Self>, bool) {
-        let Some(handles) = room.handles() else { return (None, false) };
+    pub(super) fn find(mailbox: &GroupMailbox, name: &str) -> (Option<Self>, bool) {
+        let Some(handles) = mailbox.handles() else { return (None, false) };
         let malformed = |identity, reason: &str| Self::Refused(identity, Code::MalformedRequest, reason.to_owned());
-        let reading = match handles.tasks.find(name, limits::REQUEST_BYTES_MAX, room.owner) {
+        let reading = match handles.tasks.find(name, limits::REQUEST_BYTES_MAX, mailbox.owner) {
             Ok(found) => Some(Self::Found(found)),
-            Err(ReadFault::Missing | ReadFault::BadName) => None,
+            Err(ReadError::Missing | ReadError::BadName) => None,
             // The holder of a lease must let go within the system's lease-break time.
             Err(fault) if fault.is_passing() => return (None, true),
-            Err(ReadFault::TooLarge(identity)) => Some(Self::too_large(identity)),
-            Err(ReadFault::NotRegular(identity)) => Some(malformed(identity, "The request is not a regular file.")),
-            Err(ReadFault::Linked(identity)) => Some(malformed(identity, "The request's file has more than one link.")),
-            Err(ReadFault::WrongOwner(identity)) => {
+            Err(ReadError::TooLarge(identity)) => Some(Self::too_large(identity)),
+            Err(ReadError::NotRegular(identity)) => Some(malformed(identity, "The request is not a regular file.")),
+            Err(ReadError::Linked(identity)) => Some(malformed(identity, "The request's file has more than one link.")),
+            Err(ReadError::WrongOwner(identity)) => {
                 let reason = "The request's file belongs to another user than configured for this group.";
                 Some(malformed(identity, reason))
             }
-            Err(ReadFault::System(..) | ReadFault::Leased(_)) => {
+            Err(ReadError::System(..) | ReadError::Leased(_)) => {
                 let identity = handles.tasks.look(name);
                 identity.map(|identity| malformed(identity, "The request's file cannot be read."))
             }
@@ -88,7 +88,7 @@ impl Reading {
 pub(super) struct Job {
     /// The number of its group's queue.
     pub(super) queue: usize,
-    pub(super) room: Arc<GroupMailbox>,
+    pub(super) mailbox: Arc<GroupMailbox>,
     pub(super) name: String,
     pub(super) reading: Reading,
     pub(super) slot: Slot,
@@ -126,30 +126,30 @@ fn parsed(inbound: InboundRequest, snapshot: Option<&Snapshot>, parse_context: &
 impl Job {
     /// Reads it; `None` if it cannot be read now, and is no longer in hand.
     pub(super) fn read(self) -> Option<InboundRequest> {
-        let Self { room, name, reading, slot, arrived, wall, .. } = self;
+        let Self { mailbox, name, reading, slot, arrived, wall, .. } = self;
         let identity = reading.identity();
         let unreadable = || Err((Code::MalformedRequest, "The request's file cannot be read.".to_owned()));
         let bytes = match reading {
             Reading::Refused(_, code, reason) => Err((code, reason)),
             Reading::Found(found) => match found.read() {
                 Ok(contents) => Ok(contents.bytes),
-                Err(ReadFault::TooLarge(_)) => {
+                Err(ReadError::TooLarge(_)) => {
                     Err((Code::OversizedRequest, Code::OversizedRequest.meaning().to_owned()))
                 }
                 Err(fault) if fault.is_passing() => {
-                    room.put_back(&name, identity);
+                    mailbox.put_back(&name, identity);
                     return None;
                 }
                 Err(_) => unreadable(),
             },
         };
         // Its bytes are kept twice: as they were written, and as the values that they say.
-        let weight = room.weigh(bytes.as_ref().map_or(0, |bytes| bytes.len().saturating_mul(2)));
+        let weight = mailbox.weigh(bytes.as_ref().map_or(0, |bytes| bytes.len().saturating_mul(2)));
         let changed = Timestamp::from_millis(i64::try_from(identity.changed_ns / 1_000_000).unwrap_or(i64::MAX));
         let age = wall.since(changed);
         Some(InboundRequest {
-            group: room.group.clone(),
-            signing_key: room.signing_key.clone(),
+            group: mailbox.group.clone(),
+            signing_key: mailbox.signing_key.clone(),
             name,
             bytes,
             identity,
@@ -166,7 +166,7 @@ impl Job {
 pub(super) struct Look {
     /// The number of the group's queue.
     pub(super) queue: usize,
-    pub(super) room: Arc<GroupMailbox>,
+    pub(super) mailbox: Arc<GroupMailbox>,
     pub(super) names: VecDeque<String>,
     /// The last snapshot of the group.
     pub(super) snapshot: Arc<Snapshot>,
@@ -196,24 +196,24 @@ impl Look {
         let (began, mut again) = (Instant::now(), false);
         while let Some(name) = self.names.pop_front() {
             let is_enough = into.parsed.len() >= PERMITTED_MAX || began.elapsed() >= LOOK_MAX;
-            let slot = if is_enough || !self.room.takes_short() { None } else { self.room.slot() };
+            let slot = if is_enough || !self.mailbox.takes_short() { None } else { self.mailbox.slot() };
             let Some(slot) = slot else {
                 self.names.push_front(name);
                 break;
             };
-            let (reading, is_passing) = Reading::find(&self.room, &name);
+            let (reading, is_passing) = Reading::find(&self.mailbox, &name);
             again |= is_passing;
             let Some(reading) = reading else { continue };
             let identity = reading.identity();
-            if reading.is_long() && !self.room.takes_long() {
+            if reading.is_long() && !self.mailbox.takes_long() {
                 into.long.push(name);
                 continue;
             }
-            if !self.room.take(&name, identity) {
+            if !self.mailbox.take(&name, identity) {
                 continue;
             }
-            let (room, arrived, wall) = (Arc::clone(&self.room), Instant::now(), self.clock.now());
-            let job = Job { queue: self.queue, room, name: name.clone(), reading, slot, arrived, wall };
+            let (mailbox, arrived, wall) = (Arc::clone(&self.mailbox), Instant::now(), self.clock.now());
+            let job = Job { queue: self.queue, mailbox, name: name.clone(), reading, slot, arrived, wall };
             let Some(inbound) = job.read() else {
                 again = true;
                 continue;
@@ -288,13 +288,13 @@ fn work(tasks: &Receiver<(Task, Arc<ParseContext>)>, reports: &EventSender) {
                 news
             }
             Task::Document(document) => {
-                let (queue, group) = (document.job.queue, document.job.room.group.clone());
+                let (queue, group) = (document.job.queue, document.job.mailbox.group.clone());
                 let mut done = ParsedDocuments { queue, ..ParsedDocuments::default() };
                 guarded(&group, || document.run(&parse_context, &mut done));
                 Message::Parsed(Box::new(ParsedDocuments { took: began.elapsed(), ..done }))
             }
             Task::Look(look) => {
-                let (queue, group) = (look.queue, look.room.group.clone());
+                let (queue, group) = (look.queue, look.mailbox.group.clone());
                 // If parsing panics, the look loses the names that it still has. The next listing finds them.
                 let mut done = ParsedDocuments { queue, again: true, ..ParsedDocuments::default() };
                 guarded(&group, || {

@@ -74,6 +74,12 @@ pub enum StoreError {
         /// The error of the system.
         source: std::io::Error,
     },
+    /// A row no longer permits the change: it was spent, ended or used up since it was read.
+    #[error("the {what} no longer permits this; nothing was written")]
+    Guard {
+        /// The row.
+        what: &'static str,
+    },
     /// A stored value violates the schema.
     #[error("the ledger holds a {what} that cannot be read")]
     Stored {

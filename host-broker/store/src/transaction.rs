@@ -73,7 +73,7 @@ impl<'c> Transaction<'c> {
 
     /// Accepts the machine's clock although the last row is later. Returns the time of the last row and the machine's.
     /// If the machine's is earlier, the next row must be of the kind
-    /// [`Kind::ClockAccepted`](crate::ledger::chain::Kind::ClockAccepted).
+    /// [`RowKind::ClockAccepted`](crate::ledger::chain::RowKind::ClockAccepted).
     pub fn accept_clock(&self) -> (Timestamp, Timestamp) {
         let last = Timestamp::from_millis(self.head.get().ts);
         self.now.set(self.clock);

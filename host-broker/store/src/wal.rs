@@ -68,7 +68,7 @@ pub(super) fn is_failed_sync(error: &rusqlite::Error) -> bool {
 /// # Errors
 /// [`StoreError`], also while another process reads; some of it may still be in the log only.
 pub(super) fn empty(connection: &Connection, path: &Path) -> Result<(), StoreError> {
-    let step = "begin the log anew";
+    let step = "begin a new log";
     write_again(path)?;
     // It does not wait for readers: every group would wait too, and the next try is near.
     connection.busy_timeout(Duration::ZERO).map_err(at(step))?;

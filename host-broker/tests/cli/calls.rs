@@ -81,13 +81,13 @@ fn a_call_that_waits_for_a_person_is_listed_and_its_story_says_who_answered_when
         std::thread::scope(|scope| {
             let asks = scope.spawn(|| world.call(id, "person", &json!({ "id": id }), None));
             let (mut watch, mut input) = world.start_with_input(&["approvals", "watch", "--json"]);
-            let question: Value = serde_json::from_str(&watch.line()).unwrap();
-            assert_eq!((&question["request_id"], &question["state"]), (&json!(id), &json!("waiting")));
+            let approval_request: Value = serde_json::from_str(&watch.line()).unwrap();
+            assert_eq!((&approval_request["request_id"], &approval_request["state"]), (&json!(id), &json!("waiting")));
             let waiting = world.run(&["calls", "list", "--status", "waiting", "--json"]).json();
             let [call] = &waiting["calls"].as_array().unwrap()[..] else { panic!("{waiting}") };
             assert_eq!((&call["request_id"], &call["group_folder"]), (&json!(id), &json!("developer")));
             assert!(world.run(&["calls", "list"]).ok().contains("waiting"));
-            let code = question["code"].as_str().unwrap();
+            let code = approval_request["code"].as_str().unwrap();
             std::io::Write::write_all(&mut input, format!("{answer} {code} as agreed\n").as_bytes()).unwrap();
             let reply: Value = serde_json::from_str(&watch.line()).unwrap();
             assert_eq!(reply["status"], "executed", "{reply}");

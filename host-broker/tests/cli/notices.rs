@@ -23,9 +23,10 @@ fn a_bridge_hands_in_an_answer_and_the_list_says_who_was_told() {
     let _daemon = world.serve();
     let asked = std::thread::scope(|scope| {
         let call = scope.spawn(|| world.call("r-1", "person", &json!({}), None));
-        let questions = || world.run(&["approvals", "list", "--json"]).json()["approvals"].as_array().unwrap().clone();
-        wait_for(|| !questions().is_empty());
-        let code = questions()[0]["code"].as_str().unwrap().to_owned();
+        let approval_requests =
+            || world.run(&["approvals", "list", "--json"]).json()["approvals"].as_array().unwrap().clone();
+        wait_for(|| !approval_requests().is_empty());
+        let code = approval_requests()[0]["code"].as_str().unwrap().to_owned();
         wait_for(|| std::path::Path::new(&log).exists());
         wait_for(|| world.run(&["status"]).ok().contains("Notices fail:"));
         let status = world.run(&["status"]).ok();

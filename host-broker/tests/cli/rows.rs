@@ -6,7 +6,7 @@ use shared::Timestamp;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use store::ledger::chain::{Draft, Kind};
+use store::ledger::chain::{Draft, RowKind};
 use store::{Durability, Transaction};
 
 /// 2026-02-14T10:00:00Z, always.
@@ -37,7 +37,7 @@ impl BatchWriter<OneRow> for Writer {
     type FollowUps = ();
 
     fn write<'tx>(&mut self, tx: &'tx Transaction<'_>, event: OneRow) -> Result<Step<'tx, OneRow>, WriteError<OneRow>> {
-        match tx.append(&Draft::new(Kind::Noted, "broker")) {
+        match tx.append(&Draft::new(RowKind::Noted, "broker")) {
             Ok(_) => Ok(kernel::close(tx, event, None)),
             Err(error) => Err(WriteError { event, error }),
         }

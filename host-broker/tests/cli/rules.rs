@@ -127,7 +127,7 @@ fn rules_are_tried_on_what_was_decided_and_what_the_ledger_does_not_hold_is_not_
         ]),
         json!([0, "mock.tidy", "ext-2", "permitted", "refused", "no rule permits it"])
     );
-    let why = "the ledger does not hold what `one-jot` reads";
+    let why = "the ledger does not hold the data that `one-jot` reads";
     assert_eq!(tried["cannot_tell"], json!([{ "action": "mock.jot", "calls": 1, "why": why }]));
     let all = world.run(&["policy", "test", "--all", "--json"]).json();
     assert_eq!(all["changes"][0]["action"], "mock.echo");

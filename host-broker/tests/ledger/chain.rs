@@ -5,7 +5,7 @@ use crate::ledger::scribe::{fill, rows, verify};
 use crate::ledger::world::World;
 use shared::digest::Digest;
 use std::collections::BTreeMap;
-use store::ledger::chain::{Break, Head, Kind, Row, Verifier};
+use store::ledger::chain::{Break, Head, Row, RowKind, Verifier};
 
 /// A row in which every column is there, and texts look like the encoding's own marks.
 fn full() -> Row {
@@ -293,7 +293,7 @@ fn the_first_bad_row_is_named() {
 }
 
 /// A chain of rows of these kinds, each with the number of the intent it closes.
-fn chain(rows: &[(Kind, Option<i64>)]) -> Vec<Row> {
+fn chain(rows: &[(RowKind, Option<i64>)]) -> Vec<Row> {
     let mut chain: Vec<Row> = rows
         .iter()
         .map(|(kind, of)| Row {
@@ -308,27 +308,36 @@ fn chain(rows: &[(Kind, Option<i64>)]) -> Vec<Row> {
 
 #[test]
 fn an_outcome_closes_one_open_intent() {
-    let verified = |rows: &[(Kind, Option<i64>)]| {
+    let verified = |rows: &[(RowKind, Option<i64>)]| {
         let mut verifier = Verifier::new();
         chain(rows).iter().try_for_each(|row| verifier.take(row)).map(|()| verifier.open().collect::<Vec<_>>())
     };
-    for kind in [Kind::Succeeded, Kind::Failed, Kind::TimedOut, Kind::Unknown] {
+    for kind in [RowKind::Succeeded, RowKind::Failed, RowKind::TimedOut, RowKind::Unknown] {
         let wrong = Err(Break::Outcome { seq: 2 });
-        assert_eq!(verified(&[(Kind::Intended, None), (kind, Some(1))]), Ok(vec![]));
-        assert_eq!(verified(&[(Kind::Intended, None), (kind, None)]), wrong);
-        assert_eq!(verified(&[(Kind::Intended, None), (kind, Some(2))]), wrong);
-        assert_eq!(verified(&[(Kind::Refused, None), (kind, Some(1))]), wrong);
-        let twice = [(Kind::Intended, None), (kind, Some(1)), (kind, Some(1))];
+        assert_eq!(verified(&[(RowKind::Intended, None), (kind, Some(1))]), Ok(vec![]));
+        assert_eq!(verified(&[(RowKind::Intended, None), (kind, None)]), wrong);
+        assert_eq!(verified(&[(RowKind::Intended, None), (kind, Some(2))]), wrong);
+        assert_eq!(verified(&[(RowKind::Refused, None), (kind, Some(1))]), wrong);
+        let twice = [(RowKind::Intended, None), (kind, Some(1)), (kind, Some(1))];
         assert_eq!(verified(&twice), Err(Break::Outcome { seq: 3 }));
     }
-    let open = [(Kind::Intended, None), (Kind::Intended, None), (Kind::Succeeded, Some(1)), (Kind::Intended, None)];
+    let open = [
+        (RowKind::Intended, None),
+        (RowKind::Intended, None),
+        (RowKind::Succeeded, Some(1)),
+        (RowKind::Intended, None),
+    ];
     assert_eq!(verified(&open), Ok(vec![2, 4]));
 }
 
 #[test]
 fn a_chain_can_be_followed_from_a_head_that_is_believed() {
-    let rows =
-        chain(&[(Kind::Intended, None), (Kind::Noted, None), (Kind::Succeeded, Some(1)), (Kind::Failed, Some(4))]);
+    let rows = chain(&[
+        (RowKind::Intended, None),
+        (RowKind::Noted, None),
+        (RowKind::Succeeded, Some(1)),
+        (RowKind::Failed, Some(4)),
+    ]);
     let head = Head { seq: 2, hash: rows[1].event_hash, ts: 0 };
     let mut verifier = Verifier::after(head);
     // The intent was not seen, so its outcome is believed; an outcome of a row that is no intent is not.

@@ -14,7 +14,7 @@ use shared::digest::Digest;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::ledger::chain::{Draft, Kind};
+use store::ledger::chain::{Draft, RowKind};
 use store::ledger::segments;
 use store::ledger::segments::Written;
 use store::{Durability, Transaction};
@@ -52,7 +52,7 @@ impl BatchWriter<Happening> for Writer {
                 // Ids of clients are random: each is in another place of the index.
                 let id = format!("ext-{}", Digest::of(&number.to_be_bytes()).hex()).parse().unwrap();
                 let body = json!({ "request": "x".repeat(480) });
-                tx.append(&Draft { request_id: Some(&id), body, ..Draft::new(Kind::Noted, "group:developer") })
+                tx.append(&Draft { request_id: Some(&id), body, ..Draft::new(RowKind::Noted, "group:developer") })
                     .map(|_| ())
             }
             Happening::Rotated(written) => segments::note(tx, written),

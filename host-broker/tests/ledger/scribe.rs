@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use serde_json::json;
 use shared::digest::Digest;
 use shared::{Code, Level, Reply};
-use store::ledger::chain::{Draft, Head, Kind, Row, Verifier};
+use store::ledger::chain::{Draft, Head, Row, RowKind, Verifier};
 use store::ledger::export;
 use store::{Durability, StoreError, Transaction, View};
 
@@ -45,7 +45,7 @@ impl BatchWriter<Happening> for Clerk {
     ) -> Result<Step<'tx, Happening>, WriteError<Happening>> {
         self.asked.push(event.clone());
         let broken = || StoreError::Stored { what: "test" };
-        let row = |caller: &str| tx.append(&Draft::new(Kind::Noted, caller));
+        let row = |caller: &str| tx.append(&Draft::new(RowKind::Noted, caller));
         let written = match &event {
             Happening::Row(caller) => row(caller).map(|_| None),
             Happening::Answered(caller) => row(caller).and_then(|evidence| {
@@ -73,7 +73,7 @@ fn random(tx: &Transaction<'_>, seed: u64) -> Result<(), StoreError> {
     let (provider, action, task_id) =
         ("github".parse().unwrap(), "merge_pr".parse().unwrap(), "gov-1".parse().unwrap());
     let texts = ["", "merged #7", "1:x,-,", "grün — ✓", "{\"a\":1}"];
-    let kind = [Kind::Intended, Kind::Refused, Kind::Granted, Kind::Noted][dice.roll(4)];
+    let kind = [RowKind::Intended, RowKind::Refused, RowKind::Granted, RowKind::Noted][dice.roll(4)];
     let evidence = tx.append(&Draft {
         request_id: dice.once_in(2).then_some(&request_id),
         provider: dice.once_in(2).then_some(&provider),
@@ -89,8 +89,8 @@ fn random(tx: &Transaction<'_>, seed: u64) -> Result<(), StoreError> {
         body: json!({ "text": texts[dice.roll(5)] }),
         ..Draft::new(kind, ["group:developer", "person:alice", "broker"][dice.roll(3)])
     })?;
-    if kind == Kind::Intended && !dice.once_in(5) {
-        let outcome = [Kind::Succeeded, Kind::Failed, Kind::TimedOut, Kind::Unknown][dice.roll(4)];
+    if kind == RowKind::Intended && !dice.once_in(5) {
+        let outcome = [RowKind::Succeeded, RowKind::Failed, RowKind::TimedOut, RowKind::Unknown][dice.roll(4)];
         tx.append(&Draft { body: json!({ "of": evidence.seq }), ..Draft::new(outcome, "broker") })?;
     }
     Ok(())

@@ -10,7 +10,7 @@ use model::Caller;
 use rusqlite::Connection;
 use serde_json::json;
 use shared::Code;
-use store::ledger::chain::{Draft, Kind};
+use store::ledger::chain::{Draft, RowKind};
 use store::ledger::health::Verification;
 use store::{Durability, StoreError, Tally, Transaction};
 
@@ -404,7 +404,7 @@ impl BatchWriter<Happening> for Remembering {
         let known = self.remembered.iter().chain(&self.uncommitted).cloned().collect();
         self.seen.push(((*name).to_owned(), known));
         self.uncommitted.push((*name).to_owned());
-        let row = tx.append(&Draft::new(Kind::Noted, name));
+        let row = tx.append(&Draft::new(RowKind::Noted, name));
         match row
             .and_then(|_row| if matches!(event, Fails(_)) { Err(StoreError::Stored { what: "test" }) } else { Ok(()) })
         {

@@ -156,7 +156,7 @@ fn capability(words: &mut impl Iterator<Item = String>) -> Result<Question, BadU
         Some("invoke") => invoke(words).map(Question::Call),
         Some("auth") => auth(words),
         Some(other) => Err(BadUsage::NoSuchCommand(format!("capability {other}"))),
-        None => Err(BadUsage::Missing("what to do with a capability")),
+        None => Err(BadUsage::Missing("the command after capability")),
     }
 }
 
@@ -226,7 +226,7 @@ const AUTH: [Auth; 5] = [
 
 /// The words after `capability auth`; takes all that are left.
 fn auth(words: &mut impl Iterator<Item = String>) -> Result<Question, BadUsage> {
-    let name = words.next().ok_or(BadUsage::Missing("what to do with accounts"))?;
+    let name = words.next().ok_or(BadUsage::Missing("the command after auth"))?;
     let is_meant = |auth: &&Auth| auth.command.strip_prefix("capability auth ") == Some(name.as_str());
     let Some(auth) = AUTH.iter().find(is_meant) else {
         let words = "begin, complete, poll, list, unlink".to_owned();
@@ -338,7 +338,7 @@ mod tests {
         });
         assert_eq!(Value::Object(arguments), expected);
         for (line, fault) in [
-            ("capability", BadUsage::Missing("what to do with a capability")),
+            ("capability", BadUsage::Missing("the command after capability")),
             ("capability link", BadUsage::NoSuchCommand("capability link".into())),
             ("capability list all", BadUsage::TooMany),
             ("capability list --all", BadUsage::NoSuchOption("--all".into())),
@@ -402,7 +402,7 @@ mod tests {
         let complete = || takes("capability auth complete", "--flow-id, --callback-url, --code");
         let one = || BadUsage::OneOf("--callback-url and --code".into());
         for (line, fault) in [
-            ("", BadUsage::Missing("what to do with accounts")),
+            ("", BadUsage::Missing("the command after auth")),
             ("link", commands()),
             ("https://localhost/?code=hunter2", commands()),
             ("begin", BadUsage::Missing("--capability")),

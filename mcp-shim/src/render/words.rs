@@ -10,7 +10,7 @@ pub const NO_CAPABILITIES: &str =
     "No external capabilities configured. Ask the main group's agent or the operator for a grant.";
 
 /// The next step for a tool that is not in the list, or not any more.
-pub const UNKNOWN_TOOL: &str = "The group's grants may have changed. ext_capabilities lists what may be done now.";
+pub const UNKNOWN_TOOL: &str = "The group's grants may have changed. ext_capabilities lists the permitted actions.";
 
 /// How the broker works, in ten lines, for an agent that has never heard of it.
 pub const INSTRUCTIONS: &str = "\
@@ -57,8 +57,7 @@ pub const EXT_RESULT: ToolWords = ToolWords {
 /// `ext_cancel`
 pub const EXT_CANCEL: ToolWords = ToolWords {
     title: "Cancel an earlier call",
-    description: "Stops an earlier call that has not started, or withdraws the question put to a person. What has \
-                  started runs on.",
+    description: "Stops an earlier call that has not started, or withdraws its approval request. A started call runs on.",
 };
 /// `ext_auth_begin`
 pub const EXT_AUTH_BEGIN: ToolWords = ToolWords {
@@ -72,7 +71,7 @@ pub const EXT_AUTH_BEGIN: ToolWords = ToolWords {
 /// `ext_auth_complete`
 pub const EXT_AUTH_COMPLETE: ToolWords = ToolWords {
     title: "Finish linking an account",
-    description: "Finishes what ext_auth_begin began, with what the person brought back: in callback_url the whole \
+    description: "Finishes the link that ext_auth_begin began, with the person's answer from the page: in callback_url the whole \
                   address to which the page led, or in code the code that it showed; not both. Works once. A person on \
                   the host is then asked whether it is the right account: ext_auth_poll tells what they say.",
 };
@@ -86,8 +85,7 @@ pub const EXT_AUTH_POLL: ToolWords = ToolWords {
 /// `ext_auth_list`
 pub const EXT_AUTH_LIST: ToolWords = ToolWords {
     title: "List linked accounts",
-    description: "Lists the accounts that the person has linked at a capability. An account's name is what other calls \
-                  take as account_ref.",
+    description: "Lists the accounts that the person has linked at a capability. Other calls take the name of an account as account_ref.",
 };
 /// `ext_auth_unlink`
 pub const EXT_AUTH_UNLINK: ToolWords = ToolWords {
@@ -124,12 +122,12 @@ pub const GATE_APPROVE: ToolWords = ToolWords {
 /// `broker://capabilities`
 pub const CAPABILITIES_RESOURCE: ToolWords = ToolWords {
     title: "External capabilities",
-    description: "What this group may do at which provider, whole: every action with its schemas.",
+    description: "The permissions of this group, complete: every action of every provider, with its schemas.",
 };
 /// `broker://calls`
 pub const CALLS_RESOURCE: ToolWords = ToolWords {
     title: "Recent calls",
-    description: "The calls made since this server started, latest first: request_id, what was asked, what came of it. \
+    description: "The calls made since this server started, latest first: request_id, the request, the outcome. \
                   Parameters and results are not kept.",
 };
 

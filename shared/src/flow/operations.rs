@@ -91,7 +91,7 @@ impl FromStr for Part {
     fn from_str(text: &str) -> Result<Self, String> {
         let known = || Self::ALL.map(Self::word).join(", ");
         let found = Self::ALL.into_iter().find(|part| part.word() == text);
-        found.ok_or_else(|| format!("it is none of {}", known()))
+        found.ok_or_else(|| format!("it is not one of {}", known()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a call to a bridge costs beside the start of its process alone, bare and in a room of its own.
+//! What a call to a bridge costs beside the start of its process alone, bare and in a sandbox of its own.
 
 use super::{ROUNDS, median_of};
 use model::ChatType;
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use tests::bridges::{accept, call, grant, home_with, is_apart, shell, token};
 use tests::group::code;
 
-/// A way out, which costs a room more than its walls.
+/// A way out, which costs a sandbox more than its walls.
 const HOSTS: &str = "hosts = [\"api.ext.invalid\"]";
 
 pub(super) fn all() {
@@ -22,7 +22,7 @@ pub(super) fn all() {
         "operations": [{ "name": "read", "description": "Reads", "requires_auth": false }],
     }] });
     std::fs::write(&program, shell(&definitions)).unwrap();
-    for (name, isolation, more) in [("bare", "none", ""), ("room", "bwrap", ""), ("hosts", "bwrap", HOSTS)] {
+    for (name, isolation, more) in [("bare", "none", ""), ("sandbox", "bwrap", ""), ("hosts", "bwrap", HOSTS)] {
         if isolation == "bwrap" && !is_apart() {
             println!("  {name}: not measured, because bubblewrap cannot make a namespace here");
             continue;
@@ -65,9 +65,18 @@ fn alone(program: &Path, isolation: &str, directory: &Path) {
     let mut command = if isolation == "none" {
         Command::new("/bin/sh")
     } else {
-        let mut room = Command::new("bwrap");
-        room.args(["--unshare-all", "--die-with-parent", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin"]);
-        room.args([
+        let mut sandbox = Command::new("bwrap");
+        sandbox.args([
+            "--unshare-all",
+            "--die-with-parent",
+            "--ro-bind",
+            "/usr",
+            "/usr",
+            "--symlink",
+            "usr/bin",
+            "/bin",
+        ]);
+        sandbox.args([
             "--symlink",
             "usr/lib",
             "/lib",
@@ -79,8 +88,8 @@ fn alone(program: &Path, isolation: &str, directory: &Path) {
             "--dev",
             "/dev",
         ]);
-        room.arg("--ro-bind").arg(directory).arg(directory).arg("/bin/sh");
-        room
+        sandbox.arg("--ro-bind").arg(directory).arg(directory).arg("/bin/sh");
+        sandbox
     };
     let mut child = command.arg(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"{\"version\":1,\"id\":\"cap_bridge_0\",\"method\":\"invoke\"}\n").unwrap();

@@ -131,8 +131,8 @@ fn many_files(world: &World, developer: &Group) {
 /// Proposes, approves and applies; how long the first and the last took.
 fn change(world: &World, developer: &Group, action: &str, params: &Value) -> (Duration, Duration) {
     let (reply, proposed) = call(developer, action, params);
-    let question = world.query("SELECT code FROM approvals WHERE state = 'waiting'").pop().unwrap();
-    let yes = world.command(json!({ "type": "answer", "code": question["code"], "yes": true }));
+    let approval_request = world.query("SELECT code FROM approvals WHERE state = 'waiting'").pop().unwrap();
+    let yes = world.command(json!({ "type": "answer", "code": approval_request["code"], "yes": true }));
     assert_eq!(yes["status"], "executed", "{yes}");
     let id = &reply["data"]["hitl"]["hitl_id"];
     let (_, applied) =

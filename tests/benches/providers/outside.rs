@@ -55,8 +55,8 @@ fn approve(world: &World) {
         }),
     );
     flow(world, &json!({ "type": "flow_approve", "flow_id": "flow_bench", "version": "1.0.0" }));
-    let question = world.query("SELECT code FROM approvals WHERE state = 'waiting'")[0]["code"].clone();
-    world.command(json!({ "type": "answer", "code": question, "yes": true, "reason": null }));
+    let approval_request = world.query("SELECT code FROM approvals WHERE state = 'waiting'")[0]["code"].clone();
+    world.command(json!({ "type": "answer", "code": approval_request, "yes": true, "reason": null }));
 }
 
 /// As if so many had been given and approved before.

@@ -47,10 +47,10 @@ pub(super) fn all() {
         let answer = shim.call("bench__read", json!({ "mode": "pid" }));
         assert_eq!(answer["isError"], false, "{answer}");
     });
-    let room = if is_apart() { "in a room" } else { "without a room" };
+    let sandbox = if is_apart() { "in a sandbox" } else { "without a sandbox" };
     let ratio = |figure: Duration| figure.as_secs_f64() / direct.as_secs_f64();
     println!("  by a client of its own (rmcp)            {direct:>8.2?}");
-    println!("  through the broker, {room:<14}       {brokered:>8.2?}   {:.2} ×", ratio(brokered));
+    println!("  through the broker, {sandbox:<14}       {brokered:>8.2?}   {:.2} ×", ratio(brokered));
     println!("  through a real shim and the broker       {whole:>8.2?}   {:.2} ×", ratio(whole));
 }
 

@@ -30,7 +30,7 @@ pub(crate) fn shim(programs: &Programs, scratch: &Path) {
             "io.modelcontextprotocol/clientCapabilities": {},
         } },
     });
-    for (name, question) in
+    for (name, approval_request) in
         [("to the answer of initialize", initialize), ("to the answer of server/discover", discover)]
     {
         let mut memory = 0;
@@ -41,7 +41,7 @@ pub(crate) fn shim(programs: &Programs, scratch: &Path) {
                 let began = Instant::now();
                 let mut child = command.spawn().unwrap();
                 let mut stdin = child.stdin.take().unwrap();
-                writeln!(stdin, "{question}").unwrap();
+                writeln!(stdin, "{approval_request}").unwrap();
                 let mut answer = String::new();
                 BufReader::new(child.stdout.take().unwrap()).read_line(&mut answer).unwrap();
                 let took = began.elapsed();
@@ -65,7 +65,7 @@ pub(crate) async fn broker(programs: &Programs, scratch: &Path) {
     println!("\n{:<44} {:>9} {:>9} {:>12}", "broker, idle", "ready ms", "RSS MiB", "% of a core");
     for groups in [3, 1_000] {
         let home = scratch.join(format!("home-idle-{groups}"));
-        Broker::furnish(&home, groups);
+        Broker::prepare_home(&home, groups);
         let began = Instant::now();
         let mut broker = Broker::serve(programs, &home);
         let ready = began.elapsed();

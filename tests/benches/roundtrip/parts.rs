@@ -70,7 +70,7 @@ pub(crate) struct Broker {
 impl Broker {
     /// With so many groups, each with access to everything but production.
     pub(crate) fn start(programs: &Programs, home: &Path, groups: usize) -> Self {
-        Self::furnish(home, groups);
+        Self::prepare_home(home, groups);
         for group in 0..groups {
             let mut grant = Command::new(&programs.broker);
             grant.args(["grant", &format!("g{group}"), "mock", "2", "--home"]).arg(home).stdout(Stdio::null());
@@ -80,7 +80,7 @@ impl Broker {
     }
 
     /// A home, not yet served.
-    pub(crate) fn furnish(home: &Path, groups: usize) {
+    pub(crate) fn prepare_home(home: &Path, groups: usize) {
         const SCRIPT: &str = r#"
             [actions.echo]
             level = 1

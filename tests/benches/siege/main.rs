@@ -165,7 +165,7 @@ fn print(name: &str, figures: &[Duration], alone: &[Duration], elsewhere: &[Dura
 }
 
 async fn siege(programs: &Programs, home: &Path, level: Option<u8>, each: Duration) {
-    Broker::furnish(home, 2);
+    Broker::prepare_home(home, 2);
     let config = home.join("broker.toml");
     let text = std::fs::read_to_string(&config).unwrap();
     // The timed group has no limits; the attacker has the limits of every group.

@@ -84,7 +84,7 @@ fn back(state: &str) -> Value {
 }
 
 /// The question about an account that waits.
-fn question(world: &World) -> (String, Value) {
+fn approval_request(world: &World) -> (String, Value) {
     let asked = world.query("SELECT code, card FROM approvals WHERE state = 'waiting' AND kind = 'account'");
     assert_eq!(asked.len(), 1, "{asked:?}");
     let card = serde_json::from_str(asked[0]["card"].as_str().unwrap()).unwrap();
@@ -92,7 +92,7 @@ fn question(world: &World) -> (String, Value) {
 }
 
 fn answer(world: &World, yes: bool) -> Value {
-    world.command(json!({ "type": "answer", "code": question(world).0, "yes": yes, "reason": null }))
+    world.command(json!({ "type": "answer", "code": approval_request(world).0, "yes": yes, "reason": null }))
 }
 
 /// Links what this hint names, whole.
@@ -112,7 +112,7 @@ fn of_an_account_of_which_the_provider_says_nothing_the_card_says_so() {
     let Some((world, developer, ann)) = mail("") else { return };
     let (flow, state) = begun(&developer, &ann, "bare");
     assert_eq!(code(&complete(&developer, &ann, &flow, &back(&state))), "executed");
-    let (_, card) = question(&world);
+    let (_, card) = approval_request(&world);
     assert!(card.to_string().contains("nothing: neither a name nor an id"), "{card}");
     assert_eq!(code(&answer(&world, false)), "executed");
 }
@@ -136,7 +136,7 @@ fn a_person_links_an_account_and_a_person_agrees_to_it() {
     // Nothing can be done with it before a person has agreed, who sees whose it is.
     assert_eq!(code(&developer.ask(read(&ann))), "capability_auth_required");
     assert_eq!(poll(&developer, &ann, &flow)["data"]["state"], "waiting");
-    let (_, card) = question(&world);
+    let (_, card) = approval_request(&world);
     let lines = |part: &str| {
         let lines = card[part].as_array().unwrap().iter();
         lines
@@ -184,7 +184,7 @@ fn silence_links_nothing_and_a_flow_is_over_after_ten_minutes() {
     let Some((mut world, developer, ann)) = mail("") else { return };
     let (asked, state) = begun(&developer, &ann, "work");
     assert_eq!(code(&complete(&developer, &ann, &asked, &back(&state))), "executed");
-    question(&world);
+    approval_request(&world);
     let (slow, state) = begun(&developer, &ann, "home");
     // The bridge says half an hour.
     let life = "SELECT expires_at - begun_at AS life FROM auth_flows";
@@ -231,7 +231,7 @@ fn what_a_person_has_agreed_to_is_not_done_with_an_account_that_was_unlinked_mea
     world.restart();
     for is_unlinked in [false, true] {
         let id = developer.send(read(&ann));
-        let asked = until("the question", || {
+        let asked = until("the approval request", || {
             let asked = world.query("SELECT code FROM approvals WHERE state = 'waiting' AND kind = 'call'");
             asked.first().map(|asked| asked["code"].clone())
         });
@@ -268,7 +268,7 @@ fn a_no_and_a_purge_leave_nothing() {
     assert_eq!(code(&complete(&developer, &ann, &flow, &back(&state))), "executed");
     let purged = said(&world.cli(&["account", "purge", "--group", "developer"]));
     // One flow that is open, three that are over, one question.
-    assert!(purged.contains("4 flow(s) and approval request(s)"), "{purged}");
+    assert!(purged.contains("4 link session(s) and approval request(s)"), "{purged}");
     for flow in [open, flow] {
         assert_eq!(code(&poll(&developer, &ann, &flow)), "capability_auth_flow_invalid");
     }
@@ -334,7 +334,7 @@ fn a_flow_is_its_persons_and_its_groups_and_good_for_once() {
         let (flow, state) = begun(&developer, &ann, "work");
         let brought = json!({ "code": brought.replace("STATE", &state) });
         assert_eq!(code(&complete(&developer, &ann, &flow, &brought)), "executed", "{brought}");
-        let (_, card) = question(&world);
+        let (_, card) = approval_request(&world);
         assert!(card.to_string().contains("takes its place"), "{card}");
         assert_eq!(code(&answer(&world, false)), "executed");
     }
@@ -352,9 +352,9 @@ fn a_yes_is_to_the_account_that_was_shown() {
         let (flow, state) = begun(&developer, &ann, "work");
         assert_eq!(code(&complete(&developer, &ann, &flow, &back(&state))), "executed");
     }
-    question(&world);
+    approval_request(&world);
     // One of its name is linked before it is answered: the card did not say that it makes room.
-    let (waiting, _) = question(&world);
+    let (waiting, _) = approval_request(&world);
     assert!(world.cli(&["account", "link", "broker:ann", "mail.inbox", "work"]).status.success());
     let yes = world.command(json!({ "type": "answer", "code": waiting, "yes": true, "reason": null }));
     assert!(yes["summary"].as_str().unwrap().starts_with("Nothing was linked"), "{yes}");
@@ -602,7 +602,7 @@ fn a_browser_brings_the_person_back_and_nobody_pastes_anything() {
     assert!(page.contains("You are back.") && page.contains("content-security-policy"), "{page}");
     assert_eq!(poll(&developer, &ann, &flow)["data"]["state"], "waiting");
     assert_eq!(browse(address, &back, address).0, 404, "good for once");
-    let (_, card) = question(&world);
+    let (_, card) = approval_request(&world);
     assert!(card.to_string().contains("broker:ann") && card.to_string().contains("private"), "{card}");
     assert_eq!(code(&answer(&world, true)), "executed");
     assert_eq!(developer.ask(read(&ann))["data"]["account"], "work");

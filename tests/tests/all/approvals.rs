@@ -25,7 +25,7 @@ fn open(world: &World) -> Vec<Value> {
 }
 
 fn asked(world: &World, id: &str) -> String {
-    until("the question", || {
+    until("the approval request", || {
         let found = open(world).into_iter().find(|approval| approval["request_id"] == id)?;
         Some(found["code"].as_str()?.to_owned())
     })
@@ -60,14 +60,14 @@ fn an_approved_call_is_parsed_beside_the_loop() {
     let world = world_down().process();
     world.grant("developer", 2);
     let developer = world.group("developer");
-    let (id, question) = ask(&world, &developer, call("charge", json!({ "n": 1 })));
+    let (id, approval_request) = ask(&world, &developer, call("charge", json!({ "n": 1 })));
     let before = waits_of_the_parser(&world);
-    assert_eq!(code(&answer(&world, &question, true, None)), "executed");
+    assert_eq!(code(&answer(&world, &approval_request, true, None)), "executed");
     assert_eq!(code(&developer.reply(&id)), "executed");
     until("the parser waits again", || (waits_of_the_parser(&world) > before).then_some(()));
     // A long one, too.
-    let (id, question) = ask(&world, &developer, call("charge", json!({ "text": "x".repeat(600_000) })));
-    assert_eq!(code(&answer(&world, &question, true, None)), "executed");
+    let (id, approval_request) = ask(&world, &developer, call("charge", json!({ "text": "x".repeat(600_000) })));
+    assert_eq!(code(&answer(&world, &approval_request, true, None)), "executed");
     assert_eq!(code(&developer.reply(&id)), "executed");
     assert_eq!(world.effects_of("charge").len(), 2);
 }
@@ -76,13 +76,13 @@ fn an_approved_call_is_parsed_beside_the_loop() {
 fn a_call_waits_for_a_yes_and_runs_once() {
     let world = world();
     let developer = world.group("developer");
-    let (id, question) = ask(&world, &developer, call("charge", json!({ "to": "alice", "n": 3 })));
+    let (id, approval_request) = ask(&world, &developer, call("charge", json!({ "to": "alice", "n": 3 })));
     until("its row is durable, so the request's file goes", || (developer.waiting() == 0).then_some(()));
     assert_eq!(world.effects_of("charge"), Vec::<String>::new());
     assert_eq!(developer.try_reply(&id), None);
     let progress = until("progress", || developer.names("responses").pop());
     assert_eq!(progress, format!("{id}.progress.json"));
-    assert_eq!(code(&answer(&world, &question.to_uppercase(), true, None)), "executed", "codes are read aloud");
+    assert_eq!(code(&answer(&world, &approval_request.to_uppercase(), true, None)), "executed", "codes are read aloud");
     assert_eq!(code(&developer.reply(&id)), "executed");
     assert_eq!(world.effects_of("charge"), std::slice::from_ref(&id));
     assert_eq!(world.kinds_of(&developer, &id), ["asked", "intended", "succeeded"]);
@@ -92,7 +92,7 @@ fn a_call_waits_for_a_yes_and_runs_once() {
     let yes = world.rows().into_iter().find(|row| row.kind == "approved").unwrap();
     assert_eq!((yes.caller.as_str(), yes.approval.as_deref()), ("person:operator", Some(reference.as_str())));
     // Spent: nothing is left that could be answered or that shows the parameters.
-    assert_eq!(error(&answer(&world, &question, true, None)).split(':').next(), Some("It is too late"));
+    assert_eq!(error(&answer(&world, &approval_request, true, None)).split(':').next(), Some("It is too late"));
     let left = world.query("SELECT state, became, card, document FROM approvals");
     assert_eq!(left, [json!({ "state": "closed", "became": "spent", "card": null, "document": null })]);
     until("the progress is gone", || developer.names("responses").is_empty().then_some(()));
@@ -103,13 +103,13 @@ fn a_call_waits_for_a_yes_and_runs_once() {
 fn a_no_is_told_with_its_reason_and_nothing_runs() {
     let world = world();
     let developer = world.group("developer");
-    let (id, question) = ask(&world, &developer, call("charge", json!({})));
-    assert_eq!(code(&answer(&world, &question, false, Some("not on a Friday\u{202e}"))), "executed");
+    let (id, approval_request) = ask(&world, &developer, call("charge", json!({})));
+    assert_eq!(code(&answer(&world, &approval_request, false, Some("not on a Friday\u{202e}"))), "executed");
     let reply = developer.reply(&id);
     assert_eq!(code(&reply), "approval_denied");
     assert!(error(&reply).contains("not on a Friday<U+202E>"), "{reply}");
     assert_eq!(world.kinds_of(&developer, &id), ["asked", "refused"]);
-    assert_eq!(code(&answer(&world, &question, true, None)), "approval_expired");
+    assert_eq!(code(&answer(&world, &approval_request, true, None)), "approval_expired");
     assert_eq!(world.effects_of("charge").len(), 0);
 }
 
@@ -117,12 +117,16 @@ fn a_no_is_told_with_its_reason_and_nothing_runs() {
 fn silence_is_a_no_and_a_late_yes_changes_nothing() {
     let world = world();
     let developer = world.group("developer");
-    let (id, question) = ask(&world, &developer, call("charge", json!({})));
+    let (id, approval_request) = ask(&world, &developer, call("charge", json!({})));
     world.clock.advance(Duration::from_secs(301));
-    assert_eq!(code(&answer(&world, &question, true, None)), "approval_expired", "also before anybody has noticed");
+    assert_eq!(
+        code(&answer(&world, &approval_request, true, None)),
+        "approval_expired",
+        "also before anybody has noticed"
+    );
     assert_eq!(code(&developer.reply(&id)), "approval_expired");
     assert_eq!(world.kinds_of(&developer, &id), ["asked", "lapsed", "refused"]);
-    assert_eq!(code(&answer(&world, &question, true, None)), "approval_expired");
+    assert_eq!(code(&answer(&world, &approval_request, true, None)), "approval_expired");
     assert_eq!(world.effects_of("charge").len(), 0);
     assert_eq!(world.query("SELECT * FROM approval_answers").len(), 0);
 }
@@ -131,18 +135,18 @@ fn silence_is_a_no_and_a_late_yes_changes_nothing() {
 fn who_stops_waiting_hears_pending_and_collects_the_outcome_later() {
     let world = world();
     let developer = world.group("developer");
-    let (id, question) = ask(&world, &developer, with(call("charge", json!({ "n": 1 })), "timeout_ms", 1200));
+    let (id, approval_request) = ask(&world, &developer, with(call("charge", json!({ "n": 1 })), "timeout_ms", 1200));
     let reply = developer.reply(&id);
     assert_eq!((&reply["status"], code(&reply)), (&json!("pending"), "approval_required"));
     assert_eq!(reply["approval"]["ref"], format!("ask-{}", world.rows_of(&developer, &id)[0].seq));
-    assert!(!reply.to_string().contains(&question), "an agent never learns the code: {reply}");
+    assert!(!reply.to_string().contains(&approval_request), "an agent never learns the code: {reply}");
     // The same request again, and the question for its result, hear the same.
     let again = with(with(call("charge", json!({ "n": 1 })), "timeout_ms", 1200), "request_id", id.clone());
     assert_eq!(developer.ask(again)["status"], "pending");
     let result = |timeout: u64| json!({ "type": "ext_result", "of": id, "timeout_ms": timeout });
     assert_eq!(developer.ask(result(600))["status"], "pending");
     let waits = developer.send(result(60_000));
-    assert_eq!(code(&answer(&world, &question, true, None)), "executed");
+    assert_eq!(code(&answer(&world, &approval_request, true, None)), "executed");
     assert_eq!(code(&developer.reply(&waits)), "executed");
     assert_eq!(code(&developer.ask(result(1_000))), "executed");
     assert_eq!(world.effects_of("charge"), std::slice::from_ref(&id));
@@ -184,11 +188,11 @@ fn what_was_answered_while_no_daemon_ran_runs_once_when_one_starts() {
     let mut world = world_down().process();
     world.grant("developer", 2);
     let developer = world.group("developer");
-    let (id, question) = ask(&world, &developer, call("charge", json!({})));
+    let (id, approval_request) = ask(&world, &developer, call("charge", json!({})));
     world.kill();
-    let shown = world.cli(&["approvals", "show", &question]);
+    let shown = world.cli(&["approvals", "show", &approval_request]);
     assert!(String::from_utf8_lossy(&shown.stdout).contains("Action: demo.charge"), "{shown:?}");
-    let done = world.cli(&["approvals", "approve", &question]);
+    let done = world.cli(&["approvals", "approve", &approval_request]);
     assert!(done.status.success(), "{done:?}");
     assert_eq!(world.effects_of("charge").len(), 0);
     for _ in 0..3 {
@@ -207,10 +211,11 @@ fn killed_at_any_moment_around_a_yes_the_effect_happens_at_most_once_and_the_tru
     world.grant("developer", 2);
     let developer = world.group("developer");
     for round in 0..12_u32 {
-        let (id, question) = ask(&world, &developer, call("charge", json!({ "round": round })));
+        let (id, approval_request) = ask(&world, &developer, call("charge", json!({ "round": round })));
         let socket = world.path("broker.sock");
         let said = std::thread::spawn(move || {
-            let control = serde_json::from_value(json!({ "type": "answer", "code": question, "yes": true })).unwrap();
+            let control =
+                serde_json::from_value(json!({ "type": "answer", "code": approval_request, "yes": true })).unwrap();
             // The daemon may die before it answers.
             host_broker::control::send(&socket, &control).ok();
         });
@@ -253,15 +258,15 @@ fn whoever_may_not_answer_changes_nothing_and_is_on_record() {
         approves(&world, narrow);
         world.start();
         let developer = world.group("developer");
-        let (id, question) = ask(&world, &developer, call("charge", json!({})));
+        let (id, approval_request) = ask(&world, &developer, call("charge", json!({})));
         let before = world.rows().len();
-        assert_eq!(code(&answer(&world, &question, true, None)), "guardrail", "{narrow}");
+        assert_eq!(code(&answer(&world, &approval_request, true, None)), "guardrail", "{narrow}");
         assert_eq!(world.rows().len(), before + 1);
         assert_eq!(developer.try_reply(&id), None);
         world.stop();
         approves(&world, wide);
         world.start();
-        assert_eq!(code(&answer(&world, &question, true, None)), "executed", "{wide}");
+        assert_eq!(code(&answer(&world, &approval_request, true, None)), "executed", "{wide}");
         assert_eq!(code(&developer.reply(&id)), "executed");
         world.stop();
     }
@@ -272,27 +277,28 @@ fn whoever_may_not_answer_changes_nothing_and_is_on_record() {
 fn nothing_that_a_sandbox_writes_answers_a_question() {
     let world = world();
     let developer = world.group("developer");
-    let (id, question) = ask(&world, &developer, call("charge", json!({})));
+    let (id, approval_request) = ask(&world, &developer, call("charge", json!({})));
     let reference = format!("ask-{}", world.rows_of(&developer, &id)[0].seq);
     for group in ["developer", "main", "security"] {
         let group = world.group(group);
         for word in ["answer", "ext_answer", "approve", "ext_approve", "approval"] {
-            for name in [&question, &reference, &id] {
+            for name in [&approval_request, &reference, &id] {
                 let forged = json!({ "type": word, "code": name, "yes": true, "ref": name, "of": name });
                 assert_eq!(code(&group.ask(forged)), "unknown_type");
             }
         }
-        let call = with(call("charge", json!({})), "approval", json!({ "code": question, "state": "approved" }));
+        let call =
+            with(call("charge", json!({})), "approval", json!({ "code": approval_request, "state": "approved" }));
         assert_eq!(code(&group.ask(call)), "malformed_request");
     }
     // A file under the reply's or the question's name is not read.
-    developer.put(&format!("{question}.json"), r#"{"type":"answer","yes":true}"#);
+    developer.put(&format!("{approval_request}.json"), r#"{"type":"answer","yes":true}"#);
     std::fs::write(developer.response(&format!("{id}.json")), r#"{"status":"executed"}"#).unwrap();
     until("everything is read", || (developer.waiting() == 0).then_some(()));
     assert_eq!(world.effects_of("charge").len(), 0);
     assert_eq!(open(&world).len(), 1, "it still waits");
     std::fs::remove_file(developer.response(&format!("{id}.json"))).unwrap();
-    answer(&world, &question, false, None);
+    answer(&world, &approval_request, false, None);
     assert_eq!(code(&developer.reply(&id)), "approval_denied");
 }
 
@@ -300,11 +306,11 @@ fn nothing_that_a_sandbox_writes_answers_a_question() {
 fn an_equal_call_joins_the_question_and_another_one_does_not() {
     let world = world();
     let developer = world.group("developer");
-    let (first, question) = ask(&world, &developer, call("charge", json!({ "n": 1 })));
+    let (first, approval_request) = ask(&world, &developer, call("charge", json!({ "n": 1 })));
     let equal = developer.send(call("charge", json!({ "n": 1 })));
     let (other, second) = ask(&world, &developer, call("charge", json!({ "n": 2 })));
     assert_eq!(open(&world).len(), 2);
-    answer(&world, &question, true, None);
+    answer(&world, &approval_request, true, None);
     assert_eq!(code(&developer.reply(&first)), "executed");
     assert_eq!(code(&developer.reply(&equal)), "executed", "it has the outcome of the first");
     assert_eq!(world.effects_of("charge"), [first]);
@@ -312,8 +318,8 @@ fn an_equal_call_joins_the_question_and_another_one_does_not() {
     answer(&world, &second, false, None);
     assert_eq!(code(&developer.reply(&other)), "approval_denied");
     // The next equal one is a new question.
-    let (third, question) = ask(&world, &developer, call("charge", json!({ "n": 1 })));
-    answer(&world, &question, false, None);
+    let (third, approval_request) = ask(&world, &developer, call("charge", json!({ "n": 1 })));
+    answer(&world, &approval_request, false, None);
     assert_eq!(code(&developer.reply(&third)), "approval_denied");
 }
 
@@ -321,12 +327,12 @@ fn an_equal_call_joins_the_question_and_another_one_does_not() {
 fn who_joined_a_question_and_left_collects_its_outcome() {
     let world = world();
     let developer = world.group("developer");
-    let (first, question) = ask(&world, &developer, call("charge", json!({ "n": 1 })));
+    let (first, approval_request) = ask(&world, &developer, call("charge", json!({ "n": 1 })));
     let joined = developer.ask(with(call("charge", json!({ "n": 1 })), "timeout_ms", 1000));
     assert_eq!(joined["status"], "pending");
     let result = |of: &Value| json!({ "type": "ext_result", "of": of, "timeout_ms": 1000 });
     assert_eq!(developer.ask(result(&joined["request_id"]))["status"], "pending");
-    answer(&world, &question, true, None);
+    answer(&world, &approval_request, true, None);
     assert_eq!(code(&developer.reply(&first)), "executed");
     assert_eq!(code(&developer.ask(result(&joined["request_id"]))), "executed");
     assert_eq!(world.effects_of("charge"), [first]);
@@ -341,8 +347,8 @@ fn two_questions_under_one_idempotency_key_are_one_effect_and_both_end() {
     let keyed = |task: &str| with(with(call("charge", json!({})), "idempotency_key", "k"), "task_id", task);
     let (first, yes) = ask(&world, &developer, keyed("t1"));
     let (second, also) = ask(&world, &developer, keyed("t2"));
-    for question in [&yes, &also] {
-        assert_eq!(code(&answer(&world, question, true, None)), "executed");
+    for approval_request in [&yes, &also] {
+        assert_eq!(code(&answer(&world, approval_request, true, None)), "executed");
     }
     assert_eq!(code(&developer.reply(&first)), "executed");
     assert_eq!(code(&developer.reply(&second)), "executed");
@@ -359,10 +365,11 @@ fn two_questions_under_one_idempotency_key_are_one_effect_and_both_end() {
 fn a_yes_does_not_wait_for_ever_for_a_daemon() {
     let mut world = world();
     let developer = world.group("developer");
-    let (id, question) = ask(&world, &developer, call("charge", json!({})));
+    let (id, approval_request) = ask(&world, &developer, call("charge", json!({})));
     world.stop();
     let office_says = |yes: bool| {
-        let control = serde_json::from_value(json!({ "type": "answer", "code": question, "yes": yes })).unwrap();
+        let control =
+            serde_json::from_value(json!({ "type": "answer", "code": approval_request, "yes": yes })).unwrap();
         world.in_place(&control)
     };
     assert_eq!(code(&office_says(true)), "executed");
@@ -390,13 +397,13 @@ fn a_name_that_would_fill_the_memory_is_refused_like_a_long_call() {
 fn a_cancelled_question_can_no_longer_be_answered() {
     let world = world();
     let developer = world.group("developer");
-    let (id, question) = ask(&world, &developer, call("charge", json!({})));
+    let (id, approval_request) = ask(&world, &developer, call("charge", json!({})));
     let foreign = world.group("security").ask(json!({ "type": "ext_cancel", "of": id }));
     assert_eq!(code(&foreign), "unknown_request", "a caller reaches only its own");
     let cancelled = developer.ask(json!({ "type": "ext_cancel", "of": id }));
     assert_eq!(cancelled["data"]["cancelled"], true, "{cancelled}");
     assert_eq!(code(&developer.reply(&id)), "cancelled");
-    assert_eq!(code(&answer(&world, &question, true, None)), "approval_expired");
+    assert_eq!(code(&answer(&world, &approval_request, true, None)), "approval_expired");
     assert_eq!(world.effects_of("charge").len(), 0);
 }
 
@@ -404,14 +411,14 @@ fn a_cancelled_question_can_no_longer_be_answered() {
 fn what_changed_between_question_and_yes_is_judged_anew() {
     let world = world();
     let developer = world.group("developer");
-    let (id, question) = ask(&world, &developer, call("charge", json!({})));
+    let (id, approval_request) = ask(&world, &developer, call("charge", json!({})));
     world.revoke("developer");
-    assert_eq!(code(&answer(&world, &question, true, None)), "executed");
+    assert_eq!(code(&answer(&world, &approval_request, true, None)), "executed");
     assert_eq!(code(&developer.reply(&id)), "no_grant", "a yes is no grant");
     world.grant("developer", 2);
-    let (id, question) = ask(&world, &developer, call("charge", json!({})));
+    let (id, approval_request) = ask(&world, &developer, call("charge", json!({})));
     world.command(json!({ "type": "kill", "scope": "all", "on": true }));
-    answer(&world, &question, true, None);
+    answer(&world, &approval_request, true, None);
     assert_eq!(code(&developer.reply(&id)), "kill_switch");
     world.command(json!({ "type": "kill", "scope": "all", "on": false }));
     assert_eq!(world.effects_of("charge").len(), 0);
@@ -423,16 +430,16 @@ fn a_yes_to_one_definition_is_none_to_another() {
     let mut world = world_down().process();
     world.grant("developer", 2);
     let developer = world.group("developer");
-    let (id, question) = ask(&world, &developer, call("charge", json!({})));
+    let (id, approval_request) = ask(&world, &developer, call("charge", json!({})));
     world.kill();
     let script = std::fs::read_to_string(world.path("demo.toml")).unwrap();
     let changed = script.replace("[actions.charge]", "[actions.charge]\ndescription = \"Pays twice.\"");
     world.rewrite("demo.toml", &changed);
     world.start_process();
-    assert_eq!(code(&answer(&world, &question, true, None)), "executed");
+    assert_eq!(code(&answer(&world, &approval_request, true, None)), "executed");
     let reply = developer.reply(&id);
     assert_eq!(code(&reply), "approval_required");
-    assert!(error(&reply).contains("not what would run now"), "{reply}");
+    assert!(error(&reply).contains("differs from the call that would run now"), "{reply}");
     assert_eq!(world.effects_of("charge").len(), 0);
 }
 
@@ -451,8 +458,8 @@ fn only_so_many_questions_of_a_group_are_open_and_other_groups_are_not_held_up()
     }
     // As many as may be asked at once were asked.
     world.clock.advance(Duration::from_secs(30));
-    let (id, question) = ask(&world, &developer, call("charge", json!({ "n": 20 })));
-    answer(&world, &question, true, None);
+    let (id, approval_request) = ask(&world, &developer, call("charge", json!({ "n": 20 })));
+    answer(&world, &approval_request, true, None);
     assert_eq!(code(&developer.reply(&id)), "executed");
 }
 
@@ -462,11 +469,11 @@ fn a_call_that_cannot_be_shown_in_full_is_refused_before_anybody_is_asked() {
     let developer = world.group("developer");
     let reply = developer.call("charge", json!({ "text": "x".repeat(800 * 1024) }));
     assert_eq!(code(&reply), "guardrail");
-    assert!(error(&reply).contains("too large to be shown"), "{reply}");
-    let (id, question) = ask(&world, &developer, call("charge", json!({ "text": "y".repeat(500 * 1024) })));
+    assert!(error(&reply).contains("too large for an approval request"), "{reply}");
+    let (id, approval_request) = ask(&world, &developer, call("charge", json!({ "text": "y".repeat(500 * 1024) })));
     let card = &world.query("SELECT card FROM approvals WHERE state = 'waiting'")[0]["card"];
     assert!(card.as_str().unwrap().contains(&"y".repeat(500 * 1024)), "nothing is folded away");
-    answer(&world, &question, false, None);
+    answer(&world, &approval_request, false, None);
     assert_eq!(code(&developer.reply(&id)), "approval_denied");
 }
 
@@ -483,8 +490,8 @@ fn a_dry_run_says_that_a_person_would_be_asked_and_asks_nobody() {
 fn an_action_that_always_needs_a_person_does_so_for_every_group() {
     let world = World::with_grant();
     let developer = world.group("developer");
-    let (id, question) = ask(&world, &developer, call("agree", json!({})));
-    answer(&world, &question, true, None);
+    let (id, approval_request) = ask(&world, &developer, call("agree", json!({})));
+    answer(&world, &approval_request, true, None);
     assert_eq!(code(&developer.reply(&id)), "executed");
     assert_eq!(world.effects_of("agree"), [id]);
 }
@@ -499,10 +506,11 @@ fn an_approval_of_a_group_that_is_gone_is_closed_at_the_start_with_a_row() {
     let mut world = world();
     let developer = world.group("developer");
     let (waiting, _) = ask(&world, &developer, call("charge", json!({ "n": 1 })));
-    let (answered, question) = ask(&world, &developer, call("charge", json!({ "n": 2 })));
+    let (answered, approval_request) = ask(&world, &developer, call("charge", json!({ "n": 2 })));
     world.stop();
     let yes =
-        serde_json::from_value(json!({ "type": "answer", "code": question, "yes": true, "reason": null })).unwrap();
+        serde_json::from_value(json!({ "type": "answer", "code": approval_request, "yes": true, "reason": null }))
+            .unwrap();
     assert_eq!(code(&world.in_place(&yes)), "executed");
     let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
     world.rewrite("broker.toml", &config.replace("[groups.developer]\n", ""));
@@ -528,7 +536,7 @@ fn an_approval_of_a_call_that_takes_other_parameters_now_is_closed_at_the_start_
     world.grant("developer", 2);
     let developer = world.group("developer");
     let (waiting, _) = ask(&world, &developer, call("pay", json!({ "n": 1 })));
-    let (answered, question) = ask(&world, &developer, call("pay", json!({ "n": 2 })));
+    let (answered, approval_request) = ask(&world, &developer, call("pay", json!({ "n": 2 })));
     let (damaged, _) = ask(&world, &developer, call("charge", json!({ "n": 3 })));
     world.stop();
     // As a tool of an external agent is that cannot be put together any more.
@@ -537,7 +545,8 @@ fn an_approval_of_a_call_that_takes_other_parameters_now_is_closed_at_the_start_
     assert_eq!(database.execute(damage, [&damaged]), Ok(1));
     drop(database);
     let yes =
-        serde_json::from_value(json!({ "type": "answer", "code": question, "yes": true, "reason": null })).unwrap();
+        serde_json::from_value(json!({ "type": "answer", "code": approval_request, "yes": true, "reason": null }))
+            .unwrap();
     assert_eq!(code(&world.in_place(&yes)), "executed");
     let schema = "input_schema = { type = \"object\", additionalProperties = false, required = [\"m\"], properties = { m = { type = \"integer\" } } }\n";
     world.rewrite("demo.toml", &script(schema));
@@ -545,7 +554,7 @@ fn an_approval_of_a_call_that_takes_other_parameters_now_is_closed_at_the_start_
     for id in [&waiting, &answered, &damaged] {
         let reply = developer.reply(id);
         assert_eq!(code(&reply), "invalid_params", "{reply}");
-        assert_eq!(error(&reply).contains("cannot be called any more"), *id == damaged, "{reply}");
+        assert_eq!(error(&reply).contains("is not valid any more"), *id == damaged, "{reply}");
     }
     until("the end of all", || endings(&world).iter().all(|ending| ending["state"] == "closed").then_some(()));
     assert_eq!(world.effects_of("pay"), [""; 0]);

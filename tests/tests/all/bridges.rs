@@ -6,7 +6,7 @@ mod resources;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use model::ChatType;
 use platform::commands::installed;
-use secrets::identity::token::{LIFE, Wanted, legacy, legacy_claims};
+use secrets::identity::token::{ExpectedClaims, LIFE, legacy, legacy_claims};
 use serde_json::{Value, json};
 use sha2::Sha256;
 use std::collections::BTreeSet;
@@ -246,7 +246,7 @@ fn a_check_tells_an_author_what_is_wrong() {
         "it refuses a method that does not exist",
         "it refuses a call without a token",
         "it refuses a call with an unsigned token",
-        "it refuses a call whose token is over",
+        "it refuses a call whose token has expired",
         "it refuses a call with a token for another audience",
         "it refuses a call whose token was changed after it was signed",
         "it tells a proper token from others",
@@ -342,7 +342,7 @@ fn a_bridge_that_shares_an_issuers_secret_is_for_that_issuers_persons() {
     let Some((mut world, developer, of_the_broker)) = odd(&format!("shares_secret_of = \"ash\"\n{issuer}")) else {
         return;
     };
-    let wanted = Wanted { sub: "user-1".into(), chat_id: Some("c7".into()), ..Wanted::default() };
+    let wanted = ExpectedClaims { sub: "user-1".into(), chat_id: Some("c7".into()), ..ExpectedClaims::default() };
     let claims = legacy_claims(&wanted, "j-1".into(), world.now(), LIFE);
     let key = secrets::identity::shared_secret::key(SHARED);
     let of_ash = legacy(&claims, |bytes| {

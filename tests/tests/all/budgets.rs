@@ -32,9 +32,11 @@ fn the_result_of_an_open_question_costs_no_row_and_no_reply_for_each_request() {
     let world = scarce();
     world.grant("developer", 1);
     let developer = world.group("developer");
-    let question = developer.send(with(call("agree", json!({})), "timeout_ms", 60_000));
-    until("the question", || world.query("SELECT code FROM approvals WHERE state = 'waiting'").into_iter().next());
-    let result = json!({ "type": "ext_result", "of": question });
+    let approval_request = developer.send(with(call("agree", json!({})), "timeout_ms", 60_000));
+    until("the approval request", || {
+        world.query("SELECT code FROM approvals WHERE state = 'waiting'").into_iter().next()
+    });
+    let result = json!({ "type": "ext_result", "of": approval_request });
     // The first waits as long as it can, and once the next one is answered, no other can wait.
     developer.send(with(result.clone(), "timeout_ms", 60_000));
     developer.ask(with(result.clone(), "timeout_ms", 1));
@@ -50,7 +52,7 @@ fn the_result_of_an_open_question_costs_no_row_and_no_reply_for_each_request() {
     world.command(
         json!({ "type": "answer", "code": world.query("SELECT code FROM approvals")[0]["code"], "yes": true }),
     );
-    assert_eq!(code(&developer.reply(&question)), "executed");
+    assert_eq!(code(&developer.reply(&approval_request)), "executed");
     assert_eq!(code(&developer.ask(result)), "executed");
 }
 
@@ -132,17 +134,17 @@ fn a_group_that_swaps_its_directories_is_charged_for_it_and_costs_a_row_a_minute
 /// Sends what takes a person, who says no; the reply.
 fn denied(world: &World, group: &Group, document: Value) -> Value {
     let id = group.send(document);
-    let question = until("the question", || {
+    let approval_request = until("the approval request", || {
         let open = "SELECT code FROM approvals WHERE state = 'waiting'";
         world.query(open).into_iter().next()
     });
-    world.command(json!({ "type": "answer", "code": question["code"], "yes": false }));
+    world.command(json!({ "type": "answer", "code": approval_request["code"], "yes": false }));
     group.reply(&id)
 }
 
 fn is_not_asked_again(reply: &Value) {
     assert_eq!(code(reply), "approval_denied", "{reply}");
-    assert!(error(reply).contains("nobody is asked about it again before"), "{reply}");
+    assert!(error(reply).contains("the broker does not ask about it again before"), "{reply}");
 }
 
 #[test]
@@ -159,7 +161,7 @@ fn a_grant_to_which_a_person_said_no_is_not_asked_about_again_at_once() {
     assert_eq!(code(&denied(&world, &main, give(3))), "approval_denied");
     world.clock.advance(std::time::Duration::from_secs(301));
     let after = denied(&world, &main, give(2));
-    assert!(!error(&after).contains("asked about it again"), "{after}");
+    assert!(!error(&after).contains("ask about it again"), "{after}");
 }
 
 #[test]
@@ -173,8 +175,8 @@ fn a_change_of_a_file_to_which_a_person_said_no_is_not_asked_about_again_at_once
         developer.ask(json!({ "type": "ext_call", "provider": "files", "action": "write_file", "params": params }))
     };
     assert_eq!(write("one\n")["data"]["status"], "hitl_required");
-    let question = world.query("SELECT code FROM approvals WHERE state = 'waiting'")[0]["code"].clone();
-    world.command(json!({ "type": "answer", "code": question, "yes": false }));
+    let approval_request = world.query("SELECT code FROM approvals WHERE state = 'waiting'")[0]["code"].clone();
+    world.command(json!({ "type": "answer", "code": approval_request, "yes": false }));
     is_not_asked_again(&write("one\n"));
     assert_eq!(write("two\n")["data"]["status"], "hitl_required", "another content is another question");
 }

@@ -78,7 +78,7 @@ fn a_pause_after_a_no_and_a_rate_are_not_over_because_the_clock_is_put_forward()
     world.grant("security", 1);
     let developer = world.group("developer");
     let id = developer.send(call("charge", json!({ "n": 1 })));
-    let answer = until("the question", || {
+    let answer = until("the approval request", || {
         let found = world.query("SELECT code, request_id FROM approvals WHERE state = 'waiting'");
         Some(found.into_iter().find(|row| row["request_id"] == id)?["code"].as_str()?.to_owned())
     });
@@ -88,7 +88,7 @@ fn a_pause_after_a_no_and_a_rate_are_not_over_because_the_clock_is_put_forward()
     jump(&world, DAY);
     housekeeping(&world);
     let again = developer.call("charge", json!({ "n": 1 }));
-    assert!(error(&again).contains("nobody is asked about it again before"), "{again}");
+    assert!(error(&again).contains("the broker does not ask about it again before"), "{again}");
     assert_eq!(again["retry_after_ms"], 300_000);
     assert_eq!(code(&developer.call("echo", json!({}))), "rate_limited");
     world.clock.advance(Duration::from_secs(60));

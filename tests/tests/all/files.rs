@@ -81,7 +81,7 @@ fn a_proposal_waits_as_long_as_other_questions_unless_its_provider_says_otherwis
 }
 
 /// The code with which a person answers about this proposal.
-fn question(world: &World, id: &str) -> String {
+fn approval_request(world: &World, id: &str) -> String {
     let sql =
         format!("SELECT code FROM approvals JOIN proposals ON approval = approvals.id WHERE proposals.id = '{id}'");
     world.query(&sql).remove(0)["code"].as_str().unwrap().to_owned()
@@ -96,7 +96,7 @@ fn question_is_open(world: &World, id: &str) -> bool {
 }
 
 fn answer(world: &World, id: &str, yes: bool) -> Value {
-    world.command(json!({ "type": "answer", "code": question(world, id), "yes": yes, "reason": "because" }))
+    world.command(json!({ "type": "answer", "code": approval_request(world, id), "yes": yes, "reason": "because" }))
 }
 
 fn apply(group: &Group, path: &str, id: &str) -> Value {
@@ -255,7 +255,7 @@ fn whoever_stops_waiting_hears_pending_and_applies_again_later() {
     early["timeout_ms"] = json!(300);
     let reply = developer.ask(early);
     assert_eq!((&reply["status"], code(&reply)), (&json!("pending"), "approval_required"), "{reply}");
-    assert!(!reply.to_string().contains(&question(&world, &id)), "an agent never learns the code");
+    assert!(!reply.to_string().contains(&approval_request(&world, &id)), "an agent never learns the code");
     answer(&world, &id, true);
     assert_eq!(code(&apply(&developer, "src/a.rs", &id)), "executed");
     assert_eq!(code(&apply(&developer, "src/a.rs", &id)), "proposal_unknown", "once");
@@ -464,7 +464,7 @@ fn a_person_applies_at_once_on_the_groups_behalf() {
     let world = world();
     let developer = world.group("developer");
     let id = propose(&developer, "src/a.rs", "x\n");
-    let yes = json!({ "type": "answer", "code": question(&world, &id), "yes": true, "apply": true });
+    let yes = json!({ "type": "answer", "code": approval_request(&world, &id), "yes": true, "apply": true });
     let reply = world.command(yes);
     assert!(reply["data"]["applied_by"].as_str().unwrap().starts_with("apply-"), "{reply}");
     until("the file", || workspace(&world).join("src/a.rs").exists().then_some(()));

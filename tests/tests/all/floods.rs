@@ -338,7 +338,7 @@ fn ask(group: &Group, n: u32) -> String {
     group.send(with(call("agree", json!({ "n": n })), "timeout_ms", 60_000))
 }
 
-fn question(world: &World, id: &str) -> Option<Value> {
+fn approval_request(world: &World, id: &str) -> Option<Value> {
     let open = format!("SELECT code FROM approvals WHERE request_id = '{id}' AND state = 'waiting'");
     world.query(&open).into_iter().next()
 }
@@ -349,7 +349,7 @@ fn people_are_asked_only_so_often_however_many_questions_are_withdrawn() {
     let developer = world.group("developer");
     for n in 0..20 {
         let id = ask(&developer, n);
-        until("the question", || question(&world, &id));
+        until("the approval request", || approval_request(&world, &id));
         assert_eq!(developer.ask(json!({ "type": "ext_cancel", "of": id }))["data"]["cancelled"], true);
     }
     let refused = developer.reply(&ask(&developer, 20));
@@ -357,7 +357,7 @@ fn people_are_asked_only_so_often_however_many_questions_are_withdrawn() {
     assert_eq!(refused["retry_after_ms"], 30_000);
     world.clock.advance(Duration::from_secs(30));
     let id = ask(&developer, 21);
-    until("one more is asked", || question(&world, &id));
+    until("one more is asked", || approval_request(&world, &id));
     assert_eq!(code(&developer.reply(&ask(&developer, 22))), "rate_limited");
 }
 
@@ -366,7 +366,7 @@ fn a_call_to_which_a_person_said_no_is_not_asked_about_again_at_once() {
     let world = World::with_grant();
     let developer = world.group("developer");
     let deny = |id: &str| {
-        let asked = until("the question", || question(&world, id));
+        let asked = until("the approval request", || approval_request(&world, id));
         world.command(json!({ "type": "answer", "code": asked["code"], "yes": false }));
     };
     let id = ask(&developer, 1);
@@ -374,11 +374,11 @@ fn a_call_to_which_a_person_said_no_is_not_asked_about_again_at_once() {
     assert_eq!(code(&developer.reply(&id)), "approval_denied");
     let again = developer.reply(&ask(&developer, 1));
     assert_eq!(code(&again), "approval_denied");
-    assert!(error(&again).contains("nobody is asked about it again before"), "{again}");
+    assert!(error(&again).contains("the broker does not ask about it again before"), "{again}");
     assert_eq!(again["retry_after_ms"], 300_000);
     // Another call is another question.
     let other = ask(&developer, 2);
-    until("the other question", || question(&world, &other));
+    until("the other question", || approval_request(&world, &other));
     world.clock.advance(Duration::from_secs(301));
     let id = ask(&developer, 1);
     deny(&id);

@@ -65,8 +65,8 @@ fn asked(world: &World) -> String {
     waiting[0]["code"].as_str().unwrap().to_owned()
 }
 
-fn answer(world: &World, question: &str, yes: bool) -> Value {
-    world.command(json!({ "type": "answer", "code": question, "yes": yes, "reason": null }))
+fn answer(world: &World, approval_request: &str, yes: bool) -> Value {
+    world.command(json!({ "type": "answer", "code": approval_request, "yes": yes, "reason": null }))
 }
 
 /// Proposes it, asks, and says yes.
@@ -105,8 +105,8 @@ fn a_version_is_canonical_with_a_persons_yes_and_the_one_before_is_no_more() {
     assert_eq!((code(&proposed), &proposed["data"]["state"]), ("executed", &json!("proposed")), "{proposed}");
     assert_eq!(code(&get(&world)), "unknown_flow", "what is only proposed is not what is worked by");
     flow(&world, &version("flow_approve", "1.0.0"));
-    let question = asked(&world);
-    let shown = said(&world.cli(&["approvals", "show", &question]));
+    let approval_request = asked(&world);
+    let shown = said(&world.cli(&["approvals", "show", &approval_request]));
     for part in
         ["Flow: flow_daily", "Version: 1.0.0", "steps[0].instruction: \"Read the inbox.\"", "Proposed by: person:"]
     {
@@ -114,7 +114,7 @@ fn a_version_is_canonical_with_a_persons_yes_and_the_one_before_is_no_more() {
     }
     // Asked again it is the same question.
     assert!(flow(&world, &version("flow_approve", "1.0.0"))["summary"].as_str().unwrap().contains("already"));
-    assert_eq!(answer(&world, &question, true)["summary"], "The flow is canonical.");
+    assert_eq!(answer(&world, &approval_request, true)["summary"], "The flow is canonical.");
     let canonical = get(&world);
     assert_eq!((&canonical["data"]["state"], &canonical["data"]["flow"]), (&json!("approved"), &first["flow"]));
     // A newer one: people see what is different, all of it and nothing else.
@@ -144,10 +144,10 @@ fn nobody_agrees_to_what_is_not_so_any_more() {
     let world = world("");
     flow(&world, &with("flow_propose", &bundle("1.0.0", "One.", &[])));
     flow(&world, &version("flow_approve", "1.0.0"));
-    let question = asked(&world);
+    let approval_request = asked(&world);
     // Proposed anew under the same name, it is another one: the question about the other is over.
     flow(&world, &with("flow_propose", &bundle("1.0.0", "Another.", &[])));
-    assert!(error(&answer(&world, &question, true)).contains("too late"));
+    assert!(error(&answer(&world, &approval_request, true)).contains("too late"));
     assert_eq!(code(&get(&world)), "unknown_flow");
     // A difference from a version that is canonical no more is none.
     flow(&world, &version("flow_approve", "1.0.0"));

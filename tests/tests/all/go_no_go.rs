@@ -84,8 +84,8 @@ fn evidence_generation_every_call_success_and_denial_has_an_ext_calls_row() {
     ] {
         let id = developer.send(call(action, json!({})));
         if action == "agree" {
-            let question = until("the question", || world.query("SELECT code FROM approvals").pop());
-            world.command(json!({ "type": "answer", "code": question["code"], "yes": false }));
+            let approval_request = until("the approval request", || world.query("SELECT code FROM approvals").pop());
+            world.command(json!({ "type": "answer", "code": approval_request["code"], "yes": false }));
         }
         let reply = developer.reply(&id);
         assert_eq!(reply["status"], status, "{reply}");

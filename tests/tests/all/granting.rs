@@ -12,11 +12,11 @@ fn grant(level: u8) -> Value {
 /// Sends a grant that takes a person; the request's id and the question's code.
 fn ask(world: &World, main: &Group, document: Value) -> (String, String) {
     let id = main.send(document);
-    let question = until("the question", || {
+    let approval_request = until("the approval request", || {
         let open = world.query("SELECT code, request_id FROM approvals WHERE kind = 'grant' AND state = 'waiting'");
         open.into_iter().find(|approval| approval["request_id"] == id.as_str())
     });
-    (id, question["code"].as_str().unwrap().to_owned())
+    (id, approval_request["code"].as_str().unwrap().to_owned())
 }
 
 fn answer(world: &World, code: &str, yes: bool) -> Value {
@@ -31,7 +31,7 @@ fn grants(world: &World) -> Vec<Value> {
 fn a_grant_above_the_ceiling_is_given_after_a_yes_once_and_as_it_was_shown() {
     let world = World::new();
     let main = world.group("main");
-    let (id, question) = ask(&world, &main, with(grant(2), "expires_in_s", 600));
+    let (id, approval_request) = ask(&world, &main, with(grant(2), "expires_in_s", 600));
     let card = world.query("SELECT card, for_group FROM approvals").remove(0);
     assert_eq!(card["for_group"], "developer");
     let text = card["card"].as_str().unwrap();
@@ -41,7 +41,7 @@ fn a_grant_above_the_ceiling_is_given_after_a_yes_once_and_as_it_was_shown() {
     assert_eq!(grants(&world), [Value::Null; 0], "nothing is given while it waits");
     let asked = world.now();
     world.clock.advance(Duration::from_secs(60));
-    assert_eq!(code(&answer(&world, &question, true)), "executed");
+    assert_eq!(code(&answer(&world, &approval_request, true)), "executed");
     let reply = main.reply(&id);
     assert_eq!(reply["data"]["grant"]["access_level"], 2, "{reply}");
     let given = grants(&world).remove(0);
@@ -52,23 +52,23 @@ fn a_grant_above_the_ceiling_is_given_after_a_yes_once_and_as_it_was_shown() {
     let rows = world.rows_of(&main, &id);
     assert_eq!(rows[1].approval, Some(format!("ask-{}", rows[0].seq)));
     assert_eq!(code(&world.group("developer").call("charge", json!({}))), "executed");
-    assert_eq!(error(&answer(&world, &question, true)).split(':').next(), Some("It is too late"));
+    assert_eq!(error(&answer(&world, &approval_request, true)).split(':').next(), Some("It is too late"));
 }
 
 #[test]
 fn a_no_and_silence_give_nothing_and_are_told_apart() {
     let world = World::new();
     let main = world.group("main");
-    let (denied, question) = ask(&world, &main, grant(2));
-    assert_eq!(code(&answer(&world, &question, false)), "executed");
+    let (denied, approval_request) = ask(&world, &main, grant(2));
+    assert_eq!(code(&answer(&world, &approval_request, false)), "executed");
     assert_eq!(code(&main.reply(&denied)), "approval_denied");
     let (silent, _) = ask(&world, &main, grant(3));
     world.clock.advance(Duration::from_secs(301));
     assert_eq!(code(&main.reply(&silent)), "approval_expired");
-    let (cancelled, question) = ask(&world, &main, grant(3));
+    let (cancelled, approval_request) = ask(&world, &main, grant(3));
     assert_eq!(main.ask(json!({ "type": "ext_cancel", "of": cancelled }))["data"]["cancelled"], true);
     assert_eq!(code(&main.reply(&cancelled)), "cancelled");
-    assert_eq!(code(&answer(&world, &question, true)), "approval_expired");
+    assert_eq!(code(&answer(&world, &approval_request, true)), "approval_expired");
     assert_eq!(grants(&world), [Value::Null; 0]);
 }
 
@@ -76,10 +76,10 @@ fn a_no_and_silence_give_nothing_and_are_told_apart() {
 fn a_yes_to_one_grant_is_none_to_another() {
     let world = World::new();
     let main = world.group("main");
-    let (id, question) = ask(&world, &main, grant(2));
+    let (id, approval_request) = ask(&world, &main, grant(2));
     // What it would replace is another one now.
     world.grant_with("developer", 1, json!({ "denied_actions": ["broken"] }));
-    assert_eq!(code(&answer(&world, &question, true)), "executed");
+    assert_eq!(code(&answer(&world, &approval_request, true)), "executed");
     assert_eq!(code(&main.reply(&id)), "approval_required");
     assert_eq!(grants(&world)[0]["access_level"], 1);
 }
@@ -88,11 +88,11 @@ fn a_yes_to_one_grant_is_none_to_another() {
 fn an_equal_request_joins_the_open_question() {
     let world = World::new();
     let main = world.group("main");
-    let (first, question) = ask(&world, &main, grant(2));
+    let (first, approval_request) = ask(&world, &main, grant(2));
     let second = main.ask(grant(2));
     assert_eq!(second["status"], "pending", "{second}");
     assert_eq!(world.query("SELECT id FROM approvals").len(), 1);
-    answer(&world, &question, true);
+    answer(&world, &approval_request, true);
     assert_eq!(code(&main.reply(&first)), "executed");
     let later = main.ask(json!({ "type": "ext_result", "of": second["request_id"] }));
     assert_eq!(later["data"]["granted"], true, "{later}");
@@ -102,9 +102,9 @@ fn an_equal_request_joins_the_open_question() {
 fn a_question_about_a_grant_outlives_the_daemon_and_is_given_once() {
     let mut world = World::new();
     let main = world.group("main");
-    let (id, question) = ask(&world, &main, grant(2));
+    let (id, approval_request) = ask(&world, &main, grant(2));
     world.restart();
-    assert_eq!(code(&answer(&world, &question, true)), "executed");
+    assert_eq!(code(&answer(&world, &approval_request, true)), "executed");
     assert_eq!(code(&main.reply(&id)), "executed");
     assert_eq!(world.kinds_of(&main, &id), ["asked", "granted"]);
 }
@@ -117,8 +117,8 @@ fn who_may_answer_for_the_asking_group_only_may_not_give_access_to_another() {
     let mut world = world;
     world.start();
     let main = world.group("main");
-    let (id, question) = ask(&world, &main, grant(2));
-    let refused = answer(&world, &question, true);
+    let (id, approval_request) = ask(&world, &main, grant(2));
+    let refused = answer(&world, &approval_request, true);
     assert_eq!(code(&refused), "guardrail", "{refused}");
     assert_eq!(main.try_reply(&id), None);
     assert_eq!(grants(&world), [Value::Null; 0]);

@@ -257,12 +257,12 @@ fn what_would_leave_is_looked_at_suspicious_asks_and_our_own_secret_never_leaves
     assert_eq!(code(&developer.call("post", json!({ "body": "The build is green." }))), "executed");
     for body in ["Look: AKIAQ3EGRZ5WVKLM7YTB", OVERRIDE, &"plain words ".repeat(8 * 1024)] {
         let id = developer.send(call("post", json!({ "body": body })));
-        let question = tests::until("the question", || {
+        let approval_request = tests::until("the approval request", || {
             let open = world.query("SELECT code, request_id, asks FROM approvals WHERE state = 'waiting'");
-            open.into_iter().find(|question| question["request_id"] == id.as_str())
+            open.into_iter().find(|approval_request| approval_request["request_id"] == id.as_str())
         });
-        assert_eq!(question["asks"], "[\"departing\"]", "{question}");
-        world.command(json!({ "type": "answer", "code": question["code"], "yes": false }));
+        assert_eq!(approval_request["asks"], "[\"departing\"]", "{approval_request}");
+        world.command(json!({ "type": "answer", "code": approval_request["code"], "yes": false }));
         assert_eq!(code(&developer.reply(&id)), "approval_denied");
     }
     let tags: String =

@@ -99,7 +99,7 @@ fn what_a_person_must_agree_to_is_charged_once_and_only_when_it_runs() {
     let developer = world.group("developer");
     for yes in [false, true] {
         let id = developer.send(call("charge", json!({ "yes": yes })));
-        let asked = until("the question", || {
+        let asked = until("the approval request", || {
             let open = world.query("SELECT code FROM approvals WHERE state = 'waiting'");
             open.into_iter().next()
         });

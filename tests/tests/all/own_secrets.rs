@@ -106,9 +106,11 @@ fn a_persons_reason_or_title_with_a_secret_of_the_brokers_own_is_refused_and_can
     let world = up();
     let developer = world.group("developer");
     let id = developer.send(call("agree", json!({ "note": "hello" })));
-    let question = until("the question", || world.query("SELECT code FROM approvals").pop())["code"].clone();
-    let answer =
-        |reason: &str| world.command(json!({ "type": "answer", "code": question, "yes": false, "reason": reason }));
+    let approval_request =
+        until("the approval request", || world.query("SELECT code FROM approvals").pop())["code"].clone();
+    let answer = |reason: &str| {
+        world.command(json!({ "type": "answer", "code": approval_request, "yes": false, "reason": reason }))
+    };
     let refused = answer(&format!("use {SECRET} instead"));
     assert_eq!(code(&refused), "own_secret", "{refused}");
     assert!(error(&refused).contains("leave the secret out"), "{refused}");

@@ -4,7 +4,7 @@
 use model::ChatType;
 use platform::home::Home;
 use secrets::identity::issuers::OwnKey;
-use secrets::identity::token::{LIFE, Wanted, claims, signed};
+use secrets::identity::token::{ExpectedClaims, LIFE, claims, signed};
 use secrets::keys;
 use serde_json::{Value, json};
 use shared::Timestamp;
@@ -64,11 +64,15 @@ fn own_key(world: &World) -> OwnKey {
 
 /// A token of this person's for the developers.
 fn token(world: &mut World, person: &str) -> String {
-    let wanted = Wanted { sub: person.to_owned(), group: Some("developer".parse().unwrap()), ..Wanted::default() };
+    let wanted = ExpectedClaims {
+        sub: person.to_owned(),
+        group: Some("developer".parse().unwrap()),
+        ..ExpectedClaims::default()
+    };
     mint(world, &wanted, LIFE)
 }
 
-fn mint(world: &mut World, wanted: &Wanted, life: Duration) -> String {
+fn mint(world: &mut World, wanted: &ExpectedClaims, life: Duration) -> String {
     let own = own_key(world);
     let claims = claims(wanted, &own.audience(), world.ids.below(u64::MAX).to_string(), world.now(), life);
     let token = signed(&claims, |bytes| own.sign(bytes));
@@ -105,7 +109,8 @@ fn a_persons_capability_takes_a_token_that_proves_who_it_is() {
     let reply = ask(&developer, read(), &forged);
     assert_eq!(code(&reply), "context_token_invalid", "{reply}");
     assert!(error(&reply).contains("its signature"), "{reply}");
-    let elsewhere = Wanted { sub: "ann".into(), group: Some("security".parse().unwrap()), ..Wanted::default() };
+    let elsewhere =
+        ExpectedClaims { sub: "ann".into(), group: Some("security".parse().unwrap()), ..ExpectedClaims::default() };
     let elsewhere = mint(&mut world, &elsewhere, LIFE);
     assert_eq!(code(&ask(&developer, read(), &elsewhere)), "context_token_invalid");
     world.clock.advance(LIFE + Duration::from_secs(31));
@@ -171,12 +176,12 @@ fn two_persons_of_one_group_reach_nothing_of_each_other() {
 fn a_question_is_one_persons_and_outlives_the_token() {
     let mut world = world();
     let developer = world.group("developer");
-    let wanted = |sub: &str| Wanted {
+    let wanted = |sub: &str| ExpectedClaims {
         sub: sub.to_owned(),
         chat_id: Some("c7".into()),
         chat_type: Some(ChatType::Private),
         source_display_name: Some("Ann) in the private chat \"c1\" (\u{202e}".into()),
-        ..Wanted::default()
+        ..ExpectedClaims::default()
     };
     let (ann, bob) =
         (mint(&mut world, &wanted("ann"), Duration::from_secs(60)), mint(&mut world, &wanted("bob"), LIFE));
@@ -191,8 +196,8 @@ fn a_question_is_one_persons_and_outlives_the_token() {
     };
     let first = waiting(&world, 1);
     let of_bob = send(&bob);
-    let questions = waiting(&world, 2);
-    assert_eq!(questions.len(), 2, "nobody joins another's question");
+    let approval_requests = waiting(&world, 2);
+    assert_eq!(approval_requests.len(), 2, "nobody joins another's question");
     let head = serde_json::from_str::<Value>(first[0]["card"].as_str().unwrap()).unwrap()["head"].clone();
     let said =
         |field: &str| head.as_array().unwrap().iter().find(|line| line["field"] == field).unwrap()["value"].clone();
@@ -209,7 +214,7 @@ fn a_question_is_one_persons_and_outlives_the_token() {
     // Who it was stays known, also to the next host, and when the token is long over.
     world.restart();
     world.clock.advance(Duration::from_secs(290));
-    let yes = json!({ "type": "answer", "code": questions[0]["code"], "yes": true });
+    let yes = json!({ "type": "answer", "code": approval_requests[0]["code"], "yes": true });
     assert_eq!(code(&world.command(yes)), "executed");
     until("the effect", || (!world.effects_of("delete").is_empty()).then_some(()));
     world.settle();
@@ -226,7 +231,8 @@ fn what_waits_for_another_request_is_no_less_its_persons() {
     let (ann, bob) = (token(&mut world, "ann"), token(&mut world, "bob"));
     let document = with(call("delete", &json!({ "id": 1 })), "context_token", ann);
     let first = developer.send(document.clone());
-    let question = until("the question", || world.query("SELECT code FROM approvals WHERE state = 'waiting'").pop());
+    let approval_request =
+        until("the approval request", || world.query("SELECT code FROM approvals WHERE state = 'waiting'").pop());
     // It waits for what becomes of the first one, and has no row yet. What is sent later is taken in later.
     let second = developer.send(document);
     assert_eq!(code(&developer.ask(tests::group::call("echo", json!({})))), "executed");
@@ -241,7 +247,7 @@ fn what_waits_for_another_request_is_no_less_its_persons() {
         world.rows().into_iter().find(refused)
     });
     assert_eq!(world.rows_of(&developer, &second).len(), 0, "the id is still hers");
-    let yes = json!({ "type": "answer", "code": question["code"], "yes": true });
+    let yes = json!({ "type": "answer", "code": approval_request["code"], "yes": true });
     assert_eq!(code(&world.command(yes)), "executed");
     assert_eq!(code(&developer.reply(&first)), "executed");
     let reply = developer.reply(&second);
@@ -282,7 +288,7 @@ fn what_was_read_in_one_chat_is_not_collected_in_another() {
     let developer = world.group("developer");
     grant(&world, &json!({ "chat_types": ["private"] }));
     let mut from = |chat_type: ChatType| {
-        let wanted = Wanted { sub: "ann".into(), chat_type: Some(chat_type), ..Wanted::default() };
+        let wanted = ExpectedClaims { sub: "ann".into(), chat_type: Some(chat_type), ..ExpectedClaims::default() };
         mint(&mut world, &wanted, LIFE)
     };
     let (private, group) = (from(ChatType::Private), from(ChatType::Group));
@@ -306,19 +312,19 @@ fn what_was_read_in_one_chat_is_not_collected_in_another() {
 fn a_question_about_access_is_one_persons_too() {
     let mut world = builder().up();
     let main = world.group("main");
-    let wanted = |sub: &str| Wanted { sub: sub.to_owned(), ..Wanted::default() };
+    let wanted = |sub: &str| ExpectedClaims { sub: sub.to_owned(), ..ExpectedClaims::default() };
     let (ann, bob) = (mint(&mut world, &wanted("ann"), LIFE), mint(&mut world, &wanted("bob"), LIFE));
     let document =
         json!({ "type": "ext_grant", "group_folder": "developer", "provider": "person.mail", "access_level": 2 });
     for token in [&ann, &bob] {
         main.send(with(document.clone(), "context_token", token.as_str()));
     }
-    let questions = until("two questions", || {
+    let approval_requests = until("two questions", || {
         let found = world.query("SELECT card FROM approvals WHERE state = 'waiting' ORDER BY id");
         (found.len() == 2).then_some(found)
     });
-    for (question, person) in questions.iter().zip(["broker:ann", "broker:bob"]) {
-        assert!(question["card"].as_str().unwrap().contains(person), "{question}");
+    for (approval_request, person) in approval_requests.iter().zip(["broker:ann", "broker:bob"]) {
+        assert!(approval_request["card"].as_str().unwrap().contains(person), "{approval_request}");
     }
 }
 
@@ -328,7 +334,7 @@ fn a_grant_can_be_for_certain_chats() {
     let developer = world.group("developer");
     grant(&world, &json!({ "chat_types": ["private"] }));
     let mut from = |chat_type: Option<ChatType>| {
-        let wanted = Wanted { sub: "ann".into(), chat_type, ..Wanted::default() };
+        let wanted = ExpectedClaims { sub: "ann".into(), chat_type, ..ExpectedClaims::default() };
         let token = mint(&mut world, &wanted, LIFE);
         ask(&developer, call("read", &json!({})), &token)
     };

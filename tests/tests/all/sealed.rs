@@ -11,7 +11,7 @@ const TOKEN: &str = "ghp_sealedSEALEDsealed0123456789abcdefgh";
 const ASKS: &str = "write = \"rules\"\n[providers.github]\nactions = { create_issue = \"human\", comment_issue = \"human\", \
      close_issue = \"human\", create_branch = \"human\", create_pr = \"human\", comment_pr = \"human\", \
      merge_pr = \"human\" }\n";
-const REFUSED: &str = "What a person agreed to is not what would run now.";
+const REFUSED: &str = "The approved call differs from the call that would run now.";
 
 /// A world with a GitHub, whose every change needs a person.
 fn world() -> (World, Github) {
@@ -73,9 +73,9 @@ impl Question {
     }
 }
 
-fn question(world: &World, id: &str) -> Question {
+fn approval_request(world: &World, id: &str) -> Question {
     let about = format!("SELECT code, sealed, card FROM approvals WHERE state = 'waiting' AND request_id = '{id}'");
-    let row = until("the question", || world.query(&about).pop());
+    let row = until("the approval request", || world.query(&about).pop());
     let read = |member: &str| serde_json::from_str(row[member].as_str().unwrap()).unwrap();
     let code = row["code"].as_str().unwrap().to_owned();
     Question { id: id.to_owned(), code, sealed: read("sealed"), card: read("card") }
@@ -86,11 +86,11 @@ fn ask(world: &World, developer: &Group, action: &str, params: &Value) -> Questi
         let gate = json!({ "type": "gate_approve", "gate": "Security", "task_id": "t1" });
         assert_eq!(code(&world.command(gate)), "executed");
     }
-    question(world, &developer.send(document(action, params)))
+    approval_request(world, &developer.send(document(action, params)))
 }
 
-fn yes(question: &Question) -> Value {
-    json!({ "type": "answer", "code": question.code, "yes": true })
+fn yes(approval_request: &Question) -> Value {
+    json!({ "type": "answer", "code": approval_request.code, "yes": true })
 }
 
 /// The change is the sealed request, whole: every byte of it, and beside it only what HTTP and the credential need.
@@ -112,10 +112,10 @@ fn what_a_person_is_shown_of_a_write_is_what_leaves_byte_for_byte() {
     let (world, github) = world();
     let developer = world.group("developer");
     for (count, (action, params)) in writes().into_iter().enumerate() {
-        let question = ask(&world, &developer, action, &params);
+        let approval_request = ask(&world, &developer, action, &params);
         assert_eq!(github.changes().len(), count, "nothing leaves before the yes");
-        let body: Value = serde_json::from_str(question.sealed["body"].as_str().unwrap()).unwrap();
-        let sent = question.sent();
+        let body: Value = serde_json::from_str(approval_request.sealed["body"].as_str().unwrap()).unwrap();
+        let sent = approval_request.sent();
         for (field, value) in body.as_object().unwrap() {
             let leaves = match value.as_array() {
                 Some(items) => (0..items.len()).map(|n| format!("body.{field}[{n}]: {}", items[n])).collect(),
@@ -123,16 +123,19 @@ fn what_a_person_is_shown_of_a_write_is_what_leaves_byte_for_byte() {
             };
             assert!(leaves.iter().all(|leaf| sent.contains(leaf)), "{action}: {leaves:?} in {sent:?}");
         }
-        let first =
-            format!("{} {}", question.sealed["method"].as_str().unwrap(), question.sealed["url"].as_str().unwrap());
+        let first = format!(
+            "{} {}",
+            approval_request.sealed["method"].as_str().unwrap(),
+            approval_request.sealed["url"].as_str().unwrap()
+        );
         assert_eq!(sent[0], format!("request: \"{first}\""));
         assert!(sent.iter().any(|line| line == "header.accept: \"application/vnd.github+json\""));
         let marks = !matches!(action, "close_issue" | "create_branch");
-        assert_eq!(sent.iter().any(|line| line.contains(question.nonce())), marks, "{action}: {sent:?}");
-        assert_eq!(code(&world.command(yes(&question))), "executed");
-        assert_eq!(code(&developer.reply(&question.id)), "executed", "{action}");
+        assert_eq!(sent.iter().any(|line| line.contains(approval_request.nonce())), marks, "{action}: {sent:?}");
+        assert_eq!(code(&world.command(yes(&approval_request))), "executed");
+        assert_eq!(code(&developer.reply(&approval_request.id)), "executed", "{action}");
         assert_eq!(github.changes().len(), count + 1);
-        assert_is(&github.changes()[count], &question.sealed, &github);
+        assert_is(&github.changes()[count], &approval_request.sealed, &github);
     }
     let left = world.query("SELECT DISTINCT state, sealed, card FROM approvals");
     assert_eq!(left, [json!({ "state": "closed", "sealed": null, "card": null })]);
@@ -142,20 +145,23 @@ fn what_a_person_is_shown_of_a_write_is_what_leaves_byte_for_byte() {
 fn the_terminal_shows_what_is_sent_with_its_mark() {
     let (world, _github) = world();
     let developer = world.group("developer");
-    let question = ask(&world, &developer, "create_issue", &json!({ "title": "A title" }));
-    let shown = world.cli(&["approvals", "show", &question.code]);
+    let approval_request = ask(&world, &developer, "create_issue", &json!({ "title": "A title" }));
+    let shown = world.cli(&["approvals", "show", &approval_request.code]);
     let shown = String::from_utf8(shown.stdout).unwrap().replace("\n    ¦ ", "");
     for line in [
-        "What is sent:".to_owned(),
-        format!("  > request: \"{}\"", "POST ".to_owned() + question.sealed["url"].as_str().unwrap()),
-        format!("  > body.body: \"<!-- ext-broker:{} -->\"", question.nonce()),
+        "Request to be sent:".to_owned(),
+        format!("  > request: \"{}\"", "POST ".to_owned() + approval_request.sealed["url"].as_str().unwrap()),
+        format!("  > body.body: \"<!-- ext-broker:{} -->\"", approval_request.nonce()),
         "  > body.title: \"A title\"".to_owned(),
         "  > header.content-type: \"application/json\"".to_owned(),
     ] {
         assert!(shown.lines().any(|shown| shown == line), "{line} in {shown}");
     }
-    assert_eq!(code(&world.command(json!({ "type": "answer", "code": question.code, "yes": false }))), "executed");
-    assert_eq!(code(&developer.reply(&question.id)), "approval_denied");
+    assert_eq!(
+        code(&world.command(json!({ "type": "answer", "code": approval_request.code, "yes": false }))),
+        "executed"
+    );
+    assert_eq!(code(&developer.reply(&approval_request.id)), "approval_denied");
 }
 
 #[test]
@@ -163,20 +169,20 @@ fn the_page_shows_what_is_sent_and_a_yes_there_sends_it() {
     let (world, github) = world();
     let developer = world.group("developer");
     let mut operator = Visitor::signed_in(&world);
-    let question = ask(&world, &developer, "comment_issue", &json!({ "number": 1, "body": "One <b>\ntwo" }));
+    let approval_request = ask(&world, &developer, "comment_issue", &json!({ "number": 1, "body": "One <b>\ntwo" }));
     let name = reference(&world);
     let page = operator.get(&format!("/approvals/{name}")).text.replace("<i>\\n</i>\n", "\\n");
-    let (_, shown) = page.split_once("What is sent").unwrap();
-    for line in question.card["sent"].as_array().unwrap() {
+    let (_, shown) = page.split_once("Request to be sent").unwrap();
+    for line in approval_request.card["sent"].as_array().unwrap() {
         let (field, value) = (line["field"].as_str().unwrap(), line["value"].as_str().unwrap());
         let value = value.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
         let row = format!(r#"<dt><bdi dir="ltr">{field}</bdi></dt><dd><bdi dir="ltr">{value}</bdi></dd>"#);
         assert!(shown.contains(&row), "{row} in {shown}");
     }
-    assert!(shown.contains(&format!("ext-broker:{}", question.nonce())));
+    assert!(shown.contains(&format!("ext-broker:{}", approval_request.nonce())));
     assert_eq!(operator.answer(&name, true, "").status, 200);
-    assert_eq!(code(&developer.reply(&question.id)), "executed");
-    assert_is(&github.changes()[0], &question.sealed, &github);
+    assert_eq!(code(&developer.reply(&approval_request.id)), "executed");
+    assert_is(&github.changes()[0], &approval_request.sealed, &github);
 }
 
 /// What is put in place of a sealed request with this nonce, in SQL.
@@ -196,30 +202,30 @@ fn a_sealed_request_that_is_changed_after_the_yes_is_not_sent() {
         ("all of it", |_| "NULL".into()),
     ];
     for (what, way) in ways {
-        let question = ask(&world, &developer, "create_issue", &json!({ "title": "A title" }));
+        let approval_request = ask(&world, &developer, "create_issue", &json!({ "title": "A title" }));
         world.stop();
         // The yes is recorded, and the call has not run.
-        assert_eq!(code(&world.in_place(&serde_json::from_value(yes(&question)).unwrap())), "executed");
+        assert_eq!(code(&world.in_place(&serde_json::from_value(yes(&approval_request)).unwrap())), "executed");
         let database = rusqlite::Connection::open(world.path("ledger.db")).unwrap();
-        let sealed = way(question.nonce());
+        let sealed = way(approval_request.nonce());
         assert_eq!(
             database.execute(&format!("UPDATE approvals SET sealed = {sealed} WHERE state = 'approved'"), []),
             Ok(1)
         );
         drop(database);
         world.start();
-        let reply = developer.reply(&question.id);
+        let reply = developer.reply(&approval_request.id);
         assert!(code(&reply) == "approval_required" && error(&reply).starts_with(REFUSED), "{what}: {reply}");
-        assert_eq!(world.kinds_of(&developer, &question.id), ["asked", "refused"], "{what}");
+        assert_eq!(world.kinds_of(&developer, &approval_request.id), ["asked", "refused"], "{what}");
     }
     assert_eq!(github.changes(), []);
     // The same without anybody in between is sent.
-    let question = ask(&world, &developer, "create_issue", &json!({ "title": "A title" }));
+    let approval_request = ask(&world, &developer, "create_issue", &json!({ "title": "A title" }));
     world.stop();
-    assert_eq!(code(&world.in_place(&serde_json::from_value(yes(&question)).unwrap())), "executed");
+    assert_eq!(code(&world.in_place(&serde_json::from_value(yes(&approval_request)).unwrap())), "executed");
     world.start();
-    assert_eq!(code(&developer.reply(&question.id)), "executed");
-    assert_is(&github.changes()[0], &question.sealed, &github);
+    assert_eq!(code(&developer.reply(&approval_request.id)), "executed");
+    assert_is(&github.changes()[0], &approval_request.sealed, &github);
 }
 
 #[test]
@@ -229,11 +235,11 @@ fn a_head_that_moved_after_the_question_is_not_what_was_agreed_to() {
     for (action, params) in
         writes().into_iter().filter(|(name, _)| matches!(*name, "merge_pr" | "comment_pr" | "create_branch"))
     {
-        let question = ask(&world, &developer, action, &params);
-        assert!(question.sealed["body"].as_str().unwrap().contains(&"a".repeat(40)), "{action}");
+        let approval_request = ask(&world, &developer, action, &params);
+        assert!(approval_request.sealed["body"].as_str().unwrap().contains(&"a".repeat(40)), "{action}");
         github.push(&"b".repeat(40));
-        assert_eq!(code(&world.command(yes(&question))), "executed");
-        let reply = developer.reply(&question.id);
+        assert_eq!(code(&world.command(yes(&approval_request))), "executed");
+        let reply = developer.reply(&approval_request.id);
         assert!(code(&reply) == "approval_required" && error(&reply).starts_with(REFUSED), "{action}: {reply}");
         github.push(&"a".repeat(40));
     }
@@ -247,7 +253,7 @@ fn a_restart_between_question_and_yes_sends_the_same_bytes_with_the_same_nonce()
     for (count, (action, params)) in writes().into_iter().enumerate() {
         let asked = ask(&world, &developer, action, &params);
         world.restart();
-        assert_eq!(question(&world, &asked.id).sealed, asked.sealed);
+        assert_eq!(approval_request(&world, &asked.id).sealed, asked.sealed);
         assert_eq!(code(&world.command(yes(&asked))), "executed");
         assert_eq!(code(&developer.reply(&asked.id)), "executed", "{action}");
         assert_is(&github.changes()[count], &asked.sealed, &github);
@@ -265,24 +271,24 @@ fn a_lost_answer_to_an_approved_write_settles_by_the_nonce_that_was_shown() {
     for (action, params) in writes() {
         // After the fifth lost answer GitHub is left alone for half a minute, and then one call finds out.
         world.clock.advance(std::time::Duration::from_secs(31));
-        let question = ask(&world, &developer, action, &params);
+        let approval_request = ask(&world, &developer, action, &params);
         github.lose_replies(true);
-        assert_eq!(code(&world.command(yes(&question))), "executed");
-        let reply = developer.reply(&question.id);
+        assert_eq!(code(&world.command(yes(&approval_request))), "executed");
+        let reply = developer.reply(&approval_request.id);
         assert_eq!(code(&reply), "outcome_unknown", "{action}: {reply}");
         github.lose_replies(false);
         world.settle();
-        let kinds = world.kinds_of(&developer, &question.id);
+        let kinds = world.kinds_of(&developer, &approval_request.id);
         // In a branch and in a closed issue nothing can be planted: a person judges.
         let settles = !matches!(action, "close_issue" | "create_branch");
-        let settled = || world.kinds_of(&developer, &question.id).contains(&"settled".to_owned());
+        let settled = || world.kinds_of(&developer, &approval_request.id).contains(&"settled".to_owned());
         if settles {
             until("the probe's proof", || settled().then_some(()));
-            let result = json!({ "type": "ext_result", "of": question.id, "timeout_ms": 10_000 });
+            let result = json!({ "type": "ext_result", "of": approval_request.id, "timeout_ms": 10_000 });
             assert_eq!(code(&developer.ask(result)), "executed", "{action}");
         } else {
             assert!(!settled(), "{action}: {kinds:?}");
-            let result = json!({ "type": "ext_result", "of": question.id, "timeout_ms": 10_000 });
+            let result = json!({ "type": "ext_result", "of": approval_request.id, "timeout_ms": 10_000 });
             let seen = until("what the probe saw", || {
                 let reply = developer.ask(result.clone());
                 assert_eq!(code(&reply), "outcome_unknown", "{action}: {reply}");
@@ -312,17 +318,17 @@ fn an_agent_never_sees_the_sealed_request() {
             document = with(document, "timeout_ms", 1_500);
         }
         let id = developer.send(document);
-        let question = question(&world, &id);
+        let approval_request = approval_request(&world, &id);
         let pending = developer.reply(&id);
         assert_eq!(pending["status"], "pending", "{action}");
         let result = json!({ "type": "ext_result", "of": id, "timeout_ms": 30_000 });
         let waits = developer.send(result);
-        assert_eq!(code(&world.command(yes(&question))), "executed");
+        assert_eq!(code(&world.command(yes(&approval_request))), "executed");
         let reply = developer.reply(&waits);
         assert_eq!(code(&reply), "executed", "{action}");
         let snapshot = developer.snapshot();
         for text in [pending.to_string(), reply.to_string(), snapshot.to_string()] {
-            for word in [question.nonce(), &question.code, "sealed", "<!-- ", "x-github-api-version"] {
+            for word in [approval_request.nonce(), &approval_request.code, "sealed", "<!-- ", "x-github-api-version"] {
                 assert!(!text.contains(word), "{action}: {word} is told");
             }
         }
@@ -335,15 +341,15 @@ fn an_equal_write_joins_the_question_although_its_own_nonce_is_another() {
     let (world, github) = world();
     let developer = world.group("developer");
     let params = json!({ "title": "A title" });
-    let question = ask(&world, &developer, "create_issue", &params);
+    let approval_request = ask(&world, &developer, "create_issue", &params);
     let joined = developer.send(document("create_issue", &params));
     let other = ask(&world, &developer, "create_issue", &json!({ "title": "Another title" }));
     assert_eq!(world.query("SELECT id FROM approvals WHERE state = 'waiting'").len(), 2);
-    assert_eq!(code(&world.command(yes(&question))), "executed");
-    assert_eq!(code(&developer.reply(&question.id)), "executed");
+    assert_eq!(code(&world.command(yes(&approval_request))), "executed");
+    assert_eq!(code(&developer.reply(&approval_request.id)), "executed");
     assert_eq!(code(&developer.reply(&joined)), "executed");
     assert_eq!(github.changes().len(), 1, "one yes serves one request");
-    assert_is(&github.changes()[0], &question.sealed, &github);
+    assert_is(&github.changes()[0], &approval_request.sealed, &github);
     world.clock.advance(Duration::from_secs(301));
     assert_eq!(code(&developer.reply(&other.id)), "approval_expired");
     let left = world.query("SELECT sealed FROM approvals WHERE sealed IS NOT NULL");
@@ -364,7 +370,7 @@ fn a_write_that_needs_nobody_is_not_stored_and_an_action_without_a_seal_has_none
     assert_eq!(code(&reply), "executed");
     assert_eq!(github.changes().len(), 1);
     let id = developer.send(call("charge", json!({ "n": 1 })));
-    let row = until("the question", || world.query("SELECT code, sealed, card FROM approvals").pop());
+    let row = until("the approval request", || world.query("SELECT code, sealed, card FROM approvals").pop());
     assert_eq!(row["sealed"], Value::Null);
     assert!(!row["card"].as_str().unwrap().contains("sent"), "{row}");
     assert_eq!(code(&world.command(json!({ "type": "answer", "code": row["code"], "yes": true }))), "executed");

@@ -78,10 +78,10 @@ fn the_main_groups_agent_grants_through_its_tools_and_hears_whether_it_took_effe
     let too_much = json!({ "group_folder": "developer", "provider": "demo", "access_level": 3 });
     let above = std::thread::scope(|scope| {
         let above = scope.spawn(|| main.call("ext_grant", too_much));
-        let question = until("the question", || {
+        let approval_request = until("the approval request", || {
             world.query("SELECT code FROM approvals WHERE kind = 'grant' AND state = 'waiting'").pop()
         });
-        let yes = json!({ "type": "answer", "code": question["code"], "yes": true });
+        let yes = json!({ "type": "answer", "code": approval_request["code"], "yes": true });
         assert_eq!(code(&world.command(yes)), "executed");
         above.join().unwrap()
     });
@@ -189,9 +189,10 @@ fn an_agent_works_on_files_by_their_own_tools() {
     assert!(text(&proposed).contains("hitl_required"), "{proposed}");
     let applied = std::thread::scope(|scope| {
         let applied = scope.spawn(|| shim.call("apply_proposal", json!({ "path": "docs/a.md", "hitl_id": id })));
-        let question = until("the question", || world.query("SELECT code FROM approvals WHERE kind = 'file'").pop());
+        let approval_request =
+            until("the approval request", || world.query("SELECT code FROM approvals WHERE kind = 'file'").pop());
         assert_eq!(
-            code(&world.command(json!({ "type": "answer", "code": question["code"], "yes": true }))),
+            code(&world.command(json!({ "type": "answer", "code": approval_request["code"], "yes": true }))),
             "executed"
         );
         applied.join().unwrap()

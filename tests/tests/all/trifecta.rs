@@ -28,15 +28,15 @@ fn run(group: &Group, action: &str) {
 /// Sends a call, and gives the reasons on the card.
 fn asked(world: &World, group: &Group, action: &str) -> (String, Value) {
     let id = group.send(call(action, json!({})));
-    let question = until("the question", || {
+    let approval_request = until("the approval request", || {
         let open = world.query("SELECT code, request_id, asks, json_extract(card, '$.reasons') AS why FROM approvals");
-        open.into_iter().find(|question| question["request_id"] == id.as_str())
+        open.into_iter().find(|approval_request| approval_request["request_id"] == id.as_str())
     });
-    (id, question)
+    (id, approval_request)
 }
 
-fn answer(world: &World, question: &Value, yes: bool) {
-    let reply = world.command(json!({ "type": "answer", "code": question["code"], "yes": yes }));
+fn answer(world: &World, approval_request: &Value, yes: bool) {
+    let reply = world.command(json!({ "type": "answer", "code": approval_request["code"], "yes": yes }));
     assert_eq!(code(&reply), "executed", "{reply}");
 }
 
@@ -47,15 +47,15 @@ fn what_would_complete_all_three_takes_a_person_and_the_card_names_the_earlier_c
     run(&developer, "post");
     run(&developer, "read_mail");
     run(&developer, "read_mail");
-    let (id, question) = asked(&world, &developer, "read_files");
-    assert_eq!(question["asks"], "[\"trifecta\"]");
-    let why = question["why"].as_str().unwrap();
+    let (id, approval_request) = asked(&world, &developer, "read_files");
+    assert_eq!(approval_request["asks"], "[\"trifecta\"]");
+    let why = approval_request["why"].as_str().unwrap();
     for named in
         ["content that others wrote (demo.read_mail at ", "private data (this call)", "a way out (demo.post at "]
     {
         assert!(why.contains(named), "{why}");
     }
-    answer(&world, &question, false);
+    answer(&world, &approval_request, false);
     assert_eq!(code(&developer.reply(&id)), "approval_denied");
     // What was refused has exposed nothing.
     run(&developer, "post");
@@ -69,9 +69,9 @@ fn no_write_and_no_read_that_lets_data_leave_gets_out_after_both_kinds_of_readin
     run(&developer, "read_files");
     run(&developer, "read_mail");
     for action in ["post", "search", "unsaid", "charge"] {
-        let (id, question) = asked(&world, &developer, action);
-        assert_eq!(question["asks"], "[\"trifecta\"]", "{action}");
-        answer(&world, &question, false);
+        let (id, approval_request) = asked(&world, &developer, action);
+        assert_eq!(approval_request["asks"], "[\"trifecta\"]", "{action}");
+        answer(&world, &approval_request, false);
         assert_eq!(code(&developer.reply(&id)), "approval_denied");
         assert_eq!(world.effects_of(action).len(), 0, "{action}");
     }
@@ -94,18 +94,18 @@ fn a_grant_of_the_main_groups_agent_is_a_way_out() {
     run(&main, "read_mail");
     assert_eq!(code(&main.ask(grant("developer"))), "executed", "one kind alone");
     // The grant has let out what the agent knew, so the other kind of reading takes a person now.
-    let (id, question) = asked(&world, &main, "read_files");
-    let why = question["why"].as_str().unwrap();
+    let (id, approval_request) = asked(&world, &main, "read_files");
+    let why = approval_request["why"].as_str().unwrap();
     assert!(why.contains("a way out (demo.ext_grant at "), "{why}");
-    answer(&world, &question, true);
+    answer(&world, &approval_request, true);
     assert_eq!(code(&main.reply(&id)), "executed");
     let id = main.send(grant("security"));
-    let question = until("the question", || {
+    let approval_request = until("the approval request", || {
         let open = world.query("SELECT code, request_id, json_extract(card, '$.reasons') AS why FROM approvals");
-        open.into_iter().find(|question| question["request_id"] == id.as_str())
+        open.into_iter().find(|approval_request| approval_request["request_id"] == id.as_str())
     });
-    assert!(question["why"].as_str().unwrap().contains("a grant is a way out"), "{question}");
-    answer(&world, &question, false);
+    assert!(approval_request["why"].as_str().unwrap().contains("a grant is a way out"), "{approval_request}");
+    answer(&world, &approval_request, false);
     assert_eq!(code(&main.reply(&id)), "approval_denied");
     // To end access lets nothing out.
     let nothing = with(grant("developer"), "access_level", 0);
@@ -119,8 +119,8 @@ fn a_yes_is_to_one_call_and_reading_goes_on_afterwards() {
     let developer = world.group("developer");
     run(&developer, "read_files");
     run(&developer, "read_mail");
-    let (id, question) = asked(&world, &developer, "post");
-    answer(&world, &question, true);
+    let (id, approval_request) = asked(&world, &developer, "post");
+    answer(&world, &approval_request, true);
     assert_eq!(code(&developer.reply(&id)), "executed");
     run(&developer, "read_mail");
     run(&developer, "read_files");
@@ -137,8 +137,8 @@ fn what_a_session_has_read_outlives_the_daemon_and_ends_only_on_the_host() {
     assert_eq!(code(&developer.reply(&read)), "executed");
     run(&developer, "read_mail");
     world.restart();
-    let (_, question) = asked(&world, &developer, "post");
-    answer(&world, &question, false);
+    let (_, approval_request) = asked(&world, &developer, "post");
+    answer(&world, &approval_request, false);
     let reset = with(json!({ "type": "reset_session" }), "group", "developer");
     assert_eq!(code(&developer.ask(reset.clone())), "unknown_type", "not from a sandbox");
     let waits = developer.send(call("wait", json!({ "ms": 1_000 })));
@@ -159,8 +159,8 @@ fn what_a_session_has_read_outlives_the_daemon_and_ends_only_on_the_host() {
 #[test]
 fn an_action_that_says_nothing_of_itself_is_taken_for_all_three() {
     let world = world();
-    let (_, question) = asked(&world, &world.group("developer"), "unsaid");
-    assert_eq!(question["asks"], "[\"trifecta\"]");
+    let (_, approval_request) = asked(&world, &world.group("developer"), "unsaid");
+    assert_eq!(approval_request["asks"], "[\"trifecta\"]");
 }
 
 #[test]
@@ -181,17 +181,17 @@ fn where_a_person_is_asked_anyway_both_reasons_stand_on_the_card() {
     let developer = world.group("developer");
     run(&developer, "read_files");
     run(&developer, "read_mail");
-    let (id, question) = asked(&world, &developer, "post");
-    assert_eq!(question["asks"], "[\"trifecta\",\"tier\"]");
-    answer(&world, &question, true);
+    let (id, approval_request) = asked(&world, &developer, "post");
+    assert_eq!(approval_request["asks"], "[\"trifecta\",\"tier\"]");
+    answer(&world, &approval_request, true);
     assert_eq!(code(&developer.reply(&id)), "executed");
     // A yes that was given before the session knew too much does not cover what it knows now.
     let security = world.group("security");
-    let (id, question) = asked(&world, &security, "post");
-    assert_eq!(question["asks"], "[\"tier\"]");
+    let (id, approval_request) = asked(&world, &security, "post");
+    assert_eq!(approval_request["asks"], "[\"tier\"]");
     run(&security, "read_files");
     run(&security, "read_mail");
-    answer(&world, &question, true);
+    answer(&world, &approval_request, true);
     assert_eq!(code(&security.reply(&id)), "approval_required");
     assert_eq!(world.effects_of("post").len(), 1);
 }

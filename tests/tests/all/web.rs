@@ -71,7 +71,7 @@ fn a_no_from_the_page_is_told_with_its_reason_and_nothing_runs() {
     let mut operator = Visitor::signed_in(&world);
     let (developer, id, name) = ask(&world, json!({}));
     let done = operator.answer(&name, false, " not on a Friday \u{202e}<b>");
-    assert!(done.text.contains("You said no") && done.text.contains("will not run"), "{}", done.text);
+    assert!(done.text.contains("You denied it") && done.text.contains("will not run"), "{}", done.text);
     let reply = developer.reply(&id);
     assert_eq!(code(&reply), "approval_denied");
     assert!(error(&reply).contains("not on a Friday <U+202E><b>"), "{reply}");
@@ -152,7 +152,7 @@ fn what_was_shown_is_what_is_answered() {
     let mut operator = Visitor::signed_in(&world);
     let (_, _, first) = ask(&world, json!({ "n": 1 }));
     let shown = operator.get(&format!("/approvals/{first}"));
-    assert!(operator.answer(&first, false, "").text.contains("You said no"));
+    assert!(operator.answer(&first, false, "").text.contains("You denied it"));
     let (_, _, second) = ask(&world, json!({ "n": 2 }));
     let (form, digest) = (shown.field("form"), shown.field("digest"));
     let fields = [("form", form.as_str()), ("digest", &digest), ("answer", "yes")];
@@ -259,7 +259,7 @@ fn a_change_to_files_is_seen_whole_on_its_page_and_made_from_there() {
     let shown = operator.get(&format!("/approvals/{name}"));
     for words in [
         "MODIFY notes.md",
-        "What changes",
+        "Changes",
         "&lt;b&gt;zwei&lt;/b&gt;<mark data-name=\"right-to-left override\">&lt;U+202E&gt;",
         "make it now",
         "two",

@@ -58,7 +58,7 @@ pub(super) fn card(
     for name in ["code", "callback_url"] {
         let brought = params.get_mut(name).filter(|_| call.flow.is_some());
         if let Some(brought) = brought {
-            *brought = "(what the person brought back, not shown)".into();
+            *brought = "(the code or address from the person, not shown)".into();
         }
     }
     let shown = card.list(&params)

@@ -5,7 +5,7 @@ use crate::approval_subjects::Continuation;
 use kernel::Answer;
 use kernel::authorize::Refusal;
 use kernel::call::Header;
-use model::approval::{Approval, State};
+use model::approval::{Approval, ApprovalState};
 use serde_json::json;
 use shared::reply::ApprovalRef;
 use shared::{Code, Reply, RequestId, limits};
@@ -34,15 +34,15 @@ pub(crate) fn ended(tx: &Transaction<'_>, header: &Header) -> Result<Ended, Stor
     };
     let (code, reason) = match approval.state {
         // An approval expires too: the approver meant it for the present.
-        State::Approved if approval.expires_at.plus(limits::TIMEOUT_MAX) <= tx.now() => {
+        ApprovalState::Approved if approval.expires_at.plus(limits::TIMEOUT_MAX) <= tx.now() => {
             return no(Code::ApprovalExpired);
         }
         // The decision checks whether the approval covers exactly this call.
-        State::Approved | State::Waiting => return Ok(Ended::No),
-        State::Closed => return Ok(Ended::Before),
-        State::Denied => (Code::ApprovalDenied, said_no(tx, &approval)?),
-        State::Expired => return no(Code::ApprovalExpired),
-        State::Cancelled => return no(Code::Cancelled),
+        ApprovalState::Approved | ApprovalState::Waiting => return Ok(Ended::No),
+        ApprovalState::Closed => return Ok(Ended::Before),
+        ApprovalState::Denied => (Code::ApprovalDenied, said_no(tx, &approval)?),
+        ApprovalState::Expired => return no(Code::ApprovalExpired),
+        ApprovalState::Cancelled => return no(Code::Cancelled),
     };
     Ok(Ended::Refused(Refusal::new(code, reason)))
 }
@@ -53,7 +53,7 @@ pub(crate) fn said_no(tx: &Transaction<'_>, approval: &Approval) -> Result<Strin
     let why = answers.into_iter().filter(|answer| !answer.yes).find_map(|answer| answer.reason);
     let why = why.filter(|why| !why.trim().is_empty());
     let said = why.map_or_else(String::new, |why| format!(" Their reason: {}.", model::card::visible(&why)));
-    Ok(format!("A person said no to this {}.{said}", approval.kind.noun()))
+    Ok(format!("A person has denied this {}.{said}", approval.kind.noun()))
 }
 
 /// Ends a request with its reply. An approval request about it is closed with it. A caller that got the reply `pending`
@@ -82,7 +82,7 @@ pub(crate) fn pending(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Res
     if approval.told {
         return Ok(None);
     }
-    if approval.state == State::Closed && !requests::is_open(tx, caller, id)? {
+    if approval.state == ApprovalState::Closed && !requests::is_open(tx, caller, id)? {
         // The call is over, and its reply could not be delivered.
         let kept = requests::reply(tx, caller, id)?;
         return Ok(kept.map(|reply| kernel::answer_again(id.clone(), reply.into_vec(), approval.asked_seq)));
@@ -93,7 +93,7 @@ pub(crate) fn pending(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Res
         request_id: Some(id),
         reason_code: Some(Code::ApprovalRequired),
         approval: Some(approval.reference()),
-        ..Draft::new(chain::Kind::Answered, caller)
+        ..Draft::new(chain::RowKind::Answered, caller)
     })?;
     kernel::answer(tx, caller, Reply::pending(id.clone(), known(&approval), tx.now()), evidence).map(Some)
 }
@@ -116,7 +116,7 @@ fn told_of(tx: &Transaction<'_>, header: &Header, approval: &Approval) -> Result
         reason_code: Some(Code::ApprovalRequired),
         approval: Some(approval.reference()),
         body: json!({ "request": header.request_digest, "of_request": approval.request_id }),
-        ..header.draft(chain::Kind::Answered)
+        ..header.draft(chain::RowKind::Answered)
     })?;
     Ok((Reply::pending(header.request_id.clone(), known(approval), tx.now()), row))
 }

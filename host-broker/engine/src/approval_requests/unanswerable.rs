@@ -8,7 +8,7 @@ use crate::approval_subjects::Continuation;
 use crate::broker::Broker;
 use kernel::Answer;
 use model::Caller;
-use model::approval::State;
+use model::approval::ApprovalState;
 use serde_json::json;
 use shared::{Code, Reply, RequestId};
 use std::sync::Arc;
@@ -44,7 +44,8 @@ impl Why {
             Self::GroupGone => (Code::Cancelled, "The group is not configured any more.".to_owned()),
             Self::OwnSecret => (Code::OwnSecret, Code::OwnSecret.meaning().to_owned()),
             Self::Invalid(fault) => {
-                let reason = format!("What a person was asked about cannot be called any more: {fault}");
+                let fault = fault.trim_end_matches('.');
+                let reason = format!("The call of the approval request is not valid any more: {fault}.");
                 (Code::InvalidParams, reason)
             }
         }
@@ -60,7 +61,7 @@ impl Broker {
     ) -> Result<Option<Answer>, StoreError> {
         let (caller, id) = (&*ended.key.0, &ended.key.1);
         let found = approvals::of_request(tx.view(), caller, id)?;
-        let Some(approval) = found.filter(|approval| approval.state != State::Closed) else { return Ok(None) };
+        let Some(approval) = found.filter(|approval| approval.state != ApprovalState::Closed) else { return Ok(None) };
         let (code, reason) = ended.why.reason();
         let row = tx.append(&Draft {
             person: requests::person_of(tx, caller, id)?,
@@ -70,12 +71,12 @@ impl Broker {
             reason_code: Some(code),
             approval: Some(approval.reference()),
             body: json!({ "why": reason }),
-            ..Draft::new(chain::Kind::Refused, caller)
+            ..Draft::new(chain::RowKind::Refused, caller)
         })?;
         self.follow_ups.approvals_changed = true;
         if approval_subjects::of(approval.kind).continuation() != Continuation::Readmit {
             // Its request was over when it was sent; its subject is dropped.
-            self.resolve(tx, &approval, State::Cancelled, &Caller::Broker.to_string())?;
+            self.resolve(tx, &approval, ApprovalState::Cancelled, &Caller::Broker.to_string())?;
             return Ok(None);
         }
         approvals::close(tx, caller, id, code.word())?;

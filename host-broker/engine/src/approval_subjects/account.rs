@@ -1,6 +1,6 @@
 use super::{ApprovalSubject, Continuation, PageTexts};
 use crate::broker::Broker;
-use model::approval::{Approval, State};
+use model::approval::{Approval, ApprovalState};
 use shared::Level;
 use shared::digest::Digest;
 use store::{StoreError, Transaction, View};
@@ -14,7 +14,7 @@ impl ApprovalSubject for Account {
         broker: &mut Broker,
         tx: &Transaction<'_>,
         approval: &Approval,
-        state: State,
+        state: ApprovalState,
         by: &str,
     ) -> Result<(), StoreError> {
         broker.end_link(tx, approval, state, by)
@@ -56,7 +56,7 @@ impl ApprovalSubject for Account {
 
     fn page(&self) -> PageTexts {
         PageTexts {
-            heading: "What the provider says of the account",
+            heading: "The account, as the provider describes it",
             no_values: "The provider says nothing of the account: neither a name nor an id.",
             scope: "An approval covers exactly this account, and links it at once.",
         }

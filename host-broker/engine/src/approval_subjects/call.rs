@@ -4,7 +4,7 @@ use crate::event::Event;
 use crate::request;
 use crate::request::ParseContext;
 use config::flows::FlowsTable;
-use model::approval::{Approval, State};
+use model::approval::{Approval, ApprovalState};
 use shared::Level;
 use shared::digest::Digest;
 use store::state::approvals;
@@ -19,7 +19,7 @@ impl ApprovalSubject for Call {
         broker: &mut Broker,
         _tx: &Transaction<'_>,
         approval: &Approval,
-        _state: State,
+        _state: ApprovalState,
         _by: &str,
     ) -> Result<(), StoreError> {
         broker.go_on(approval);
@@ -57,7 +57,7 @@ impl ApprovalSubject for Call {
 
     fn page(&self) -> PageTexts {
         PageTexts {
-            heading: "What will run",
+            heading: "The call",
             no_values: super::NO_PARAMETERS,
             scope: "An approval covers exactly this, and it runs once.",
         }

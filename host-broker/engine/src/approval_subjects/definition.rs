@@ -1,6 +1,6 @@
 use super::{ApprovalSubject, Continuation, PageTexts};
 use crate::broker::Broker;
-use model::approval::{Approval, State};
+use model::approval::{Approval, ApprovalState};
 use shared::Level;
 use shared::digest::Digest;
 use store::{StoreError, Transaction, View};
@@ -14,10 +14,10 @@ impl ApprovalSubject for Definition {
         broker: &mut Broker,
         tx: &Transaction<'_>,
         approval: &Approval,
-        state: State,
+        state: ApprovalState,
         _by: &str,
     ) -> Result<(), StoreError> {
-        if state == State::Approved {
+        if state == ApprovalState::Approved {
             broker.go_on(approval);
         }
         broker.end_definitions(tx, approval, state)
@@ -50,7 +50,7 @@ impl ApprovalSubject for Definition {
 
     fn page(&self) -> PageTexts {
         PageTexts {
-            heading: "What is different",
+            heading: "Changes",
             no_values: super::NO_PARAMETERS,
             scope: "An approval covers exactly this, and puts it in force.",
         }

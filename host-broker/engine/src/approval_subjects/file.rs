@@ -1,6 +1,6 @@
 use super::{ApprovalSubject, Continuation, PageTexts};
 use crate::broker::Broker;
-use model::approval::{Approval, State};
+use model::approval::{Approval, ApprovalState};
 use shared::digest::Digest;
 use shared::{Level, RequestId};
 use store::state::proposals;
@@ -16,11 +16,11 @@ impl ApprovalSubject for File {
         broker: &mut Broker,
         tx: &Transaction<'_>,
         approval: &Approval,
-        state: State,
+        state: ApprovalState,
         _by: &str,
     ) -> Result<(), StoreError> {
         match proposals::asked_by(tx.view(), approval.id)? {
-            Some(proposal) if state != State::Approved => broker.end_proposal(tx, &proposal, state.word()),
+            Some(proposal) if state != ApprovalState::Approved => broker.end_proposal(tx, &proposal, state.word()),
             Some(_) | None => {
                 broker.resolved_proposal(approval);
                 Ok(())
@@ -41,7 +41,7 @@ impl ApprovalSubject for File {
     }
 
     fn is_retractable(&self, tx: &Transaction<'_>, approval: &Approval) -> Result<bool, StoreError> {
-        if approval.state != State::Approved {
+        if approval.state != ApprovalState::Approved {
             return Ok(false);
         }
         let proposal = proposals::asked_by(tx.view(), approval.id)?;
@@ -71,7 +71,7 @@ impl ApprovalSubject for File {
 
     fn page(&self) -> PageTexts {
         PageTexts {
-            heading: "What will run",
+            heading: "The call",
             no_values: super::NO_PARAMETERS,
             scope: "An approval covers exactly this, and it runs once.",
         }

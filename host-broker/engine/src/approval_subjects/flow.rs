@@ -1,6 +1,6 @@
 use super::{ApprovalSubject, Continuation, PageTexts};
 use crate::broker::Broker;
-use model::approval::{Approval, State};
+use model::approval::{Approval, ApprovalState};
 use shared::Level;
 use shared::digest::Digest;
 use store::{StoreError, Transaction, View};
@@ -14,7 +14,7 @@ impl ApprovalSubject for Flow {
         broker: &mut Broker,
         tx: &Transaction<'_>,
         approval: &Approval,
-        state: State,
+        state: ApprovalState,
         by: &str,
     ) -> Result<(), StoreError> {
         broker.end_flow(tx, approval, state, by)

@@ -4,7 +4,7 @@ use crate::event::Event;
 use crate::request::{ParseContext, Parsed, readmit_grant};
 use config::flows::FlowsTable;
 use model::Caller;
-use model::approval::{Approval, State};
+use model::approval::{Approval, ApprovalState};
 use shared::Level;
 use shared::digest::Digest;
 use store::{StoreError, Transaction, View};
@@ -18,7 +18,7 @@ impl ApprovalSubject for Grant {
         broker: &mut Broker,
         _tx: &Transaction<'_>,
         approval: &Approval,
-        _state: State,
+        _state: ApprovalState,
         _by: &str,
     ) -> Result<(), StoreError> {
         broker.go_on(approval);
@@ -58,7 +58,7 @@ impl ApprovalSubject for Grant {
 
     fn page(&self) -> PageTexts {
         PageTexts {
-            heading: "What is given",
+            heading: "The grant",
             no_values: super::NO_PARAMETERS,
             scope: "An approval covers exactly this, until it expires or is revoked.",
         }

@@ -6,7 +6,7 @@ use config::near_miss;
 use model::{Account, Caller, Share};
 use serde_json::json;
 use shared::{Code, Group, Provider};
-use store::ledger::chain::Kind;
+use store::ledger::chain::RowKind;
 use store::state::accounts;
 use store::state::linking as stored;
 use store::state::linking::Resealed;
@@ -27,7 +27,7 @@ impl Broker {
         let count = self.unlink(tx, person, capability, account_ref)?;
         let which = json!({ "person": person, "capability": capability, "account_ref": account_ref, "count": count });
         let body = json!({ "unlinked": which });
-        Ok(CommandResult::done(Kind::Noted, body.clone(), body, format!("{count} account(s) of {person} unlinked.")))
+        Ok(CommandResult::done(RowKind::Noted, body.clone(), body, format!("{count} account(s) of {person} unlinked.")))
     }
 
     /// Links an account.
@@ -51,7 +51,7 @@ impl Broker {
         let is_new = accounts::link(tx, account)?;
         let body = json!({ "linked": account, "is_new": is_new });
         let summary = format!("{person} has the account {account_ref} at {capability}.");
-        Ok(CommandResult::done(Kind::Noted, body.clone(), body, summary))
+        Ok(CommandResult::done(RowKind::Noted, body.clone(), body, summary))
     }
 
     /// Ends the account linking that a group has begun.
@@ -59,8 +59,8 @@ impl Broker {
         let count = self.end_what_a_group_began(tx, &Caller::Group(group.clone()).to_string())?;
         let body = json!({ "purged": { "group": group, "count": count } });
         let summary =
-            format!("{count} flow(s) and approval request(s) of {group} ended; what persons have linked stays theirs.");
-        Ok(CommandResult::done(Kind::Noted, body.clone(), body, summary))
+            format!("{count} link session(s) and approval request(s) of {group} ended; linked accounts stay linked.");
+        Ok(CommandResult::done(RowKind::Noted, body.clone(), body, summary))
     }
 
     /// Shares an account with another person, or ends the share.
@@ -89,7 +89,7 @@ impl Broker {
             (false, true) => format!("{with} may no longer work with the account {person}/{account_ref}."),
             (false, false) => format!("{with} could not work with the account {person}/{account_ref}."),
         };
-        Ok(CommandResult::done(Kind::Noted, body.clone(), body, summary))
+        Ok(CommandResult::done(RowKind::Noted, body.clone(), body, summary))
     }
 
     /// Encrypts every record of the vault under the present master key.
@@ -97,10 +97,10 @@ impl Broker {
         let Some(vault) = self.vault.clone() else {
             return Ok(CommandResult::no(Code::EvidenceUnavailable, "The vault is not open.".to_owned()));
         };
-        let Resealed { renewed, unreadable, forgotten, questions } =
+        let Resealed { renewed, unreadable, forgotten, approval_requests } =
             stored::reseal(tx, |place, record| vault.resealed(place, record), forget)?;
-        for question in questions {
-            self.cancel_link(tx, question)?;
+        for approval_request in approval_requests {
+            self.cancel_link(tx, approval_request)?;
         }
         let body = json!({ "renewed": renewed, "unreadable": unreadable, "forgotten": forgotten });
         let summary = [
@@ -110,7 +110,7 @@ impl Broker {
         ];
         let summary = summary.into_iter().filter_map(|(is_so, sentence)| is_so.then_some(sentence));
         let summary = summary.collect::<Vec<_>>().join(" ");
-        Ok(CommandResult::done(Kind::Noted, json!({ "vault": body }), body, summary))
+        Ok(CommandResult::done(RowKind::Noted, json!({ "vault": body }), body, summary))
     }
 
     fn has_accounts(&self, capability: &Provider) -> bool {

@@ -7,13 +7,13 @@ use crate::approval_subjects;
 use crate::broker::Broker;
 use kernel::Answer;
 use kernel::call::Header;
-use model::approval::State;
+use model::approval::ApprovalState;
 use serde_json::json;
 use shared::Reply;
 use store::StoreError;
 use store::Transaction;
 use store::ledger::chain::Draft;
-use store::ledger::chain::Kind;
+use store::ledger::chain::RowKind;
 use store::state::approvals;
 
 impl Broker {
@@ -25,7 +25,7 @@ impl Broker {
         header: &Header,
         given: &ApprovalAnswer,
     ) -> Result<Answer, StoreError> {
-        let taken = self.answer_question(tx, header, given)?;
+        let taken = self.answer_approval_request(tx, header, given)?;
         let applying = self.apply_at_once(tx, given, &taken)?;
         let (kind, approval) = match taken {
             AnswerOutcome::Counted(kind, approval) => (kind, approval),
@@ -34,7 +34,7 @@ impl Broker {
                     reason_code: Some(code),
                     approval: about,
                     body: given.way(json!({ "request": header.request_digest })),
-                    ..header.draft(Kind::Refused)
+                    ..header.draft(RowKind::Refused)
                 })?;
                 let reply = refusal(header, code, &reason, tx.now());
                 return kernel::answer(tx, &header.caller_key, reply, evidence);
@@ -64,12 +64,14 @@ impl Broker {
         let yes = answers.iter().filter(|answer| answer.yes).count();
         let subject = approval_subjects::of(approval.kind);
         let summary = match approval.state {
-            State::Waiting => format!("Your yes counts: {yes} of {}.", approval.quorum),
-            State::Approved => {
-                let took_effect = became.as_deref() == Some(State::Approved.word());
+            ApprovalState::Waiting => format!("Your yes counts: {yes} of {}.", approval.quorum),
+            ApprovalState::Approved => {
+                let took_effect = became.as_deref() == Some(ApprovalState::Approved.word());
                 subject.approved(&approval, took_effect)
             }
-            State::Denied | State::Expired | State::Cancelled | State::Closed => subject.denied_text(&approval),
+            ApprovalState::Denied | ApprovalState::Expired | ApprovalState::Cancelled | ApprovalState::Closed => {
+                subject.denied_text(&approval)
+            }
         };
         let mut data = json!({ "code": approval.code, "ref": approval.reference(), "state": approval.state });
         if let (Some(request), Some(object)) = (applying, data.as_object_mut()) {

@@ -6,7 +6,7 @@ use crate::approval_subjects::Continuation;
 use crate::broker::Broker;
 use kernel::call::Header;
 use model::approval::Approval;
-use model::approval::State;
+use model::approval::ApprovalState;
 use serde_json::json;
 use shared::Code;
 use shared::RequestId;
@@ -30,15 +30,17 @@ impl Broker {
         let key = (Arc::clone(&header.caller_key), of.clone());
         let asked = approvals::of_request(tx.view(), &header.caller_key, of)?;
         let has_started = requests::open_stage(tx, &header.caller_key, of)?.is_some();
-        let stops = |approval: &Approval| matches!(approval.state, State::Waiting | State::Approved) && !has_started;
+        let stops = |approval: &Approval| {
+            matches!(approval.state, ApprovalState::Waiting | ApprovalState::Approved) && !has_started
+        };
         if let Some(approval) = asked.filter(stops) {
-            self.resolve(tx, &approval, State::Cancelled, &header.caller_key)?;
+            self.resolve(tx, &approval, ApprovalState::Cancelled, &header.caller_key)?;
             return Ok(said(true, "waiting", "The approval request is withdrawn, and the call will not run."));
         }
         Ok(match requests::open_stage(tx, &header.caller_key, of)?.as_deref() {
             Some("prepare") => {
                 self.uncommitted.cancelled.insert(key);
-                said(true, "preparing", "It had not started and will not.")
+                said(true, "preparing", "The call had not started, and it will not start.")
             }
             // A begun effect is not undone. An action that listens may end sooner, and its outcome is the one that is
             // recorded.
@@ -52,9 +54,11 @@ impl Broker {
                     self.follow_ups.resolved.push(Resolved { continuation: Continuation::Wake, key });
                 }
                 self.uncommitted.cancelled.insert(key);
-                said(true, "waiting", "It had not started and will not.")
+                said(true, "waiting", "The call had not started, and it will not start.")
             }
-            None if requests::earlier(tx, &header.caller_key, of)?.is_some() => said(false, "over", "It is over."),
+            None if requests::earlier(tx, &header.caller_key, of)?.is_some() => {
+                said(false, "over", "The request has ended.")
+            }
             None => CommandResult::no(Code::UnknownRequest, Code::UnknownRequest.meaning()),
         })
     }

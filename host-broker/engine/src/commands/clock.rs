@@ -6,7 +6,7 @@
 use super::CommandResult;
 use crate::broker::Broker;
 use serde_json::{Map, Value, json};
-use store::ledger::chain::Kind;
+use store::ledger::chain::RowKind;
 use store::state::clock::end_later;
 use store::{StoreError, Transaction};
 
@@ -33,6 +33,6 @@ impl Broker {
         if let Some(members) = data.as_object_mut() {
             members.insert("now".to_owned(), json!(now));
         }
-        Ok(CommandResult::done(Kind::ClockAccepted, body, data, summary))
+        Ok(CommandResult::done(RowKind::ClockAccepted, body, data, summary))
     }
 }

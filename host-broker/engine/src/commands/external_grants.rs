@@ -3,7 +3,7 @@
 use super::CommandResult;
 use super::flows::{Reach, changed, most, no_tools, too_many, unknown, version_in};
 use crate::broker::Broker;
-use crate::catalogue::Entry;
+use crate::catalogue::CatalogueEntry;
 use crate::flows::issuers;
 use crate::flows::standing::{Use, standing};
 use crate::rights;
@@ -101,11 +101,11 @@ impl Broker {
                 "You have given as many accesses as one caller can have given; those that are over go after a day.",
             ),
             Issued::FullOfAgent => Some(
-                "You have given this agent as many accesses as may live at once; revoke one, or wait until one is over.",
+                "You have given this agent the most grants that can be active at once; revoke one, or wait until one expires.",
             ),
-            Issued::FullOfIssuer => {
-                Some("You have given as many accesses as may live at once; revoke one, or wait until one is over.")
-            }
+            Issued::FullOfIssuer => Some(
+                "You have given the most grants that can be active at once; revoke one, or wait until one expires.",
+            ),
         };
         if let Some(why) = no_place {
             return Ok(CommandResult::no(Code::Busy, why));
@@ -190,12 +190,14 @@ impl Broker {
     /// Returns the level of a tool, and whether it reads private data. An unknown tool may be anything.
     fn demands(&self, bound: &ToolTable) -> (Level, bool) {
         match self.catalogue.find(&bound.provider, &bound.action) {
-            Entry::Enabled(operation) | Entry::Disabled(operation, _) => {
+            CatalogueEntry::Enabled(operation) | CatalogueEntry::Disabled(operation, _) => {
                 let declaration = operation.declaration();
                 let level = if bound.gate.is_some() { Level::Production } else { declaration.level };
                 (level, declaration.exposes.sensitive)
             }
-            Entry::NoProvider | Entry::NoAction | Entry::Unusable => (Level::Production, true),
+            CatalogueEntry::NoProvider | CatalogueEntry::NoAction | CatalogueEntry::Unusable => {
+                (Level::Production, true)
+            }
         }
     }
 
@@ -276,7 +278,7 @@ pub(super) fn list_accesses(
     };
     if wanted.cursor.is_some() && after.is_none() {
         let code = Code::FlowExternalGrantDenied;
-        return Ok(CommandResult::no(code, "/cursor: it is none that a list has given, or it is gone."));
+        return Ok(CommandResult::no(code, "/cursor: no list has returned it, or it has expired."));
     }
     let Some(most) = most(wanted.limit) else { return Ok(too_many()) };
     let mut found =

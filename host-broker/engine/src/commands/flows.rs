@@ -4,14 +4,14 @@ use super::external_grants::{list_accesses, revoke};
 use super::{CommandResult, RowSubject};
 use crate::approval_requests::ApprovalDraft;
 use crate::broker::Broker;
-use crate::file_proposals::named_after;
+use crate::file_proposals::internal_request_id;
 use crate::flows::project::project;
 use crate::operator_tokens;
 use crate::request::FlowCommand;
 use config::flows::ImportPolicy;
 use config::{FLOWS, near_miss};
 use kernel::call::Header;
-use model::approval::{Approval, ApprovalReason, State as Asked};
+use model::approval::{Approval, ApprovalReason, ApprovalState};
 use model::card::{BYTES_MAX, Card};
 use model::{Caller, Nonce, approval};
 use provider::pinned_definitions::difference;
@@ -21,7 +21,7 @@ use shared::flow::request::{FlowList, FlowNamed, FlowProject, FlowRequest, FlowV
 use shared::flow::{BUNDLE_MAX, Bundle, Opaque, Scope, SkillKind, SkillRef, Vault};
 use shared::{Code, Group, Level, Timestamp};
 use std::collections::BTreeSet;
-use store::ledger::chain::{Draft, Kind};
+use store::ledger::chain::{Draft, RowKind};
 use store::state::approvals;
 use store::state::flows;
 use store::state::flows::{Cursor, PROPOSED_MAX, Stored};
@@ -137,7 +137,7 @@ impl Broker {
             }),
             FlowRequest::FlowPropose(bundle) => self.propose_flow(tx, header, reach, bundle),
             FlowRequest::FlowImport(bundle) => self.import(tx, header, reach, bundle.clone()),
-            FlowRequest::FlowApprove(version) => self.ask_for_flow(tx, header, reach, version),
+            FlowRequest::FlowApprove(version) => self.request_flow_approval(tx, header, reach, version),
             FlowRequest::FlowDeprecate(version) => self.deprecate(tx, header, reach, version),
             FlowRequest::FlowProject(wanted) => self.projected(tx, reach, wanted, &self.config.flows.tools()),
             FlowRequest::FlowExternalGrantMint(wanted) => self.mint(tx, header, reach, wanted),
@@ -229,7 +229,7 @@ impl Broker {
             return Ok(CommandResult::no(Code::Busy, reason));
         }
         if let Some(before) = &before {
-            self.cancel_flow_question(tx, before)?;
+            self.cancel_flow_request(tx, before)?;
         }
         let digest = flows::propose(tx, vault, bundle, &header.caller_key)?;
         let data = json!({
@@ -242,7 +242,7 @@ impl Broker {
     }
 
     /// Sends an approval request about a new canonical version.
-    fn ask_for_flow(
+    fn request_flow_approval(
         &mut self,
         tx: &Transaction<'_>,
         header: &Header,
@@ -266,12 +266,13 @@ impl Broker {
             Some(approval) => approvals::numbered(connection, approval)?,
             None => None,
         };
-        if let Some(asked) = asked.filter(|asked| asked.state == Asked::Waiting && asked.expires_at > tx.now()) {
+        if let Some(asked) = asked.filter(|asked| asked.state == ApprovalState::Waiting && asked.expires_at > tx.now())
+        {
             if asked.digest == digest {
-                return Ok(CommandResult::told(question(&asked), "People are asked already."));
+                return Ok(CommandResult::told(approval_request(&asked), "People are asked already."));
             }
             // Its card shows a difference from a version that is no longer the last one.
-            self.cancel_flow_question(tx, &stored)?;
+            self.cancel_flow_request(tx, &stored)?;
         }
         let Some(card) = card(vault, &stored, last.as_ref()) else {
             return Ok(CommandResult::no(Code::Guardrail, "The flow is too long to be shown to a person in full."));
@@ -279,11 +280,11 @@ impl Broker {
         let Ok(nonce) = Nonce::fresh(self.ids.as_ref()) else {
             return Ok(CommandResult::no(Code::EvidenceUnavailable, "The system's random source failed."));
         };
-        let (hidden, group) = (named_after("flow", &nonce), self.config.main_group().cloned());
+        let (hidden, group) = (internal_request_id("flow", &nonce), self.config.main_group().cloned());
         #[expect(clippy::expect_used, reason = "letters satisfy the grammar")]
         let (provider, action) = (FLOWS.parse().expect("a provider"), "approve".parse().expect("an action"));
-        let posed = ApprovalDraft {
-            kind: approval::Kind::Flow,
+        let draft = ApprovalDraft {
+            kind: approval::SubjectKind::Flow,
             caller: &header.caller_key,
             // Flows belong to the main group, independent of the caller.
             group: group.as_ref(),
@@ -302,7 +303,7 @@ impl Broker {
             summary: Some(format!("make {flow_id}@{version} canonical")),
             task_id: None,
         };
-        let approval = match self.pose(tx, header, &posed)? {
+        let approval = match self.request_approval(tx, header, &draft)? {
             Ok(approval) => approval,
             Err(refusal) => return Ok(CommandResult::no(refusal.code, refusal.reason)),
         };
@@ -310,7 +311,7 @@ impl Broker {
         let asked = approvals::numbered(tx.view(), approval)?;
         let asked = asked.ok_or(StoreError::Stored { what: "approval" })?;
         Ok(CommandResult::told(
-            question(&asked),
+            approval_request(&asked),
             "People are asked, who find it in their inbox or with: host-broker approvals list",
         ))
     }
@@ -320,11 +321,11 @@ impl Broker {
         &mut self,
         tx: &Transaction<'_>,
         asked: &Approval,
-        state: Asked,
+        state: ApprovalState,
         by: &str,
     ) -> Result<(), StoreError> {
         let mut became = state.word();
-        if state == Asked::Approved {
+        if state == ApprovalState::Approved {
             let about = flows::asked_by(tx.view(), asked.id)?;
             let is_so = match &about {
                 Some((vault, stored)) => {
@@ -336,7 +337,7 @@ impl Broker {
             match about.filter(|_| is_so) {
                 Some((vault, stored)) => flows::approve(tx, &vault, &stored.bundle, by)?,
                 // The card showed a difference from another version.
-                None => became = Asked::Cancelled.word(),
+                None => became = ApprovalState::Cancelled.word(),
             }
         }
         self.follow_ups.approvals_changed = true;
@@ -344,20 +345,20 @@ impl Broker {
     }
 
     /// Cancels an approval request about a version that is no longer proposed.
-    fn cancel_flow_question(&mut self, tx: &Transaction<'_>, stored: &Stored) -> Result<(), StoreError> {
+    fn cancel_flow_request(&mut self, tx: &Transaction<'_>, stored: &Stored) -> Result<(), StoreError> {
         let asked = match stored.approval {
             Some(approval) => approvals::numbered(tx.view(), approval)?,
             None => None,
         };
-        let Some(asked) = asked.filter(|asked| asked.state == Asked::Waiting) else { return Ok(()) };
+        let Some(asked) = asked.filter(|asked| asked.state == ApprovalState::Waiting) else { return Ok(()) };
         tx.append(&Draft {
             provider: Some(&asked.provider),
             action: Some(&asked.action),
             approval: Some(asked.reference()),
             body: json!({ "cancelled": asked.reference() }),
-            ..Draft::new(Kind::Noted, &asked.caller)
+            ..Draft::new(RowKind::Noted, &asked.caller)
         })?;
-        self.end_flow(tx, &asked, Asked::Cancelled, "")
+        self.end_flow(tx, &asked, ApprovalState::Cancelled, "")
     }
 
     fn deprecate(
@@ -382,7 +383,7 @@ impl Broker {
         }
         let state = match stored.state {
             State::Proposed => {
-                self.cancel_flow_question(tx, &stored)?;
+                self.cancel_flow_request(tx, &stored)?;
                 flows::withdraw(tx, vault, flow_id, version)?;
                 "withdrawn"
             }
@@ -479,7 +480,7 @@ impl Reach<'_> {
 fn list(tx: &Transaction<'_>, reach: &Reach<'_>, wanted: &FlowList) -> Result<CommandResult, StoreError> {
     let vault = reach.vault;
     let after = match wanted.cursor.as_deref().map(cursor) {
-        Some(None) => return Ok(CommandResult::no(Code::InvalidParams, "/cursor: it is none that a list has given.")),
+        Some(None) => return Ok(CommandResult::no(Code::InvalidParams, "/cursor: no list has returned it.")),
         Some(Some(after)) => Some(after),
         None => None,
     };
@@ -557,12 +558,12 @@ fn shown(stored: &Stored) -> CommandResult {
 }
 
 /// Returns the part of the approval request that the caller may know.
-fn question(asked: &Approval) -> Value {
+fn approval_request(asked: &Approval) -> Value {
     json!({ "approval": asked.reference(), "state": asked.state, "expires_at": asked.expires_at })
 }
 
 pub(super) fn changed(data: Value, summary: String) -> CommandResult {
-    CommandResult::Done { kind: Kind::Flow, subject: RowSubject::default(), body: data.clone(), data, summary }
+    CommandResult::Done { kind: RowKind::Flow, subject: RowSubject::default(), body: data.clone(), data, summary }
 }
 
 /// Returns the digest of everything that a person approves: the new canonical version and the one before it.

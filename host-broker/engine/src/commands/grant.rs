@@ -7,7 +7,7 @@ use crate::broker::Broker;
 use crate::commands::CommandOutcome;
 use crate::request::CommandRequest;
 use config::near_miss;
-use model::approval::{Approval, ApprovalReason, State};
+use model::approval::{Approval, ApprovalReason, ApprovalState};
 use model::card::Card;
 use model::{ChatType, Exposure, Subject, approval};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use shared::digest::Digest;
 use shared::request::GrantRequest;
 use shared::{Action, Code, Gate, Group, Level, Provider, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
-use store::ledger::chain::Kind;
+use store::ledger::chain::RowKind;
 use store::state::approvals;
 use store::state::grants;
 use store::state::grants::Grant;
@@ -69,7 +69,7 @@ impl Broker {
             let digest = agreement(granter, &header.behalf, request, &grant, stored.as_ref());
             match &asked {
                 None => return self.ask_for(tx, command_request, granter, request, &grant, stored.as_ref(), reason),
-                Some(approval) if approval.state == State::Approved && approval.digest == digest => {
+                Some(approval) if approval.state == ApprovalState::Approved && approval.digest == digest => {
                     approvals::spend(tx, approval.id)?;
                     // An agent later gives no more than an approver approved.
                     let answers = approvals::answers(tx.view(), approval.id)?;
@@ -78,7 +78,7 @@ impl Broker {
                     }
                 }
                 Some(approval) => {
-                    let reason = "What a person agreed to is not what would be given now.".into();
+                    let reason = "The approved grant differs from the grant that would be given now.".into();
                     return no(Some(approval), Code::ApprovalRequired, reason);
                 }
             }
@@ -95,7 +95,7 @@ impl Broker {
         self.follow_ups.stale_snapshots.insert(grant.group.clone());
         let expiry = grant.expires_at.map_or_else(|| "without expiry".to_owned(), |at| format!("until {at}"));
         let said = CommandResult::Done {
-            kind: Kind::Granted,
+            kind: RowKind::Granted,
             subject: RowSubject { provider: Some(grant.provider.clone()), level: Some(grant.level), task_id: None },
             body: json!({ "grant": grant_value(&grant) }),
             data: json!({ "granted": true, "grant": grant_value(&grant) }),
@@ -169,7 +169,7 @@ impl Broker {
         let digest = agreement(granter, &header.behalf, request, grant, stored);
         let open = approvals::open(tx.view(), Some(&header.caller_key))?;
         let lives = |approval: &&Approval| {
-            approval.digest == digest && approval.state == State::Waiting && approval.expires_at > tx.now()
+            approval.digest == digest && approval.state == ApprovalState::Waiting && approval.expires_at > tx.now()
         };
         if let Some(equal) = open.iter().find(lives) {
             return approval_requests::told(tx, header, equal).map(Some).map(CommandOutcome::Answered);
@@ -187,8 +187,8 @@ impl Broker {
         if !card.list(&shown) {
             return no(Code::Guardrail, "The grant is too long to be shown to a person in full.".to_owned());
         }
-        let posed = ApprovalDraft {
-            kind: approval::Kind::Grant,
+        let draft = ApprovalDraft {
+            kind: approval::SubjectKind::Grant,
             caller: &header.caller_key,
             group: Some(&grant.group),
             request_id: &header.request_id,
@@ -206,7 +206,7 @@ impl Broker {
             summary: Some(format!("asks that {} gets {} access to {}", grant.group, grant.level, grant.provider)),
             task_id: None,
         };
-        match self.pose(tx, header, &posed)? {
+        match self.request_approval(tx, header, &draft)? {
             Ok(_) => Ok(CommandOutcome::Asked),
             Err(refusal) => refuse(tx, command_request, None, &refusal).map(CommandOutcome::Answered),
         }
@@ -267,7 +267,7 @@ impl Broker {
         } else if !ceiling.sensitive && self.includes_sensitive(grant) {
             Some("The grant includes actions that read private data; a person must make it.".to_owned())
         } else if set_by_person.is_some_and(|stored| grant.is_wider_than(stored)) {
-            Some("The grant is wider than what a person has set; a person must widen it.".to_owned())
+            Some("The grant is wider than the grant that a person has set; a person must widen it.".to_owned())
         } else {
             None
         }

@@ -7,7 +7,7 @@ use model::KillScope;
 use serde_json::json;
 use store::StoreError;
 use store::Transaction;
-use store::ledger::chain::Kind;
+use store::ledger::chain::RowKind;
 use store::state::kill;
 
 pub(super) fn set_kill(
@@ -25,7 +25,7 @@ pub(super) fn set_kill(
     };
     let already = if changed { "" } else { " (as before)" };
     Ok(CommandResult::Done {
-        kind: if on { Kind::Killed } else { Kind::Revived },
+        kind: if on { RowKind::Killed } else { RowKind::Revived },
         subject: RowSubject::default(),
         body: json!({ "scope": scope.to_string(), "changed": changed }),
         data: json!({ "scope": scope.to_string(), "stopped": on, "changed": changed }),

@@ -10,10 +10,10 @@ use model::{Caller, TokenId};
 use serde_json::{Map, Value, json};
 use shared::Code;
 use std::time::Duration;
-use store::ledger::chain::Kind;
+use store::ledger::chain::RowKind;
 use store::state::external_grants;
 use store::state::operators;
-use store::state::operators::{BEARER, LIFE_MAX, Operator, Wanted, fresh_id};
+use store::state::operators::{BEARER, LIFE_MAX, Operator, TokenRequest, fresh_id};
 use store::{StoreError, Transaction};
 
 /// The longest label, in bytes.
@@ -25,12 +25,12 @@ impl Broker {
         &self,
         tx: &Transaction<'_>,
         header: &Header,
-        wanted: &Wanted,
+        wanted: &TokenRequest,
     ) -> Result<CommandResult, StoreError> {
-        let Wanted { parts, scopes, vault, life_seconds, label } = wanted;
+        let TokenRequest { parts, scopes, vault, life_seconds, label } = wanted;
         let invalid = |reason: &str| Ok(CommandResult::no(Code::InvalidParams, reason));
         if parts.is_empty() || scopes.is_empty() {
-            return invalid("A token that reaches nothing is none.");
+            return invalid("The token reaches nothing; name at least one operation and one scope.");
         }
         let life = Duration::from_secs(*life_seconds);
         if life.is_zero() || life > LIFE_MAX {
@@ -97,5 +97,5 @@ pub(super) fn list(tx: &Transaction<'_>, flows: &FlowsTable) -> Result<CommandRe
 
 fn noted(operator: &Operator, summary: String) -> CommandResult {
     let document = operator.document();
-    CommandResult::done(Kind::Noted, json!({ "operator": document }), document, summary)
+    CommandResult::done(RowKind::Noted, json!({ "operator": document }), document, summary)
 }

@@ -5,13 +5,13 @@
 
 use crate::approval_requests;
 use crate::broker::Broker;
-use crate::catalogue::Entry;
+use crate::catalogue::CatalogueEntry;
 use crate::commands::CommandOutcome;
 use crate::facts::{chats_fact, grant_fact, kinds_fact};
 use crate::flows::standing::{Use, standing};
 use crate::replies::{copy_of, says_no_more_than_a_refusal, still_running};
 use kernel::call::Header;
-use model::approval::State;
+use model::approval::ApprovalState;
 use model::{Caller, Declaration, Subject, TokenError};
 use policy::facts::{ChatsFact, GrantFact};
 use policy::profile::ApprovalMode;
@@ -133,9 +133,9 @@ impl Broker {
             None => None,
         };
         let operation = match self.catalogue.find(&target.provider, &target.action) {
-            Entry::Enabled(operation) | Entry::Disabled(operation, _) => operation,
-            Entry::NoProvider | Entry::Unusable => return Ok(Err(Code::ProviderDisabled)),
-            Entry::NoAction => return Ok(Err(Code::UnknownAction)),
+            CatalogueEntry::Enabled(operation) | CatalogueEntry::Disabled(operation, _) => operation,
+            CatalogueEntry::NoProvider | CatalogueEntry::Unusable => return Ok(Err(Code::ProviderDisabled)),
+            CatalogueEntry::NoAction => return Ok(Err(Code::UnknownAction)),
         };
         let declaration = operation.declaration();
         if let Some(grant) = grant
@@ -178,7 +178,7 @@ impl Broker {
             return Ok(CommandOutcome::Waits(of.clone()));
         }
         let asked = approvals::of_request(tx.view(), &header.caller_key, of)?;
-        if let Some(approval) = asked.filter(|approval| approval.state != State::Closed) {
+        if let Some(approval) = asked.filter(|approval| approval.state != ApprovalState::Closed) {
             return approval_requests::still_asked(tx, header, &approval).map(Some).map(CommandOutcome::Answered);
         }
         still_running(tx, header, of).map(Some).map(CommandOutcome::Answered)

@@ -12,7 +12,7 @@ use shared::request::ListRequest;
 use shared::request::RevokeRequest;
 use store::StoreError;
 use store::Transaction;
-use store::ledger::chain::Kind;
+use store::ledger::chain::RowKind;
 use store::state::grants;
 
 impl Broker {
@@ -44,7 +44,7 @@ impl Broker {
             format!("{group} had no access to {provider}.")
         };
         Ok(CommandResult::Done {
-            kind: Kind::Revoked,
+            kind: RowKind::Revoked,
             subject: RowSubject { provider: Some(provider.clone()), ..RowSubject::default() },
             body: json!({ "group": group, "was_active": was_active }),
             data,

@@ -5,7 +5,7 @@ use crate::broker::Broker;
 use model::{Caller, external};
 use serde_json::json;
 use shared::Code;
-use store::ledger::chain::Kind;
+use store::ledger::chain::RowKind;
 use store::state::external_grants;
 use store::state::sessions;
 use store::state::sessions::SessionName;
@@ -52,6 +52,6 @@ impl Broker {
         };
         let data = json!({ "group": group, "session": session, "forgotten": forgotten });
         let summary = format!("The exposure of {name} is reset; {forgotten} action(s) removed.");
-        Ok(CommandResult::done(Kind::SessionReset, data.clone(), data, summary))
+        Ok(CommandResult::done(RowKind::SessionReset, data.clone(), data, summary))
     }
 }

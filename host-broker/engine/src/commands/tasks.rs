@@ -14,7 +14,7 @@ use shared::request::GateRequest;
 use shared::request::TaskRequest;
 use store::StoreError;
 use store::Transaction;
-use store::ledger::chain::Kind;
+use store::ledger::chain::RowKind;
 use store::state::gates;
 use store::state::gates::Task;
 use store::state::gates::TaskState;
@@ -45,7 +45,7 @@ impl Broker {
             return Ok(CommandResult::no(Code::InvalidParams, format!("There is a task '{id}' already.")));
         }
         Ok(CommandResult::Done {
-            kind: Kind::Task,
+            kind: RowKind::Task,
             subject: RowSubject { task_id: Some(id.clone()), ..RowSubject::default() },
             body: json!({ "group": task.group, "state": "open" }),
             data: json!({ "task_id": id, "group_folder": task.group, "state": "open" }),
@@ -87,7 +87,7 @@ impl Broker {
             return Ok(CommandResult::told(data, text));
         }
         Ok(CommandResult::Done {
-            kind: Kind::GateApproved,
+            kind: RowKind::GateApproved,
             subject: RowSubject { task_id: Some(request.task_id.clone()), ..RowSubject::default() },
             body: json!({ "gate": request.gate }),
             data,
@@ -102,7 +102,7 @@ pub(super) fn close_task(tx: &Transaction<'_>, id: &TaskId, cancelled: bool) -> 
         return Ok(CommandResult::no(Code::TaskUnknown, format!("There is no open task '{id}'.")));
     }
     Ok(CommandResult::Done {
-        kind: Kind::Task,
+        kind: RowKind::Task,
         subject: RowSubject { task_id: Some(id.clone()), ..RowSubject::default() },
         body: json!({ "state": state.word() }),
         data: json!({ "task_id": id, "state": state.word() }),

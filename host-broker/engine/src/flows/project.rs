@@ -80,7 +80,7 @@ pub fn project(
 /// The fields that external agents do not get.
 const BUNDLE_DROPS: [&str; 7] = ["tags", "updated", "truncated", "inputs", "requires", "outputs", "automatable"];
 
-const INPUTS: &str = "what steps hand to each other is not shown";
+const INPUTS: &str = "outputs of steps are not shown";
 
 /// `GENERATED FROM CANONICAL FLOW flow_weekly_review@1.2.0 — DO NOT EDIT`
 fn marker(flow: &Flow, is_canonical: bool) -> String {

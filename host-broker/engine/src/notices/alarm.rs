@@ -5,7 +5,7 @@ use config::channels::ChannelTable;
 use kernel::{Message, NoticeDraft, PendingNotice};
 use serde_json::json;
 use store::ledger::broken;
-use store::ledger::chain::{Draft, Kind};
+use store::ledger::chain::{Draft, RowKind};
 use store::ledger::health::Verification;
 use store::{StoreError, Transaction};
 
@@ -54,6 +54,6 @@ impl Broker {
 /// Appends the row with the result.
 fn append(tx: &Transaction<'_>, found: &Verification) -> Result<(), StoreError> {
     broken::note(tx, found)?;
-    tx.append(&Draft { body: json!({ "verification": found }), ..Draft::new(Kind::Noted, "broker") })?;
+    tx.append(&Draft { body: json!({ "verification": found }), ..Draft::new(RowKind::Noted, "broker") })?;
     Ok(())
 }

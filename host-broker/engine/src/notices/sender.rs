@@ -82,7 +82,7 @@ impl NoticeSender {
     /// # Errors
     /// One sentence for the operator, without anything of the notice or of the response. The notice may have arrived
     /// all the same.
-    pub async fn carry(&self, outgoing: &OutgoingNotice) -> Result<(), String> {
+    pub async fn deliver(&self, outgoing: &OutgoingNotice) -> Result<(), String> {
         let Some(channel) = self.channels.get(outgoing.channel()) else {
             return Err("the channel is not configured".to_owned());
         };

@@ -140,7 +140,7 @@ impl Told<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::approval::{ApprovalReason, State};
+    use model::approval::{ApprovalReason, ApprovalState};
     use shared::Level;
     use shared::digest::Digest;
     use std::collections::BTreeSet;
@@ -154,7 +154,7 @@ mod tests {
         Approval {
             id: 1,
             code: "k7f3qd".to_owned(),
-            kind: model::approval::Kind::Call,
+            kind: model::approval::SubjectKind::Call,
             group: Some("personal".parse().unwrap()),
             caller: "group:personal".to_owned(),
             request_id: "r-1".parse().unwrap(),
@@ -164,7 +164,7 @@ mod tests {
             level: Level::Write,
             digest: Digest::of(b""),
             quorum: 1,
-            state: State::Waiting,
+            state: ApprovalState::Waiting,
             became: None,
             asked_seq: 12,
             asked_at: minutes(0),

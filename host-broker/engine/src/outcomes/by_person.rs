@@ -11,7 +11,7 @@ use shared::digest::Digest;
 use shared::{Action, Code, Group, Provider, Reply, RequestId};
 use store::ledger::calls;
 use store::ledger::calls::Unsettled;
-use store::ledger::chain::{Draft, Kind};
+use store::ledger::chain::{Draft, RowKind};
 use store::state::requests;
 use store::{StoreError, Transaction};
 
@@ -56,7 +56,7 @@ pub(crate) fn settle(tx: &Transaction<'_>, header: &Header, finding: &Finding) -
     let body = json!({ "settled": unknown.seq, "as": word, "note": note });
     let data = json!({ "request_id": finding.request_id, "settles": unknown.seq, "as": word });
     Ok(CommandResult::done(
-        Kind::Noted,
+        RowKind::Noted,
         body,
         data,
         format!("The outcome of {} is recorded: {word}.", finding.request_id),
@@ -92,7 +92,7 @@ fn record_finding(
         action: action.as_ref(),
         result_summary: Some(summary.to_owned()),
         body: json!({ "settles": unknown.seq, "as": word(finding), "by": header.caller_key, "why": finding.note.trim() }),
-        ..Draft::new(Kind::Settled, caller)
+        ..Draft::new(RowKind::Settled, caller)
     })?;
     let reply = if finding.happened {
         success(id.clone(), &shown, tx)

@@ -15,7 +15,7 @@ use shared::request::{
 };
 use shared::{Group, Provider, TaskId};
 use std::collections::BTreeSet;
-use store::state::operators::Wanted;
+use store::state::operators::TokenRequest;
 use store::state::sessions::SessionName;
 
 /// A command, which the ledger itself fulfils without a provider. On the control socket it is one line of JSON:
@@ -123,7 +123,7 @@ pub enum Command {
         group: Group,
     },
     /// Make a token for a remote operator.
-    MintOperator(Wanted),
+    MintOperator(TokenRequest),
     /// Revoke such a token.
     RevokeOperator {
         /// The token.

@@ -6,7 +6,7 @@
 //! from it.
 
 use super::{Command, CommandRequest, InvalidDocument, Parsed};
-use crate::catalogue::{Catalogue, Entry};
+use crate::catalogue::{Catalogue, CatalogueEntry};
 use crate::clean::Filters;
 use crate::own_secrets;
 use crate::request::FlowCommand;
@@ -218,11 +218,11 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], context: &ParseContext)
     let params = body.params;
     let params_digest = context.key.digest(&json::canonical(&params));
     let target = match context.catalogue.find(&body.provider, &body.action) {
-        Entry::NoProvider => Target::NoProvider,
-        Entry::NoAction => Target::NoAction,
-        Entry::Disabled(operation, outage) => Target::Disabled(operation, outage),
-        Entry::Unusable => Target::Unusable,
-        Entry::Enabled(operation) => {
+        CatalogueEntry::NoProvider => Target::NoProvider,
+        CatalogueEntry::NoAction => Target::NoAction,
+        CatalogueEntry::Disabled(operation, outage) => Target::Disabled(operation, outage),
+        CatalogueEntry::Unusable => Target::Unusable,
+        CatalogueEntry::Enabled(operation) => {
             let mut faults = inexact(bytes, &params);
             if body.provider.is_namespaced() {
                 faults.extend(model::claimed_in(&params).map(|name| ParamError {

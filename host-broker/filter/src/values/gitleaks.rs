@@ -6,7 +6,7 @@
 //! usable keyword is left out, as is what the operator switches off; an allow-list that asks for all of its parts is
 //! not honoured, because some of them may be about paths.
 
-use super::rule::{Except, Group, Rule, RuleFault};
+use super::rule::{Except, Group, Rule, RuleError};
 use serde::Deserialize;
 
 /// The rules that are off by default: rules that know a credential by its surprise alone, and rules for which the
@@ -70,8 +70,8 @@ struct Allowed {
 ///
 /// # Errors
 /// The text is no such set, or a rule of it cannot be used; it is named.
-pub fn rules(text: &str, off: &[&str]) -> Result<Vec<Rule>, RuleFault> {
-    let checked = |(id, rule): (String, Rule)| rule.checked().map_err(|fault| RuleFault(format!("rule {id}: {fault}")));
+pub fn rules(text: &str, off: &[&str]) -> Result<Vec<Rule>, RuleError> {
+    let checked = |(id, rule): (String, Rule)| rule.checked().map_err(|fault| RuleError(format!("rule {id}: {fault}")));
     unchecked(text, off)?.into_iter().map(checked).collect()
 }
 
@@ -79,8 +79,8 @@ pub fn rules(text: &str, off: &[&str]) -> Result<Vec<Rule>, RuleFault> {
 ///
 /// # Errors
 /// The text is no such set.
-pub(super) fn unchecked(text: &str, off: &[&str]) -> Result<Vec<(String, Rule)>, RuleFault> {
-    let set: Set = toml::from_str(text).map_err(|fault| RuleFault(fault.message().to_owned()))?;
+pub(super) fn unchecked(text: &str, off: &[&str]) -> Result<Vec<(String, Rule)>, RuleError> {
+    let set: Set = toml::from_str(text).map_err(|fault| RuleError(fault.message().to_owned()))?;
     let common: Vec<Allowed> = set.allowlist.into_iter().chain(set.allowlists).collect();
     let wanted = set.rules.into_iter().filter(|rule| !rule.regex.is_empty() && !off.contains(&rule.id.as_str()));
     Ok(wanted.filter_map(|written| Some((written.id.clone(), made(written, &common)?))).collect())

@@ -64,7 +64,7 @@ pub struct RuleTable {
 /// The reason why a format cannot be used; the sentence names the repair.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct RuleFault(pub(super) String);
+pub struct RuleError(pub(super) String);
 
 /// A format that can be used.
 #[derive(Debug)]
@@ -113,7 +113,7 @@ impl Rule {
     ///
     /// # Errors
     /// The fault, and its repair.
-    pub fn new(table: RuleTable) -> Result<Self, RuleFault> {
+    pub fn new(table: RuleTable) -> Result<Self, RuleError> {
         Self::listed(table).checked()
     }
 
@@ -141,11 +141,11 @@ impl Rule {
     ///
     /// # Errors
     /// The fault, and its repair.
-    pub(super) fn checked(self) -> Result<Self, RuleFault> {
+    pub(super) fn checked(self) -> Result<Self, RuleError> {
         check_kind(&self.kind)?;
         check_words(&self.words)?;
         if !(0.0..=8.0).contains(&self.entropy) {
-            return Err(RuleFault("`entropy` must be 0 to 8 bits a character".into()));
+            return Err(RuleError("`entropy` must be 0 to 8 bits a character".into()));
         }
         self.compile()?;
         Ok(self)
@@ -161,11 +161,11 @@ impl Rule {
         self.words.iter().map(String::as_str)
     }
 
-    fn compile(&self) -> Result<Compiled, RuleFault> {
+    fn compile(&self) -> Result<Compiled, RuleError> {
         let longest = longest(&self.pattern)?;
         let reach = longest.unwrap_or(REACH_MAX).min(STRETCH_BYTES_MAX / 4);
         let built = |pattern: &String| {
-            build(pattern).map_err(|fault| RuleFault(format!("`pattern`: {}", in_one_line(&fault.to_string()))))
+            build(pattern).map_err(|fault| RuleError(format!("`pattern`: {}", in_one_line(&fault.to_string()))))
         };
         let all = |patterns: &[String]| patterns.iter().map(built).collect::<Result<_, _>>();
         Ok(Compiled {
@@ -254,16 +254,16 @@ impl Compiled {
     }
 }
 
-fn check_kind(kind: &str) -> Result<(), RuleFault> {
+fn check_kind(kind: &str) -> Result<(), RuleError> {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, ' ' | '.' | '_' | '-');
     let fits = (1..=WORD_BYTES_MAX).contains(&kind.len()) && kind.chars().all(is_plain) && kind.trim() == kind;
     let fault = "`kind` must be 1 to 64 small letters, digits, spaces, `.`, `_` or `-`, such as \"acme token\"";
-    if fits { Ok(()) } else { Err(RuleFault(fault.into())) }
+    if fits { Ok(()) } else { Err(RuleError(fault.into())) }
 }
 
-fn check_words(words: &[String]) -> Result<(), RuleFault> {
+fn check_words(words: &[String]) -> Result<(), RuleError> {
     if words.is_empty() {
-        return Err(RuleFault("`words` must name at least one word that every match contains".into()));
+        return Err(RuleError("`words` must name at least one word that every match contains".into()));
     }
     let fits = |word: &str| {
         (WORD_CHARS_MIN..=WORD_BYTES_MAX).contains(&word.len())
@@ -272,7 +272,7 @@ fn check_words(words: &[String]) -> Result<(), RuleFault> {
     };
     match words.iter().find(|word| !fits(word)) {
         None => Ok(()),
-        Some(word) => Err(RuleFault(format!(
+        Some(word) => Err(RuleError(format!(
             "`words`: {word:?} must be {WORD_CHARS_MIN} to {WORD_BYTES_MAX} characters of ASCII in lower case; it is \
              met in either case"
         ))),
@@ -280,15 +280,15 @@ fn check_words(words: &[String]) -> Result<(), RuleFault> {
 }
 
 /// The longest match of a pattern, if there is one.
-fn longest(pattern: &str) -> Result<Option<usize>, RuleFault> {
+fn longest(pattern: &str) -> Result<Option<usize>, RuleError> {
     if pattern.len() > PATTERN_BYTES_MAX {
-        return Err(RuleFault(format!("`pattern` must be at most {PATTERN_BYTES_MAX} bytes")));
+        return Err(RuleError(format!("`pattern` must be at most {PATTERN_BYTES_MAX} bytes")));
     }
     let parsed = ParserBuilder::new().unicode(false).utf8(false).nest_limit(NEST_MAX).build().parse(pattern);
-    let parsed = parsed.map_err(|fault| RuleFault(format!("`pattern`: {}", in_one_line(&fault.to_string()))))?;
+    let parsed = parsed.map_err(|fault| RuleError(format!("`pattern`: {}", in_one_line(&fault.to_string()))))?;
     let lengths = parsed.properties();
     if lengths.minimum_len().is_none_or(|shortest| shortest < MATCH_BYTES_MIN) {
-        return Err(RuleFault(format!(
+        return Err(RuleError(format!(
             "`pattern` matches fewer than {MATCH_BYTES_MIN} bytes, which would be found in ordinary text; make it \
              longer or add what stands before it, with the group (?P<secret>…) around what is to be taken out"
         )));

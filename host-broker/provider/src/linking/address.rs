@@ -48,7 +48,7 @@ impl Hosts {
         if text.len() > LENGTH_MAX {
             return Err("the address of the page is too long".to_owned());
         }
-        let url = Url::parse(text).map_err(|_bad| "the address of the page is none".to_owned())?;
+        let url = Url::parse(text).map_err(|_bad| "the address of the page is not valid".to_owned())?;
         let Some(host) = url.host() else { return Err("the address of the page names no host".to_owned()) };
         if !url.username().is_empty() || url.password().is_some() {
             return Err("the address of the page names a user".to_owned());

@@ -115,7 +115,7 @@ impl NativeAction for AuthBegin {
             || user_code.as_ref().is_some_and(|code| !is_code(code))
             || expected.as_ref().is_some_and(|state| !is_state(state))
         {
-            return Err(bad_answer(&"its flow_type, user_code or expected_callback_state is not what it may be"));
+            return Err(bad_answer(&"its flow_type, user_code or expected_callback_state is not valid"));
         }
         // The address reaches the agent as it is, so it must hold no text that addresses an agent.
         let decoded: String = url::form_urlencoded::parse(url.as_str().as_bytes())

@@ -4,7 +4,7 @@ use super::{Brought, LinkContext, aside, no};
 use crate::native::NativeAction;
 use kernel::contract::{Failure, Guard, Progress, SideOutput, StoreInput, StoreRequest};
 use kernel::execution::Execution;
-use model::{Declaration, Exposure, Refusal, Standing};
+use model::{Declaration, Exposure, LinkSessionState, Refusal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::{Code, FlowId, Level, Timestamp};
@@ -46,7 +46,7 @@ impl Completed {
 
 impl NativeAction for AuthComplete {
     type Shared = LinkContext;
-    type Facts = Standing;
+    type Facts = LinkSessionState;
     type Output = Completed;
 
     const NAME: &'static str = shared::auth::COMPLETE;
@@ -64,12 +64,14 @@ impl NativeAction for AuthComplete {
         "complete a flow that links an account".to_owned()
     }
 
-    fn guard(&self, _desk: &LinkContext, standing: Option<&Standing>, _now: Timestamp) -> Guard {
+    fn guard(&self, _desk: &LinkContext, standing: Option<&LinkSessionState>, _now: Timestamp) -> Guard {
         let refuse = |code: Code| Guard::Refuse(Refusal { code, reason: code.meaning().to_owned() });
         let flow = match standing {
-            Some(Standing::Open(flow)) => flow,
-            Some(Standing::Expired) => return refuse(Code::CapabilityAuthFlowExpired),
-            Some(Standing::Missing | Standing::Asked { .. }) | None => return refuse(Code::CapabilityAuthFlowInvalid),
+            Some(LinkSessionState::Open(flow)) => flow,
+            Some(LinkSessionState::Expired) => return refuse(Code::CapabilityAuthFlowExpired),
+            Some(LinkSessionState::Missing | LinkSessionState::Asked { .. }) | None => {
+                return refuse(Code::CapabilityAuthFlowInvalid);
+            }
         };
         match Brought::read(self.callback_url.as_deref(), self.code.as_deref()) {
             Ok(brought) if brought.belongs(flow.expected.as_deref()) => Guard::Pass,
@@ -82,7 +84,7 @@ impl NativeAction for AuthComplete {
         StoreRequest::ToComplete(&self.flow_id)
     }
 
-    fn supplied(supplied: StoreInput) -> Option<Standing> {
+    fn supplied(supplied: StoreInput) -> Option<LinkSessionState> {
         if let StoreInput::Flow(standing, _due) = supplied { Some(standing) } else { None }
     }
 
@@ -93,10 +95,10 @@ impl NativeAction for AuthComplete {
     async fn run(
         self,
         context: &LinkContext,
-        standing: Option<Standing>,
+        standing: Option<LinkSessionState>,
         execution: &Execution,
     ) -> Result<(Completed, String), Failure> {
-        let Some(Standing::Open(flow)) = standing else {
+        let Some(LinkSessionState::Open(flow)) = standing else {
             return Err(no(Code::CapabilityAuthFlowInvalid, "there is no such flow"));
         };
         let brought = Brought::read(self.callback_url.as_deref(), self.code.as_deref())

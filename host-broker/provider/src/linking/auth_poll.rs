@@ -4,7 +4,7 @@ use super::{LinkContext, Polled, aside, no};
 use crate::native::NativeAction;
 use kernel::contract::{Failure, Guard, Progress, SideOutput, StoreInput, StoreRequest};
 use kernel::execution::Execution;
-use model::{Declaration, Exposure, Refusal, Standing};
+use model::{Declaration, Exposure, LinkSessionState, Refusal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::{Code, FlowId, Level, Timestamp};
@@ -47,7 +47,7 @@ impl Standings {
 
 impl NativeAction for AuthPoll {
     type Shared = LinkContext;
-    type Facts = (Standing, bool);
+    type Facts = (LinkSessionState, bool);
     type Output = Standings;
 
     const NAME: &'static str = shared::auth::POLL;
@@ -68,9 +68,9 @@ impl NativeAction for AuthPoll {
     fn guard(&self, _desk: &LinkContext, facts: Option<&Self::Facts>, _now: Timestamp) -> Guard {
         let refuse = |code: Code| Guard::Refuse(Refusal { code, reason: code.meaning().to_owned() });
         match facts {
-            Some((Standing::Open(_) | Standing::Asked { .. }, _)) => Guard::Pass,
-            Some((Standing::Expired, _)) => refuse(Code::CapabilityAuthFlowExpired),
-            Some((Standing::Missing, _)) | None => refuse(Code::CapabilityAuthFlowInvalid),
+            Some((LinkSessionState::Open(_) | LinkSessionState::Asked { .. }, _)) => Guard::Pass,
+            Some((LinkSessionState::Expired, _)) => refuse(Code::CapabilityAuthFlowExpired),
+            Some((LinkSessionState::Missing, _)) | None => refuse(Code::CapabilityAuthFlowInvalid),
         }
     }
 
@@ -93,13 +93,13 @@ impl NativeAction for AuthPoll {
         execution: &Execution,
     ) -> Result<(Standings, String), Failure> {
         let (flow, due) = match facts {
-            Some((Standing::Open(flow), due)) => (flow, due),
-            Some((Standing::Asked { account, state }, _)) => {
+            Some((LinkSessionState::Open(flow), due)) => (flow, due),
+            Some((LinkSessionState::Asked { account, state }, _)) => {
                 let state = if state == "approved" { "linked" } else { state.as_str() };
                 let standings = Standings { account_ref: Some(account.to_string()), ..Standings::of(state) };
                 return Ok((standings, format!("the account {account} is {state}")));
             }
-            Some((Standing::Missing | Standing::Expired, _)) | None => {
+            Some((LinkSessionState::Missing | LinkSessionState::Expired, _)) | None => {
                 return Err(no(Code::CapabilityAuthFlowInvalid, "there is no such flow"));
             }
         };

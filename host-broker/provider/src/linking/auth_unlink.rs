@@ -36,8 +36,8 @@ impl NativeAction for AuthUnlink {
 
     const NAME: &'static str = shared::auth::UNLINK;
     const LEVEL: Level = Level::Write;
-    const DESCRIPTION: &'static str = "Unlinks an account of the person: nothing can be done with it any more, and what it \
-        was worked with is deleted.";
+    const DESCRIPTION: &'static str =
+        "Unlinks an account of the person: no call can use it any more, and its credential is deleted.";
     const IDEMPOTENT: bool = true;
     const EXPOSES: Exposure = Exposure::NONE;
 

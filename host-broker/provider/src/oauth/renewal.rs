@@ -24,7 +24,7 @@ type Latest = Arc<tokio::sync::Mutex<Option<Renewed>>>;
 
 /// A renewal that came after its callers had given up.
 #[derive(Debug)]
-pub struct Late {
+pub struct LateRenewal {
     /// At which capability.
     pub capability: Provider,
     /// Whose account.
@@ -35,7 +35,7 @@ pub struct Late {
     pub renewal: Renewal,
 }
 
-type Tell = Box<dyn Fn(Late) + Send + Sync>;
+type Tell = Box<dyn Fn(LateRenewal) + Send + Sync>;
 
 /// The renewals of each account, by provider, owner and account, and who stores those that come late.
 #[derive(Default)]
@@ -93,7 +93,7 @@ impl OAuth {
         execution: &Arc<Execution>,
     ) -> Result<Arc<Kept>, Failure> {
         let Some(refresh_token) = self.kept(sealed, execution)?.refresh_token else {
-            return Err(unlinked("its time is over, and it cannot be renewed"));
+            return Err(unlinked("it has expired and cannot be renewed"));
         };
         let (this, client, of) = (Arc::clone(self), self.client(execution)?, sealed.clone());
         let (execution, (tell, told)) = (Arc::clone(execution), oneshot::channel());
@@ -116,7 +116,7 @@ impl OAuth {
         let account = execution.account().unwrap_or_default().to_owned();
         let owner = execution.owner().unwrap_or_default();
         if let Some(tell) = self.renewing.late.get() {
-            tell(Late { capability: self.provider.clone(), owner, account, renewal });
+            tell(LateRenewal { capability: self.provider.clone(), owner, account, renewal });
         }
     }
 

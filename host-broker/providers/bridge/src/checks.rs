@@ -3,14 +3,14 @@
 //! No check has an effect. The checks call an operation that changes nothing. Their tokens are ones that no proper
 //! bridge believes, and one of an unknown person. The signing key is good for a check and for nothing else.
 
-use super::{Bridge, Fault, PUBLIC_KEY, Vouching, answer, definitions};
+use super::{Bridge, BridgeError, PUBLIC_KEY, Vouching, answer, definitions};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use definitions::{Definition, Operation, Registered};
 use model::ChatType;
 use secrets::identity::issuers::OwnKey;
 use secrets::identity::token;
-use secrets::identity::token::Wanted;
+use secrets::identity::token::ExpectedClaims;
 use serde_json::{Value, json};
 use shared::{Provider, Timestamp};
 use std::collections::BTreeSet;
@@ -91,10 +91,12 @@ impl Bridge {
                 called.push(("it refuses a call without a token", invoke(None)));
                 called.push(("it refuses a call with an unsigned token", invoke(Some(&unsigned))));
                 match &self.vouching {
-                    Some(Vouching::Shared(..)) => note(
-                        "the secret that it shares is not handed out for a check, so what else it verifies was not tried",
-                        Vec::new(),
-                    ),
+                    Some(Vouching::Shared(..)) => {
+                        note(
+                            "the shared secret is not used in a check, so its other checks were not tried",
+                            Vec::new(),
+                        );
+                    }
                     Some(Vouching::Own(_)) | None => {
                         called.extend(self.wrong_tokens().map(|(what, token)| (what, invoke(Some(&token)))));
                     }
@@ -119,7 +121,7 @@ impl Bridge {
     /// Checks whether the bridge refuses the request properly.
     async fn refused(&self, request: String) -> Result<(), String> {
         match self.told(request).await? {
-            Err(Fault::Said { .. }) => Ok(()),
+            Err(BridgeError::Said { .. }) => Ok(()),
             Ok(_) => Err("it did as it was asked instead".to_owned()),
             Err(fault) => Err(fault.in_full()),
         }
@@ -128,12 +130,12 @@ impl Bridge {
     /// Checks that it answers the two requests differently. It may refuse an unknown person, but not for the token.
     async fn told_apart(&self, proper: String, wrong: String) -> Result<(), String> {
         match (self.told(proper).await?, self.told(wrong).await?) {
-            (Err(Fault::Said { code, message }), Err(Fault::Said { code: other, message: why }))
+            (Err(BridgeError::Said { code, message }), Err(BridgeError::Said { code: other, message: why }))
                 if code == other && message == why =>
             {
                 Err(format!("to `invoke` with a proper token it says the same as with a wrong one: {code}: {message}"))
             }
-            (Ok(_) | Err(Fault::Said { .. }), _) => Ok(()),
+            (Ok(_) | Err(BridgeError::Said { .. }), _) => Ok(()),
             (Err(fault), _) => Err(fault.in_full()),
         }
     }
@@ -141,17 +143,17 @@ impl Bridge {
     async fn mangled(&self) -> Vec<String> {
         match self.told("{".to_owned()).await {
             Ok(Ok(_)) => vec!["it gave a result".to_owned()],
-            Ok(Err(fault @ (Fault::Slow(_) | Fault::Flood(_)))) => vec![fault.to_string()],
+            Ok(Err(fault @ (BridgeError::Slow(_) | BridgeError::Flood(_)))) => vec![fault.to_string()],
             // It cannot know the request's id.
             Ok(Err(_)) => Vec::new(),
             Err(fault) => vec![fault],
         }
     }
 
-    async fn told(&self, request: String) -> Result<Result<serde_json::Map<String, Value>, Fault>, String> {
+    async fn told(&self, request: String) -> Result<Result<serde_json::Map<String, Value>, BridgeError>, String> {
         let deadline = Instant::now() + self.timeout;
         let command = self.child().and_then(|child| {
-            child.start(deadline, self.key_of_checks()).map_err(|error| Fault::Start(error.to_string()))
+            child.start(deadline, self.key_of_checks()).map_err(|error| BridgeError::Start(error.to_string()))
         });
         let command = command.map_err(|fault| fault.to_string())?;
         Ok(match self.exchange(format!("{request}\n").into_bytes(), command).await {
@@ -181,7 +183,10 @@ impl Bridge {
         let head = another.rsplit_once('.').map_or("", |(head, _)| head);
         let signature = good.rsplit_once('.').map_or("", |(_, signature)| signature);
         [
-            ("it refuses a call whose token is over", signed(self.name.as_str(), now.minus(Duration::from_hours(1)))),
+            (
+                "it refuses a call whose token has expired",
+                signed(self.name.as_str(), now.minus(Duration::from_hours(1))),
+            ),
             ("it refuses a call with a token for another audience", signed("another-namespace", now)),
             ("it refuses a call whose token was changed after it was signed", format!("{head}.{signature}")),
         ]
@@ -205,7 +210,11 @@ impl Bridge {
 pub(super) static KEY: LazyLock<OwnKey> = LazyLock::new(|| OwnKey::new(&[0xcc; 32]).expect("a key"));
 
 pub(super) fn signed(audience: &str, from: Timestamp) -> String {
-    let wanted = Wanted { sub: "check:nobody".to_owned(), chat_type: Some(ChatType::Private), ..Wanted::default() };
+    let wanted = ExpectedClaims {
+        sub: "check:nobody".to_owned(),
+        chat_type: Some(ChatType::Private),
+        ..ExpectedClaims::default()
+    };
     let claims = token::claims(&wanted, audience, "check".to_owned(), from, TOKEN_LIFE);
     token::signed(&claims, |bytes| KEY.sign(bytes))
 }

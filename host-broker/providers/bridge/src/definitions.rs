@@ -186,8 +186,7 @@ pub fn register(
     for (name, verdict) in flagged(definitions).into_iter().filter(|(name, _)| !accepted.contains(name)) {
         let why: Vec<&str> = verdict.reasons().iter().map(Reason::sentence).collect();
         let why = why.join(" ");
-        faults
-            .push(format!("{name}: what it says of itself looks like an attack on an agent: {why} Accept it by name"));
+        faults.push(format!("{name}: its description looks like an attack on an agent: {why} Accept it by name"));
     }
     if faults.is_empty() { Ok(registered) } else { Err(faults) }
 }

@@ -11,7 +11,7 @@
 use model::{NoRandomness, Random};
 use serde_json::{Map, Value, json};
 use shared::Provider;
-use shared::json::{JsonFault, parse};
+use shared::json::{JsonError, parse};
 
 /// The version that both sides write.
 pub const VERSION: u64 = 1;
@@ -62,7 +62,7 @@ pub fn request(id: &str, namespace: &Provider, method: &str, params: &Value) -> 
 
 /// The answer of a bridge.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Answer {
+pub enum BridgeReply {
     /// A result.
     Result(Map<String, Value>),
     /// A refusal.
@@ -82,7 +82,7 @@ pub enum Violation {
     Empty,
     /// Not strict JSON, or more than one value.
     #[error("its output is not one strict JSON value: {0}")]
-    Json(#[from] JsonFault),
+    Json(#[from] JsonError),
     /// JSON, but no object.
     #[error("its output is not a JSON object")]
     NotAnObject,
@@ -110,7 +110,7 @@ pub enum Violation {
 ///
 /// # Errors
 /// [`Violation`], the first there is.
-pub fn read(output: &[u8], id: &str) -> Result<Answer, Violation> {
+pub fn read(output: &[u8], id: &str) -> Result<BridgeReply, Violation> {
     if output.iter().all(u8::is_ascii_whitespace) {
         return Err(Violation::Empty);
     }
@@ -122,7 +122,7 @@ pub fn read(output: &[u8], id: &str) -> Result<Answer, Violation> {
         return Err(Violation::Id);
     }
     let answer = match (envelope.remove("result"), envelope.remove("error")) {
-        (Some(Value::Object(result)), None) => Answer::Result(result),
+        (Some(Value::Object(result)), None) => BridgeReply::Result(result),
         (Some(_), None) => return Err(Violation::Result),
         (None, Some(error)) => said(error).ok_or(Violation::Error)?,
         (Some(_), Some(_)) | (None, None) => return Err(Violation::NotOneOf),
@@ -130,14 +130,14 @@ pub fn read(output: &[u8], id: &str) -> Result<Answer, Violation> {
     if envelope.is_empty() { Ok(answer) } else { Err(Violation::Member) }
 }
 
-fn said(error: Value) -> Option<Answer> {
+fn said(error: Value) -> Option<BridgeReply> {
     let Value::Object(mut error) = error else { return None };
     let mut text = |name: &str| match error.remove(name) {
         Some(Value::String(text)) if !text.trim().is_empty() => Some(text),
         Some(_) | None => None,
     };
     let (code, message) = (text("code")?, text("message")?);
-    error.is_empty().then_some(Answer::Error { code, message })
+    error.is_empty().then_some(BridgeReply::Error { code, message })
 }
 
 #[cfg(test)]
@@ -153,12 +153,12 @@ mod tests {
     #[test]
     fn a_result_and_an_error_are_read() {
         let result = read(&envelope(r#", "result": {"output": {"n": 1.50}}"#), ID).unwrap();
-        assert_eq!(result, Answer::Result(json!({ "output": { "n": 1.50 } }).as_object().unwrap().clone()));
+        assert_eq!(result, BridgeReply::Result(json!({ "output": { "n": 1.50 } }).as_object().unwrap().clone()));
         let error = read(&envelope(r#", "error": {"code": "capability_auth_required", "message": "no account"}"#), ID);
         let (code, message) = ("capability_auth_required".to_owned(), "no account".to_owned());
-        assert_eq!(error.unwrap(), Answer::Error { code, message });
+        assert_eq!(error.unwrap(), BridgeReply::Error { code, message });
         let spaced = [b" \n".to_vec(), envelope(r#", "result": {}"#), b"\n\n".to_vec()].concat();
-        assert_eq!(read(&spaced, ID).unwrap(), Answer::Result(Map::new()));
+        assert_eq!(read(&spaced, ID).unwrap(), BridgeReply::Result(Map::new()));
     }
 
     #[test]

@@ -24,7 +24,7 @@ use provider::schemas::validator;
 pub use table::{KIND, Table};
 
 use definitions::Registered;
-use envelope::{Answer, Method, Violation};
+use envelope::{BridgeReply, Method, Violation};
 use filter::scrub::Scrubber;
 use filter::{COMPLAINT_MAX, complaint};
 use jsonschema::Validator;
@@ -39,7 +39,7 @@ use schemars::JsonSchema;
 use secrets::Secret;
 use secrets::identity::issuers::OwnKey;
 use secrets::identity::token;
-use secrets::identity::token::Wanted;
+use secrets::identity::token::ExpectedClaims;
 use secrets::vault::Vault;
 use secrets::vault::seen_secrets::SeenSecrets;
 use serde::{Deserialize, Serialize};
@@ -176,7 +176,7 @@ pub struct Bridge {
 
 /// Why a bridge gave no result. The messages are for its author and the operator.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum BridgeError {
     /// Nothing was executed.
     #[error("it cannot be started: {0}")]
     Start(String),
@@ -210,7 +210,7 @@ pub enum Fault {
     },
 }
 
-impl Fault {
+impl BridgeError {
     /// Returns the kind of the fault, without any text of the program.
     fn kind(&self) -> &'static str {
         match self {
@@ -243,11 +243,11 @@ impl Bridge {
     /// Returns its definitions, for which it gets no secret.
     ///
     /// # Errors
-    /// [`Fault`].
-    pub async fn definitions(&self) -> Result<Map<String, Value>, Fault> {
+    /// [`BridgeError`].
+    pub async fn definitions(&self) -> Result<Map<String, Value>, BridgeError> {
         let deadline = Instant::now() + self.timeout;
         let command = self.child()?.start(deadline, self.public_key());
-        let command = command.map_err(|error| Fault::Start(error.to_string()))?;
+        let command = command.map_err(|error| BridgeError::Start(error.to_string()))?;
         self.ask(Method::Definitions, &json!({}), command, None).await
     }
 
@@ -256,19 +256,19 @@ impl Bridge {
         method: Method,
         params: &Value,
         execution: &Execution,
-    ) -> Result<Map<String, Value>, Fault> {
+    ) -> Result<Map<String, Value>, BridgeError> {
         let variable = match &self.vouching {
             Some(Vouching::Shared(_, secret)) => vec![(SHARED_SECRET.into(), secret.expose(execution).into())],
             Some(Vouching::Own(_)) | None => self.public_key(),
         };
         let deadline = execution.deadline().min(Instant::now() + self.timeout);
         let command = self.child()?.start_for(execution, deadline, variable);
-        let command = command.map_err(|error| Fault::Start(error.to_string()))?;
+        let command = command.map_err(|error| BridgeError::Start(error.to_string()))?;
         self.ask(method, params, command, Some(execution)).await
     }
 
-    fn child(&self) -> Result<&Child, Fault> {
-        self.child.as_ref().map_err(|why| Fault::Start(why.clone()))
+    fn child(&self) -> Result<&Child, BridgeError> {
+        self.child.as_ref().map_err(|why| BridgeError::Start(why.clone()))
     }
 
     /// Returns the key that verifies its tokens, as a variable: no secret.
@@ -285,8 +285,8 @@ impl Bridge {
         params: &Value,
         command: Command,
         execution: Option<&Execution>,
-    ) -> Result<Map<String, Value>, Fault> {
-        let id = envelope::fresh_id(self.ids.as_ref()).map_err(|error| Fault::Start(error.to_string()))?;
+    ) -> Result<Map<String, Value>, BridgeError> {
+        let id = envelope::fresh_id(self.ids.as_ref()).map_err(|error| BridgeError::Start(error.to_string()))?;
         let request = envelope::request(&id, &self.name, method.word(), params);
         let finished = self.exchange(request, command).await?;
         if !finished.stderr.is_empty() {
@@ -313,20 +313,20 @@ impl Bridge {
     }
 
     /// Runs one process: returns its output for this input.
-    async fn exchange(&self, request: Vec<u8>, mut command: Command) -> Result<Finished, Fault> {
+    async fn exchange(&self, request: Vec<u8>, mut command: Command) -> Result<Finished, BridgeError> {
         command.stdin = Some(request);
         let started = Instant::now();
         let finished = self.commands.run(command).await.map_err(|fault| match fault {
             CommandError::NotFound(_) | CommandError::BadName(_) | CommandError::Start { .. } => {
-                Fault::Start(fault.to_string())
+                BridgeError::Start(fault.to_string())
             }
-            CommandError::Deadline => Fault::Slow(started.elapsed()),
+            CommandError::Deadline => BridgeError::Slow(started.elapsed()),
             CommandError::Write(_) | CommandError::Read(_) | CommandError::Wait(_) => {
-                Fault::Died { how: fault.to_string(), said: String::new() }
+                BridgeError::Died { how: fault.to_string(), said: String::new() }
             }
         })?;
         if self.child()?.never_ran(&finished) {
-            return Err(Fault::Sandbox(String::from_utf8_lossy(&finished.stderr).trim().to_owned()));
+            return Err(BridgeError::Sandbox(String::from_utf8_lossy(&finished.stderr).trim().to_owned()));
         }
         Ok(finished)
     }
@@ -345,12 +345,12 @@ impl Bridge {
         match &self.vouching {
             // Persons of two issuers may have one name.
             Some(Vouching::Own(key)) => {
-                let wanted = Wanted::of(person, person.key(), execution.group());
+                let wanted = ExpectedClaims::of(person, person.key(), execution.group());
                 let claims = token::claims(&wanted, self.name.as_str(), jti, now, life);
                 Ok(token::signed(&claims, |bytes| key.sign(bytes)))
             }
             Some(Vouching::Shared(issuer, secret)) if person.issuer == *issuer => {
-                let wanted = Wanted::of(person, person.sub.clone(), execution.group());
+                let wanted = ExpectedClaims::of(person, person.sub.clone(), execution.group());
                 let claims = token::legacy_claims(&wanted, jti, now, life);
                 Ok(token::legacy(&claims, |bytes| secret.sign(bytes, execution)))
             }
@@ -364,26 +364,26 @@ impl Bridge {
 }
 
 /// Returns the answer of an ended process to the request of this id.
-fn answer(finished: &Finished, id: &str) -> Result<Map<String, Value>, Fault> {
+fn answer(finished: &Finished, id: &str) -> Result<Map<String, Value>, BridgeError> {
     let died = |how: String| {
         let said = String::from_utf8_lossy(&finished.stderr).trim().chars().take(COMPLAINT_MAX).collect();
         let how = match finished.exceeded {
             Some(limit) => format!("{how} ({limit})"),
             None => how,
         };
-        Some(Fault::Died { how, said })
+        Some(BridgeError::Died { how, said })
     };
     let died = match finished.ending {
         Ending::Exited(0) => None,
         Ending::Exited(status) => died(format!("status {status}")),
         Ending::Signalled(signal) => died(format!("signal {signal}")),
-        Ending::Overflowed(Stream::Stdout) => return Err(Fault::Flood("output")),
-        Ending::Overflowed(Stream::Stderr) => return Err(Fault::Flood("error")),
+        Ending::Overflowed(Stream::Stdout) => return Err(BridgeError::Flood("output")),
+        Ending::Overflowed(Stream::Stderr) => return Err(BridgeError::Flood("error")),
     };
     match (envelope::read(&finished.stdout, id), died) {
-        (Ok(Answer::Error { code, message }), _) => Err(Fault::Said { code, message }),
-        (Ok(Answer::Result(result)), None) => Ok(result),
-        (Ok(Answer::Result(_)) | Err(Violation::Empty), Some(died)) => Err(died),
+        (Ok(BridgeReply::Error { code, message }), _) => Err(BridgeError::Said { code, message }),
+        (Ok(BridgeReply::Result(result)), None) => Ok(result),
+        (Ok(BridgeReply::Result(_)) | Err(Violation::Empty), Some(died)) => Err(died),
         (Err(violation), _) => Err(violation.into()),
     }
 }
@@ -550,17 +550,17 @@ fn key(execution: &Execution) -> Option<String> {
 /// Returns the failure for the caller, with whether anything may have been changed.
 ///
 /// A program that ran without a proper answer may have had its effect before.
-fn failure(fault: Fault, changes: bool) -> Failure {
+fn failure(fault: BridgeError, changes: bool) -> Failure {
     match fault {
-        Fault::Start(_) | Fault::Sandbox(_) => {
+        BridgeError::Start(_) | BridgeError::Sandbox(_) => {
             Failure::Unavailable { message: "it cannot be started; the operator's log says why".into() }
         }
-        Fault::Slow(_) if !changes => Failure::Timeout,
-        Fault::Slow(_) => Failure::Unknown { message: "it was not done in time".into() },
-        Fault::Flood(_) | Fault::Violation(_) => Failure::InvalidOutput { message: fault.to_string() },
-        Fault::Died { .. } if !changes => Failure::Unavailable { message: fault.to_string() },
-        Fault::Died { .. } => Failure::Unknown { message: fault.to_string() },
-        Fault::Said { code, message } => match code.parse() {
+        BridgeError::Slow(_) if !changes => Failure::Timeout,
+        BridgeError::Slow(_) => Failure::Unknown { message: "it was not done in time".into() },
+        BridgeError::Flood(_) | BridgeError::Violation(_) => Failure::InvalidOutput { message: fault.to_string() },
+        BridgeError::Died { .. } if !changes => Failure::Unavailable { message: fault.to_string() },
+        BridgeError::Died { .. } => Failure::Unknown { message: fault.to_string() },
+        BridgeError::Said { code, message } => match code.parse() {
             // Said before anything is done.
             Ok(
                 code @ (Code::CapabilityAccessDenied

@@ -3,7 +3,7 @@
 //! Source: ash-capabilities, "Bridge method params"; the members of the results as the original host takes them.
 
 use super::envelope::Method;
-use super::{Bridge, Fault, failure};
+use super::{Bridge, BridgeError, failure};
 use provider::contract::{Execution, Failure};
 use provider::linking::address::Brought;
 use provider::linking::{Given, Linker, Linking, Opened, Polled};
@@ -83,7 +83,7 @@ impl Bridge {
             // The program's own text about a failure here may be a credential.
             let why = if changes { fault.kind() } else { why.as_str() };
             tracing::warn!(provider = %self.name, step = method.word(), why, "the bridge failed");
-            if changes && matches!(fault, Fault::Sandbox(_)) {
+            if changes && matches!(fault, BridgeError::Sandbox(_)) {
                 // A program can say that itself, with the code in its hands.
                 return Failure::Unknown { message: "it may not have been started".to_owned() };
             }
@@ -158,7 +158,7 @@ impl Linker for Bridge {
                 }
                 "denied" | "access_denied" => over(Code::CapabilityAuthFlowDenied),
                 "expired" | "expired_token" => over(Code::CapabilityAuthFlowExpired),
-                _ => Err(Failure::InvalidOutput { message: "its status is none that is known".to_owned() }),
+                _ => Err(Failure::InvalidOutput { message: "its status is unknown".to_owned() }),
             }
         })
     }

@@ -1,7 +1,7 @@
 //! The source's own transcripts: `fixtures/ash-bridge-transcripts.jsonl`.
 
 use super::checks::{KEY, signed};
-use super::envelope::{Answer, read, request};
+use super::envelope::{BridgeReply, read, request};
 use super::{PUBLIC_KEY, definitions};
 use model::ChatType;
 use serde_json::{Value, json};
@@ -43,8 +43,8 @@ fn every_answer_of_the_source_is_read() {
         let id = answered["id"].as_str().unwrap();
         let answer = read(answered.to_string().as_bytes(), id).unwrap();
         let expected = match (answered.get("result"), answered.get("error")) {
-            (Some(Value::Object(result)), None) => Answer::Result(result.clone()),
-            (None, Some(error)) => Answer::Error {
+            (Some(Value::Object(result)), None) => BridgeReply::Result(result.clone()),
+            (None, Some(error)) => BridgeReply::Error {
                 code: error["code"].as_str().unwrap().to_owned(),
                 message: error["message"].as_str().unwrap().to_owned(),
             },

@@ -12,13 +12,13 @@ use tokio::time::Instant;
 /// Something that holds logs.
 pub(crate) trait Backend: Send + Sync {
     /// The newest entries of a search: up to one more than its limit.
-    fn query(&self, search: Arc<Search>, deadline: Instant) -> Running<Result<Found, Fault>>;
+    fn query(&self, search: Arc<Search>, deadline: Instant) -> Running<Result<Found, BackendError>>;
 
     /// Returns the entry with this id, if it is still there, and the unread places where it may be.
-    fn entry(&self, id: EntryId, deadline: Instant) -> Running<Result<Found, Fault>>;
+    fn entry(&self, id: EntryId, deadline: Instant) -> Running<Result<Found, BackendError>>;
 
     /// Whose logs it holds.
-    fn services(&self, deadline: Instant) -> Running<Result<Services, Fault>>;
+    fn services(&self, deadline: Instant) -> Running<Result<Services, BackendError>>;
 }
 
 /// The result of one backend.
@@ -56,7 +56,7 @@ pub(crate) struct Source {
 
 /// Why a backend gave nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Fault {
+pub(crate) enum BackendError {
     /// The deadline came first.
     #[error("too slow")]
     Deadline,
@@ -124,7 +124,7 @@ pub(crate) async fn services_of_all(backends: &[Arc<dyn Backend>], deadline: Ins
     Ok(Services { services, skipped: tidy(skipped) })
 }
 
-type Asked<T> = tokio::task::JoinHandle<Result<T, Fault>>;
+type Asked<T> = tokio::task::JoinHandle<Result<T, BackendError>>;
 
 async fn gather<T>(asked: Vec<Asked<T>>, skipped: &mut Vec<Skipped>) -> Result<Vec<T>, Failure> {
     // A caller that stops waiting for this stops the backends as well.
@@ -134,8 +134,8 @@ async fn gather<T>(asked: Vec<Asked<T>>, skipped: &mut Vec<Skipped>) -> Result<V
     for mut task in asked {
         match (&mut task.0).await {
             Ok(Ok(answer)) => answers.push(answer),
-            Ok(Err(Fault::Deadline)) => return Err(Failure::Timeout),
-            Ok(Err(Fault::Unavailable { what, reason })) => failures.push(Skipped::new(what, &reason)),
+            Ok(Err(BackendError::Deadline)) => return Err(Failure::Timeout),
+            Ok(Err(BackendError::Unavailable { what, reason })) => failures.push(Skipped::new(what, &reason)),
             Err(_panicked) => failures.push(Skipped::new("logs", "reading them failed")),
         }
     }

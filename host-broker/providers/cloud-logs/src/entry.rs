@@ -73,22 +73,22 @@ pub(crate) struct Entry {
 
 /// How much of an entry is shown.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Room {
+pub(crate) struct TextLimits {
     message: usize,
     fields: usize,
     value: usize,
 }
 
 /// In a list.
-pub(crate) const BRIEF: Room = Room { message: 1000, fields: 24, value: 200 };
+pub(crate) const BRIEF: TextLimits = TextLimits { message: 1000, fields: 24, value: 200 };
 /// Alone.
-pub(crate) const WHOLE: Room = Room { message: 32_000, fields: 200, value: 4000 };
+pub(crate) const WHOLE: TextLimits = TextLimits { message: 32_000, fields: 200, value: 4000 };
 /// The longest name of a field that is shown.
 const NAME_MAX: usize = 64;
 
 impl Entry {
     /// Returns the shown part of a record.
-    pub(crate) fn shown(record: Record, room: Room) -> Self {
+    pub(crate) fn shown(record: Record, limits: TextLimits) -> Self {
         let id = record.id().to_string();
         let Record { position, service, parsed: Parsed { level, message, mut fields, program }, mut cut } = record;
         if let Some(program) = program
@@ -96,13 +96,13 @@ impl Entry {
         {
             fields.insert("program".into(), program);
         }
-        cut |= fields.len() > room.fields;
+        cut |= fields.len() > limits.fields;
         let fields = fields
             .into_iter()
-            .take(room.fields)
-            .map(|(name, value)| (clip(name, NAME_MAX, &mut cut), clip(value, room.value, &mut cut)))
+            .take(limits.fields)
+            .map(|(name, value)| (clip(name, NAME_MAX, &mut cut), clip(value, limits.value, &mut cut)))
             .collect();
-        let message = clip(message, room.message, &mut cut);
+        let message = clip(message, limits.message, &mut cut);
         Self { id, timestamp: Timestamp::from_millis(position.time).to_string(), service, level, message, fields, cut }
     }
 }

@@ -13,17 +13,17 @@ mod lines;
 mod listing;
 mod scan;
 
-use crate::backend::{Backend, Fault, Found, Services, Source};
+use crate::backend::{Backend, BackendError, Found, Services, Source};
 use crate::format::Format;
 use crate::position::EntryId;
 use crate::search::{Newest, Search, Skipped};
 use crate::time::Zone;
 use lines::Meter;
 pub use listing::BadPattern;
-use listing::{FileRef, Listing, OpenFault, Pattern, Stream, Unsteady};
+use listing::{FileRef, Listing, OpenError, Pattern, Stream, Unsteady};
 use model::Clock;
 use provider::contract::Running;
-use scan::{Depth, LogFile, Looked, ScanFault};
+use scan::{Depth, LogFile, Looked, ScanError};
 use shared::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ impl Files {
         Listing::steady(&self.patterns, self.service.as_deref()).map_err(|Unsteady| Stop::Rotated)
     }
 
-    fn open(&self, file: &FileRef) -> Result<LogFile, OpenFault> {
+    fn open(&self, file: &FileRef) -> Result<LogFile, OpenError> {
         let now = self.clock.now();
         Ok(LogFile::new(file.open()?, file, self.format, self.zone, now))
     }
@@ -153,8 +153,8 @@ impl Files {
     fn opened(&self, stream: &Stream, file: &FileRef, skipped: &mut Vec<Skipped>) -> Result<Option<LogFile>, Stop> {
         match self.open(file) {
             Ok(log) => Ok(Some(log)),
-            Err(OpenFault::Replaced) => Err(Stop::Rotated),
-            Err(OpenFault::Refused(reason)) => {
+            Err(OpenError::Replaced) => Err(Stop::Rotated),
+            Err(OpenError::Refused(reason)) => {
                 skipped.push(Skipped::new(&stream.service, reason));
                 Ok(None)
             }
@@ -162,7 +162,7 @@ impl Files {
     }
 
     /// Runs blocking work on its own thread, again if files were rotated in between.
-    fn blocking<T, F>(&self, deadline: Instant, work: F) -> Running<Result<T, Fault>>
+    fn blocking<T, F>(&self, deadline: Instant, work: F) -> Running<Result<T, BackendError>>
     where
         T: Send + 'static,
         F: Fn(&Self, &Meter) -> Result<T, Stop> + Send + 'static,
@@ -179,17 +179,17 @@ impl Files {
                     tracing::debug!(bytes = meter.bytes(), "log files read");
                     match result {
                         Ok(value) => return Ok(value),
-                        Err(Stop::Deadline) => return Err(Fault::Deadline),
+                        Err(Stop::Deadline) => return Err(BackendError::Deadline),
                         Err(Stop::Rotated) => {}
                     }
                 }
                 let reason = "the files change faster than they can be read".to_owned();
-                Err(Fault::Unavailable { what: "files", reason })
+                Err(BackendError::Unavailable { what: "files", reason })
             });
             let result = work.await;
             drop(guard);
             result.unwrap_or_else(|_panicked| {
-                Err(Fault::Unavailable { what: "files", reason: "reading them failed".into() })
+                Err(BackendError::Unavailable { what: "files", reason: "reading them failed".into() })
             })
         })
     }
@@ -204,12 +204,12 @@ enum Stop {
     Rotated,
 }
 
-fn note(fault: ScanFault, stream: &Stream, skipped: &mut Vec<Skipped>) -> Result<(), Stop> {
+fn note(fault: ScanError, stream: &Stream, skipped: &mut Vec<Skipped>) -> Result<(), Stop> {
     match fault {
-        ScanFault::Stopped => return Err(Stop::Deadline),
-        ScanFault::Read => skipped.push(Skipped::new(&stream.service, "a file cannot be read to its end")),
-        ScanFault::Damaged => skipped.push(Skipped::new(&stream.service, "a compressed file is damaged")),
-        ScanFault::Compression(name) => {
+        ScanError::Stopped => return Err(Stop::Deadline),
+        ScanError::Read => skipped.push(Skipped::new(&stream.service, "a file cannot be read to its end")),
+        ScanError::Damaged => skipped.push(Skipped::new(&stream.service, "a compressed file is damaged")),
+        ScanError::Compression(name) => {
             skipped
                 .push(Skipped::new(&stream.service, &format!("a file is compressed with {name}, which is not read")));
         }
@@ -275,15 +275,15 @@ fn add_service(services: &mut Vec<Source>, name: &str, span: Option<(i64, i64)>)
 }
 
 impl Backend for Files {
-    fn query(&self, search: Arc<Search>, deadline: Instant) -> Running<Result<Found, Fault>> {
+    fn query(&self, search: Arc<Search>, deadline: Instant) -> Running<Result<Found, BackendError>> {
         self.blocking(deadline, move |files, meter| files.search(&search, meter))
     }
 
-    fn entry(&self, id: EntryId, deadline: Instant) -> Running<Result<Found, Fault>> {
+    fn entry(&self, id: EntryId, deadline: Instant) -> Running<Result<Found, BackendError>> {
         self.blocking(deadline, move |files, meter| files.find(id, meter))
     }
 
-    fn services(&self, deadline: Instant) -> Running<Result<Services, Fault>> {
+    fn services(&self, deadline: Instant) -> Running<Result<Services, BackendError>> {
         self.blocking(deadline, Self::list_services)
     }
 }

@@ -5,7 +5,7 @@
 
 pub(super) mod decode;
 
-use crate::backend::{Backend, Fault, Found, Services, Source};
+use crate::backend::{Backend, BackendError, Found, Services, Source};
 use crate::position::{EntryId, StreamKey};
 use crate::search::{Newest, Search, Skipped};
 use crate::window::Window;
@@ -68,9 +68,9 @@ impl Journald {
         command
     }
 
-    async fn run(&self, command: Command) -> Result<Finished, Fault> {
+    async fn run(&self, command: Command) -> Result<Finished, BackendError> {
         let done = self.commands.run(command).await.map_err(|fault| match fault {
-            CommandError::Deadline => Fault::Deadline,
+            CommandError::Deadline => BackendError::Deadline,
             CommandError::NotFound(_) => unavailable("journalctl is not installed"),
             CommandError::BadName(_)
             | CommandError::Start { .. }
@@ -91,7 +91,7 @@ impl Journald {
         }
     }
 
-    async fn search(&self, search: &Search, deadline: Instant) -> Result<Found, Fault> {
+    async fn search(&self, search: &Search, deadline: Instant) -> Result<Found, BackendError> {
         let mut newest = Newest::new(search.limit);
         let mut skipped = Vec::new();
         let mut after: Option<String> = None;
@@ -170,7 +170,7 @@ impl Journald {
         command
     }
 
-    async fn find(&self, id: EntryId, deadline: Instant) -> Result<Found, Fault> {
+    async fn find(&self, id: EntryId, deadline: Instant) -> Result<Found, BackendError> {
         if id.stream != self.key {
             return Ok(Found::default());
         }
@@ -192,7 +192,7 @@ impl Journald {
         Ok(found)
     }
 
-    async fn list_services(&self, deadline: Instant) -> Result<Services, Fault> {
+    async fn list_services(&self, deadline: Instant) -> Result<Services, BackendError> {
         let done = self.run(self.command(deadline).arg("--field=SYSLOG_IDENTIFIER")).await?;
         let text = String::from_utf8_lossy(&done.stdout);
         let mut names: Vec<String> =
@@ -223,8 +223,8 @@ fn instant(millis: i64) -> String {
     format!("@{}.{:03}", millis / 1000, millis % 1000)
 }
 
-fn unavailable(reason: &str) -> Fault {
-    Fault::Unavailable { what: WHAT, reason: reason.to_owned() }
+fn unavailable(reason: &str) -> BackendError {
+    BackendError::Unavailable { what: WHAT, reason: reason.to_owned() }
 }
 
 fn note_complaints(done: &Finished, skipped: &mut Vec<Skipped>) {
@@ -237,17 +237,17 @@ fn note_complaints(done: &Finished, skipped: &mut Vec<Skipped>) {
 }
 
 impl Backend for Journald {
-    fn query(&self, search: Arc<Search>, deadline: Instant) -> Running<Result<Found, Fault>> {
+    fn query(&self, search: Arc<Search>, deadline: Instant) -> Running<Result<Found, BackendError>> {
         let this = self.clone();
         Box::pin(async move { this.search(&search, deadline).await })
     }
 
-    fn entry(&self, id: EntryId, deadline: Instant) -> Running<Result<Found, Fault>> {
+    fn entry(&self, id: EntryId, deadline: Instant) -> Running<Result<Found, BackendError>> {
         let this = self.clone();
         Box::pin(async move { this.find(id, deadline).await })
     }
 
-    fn services(&self, deadline: Instant) -> Running<Result<Services, Fault>> {
+    fn services(&self, deadline: Instant) -> Running<Result<Services, BackendError>> {
         let this = self.clone();
         Box::pin(async move { this.list_services(deadline).await })
     }

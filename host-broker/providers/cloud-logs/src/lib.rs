@@ -96,7 +96,7 @@ pub enum BackendSettings {
 
 /// The provider cannot be made from its settings.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CloudLogsFault {
+pub enum CloudLogsError {
     /// `max_hours` or `max_results` is out of range.
     #[error("`{setting}` must be between 1 and {max}")]
     Limit {
@@ -133,13 +133,13 @@ pub(crate) struct Logs {
 /// The actions of the provider.
 ///
 /// # Errors
-/// [`CloudLogsFault`] if the settings are not acceptable. Whether the logs are there is found out by each call.
+/// [`CloudLogsError`] if the settings are not acceptable. Whether the logs are there is found out by each call.
 pub fn operations(
     name: &Provider,
     settings: Settings,
     commands: &Arc<dyn Commands>,
     clock: &Arc<dyn Clock>,
-) -> Result<Vec<Arc<dyn Operation>>, CloudLogsFault> {
+) -> Result<Vec<Arc<dyn Operation>>, CloudLogsError> {
     let logs = Arc::new(Logs::new(settings, commands, clock)?);
     Ok(vec![
         operation::<query_logs::QueryLogs>(name, &logs)?,
@@ -149,13 +149,13 @@ pub fn operations(
 }
 
 impl Logs {
-    fn new(settings: Settings, commands: &Arc<dyn Commands>, clock: &Arc<dyn Clock>) -> Result<Self, CloudLogsFault> {
+    fn new(settings: Settings, commands: &Arc<dyn Commands>, clock: &Arc<dyn Clock>) -> Result<Self, CloudLogsError> {
         let Settings { max_hours, max_results, backends } = settings;
         for (setting, value, max) in
             [("max_hours", max_hours, MAX_HOURS_MAX), ("max_results", max_results, MAX_RESULTS_MAX)]
         {
             if !(1..=max).contains(&value) {
-                return Err(CloudLogsFault::Limit { setting, max });
+                return Err(CloudLogsError::Limit { setting, max });
             }
         }
         let backends = backends
@@ -199,7 +199,7 @@ fn open(
     settings: BackendSettings,
     commands: &Arc<dyn Commands>,
     clock: &Arc<dyn Clock>,
-) -> Result<Arc<dyn Backend>, CloudLogsFault> {
+) -> Result<Arc<dyn Backend>, CloudLogsError> {
     match settings {
         BackendSettings::Files { service, paths, format, timezone } => {
             let zone = timezone.map_or(Ok(Zone::Local), |zone| zone.parse())?;
@@ -213,7 +213,7 @@ fn open(
                 (None, Some(files)) if !files.is_empty() && files.iter().all(|file| file.is_absolute()) => {
                     Place::Files(files)
                 }
-                (Some(_), _) | (None, Some(_)) => return Err(CloudLogsFault::Journal),
+                (Some(_), _) | (None, Some(_)) => return Err(CloudLogsError::Journal),
             };
             Ok(Arc::new(Journald::new(Arc::clone(commands), place)))
         }

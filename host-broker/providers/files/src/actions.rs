@@ -71,6 +71,6 @@ pub(super) fn about_unparsed(action: &Action, params: &Map<String, Value>) -> Op
 fn named(path: &str) -> String {
     match model::WorkspacePath::new(path) {
         Ok(path) => path.to_string(),
-        Err(_) => "a path that is none".to_owned(),
+        Err(_) => "a path that is not valid".to_owned(),
     }
 }

@@ -17,12 +17,12 @@
 mod journal;
 mod operation;
 
-pub use journal::{Journal, JournalFault, Mark};
+pub use journal::{Journal, JournalError, Mark};
 
 use crate::change::{Change, ChangeSet, FileState};
 use crate::rules::{PathRules, RuleBreach};
 use crate::workspace::folder::Folder;
-use crate::workspace::{FileFault, Step, Workspace};
+use crate::workspace::{FileError, Step, Workspace};
 use journal::Plan;
 use model::{Random, WorkspacePath};
 use operation::{Operation, Undone};
@@ -110,7 +110,7 @@ pub enum ApplyError {
 #[derive(Debug, thiserror::Error)]
 pub enum Reason {
     /// A file is not the one for which the changes were made, or another process is changing it.
-    #[error("`{0}` is no longer what it was")]
+    #[error("`{0}` has changed since")]
     BaseChanged(WorkspacePath),
     /// The operator's rules.
     #[error(transparent)]
@@ -121,14 +121,14 @@ pub enum Reason {
         /// Where.
         path: WorkspacePath,
         /// What.
-        fault: FileFault,
+        fault: FileError,
     },
     /// The workspace's file system cannot exchange two names.
     #[error("`{0}`: the file system cannot exchange two files, so nothing can be changed safely")]
     NoExchange(WorkspacePath),
     /// The journal could not be written, or is in use, or has to be recovered first.
     #[error(transparent)]
-    Journal(#[from] JournalFault),
+    Journal(#[from] JournalError),
     /// No names could be made up.
     #[error("the system has no random numbers")]
     NoRandomness,
@@ -161,11 +161,11 @@ pub enum Unsettled {
         /// Where.
         path: WorkspacePath,
         /// Why.
-        fault: FileFault,
+        fault: FileError,
     },
     /// The journal failed.
     #[error(transparent)]
-    Journal(#[from] JournalFault),
+    Journal(#[from] JournalError),
 }
 
 /// The finding after a restart.
@@ -274,13 +274,13 @@ fn checked(place: Place<'_>, set: &ChangeSet) -> Result<Plan, Reason> {
         place.rules.check(&operation.path)?;
         match place.workspace.folder(&operation.path) {
             Ok(folder) => operation.check(&folder)?,
-            Err(FileFault::Missing) if operation.before.is_none() => {
+            Err(FileError::Missing) if operation.before.is_none() => {
                 // Directories come with files that may be created, and not otherwise.
                 place.rules.check_creation(&operation.path)?;
                 for part in operation.path.parent().iter().flat_map(WorkspacePath::ancestry) {
                     let path =
                         WorkspacePath::new(part).map_err(|_never| Reason::BaseChanged(operation.path.clone()))?;
-                    if matches!(place.workspace.directory(Some(&path)), Err(FileFault::Missing)) {
+                    if matches!(place.workspace.directory(Some(&path)), Err(FileError::Missing)) {
                         directories.insert(path);
                     }
                 }
@@ -304,8 +304,8 @@ fn exchange(place: Place<'_>, plan: &Plan, done: &mut usize, watch: &mut Watch<'
     for path in &plan.directories {
         let failed = |fault| Stop::Reason(Reason::File { path: path.clone(), fault });
         let folder = place.workspace.folder(path).map_err(failed)?;
-        folder.make_directory(path.name()).map_err(FileFault::at(Step::Directory)).map_err(failed)?;
-        folder.sync().map_err(FileFault::at(Step::Sync)).map_err(failed)?;
+        folder.make_directory(path.name()).map_err(FileError::at(Step::Directory)).map_err(failed)?;
+        folder.sync().map_err(FileError::at(Step::Sync)).map_err(failed)?;
         pass(Point::DirectoryMade)?;
     }
     let mut folders = Vec::new();
@@ -335,7 +335,7 @@ fn exchange(place: Place<'_>, plan: &Plan, done: &mut usize, watch: &mut Watch<'
         }
     }
     for (path, folder) in distinct(plan, folders.iter().map(Some)) {
-        let synced = folder.sync().map_err(FileFault::at(Step::Sync));
+        let synced = folder.sync().map_err(FileError::at(Step::Sync));
         synced.map_err(|fault| Stop::Reason(Reason::File { path: path.clone(), fault }))?;
     }
     pass(Point::Synced)?;
@@ -373,7 +373,7 @@ fn undo(
         let failed = |fault| Unsettled::Undo { path: operation.path.clone(), fault };
         let folder = match workspace.folder(&operation.path) {
             Ok(folder) => folder,
-            Err(fault @ FileFault::System { .. }) => return Err(failed(fault)),
+            Err(fault @ FileError::System { .. }) => return Err(failed(fault)),
             // The directory was never made, or another process has removed it with its content.
             Err(_gone) => {
                 if operation.before.is_some() {
@@ -399,7 +399,7 @@ fn undo(
         if let Ok(folder) = workspace.folder(path) {
             let removed = folder.remove_directory(path.name()).and_then(|()| folder.sync());
             let failed =
-                |errno: Errno| Unsettled::Undo { path: path.clone(), fault: FileFault::at(Step::Directory)(errno) };
+                |errno: Errno| Unsettled::Undo { path: path.clone(), fault: FileError::at(Step::Directory)(errno) };
             removed.map_err(failed)?;
             pass(watch, Point::Undone)?;
         }
@@ -410,7 +410,7 @@ fn undo(
 
 fn sync<'f>(plan: &Plan, folders: impl Iterator<Item = Option<&'f Folder>>) -> Result<(), Unsettled> {
     for (path, folder) in distinct(plan, folders) {
-        let synced = folder.sync().map_err(FileFault::at(Step::Sync));
+        let synced = folder.sync().map_err(FileError::at(Step::Sync));
         synced.map_err(|fault| Unsettled::Undo { path: path.clone(), fault })?;
     }
     Ok(())

@@ -109,7 +109,7 @@ pub struct ChangeSet(Vec<Change>);
 
 /// Why changes are no set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ChangeFault {
+pub enum ChangeError {
     /// There is none.
     #[error("nothing is changed")]
     Nothing,
@@ -131,31 +131,31 @@ impl ChangeSet {
     /// These changes, in this order.
     ///
     /// # Errors
-    /// [`ChangeFault`].
-    pub fn new(changes: Vec<Change>) -> Result<Self, ChangeFault> {
+    /// [`ChangeError`].
+    pub fn new(changes: Vec<Change>) -> Result<Self, ChangeError> {
         if changes.is_empty() {
-            return Err(ChangeFault::Nothing);
+            return Err(ChangeError::Nothing);
         }
         let mut seen = BTreeSet::new();
         for change in &changes {
             if change.is_empty() {
-                return Err(ChangeFault::Unchanged(change.path.clone()));
+                return Err(ChangeError::Unchanged(change.path.clone()));
             }
             if change.from.as_ref().is_some_and(|from| *from == change.path)
                 || change.from.is_some() && (change.before.is_none() || change.after.is_none())
             {
-                return Err(ChangeFault::BadRename(change.path.clone()));
+                return Err(ChangeError::BadRename(change.path.clone()));
             }
             for path in change.paths() {
                 if !seen.insert(path.as_str()) {
-                    return Err(ChangeFault::Twice(path.clone()));
+                    return Err(ChangeError::Twice(path.clone()));
                 }
             }
         }
         for path in changes.iter().flat_map(Change::paths) {
             let above = path.ancestry().filter(|part| *part != path.as_str());
             if above.into_iter().any(|part| seen.contains(part)) {
-                return Err(ChangeFault::FileAndDirectory(path.clone()));
+                return Err(ChangeError::FileAndDirectory(path.clone()));
             }
         }
         Ok(Self(changes))
@@ -164,8 +164,8 @@ impl ChangeSet {
     /// One file with other content, or a new one.
     ///
     /// # Errors
-    /// [`ChangeFault`] if that changes nothing.
-    pub fn write(path: WorkspacePath, before: Option<FileState>, content: Vec<u8>) -> Result<Self, ChangeFault> {
+    /// [`ChangeError`] if that changes nothing.
+    pub fn write(path: WorkspacePath, before: Option<FileState>, content: Vec<u8>) -> Result<Self, ChangeError> {
         let after = match &before {
             Some(before) => before.with_bytes(content),
             None => FileState::created(content, false),
@@ -286,16 +286,16 @@ mod tests {
     #[test]
     fn a_set_changes_something_and_nothing_twice() {
         let set = |changes| ChangeSet::new(changes).map(|_| ());
-        assert_eq!(set(vec![]), Err(ChangeFault::Nothing));
-        assert_eq!(set(vec![change("a", None, file("x"), file("x"))]), Err(ChangeFault::Unchanged(path("a"))));
-        assert_eq!(set(vec![change("a", None, None, None)]), Err(ChangeFault::Unchanged(path("a"))));
-        assert_eq!(set(vec![change("a", Some("a"), file("x"), file("y"))]), Err(ChangeFault::BadRename(path("a"))));
-        assert_eq!(set(vec![change("a", Some("b"), None, file("y"))]), Err(ChangeFault::BadRename(path("a"))));
+        assert_eq!(set(vec![]), Err(ChangeError::Nothing));
+        assert_eq!(set(vec![change("a", None, file("x"), file("x"))]), Err(ChangeError::Unchanged(path("a"))));
+        assert_eq!(set(vec![change("a", None, None, None)]), Err(ChangeError::Unchanged(path("a"))));
+        assert_eq!(set(vec![change("a", Some("a"), file("x"), file("y"))]), Err(ChangeError::BadRename(path("a"))));
+        assert_eq!(set(vec![change("a", Some("b"), None, file("y"))]), Err(ChangeError::BadRename(path("a"))));
         let made = |to: &str| change(to, None, None, file("x"));
-        assert_eq!(set(vec![made("a"), made("a")]), Err(ChangeFault::Twice(path("a"))));
+        assert_eq!(set(vec![made("a"), made("a")]), Err(ChangeError::Twice(path("a"))));
         let renamed = change("b", Some("a"), file("x"), file("x"));
-        assert_eq!(set(vec![renamed.clone(), made("a")]), Err(ChangeFault::Twice(path("a"))));
-        assert_eq!(set(vec![made("a/b"), made("a")]), Err(ChangeFault::FileAndDirectory(path("a/b"))));
+        assert_eq!(set(vec![renamed.clone(), made("a")]), Err(ChangeError::Twice(path("a"))));
+        assert_eq!(set(vec![made("a/b"), made("a")]), Err(ChangeError::FileAndDirectory(path("a/b"))));
         assert_eq!(set(vec![made("c/b"), made("c.b"), made("cb"), renamed]), Ok(()));
     }
 

@@ -5,7 +5,7 @@
 use crate::apply::{Journal, Recovered, recover, unwatched};
 use crate::rules::PathRules;
 use crate::settings::Settings;
-use crate::workspace::{FileFault, Workspace};
+use crate::workspace::{FileError, Workspace};
 use model::{Random, Refusal, WorkspacePath};
 use provider::contract::{Execution, Failure};
 use shared::{Code, Group};
@@ -160,8 +160,8 @@ pub(super) fn no(code: Code, reason: &dyn std::fmt::Display) -> Failure {
 }
 
 /// A file that was not read.
-pub(super) fn unread(path: &str, fault: &FileFault) -> Failure {
-    let hint = if matches!(fault, FileFault::NotText) { "; ask with encoding base64" } else { "" };
+pub(super) fn unread(path: &str, fault: &FileError) -> Failure {
+    let hint = if matches!(fault, FileError::NotText) { "; ask with encoding base64" } else { "" };
     no(fault.code(), &format!("`{path}`: {fault}{hint}"))
 }
 

@@ -31,7 +31,7 @@ pub struct Diff {
 
 /// A file that cannot be shown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not text: a person could not be shown what changes")]
+#[error("`{0}` is not text: a person could not see the change")]
 pub struct NotShowable(pub WorkspacePath);
 
 impl Diff {

@@ -12,10 +12,10 @@ mod fit;
 mod name;
 mod sections;
 
-use crate::change::{Change, ChangeFault, ChangeSet, FileState};
+use crate::change::{Change, ChangeError, ChangeSet, FileState};
 use crate::rules::{PathRules, RuleBreach};
-use crate::workspace::FileFault;
-pub use fit::HunkFault;
+use crate::workspace::FileError;
+pub use fit::HunkError;
 use fit::Work;
 use model::{PathError, WorkspacePath};
 pub use sections::Malformed;
@@ -41,7 +41,7 @@ impl Default for Limits {
 
 /// Why a patch says nothing that could be done. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
-pub enum PatchFault {
+pub enum PatchError {
     /// The patch is too long.
     #[error("the patch is larger than {max} bytes")]
     PatchTooLarge {
@@ -79,7 +79,7 @@ pub enum PatchFault {
         /// The path.
         path: WorkspacePath,
         /// Why it cannot be used.
-        fault: FileFault,
+        fault: FileError,
     },
     /// A file that would be changed, deleted or renamed is not there.
     #[error("`{0}`: there is no such file")]
@@ -100,7 +100,7 @@ pub enum PatchFault {
         /// The line of the patch where it begins.
         line: usize,
         /// The fault.
-        fault: HunkFault,
+        fault: HunkError,
     },
     /// A file would become too large.
     #[error("`{path}`: the file would be larger than {max} bytes")]
@@ -112,10 +112,10 @@ pub enum PatchFault {
     },
     /// All of it together.
     #[error(transparent)]
-    Set(#[from] ChangeFault),
+    Set(#[from] ChangeError),
 }
 
-impl PatchFault {
+impl PatchError {
     /// The code of the refusal.
     pub fn code(&self) -> Code {
         match self {
@@ -166,15 +166,15 @@ fn bare(name: &str) -> String {
 /// `look` returns the state of a path; it is asked only for paths that the rules permit.
 ///
 /// # Errors
-/// [`PatchFault`], the first that is found.
+/// [`PatchError`], the first that is found.
 pub fn plan(
     patch: &[u8],
     rules: &PathRules,
     limits: Limits,
-    mut look: impl FnMut(&WorkspacePath) -> Result<Option<FileState>, FileFault>,
-) -> Result<ChangeSet, PatchFault> {
+    mut look: impl FnMut(&WorkspacePath) -> Result<Option<FileState>, FileError>,
+) -> Result<ChangeSet, PatchError> {
     if patch.len() > limits.patch_bytes {
-        return Err(PatchFault::PatchTooLarge { max: limits.patch_bytes });
+        return Err(PatchError::PatchTooLarge { max: limits.patch_bytes });
     }
     // A person and a model often leave the last newline out. It is not the marker that says that the file has none.
     let mut patch = std::borrow::Cow::Borrowed(patch);
@@ -191,12 +191,12 @@ fn change(
     section: &Section<'_>,
     rules: &PathRules,
     limits: Limits,
-    look: &mut impl FnMut(&WorkspacePath) -> Result<Option<FileState>, FileFault>,
+    look: &mut impl FnMut(&WorkspacePath) -> Result<Option<FileState>, FileError>,
     work: &mut Work,
-) -> Result<Change, PatchFault> {
+) -> Result<Change, PatchError> {
     let mut state = |path: &WorkspacePath| {
         rules.check(path)?;
-        look(path).map_err(|fault| PatchFault::File { path: path.clone(), fault })
+        look(path).map_err(|fault| PatchError::File { path: path.clone(), fault })
     };
     let (path, from, before) = match &section.operation {
         Operation::Create(path) => {
@@ -213,17 +213,17 @@ fn change(
         }
     };
     let base = before.as_ref().map_or(&[][..], FileState::bytes);
-    let bytes = fit::fit(base, &section.hunks, work).map_err(|(index, fault)| PatchFault::Hunk {
+    let bytes = fit::fit(base, &section.hunks, work).map_err(|(index, fault)| PatchError::Hunk {
         path: path.clone(),
         hunk: index + 1,
         line: section.hunks.get(index).map_or(section.line, |hunk| hunk.line),
         fault,
     })?;
     if u64::try_from(bytes.len()).is_ok_and(|size| size > limits.file_bytes) {
-        return Err(PatchFault::ResultTooLarge { path: path.clone(), max: limits.file_bytes });
+        return Err(PatchError::ResultTooLarge { path: path.clone(), max: limits.file_bytes });
     }
     let after = match (&section.operation, &before) {
-        (Operation::Delete(_), _) if !bytes.is_empty() => return Err(PatchFault::NotEmptied(path.clone())),
+        (Operation::Delete(_), _) if !bytes.is_empty() => return Err(PatchError::NotEmptied(path.clone())),
         (Operation::Delete(_), _) => None,
         (_, None) => Some(FileState::created(bytes, section.executable == Some(true))),
         (_, Some(before)) => {
@@ -234,12 +234,12 @@ fn change(
     Ok(Change { path: path.clone(), from, before, after })
 }
 
-fn present(path: &WorkspacePath, state: Option<FileState>) -> Result<FileState, PatchFault> {
-    state.ok_or_else(|| PatchFault::Missing(path.clone()))
+fn present(path: &WorkspacePath, state: Option<FileState>) -> Result<FileState, PatchError> {
+    state.ok_or_else(|| PatchError::Missing(path.clone()))
 }
 
-fn absent(path: &WorkspacePath, state: Option<&FileState>) -> Result<(), PatchFault> {
-    if state.is_some() { Err(PatchFault::Exists(path.clone())) } else { Ok(()) }
+fn absent(path: &WorkspacePath, state: Option<&FileState>) -> Result<(), PatchError> {
+    if state.is_some() { Err(PatchError::Exists(path.clone())) } else { Ok(()) }
 }
 
 #[cfg(test)]

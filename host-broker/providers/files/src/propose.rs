@@ -3,7 +3,7 @@
 use crate::change::{Change, ChangeSet, FileState};
 use crate::context::{FilesContext, no};
 use crate::diff::Diff;
-use crate::reply::{Answer, Question};
+use crate::reply::{ActionReply, HitlRequest};
 use crate::settings::SET_BYTES_MAX;
 use model::ProposalId;
 use model::card::DIFF_BYTES_MAX;
@@ -59,11 +59,10 @@ pub(super) fn propose(
     context: &FilesContext,
     set: &ChangeSet,
     operation: &'static str,
-) -> Result<(Answer<Proposal>, String), Failure> {
+) -> Result<(ActionReply<Proposal>, String), Failure> {
     if let Some(path) = set.changes().iter().find_map(marked) {
         let reason = format!(
-            "`{path}` would get a mark that stands for something taken out (<redacted: …>), so what was read is not what \
-             would be written"
+            "`{path}` would get a mark that stands for something taken out (<redacted: …>), so the written text would differ from the text that was read"
         );
         return Err(no(Code::Guardrail, &reason));
     }
@@ -108,7 +107,7 @@ pub(super) fn propose(
         "hitl_id": id,
         "files": set.changes().len(),
     });
-    let hitl = Question {
+    let hitl = HitlRequest {
         hitl_id: id.to_string(),
         ttl_seconds: context.ttl.as_secs(),
         summary: summary.clone(),
@@ -128,7 +127,7 @@ pub(super) fn propose(
         window: context.settings.window(),
     };
     let path = data.path.clone();
-    let answer = Answer::asks(&path, data, hitl, SideOutput { noted, proposed: Some(proposed), progress: None });
+    let answer = ActionReply::asks(&path, data, hitl, SideOutput { noted, proposed: Some(proposed), progress: None });
     Ok((answer, format!("proposed: {summary}")))
 }
 

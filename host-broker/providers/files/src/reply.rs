@@ -12,7 +12,7 @@ use shared::digest::Digest;
 ///  "data": {}, "audit": {"prev_hash": "sha256:…", "event_hash": "sha256:…"}}
 /// ```
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Answer<T> {
+pub(super) struct ActionReply<T> {
     schema_version: &'static str,
     /// `allowed`, or `hitl_required` where a person decides.
     status: &'static str,
@@ -20,7 +20,7 @@ pub(super) struct Answer<T> {
     data: T,
     /// What a person is asked about.
     #[serde(skip_serializing_if = "Option::is_none")]
-    hitl: Option<Question>,
+    hitl: Option<HitlRequest>,
     /// The receipt of the row that this answer rests on.
     audit: Option<Audit>,
     #[serde(skip)]
@@ -35,7 +35,7 @@ struct Op {
 
 /// What a person is asked about.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Question {
+pub(super) struct HitlRequest {
     pub(super) hitl_id: String,
     /// For how long a person is asked, in seconds.
     pub(super) ttl_seconds: u64,
@@ -50,7 +50,7 @@ struct Audit {
     event_hash: Digest,
 }
 
-impl<T> Answer<T> {
+impl<T> ActionReply<T> {
     /// It was done.
     pub(super) fn allowed(method: &'static str, path: &str, data: T, noted: serde_json::Value) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl<T> Answer<T> {
     }
 
     /// A person decides.
-    pub(super) fn asks(path: &str, data: T, hitl: Question, aside: SideOutput) -> Self {
+    pub(super) fn asks(path: &str, data: T, hitl: HitlRequest, aside: SideOutput) -> Self {
         Self {
             schema_version: "1.0",
             status: "hitl_required",

@@ -100,7 +100,7 @@ pub struct PathRules {
 
 /// The operator's words are no rules.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RuleFault {
+pub enum RuleError {
     /// A pattern.
     #[error("`deny_path_globs`: {0}")]
     Pattern(#[from] PatternError),
@@ -139,8 +139,8 @@ impl PathRules {
     /// Creates the rules from the operator's words: denied patterns, and directories in which files may be created.
     ///
     /// # Errors
-    /// [`RuleFault`] names the invalid word.
-    pub fn new(denied: &[impl AsRef<str>], creatable: &[impl AsRef<str>]) -> Result<Self, RuleFault> {
+    /// [`RuleError`] names the invalid word.
+    pub fn new(denied: &[impl AsRef<str>], creatable: &[impl AsRef<str>]) -> Result<Self, RuleError> {
         let denied = Patterns::new(denied.iter().map(AsRef::as_ref))?;
         let runs = NamePatterns::new(RUN_BY_THEMSELVES)?;
         let creatable = creatable.iter().map(|text| directory(text.as_ref())).collect::<Result<_, _>>()?;
@@ -172,9 +172,9 @@ impl PathRules {
     }
 }
 
-fn directory(text: &str) -> Result<WorkspacePath, RuleFault> {
+fn directory(text: &str) -> Result<WorkspacePath, RuleError> {
     WorkspacePath::new(text.strip_suffix('/').unwrap_or(text))
-        .map_err(|fault| RuleFault::Directory { directory: text.to_owned(), fault })
+        .map_err(|fault| RuleError::Directory { directory: text.to_owned(), fault })
 }
 
 #[cfg(test)]

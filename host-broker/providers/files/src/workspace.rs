@@ -39,7 +39,7 @@ pub struct Workspace {
 
 /// Why something in a workspace was not read or found.
 #[derive(Debug, thiserror::Error)]
-pub enum FileFault {
+pub enum FileError {
     /// There is no such file.
     #[error("there is no such file")]
     Missing,
@@ -125,7 +125,7 @@ impl std::fmt::Display for Step {
     }
 }
 
-impl FileFault {
+impl FileError {
     /// The code of the refusal.
     pub fn code(&self) -> Code {
         match self {
@@ -162,10 +162,10 @@ impl Workspace {
     /// Opens the directory at a path of the host. This is where ambient authority enters; everything below is relative.
     ///
     /// # Errors
-    /// [`FileFault`] if there is no such directory, or it may not be opened.
-    pub fn open(path: &Path) -> Result<Self, FileFault> {
+    /// [`FileError`] if there is no such directory, or it may not be opened.
+    pub fn open(path: &Path) -> Result<Self, FileError> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        let fd = fs::open(path, flags, Mode::empty()).map_err(FileFault::found(Step::OpenWorkspace))?;
+        let fd = fs::open(path, flags, Mode::empty()).map_err(FileError::found(Step::OpenWorkspace))?;
         let root = Folder::new(fd)?;
         let probe = fs::openat2(&root, c".", flags, Mode::empty(), BENEATH);
         let by_component = matches!(probe, Err(Errno::NOSYS | Errno::PERM));
@@ -180,11 +180,11 @@ impl Workspace {
     /// Returns the present state of the file: `None` if there is none, also if its directory is missing.
     ///
     /// # Errors
-    /// [`FileFault`] if something else than a regular file is there, or one of more than `max` bytes.
-    pub fn state(&self, path: &WorkspacePath, max: u64) -> Result<Option<FileState>, FileFault> {
+    /// [`FileError`] if something else than a regular file is there, or one of more than `max` bytes.
+    pub fn state(&self, path: &WorkspacePath, max: u64) -> Result<Option<FileState>, FileError> {
         match self.folder(path) {
             Ok(folder) => folder.state(path.name(), max),
-            Err(FileFault::Missing) => Ok(None),
+            Err(FileError::Missing) => Ok(None),
             Err(other) => Err(other),
         }
     }
@@ -192,9 +192,9 @@ impl Workspace {
     /// Returns the whole file, with any bytes.
     ///
     /// # Errors
-    /// [`FileFault`].
-    pub fn read_whole(&self, path: &WorkspacePath, max: u64) -> Result<FileState, FileFault> {
-        self.state(path, max)?.ok_or(FileFault::Missing)
+    /// [`FileError`].
+    pub fn read_whole(&self, path: &WorkspacePath, max: u64) -> Result<FileState, FileError> {
+        self.state(path, max)?.ok_or(FileError::Missing)
     }
 
     /// Returns some lines of a file, and the digest of all of it.
@@ -202,8 +202,8 @@ impl Workspace {
     /// Reads the file from one end to the other and holds no more than a block and the result.
     ///
     /// # Errors
-    /// [`FileFault`]; [`FileFault::NotText`] if the result is not UTF-8 or has a zero byte.
-    pub fn read_lines(&self, path: &WorkspacePath, lines: Lines, max_bytes: usize) -> Result<Excerpt, FileFault> {
+    /// [`FileError`]; [`FileError::NotText`] if the result is not UTF-8 or has a zero byte.
+    pub fn read_lines(&self, path: &WorkspacePath, lines: Lines, max_bytes: usize) -> Result<Excerpt, FileError> {
         let folder = self.folder(path)?;
         read::excerpt(&folder, path.name(), lines, max_bytes)
     }
@@ -211,18 +211,18 @@ impl Workspace {
     /// The directory that the path's file is in.
     ///
     /// # Errors
-    /// [`FileFault`]; [`FileFault::Missing`] if there is none.
-    pub(crate) fn folder(&self, path: &WorkspacePath) -> Result<Folder, FileFault> {
+    /// [`FileError`]; [`FileError::Missing`] if there is none.
+    pub(crate) fn folder(&self, path: &WorkspacePath) -> Result<Folder, FileError> {
         self.directory(path.parent().as_ref())
     }
 
     /// A directory; `None` is the workspace itself.
-    pub(crate) fn directory(&self, path: Option<&WorkspacePath>) -> Result<Folder, FileFault> {
+    pub(crate) fn directory(&self, path: Option<&WorkspacePath>) -> Result<Folder, FileError> {
         let Some(path) = path else { return self.root.again() };
         // The last step is made readable, because a handle that can do nothing cannot be synced.
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let opened = if self.by_component { self.walk(path, flags) } else { self.resolve(path, flags) };
-        Folder::new(opened.map_err(FileFault::found(Step::Find))?)
+        Folder::new(opened.map_err(FileError::found(Step::Find))?)
     }
 
     fn resolve(&self, path: &WorkspacePath, flags: OFlags) -> Result<OwnedFd, Errno> {

@@ -6,7 +6,7 @@ use crate::read::Read;
 use crate::scripted::{Caller, Fixed, NOW, Reply, Scripted, TIMEOUT, TOKEN};
 use crate::write::Write;
 use crate::{
-    Github, Settings, SetupFault, close_issue, comment_pr, create_branch, create_issue, get_issue, get_pr, get_repo,
+    Github, Settings, SetupError, close_issue, comment_pr, create_branch, create_issue, get_issue, get_pr, get_repo,
     list_repos, operations,
 };
 use provider::contract::{Failure, Guard, Invocation, Operation, Probed};
@@ -462,6 +462,6 @@ async fn settings_that_are_wrong_stop_the_provider_and_not_the_broker() {
             .err()
     };
     let base = fault(Settings { base_url: "http://api.github.com".into(), ..settings() });
-    assert!(matches!(&base, Some(SetupFault::BaseUrl(_))), "{base:?}");
-    assert!(matches!(fault(Settings { repos: vec!["octocat".into()], ..settings() }), Some(SetupFault::Guardrail(_))));
+    assert!(matches!(&base, Some(SetupError::BaseUrl(_))), "{base:?}");
+    assert!(matches!(fault(Settings { repos: vec!["octocat".into()], ..settings() }), Some(SetupError::Guardrail(_))));
 }

@@ -8,7 +8,7 @@
 //! the second leaves the origin, the third logs what GitHub was asked.
 
 use crate::base::{BaseUrl, Cursor, Target};
-use crate::errors::{Answer, BodyFault, Reader, retry_after, unknown};
+use crate::errors::{BodyError, GithubResponse, Reader, retry_after, unknown};
 use crate::etags::{Etags, Kept};
 use crate::send_state::watched;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LINK};
@@ -219,7 +219,7 @@ impl<'a> Session<'a> {
     /// # Errors
     /// [`Failure`] if no answer came; it is [`Failure::Unknown`] unless it is certain that nothing left.
     /// [`Failure::Guard`] if the approval was for another request; then nothing left.
-    pub(super) async fn send(&self, change: &Change) -> Result<Answer, Failure> {
+    pub(super) async fn send(&self, change: &Change) -> Result<GithubResponse, Failure> {
         let sealed = self.client.seal(change, self.nonce);
         // SECURITY: the approved request is sent, or nothing. Being equal, it also goes to our own origin.
         if self.agreed.is_some_and(|agreed| *agreed != sealed) {
@@ -253,7 +253,7 @@ impl<'a> Session<'a> {
         if Instant::now() < self.deadline { Ok(()) } else { Err(Failure::Timeout) }
     }
 
-    async fn tries(&self, uri: &Uri, revalidate: Option<&HeaderValue>) -> Result<Answer, Lost> {
+    async fn tries(&self, uri: &Uri, revalidate: Option<&HeaderValue>) -> Result<GithubResponse, Lost> {
         for pause in PAUSES.iter().chain(self.pauses) {
             match self.attempt(uri, revalidate).await {
                 Ok(answer) if !is_passing(&answer) => return Ok(answer),
@@ -263,7 +263,7 @@ impl<'a> Session<'a> {
         self.attempt(uri, revalidate).await
     }
 
-    async fn attempt(&self, uri: &Uri, revalidate: Option<&HeaderValue>) -> Result<Answer, Lost> {
+    async fn attempt(&self, uri: &Uri, revalidate: Option<&HeaderValue>) -> Result<GithubResponse, Lost> {
         let (accept, version) = ((ACCEPT.as_str(), JSON), (API_VERSION_HEADER, API_VERSION));
         let Ok(mut request) = self.request("GET", uri, [accept, version], OctoBody::empty()) else { return Err(Lost) };
         if let Some(etag) = revalidate {
@@ -272,22 +272,22 @@ impl<'a> Session<'a> {
         self.exchange(request).await
     }
 
-    async fn exchange(&self, request: Request<OctoBody>) -> Result<Answer, Lost> {
+    async fn exchange(&self, request: Request<OctoBody>) -> Result<GithubResponse, Lost> {
         // octocrab's errors are not looked into: it erases their kinds, and their texts are not for agents.
         let response = self.client.crab.execute(request).await.map_err(|_erased| Lost)?;
         let (head, body) = response.into_parts();
         let body = if is_encoded(&head.headers) {
-            Err(BodyFault::Encoded)
+            Err(BodyError::Encoded)
         } else if announced(&head.headers).is_some_and(|length| length > RESULT_BYTES_MAX) {
-            Err(BodyFault::TooLarge)
+            Err(BodyError::TooLarge)
         } else {
             match Limited::new(body, RESULT_BYTES_MAX).collect().await {
                 Ok(whole) => Ok(whole.to_bytes()),
-                Err(why) if why.is::<LengthLimitError>() => Err(BodyFault::TooLarge),
-                Err(_) => Err(BodyFault::Broken),
+                Err(why) if why.is::<LengthLimitError>() => Err(BodyError::TooLarge),
+                Err(_) => Err(BodyError::Broken),
             }
         };
-        Ok(Answer { status: head.status, headers: head.headers, body })
+        Ok(GithubResponse { status: head.status, headers: head.headers, body })
     }
 
     fn request<'h>(
@@ -314,14 +314,14 @@ impl<'a> Session<'a> {
         self.client.base.next_page(links).map_err(|_foreign| unusable("continues on another host"))
     }
 
-    fn keep(&self, uri: Uri, answer: &Answer, next: Option<Cursor>) {
+    fn keep(&self, uri: Uri, answer: &GithubResponse, next: Option<Cursor>) {
         if let (StatusCode::OK, Some(etag), Ok(body)) = (answer.status, answer.headers.get(ETAG), &answer.body) {
             self.client.etags.put(uri, Kept { etag: etag.clone(), body: body.clone(), next });
         }
     }
 }
 
-fn is_passing(answer: &Answer) -> bool {
+fn is_passing(answer: &GithubResponse) -> bool {
     matches!(answer.status, StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE)
         && retry_after(&answer.headers).is_none()
 }
@@ -344,7 +344,7 @@ fn too_long(_why: http::uri::InvalidUri) -> Failure {
 
 /// A person was asked about another request than this one.
 fn not_agreed() -> Failure {
-    let reason = "What a person agreed to is not what would run now.".to_owned();
+    let reason = "The approved call differs from the call that would run now.".to_owned();
     Failure::Guard(Refusal { code: Code::ApprovalRequired, reason })
 }
 

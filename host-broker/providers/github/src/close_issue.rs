@@ -121,7 +121,7 @@ impl Write for CloseIssue {
             },
             Some("open") => Probed::State {
                 message: format!(
-                    "{what} is open now. The call did not close it, is still on its way, or somebody has opened it again. \
+                    "{what} is open now. The call did not close it, has not arrived yet, or somebody has opened it again. \
                      Closing it again does no harm."
                 ),
             },

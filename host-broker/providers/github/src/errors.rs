@@ -14,18 +14,18 @@ use std::time::Duration;
 
 /// An answer whose head arrived; its body perhaps.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct GithubResponse {
     /// The status.
     pub(super) status: StatusCode,
     /// The header fields.
     pub(super) headers: HeaderMap,
     /// The body, as far as it could be used.
-    pub(super) body: Result<Bytes, BodyFault>,
+    pub(super) body: Result<Bytes, BodyError>,
 }
 
 /// Why a body cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BodyFault {
+pub(super) enum BodyError {
     /// More than the limit.
     TooLarge,
     /// Compressed, which was not asked for.
@@ -34,7 +34,7 @@ pub(super) enum BodyFault {
     Broken,
 }
 
-impl BodyFault {
+impl BodyError {
     fn words(self) -> &'static str {
         match self {
             Self::TooLarge => "GitHub's answer is larger than the broker reads",
@@ -58,7 +58,7 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// [`Failure`]; nothing was changed.
-    pub(super) fn read(self, answer: &Answer) -> Result<Value, Failure> {
+    pub(super) fn read(self, answer: &GithubResponse) -> Result<Value, Failure> {
         if answer.status.is_success() {
             document(answer).map_err(|message| Failure::InvalidOutput { message: format!("{message}.") })
         } else {
@@ -70,7 +70,7 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// [`Failure`]; anything but a definite no is [`Failure::Unknown`].
-    pub(super) fn written(self, answer: &Answer) -> Result<Value, Failure> {
+    pub(super) fn written(self, answer: &GithubResponse) -> Result<Value, Failure> {
         if answer.status.is_success() {
             return document(answer).map_err(unknown);
         }
@@ -84,7 +84,7 @@ impl Reader<'_> {
         }
     }
 
-    fn refused(self, answer: &Answer) -> Failure {
+    fn refused(self, answer: &GithubResponse) -> Failure {
         let said = self.message(answer);
         if let Some(Limited { retry_after }) = limited(answer, &said, self.now) {
             return Failure::RateLimited {
@@ -118,7 +118,7 @@ impl Reader<'_> {
     }
 
     /// Returns the text of a refusal: GitHub's message and the faults it lists, cut, cleaned, without the token.
-    pub(super) fn message(self, answer: &Answer) -> String {
+    pub(super) fn message(self, answer: &GithubResponse) -> String {
         let Ok(document) = document(answer) else { return String::new() };
         let mut said = text(&document, "/message").unwrap_or_default().to_owned();
         let faults = document.get("errors").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
@@ -141,7 +141,7 @@ pub(super) fn unknown(what: &str) -> Failure {
     Failure::Unknown { message: format!("{what}; the change may have been made. Look before you repeat it.") }
 }
 
-fn document(answer: &Answer) -> Result<Value, &'static str> {
+fn document(answer: &GithubResponse) -> Result<Value, &'static str> {
     let body = answer.body.as_ref().map_err(|fault| fault.words())?;
     serde_json::from_slice(body).map_err(|_not| "GitHub's answer is not JSON")
 }
@@ -178,7 +178,7 @@ struct Limited {
 
 /// Checks whether an answer is a limit. Source: GitHub REST documentation, "Rate limits for the REST API", exceeding
 /// the rate limit.
-fn limited(answer: &Answer, said: &str, now: Timestamp) -> Option<Limited> {
+fn limited(answer: &GithubResponse, said: &str, now: Timestamp) -> Option<Limited> {
     if !matches!(answer.status, StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS) {
         return None;
     }
@@ -216,13 +216,13 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
-    fn answer(status: u16, fields: &[(&'static str, &str)], body: &str) -> Answer {
+    fn answer(status: u16, fields: &[(&'static str, &str)], body: &str) -> GithubResponse {
         let mut headers = HeaderMap::new();
         for (name, value) in fields {
             headers.insert(*name, value.parse().unwrap());
         }
         let body = Ok(Bytes::from(body.to_owned()));
-        Answer { status: StatusCode::from_u16(status).unwrap(), headers, body }
+        GithubResponse { status: StatusCode::from_u16(status).unwrap(), headers, body }
     }
 
     fn reader() -> Reader<'static> {

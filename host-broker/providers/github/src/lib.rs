@@ -99,7 +99,7 @@ impl Default for Settings {
 
 /// Why the provider cannot be set up; the broker starts without it and says so.
 #[derive(Debug, thiserror::Error)]
-pub enum SetupFault {
+pub enum SetupError {
     /// The base URL.
     #[error("base_url: {0}")]
     BaseUrl(#[source] BadBaseUrl),
@@ -119,13 +119,13 @@ pub enum SetupFault {
 /// It contacts no server, and must be called inside the runtime.
 ///
 /// # Errors
-/// [`SetupFault`].
+/// [`SetupError`].
 pub fn operations(
     name: &Provider,
     settings: Settings,
     token: Option<Arc<Secret>>,
     clock: Arc<dyn Clock>,
-) -> Result<Vec<Arc<dyn Operation>>, SetupFault> {
+) -> Result<Vec<Arc<dyn Operation>>, SetupError> {
     let shared = &Arc::new(Github::new(settings, token, clock)?);
     let all = [
         operation::<list_repos::ListRepos>(name, shared),
@@ -144,7 +144,7 @@ pub fn operations(
         operation::<WriteAction<comment_pr::CommentPr>>(name, shared),
         operation::<WriteAction<merge_pr::MergePr>>(name, shared),
     ];
-    all.into_iter().map(|one| one.map_err(SetupFault::Declaration)).collect()
+    all.into_iter().map(|one| one.map_err(SetupError::Declaration)).collect()
 }
 
 /// The state that the actions share.
@@ -155,12 +155,12 @@ struct Github {
 }
 
 impl Github {
-    fn new(settings: Settings, token: Option<Arc<Secret>>, clock: Arc<dyn Clock>) -> Result<Self, SetupFault> {
+    fn new(settings: Settings, token: Option<Arc<Secret>>, clock: Arc<dyn Clock>) -> Result<Self, SetupError> {
         let Settings { base_url, repos, production_branches, allow_merge_without_checks } = settings;
-        let base = BaseUrl::parse(&base_url).map_err(SetupFault::BaseUrl)?;
+        let base = BaseUrl::parse(&base_url).map_err(SetupError::BaseUrl)?;
         let guardrails =
-            Guardrails::new(&repos, &production_branches, allow_merge_without_checks).map_err(SetupFault::Guardrail)?;
-        let client = Client::new(base, clock).map_err(SetupFault::Client)?;
+            Guardrails::new(&repos, &production_branches, allow_merge_without_checks).map_err(SetupError::Guardrail)?;
+        let client = Client::new(base, clock).map_err(SetupError::Client)?;
         Ok(Self { client, guardrails, token })
     }
 

@@ -176,7 +176,7 @@ async fn the_card_of_a_write_shows_every_field_that_is_sent_and_the_mark() {
         assert_eq!(shown, expected, "{name}");
         let text = card.text().replace("\n    ¦ ", "");
         assert_eq!(text.contains(bench.nonce.as_str()), !UNMARKED.contains(&name), "{name}: {text}");
-        assert!(text.starts_with("What is sent:\n  > request: "), "{text}");
+        assert!(text.starts_with("Request to be sent:\n  > request: "), "{text}");
     }
 }
 

@@ -8,7 +8,7 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
-use platform::http::{Exchange, Http, HttpFault};
+use platform::http::{Exchange, Http, HttpError};
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, ServerJsonRpcMessage};
 use rmcp::transport::common::http_header::{EVENT_STREAM_MIME_TYPE, HEADER_SESSION_ID, JSON_MIME_TYPE};
 use rmcp::transport::streamable_http_client::{
@@ -43,13 +43,13 @@ pub(super) enum HttpCause {
     Lost(String),
 }
 
-type Fault = StreamableHttpError<HttpCause>;
+type StreamError = StreamableHttpError<HttpCause>;
 
-impl From<HttpFault> for HttpCause {
-    fn from(fault: HttpFault) -> Self {
+impl From<HttpError> for HttpCause {
+    fn from(fault: HttpError) -> Self {
         match fault {
-            HttpFault::Setup(_) | HttpFault::NotHttp | HttpFault::Unreachable(_) => Self::NotSent(fault.to_string()),
-            HttpFault::Lost(_) | HttpFault::Deadline => Self::Lost(fault.to_string()),
+            HttpError::Setup(_) | HttpError::NotHttp | HttpError::Unreachable(_) => Self::NotSent(fault.to_string()),
+            HttpError::Lost(_) | HttpError::Deadline => Self::Lost(fault.to_string()),
         }
     }
 }
@@ -62,7 +62,7 @@ impl Client {
         own: &[(&'static str, Option<&str>)],
         more: HashMap<HeaderName, HeaderValue>,
         body: Vec<u8>,
-    ) -> Result<Response<Incoming>, Fault> {
+    ) -> Result<Response<Incoming>, StreamError> {
         let wrong = |what: &'static str| StreamableHttpError::Client(HttpCause::NotSent(what.to_owned()));
         let uri: Uri = uri.parse().map_err(|_no_uri| wrong("its address is no address"))?;
         let mut headers: HeaderMap = more.into_iter().collect();
@@ -81,7 +81,7 @@ fn bearer(token: Option<String>) -> Option<String> {
     token.map(|token| format!("Bearer {token}"))
 }
 
-async fn whole(body: Incoming, most: usize) -> Result<Bytes, Fault> {
+async fn whole(body: Incoming, most: usize) -> Result<Bytes, StreamError> {
     let lost = |why: String| StreamableHttpError::Client(HttpCause::Lost(why));
     match timeout(TIMEOUT, Limited::new(body, most).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
@@ -104,7 +104,7 @@ impl StreamableHttpClient for Client {
         session_id: Option<Arc<str>>,
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<StreamableHttpPostResponse, Fault> {
+    ) -> Result<StreamableHttpPostResponse, StreamError> {
         let body = serde_json::to_vec(&message)?;
         let bearer = bearer(auth_header);
         let both = format!("{JSON_MIME_TYPE}, {EVENT_STREAM_MIME_TYPE}");
@@ -147,7 +147,7 @@ impl StreamableHttpClient for Client {
         session_id: Arc<str>,
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), StreamError> {
         let bearer = bearer(auth_header);
         let own = [(AUTHORIZATION.as_str(), bearer.as_deref()), (SESSION_ID, Some(&*session_id))];
         // A server that keeps its sessions keeps them.
@@ -165,7 +165,7 @@ impl StreamableHttpClient for Client {
         _last_event_id: Option<String>,
         _auth_header: Option<String>,
         _custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Fault> {
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, StreamError> {
         Err(StreamableHttpError::ServerDoesNotSupportSse)
     }
 }
@@ -185,7 +185,7 @@ async fn refused(
     status: StatusCode,
     has_session: bool,
     body: Incoming,
-) -> Result<StreamableHttpPostResponse, Fault> {
+) -> Result<StreamableHttpPostResponse, StreamError> {
     let lost = status.is_server_error();
     // The server says so before anything is done. With other faults a server may have done a part.
     let is_definite = matches!(

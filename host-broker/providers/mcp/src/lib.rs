@@ -31,7 +31,7 @@ pub use table::{KIND, Table, Transport};
 
 use accounts::{Accounts, Credential};
 use jsonschema::Validator;
-use link::CallFault;
+use link::CallError;
 use model::{Declaration, EffectMarker, Exposes, Exposure, ParamError, Refusal, Renewal};
 use provider::contract::{
     Execution, Failure, Guard, Invocation, Operation, Probed, Running, StoreInput, StoreRequest, Success, unprepared,
@@ -228,7 +228,7 @@ impl Invocation for Asked {
                     Ok(Success::new(data, format!("{tool} {how}")))
                 }
                 Ok(Err(fault)) => {
-                    let is_unknown = matches!(fault, CallFault::Unauthorized);
+                    let is_unknown = matches!(fault, CallError::Unauthorized);
                     Err(told(failure(fault, changes), is_unknown))
                 }
                 Err(_elapsed) if changes => Err(Failure::Unknown { message: "it was not done in time".to_owned() }),
@@ -239,16 +239,16 @@ impl Invocation for Asked {
 }
 
 /// Returns the failure for the caller, with whether anything may have been changed.
-fn failure(fault: CallFault, changes: bool) -> Failure {
+fn failure(fault: CallError, changes: bool) -> Failure {
     let gone = || "it ended in the middle of the call".to_owned();
     match fault {
-        CallFault::NotSent => Failure::Unavailable { message: "it had ended before it was asked".to_owned() },
-        CallFault::Unauthorized => Failure::Refused { message: "it answers 401 Unauthorized".to_owned() },
-        CallFault::Failed(message) if changes => Failure::Unknown { message },
-        CallFault::Refused(message) | CallFault::Failed(message) => Failure::Refused { message },
-        CallFault::NoResult(message) => Failure::InvalidOutput { message: message.to_owned() },
-        CallFault::Unwanted => Failure::Refused { message: "it was cancelled".to_owned() },
-        CallFault::Lost if changes => Failure::Unknown { message: gone() },
-        CallFault::Lost => Failure::Unavailable { message: gone() },
+        CallError::NotSent => Failure::Unavailable { message: "it had ended before it was asked".to_owned() },
+        CallError::Unauthorized => Failure::Refused { message: "it answers 401 Unauthorized".to_owned() },
+        CallError::Failed(message) if changes => Failure::Unknown { message },
+        CallError::Refused(message) | CallError::Failed(message) => Failure::Refused { message },
+        CallError::NoResult(message) => Failure::InvalidOutput { message: message.to_owned() },
+        CallError::Unwanted => Failure::Refused { message: "it was cancelled".to_owned() },
+        CallError::Lost if changes => Failure::Unknown { message: gone() },
+        CallError::Lost => Failure::Unavailable { message: gone() },
     }
 }

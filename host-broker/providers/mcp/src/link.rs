@@ -52,9 +52,9 @@ pub(super) struct Looked {
     pub(super) at: Instant,
 }
 
-/// Why a call has no result. Only [`CallFault::NotSent`], [`CallFault::Unauthorized`] and
-/// [`CallFault::Refused`] mean that nothing was executed.
-pub(super) enum CallFault {
+/// Why a call has no result. Only [`CallError::NotSent`], [`CallError::Unauthorized`] and
+/// [`CallError::Refused`] mean that nothing was executed.
+pub(super) enum CallError {
     /// The server was gone before.
     NotSent,
     /// The server does not know who asks: nothing was done.
@@ -191,18 +191,18 @@ impl Link {
     /// effect by then, and its answer is still waited for.
     ///
     /// # Errors
-    /// [`CallFault`].
+    /// [`CallError`].
     pub(super) async fn call(
         &self,
         tool: &str,
         arguments: Map<String, Value>,
         changes: bool,
         execution: &Execution,
-    ) -> Result<CallToolResult, CallFault> {
+    ) -> Result<CallToolResult, CallError> {
         let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
-        let sent = sent.map_err(|_gone| CallFault::NotSent)?;
+        let sent = sent.map_err(|_gone| CallError::NotSent)?;
         let _under_way = Arc::clone(&self.calls);
         let mut unwanted = Unwanted { link: self, id: Some(sent.id.clone()) };
         let _followed = self.listener.follow(sent.progress_token.clone(), execution.run_handle().clone());
@@ -212,7 +212,7 @@ impl Link {
             () = execution.run_handle().cancelled() => {
                 unwanted.tell();
                 if !changes {
-                    return Err(CallFault::Unwanted);
+                    return Err(CallError::Unwanted);
                 }
                 answering.await
             }
@@ -221,31 +221,31 @@ impl Link {
         match answer {
             Ok(ServerResult::CallToolResult(result)) => Ok(result),
             Ok(ServerResult::InputRequiredResult(_)) => {
-                Err(CallFault::Failed("it asks for more in the middle of a call, which it is not given".to_owned()))
+                Err(CallError::Failed("it asks for more in the middle of a call, which it is not given".to_owned()))
             }
-            Ok(_) | Err(ServiceError::UnexpectedResponse) => Err(CallFault::NoResult("it is not the result of a tool")),
+            Ok(_) | Err(ServiceError::UnexpectedResponse) => Err(CallError::NoResult("it is not the result of a tool")),
             Err(ServiceError::McpError(error)) => Err(match error.code {
                 // Some libraries use every other code also for the effect of a tool.
-                ErrorCode::METHOD_NOT_FOUND => CallFault::Refused(error.message.into_owned()),
-                _ => CallFault::Failed(error.message.into_owned()),
+                ErrorCode::METHOD_NOT_FOUND => CallError::Refused(error.message.into_owned()),
+                _ => CallError::Failed(error.message.into_owned()),
             }),
             Err(ServiceError::TransportSend(why)) => Err(match why.error.downcast_ref() {
                 Some(StreamableHttpError::<HttpCause>::Client(HttpCause::NotSent(why))) => {
                     tracing::warn!(why, "the server cannot be reached");
-                    CallFault::NotSent
+                    CallError::NotSent
                 }
                 Some(StreamableHttpError::Client(HttpCause::Refused(http::StatusCode::UNAUTHORIZED))) => {
-                    CallFault::Unauthorized
+                    CallError::Unauthorized
                 }
-                Some(StreamableHttpError::Client(why @ HttpCause::Refused(_))) => CallFault::Refused(why.to_string()),
+                Some(StreamableHttpError::Client(why @ HttpCause::Refused(_))) => CallError::Refused(why.to_string()),
                 // It has forgotten who asks.
                 Some(StreamableHttpError::SessionExpired) => {
                     self.close();
-                    CallFault::NotSent
+                    CallError::NotSent
                 }
-                Some(_) | None => CallFault::Lost,
+                Some(_) | None => CallError::Lost,
             }),
-            Err(_) => Err(CallFault::Lost),
+            Err(_) => Err(CallError::Lost),
         }
     }
 }

@@ -187,7 +187,7 @@ impl Table {
         let Transport::Http(address @ Address { oauth: Some(oauth), .. }) = &self.transport else { return Ok(None) };
         let own = self.settings.wanted().into_keys().find(|tool| shared::auth::is_linking(tool.as_str()));
         if let Some(own) = own {
-            return Err(format!("tools.{own}: what links accounts is called so; it cannot be offered"));
+            return Err(format!("tools.{own}: a tool that links accounts has this name; it cannot be offered"));
         }
         let redirect = oauth.redirect_url.clone().unwrap_or_else(|| format!("{}/{name}", deps.callback_url));
         let vault = deps.runtime.map(|runtime| Arc::clone(&runtime.vault));

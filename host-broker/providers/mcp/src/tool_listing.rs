@@ -29,7 +29,7 @@ impl ToolListing {
             action,
             level: Level::Read,
             tier: None,
-            description: "What the server says of its tools.".to_owned(),
+            description: "The instructions of the server.".to_owned(),
             input_schema: json!({ "type": "object" }),
             output_schema: None,
             idempotent: true,
@@ -63,8 +63,8 @@ impl Operation for ToolListing {
         Box::pin(async move {
             let said = upstream.tools_for(&execution).await;
             let found = match &said {
-                Ok(said) => Ok(Probed::State { message: format!("what it says of its tools has {}", said.digest()) }),
-                Err(_) => Err(Failure::Unavailable { message: "it does not say what its tools are".to_owned() }),
+                Ok(said) => Ok(Probed::State { message: format!("its definitions have {}", said.digest()) }),
+                Err(_) => Err(Failure::Unavailable { message: "it lists no tools".to_owned() }),
             };
             // The person who asked may have gone.
             told.map(|told| told.send(said).ok());

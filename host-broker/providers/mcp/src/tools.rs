@@ -70,7 +70,7 @@ impl ServerTool {
 
     /// Returns the description, for an agent.
     pub fn description(&self) -> &str {
-        self.text("description").or_else(|| self.text("title")).unwrap_or("(the server does not say what it does)")
+        self.text("description").or_else(|| self.text("title")).unwrap_or("(no description)")
     }
 
     /// Returns the input schema.
@@ -113,8 +113,7 @@ impl ServerTool {
     pub fn flagged(&self) -> Option<String> {
         let verdict = self.verdict();
         let why: Vec<&str> = verdict.reasons().iter().map(Reason::sentence).collect();
-        (!verdict.is_clean())
-            .then(|| format!("what it says of itself looks like an attack on an agent: {}", why.join(" ")))
+        (!verdict.is_clean()).then(|| format!("its description looks like an attack on an agent: {}", why.join(" ")))
     }
 
     /// Returns the reason why it cannot be offered under any setting.

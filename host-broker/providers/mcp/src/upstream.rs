@@ -281,7 +281,7 @@ impl Upstream {
         // SECURITY: it has the broker's secrets now, and its definitions are stored and shown.
         let text = Value::Object(said.said().clone());
         if self.scrubber.as_ref().is_none_or(|scrubber| holds_own(text, scrubber)) {
-            return Err("what it says of its tools holds a secret of the broker's own".to_owned());
+            return Err("its definitions hold a secret of the broker's own".to_owned());
         }
         Ok(said)
     }
@@ -291,7 +291,7 @@ impl Upstream {
         let asked = async {
             let link = self.connect(beginning, Some(&complaints)).await?;
             let said = tools::document(&link.tools().await?).map(PinnedDefinitions::new)?;
-            said.can_be_kept().then_some(said).ok_or_else(|| "what it says of a tool nests too deep".to_owned())
+            said.can_be_kept().then_some(said).ok_or_else(|| "the definition of a tool nests too deep".to_owned())
         };
         let said = timeout(LISTING_TIMEOUT, asked).await.unwrap_or_else(|_elapsed| Err(self.slow()));
         if said.is_err() {
@@ -411,7 +411,7 @@ impl Upstream {
                 Err(()) => {}
             }
         }
-        Err(Failure::Unavailable { message: "it does not say what its tools are".to_owned() })
+        Err(Failure::Unavailable { message: "it lists no tools".to_owned() })
     }
 
     fn not_started(&self, why: &str) -> Failure {

@@ -165,7 +165,7 @@ pub fn audience(own: &OwnKey, configured: Option<&str>) -> String {
 fn keys(name: &str, table: &IssuerTable, secrets: &Secrets) -> Result<Keys, String> {
     let Some(_) = &table.secret else {
         let keys: Option<Vec<_>> = table.public_keys.iter().map(|key| public_key(key)).collect();
-        return keys.map(Keys::Public).ok_or_else(|| "a public key of it is none".to_owned());
+        return keys.map(Keys::Public).ok_or_else(|| "one of its public keys is not valid".to_owned());
     };
     match (secrets.get(&secret_name(name)), fault(name, secrets)) {
         (Some(secret), None) => Ok(Keys::Shared(secret)),

@@ -81,7 +81,7 @@ pub fn read(token: &str, group: &Group, issuers: &Issuers, now: Timestamp) -> Re
 
 /// The content of a token of the broker's own.
 #[derive(Debug, Clone, Default)]
-pub struct Wanted {
+pub struct ExpectedClaims {
     /// The person.
     pub sub: String,
     /// The one group that may use it.
@@ -102,7 +102,7 @@ pub struct Wanted {
     pub source_display_name: Option<String>,
 }
 
-impl Wanted {
+impl ExpectedClaims {
     /// Returns the content for a person in this group. `sub` is the person's name for the reader of the token.
     pub fn of(person: &Person, sub: String, group: Option<&Group>) -> Self {
         Self {
@@ -120,7 +120,7 @@ impl Wanted {
 }
 
 /// The claims of a token that lives from `now` on for `life`, as JSON; `jti` is its name.
-pub fn claims(wanted: &Wanted, audience: &str, jti: String, now: Timestamp, life: Duration) -> Vec<u8> {
+pub fn claims(wanted: &ExpectedClaims, audience: &str, jti: String, now: Timestamp, life: Duration) -> Vec<u8> {
     let mut claims = told(wanted, jti, now, life);
     claims.insert("iss".to_owned(), super::issuers::OWN.into());
     claims.insert("aud".to_owned(), audience.into());
@@ -128,13 +128,13 @@ pub fn claims(wanted: &Wanted, audience: &str, jti: String, now: Timestamp, life
 }
 
 /// The same as Ash writes them: without issuer and audience, and with the version that its readers ask for.
-pub fn legacy_claims(wanted: &Wanted, jti: String, now: Timestamp, life: Duration) -> Vec<u8> {
+pub fn legacy_claims(wanted: &ExpectedClaims, jti: String, now: Timestamp, life: Duration) -> Vec<u8> {
     let mut claims = told(wanted, jti, now, life);
     claims.insert("ver".to_owned(), VERSION.into());
     json::canonical(&claims)
 }
 
-fn told(wanted: &Wanted, jti: String, now: Timestamp, life: Duration) -> Map<String, Value> {
+fn told(wanted: &ExpectedClaims, jti: String, now: Timestamp, life: Duration) -> Map<String, Value> {
     let iat = now.millis().div_euclid(1000);
     let text = |text: &Option<String>| text.clone().map(Value::from);
     let members = [
@@ -240,13 +240,13 @@ impl Claims {
     /// It has begun, is not over, and does not live too long.
     fn time(&self, now: Timestamp, legacy: bool) -> Result<(), TokenError> {
         let now = now.millis().div_euclid(1000);
-        let absent = TokenError::Invalid("it does not say when it was made and when it is over");
+        let absent = TokenError::Invalid("it lacks the time of issue or the expiry");
         let iat = self.seconds("iat", legacy)?.ok_or(absent)?;
         let exp = self.seconds("exp", legacy)?.ok_or(absent)?;
         let begins = self.seconds("nbf", legacy)?.unwrap_or(iat).max(iat);
         let life = exp.checked_sub(iat).ok_or(absent)?;
         if life < -LEEWAY_S {
-            return Err(TokenError::Invalid("it is over before it was made"));
+            return Err(TokenError::Invalid("it expires before it was issued"));
         }
         if life > i64::try_from(LIFE_MAX.as_secs()).unwrap_or(0) {
             return Err(TokenError::Invalid("it lives longer than an hour"));
@@ -268,7 +268,7 @@ impl Claims {
         let kind = self.text("chat_type")?;
         Ok(Person {
             issuer: issuer.name().to_owned(),
-            sub: self.name("sub", legacy)?.ok_or(TokenError::Invalid("it names nobody"))?,
+            sub: self.name("sub", legacy)?.ok_or(TokenError::Invalid("it names no person"))?,
             chat_id: self.name("chat_id", legacy)?,
             chat_type: match kind {
                 Some(word) => Some(ChatType::of(&word).ok_or(TokenError::Invalid("its kind of chat is not known"))?),

@@ -1,6 +1,6 @@
 //! Reads files that hold secrets, and refuses those that others can read.
 
-use super::SecretFault;
+use super::SecretError;
 use super::source::missing;
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use std::fs::File;
@@ -17,9 +17,9 @@ const ROOT: u32 = 0;
 /// Returns the content of a regular file that belongs to us or to root and that no other user can open.
 ///
 /// Links on the way are followed, because mounted secrets are links; the check concerns the opened file.
-pub(super) fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, SecretFault> {
+pub(super) fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, SecretError> {
     let name = path.display();
-    let refused = |what: String| SecretFault::Refused { what };
+    let refused = |what: String| SecretError::Refused { what };
     // Non-blocking, so that a pipe under this name cannot hold the broker up.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let handle = open(path, flags, Mode::empty()).map_err(|why| missing(format!("{name} cannot be opened: {why}")))?;

@@ -1,6 +1,6 @@
 //! Reads keys of the kernel's keyrings, which every Linux has, also without a session at a desktop.
 
-use super::SecretFault;
+use super::SecretError;
 use super::source::missing;
 use linux_keyutils::{Key, KeyError, KeyRing, KeyRingIdentifier};
 use zeroize::Zeroizing;
@@ -9,8 +9,11 @@ use zeroize::Zeroizing;
 const KEY_BYTES_MAX: usize = 32 * 1024;
 
 /// The payload of the key of type `user` with this description: of this session, or else of this user.
-#[expect(clippy::wildcard_enum_match_arm, reason = "whatever else the kernel says, the keyrings are of no use")]
-pub(super) fn read(description: &str) -> Result<Zeroizing<Vec<u8>>, SecretFault> {
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "any other error of the kernel means that the keyrings are of no use"
+)]
+pub(super) fn read(description: &str) -> Result<Zeroizing<Vec<u8>>, SecretError> {
     let fault = |error: KeyError| match error {
         KeyError::KeyDoesNotExist => missing(format!(
             "there is no key {description} in the kernel's keyrings; add it with `keyctl padd user {description} @u`"

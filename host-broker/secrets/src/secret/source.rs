@@ -1,6 +1,6 @@
 //! Where a secret comes from.
 
-use super::{SecretFault, dotenv, file, keyring};
+use super::{SecretError, dotenv, file, keyring};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -93,7 +93,7 @@ pub(super) async fn fetch(
     source: &SecretSource,
     environment: &BTreeMap<String, String>,
     commands: &dyn CommandOutput,
-) -> Result<Zeroizing<String>, SecretFault> {
+) -> Result<Zeroizing<String>, SecretError> {
     match source {
         SecretSource::Env { env } => match environment.get(env) {
             Some(text) if !text.is_empty() => Ok(Zeroizing::new(text.clone())),
@@ -120,14 +120,14 @@ pub(super) async fn fetch(
     }
 }
 
-pub(super) fn missing(what: String) -> SecretFault {
-    SecretFault::Missing { what }
+pub(super) fn missing(what: String) -> SecretError {
+    SecretError::Missing { what }
 }
 
-fn text(bytes: &[u8], origin: &str) -> Result<Zeroizing<String>, SecretFault> {
+fn text(bytes: &[u8], origin: &str) -> Result<Zeroizing<String>, SecretError> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(Zeroizing::new(text.to_owned())),
-        Err(_) => Err(missing(format!("what comes from {origin} is not UTF-8 text"))),
+        Err(_) => Err(missing(format!("the value from {origin} is not UTF-8 text"))),
     }
 }
 

@@ -22,7 +22,7 @@ impl CommandOutput for Vault {
     }
 }
 
-fn load(source: &str, environment: &[(&str, &str)]) -> Result<String, SecretFault> {
+fn load(source: &str, environment: &[(&str, &str)]) -> Result<String, SecretError> {
     let source: SecretSource = toml::from_str(source).unwrap();
     let environment = environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let sources = [("S".to_owned(), source)].into();
@@ -70,7 +70,7 @@ fn a_missing_secret_says_what_to_do() {
         ("command = ['pass', 'other']".to_owned(), "the command pass gave none: it exited with 1"),
     ] {
         let fault = load(&source, &[]).unwrap_err();
-        assert!(matches!(&fault, SecretFault::Missing { what } if what.contains(part)), "{fault}");
+        assert!(matches!(&fault, SecretError::Missing { what } if what.contains(part)), "{fault}");
     }
 }
 
@@ -82,20 +82,20 @@ fn a_file_that_others_can_open_is_refused() {
         write(&file, "TOKEN=a-long-secret", mode);
         for source in [format!("file = '{}'", file.display()), format!("env_file = '{}'\nname = 'X'", file.display())] {
             let fault = load(&source, &[]).unwrap_err();
-            assert!(matches!(&fault, SecretFault::Refused { what } if what.contains("chmod 600")), "{mode:o} {fault}");
+            assert!(matches!(&fault, SecretError::Refused { what } if what.contains("chmod 600")), "{mode:o} {fault}");
         }
     }
     let source = format!("file = '{}'", dir.path().display());
-    assert!(matches!(load(&source, &[]), Err(SecretFault::Refused { .. })));
+    assert!(matches!(load(&source, &[]), Err(SecretError::Refused { .. })));
 }
 
 #[test]
 fn a_secret_that_is_too_short_to_be_kept_out_of_results_is_refused() {
     for text in ["hunter2", "       \n   ", "ключик"] {
-        assert_eq!(load("env = 'T'", &[("T", text)]), Err(SecretFault::TooShort), "{text}");
+        assert_eq!(load("env = 'T'", &[("T", text)]), Err(SecretError::TooShort), "{text}");
     }
     assert!(load("env = 'T'", &[("T", "hunter22")]).is_ok());
-    assert!(matches!(load("env = 'T'", &[("T", "")]), Err(SecretFault::Missing { .. })));
+    assert!(matches!(load("env = 'T'", &[("T", "")]), Err(SecretError::Missing { .. })));
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_key_of_the_kernels_keyrings_is_a_secret() {
             Err(fault) => {
                 println!("skipped: the kernel's keyrings cannot be used here: {fault}");
                 let refused = load(&source, &[]).unwrap_err();
-                assert!(matches!(&refused, SecretFault::Missing { .. }), "{refused}");
+                assert!(matches!(&refused, SecretError::Missing { .. }), "{refused}");
                 return;
             }
         };

@@ -35,7 +35,7 @@ pub enum Unfit {
     #[error("its credential has fewer than {SECRET_CHARS_MIN} characters, so it could not be kept out of results")]
     TooShort,
     /// The shown description holds a part of it.
-    #[error("what it says of the account holds a part of its credential")]
+    #[error("its description of the account holds a part of its credential")]
     Shown,
 }
 

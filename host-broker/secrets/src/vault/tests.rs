@@ -47,10 +47,10 @@ fn a_record_opens_in_its_place_and_nowhere_else() {
         place("ash:ann", &mail, "home"),
         Place { what: RecordKind::Flow, ..own },
     ] {
-        assert_eq!(vault.decrypted(&other, &sealed), Err(VaultFault::Damaged), "{other:?}");
+        assert_eq!(vault.decrypted(&other, &sealed), Err(VaultError::Damaged), "{other:?}");
         // Nor is it made to by a new key.
         let newer = super::tests::vault(2, &[1]);
-        assert_eq!(newer.resealed(&other, &sealed), Err(VaultFault::Damaged), "{other:?}");
+        assert_eq!(newer.resealed(&other, &sealed), Err(VaultError::Damaged), "{other:?}");
     }
     // The same record twice does not look the same.
     let again = vault.encrypted(&own, RECORD).unwrap();
@@ -70,17 +70,17 @@ fn not_one_bit_of_a_record_can_be_changed_and_nothing_cut_off() {
             changed[index] ^= 1 << bit;
             let fault = vault.decrypted(&own, &Ciphertext::from_bytes(changed)).unwrap_err();
             let of_name = (1..=NAME).contains(&index);
-            assert_eq!(fault, if of_name { VaultFault::OtherKey } else { VaultFault::Damaged }, "{index}.{bit}");
+            assert_eq!(fault, if of_name { VaultError::OtherKey } else { VaultError::Damaged }, "{index}.{bit}");
         }
         let cut = Ciphertext::from_bytes(sealed.bytes()[..index].to_vec());
-        assert_eq!(vault.decrypted(&own, &cut), Err(VaultFault::Damaged), "{index}");
+        assert_eq!(vault.decrypted(&own, &cut), Err(VaultError::Damaged), "{index}");
     }
     let longer = Ciphertext::from_bytes([sealed.bytes(), &[0]].concat());
-    assert_eq!(vault.decrypted(&own, &longer), Err(VaultFault::Damaged));
+    assert_eq!(vault.decrypted(&own, &longer), Err(VaultError::Damaged));
     // The halves of two records make none.
     let other = vault.encrypted(&own, RECORD).unwrap();
     let mixed = [&sealed.bytes()[..HEAD - NONCE], &other.bytes()[HEAD - NONCE..]].concat();
-    assert_eq!(vault.decrypted(&own, &Ciphertext::from_bytes(mixed)), Err(VaultFault::Damaged));
+    assert_eq!(vault.decrypted(&own, &Ciphertext::from_bytes(mixed)), Err(VaultError::Damaged));
 }
 
 #[test]
@@ -89,14 +89,14 @@ fn a_new_master_key_takes_over_what_the_old_one_held() {
     let own = place("ash:ann", &mail, "work");
     let old = vault(1, &[]);
     let sealed = old.encrypted(&own, RECORD).unwrap();
-    assert_eq!(vault(2, &[]).decrypted(&own, &sealed), Err(VaultFault::OtherKey));
+    assert_eq!(vault(2, &[]).decrypted(&own, &sealed), Err(VaultError::OtherKey));
     let both = vault(2, &[1]);
     assert_eq!(both.decrypted(&own, &sealed).unwrap().as_slice(), RECORD);
     let renewed = both.resealed(&own, &sealed).unwrap().unwrap();
     assert_ne!(key_name(&renewed), key_name(&sealed));
     assert_eq!(both.resealed(&own, &renewed), Ok(None));
     assert_eq!(vault(2, &[]).decrypted(&own, &renewed).unwrap().as_slice(), RECORD);
-    assert_eq!(old.decrypted(&own, &renewed), Err(VaultFault::OtherKey));
+    assert_eq!(old.decrypted(&own, &renewed), Err(VaultError::OtherKey));
     // The record itself was not touched.
     assert_eq!(sealed.bytes()[HEAD - NONCE..], renewed.bytes()[HEAD - NONCE..]);
     assert_eq!(vault(1, &[1, 1]).names().len(), 1);
@@ -107,7 +107,7 @@ fn without_randomness_nothing_is_stored() {
     let vault = Vault::new(&key_of(1), &[], Arc::new(Broken)).unwrap();
     let mail = mail();
     let own = place("ash:ann", &mail, "work");
-    assert_eq!(vault.encrypted(&own, RECORD), Err(VaultFault::Randomness(NoRandomness)));
+    assert_eq!(vault.encrypted(&own, RECORD), Err(VaultError::Randomness(NoRandomness)));
 }
 
 #[test]

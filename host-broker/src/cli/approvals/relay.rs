@@ -2,7 +2,7 @@
 
 use crate::cli::Context;
 use crate::cli::ask::ask;
-use crate::cli::output::Fault;
+use crate::cli::output::CliError;
 use clap::Args;
 use engine::chat::RelayedAnswer;
 use engine::request;
@@ -34,8 +34,8 @@ impl Relay {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`]; nothing was answered.
-    pub(super) fn run(self, context: &Context) -> Result<(), Fault> {
+    /// [`CliError`]; nothing was answered.
+    pub(super) fn run(self, context: &Context) -> Result<(), CliError> {
         ask(context, request::Command::RelayedAnswer(RelayedAnswer::new(self.from, self.text)))
     }
 }

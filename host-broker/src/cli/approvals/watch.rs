@@ -4,12 +4,12 @@ use super::text;
 use crate::cli::Context;
 use crate::cli::apply;
 use crate::cli::ask::answer;
-use crate::cli::output::Fault;
+use crate::cli::output::CliError;
 use clap::Args;
 use engine::approval_requests::ApprovalAnswer;
 use engine::approval_subjects;
 use engine::request;
-use model::approval::{Approval, State};
+use model::approval::{Approval, ApprovalState};
 use std::collections::BTreeSet;
 use std::io::BufRead as _;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -28,7 +28,7 @@ pub(super) struct Watch {}
 const LOOK: Duration = Duration::from_millis(300);
 
 impl Watch {
-    pub(super) fn run(context: &Context) -> Result<(), Fault> {
+    pub(super) fn run(context: &Context) -> Result<(), CliError> {
         let ledger = context.ledger()?;
         let lines = typed();
         context
@@ -37,7 +37,7 @@ impl Watch {
         let mut shown = BTreeSet::new();
         loop {
             for approval in stored::shown(&ledger)? {
-                if approval.state == State::Waiting && shown.insert(approval.id) {
+                if approval.state == ApprovalState::Waiting && shown.insert(approval.id) {
                     let document = super::document(&ledger, &approval)?;
                     context.output.show(&document, || format!("{}\n{}\n", text(context, &approval), here(&approval)));
                 }
@@ -73,7 +73,7 @@ fn typed() -> Receiver<String> {
     receiver
 }
 
-fn take(context: &Context, line: &str) -> Result<(), Fault> {
+fn take(context: &Context, line: &str) -> Result<(), CliError> {
     let mut words = line.trim().splitn(3, char::is_whitespace);
     let (word, code, reason) = (words.next().unwrap_or_default(), words.next(), words.next());
     let (yes, apply) = match word {
@@ -95,7 +95,7 @@ fn take(context: &Context, line: &str) -> Result<(), Fault> {
     // A refusal of the broker is an answer here, not the end.
     let said = if apply { apply::ask(context, command) } else { context.output.reply(&answer(context, command)?) };
     if let Err(fault) = said {
-        context.output.fault(&Fault { text: context.at_home(&fault.text), ..fault });
+        context.output.fault(&CliError { text: context.at_home(&fault.text), ..fault });
     }
     Ok(())
 }

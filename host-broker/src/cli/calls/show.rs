@@ -1,7 +1,7 @@
 //! `calls show`: the whole story of one request.
 
 use crate::cli::Context;
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::{CliError, Output};
 use model::approval::Answered;
 use model::approval::reference;
 use serde_json::{Value, json};
@@ -14,11 +14,11 @@ use store::state::approvals;
 use store::state::gates;
 use store::state::gates::GateApproval;
 
-pub(super) fn show(context: &Context, ledger: &View, id: &RequestId, group: Option<&Group>) -> Result<(), Fault> {
+pub(super) fn show(context: &Context, ledger: &View, id: &RequestId, group: Option<&Group>) -> Result<(), CliError> {
     let rows = calls::story(ledger, id, group)?;
     // The broker's own rows carry the id of the request that they are about, and are no story by themselves.
     if rows.iter().all(|row| row.caller == "broker") {
-        return Err(Fault::missing(format!(
+        return Err(CliError::missing(format!(
             "the ledger has no request `{id}`; host-broker calls list shows the latest"
         )));
     }
@@ -34,9 +34,9 @@ pub(super) fn show(context: &Context, ledger: &View, id: &RequestId, group: Opti
 }
 
 /// Returns the answers of people, by the approval request that the rows name.
-fn agreed(ledger: &View, rows: &[Row]) -> Result<BTreeMap<String, Vec<Answered>>, Fault> {
+fn agreed(ledger: &View, rows: &[Row]) -> Result<BTreeMap<String, Vec<Answered>>, CliError> {
     let mut found = BTreeMap::new();
-    for reference in rows.iter().filter_map(question) {
+    for reference in rows.iter().filter_map(approval_request) {
         if let Some(approval) = approvals::named(ledger, &reference)? {
             let answers = approvals::answers(ledger, approval.id)?;
             found.insert(reference, answers);
@@ -46,7 +46,7 @@ fn agreed(ledger: &View, rows: &[Row]) -> Result<BTreeMap<String, Vec<Answered>>
 }
 
 /// Returns the approval request that a row rests on, or makes. After a denial there is no row that rests on it.
-fn question(row: &Row) -> Option<String> {
+fn approval_request(row: &Row) -> Option<String> {
     let asks = || (row.kind == "asked").then(|| reference(row.seq));
     row.approval.clone().or_else(asks)
 }
@@ -76,7 +76,8 @@ fn paragraph(row: &Row, opened: &[GateApproval], agreed: &BTreeMap<String, Vec<A
     let opened = opened.iter().filter(|approval| approval.spent_by == Some(row.seq));
     let gate: Vec<_> =
         opened.map(|one| format!("{}, opened by {} at {}", one.gate, one.approved_by, one.approved_at)).collect();
-    let answers = question(row).and_then(|reference| agreed.get(&reference)).map(Vec::as_slice).unwrap_or_default();
+    let answers =
+        approval_request(row).and_then(|reference| agreed.get(&reference)).map(Vec::as_slice).unwrap_or_default();
     let answers: Vec<_> = answers.iter().map(answered).collect();
     let facts: [(&str, Option<String>); 15] = [
         ("caller", Some(row.caller.clone())),

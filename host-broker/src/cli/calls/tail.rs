@@ -2,7 +2,7 @@
 
 use super::cells;
 use crate::cli::Context;
-use crate::cli::output::{Fault, visible};
+use crate::cli::output::{CliError, visible};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use store::View;
@@ -12,7 +12,7 @@ use store::ledger::calls::{CallRecord, Filter};
 /// How often the database is asked whether anything was written.
 const PAUSE: Duration = Duration::from_millis(100);
 
-pub(super) fn tail(context: &Context, ledger: &View, filter: Filter, last: u32) -> Result<(), Fault> {
+pub(super) fn tail(context: &Context, ledger: &View, filter: Filter, last: u32) -> Result<(), CliError> {
     let mut tail = Tail { context, ledger, filter, under_way: BTreeSet::new() };
     let mut version = calls::version(ledger)?;
     if !tail.begin(last)? {
@@ -39,7 +39,7 @@ struct Tail<'a> {
 }
 
 impl Tail<'_> {
-    fn begin(&mut self, last: u32) -> Result<bool, Fault> {
+    fn begin(&mut self, last: u32) -> Result<bool, CliError> {
         // One moment for all three, so that nothing falls between them.
         let (records, newest, open) = self.ledger.at_one_moment(|view| {
             let records = calls::list(view, &self.filter, last)?;
@@ -52,7 +52,7 @@ impl Tail<'_> {
     }
 
     /// Prints new calls, and calls that have ended; `false` once the output is closed.
-    fn look(&mut self) -> Result<bool, Fault> {
+    fn look(&mut self) -> Result<bool, CliError> {
         let mut news = Vec::new();
         for id in self.under_way.clone() {
             // The broker's own reads are under way too, and are no calls.
@@ -82,7 +82,7 @@ impl Tail<'_> {
         fits.then_some(record)
     }
 
-    fn tell(&self, records: &[CallRecord]) -> Result<bool, Fault> {
+    fn tell(&self, records: &[CallRecord]) -> Result<bool, CliError> {
         let output = self.context.output;
         output.lines(|out| {
             for record in records {

@@ -1,6 +1,7 @@
 //! The processes of the demo: the daemon, the shims, and the clients that drive them.
 
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::Output;
+use anyhow::{Context as _, anyhow, bail};
 use config::profiles;
 use model::approval;
 use model::approval::Approval;
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use store;
-use store::ledger::chain::{Kind, Verifier};
+use store::ledger::chain::{RowKind, Verifier};
 use store::ledger::export;
 use store::state::approvals;
 use tokio::time::Instant;
@@ -40,7 +41,7 @@ pub(super) struct Stage {
 pub(super) struct Agent(RunningService<RoleClient, ()>);
 
 /// The answer that an agent reads.
-pub(super) struct Answer {
+pub(super) struct DemoReply {
     /// The text that its model sees.
     pub(super) text: String,
     /// Whether the client sees it as an error.
@@ -58,22 +59,21 @@ pub(super) struct Proof {
 
 impl Stage {
     /// Makes the home and starts the daemon.
-    pub(super) fn set(platform: &Platform, output: Output) -> Result<Self, Fault> {
-        let broker = std::env::current_exe().map_err(|error| Fault::internal(&error))?;
+    pub(super) fn set(platform: &Platform, output: Output) -> anyhow::Result<Self> {
+        let broker = std::env::current_exe()?;
         let shim = shim_beside(&broker, platform, output)?;
         let mut name = [0; 6];
-        platform.ids.fill(&mut name).map_err(|error| Fault::internal(&error))?;
+        platform.ids.fill(&mut name)?;
         let home = std::env::temp_dir().join(format!("host-broker-demo-{}", base16ct::lower::encode_string(&name)));
-        platform::home::make_private_directory(&home).map_err(|error| Fault::internal(&error))?;
+        platform::home::make_private_directory(&home)?;
         let github = platform.environment.get("GITHUB_TOKEN").is_some_and(|token| !token.is_empty());
         let mut stage = Self { home, broker, shim, daemon: None, github, keep: false };
         let uid = rustix::process::geteuid().as_raw();
         stage.write("broker.toml", &format!("{CONFIG}\n[people.you]\nuid = {uid}\napproves = {{}}\n"))?;
         stage.write("mock.toml", SCRIPT)?;
         for group in ["main", "developer", "security"] {
-            let group = group.parse().map_err(|error| Fault::internal(&error))?;
-            profiles::write(&Home::at(stage.home.clone()), &group, &profiles::with_free_mock("mock"))
-                .map_err(|error| Fault::configuration(&error))?;
+            let group = group.parse()?;
+            profiles::write(&Home::at(stage.home.clone()), &group, &profiles::with_free_mock("mock"))?;
         }
         stage.start()?;
         Ok(stage)
@@ -87,27 +87,22 @@ impl Stage {
         self.github
     }
 
-    fn write(&self, name: &str, text: &str) -> Result<(), Fault> {
-        std::fs::write(self.home.join(name), text).map_err(|error| Fault::internal(&error))
+    fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
+        std::fs::write(self.home.join(name), text).with_context(|| format!("cannot write {name}"))
     }
 
     /// Starts the daemon and waits until it takes requests.
-    fn start(&mut self) -> Result<(), Fault> {
-        let mut child = self
-            .process(&["serve"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(|error| Fault::internal(&error))?;
+    fn start(&mut self) -> anyhow::Result<()> {
+        let mut child = self.process(&["serve"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let mut line = String::new();
         if let Some(stdout) = child.stdout.take() {
-            BufReader::new(stdout).read_line(&mut line).map_err(|error| Fault::internal(&error))?;
+            BufReader::new(stdout).read_line(&mut line)?;
         }
         self.daemon = Some(child);
         if line.trim() == "ready" {
             Ok(())
         } else {
-            Err(failed("the daemon did not start; try host-broker serve on the home"))
+            bail!("the daemon did not start; try host-broker serve on the home")
         }
     }
 
@@ -120,24 +115,24 @@ impl Stage {
     }
 
     /// Runs a command as a person would.
-    pub(super) fn command(&self, arguments: &[&str]) -> Result<String, Fault> {
-        let output = self.process(arguments).output().map_err(|error| Fault::internal(&error))?;
+    pub(super) fn command(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let output = self.process(arguments).output()?;
         let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         if output.status.success() {
             return Ok(format!("host-broker {}\n    {said}", arguments.join(" ")));
         }
-        Err(failed(&format!("host-broker {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim())))
+        bail!("host-broker {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim())
     }
 
     /// An agent of this group.
-    pub(super) async fn agent(&self, group: &str) -> Result<Agent, Fault> {
+    pub(super) async fn agent(&self, group: &str) -> anyhow::Result<Agent> {
         #[expect(clippy::disallowed_methods, reason = "the demo's processes are this program and its shim")]
         let mut command = tokio::process::Command::new(&self.shim);
         command.env_clear().env("EXT_IPC_DIR", self.home.join("ipc").join(group));
-        let transport = TokioChildProcess::new(command).map_err(|error| Fault::internal(&error))?;
+        let transport = TokioChildProcess::new(command)?;
         match ().serve(transport).await {
             Ok(client) => Ok(Agent(client)),
-            Err(error) => Err(failed(&format!("the shim of {group} did not answer: {error}"))),
+            Err(error) => bail!("the shim of {group} did not answer: {error}"),
         }
     }
 
@@ -170,47 +165,47 @@ impl Stage {
     }
 
     /// Returns the pending approval request, once there is one.
-    pub(super) async fn question(&self) -> Result<Approval, Fault> {
+    pub(super) async fn approval_request(&self) -> anyhow::Result<Approval> {
         let until = Instant::now() + TIMEOUT;
         while Instant::now() < until {
             let open = store::reader(&self.home).and_then(|reader| approvals::open(&reader, None));
-            let waiting = |approval: &Approval| approval.state == approval::State::Waiting;
+            let waiting = |approval: &Approval| approval.state == approval::ApprovalState::Waiting;
             if let Some(approval) = open?.into_iter().find(waiting) {
                 return Ok(approval);
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        Err(failed("nobody was asked"))
+        bail!("no approval request was sent")
     }
 
     /// Kills the daemon once the action's intent is in the ledger, and starts the next one.
-    pub(super) async fn kill_and_restart(&mut self, action: &str) -> Result<(), Fault> {
+    pub(super) async fn kill_and_restart(&mut self, action: &str) -> anyhow::Result<()> {
         let begun =
-            self.wait_until(|row| row.kind == Kind::Intended.word() && row.action.as_deref() == Some(action)).await;
+            self.wait_until(|row| row.kind == RowKind::Intended.word() && row.action.as_deref() == Some(action)).await;
         if !begun {
-            return Err(failed("the slow call did not begin"));
+            bail!("the slow call did not begin");
         }
         if let Some(mut daemon) = self.daemon.take() {
-            daemon.kill().and_then(|()| daemon.wait()).map_err(|error| Fault::internal(&error))?;
+            daemon.kill().and_then(|()| daemon.wait())?;
         }
         self.start()
     }
 
     /// Stops the daemon as an operator would.
-    pub(super) fn stop(&mut self, _patience: Duration) -> Result<(), Fault> {
+    pub(super) fn stop(&mut self, _patience: Duration) -> anyhow::Result<()> {
         let Some(mut daemon) = self.daemon.take() else { return Ok(()) };
         let pid = rustix::process::Pid::from_child(&daemon);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).map_err(|error| Fault::internal(&error))?;
-        daemon.wait().map_err(|error| Fault::internal(&error))?;
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+        daemon.wait()?;
         Ok(())
     }
 
     /// Verifies the whole chain.
-    pub(super) fn verify(&self) -> Result<Proof, Fault> {
+    pub(super) fn verify(&self) -> anyhow::Result<Proof> {
         let reader = store::reader(&self.home)?;
         let (mut verifier, mut refused) = (Verifier::new(), 0);
         export::each(&reader, 1, |row| {
-            refused += usize::from(row.kind == Kind::Refused.word());
+            refused += usize::from(row.kind == RowKind::Refused.word());
             verifier.take(&row).map_err(store::StoreError::from)
         })?;
         let head = verifier.head();
@@ -242,7 +237,13 @@ impl Drop for Stage {
 
 impl Agent {
     /// Calls an action through `ext_call`, with more arguments beside its parameters.
-    pub(super) async fn call(&self, provider: &str, action: &str, params: Value, more: Value) -> Result<Answer, Fault> {
+    pub(super) async fn call(
+        &self,
+        provider: &str,
+        action: &str,
+        params: Value,
+        more: Value,
+    ) -> anyhow::Result<DemoReply> {
         let mut arguments = json!({ "provider": provider, "action": action, "params": params });
         if let (Some(arguments), Value::Object(more)) = (arguments.as_object_mut(), more) {
             arguments.extend(more);
@@ -251,20 +252,20 @@ impl Agent {
     }
 
     /// Calls a tool.
-    pub(super) async fn tool(&self, tool: &'static str, arguments: Value) -> Result<Answer, Fault> {
+    pub(super) async fn tool(&self, tool: &'static str, arguments: Value) -> anyhow::Result<DemoReply> {
         let arguments: Map<String, Value> = match arguments {
             Value::Object(map) => map,
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
         };
         let request = CallToolRequestParams::new(tool).with_arguments(arguments);
         match self.0.call_tool(request).await {
-            Ok(result) => Ok(Answer::of(result)),
-            Err(error) => Err(failed(&format!("{tool}: {error}"))),
+            Ok(result) => Ok(DemoReply::of(result)),
+            Err(error) => bail!("{tool}: {error}"),
         }
     }
 }
 
-impl Answer {
+impl DemoReply {
     fn of(result: CallToolResult) -> Self {
         let texts: Vec<String> =
             result.content.iter().filter_map(|block| Some(block.as_text()?.text.clone())).collect();
@@ -296,12 +297,8 @@ impl Answer {
     }
 }
 
-fn failed(text: &str) -> Fault {
-    Fault::failed(text)
-}
-
 /// The shim that belongs to this program. Run by cargo, it is built first: nothing else makes sure that it is there.
-fn shim_beside(broker: &Path, platform: &Platform, output: Output) -> Result<PathBuf, Fault> {
+fn shim_beside(broker: &Path, platform: &Platform, output: Output) -> anyhow::Result<PathBuf> {
     if let (Some(cargo), Some(_)) = (platform.environment.get("CARGO"), platform.environment.get("CARGO_MANIFEST_DIR"))
     {
         return build_shim(cargo, broker, platform, output);
@@ -310,12 +307,12 @@ fn shim_beside(broker: &Path, platform: &Platform, output: Output) -> Result<Pat
     if shim.is_file() {
         return Ok(shim);
     }
-    Err(failed(&format!("there is no {}; build it with: cargo build -p mcp-shim", shim.display())))
+    bail!("there is no {}; build it with: cargo build -p mcp-shim", shim.display())
 }
 
 /// In the profile in which this program was built; the path is taken from cargo's own report. The broker is named too,
 /// so that cargo takes the dependencies with the features with which they are built already.
-fn build_shim(cargo: &str, broker: &Path, platform: &Platform, output: Output) -> Result<PathBuf, Fault> {
+fn build_shim(cargo: &str, broker: &Path, platform: &Platform, output: Output) -> anyhow::Result<PathBuf> {
     let release = broker.components().any(|component| component.as_os_str() == "release");
     #[expect(clippy::disallowed_methods, reason = "the demo's processes are this program and its shim")]
     let mut command = Command::new(cargo);
@@ -337,11 +334,11 @@ fn build_shim(cargo: &str, broker: &Path, platform: &Platform, output: Output) -
     if !output.json {
         output.say("building mcp-shim, if it is not built yet");
     }
-    let done = command.stderr(Stdio::inherit()).output().map_err(|error| Fault::internal(&error))?;
+    let done = command.stderr(Stdio::inherit()).output()?;
     String::from_utf8_lossy(&done.stdout)
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
         .filter(|message| message.pointer("/target/name").and_then(Value::as_str) == Some("mcp-shim"))
         .find_map(|message| message.get("executable")?.as_str().map(PathBuf::from))
-        .ok_or_else(|| failed("mcp-shim does not build; see above"))
+        .ok_or_else(|| anyhow!("mcp-shim does not build; see above"))
 }

@@ -1,6 +1,6 @@
 //! The output for the audience.
 
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::{CliError, Output};
 
 /// A story that remembers whether it was true.
 pub(super) struct Story {
@@ -41,7 +41,7 @@ impl Story {
     }
 
     /// The end: a fault if any claim was not true.
-    pub(super) fn end(self) -> Result<(), Fault> {
+    pub(super) fn end(self) -> Result<(), CliError> {
         let wrong: Vec<&str> =
             self.checks.iter().filter(|(_, is_true)| !is_true).map(|(claim, _)| claim.as_str()).collect();
         let document = serde_json::json!({
@@ -54,6 +54,6 @@ impl Story {
         if wrong.is_empty() {
             return Ok(());
         }
-        Err(Fault::failed(format!("not true: {}", wrong.join("; "))))
+        Err(CliError::failed(format!("not true: {}", wrong.join("; "))))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Kept;
 use crate::cli::Context;
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::{CliError, Output};
 use serde_json::json;
 use shared::Timestamp;
 use std::fs::File;
@@ -65,7 +65,7 @@ impl Following {
         self.verifier.head().seq + 1
     }
 
-    fn finish(self, result: Result<(), Stopped>) -> Result<(), Fault> {
+    fn finish(self, result: Result<(), Stopped>) -> Result<(), CliError> {
         let head = self.verifier.head();
         let result = match (result, self.kept) {
             (Ok(()), Some(kept)) if !self.kept_seen => {
@@ -109,7 +109,7 @@ impl Following {
         });
     }
 
-    fn broken(&self, stopped: &Stopped) -> Fault {
+    fn broken(&self, stopped: &Stopped) -> CliError {
         let (bad, reason) = match stopped {
             Stopped::Break(fault) => (fault.row(), fault.to_string()),
             Stopped::Unreadable(fault) => (self.next(), format!("row {} cannot be read: {fault}", self.next())),
@@ -119,7 +119,7 @@ impl Following {
             }
         };
         let good = (bad - 1 - self.before).max(0);
-        Fault::failed(format!(
+        CliError::failed(format!(
             "the evidence is broken: {reason}. The {good} rows before it are valid. Do not change this ledger, and \
              compare it with a backup or an export"
         ))
@@ -130,7 +130,7 @@ impl Following {
 }
 
 /// Verifies this home's ledger.
-pub(super) fn ledger(context: &Context, kept: Option<Kept>, from: i64) -> Result<(), Fault> {
+pub(super) fn ledger(context: &Context, kept: Option<Kept>, from: i64) -> Result<(), CliError> {
     let ledger = context.ledger()?;
     let total = export::last(&ledger).ok().flatten().map(|row| row.seq);
     let Some(before) = segments::before(&ledger, from)? else {
@@ -142,10 +142,10 @@ pub(super) fn ledger(context: &Context, kept: Option<Kept>, from: i64) -> Result
                 format!("is in the middle of a segment or does not exist; a segment begins with row {starts}")
             }
         };
-        return Err(Fault::usage(format!("row {from} {place}")));
+        return Err(CliError::usage(format!("row {from} {place}")));
     };
     if let Some(kept) = kept.filter(|kept| kept.seq < from) {
-        return Err(Fault::usage(format!("row {} of --kept is before row {from} of --from", kept.seq)));
+        return Err(CliError::usage(format!("row {} of --kept is before row {from} of --from", kept.seq)));
     }
     let mut following = Following::new(context.output, kept, total, before);
     let mut stopped = Ok(());
@@ -166,8 +166,8 @@ pub(super) fn ledger(context: &Context, kept: Option<Kept>, from: i64) -> Result
 }
 
 /// Verifies an export.
-pub(super) fn file(context: &Context, path: &Path, kept: Option<Kept>) -> Result<(), Fault> {
-    let unreadable = |error: std::io::Error| Fault::usage(format!("cannot read {}: {error}", path.display()));
+pub(super) fn file(context: &Context, path: &Path, kept: Option<Kept>) -> Result<(), CliError> {
+    let unreadable = |error: std::io::Error| CliError::usage(format!("cannot read {}: {error}", path.display()));
     let mut following = Following::new(context.output, kept, None, Head::EMPTY);
     for line in BufReader::new(File::open(path).map_err(unreadable)?).lines() {
         let taken = match line {

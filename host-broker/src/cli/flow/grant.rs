@@ -2,7 +2,7 @@
 
 use super::told;
 use crate::cli::Context;
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 use shared::flow::request::{FlowRequest, GrantList, GrantMint, GrantNamed};
@@ -64,7 +64,7 @@ pub(super) struct List {
 }
 
 impl Grant {
-    pub(super) fn run(self, context: &Context, vault: Vault) -> Result<(), Fault> {
+    pub(super) fn run(self, context: &Context, vault: Vault) -> Result<(), CliError> {
         match self {
             Self::Mint(Mint { flow, flow_version, tools, ttl, actor }) => {
                 let request = FlowRequest::FlowExternalGrantMint(GrantMint {

@@ -4,7 +4,7 @@
 //! still passes as a configuration. All other edits are left to the person.
 
 use crate::cli::Context;
-use crate::cli::output::Fault;
+use crate::cli::output::CliError;
 use config::{Config, ConfigError};
 use shared::Group;
 use std::fmt::Write as _;
@@ -16,22 +16,25 @@ use std::path::Path;
 /// Applies an edit to the configuration, atomically.
 ///
 /// # Errors
-/// [`Fault`]; the file is as it was.
-pub(in crate::cli) fn change(context: &Context, edit: impl FnOnce(&str) -> Result<String, Fault>) -> Result<(), Fault> {
+/// [`CliError`]; the file is as it was.
+pub(in crate::cli) fn change(
+    context: &Context,
+    edit: impl FnOnce(&str) -> Result<String, CliError>,
+) -> Result<(), CliError> {
     let path = context.home.config();
     let text = std::fs::read_to_string(&path)
-        .map_err(|source| Fault::configuration(&ConfigError::Read { path: path.clone(), source }))?;
+        .map_err(|source| CliError::configuration(&ConfigError::Read { path: path.clone(), source }))?;
     let edited = edit(&text)?;
     Config::parse(&edited, &path, &context.platform.environment, context.kinds).map_err(|error| {
-        let fault = Fault::configuration(&error);
-        Fault { text: format!("{}; nothing was changed", fault.text), ..fault }
+        let fault = CliError::configuration(&error);
+        CliError { text: format!("{}; nothing was changed", fault.text), ..fault }
     })?;
     replace(&path, &edited)
-        .map_err(|error| Fault::home(format!("cannot write {}: {error}; nothing was changed", path.display())))
+        .map_err(|error| CliError::home(format!("cannot write {}: {error}; nothing was changed", path.display())))
 }
 
 /// The text with a table for the group at its end.
-pub(super) fn added(text: &str, group: &Group, uid: Option<u32>) -> Result<String, Fault> {
+pub(super) fn added(text: &str, group: &Group, uid: Option<u32>) -> Result<String, CliError> {
     let mut edited = text.trim_end().to_owned();
     if !edited.is_empty() {
         edited.push_str("\n\n");
@@ -52,14 +55,14 @@ pub(super) fn added(text: &str, group: &Group, uid: Option<u32>) -> Result<Strin
     if toml::from_str::<toml::Table>(&edited).is_ok_and(|found| found == expected) {
         Ok(edited)
     } else {
-        Err(Fault::usage(format!("broker.toml cannot be edited safely; add the table [groups.{group}] by hand")))
+        Err(CliError::usage(format!("broker.toml cannot be edited safely; add the table [groups.{group}] by hand")))
     }
 }
 
 /// The text without the group's table.
-pub(super) fn removed(text: &str, group: &Group) -> Result<String, Fault> {
+pub(super) fn removed(text: &str, group: &Group) -> Result<String, CliError> {
     let by_hand =
-        || Fault::usage(format!("broker.toml cannot be edited safely; take groups.{group} out of it by hand"));
+        || CliError::usage(format!("broker.toml cannot be edited safely; take groups.{group} out of it by hand"));
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let start = lines.iter().position(|line| is_header_of(line, group)).ok_or_else(by_hand)?;
     let body = lines.iter().skip(start + 1);
@@ -79,8 +82,8 @@ pub(super) fn removed(text: &str, group: &Group) -> Result<String, Fault> {
     if found == expected { Ok(edited) } else { Err(by_hand()) }
 }
 
-fn parse(text: &str) -> Result<toml::Table, Fault> {
-    toml::from_str(text).map_err(|error| Fault::configuration(&error))
+fn parse(text: &str) -> Result<toml::Table, CliError> {
+    toml::from_str(text).map_err(|error| CliError::configuration(&error))
 }
 
 fn is_header_of(line: &str, group: &Group) -> bool {
@@ -134,7 +137,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_edited_safely_is_left_to_the_person() {
-        let fault = |result: Result<String, Fault>| result.unwrap_err().text;
+        let fault = |result: Result<String, CliError>| result.unwrap_err().text;
         assert!(fault(added("groups = { a = {} }\n", &group("b"), None)).contains("by hand"));
         assert!(fault(removed("groups = { a = {} }\n", &group("a"))).contains("by hand"));
         assert!(fault(removed("[groups]\na = {}\n", &group("a"))).contains("by hand"));

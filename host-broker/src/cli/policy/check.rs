@@ -2,7 +2,7 @@
 
 use super::{Check, files, parse};
 use crate::cli::Context;
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::{CliError, Output};
 use config::{Config, profiles};
 use engine::catalogue::Catalogue;
 use model::{Declaration, Exposure};
@@ -27,10 +27,10 @@ struct Hidden {
 }
 
 impl Check {
-    pub(super) fn run(self, context: &Context) -> Result<(), Fault> {
+    pub(super) fn run(self, context: &Context) -> Result<(), CliError> {
         let config = context.config()?;
         let catalogue = context.catalogue(&config);
-        let fault = |error: &dyn std::error::Error| Fault::configuration(error);
+        let fault = |error: &dyn std::error::Error| CliError::configuration(error);
         let groups = config.groups.keys().cloned().collect();
         let vocabulary = Vocabulary::new(&catalogue.named(), groups).map_err(|error| fault(&error))?;
         if self.schema {
@@ -79,10 +79,10 @@ fn unpermitted(
     config: &Config,
     catalogue: &Catalogue,
     rules: &Rules,
-) -> Result<Vec<Unpermitted>, Fault> {
+) -> Result<Vec<Unpermitted>, CliError> {
     let profiles =
-        profiles::load(&context.home, config, &catalogue.named()).map_err(|error| Fault::configuration(&error))?;
-    let replay = Replay::new(rules, Unknown::OfActions).map_err(|error| Fault::configuration(&error))?;
+        profiles::load(&context.home, config, &catalogue.named()).map_err(|error| CliError::configuration(&error))?;
+    let replay = Replay::new(rules, Unknown::OfActions).map_err(|error| CliError::configuration(&error))?;
     let actions: Vec<&Declaration> = catalogue
         .providers()
         .flat_map(|(_, listed)| listed.operations.values().map(|operation| operation.declaration()))

@@ -2,7 +2,7 @@
 
 use super::{Test, files, parse};
 use crate::cli::Context;
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::{CliError, Output};
 use config::profiles;
 use engine::catalogue::Catalogue;
 use model::Exposure;
@@ -26,12 +26,12 @@ struct Trial<'a> {
     profiles: Profiles,
     catalogue: &'a Catalogue,
     all: bool,
-    found: Found,
+    found: TestResult,
 }
 
 /// The result of the trial.
 #[derive(Default)]
-struct Found {
+struct TestResult {
     calls: u64,
     /// Of which the rules decide.
     asked: u64,
@@ -49,24 +49,24 @@ struct Change {
 }
 
 /// The answer of the rules to one call.
-enum Answer {
+enum TestVerdict {
     Yes(String),
     No(String),
     CannotTell(String),
 }
 
 impl Test {
-    pub(super) fn run(self, context: &Context) -> Result<(), Fault> {
+    pub(super) fn run(self, context: &Context) -> Result<(), CliError> {
         let config = context.config()?;
         let catalogue = context.catalogue(&config);
-        let fault = |error: &dyn std::error::Error| Fault::configuration(error);
+        let fault = |error: &dyn std::error::Error| CliError::configuration(error);
         let rules = parse(&files(context, self.files)?, &config, &catalogue)?;
         let mut trial = Trial {
             replay: Replay::new(&rules, Unknown::OfRows).map_err(|error| fault(&error))?,
             profiles: profiles::load(&context.home, &config, &catalogue.named()).map_err(|error| fault(&error))?,
             catalogue: &catalogue,
             all: self.all,
-            found: Found::default(),
+            found: TestResult::default(),
         };
         if let Some(ledger) = context.ledger_if_any()? {
             let total = export::last(&ledger)?.map_or(0, |row| row.seq);
@@ -97,13 +97,13 @@ impl Trial<'_> {
         let Some(answer) = (if other_reason { None } else { self.answer(&call) }) else { return };
         self.found.asked += 1;
         match (answer, was) {
-            (Answer::Yes(_), None) | (Answer::No(_), Some(_)) => self.found.same += 1,
-            (Answer::No(why), None) => {
+            (TestVerdict::Yes(_), None) | (TestVerdict::No(_), Some(_)) => self.found.same += 1,
+            (TestVerdict::No(why), None) => {
                 let was = if asked { "asked of a person" } else { "permitted" };
                 self.found.change(call, was.to_owned(), "refused", why);
             }
-            (Answer::Yes(why), Some(code)) => self.found.change(call, code, "permitted by the rules", why),
-            (Answer::CannotTell(why), _) => {
+            (TestVerdict::Yes(why), Some(code)) => self.found.change(call, code, "permitted by the rules", why),
+            (TestVerdict::CannotTell(why), _) => {
                 let action = format!("{}.{}", call.provider, call.action);
                 *self.found.cannot_tell.entry((action, why)).or_default() += 1;
             }
@@ -111,15 +111,15 @@ impl Trial<'_> {
     }
 
     /// `None` if the rules are not asked about such a call.
-    fn answer(&self, call: &Decided) -> Option<Answer> {
+    fn answer(&self, call: &Decided) -> Option<TestVerdict> {
         let (Ok(group), Ok(provider), Ok(action)) =
             (call.group.parse::<Group>(), call.provider.parse::<Provider>(), call.action.parse::<Action>())
         else {
-            return Some(Answer::CannotTell("the row's names are none".to_owned()));
+            return Some(TestVerdict::CannotTell("the row's names are none".to_owned()));
         };
         let operation = self.catalogue.provider(&provider).and_then(|listed| listed.operations.get(&action));
         let Some(declaration) = operation.map(|operation| operation.declaration()) else {
-            return Some(Answer::CannotTell("there is no such action now".to_owned()));
+            return Some(TestVerdict::CannotTell("there is no such action now".to_owned()));
         };
         let demanded =
             call.level.and_then(Level::from_number).map_or(declaration.level, |level| level.max(declaration.level));
@@ -141,20 +141,20 @@ impl Trial<'_> {
         };
         Some(match self.replay.foretell(&asking) {
             Foretold::Certain(RulesFact::Unasked) => return None,
-            Foretold::Certain(RulesFact::Permit { rule }) => Answer::Yes(format!("rule `{rule}` permits it")),
-            Foretold::Certain(RulesFact::NoMatch) => Answer::No("no rule permits it".to_owned()),
-            Foretold::Certain(RulesFact::Forbid { rule, .. }) => Answer::No(format!("rule `{rule}` forbids it")),
-            Foretold::Certain(RulesFact::Failed { rule }) => Answer::No(format!("rule `{rule}` fails")),
-            Foretold::Certain(RulesFact::NotEvaluable { why }) => Answer::CannotTell(why),
+            Foretold::Certain(RulesFact::Permit { rule }) => TestVerdict::Yes(format!("rule `{rule}` permits it")),
+            Foretold::Certain(RulesFact::NoMatch) => TestVerdict::No("no rule permits it".to_owned()),
+            Foretold::Certain(RulesFact::Forbid { rule, .. }) => TestVerdict::No(format!("rule `{rule}` forbids it")),
+            Foretold::Certain(RulesFact::Failed { rule }) => TestVerdict::No(format!("rule `{rule}` fails")),
+            Foretold::Certain(RulesFact::NotEvaluable { why }) => TestVerdict::CannotTell(why),
             Foretold::CannotTell(rules) => {
                 let rules: Vec<String> = rules.iter().map(|rule| format!("`{rule}`")).collect();
-                Answer::CannotTell(format!("the ledger does not hold what {} reads", rules.join(", ")))
+                TestVerdict::CannotTell(format!("the ledger does not hold the data that {} reads", rules.join(", ")))
             }
         })
     }
 }
 
-impl Found {
+impl TestResult {
     fn change(&mut self, call: Decided, was: String, would_be: &'static str, why: String) {
         self.changes.push(Change { call, was, would_be, why });
     }

@@ -10,7 +10,7 @@ use crate::assembly::catalogue::{replaced, with_deps};
 use crate::cli::Context;
 use crate::cli::ask::answer;
 use crate::cli::home_reader::unknown;
-use crate::cli::output::Fault;
+use crate::cli::output::CliError;
 use crate::control::{self, ProcessRequest};
 use ::{provider_bridge, provider_mcp};
 use clap::Args;
@@ -71,7 +71,7 @@ pub(super) struct Accept {
 }
 
 impl Accept {
-    pub(super) fn run(self, context: &Context, config: &Config) -> Result<(), Fault> {
+    pub(super) fn run(self, context: &Context, config: &Config) -> Result<(), CliError> {
         let name = config.table_of(&self.provider).map(|(name, _)| name);
         let name = name.ok_or_else(|| unknown("provider", &self.provider, config.providers.keys()))?;
         let table = config.providers.get(name).ok_or_else(|| unknown("provider", name, config.providers.keys()))?;
@@ -79,14 +79,14 @@ impl Accept {
         let server: Option<&provider_mcp::Table> = table.of_kind();
         let (now, mut parts) = match (bridge, server) {
             (Some(_), _) if self.proposed || self.with_secrets => {
-                return Err(Fault::usage(format!(
+                return Err(CliError::usage(format!(
                     "{name} is a bridge: --accept-proposed and --with-secrets are for servers"
                 )));
             }
             (Some(bridge), _) => of_bridge(context, config, (name, table), bridge)?,
             (None, Some(server)) => self.of_server(context, config, (name, table), server)?,
             (None, None) => {
-                return Err(Fault::usage(format!(
+                return Err(CliError::usage(format!(
                     "{name} has no definitions to accept; only bridges and MCP servers have"
                 )));
             }
@@ -122,7 +122,7 @@ impl Accept {
                 if reply.get("status").and_then(Value::as_str) != Some("executed") {
                     return context.output.reply(&reply);
                 }
-                now.store(&path).map_err(|error| Fault::internal(&error))?;
+                now.store(&path).map_err(|error| CliError::internal(&error))?;
                 // A flagged tool that was not accepted is left out, and a rule about it would be wrong.
                 let is_offered = |tool: &Action| {
                     let name = tool.as_str();
@@ -135,7 +135,7 @@ impl Accept {
                 let exchange = ProcessRequest::Exchange { provider: name.clone(), digest: *digest };
                 let exchanged = control::send(&context.home.socket(), &exchange.into())?;
                 if let Some(why) = exchanged.as_ref().and_then(|reply| reply.get("error")).and_then(Value::as_str) {
-                    return Err(Fault::provider(format!(
+                    return Err(CliError::provider(format!(
                         "the definitions of {name} are accepted, but the running daemon cannot load them: {why}"
                     )));
                 }
@@ -148,7 +148,7 @@ impl Accept {
                 });
                 Ok(())
             }
-            Some(_) => Err(Fault::refused(format!(
+            Some(_) => Err(CliError::refused(format!(
                 "the definitions of {name} have changed; review them with: {} provider accept {name}",
                 context.program()
             ))),
@@ -165,7 +165,7 @@ enum Counts {
 }
 
 /// Checks that a daemon could start with the definitions: a profile or a rule may name an action that is gone.
-fn could_start(context: &Context, config: &Config, name: &Name, now: &PinnedDefinitions) -> Result<(), Fault> {
+fn could_start(context: &Context, config: &Config, name: &Name, now: &PinnedDefinitions) -> Result<(), CliError> {
     let replacement = (name, Replacement { accepted: now, source: None });
     let fresh = replaced(config, &context.home, &context.platform, None, replacement);
     let is_its = |listed: &Name| config.table_of(listed).is_some_and(|(own, _)| own == name);
@@ -177,15 +177,15 @@ fn of_bridge(
     config: &Config,
     (name, own): (&Name, &ProviderTable),
     table: &provider_bridge::Table,
-) -> Result<(PinnedDefinitions, Parts), Fault> {
-    table.child.fetches_in_vain().map_or(Ok(()), |why| Err(Fault::home(format!("{name}: {why}"))))?;
+) -> Result<(PinnedDefinitions, Parts), CliError> {
+    table.child.fetches_in_vain().map_or(Ok(()), |why| Err(CliError::home(format!("{name}: {why}"))))?;
     let key = Arc::new(keys::identity(&context.home, context.platform.ids.as_ref())?);
     let bridge =
         with_deps(config, &context.home, &context.platform, (name, own), |deps| table.without_secrets(name, deps, key));
-    let bridge = bridge.map_err(Fault::provider)?;
+    let bridge = bridge.map_err(CliError::provider)?;
     let said = context.platform.runtime.block_on(bridge.definitions());
-    let said = said.map_err(|fault| Fault::provider(format!("{name}: {}", fault.in_full())))?;
-    let read = definitions::read(said.clone()).map_err(Fault::provider)?;
+    let said = said.map_err(|fault| CliError::provider(format!("{name}: {}", fault.in_full())))?;
+    let read = definitions::read(said.clone()).map_err(CliError::provider)?;
     let attacks = definitions::flagged(&read);
     let flagged: BTreeSet<String> = attacks.keys().cloned().collect();
     // A flagged definition is shown, and the operator can accept it by name.
@@ -193,7 +193,7 @@ fn of_bridge(
     let registered = registered.map_err(|mut faults| {
         let all = definitions::register(name, &read, &BTreeSet::new()).err().unwrap_or_default();
         faults.extend(all.into_iter().filter(|fault| fault.contains("looks like an attack")));
-        Fault::provider(faults.join("\n"))
+        CliError::provider(faults.join("\n"))
     })?;
     let mut parts = capabilities::parts(&registered, &attacks);
     let unknown = table.settings.unknown(&registered);
@@ -208,13 +208,13 @@ impl Accept {
         config: &Config,
         (name, own): (&Name, &ProviderTable),
         table: &provider_mcp::Table,
-    ) -> Result<(PinnedDefinitions, Parts), Fault> {
+    ) -> Result<(PinnedDefinitions, Parts), CliError> {
         let upstream =
             with_deps(config, &context.home, &context.platform, (name, own), |deps| table.upstream(name, deps));
         let (wants_secrets, has_network) = match &table.transport {
             Transport::Http(address) => (address.token.is_some(), true),
             Transport::Stdio(child) => {
-                child.fetches_in_vain().map_or(Ok(()), |why| Err(Fault::home(format!("{name}: {why}"))))?;
+                child.fetches_in_vain().map_or(Ok(()), |why| Err(CliError::home(format!("{name}: {why}"))))?;
                 (self.with_secrets, child.has_network())
             }
         };
@@ -231,9 +231,9 @@ impl Accept {
             let has_secrets =
                 matches!(&table.transport, Transport::Stdio(child) if !child.secrets.is_empty()) && !wants_secrets;
             let hint = if has_secrets { "; if it signs in at its start, add --with-secrets" } else { "" };
-            Fault::provider(format!("{name}: {fault}{hint}"))
+            CliError::provider(format!("{name}: {fault}{hint}"))
         })?;
-        let said = provider_mcp::tools::read(now.said()).map_err(Fault::provider)?;
+        let said = provider_mcp::tools::read(now.said()).map_err(CliError::provider)?;
         let parts = tools::parts(name, &said, &table.settings, has_network);
         Ok((now, parts))
     }
@@ -257,9 +257,9 @@ struct Parts {
 
 impl Parts {
     /// SECURITY: a flagged item is accepted only by name.
-    fn agreed(&self, provider: &Name, accepted: &BTreeSet<String>) -> Result<(), Fault> {
+    fn agreed(&self, provider: &Name, accepted: &BTreeSet<String>) -> Result<(), CliError> {
         if let Some(unknown) = accepted.iter().find(|name| !self.flagged.contains_key(*name)) {
-            return Err(Fault::usage(format!(
+            return Err(CliError::usage(format!(
                 "--accept-flagged {unknown}: {provider} has nothing of that name that is flagged"
             )));
         }
@@ -268,7 +268,7 @@ impl Parts {
         if left.is_empty() {
             return Ok(());
         }
-        Err(Fault::refused(format!("{}\nNothing was accepted.", left.join("\n"))))
+        Err(CliError::refused(format!("{}\nNothing was accepted.", left.join("\n"))))
     }
 }
 
@@ -285,10 +285,10 @@ struct Look<'a> {
 
 impl Look<'_> {
     /// All of it, where nothing was accepted before.
-    fn changes(&self) -> Result<Vec<Change>, Fault> {
+    fn changes(&self) -> Result<Vec<Change>, CliError> {
         let nothing = Map::new();
         let changes = difference(self.before.map_or(&nothing, PinnedDefinitions::said), self.now.said(), TOLD_MAX);
-        let too_long = || Fault::provider(format!("the definitions of {} are too long to review", self.name));
+        let too_long = || CliError::provider(format!("the definitions of {} are too long to review", self.name));
         changes.ok_or_else(too_long)
     }
 

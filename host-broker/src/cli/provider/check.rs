@@ -4,7 +4,7 @@ use super::{Name, list, seen, values};
 use crate::assembly::catalogue::with_deps;
 use crate::cli::Context;
 use crate::cli::home_reader::unknown;
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::{CliError, Output};
 use clap::Args;
 use config::Config;
 use config::provider::ProviderTable;
@@ -31,7 +31,7 @@ pub(super) struct Check {
 }
 
 impl Check {
-    pub(super) fn run(self, context: &Context, config: &Config) -> Result<(), Fault> {
+    pub(super) fn run(self, context: &Context, config: &Config) -> Result<(), CliError> {
         if let Some(name) = &self.provider {
             let Some((own, table)) = config.table_of(name) else {
                 return Err(unknown("provider", name, config.providers.keys()));
@@ -49,7 +49,7 @@ impl Check {
             context.output.show(&json!({ "ok": true, "providers": values(&all) }), || list(&all, false));
             return Ok(());
         }
-        Err(Fault::provider(failing.join("\n")).with("ok", false).with("providers", values(&all)))
+        Err(CliError::provider(failing.join("\n")).with("ok", false).with("providers", values(&all)))
     }
 }
 
@@ -58,18 +58,18 @@ fn behaviour(
     config: &Config,
     (name, own): (&Name, &ProviderTable),
     table: &provider_bridge::Table,
-) -> Result<(), Fault> {
+) -> Result<(), CliError> {
     let platform = &context.platform;
     let key = Arc::new(keys::identity(&context.home, platform.ids.as_ref())?);
     let bridge = with_deps(config, &context.home, platform, (name, own), |deps| table.without_secrets(name, deps, key));
-    let bridge = bridge.map_err(Fault::provider)?;
+    let bridge = bridge.map_err(CliError::provider)?;
     let report = platform.runtime.block_on(bridge.check());
     let document = document(name, &report);
     if report.is_good() {
         context.output.show(&document, || text(&report));
         return Ok(());
     }
-    let fault = Fault::provider(format!("{name} does not conform to bridge-v1:\n{}", text(&report)));
+    let fault = CliError::provider(format!("{name} does not conform to bridge-v1:\n{}", text(&report)));
     let members = document.as_object().cloned().unwrap_or_default();
     Err(members.into_iter().fold(fault, |fault, (member, value)| fault.with(&member, value)))
 }

@@ -26,7 +26,7 @@ const NO: [(&str, &str); 4] = [
     ("401", "No bearer was shown."),
     (
         "403",
-        "The bearer does not reach so far, or is none; or a page of a browser asks, or a name of the host is not served.",
+        "The bearer is not valid or does not reach so far, the request comes from a page of a browser, or the host name is not served.",
     ),
     ("421", "This is not an address of this host."),
     ("429", "Too much at once; Retry-After says when to ask again."),
@@ -34,9 +34,9 @@ const NO: [(&str, &str); 4] = [
 /// The refusals of requests that reach the broker.
 const DECIDED: [(&str, &str); 2] = [
     ("400", "The request is invalid; `error` says where."),
-    ("503", "The broker stops, or its ledger cannot be written; nothing was done, or the ledger says what."),
+    ("503", "The broker stops, or its ledger cannot be written. The ledger records every effect."),
 ];
-const UNKNOWN: (&str, &str) = ("404", "There is none, or none that this bearer may see.");
+const UNKNOWN: (&str, &str) = ("404", "It does not exist, or this bearer may not see it.");
 /// The refusals of requests with a body.
 const SENT: [(&str, &str); 2] =
     [("408", "The body took too long to arrive."), ("413", "The body is longer than 256 KiB.")];
@@ -80,7 +80,7 @@ fn described() -> Value {
                 },
                 "agent": {
                     "type": "http", "scheme": "bearer",
-                    "description": "What `host-broker flow grant mint` has shown: fgrnt_bearer_…",
+                    "description": "The bearer that `host-broker flow grant mint` printed: fgrnt_bearer_…",
                 },
                 "agentBeside": {
                     "type": "apiKey", "in": "header", "name": "X-Flow-External-Bearer",

@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use engine::approval_requests::{AnswerChannel, ApprovalAnswer, may_answer};
 use engine::request::Command;
-use model::approval::{Approval, Kind, State as Stands};
+use model::approval::{Approval, ApprovalState, SubjectKind};
 use serde::Deserialize;
 use shared::Reply;
 use shared::reply::Status;
@@ -24,7 +24,7 @@ use tokio::time::Instant;
 
 /// The content of the form.
 #[derive(Deserialize)]
-pub(super) struct Answer {
+pub(super) struct AnswerForm {
     // Of the session.
     form: String,
     // Of everything that was shown.
@@ -45,7 +45,7 @@ enum Choice {
 }
 
 /// The broker's response to the answer.
-pub(super) enum Came {
+pub(super) enum FormOutcome {
     /// It counts: the sentence.
     Counted(String),
     /// It does not: the sentence.
@@ -62,7 +62,7 @@ pub(super) async fn answer(
     State(shared): State<Shared>,
     Path(reference): Path<String>,
     headers: HeaderMap,
-    form: Result<Form<Answer>, FormRejection>,
+    form: Result<Form<AnswerForm>, FormRejection>,
 ) -> Response {
     let Some(visitor) = shared.visitor(&headers, Use::Page) else {
         return shared.sign_in_first(&headers, &format!("/approvals/{reference}"));
@@ -75,9 +75,10 @@ pub(super) async fn answer(
     if !visitor.sent(&form.form) {
         return told(StatusCode::FORBIDDEN, "The page is older than your sign-in. Open the approval request again.");
     }
-    let desk = Arc::clone(&shared.desk);
+    let read_pool = Arc::clone(&shared.read_pool);
     let asked_for = reference.clone();
-    let found = tokio::task::spawn_blocking(move || desk.look(|ledger| approvals::named(ledger, &asked_for))).await;
+    let found =
+        tokio::task::spawn_blocking(move || read_pool.look(|ledger| approvals::named(ledger, &asked_for))).await;
     let Ok(Ok(found)) = found else {
         return told(StatusCode::SERVICE_UNAVAILABLE, "The ledger cannot be read just now; the broker's log says why.");
     };
@@ -91,11 +92,11 @@ pub(super) async fn answer(
     }
     let came = put(&shared, &visitor, &approval, &form).await;
     let status = match came {
-        Came::Counted(_) => StatusCode::OK,
-        Came::Refused(_) => StatusCode::CONFLICT,
-        Came::Unknown(_) => StatusCode::SERVICE_UNAVAILABLE,
+        FormOutcome::Counted(_) => StatusCode::OK,
+        FormOutcome::Refused(_) => StatusCode::CONFLICT,
+        FormOutcome::Unknown(_) => StatusCode::SERVICE_UNAVAILABLE,
     };
-    let counts = matches!(came, Came::Counted(_));
+    let counts = matches!(came, FormOutcome::Counted(_));
     let settled = counts && form.said != Choice::No;
     let timeout = if settled { OUTCOME_TIMEOUT } else { Duration::ZERO };
     let wants_now = form.said == Choice::Apply;
@@ -144,27 +145,27 @@ async fn look<T: Send + 'static>(
     shared: &Shared,
     look: impl FnOnce(&View) -> Result<T, StoreError> + Send + 'static,
 ) -> Option<T> {
-    let desk = Arc::clone(&shared.desk);
-    tokio::task::spawn_blocking(move || desk.look(look)).await.ok()?.ok()
+    let read_pool = Arc::clone(&shared.read_pool);
+    tokio::task::spawn_blocking(move || read_pool.look(look)).await.ok()?.ok()
 }
 
 /// Checks whether the outcome of an approval will change soon.
 fn is_open(Listed { approval, outcome, .. }: &Listed, wants_now: bool) -> bool {
     match (approval.kind, outcome) {
-        (Kind::File, _) if !wants_now => false,
+        (SubjectKind::File, _) if !wants_now => false,
         (_, Some(outcome)) => outcome.is_open() && !is_refused(approval),
-        (Kind::File | Kind::Grant, None) => approval.state == Stands::Approved,
-        (Kind::Call | Kind::Account | Kind::Definition | Kind::Flow, None) => false,
+        (SubjectKind::File | SubjectKind::Grant, None) => approval.state == ApprovalState::Approved,
+        (SubjectKind::Call | SubjectKind::Account | SubjectKind::Definition | SubjectKind::Flow, None) => false,
     }
 }
 
 /// Checks whether it ended without an effect.
 fn is_refused(approval: &Approval) -> bool {
-    approval.state == Stands::Closed && approval.became.as_deref() != Some("spent")
+    approval.state == ApprovalState::Closed && approval.became.as_deref() != Some("spent")
 }
 
 /// Sends the answer to the broker. The code always belongs to this approval request, whose subject never changes.
-async fn put(shared: &Shared, visitor: &Visitor, approval: &Approval, form: &Answer) -> Came {
+async fn put(shared: &Shared, visitor: &Visitor, approval: &Approval, form: &AnswerForm) -> FormOutcome {
     let reason = Some(form.reason.trim()).filter(|reason| !reason.is_empty()).map(ToOwned::to_owned);
     let (code, yes, apply) = (approval.code.clone(), form.said != Choice::No, form.said == Choice::Apply);
     let reason = reason.filter(|_| !yes);
@@ -172,12 +173,12 @@ async fn put(shared: &Shared, visitor: &Visitor, approval: &Approval, form: &Ans
     let asked = Asked { person: visitor.person.clone(), command: Command::Answer(given), channel: "web" };
     let reply = match tokio::time::timeout(TIMEOUT, shared.web.dispatcher.ask(&shared.web.reports, asked)).await {
         Ok(Ok(reply)) => serde_json::from_slice::<Reply>(&reply).ok(),
-        Ok(Err(why)) => return Came::Unknown(format!("The broker has not answered: {why}.")),
-        Err(_elapsed) => return Came::Unknown("The broker has not answered in time.".to_owned()),
+        Ok(Err(why)) => return FormOutcome::Unknown(format!("The broker has not answered: {why}.")),
+        Err(_elapsed) => return FormOutcome::Unknown("The broker has not answered in time.".to_owned()),
     };
     match reply {
-        Some(Reply { status: Status::Executed, summary, .. }) => Came::Counted(summary.unwrap_or_default()),
-        Some(Reply { error: Some(error), .. }) => Came::Refused(error),
-        Some(_) | None => Came::Unknown("The broker's answer cannot be read.".to_owned()),
+        Some(Reply { status: Status::Executed, summary, .. }) => FormOutcome::Counted(summary.unwrap_or_default()),
+        Some(Reply { error: Some(error), .. }) => FormOutcome::Refused(error),
+        Some(_) | None => FormOutcome::Unknown("The broker's answer cannot be read.".to_owned()),
     }
 }

@@ -47,7 +47,7 @@ fn frame(title: &str, visitor: Option<&Visitor>, now: Timestamp, content: &Marku
                         }
                     }
                 }
-                p #lost role="status" hidden { "The broker cannot be reached. What you see may be old." }
+                p #lost role="status" hidden { "The broker cannot be reached. This page may be old." }
                 main #main tabindex="-1" { (content) }
                 footer.zone { "All times are UTC." }
                 p #said.unseen role="status" aria-live="polite" {}

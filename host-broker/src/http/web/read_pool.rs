@@ -2,7 +2,7 @@
 
 use config::Config;
 use engine::approval_requests::may_answer;
-use model::approval::{Answered, Approval, Kind, State};
+use model::approval::{Answered, Approval, ApprovalState, SubjectKind};
 use serde_json::Value;
 use shared::Timestamp;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use store::state::proposals;
 use store::{StoreError, View};
 
 /// One connection that cannot write, opened when it is needed.
-pub(in crate::http) struct Desk {
+pub(in crate::http) struct ReadPool {
     home: PathBuf,
     reader: Mutex<Option<View>>,
 }
@@ -65,7 +65,7 @@ pub(super) struct Waiting {
 const OVER_SEEN: usize = 50;
 const OVER_SHOWN: usize = 8;
 
-impl Desk {
+impl ReadPool {
     pub(super) fn new(home: PathBuf) -> Self {
         Self { home, reader: Mutex::new(None) }
     }
@@ -88,7 +88,7 @@ impl Desk {
 
 /// Checks whether it waits for a person: it is undecided, and there is time.
 pub(super) fn waits(approval: &Approval, now: Timestamp) -> bool {
-    approval.state == State::Waiting && approval.expires_at > now
+    approval.state == ApprovalState::Waiting && approval.expires_at > now
 }
 
 /// This person's inbox.
@@ -122,12 +122,14 @@ fn listed(connection: &View, approval: Approval) -> Result<Listed, StoreError> {
 
 /// Returns the outcome, from the rows of the request that runs after the approval.
 fn outcome(connection: &View, approval: &Approval) -> Result<Option<Outcome>, StoreError> {
-    let is_spent = approval.state == State::Closed && approval.became.as_deref() == Some("spent");
+    let is_spent = approval.state == ApprovalState::Closed && approval.became.as_deref() == Some("spent");
     let request = match approval.kind {
-        Kind::Call if is_spent => Some(approval.request_id.clone()),
-        Kind::Call if approval.state == State::Approved => return Ok(Some(Outcome::Waits)),
-        Kind::File => proposals::asked_by(connection, approval.id)?.and_then(|proposal| proposal.applied_by),
-        Kind::Call | Kind::Grant | Kind::Account | Kind::Definition | Kind::Flow => None,
+        SubjectKind::Call if is_spent => Some(approval.request_id.clone()),
+        SubjectKind::Call if approval.state == ApprovalState::Approved => return Ok(Some(Outcome::Waits)),
+        SubjectKind::File => proposals::asked_by(connection, approval.id)?.and_then(|proposal| proposal.applied_by),
+        SubjectKind::Call | SubjectKind::Grant | SubjectKind::Account | SubjectKind::Definition | SubjectKind::Flow => {
+            None
+        }
     };
     let Some(request) = request else { return Ok(None) };
     let rows = calls::story(connection, &request, approval.group.as_ref())?;

@@ -99,7 +99,7 @@ pub(super) async fn with_token(
     };
     match shared.web.entrance.with_token(given.secret.trim()) {
         Ok(Admission::In(cookie)) => shared.let_in(&cookie, &given.next),
-        Ok(Admission::Unknown) => shared.not_let_in(StatusCode::UNAUTHORIZED, &given.next, "This is nobody's token."),
+        Ok(Admission::Unknown) => shared.not_let_in(StatusCode::UNAUTHORIZED, &given.next, "This token is unknown."),
         Ok(Admission::TooMany(seconds)) => {
             let words = format!("Too many tokens were tried. Try again in {seconds} s, or use a link.");
             let mut response = shared.not_let_in(StatusCode::TOO_MANY_REQUESTS, &given.next, &words);

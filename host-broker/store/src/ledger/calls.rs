@@ -259,7 +259,7 @@ fn unsettled(view: &View, select: &'static str) -> Result<Vec<Unsettled>, StoreE
         })?
         .collect()
     });
-    found.map_err(at("read what is not settled"))
+    found.map_err(at("read unsettled outcomes"))
 }
 
 /// Returns a number that changes when another connection has written to the ledger.

@@ -15,7 +15,7 @@ use shared::{Action, Code, Level, Provider, RequestId, TaskId, Timestamp};
 
 /// The kind of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum RowKind {
     /// The daemon started.
     Started,
     /// The daemon stopped.
@@ -80,7 +80,7 @@ pub enum Kind {
     Noted,
 }
 
-impl Kind {
+impl RowKind {
     /// Returns the word in the table.
     pub fn word(self) -> &'static str {
         match self {
@@ -128,7 +128,7 @@ impl Kind {
 #[derive(Debug, Clone)]
 pub struct Draft<'a> {
     /// The kind.
-    pub kind: Kind,
+    pub kind: RowKind,
     /// The caller, as [`model::Caller`] prints.
     pub caller: &'a str,
     /// The person on whose behalf the request is made.
@@ -163,7 +163,7 @@ pub struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     /// Makes a row with only a kind and a caller.
-    pub fn new(kind: Kind, caller: &'a str) -> Self {
+    pub fn new(kind: RowKind, caller: &'a str) -> Self {
         Self {
             kind,
             caller,
@@ -397,12 +397,12 @@ impl Verifier {
         if row.hash() != row.event_hash {
             return Err(Break::Content { seq: row.seq });
         }
-        if row.ts < self.head.ts && row.kind != Kind::ClockAccepted.word() {
+        if row.ts < self.head.ts && row.kind != RowKind::ClockAccepted.word() {
             return Err(Break::Time { seq: row.seq });
         }
-        if row.kind == Kind::Intended.word() {
+        if row.kind == RowKind::Intended.word() {
             self.open.insert(row.seq);
-        } else if Kind::is_outcome(&row.kind) && !of(row).is_some_and(|intent| self.closes(intent)) {
+        } else if RowKind::is_outcome(&row.kind) && !of(row).is_some_and(|intent| self.closes(intent)) {
             return Err(Break::Outcome { seq: row.seq });
         }
         self.head = Head { seq: row.seq, hash: row.event_hash, ts: row.ts };

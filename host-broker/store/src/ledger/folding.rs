@@ -7,7 +7,7 @@
 use crate::Receipt;
 use crate::StoreError;
 use crate::Transaction;
-use crate::ledger::chain::{Draft, Kind};
+use crate::ledger::chain::{Draft, RowKind};
 use serde_json::json;
 use shared::{Code, Timestamp};
 use std::collections::BTreeMap;
@@ -84,7 +84,7 @@ impl Counted {
         tx.append(&Draft {
             reason_code: *code,
             body: json!({ "count": self.more, "with": self.with }),
-            ..Draft::new(Kind::Folded, caller)
+            ..Draft::new(RowKind::Folded, caller)
         })
         .map(|_evidence| ())
     }

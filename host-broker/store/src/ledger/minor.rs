@@ -4,7 +4,7 @@ use crate::Receipt;
 use crate::StoreError;
 use crate::Transaction;
 use crate::ledger::budget::Budgets;
-use crate::ledger::chain::{Draft, Kind, Row};
+use crate::ledger::chain::{Draft, Row, RowKind};
 use crate::ledger::folding::Folding;
 use crate::state::external_grants::counted_as;
 use std::time::Duration;
@@ -96,9 +96,9 @@ impl Transaction<'_> {
     }
 
     /// Charges a row to the budget of its caller.
-    pub(crate) fn charge_row(&self, row: &Row, kind: Kind) -> Result<(), StoreError> {
+    pub(crate) fn charge_row(&self, row: &Row, kind: RowKind) -> Result<(), StoreError> {
         self.count(row.cost());
-        let is_minor = matches!(kind, Kind::Refused | Kind::Answered | Kind::Repeated | Kind::Folded);
+        let is_minor = matches!(kind, RowKind::Refused | RowKind::Answered | RowKind::Repeated | RowKind::Folded);
         let key = counted_as(self.view(), &row.caller)?;
         self.minor.borrow_mut().budgets.charge(&key, row.cost(), is_minor, self.steady());
         Ok(())

@@ -11,7 +11,7 @@
 
 use crate::Transaction;
 use crate::View;
-use crate::ledger::chain::{Break, Draft, Head, Kind, Row, Verifier};
+use crate::ledger::chain::{Break, Draft, Head, Row, RowKind, Verifier};
 use crate::ledger::export;
 use crate::state::requests;
 use crate::{StoreError, at, open};
@@ -342,7 +342,7 @@ fn verified(home: &Path, segment: Segment, after: Head) -> Result<Written, Store
     let failed =
         |source| StoreError::Segment { path: path.clone(), first: segment.first, last: segment.last.seq, source };
     if verifier.head() != segment.last {
-        return Err(failed(Error::new(ErrorKind::InvalidData, "it does not hold what was written")));
+        return Err(failed(Error::new(ErrorKind::InvalidData, "its content differs from the rows that were written")));
     }
     let (mut file, mut hasher, mut bytes) = (File::open(&path).map_err(failed)?, Sha256::new(), 0_u64);
     let mut piece = vec![0; 64 * 1024];
@@ -370,7 +370,7 @@ pub fn note(tx: &Transaction<'_>, written: &Written) -> Result<(), StoreError> {
             "sha256": written.sha256,
             "bytes": written.bytes,
         }),
-        ..Draft::new(Kind::Rotated, "broker")
+        ..Draft::new(RowKind::Rotated, "broker")
     })?;
     tx.view()
         .prepare_cached("INSERT INTO segments VALUES (?1, ?2, ?3, ?4)")

@@ -3,7 +3,7 @@
 use crate::Transaction;
 use crate::View;
 use crate::{StoreError, at};
-use model::approval::{Answered, Approval, Kind, Question, State, reference};
+use model::approval::{Answered, Approval, ApprovalState, NewApproval, SubjectKind, reference};
 use model::{SealedRequest, Subject};
 use rusqlite::{OptionalExtension as _, Row, params};
 use shared::digest::Digest;
@@ -41,7 +41,7 @@ fn read(row: &Row<'_>) -> Result<Approval, StoreError> {
     Ok(Approval {
         id: number(0)?,
         code: text(1)?,
-        kind: Kind::ALL.into_iter().find(|known| known.word() == kind).ok_or_else(|| bad("kind"))?,
+        kind: SubjectKind::ALL.into_iter().find(|known| known.word() == kind).ok_or_else(|| bad("kind"))?,
         group: group.map(|group| group.parse().map_err(|_bad| bad("group"))).transpose()?,
         caller,
         request_id: text(3)?.parse().map_err(|_bad| bad("request id"))?,
@@ -51,7 +51,7 @@ fn read(row: &Row<'_>) -> Result<Approval, StoreError> {
         level: crate::state::requests::level(number(7)?)?,
         digest: Digest::from_bytes(row.get(8).map_err(at("read an approval"))?),
         quorum: usize::try_from(number(9)?).map_err(|_bad| bad("quorum"))?,
-        state: State::ALL.into_iter().find(|known| known.word() == state).ok_or_else(|| bad("state"))?,
+        state: ApprovalState::ALL.into_iter().find(|known| known.word() == state).ok_or_else(|| bad("state"))?,
         became: optional(11)?,
         asked_seq: number(12)?,
         asked_at: Timestamp::from_millis(number(13)?),
@@ -221,7 +221,7 @@ pub fn next_expiry(view: &View) -> Result<Option<Timestamp>, StoreError> {
 #[derive(Debug)]
 pub struct Waiting {
     /// The subject of the approval request.
-    pub kind: Kind,
+    pub kind: SubjectKind,
     /// Its document.
     pub document: Vec<u8>,
     /// The person on whose behalf it is made.
@@ -242,7 +242,7 @@ pub fn waiting(view: &View, caller: &str, id: &RequestId) -> Result<Option<Waiti
         .map_err(at("read a request that waits"))?;
     let Some((kind, Some(document), person)) = found else { return Ok(None) };
     let bad = |what: &'static str| StoreError::Stored { what };
-    let kind = Kind::ALL.into_iter().find(|known| known.word() == kind).ok_or_else(|| bad("kind"))?;
+    let kind = SubjectKind::ALL.into_iter().find(|known| known.word() == kind).ok_or_else(|| bad("kind"))?;
     let behalf = Subject::stored(person.as_deref()).map_err(|_bad| bad("person"))?;
     Ok(Some(Waiting { kind, document, behalf }))
 }
@@ -272,37 +272,37 @@ pub fn answers(view: &View, approval: i64) -> Result<Vec<Answered>, StoreError> 
 ///
 /// # Errors
 /// [`StoreError`]; no approver is asked.
-pub fn ask(tx: &Transaction<'_>, question: &Question<'_>) -> Result<i64, StoreError> {
+pub fn ask(tx: &Transaction<'_>, approval_request: &NewApproval<'_>) -> Result<i64, StoreError> {
     const INSERT: &str = "INSERT INTO approvals
         (code, kind, caller, for_group, request_id, reply_as, provider, action, level, digest, quorum, state, asked_seq,
          asked_at, expires_at, reply_by, told, card, document, asks, person)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?18, ?12, ?13, ?14, ?15, 0, ?16, ?17, ?19, ?20)";
-    let asks = serde_json::to_string(question.asks).map_err(|_bad| StoreError::Stored { what: "reasons" })?;
-    let card = serde_json::to_string(question.card).map_err(|_bad| StoreError::Stored { what: "card" })?;
-    let person = question.person.map(serde_json::to_string).transpose();
+    let asks = serde_json::to_string(approval_request.asks).map_err(|_bad| StoreError::Stored { what: "reasons" })?;
+    let card = serde_json::to_string(approval_request.card).map_err(|_bad| StoreError::Stored { what: "card" })?;
+    let person = approval_request.person.map(serde_json::to_string).transpose();
     let person = person.map_err(|_bad| StoreError::Stored { what: "person" })?;
     tx.view()
         .prepare_cached(INSERT)
         .and_then(|mut s| {
             s.insert(params![
-                question.code,
-                question.kind.word(),
-                question.caller,
-                question.group.map(Group::as_str),
-                question.request_id.as_str(),
-                question.reply_as.map(RequestId::as_str),
-                question.provider.as_str(),
-                question.action.as_str(),
-                i64::from(question.level.number()),
-                question.digest.as_bytes(),
-                i64::try_from(question.quorum).unwrap_or(i64::MAX),
-                question.asked_seq,
+                approval_request.code,
+                approval_request.kind.word(),
+                approval_request.caller,
+                approval_request.group.map(Group::as_str),
+                approval_request.request_id.as_str(),
+                approval_request.reply_as.map(RequestId::as_str),
+                approval_request.provider.as_str(),
+                approval_request.action.as_str(),
+                i64::from(approval_request.level.number()),
+                approval_request.digest.as_bytes(),
+                i64::try_from(approval_request.quorum).unwrap_or(i64::MAX),
+                approval_request.asked_seq,
                 tx.now().millis(),
-                question.expires_at.millis(),
-                question.reply_by.millis(),
+                approval_request.expires_at.millis(),
+                approval_request.reply_by.millis(),
                 card,
-                question.document,
-                question.state.word(),
+                approval_request.document,
+                approval_request.state.word(),
                 asks,
                 person,
             ])
@@ -350,7 +350,7 @@ pub fn retract(tx: &Transaction<'_>, approval: i64, answered: &Answered) -> Resu
 ///
 /// # Errors
 /// [`StoreError`], also if it is in another state.
-pub fn resolve(tx: &Transaction<'_>, approval: i64, state: State) -> Result<(), StoreError> {
+pub fn resolve(tx: &Transaction<'_>, approval: i64, state: ApprovalState) -> Result<(), StoreError> {
     const UPDATE: &str = "UPDATE approvals SET state = ?2
          WHERE id = ?1 AND (state = 'waiting' OR state = 'approved' AND (?2 = 'cancelled' OR kind = 'file'))";
     changed_one(tx, UPDATE, params![approval, state.word()])
@@ -409,7 +409,7 @@ pub(super) fn changed_one(
 ) -> Result<(), StoreError> {
     let changed =
         tx.view().prepare_cached(statement).and_then(|mut s| s.execute(with)).map_err(at("change an approval"))?;
-    if changed == 1 { Ok(()) } else { Err(StoreError::Stored { what: "approval" }) }
+    if changed == 1 { Ok(()) } else { Err(StoreError::Guard { what: "approval" }) }
 }
 
 /// Stores the request that would be sent, with its approval request.

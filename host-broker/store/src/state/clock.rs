@@ -21,7 +21,7 @@ pub fn end_later(tx: &Transaction<'_>) -> Result<Vec<(&'static str, usize)>, Sto
     let now = tx.now().millis();
     let change = |sql: &str| {
         let changed = tx.view().prepare_cached(sql).and_then(|mut s| s.execute(params![now]));
-        changed.map_err(at("end what was given while the clock was ahead"))
+        changed.map_err(at("end grants of the time when the clock was ahead"))
     };
     let ended: Vec<_> =
         ENDED.iter().map(|(name, sql)| change(sql).map(|count| (*name, count))).collect::<Result<_, _>>()?;

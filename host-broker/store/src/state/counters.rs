@@ -98,34 +98,39 @@ pub fn used(view: &View, counter: &Counter<'_>, now: Timestamp) -> Result<i64, S
 /// Puts one call into the bucket.
 ///
 /// # Errors
-/// [`StoreError`]; the intent must then not be written.
+/// [`StoreError`], also if the bucket is full; the intent must then not be written.
 pub fn fill(tx: &Transaction<'_>, counter: &Counter<'_>, per_minute: u32) -> Result<(), StoreError> {
     const UPSERT: &str = "INSERT INTO buckets VALUES (?1, ?2, ?3, ?4)
         ON CONFLICT (caller, provider, scope) DO UPDATE SET
-            empty_at = max(empty_at, ?5) + ?4 - ?5";
+            empty_at = max(empty_at, ?5) + ?4 - ?5
+        WHERE max(empty_at, ?5) + ?4 - ?5 <= ?5 + ?6";
     let Counter { counted_as, provider, scope } = counter;
     let (now, then) = (micros(tx.steady()), empty_after(i64::MIN, tx.steady(), per_minute));
-    tx.view()
+    let filled = tx
+        .view()
         .prepare_cached(UPSERT)
-        .and_then(|mut s| s.execute(params![counted_as, provider, scope, then, now]))
+        .and_then(|mut s| s.execute(params![counted_as, provider, scope, then, now, MINUTE_US]))
         .map_err(at("charge a rate"))?;
-    Ok(())
+    if filled == 1 { Ok(()) } else { Err(StoreError::Guard { what: "rate" }) }
 }
 
-/// Uses this much of today's quota. Returns the use after it.
+/// Uses this much of today's quota, which permits at most `most`. Returns the use after it.
 ///
 /// # Errors
-/// [`StoreError`]; the intent must then not be written.
-pub fn use_up(tx: &Transaction<'_>, counter: &Counter<'_>, uses: i64) -> Result<i64, StoreError> {
-    const UPSERT: &str = "INSERT INTO quotas VALUES (?1, ?2, ?3, ?4, ?5)
+/// [`StoreError`], also if the quota does not permit it; the intent must then not be written.
+pub fn use_up(tx: &Transaction<'_>, counter: &Counter<'_>, uses: i64, most: Option<i64>) -> Result<i64, StoreError> {
+    const UPSERT: &str = "INSERT INTO quotas SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?5 <= ?6
         ON CONFLICT (caller, provider, scope) DO UPDATE SET
             used = excluded.used + CASE WHEN day = excluded.day THEN used ELSE 0 END, day = excluded.day
+        WHERE excluded.used + CASE WHEN day = excluded.day THEN used ELSE 0 END <= ?6
         RETURNING used";
     let Counter { counted_as, provider, scope } = counter;
+    let with = params![counted_as, provider, scope, day(tx.now()), uses, most.unwrap_or(i64::MAX)];
     tx.view()
         .prepare_cached(UPSERT)
-        .and_then(|mut s| s.query_row(params![counted_as, provider, scope, day(tx.now()), uses], |row| row.get(0)))
-        .map_err(at("charge a quota"))
+        .and_then(|mut s| s.query_row(with, |row| row.get(0)).optional())
+        .map_err(at("charge a quota"))?
+        .ok_or(StoreError::Guard { what: "quota" })
 }
 
 /// The approval requests that a caller may send at once on one person's behalf, and the time until one more.
@@ -136,7 +141,7 @@ const QUESTION_EVERY: Duration = Duration::from_secs(30);
 ///
 /// # Errors
 /// [`StoreError`]; no approval request may be sent then.
-pub fn charge_question(
+pub fn charge_approval_request(
     tx: &Transaction<'_>,
     caller: &str,
     person: Option<&str>,
@@ -280,5 +285,5 @@ pub fn list(view: &View, now: Timestamp) -> Result<Vec<Used>, StoreError> {
             })?
             .collect()
         })
-        .map_err(at("list what is used"))
+        .map_err(at("list used limits"))
 }

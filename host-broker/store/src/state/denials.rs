@@ -97,7 +97,7 @@ pub fn forget_old(tx: &Transaction<'_>) -> Result<(), StoreError> {
     tx.view()
         .prepare_cached("DELETE FROM denials WHERE until < ?1")
         .and_then(|mut s| s.execute(params![tx.steady().minus(REMEMBERED).millis()]))
-        .map_err(at("forget a no"))?;
+        .map_err(at("forget a denial"))?;
     Ok(())
 }
 

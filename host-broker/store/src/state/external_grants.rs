@@ -368,14 +368,19 @@ pub fn revoke_all_of(tx: &Transaction<'_>, issuer: &Caller) -> Result<usize, Sto
     change(tx, UPDATE, params![issuer.to_string(), tx.now().millis()])
 }
 
-/// Counts a call, for its intent: once, and only while one is left.
+/// Counts a call, for its intent: only while the grant is active and a call is left.
 ///
 /// # Errors
 /// [`StoreError`], also if none is left; the intent must then not be written.
 pub fn spend(tx: &Transaction<'_>, id: &GrantId) -> Result<(), StoreError> {
     const UPDATE: &str = "UPDATE flow_grants SET invocations = invocations + 1
-        WHERE grant_id = ?1 AND (max_invocations = 0 OR invocations < max_invocations)";
-    if change(tx, UPDATE, params![id.as_str()])? == 1 { Ok(()) } else { Err(StoreError::Stored { what: "access" }) }
+        WHERE grant_id = ?1 AND revoked_at IS NULL AND expires_at > ?2
+          AND (max_invocations = 0 OR invocations < max_invocations)";
+    if change(tx, UPDATE, params![id.as_str(), tx.now().millis()])? == 1 {
+        Ok(())
+    } else {
+        Err(StoreError::Guard { what: "external grant" })
+    }
 }
 
 /// Forgets grants that ended a day ago, a limited number at a time.

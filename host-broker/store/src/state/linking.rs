@@ -15,8 +15,8 @@ use crate::View;
 use crate::state::accounts;
 use crate::state::approvals;
 use crate::{StoreError, at};
-use model::approval::State;
-use model::{Ciphertext, Flow, Person, Standing, Subject};
+use model::approval::ApprovalState;
+use model::{Ciphertext, Flow, LinkSessionState, Person, Subject};
 use rusqlite::{OptionalExtension as _, Row, params};
 use shared::{FlowId, Provider, Timestamp};
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub struct Owner<'a> {
 
 /// A flow to be stored.
 #[derive(Debug, Clone, Copy)]
-pub struct Entry<'a> {
+pub struct NewLinkSession<'a> {
     /// The handle.
     pub id: &'a FlowId,
     /// The owner.
@@ -61,9 +61,9 @@ pub struct Begun {
 ///
 /// # Errors
 /// [`StoreError`]; no flow is stored.
-pub fn begin(tx: &Transaction<'_>, entry: &Entry<'_>) -> Result<(), StoreError> {
+pub fn begin(tx: &Transaction<'_>, entry: &NewLinkSession<'_>) -> Result<(), StoreError> {
     const INSERT: &str = "INSERT INTO auth_flows VALUES (?1, ?2, ?3, ?4, ?5, 'open', ?6, ?7, ?8, ?9, ?10, ?11)";
-    let Entry { id, owner, behalf, flow } = entry;
+    let NewLinkSession { id, owner, behalf, flow } = entry;
     let behalf = serde_json::to_string(behalf).unwrap_or_default();
     let capability = id.capability();
     let pace = flow.pace.map(|pace| i64::try_from(pace.as_millis()).unwrap_or(i64::MAX));
@@ -100,7 +100,7 @@ pub fn begun_since(view: &View, owner: &Owner<'_>, since: Timestamp) -> Result<u
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read; it may then not be continued.
-pub fn find(view: &View, owner: &Owner<'_>, id: &FlowId, now: Timestamp) -> Result<Standing, StoreError> {
+pub fn find(view: &View, owner: &Owner<'_>, id: &FlowId, now: Timestamp) -> Result<LinkSessionState, StoreError> {
     const FIND: &str = "SELECT f.state, f.sealed, f.expected, f.pace_ms, f.polled_at, f.expires_at,
             l.account_ref, l.approval
         FROM auth_flows f LEFT JOIN account_links l ON l.flow = f.id
@@ -121,23 +121,26 @@ pub fn find(view: &View, owner: &Owner<'_>, id: &FlowId, now: Timestamp) -> Resu
         .prepare_cached(FIND)
         .and_then(|mut s| s.query_row(params![id.as_str(), owner.caller, owner.person], read).optional())
         .map_err(at("look a flow up"))?;
-    let Some((state, flow, account, approval)) = found else { return Ok(Standing::Missing) };
+    let Some((state, flow, account, approval)) = found else { return Ok(LinkSessionState::Missing) };
     if let (Some(account), Some(approval)) = (account, approval) {
         let is_linked = accounts::own(view, owner.person, &id.capability())?.contains(&account);
         let bad = || StoreError::Stored { what: "account" };
         let asked = approvals::numbered(view, approval)?.ok_or_else(bad)?;
-        let waits_in_vain = asked.state == State::Waiting && asked.expires_at <= now;
+        let waits_in_vain = asked.state == ApprovalState::Waiting && asked.expires_at <= now;
         let state = match asked.became.as_deref().unwrap_or(asked.state.word()) {
             _ if waits_in_vain => "expired",
             "approved" if !is_linked => "unlinked",
             state => state,
         };
-        return Ok(Standing::Asked { account: account.parse().map_err(|_bad| bad())?, state: state.to_owned() });
+        return Ok(LinkSessionState::Asked {
+            account: account.parse().map_err(|_bad| bad())?,
+            state: state.to_owned(),
+        });
     }
     Ok(match state.as_str() {
-        "open" if flow.expires_at > now => Standing::Open(Box::new(flow)),
-        "open" => Standing::Expired,
-        _ => Standing::Missing,
+        "open" if flow.expires_at > now => LinkSessionState::Open(Box::new(flow)),
+        "open" => LinkSessionState::Expired,
+        _ => LinkSessionState::Missing,
     })
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The state of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Standing {
+pub enum NoticeState {
     /// It is to be sent.
     Due,
     /// It was sent.
@@ -23,7 +23,7 @@ pub enum Standing {
     Dropped,
 }
 
-impl Standing {
+impl NoticeState {
     const ALL: [Self; 4] = [Self::Due, Self::Sent, Self::Failed, Self::Dropped];
 
     /// Returns the word in the table.
@@ -53,7 +53,7 @@ pub struct Notice {
     /// The channel.
     pub channel: String,
     /// The state.
-    pub state: Standing,
+    pub state: NoticeState,
     /// The time of the next try, if there is one.
     pub due_at: Timestamp,
     /// The time after which it is not tried.
@@ -103,7 +103,7 @@ fn read(row: &Row<'_>) -> Result<Notice, StoreError> {
         event: event(&text(2)?)?,
         said: text(3)?,
         channel: text(4)?,
-        state: Standing::ALL
+        state: NoticeState::ALL
             .into_iter()
             .find(|known| known.word() == state)
             .ok_or(StoreError::Stored { what: "notice" })?,
@@ -311,7 +311,7 @@ pub fn postpone(tx: &Transaction<'_>, notice: &Notice, to: Timestamp, fault: &st
 ///
 /// # Errors
 /// [`StoreError`].
-pub fn over(tx: &Transaction<'_>, notice: &Notice, state: Standing, fault: Option<&str>) -> Result<(), StoreError> {
+pub fn over(tx: &Transaction<'_>, notice: &Notice, state: NoticeState, fault: Option<&str>) -> Result<(), StoreError> {
     const UPDATE: &str =
         "UPDATE notices SET state = ?2, attempts = ?3, fault = ?4, changed_at = ?5 WHERE id = ?1 AND state = 'due'";
     change(tx, UPDATE, params![notice.id, state.word(), notice.attempts, fault, tx.now().millis()])

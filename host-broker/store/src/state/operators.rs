@@ -34,7 +34,7 @@ pub const BEARER: Prefix = "optk_bearer_";
 
 /// The requested properties of a token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct TokenRequest {
     /// The operations.
     pub parts: BTreeSet<Part>,
     /// The scopes of the flows.

@@ -9,8 +9,8 @@ use crate::state::approvals;
 use crate::{StoreError, at};
 use model::ProposalId;
 use model::Subject;
-use model::approval::{Approval, State};
-use model::proposal::{Listed, Stored};
+use model::approval::{Approval, ApprovalState};
+use model::proposal::{Listed, StoredProposal};
 use rusqlite::{OptionalExtension as _, Row, params};
 use shared::digest::Digest;
 use shared::{Group, Provider, RequestId, Timestamp};
@@ -56,15 +56,17 @@ impl Proposal {
     /// Returns the state in one word.
     pub fn standing(&self, now: Timestamp) -> &str {
         match self.approval.state {
-            State::Waiting if self.approval.expires_at <= now => "expired",
-            State::Approved if self.until <= now => "expired",
-            State::Waiting | State::Approved | State::Denied | State::Expired | State::Cancelled => {
-                self.approval.state.word()
-            }
-            State::Closed if self.applied_at.is_some() => "applied",
-            State::Closed if self.is_under_way => "applying",
-            State::Closed if self.is_unknown => "unknown",
-            State::Closed => match self.approval.became.as_deref() {
+            ApprovalState::Waiting if self.approval.expires_at <= now => "expired",
+            ApprovalState::Approved if self.until <= now => "expired",
+            ApprovalState::Waiting
+            | ApprovalState::Approved
+            | ApprovalState::Denied
+            | ApprovalState::Expired
+            | ApprovalState::Cancelled => self.approval.state.word(),
+            ApprovalState::Closed if self.applied_at.is_some() => "applied",
+            ApprovalState::Closed if self.is_under_way => "applying",
+            ApprovalState::Closed if self.is_unknown => "unknown",
+            ApprovalState::Closed => match self.approval.became.as_deref() {
                 Some("spent") => "not applied",
                 Some(became) => became,
                 None => "over",
@@ -73,8 +75,8 @@ impl Proposal {
     }
 
     /// Returns the form for an action, with these changes.
-    pub fn stored(&self, changes: Vec<u8>) -> Option<Stored> {
-        Some(Stored {
+    pub fn stored(&self, changes: Vec<u8>) -> Option<StoredProposal> {
+        Some(StoredProposal {
             id: self.id.clone(),
             group: self.approval.group.clone()?,
             path: self.path.clone(),
@@ -86,7 +88,7 @@ impl Proposal {
 
     /// Returns the form for a list.
     pub fn listed(&self, now: Timestamp) -> Listed {
-        let until = if self.approval.state == State::Waiting { self.approval.expires_at } else { self.until };
+        let until = if self.approval.state == ApprovalState::Waiting { self.approval.expires_at } else { self.until };
         Listed {
             hitl_id: self.id.to_string(),
             path: self.path.clone(),
@@ -100,7 +102,7 @@ impl Proposal {
 
 /// A proposal to be stored beside its approval request.
 #[derive(Debug, Clone, Copy)]
-pub struct Entry<'a> {
+pub struct NewProposal<'a> {
     /// The proposer's name for it.
     pub id: &'a ProposalId,
     /// The number of the approval request about it.
@@ -127,7 +129,7 @@ pub struct Entry<'a> {
 
 /// A proposal that a person wants applied at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct PendingApplication {
     /// The group.
     pub group: Group,
     /// The provider.
@@ -252,7 +254,7 @@ pub fn diff(view: &View, id: &ProposalId) -> Result<Option<String>, StoreError> 
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
-pub fn wanted(view: &View, approval: Option<i64>) -> Result<Vec<Wanted>, StoreError> {
+pub fn wanted(view: &View, approval: Option<i64>) -> Result<Vec<PendingApplication>, StoreError> {
     const SELECT: &str =
         "SELECT p.id, p.path, p.apply_as, a.provider, coalesce(a.for_group, substr(a.caller, 7)), a.person
         FROM approvals a JOIN proposals p ON p.approval = a.id
@@ -266,7 +268,7 @@ pub fn wanted(view: &View, approval: Option<i64>) -> Result<Vec<Wanted>, StoreEr
     let rows: Vec<([String; 5], Option<String>)> = rows.and_then(Iterator::collect).map_err(at("look proposals up"))?;
     rows.into_iter()
         .map(|([id, path, request_id, provider, group], person)| {
-            Ok(Wanted {
+            Ok(PendingApplication {
                 group: group.parse().map_err(|_bad| bad("group"))?,
                 provider: provider.parse().map_err(|_bad| bad("provider"))?,
                 id: id.parse().map_err(|_bad| bad("proposal"))?,
@@ -291,7 +293,7 @@ pub fn wish(tx: &Transaction<'_>, approval: i64, request_id: &RequestId) -> Resu
 ///
 /// # Errors
 /// [`StoreError`]; nothing was proposed.
-pub fn put(tx: &Transaction<'_>, entry: &Entry<'_>) -> Result<(), StoreError> {
+pub fn put(tx: &Transaction<'_>, entry: &NewProposal<'_>) -> Result<(), StoreError> {
     const INSERT: &str = "INSERT INTO proposals
         (id, approval, caller, proposed_by, path, summary, patch_hash, until, changes, is_revert, diff)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
@@ -319,9 +321,14 @@ pub fn put(tx: &Transaction<'_>, entry: &Entry<'_>) -> Result<(), StoreError> {
 /// Notes that this request spends the approval.
 ///
 /// # Errors
-/// [`StoreError`].
+/// [`StoreError`], also if another request has spent it; the intent must then not be written.
 pub fn begin(tx: &Transaction<'_>, approval: i64, by: &RequestId) -> Result<(), StoreError> {
-    change(tx, "UPDATE proposals SET applied_by = ?2 WHERE approval = ?1", params![approval, by.as_str()])
+    let begun = tx
+        .view()
+        .prepare_cached("UPDATE proposals SET applied_by = ?2 WHERE approval = ?1 AND applied_by IS NULL")
+        .and_then(|mut s| s.execute(params![approval, by.as_str()]))
+        .map_err(at("begin to apply a proposal"))?;
+    if begun == 1 { Ok(()) } else { Err(StoreError::Guard { what: "proposal" }) }
 }
 
 /// Notes that the request has applied the proposal of its spent approval.

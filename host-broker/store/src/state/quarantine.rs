@@ -18,7 +18,7 @@ const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// A result in quarantine.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Kept {
+pub struct Quarantined {
     /// The outcome's row, whose number is its name.
     pub seq: i64,
     /// The caller, in the ledger's form.
@@ -56,7 +56,7 @@ pub fn seq(name: &str) -> Option<i64> {
 
 /// A result to be withheld.
 #[derive(Debug, Clone, Copy)]
-pub struct Entry<'a> {
+pub struct NewQuarantined<'a> {
     /// The row of its outcome.
     pub seq: i64,
     /// The caller, in the ledger's form.
@@ -83,7 +83,7 @@ pub struct Entry<'a> {
 ///
 /// # Errors
 /// [`StoreError`]; it must then not be delivered either.
-pub fn put(tx: &Transaction<'_>, entry: &Entry<'_>) -> Result<(), StoreError> {
+pub fn put(tx: &Transaction<'_>, entry: &NewQuarantined<'_>) -> Result<(), StoreError> {
     const ENOUGH: &str = "DELETE FROM quarantine WHERE caller = ?1 AND seq <=
         (SELECT seq FROM quarantine WHERE caller = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)";
     const INSERT: &str = "INSERT INTO quarantine VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
@@ -116,7 +116,7 @@ pub fn put(tx: &Transaction<'_>, entry: &Entry<'_>) -> Result<(), StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
-pub fn find(view: &View, seq: i64) -> Result<Option<Kept>, StoreError> {
+pub fn find(view: &View, seq: i64) -> Result<Option<Quarantined>, StoreError> {
     view.prepare_cached("SELECT * FROM quarantine WHERE seq = ?1")
         .and_then(|mut s| s.query_row(params![seq], |row| Ok(read(row))).optional())
         .map_err(at("look a kept result up"))?
@@ -127,10 +127,10 @@ pub fn find(view: &View, seq: i64) -> Result<Option<Kept>, StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
-pub fn list(view: &View) -> Result<Vec<Kept>, StoreError> {
-    let mut statement = view.prepare("SELECT * FROM quarantine ORDER BY seq").map_err(at("list what is kept back"))?;
-    let rows = statement.query_map([], |row| Ok(read(row))).map_err(at("list what is kept back"))?;
-    rows.map(|row| row.map_err(at("list what is kept back")).and_then(|kept| kept)).collect()
+pub fn list(view: &View) -> Result<Vec<Quarantined>, StoreError> {
+    let mut statement = view.prepare("SELECT * FROM quarantine ORDER BY seq").map_err(at("list withheld results"))?;
+    let rows = statement.query_map([], |row| Ok(read(row))).map_err(at("list withheld results"))?;
+    rows.map(|row| row.map_err(at("list withheld results")).and_then(|kept| kept)).collect()
 }
 
 /// Deletes a withheld result; `false` if there was none.
@@ -158,11 +158,11 @@ pub fn forget_old(tx: &Transaction<'_>) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn read(row: &Row<'_>) -> Result<Kept, StoreError> {
+fn read(row: &Row<'_>) -> Result<Quarantined, StoreError> {
     let bad = |what: &'static str| StoreError::Stored { what };
     let text = |index: usize| row.get::<_, String>(index).map_err(at("read a kept result"));
     let number = |index: usize| row.get::<_, i64>(index).map_err(at("read a kept result"));
-    Ok(Kept {
+    Ok(Quarantined {
         seq: number(0)?,
         caller: text(1)?,
         request_id: text(2)?.parse().map_err(|_bad| bad("request id"))?,

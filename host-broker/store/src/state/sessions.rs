@@ -86,8 +86,8 @@ const CALLERS: &str = "SELECT ?1 UNION ALL SELECT 'outside:' || grant_id FROM fl
 /// [`StoreError`] if they cannot be read; nothing that exposes may then be permitted.
 pub fn exposures(view: &View, caller: &str) -> Result<Vec<Exposed>, StoreError> {
     const SELECT: &str = "SELECT provider, action, exposes, at FROM exposures WHERE caller = ?1 ORDER BY seq";
-    let failed = at("read what a session was exposed to");
-    let mut statement = view.prepare_cached(SELECT).map_err(at("read what a session was exposed to"))?;
+    let failed = at("read the exposure of a session");
+    let mut statement = view.prepare_cached(SELECT).map_err(at("read the exposure of a session"))?;
     let rows = statement
         .query_map(params![caller], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
         .and_then(Iterator::collect::<Result<Vec<(String, String, u8, i64)>, _>>)
@@ -171,7 +171,7 @@ fn add(
     tx.view()
         .prepare_cached(UPSERT)
         .and_then(|mut s| s.execute(params![caller, provider.as_str(), action, bits(exposes), row, tx.now().millis(),]))
-        .map_err(at("note what a session is exposed to"))?;
+        .map_err(at("note the exposure of a session"))?;
     Ok(())
 }
 
@@ -226,7 +226,7 @@ pub fn reset(tx: &Transaction<'_>, session: &str) -> Result<usize, StoreError> {
         tx.view()
             .prepare_cached(&statement)
             .and_then(|mut s| s.execute(params![session]))
-            .map_err(at("forget what a session was answered"))?;
+            .map_err(at("forget the exposure of a session"))?;
     }
     tx.view()
         .prepare_cached("DELETE FROM exposures WHERE caller = ?1")

@@ -1,7 +1,7 @@
 //! What Ash and its bridge for Google have said to each other, had again: the bridge answers what it was recorded to answer, and
 //! only to requests that have the very members of the recorded ones.
 
-use super::{answer, auth, poll, question};
+use super::{answer, approval_request, auth, poll};
 use model::ChatType;
 use platform::commands::installed;
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ fn the_exchanges_of_the_source_are_had_again() {
     assert_eq!(code(&no), "capability_auth_flow_invalid", "{no}");
     let flow = begin();
     assert_eq!(code(&complete(&flow)), "executed");
-    let (_, card) = question(&world);
+    let (_, card) = approval_request(&world);
     assert!(card.to_string().contains("worker@example.com"), "{card}");
     assert_eq!(code(&answer(&world, true)), "executed");
     assert_eq!(poll(&developer, &ann, &flow)["data"]["account_ref"], "work");

@@ -50,8 +50,8 @@ fn definitions_that_break_a_rule_are_refused_with_every_fault() {
         "odd.thing.d: input_schema:",
         "odd.thing.d: this operation is there twice",
         "odd.thing.d: level: it must be 1 to 3",
-        "odd.thing.e: what it says of itself looks like an attack on an agent",
-        "odd.thing.f: what it says of itself looks like an attack on an agent",
+        "odd.thing.e: its description looks like an attack on an agent",
+        "odd.thing.f: its description looks like an attack on an agent",
     ] {
         assert!(text.contains(fault), "{fault}: {text}");
     }

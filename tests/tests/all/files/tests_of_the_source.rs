@@ -1,7 +1,7 @@
 //! The testing plan of the file broker's specification, line by line, in its words: the unit tests first, then the
 //! integration tests, then end to end.
 
-use super::{answer, apply, call, document, error, hash, propose, question, read, workspace, world, write};
+use super::{answer, apply, approval_request, call, document, error, hash, propose, read, workspace, world, write};
 use model::WorkspacePath;
 use provider_files::change::{ChangeSet, FileState};
 use provider_files::diff::Diff;
@@ -132,7 +132,7 @@ fn apply_proposal_with_an_expired_hitl_id() {
     let id = propose(&developer, "src/main.py", "x\n");
     world.clock.advance(Duration::from_secs(301));
     assert_eq!(code(&apply(&developer, "src/main.py", &id)), "proposal_expired");
-    let late = world.command(json!({ "type": "answer", "code": question(&world, &id), "yes": true }));
+    let late = world.command(json!({ "type": "answer", "code": approval_request(&world, &id), "yes": true }));
     assert_eq!(error(&late).split(':').next(), Some("It is too late"));
     assert_eq!(code(&apply(&developer, "src/main.py", &id)), "proposal_expired", "silence means no");
     assert!(!workspace(&world).join("src/main.py").exists());

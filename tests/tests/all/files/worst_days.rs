@@ -1,6 +1,6 @@
 //! What goes wrong around proposals: late, cancelled, tightened, taken back, too much.
 
-use super::{answer, apply, builder, call, document, give, propose, question, read, workspace, world, write};
+use super::{answer, apply, approval_request, builder, call, document, give, propose, read, workspace, world, write};
 use serde_json::{Value, json};
 use std::fs;
 use tests::group::{code, error};
@@ -114,7 +114,7 @@ fn what_a_person_wants_at_once_is_not_forgotten_by_a_daemon_that_is_down() {
     let mut world = world();
     let developer = world.group("developer");
     let id = propose(&developer, "src/a.rs", "x\n");
-    let code_of = question(&world, &id);
+    let code_of = approval_request(&world, &id);
     world.stop();
     let control = json!({ "type": "answer", "code": code_of, "yes": true, "apply": true });
     let reply = world.in_place(&serde_json::from_value(control).unwrap());

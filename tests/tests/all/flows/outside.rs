@@ -288,8 +288,8 @@ fn a_write_from_outside_asks_a_person_and_is_made_once() {
     let place = asked.header("location").unwrap().to_owned();
     assert!(asked.text.contains(&place) && !asked.text.contains("ext_result"), "{}", asked.text);
     assert_eq!(count(&world, &agent.grant), 0, "nothing has begun");
-    let question = world.query("SELECT code FROM approvals WHERE state = 'waiting'")[0]["code"].clone();
-    let shown = said(&world.cli(&["approvals", "show", question.as_str().unwrap()]));
+    let approval_request = world.query("SELECT code FROM approvals WHERE state = 'waiting'")[0]["code"].clone();
+    let shown = said(&world.cli(&["approvals", "show", approval_request.as_str().unwrap()]));
     for part in [
         &format!("External agent: {}", agent.grant),
         "Flow: flow_daily@1.0.0",
@@ -304,8 +304,8 @@ fn a_write_from_outside_asks_a_person_and_is_made_once() {
     // The broker ends in between; the question does not.
     world.restart();
     let agent = Agent { visitor: Visitor::of(&world), ..agent };
-    let question = world.query("SELECT code FROM approvals WHERE state = 'waiting'")[0]["code"].clone();
-    assert_eq!(code(&answer(&world, question.as_str().unwrap(), true)), "executed");
+    let approval_request = world.query("SELECT code FROM approvals WHERE state = 'waiting'")[0]["code"].clone();
+    assert_eq!(code(&answer(&world, approval_request.as_str().unwrap(), true)), "executed");
     let (status, reply) = heard(&agent.say("GET", &place, &[("Prefer", "wait=30")], ""));
     assert_eq!((status, code(&reply)), (200, "executed"), "{reply}");
     assert_eq!((world.effects_of("charge").len(), count(&world, &agent.grant)), (1, 1));
@@ -318,8 +318,8 @@ fn a_write_from_outside_asks_a_person_and_is_made_once() {
     let asked = agent.say("POST", path, &[("Prefer", "wait=0")], r#"{"n": 5}"#);
     let place = asked.header("location").unwrap().to_owned();
     flow(&world, &json!({ "type": "flow_external_grant_revoke", "grant_id": agent.grant }));
-    let question = world.query("SELECT code FROM approvals WHERE state = 'waiting'")[0]["code"].clone();
-    answer(&world, question.as_str().unwrap(), true);
+    let approval_request = world.query("SELECT code FROM approvals WHERE state = 'waiting'")[0]["code"].clone();
+    answer(&world, approval_request.as_str().unwrap(), true);
     let ended = heard(&agent.say("GET", &place, &[("Prefer", "wait=30")], ""));
     assert_eq!((ended.0, code(&ended.1)), (403, "FLOW_EXTERNAL_GRANT_REVOKED"), "{ended:?}");
     assert_eq!(world.effects_of("charge").len(), 1);
@@ -495,8 +495,8 @@ fn a_production_tool_takes_its_gate_and_a_person_each_time() {
     let path = "/api/v1/flows/external-tools/ship/invoke";
     let asked = agent.say("POST", path, &[("Prefer", "wait=0")], "{}");
     assert_eq!((asked.status, world.effects_of("deploy").len()), (202, 0), "{asked:?}");
-    let question = world.query("SELECT code FROM approvals WHERE state = 'waiting'")[0]["code"].clone();
-    answer(&world, question.as_str().unwrap(), true);
+    let approval_request = world.query("SELECT code FROM approvals WHERE state = 'waiting'")[0]["code"].clone();
+    answer(&world, approval_request.as_str().unwrap(), true);
     let told = heard(&agent.say("GET", asked.header("location").unwrap(), &[("Prefer", "wait=30")], ""));
     assert_eq!((told.0, code(&told.1), world.effects_of("deploy").len()), (200, "executed", 1), "{told:?}");
     assert_eq!(agent.no("ship"), "gate_missing", "an open gate serves one call");
@@ -626,8 +626,8 @@ fn a_yes_is_to_what_was_shown_whatever_the_tool_is_by_then() {
         let place = asked.header("location").unwrap_or_else(|| panic!("{asked:?}")).to_owned();
         world.rewrite("broker.toml", &config.replace(charge, &now));
         world.restart();
-        let question = world.query("SELECT code FROM approvals WHERE state = 'waiting'")[0]["code"].clone();
-        answer(&world, question.as_str().unwrap(), true);
+        let approval_request = world.query("SELECT code FROM approvals WHERE state = 'waiting'")[0]["code"].clone();
+        answer(&world, approval_request.as_str().unwrap(), true);
         let agent = Agent { visitor: Visitor::of(&world), ..agent };
         let (status, reply) = heard(&agent.say("GET", &place, &[("Prefer", "wait=30")], ""));
         assert_eq!((status, code(&reply)), (403, code_then), "{now}: {reply}");

@@ -15,8 +15,8 @@ fn says(world: &World, from: &str, text: &str) -> Value {
 fn a_yes_from_a_chat_lets_the_call_run_once_and_says_who_and_through_whom() {
     let world = world(|_| String::new());
     let developer = world.group("developer");
-    let (id, question) = ask(&world, &developer, call("charge", json!({ "n": 1 })));
-    let yes = says(&world, "telegram:12345", &format!("  Approve {} ", question.to_uppercase()));
+    let (id, approval_request) = ask(&world, &developer, call("charge", json!({ "n": 1 })));
+    let yes = says(&world, "telegram:12345", &format!("  Approve {} ", approval_request.to_uppercase()));
     assert_eq!(code(&yes), "executed", "{yes}");
     assert_eq!(code(&developer.reply(&id)), "executed");
     let row = world.rows().into_iter().find(|row| row.kind == "approved").unwrap();
@@ -27,11 +27,11 @@ fn a_yes_from_a_chat_lets_the_call_run_once_and_says_who_and_through_whom() {
     );
     // The same person through another identity, and again: it is over.
     for from in ["telegram:12345", "signal:alice"] {
-        assert_eq!(code(&says(&world, from, &format!("approve {question}"))), "approval_expired");
+        assert_eq!(code(&says(&world, from, &format!("approve {approval_request}"))), "approval_expired");
     }
     assert_eq!(world.effects_of("charge"), [id]);
-    let (id, question) = ask(&world, &developer, call("charge", json!({ "n": 2 })));
-    says(&world, "signal:alice", &format!("deny {question} because it is Friday"));
+    let (id, approval_request) = ask(&world, &developer, call("charge", json!({ "n": 2 })));
+    says(&world, "signal:alice", &format!("deny {approval_request} because it is Friday"));
     let reply = developer.reply(&id);
     assert!(code(&reply) == "approval_denied" && error(&reply).contains("Their reason: it is Friday."), "{reply}");
 }
@@ -40,10 +40,10 @@ fn a_yes_from_a_chat_lets_the_call_run_once_and_says_who_and_through_whom() {
 fn whoever_is_nobody_or_may_not_answer_changes_nothing_and_is_on_record() {
     let world = world(|_| String::new());
     let developer = world.group("developer");
-    let (id, question) = ask(&world, &developer, call("charge", json!({})));
+    let (id, approval_request) = ask(&world, &developer, call("charge", json!({})));
     for (from, words) in [("telegram:1", "an unknown sender"), ("telegram:67890", "carol may not answer this")] {
         let before = world.rows().len();
-        let reply = says(&world, from, &format!("approve {question}"));
+        let reply = says(&world, from, &format!("approve {approval_request}"));
         assert!(code(&reply) == "guardrail" && error(&reply).contains(words), "{reply}");
         let rows = world.rows();
         assert_eq!((rows.len(), rows[before].kind.as_str()), (before + 1, "refused"));
@@ -54,15 +54,15 @@ fn whoever_is_nobody_or_may_not_answer_changes_nothing_and_is_on_record() {
     let before = world.rows().len();
     for (from, text) in [
         ("telegram:12345", "ok".to_owned()),
-        ("telegram:12345", format!("approve {question} if it is cheap")),
-        ("telegram:12345", format!("approve {question}\ndeny aaaaaa")),
-        ("somebody", format!("approve {question}")),
+        ("telegram:12345", format!("approve {approval_request} if it is cheap")),
+        ("telegram:12345", format!("approve {approval_request}\ndeny aaaaaa")),
+        ("somebody", format!("approve {approval_request}")),
     ] {
         assert_eq!(code(&says(&world, from, &text)), "invalid_params");
     }
     assert_eq!(world.rows().len(), before);
     assert_eq!(developer.try_reply(&id), None, "it still waits");
-    says(&world, "telegram:12345", &format!("deny {question}"));
+    says(&world, "telegram:12345", &format!("deny {approval_request}"));
     assert_eq!(code(&developer.reply(&id)), "approval_denied");
 }
 
@@ -73,9 +73,9 @@ fn production_and_access_are_never_answered_in_a_chat() {
     world.grant_with("developer", 3, json!({ "requires_task_gate": "Security" }));
     super::open_gate(&world, "t1");
     let developer = world.group("developer");
-    let (deploy, question) = ask(&world, &developer, with(call("deploy", json!({})), "task_id", "t1"));
+    let (deploy, approval_request) = ask(&world, &developer, with(call("deploy", json!({})), "task_id", "t1"));
     for word in ["approve", "deny"] {
-        let reply = says(&world, "telegram:12345", &format!("{word} {question}"));
+        let reply = says(&world, "telegram:12345", &format!("{word} {approval_request}"));
         assert!(error(&reply).contains("never answered in a chat"), "{reply}");
     }
     let main = world.group("main");
@@ -84,8 +84,8 @@ fn production_and_access_are_never_answered_in_a_chat() {
     let reply = says(&world, "telegram:12345", &format!("approve {other}"));
     assert!(error(&reply).contains("Access is never given in a chat"), "{reply}");
     assert_eq!(world.effects_of("deploy").len(), 0);
-    for (group, id, question) in [(developer, deploy, question), (main, grant, other)] {
-        super::answer(&world, &question, false);
+    for (group, id, approval_request) in [(developer, deploy, approval_request), (main, grant, other)] {
+        super::answer(&world, &approval_request, false);
         assert_eq!(code(&group.reply(&id)), "approval_denied");
     }
 }
@@ -94,13 +94,14 @@ fn production_and_access_are_never_answered_in_a_chat() {
 fn codes_can_be_guessed_only_a_few_times_and_others_are_not_silenced_with_the_guesser() {
     let world = world(|_| "[people.bob]\nuid = 77003\napproves = {}\nchat = [\"telegram:5\"]\n".to_owned());
     let developer = world.group("developer");
-    let (id, question) = ask(&world, &developer, call("charge", json!({})));
+    let (id, approval_request) = ask(&world, &developer, call("charge", json!({})));
     let before = world.rows().len();
     for guess in 0..5 {
         assert_eq!(code(&says(&world, "telegram:12345", &format!("approve aaaaa{guess}"))), "invalid_params");
     }
     // The right one, also under the person's other name; and a flood of others.
-    for text in [format!("approve {question}"), "approve bbbbbb".to_owned(), format!("deny {question}")] {
+    for text in [format!("approve {approval_request}"), "approve bbbbbb".to_owned(), format!("deny {approval_request}")]
+    {
         for from in ["telegram:12345", "signal:alice"] {
             let reply = says(&world, from, &text);
             assert!(error(&reply).contains("Too many wrong codes"), "{reply}");
@@ -112,13 +113,13 @@ fn codes_can_be_guessed_only_a_few_times_and_others_are_not_silenced_with_the_gu
     assert_eq!(developer.try_reply(&id), None);
     // Unknown senders count as one, however many names they have.
     for n in 0..20 {
-        says(&world, &format!("telegram:99{n}"), &format!("approve {question}"));
+        says(&world, &format!("telegram:99{n}"), &format!("approve {approval_request}"));
     }
     assert_eq!(world.rows().len(), before + 12);
-    assert_eq!(code(&says(&world, "telegram:5", &format!("approve {question}"))), "executed");
+    assert_eq!(code(&says(&world, "telegram:5", &format!("approve {approval_request}"))), "executed");
     assert_eq!(code(&developer.reply(&id)), "executed");
     world.clock.advance(Duration::from_secs(301));
-    assert_eq!(code(&says(&world, "telegram:12345", &format!("approve {question}"))), "approval_expired");
+    assert_eq!(code(&says(&world, "telegram:12345", &format!("approve {approval_request}"))), "approval_expired");
 }
 
 #[test]
@@ -126,11 +127,11 @@ fn two_answers_at_once_are_one() {
     let world = world(|_| "[people.bob]\nuid = 77003\napproves = {}\nchat = [\"telegram:5\"]\n".to_owned());
     let developer = world.group("developer");
     for round in 0..10 {
-        let (id, question) = ask(&world, &developer, call("charge", json!({ "round": round })));
+        let (id, approval_request) = ask(&world, &developer, call("charge", json!({ "round": round })));
         let answers: Vec<Value> = std::thread::scope(|scope| {
             let texts = [("telegram:12345", "approve"), ("telegram:5", "deny"), ("signal:alice", "approve")];
             let say = |(from, word): (&'static str, &'static str)| {
-                let text = format!("{word} {question}");
+                let text = format!("{word} {approval_request}");
                 let socket = world.path("broker.sock");
                 scope.spawn(move || {
                     let control = json!({ "type": "chat_answer", "from": from, "text": text });
@@ -170,8 +171,8 @@ fn a_channel_with_a_token_hands_answers_in_over_http_and_nobody_else_does() {
     let post =
         |headers: &[(&str, &str)], body: &str| visitor.say(&visitor.request("POST", "/api/v1/answers", headers, body));
     let bearer = ("Authorization", "Bearer bridges-token");
-    let (id, question) = ask(&world, &developer, call("charge", json!({ "n": 1 })));
-    let yes = json!({ "from": "telegram:12345", "text": format!("approve {question}") }).to_string();
+    let (id, approval_request) = ask(&world, &developer, call("charge", json!({ "n": 1 })));
+    let yes = json!({ "from": "telegram:12345", "text": format!("approve {approval_request}") }).to_string();
     let origin = visitor.origin().to_owned();
     for (headers, body, status) in [
         (&[][..], yes.as_str(), 401),
@@ -201,8 +202,8 @@ fn a_channel_with_a_token_hands_answers_in_over_http_and_nobody_else_does() {
     let again = post(&[bearer], &yes);
     assert!(again.status == 409 && again.text.contains("too late"), "{}", again.text);
     // A channel speaks only about what concerns it, and for the people behind it.
-    let (id, question) = ask(&world, &developer, call("charge", json!({ "n": 2 })));
-    let yes = json!({ "from": "telegram:12345", "text": format!("approve {question}") }).to_string();
+    let (id, approval_request) = ask(&world, &developer, call("charge", json!({ "n": 2 })));
+    let yes = json!({ "from": "telegram:12345", "text": format!("approve {approval_request}") }).to_string();
     let other = [("Authorization", "Bearer others-token")];
     let refused = post(&other, &yes);
     assert!(

@@ -86,7 +86,7 @@ fn a_webhook_that_fails_twice_accepts_one_signed_notice() {
     world.keep_secret(TOKEN);
     world.start();
     world.grant("developer", 2);
-    let (_id, question) = ask(&world, &world.group("developer"), call("charge", json!({ "to": "alice" })));
+    let (_id, approval_request) = ask(&world, &world.group("developer"), call("charge", json!({ "to": "alice" })));
     let timeout = Duration::from_secs(30);
     let mut bodies = Vec::new();
     for attempt in 1..=3_u32 {
@@ -105,10 +105,10 @@ fn a_webhook_that_fails_twice_accepts_one_signed_notice() {
     assert!(bodies.windows(2).all(|pair| pair[0] == pair[1]), "it says the same each time");
     let document: Value = serde_json::from_slice(&bodies[0]).unwrap();
     assert_eq!(document["type"], "approval_notice");
-    assert!(!document.to_string().contains(&question));
+    assert!(!document.to_string().contains(&approval_request));
     let kinds: Vec<String> = rows(&world).into_iter().map(|(kind, _)| kind).collect();
     assert_eq!(kinds, ["notifying", "notified"]);
-    answer(&world, &question, false);
+    answer(&world, &approval_request, false);
     assert!(seen.try_recv().is_err(), "accepted once");
 }
 
@@ -121,10 +121,10 @@ fn a_webhook_whose_secret_is_missing_sends_nothing_and_says_so() {
         )
     });
     let developer = world.group("developer");
-    let (id, question) = ask(&world, &developer, call("charge", json!({})));
+    let (id, approval_request) = ask(&world, &developer, call("charge", json!({})));
     let failed = until("an attempt", || world.query("SELECT fault FROM notices WHERE attempts > 0").pop());
     assert!(failed["fault"].as_str().unwrap().contains("its secret `signing` is missing"), "{failed}");
-    answer(&world, &question, true);
+    answer(&world, &approval_request, true);
     assert_eq!(code(&developer.reply(&id)), "executed");
     assert!(seen.try_recv().is_err());
 }
@@ -136,12 +136,12 @@ fn a_webhook_that_never_answers_holds_nobody_up() {
     let world =
         world(|_| format!("[[channels]]\nname = \"hook\"\nkind = \"webhook\"\nformat = \"ntfy\"\nurl = \"{url}\"\n"));
     let developer = world.group("developer");
-    let (id, question) = ask(&world, &developer, call("charge", json!({})));
+    let (id, approval_request) = ask(&world, &developer, call("charge", json!({})));
     let (mut held, _) = listener.accept().unwrap();
     let request = read(&mut held);
     assert!(String::from_utf8(request.body.clone()).unwrap().starts_with("[APPROVAL REQUIRED] ask-"));
     assert_eq!(request.header("title"), "APPROVAL REQUIRED: demo.charge (L2)");
     assert_eq!(code(&developer.call("echo", json!({}))), "executed");
-    answer(&world, &question, true);
+    answer(&world, &approval_request, true);
     assert_eq!(code(&developer.reply(&id)), "executed");
 }

@@ -23,7 +23,7 @@ fn granted(world: &mut World) -> Group {
 fn what_looks_like_an_attack_is_accepted_only_by_name() {
     let Some(mut world) = odd_home(&["--poisoned"], TOOLS) else { return };
     let look = said(&world.cli(&["provider", "accept", "odd"]));
-    assert!(look.contains("FLAGGED: page: what it says of itself looks like an attack on an agent"), "{look}");
+    assert!(look.contains("FLAGGED: page: its description looks like an attack on an agent"), "{look}");
     assert!(
         look.contains("It wants something to be kept from the user.") && look.contains("--accept-flagged page"),
         "{look}"
@@ -34,7 +34,7 @@ fn what_looks_like_an_attack_is_accepted_only_by_name() {
         |more: &[&str]| world.cli(&[&["provider", "accept", "odd", "--digest", digest.as_str()], more].concat());
     let refused = accept(&[]);
     assert_eq!(refused.status.code(), Some(3), "{}", said(&refused));
-    assert!(said(&refused).contains("page: what it says of itself looks like an attack"), "{}", said(&refused));
+    assert!(said(&refused).contains("page: its description looks like an attack"), "{}", said(&refused));
     assert_eq!(accept(&["--accept-flagged", "read"]).status.code(), Some(2), "read is not flagged");
     assert!(!world.path("accepted/odd.json").exists());
     let accepted = accept(&["--accept-flagged", "page"]);
@@ -91,7 +91,7 @@ fn proposed_exposures_count_once_they_are_accepted_and_then_a_read_asks_nobody()
     assert!(config.contains(bare) && !config.contains(line), "{config}");
     let developer = granted(&mut world);
     let id = developer.send(read("echo"));
-    until("the question", || {
+    until("the approval request", || {
         world.query("SELECT request_id FROM approvals").into_iter().find(|asked| asked["request_id"] == id.as_str())
     });
     world.stop();

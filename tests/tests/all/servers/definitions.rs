@@ -8,16 +8,17 @@ use shared::digest::Digest;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// The latest question about what the server says; `None` if nobody was asked yet.
+/// The latest question about what the server says; `None` if no approval request was sent yet.
 fn latest(world: &World) -> Option<Value> {
-    let questions = "SELECT id, code, state, became, caller FROM approvals WHERE kind = 'definition' ORDER BY id DESC";
-    world.query(questions).into_iter().next()
+    let approval_requests =
+        "SELECT id, code, state, became, caller FROM approvals WHERE kind = 'definition' ORDER BY id DESC";
+    world.query(approval_requests).into_iter().next()
 }
 
 fn asked(world: &World) -> String {
-    until("the question", || {
-        let question = latest(world).filter(|question| question["state"] == "waiting")?;
-        Some(question["code"].as_str()?.to_owned())
+    until("the approval request", || {
+        let approval_request = latest(world).filter(|approval_request| approval_request["state"] == "waiting")?;
+        Some(approval_request["code"].as_str()?.to_owned())
     })
 }
 
@@ -25,8 +26,8 @@ fn became(world: &World, end: &str) {
     until("the question is over", || (latest(world)?["became"] == end).then_some(()));
 }
 
-fn answer(world: &World, question: &str, yes: bool) {
-    let said = world.command(json!({ "type": "answer", "code": question, "yes": yes, "reason": null }));
+fn answer(world: &World, approval_request: &str, yes: bool) {
+    let said = world.command(json!({ "type": "answer", "code": approval_request, "yes": yes, "reason": null }));
     assert_eq!(code(&said), "executed", "{said}");
 }
 
@@ -64,8 +65,8 @@ fn a_person_sees_what_is_different_and_with_the_yes_it_counts_under_the_running_
     let process = text(&developer.ask(read("pid"))).to_owned();
     change(&developer, "description");
     assert_eq!(code(&developer.ask(write("count"))), "definition_changed");
-    let question = asked(&world);
-    let shown = said(&world.cli(&["approvals", "show", &question]));
+    let approval_request = asked(&world);
+    let shown = said(&world.cli(&["approvals", "show", &approval_request]));
     for line in [
         "Provider: odd",
         "Offered: page (L1), read (L1), typed (L1), write (L2)",
@@ -78,7 +79,7 @@ fn a_person_sees_what_is_different_and_with_the_yes_it_counts_under_the_running_
     live_is_as_written();
     // No agent can bring it about: not by asking, and no group has put the question.
     assert_eq!(latest(&world).unwrap()["caller"], "broker");
-    answer(&world, &question, true);
+    answer(&world, &approval_request, true);
     became(&world, "accepted");
     until("it is offered again", || described().filter(|text| text.starts_with("Changes something else")));
     live_is_as_written();
@@ -100,26 +101,26 @@ fn a_person_sees_what_is_different_and_with_the_yes_it_counts_under_the_running_
 fn after_a_no_nobody_is_asked_the_same_again_and_what_is_taken_back_is_asked_no_more() {
     let Some((world, developer)) = odd() else { return };
     change(&developer, "description");
-    let question = asked(&world);
+    let approval_request = asked(&world);
     // What the server does not say any more cannot be agreed to.
     change(&developer, "back");
     became(&world, "cancelled");
-    let late = world.command(json!({ "type": "answer", "code": question, "yes": true, "reason": null }));
+    let late = world.command(json!({ "type": "answer", "code": approval_request, "yes": true, "reason": null }));
     assert!(error(&late).contains("too late"), "{late}");
     assert_eq!(code(&developer.ask(write("count"))), "executed");
     // Whoever changes all the time asks nobody to death.
-    let questions = || world.query("SELECT became FROM approvals WHERE kind = 'definition'").len();
+    let approval_requests = || world.query("SELECT became FROM approvals WHERE kind = 'definition'").len();
     see_it_changed(&world, &developer);
-    assert_eq!(questions(), 1);
+    assert_eq!(approval_requests(), 1);
     // Later it is asked again, and after a no not about the same.
     an_hour_later(&world);
     see_it_changed(&world, &developer);
-    let question = asked(&world);
-    answer(&world, &question, false);
+    let approval_request = asked(&world);
+    answer(&world, &approval_request, false);
     became(&world, "denied");
     an_hour_later(&world);
     see_it_changed(&world, &developer);
-    assert_eq!(questions(), 2);
+    assert_eq!(approval_requests(), 2);
     assert_eq!(noted(&world, "exchanged").len(), 0);
 }
 
@@ -146,9 +147,9 @@ fn an_hour_later(world: &World) {
 fn a_yes_that_nobody_took_up_counts_from_the_next_start() {
     let Some((mut world, developer)) = odd() else { return };
     change(&developer, "for_good");
-    let question = asked(&world);
+    let approval_request = asked(&world);
     world.kill();
-    assert_eq!(code(&world.in_place(&answered(&question))), "executed");
+    assert_eq!(code(&world.in_place(&answered(&approval_request))), "executed");
     assert_eq!(latest(&world).unwrap()["state"], "approved");
     world.start_process();
     became(&world, "accepted");
@@ -159,9 +160,9 @@ fn a_yes_that_nobody_took_up_counts_from_the_next_start() {
 fn a_yes_is_none_any_more_once_an_operator_has_accepted_something_else() {
     let Some((mut world, developer)) = odd() else { return };
     change(&developer, "for_good");
-    let question = asked(&world);
+    let approval_request = asked(&world);
     world.kill();
-    assert_eq!(code(&world.in_place(&answered(&question))), "executed");
+    assert_eq!(code(&world.in_place(&answered(&approval_request))), "executed");
     let other = Command::AcceptDefinitions {
         provider: "odd".parse().unwrap(),
         digest: Digest::of(b"something else"),
@@ -176,8 +177,8 @@ fn a_yes_is_none_any_more_once_an_operator_has_accepted_something_else() {
     assert_eq!(noted(&world, "exchanged").len(), 0);
 }
 
-fn answered(question: &str) -> Command {
-    Command::Answer(ApprovalAnswer::new(question.to_owned(), true, None, false))
+fn answered(approval_request: &str) -> Command {
+    Command::Answer(ApprovalAnswer::new(approval_request.to_owned(), true, None, false))
 }
 
 #[test]

@@ -302,7 +302,7 @@ fn an_account_that_the_server_knows_no_more_is_linked_anew() {
         let refused = stage.whoami(&ann);
         assert_eq!(code(&refused), "capability_auth_required", "{refused}");
     }
-    assert!(error(&stage.whoami(&ann)).contains("link it anew"));
+    assert!(error(&stage.whoami(&ann)).contains("link the account again"));
     let listed = stage.auth("list", &ann, &json!({ "capability": "team.tasks" }));
     assert_eq!(listed["data"]["accounts"][0]["account_ref"], "ann@example.com", "it is there still");
     stage.link(&ann, "ann");

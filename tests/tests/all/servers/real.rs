@@ -62,7 +62,7 @@ fn the_accepted_proposals_for_a_server_spare_a_question_for_each_read() {
     }
     // A destructive tool still asks a person.
     let id = developer.send(call("memory", "delete_entities", &json!({ "entityNames": ["a"] })));
-    until("the question", || {
+    until("the approval request", || {
         world.query("SELECT request_id FROM approvals").into_iter().find(|asked| asked["request_id"] == id.as_str())
     });
 }
@@ -186,13 +186,14 @@ fn preset_of_files(program: &str, modules: &Path, shared: &Path, profile: &str) 
 
 /// Answers the question about this request.
 fn answer(world: &World, id: &str, yes: bool) {
-    let question = until("the question", || {
+    let approval_request = until("the approval request", || {
         world
             .query("SELECT code, request_id FROM approvals WHERE state = 'waiting'")
             .into_iter()
             .find(|asked| asked["request_id"] == id)
     });
-    let answered = world.command(json!({ "type": "answer", "code": question["code"], "yes": yes, "reason": null }));
+    let answered =
+        world.command(json!({ "type": "answer", "code": approval_request["code"], "yes": yes, "reason": null }));
     assert_eq!(code(&answered), "executed", "{answered}");
 }
 

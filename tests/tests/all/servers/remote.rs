@@ -133,7 +133,7 @@ fn a_token_is_shown_to_the_server_and_to_nobody_else() {
     assert!(echoed.status.success(), "{}", said(&echoed));
     assert_eq!(code(&developer.ask(read("echo_token"))), "executed");
     let echoed = world.cli(&["provider", "accept", "far"]);
-    assert!(said(&echoed).contains("holds a secret of the broker's own"), "{}", said(&echoed));
+    assert!(said(&echoed).contains("hold a secret of the broker's own"), "{}", said(&echoed));
     world.settle();
     world.stop();
     std::fs::remove_file(secret).unwrap();

@@ -115,7 +115,7 @@ fn in_a_browser_nothing_that_agents_write_runs_or_hides() {
     put_diff(&world, DIFF);
     browser.wait_for("1 approval request waits for you");
     browser.open(&format!("{origin}/approvals/{name}"));
-    browser.wait_for("What changes");
+    browser.wait_for("Changes");
     assert_eq!(browser.script("return window.hacked ?? null"), Value::Null);
     let marks = browser.script("return [...document.querySelectorAll('mark')].map(mark => mark.textContent)");
     for mark in ["<U+202E>", "<U+202C>", "<U+200B>", "<U+0430>"] {
@@ -152,7 +152,7 @@ fn in_a_browser_the_longest_question_is_there_to_its_last_line() {
     browser.press("d");
     assert_eq!(browser.script("return document.activeElement.id"), "deny");
     browser.press(ENTER);
-    browser.wait_for("You said no");
+    browser.wait_for("You denied it");
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn in_a_browser_a_change_to_files_is_read_and_made() {
     browser.wait_for("MODIFY src/lib.rs");
     look_at(&browser, "inbox-file");
     browser.open(&format!("{origin}/approvals/{}", tests::visitor::reference(&world)));
-    browser.wait_for("What changes");
+    browser.wait_for("Changes");
     look_at(&browser, "file");
     browser.script("document.querySelector('button[value=apply]').click()");
     browser.wait_for("may be applied");
@@ -195,7 +195,7 @@ fn in_a_browser_access_to_production_is_marked_and_shown_before_and_after() {
     assert_eq!(browser.script(marked), json!(["double", "L3 · production or money"]));
     look_at(&browser, "production");
     browser.open(&format!("{origin}/approvals/{}", tests::visitor::reference(&world)));
-    browser.wait_for("What is given");
+    browser.wait_for("The grant");
     assert_eq!(browser.script(marked), json!(["double", "L3 · production or money"]));
     look_at(&browser, "grant");
     let beside = "const [a, b] = [...document.querySelectorAll('.sides tbody tr:first-child td')]; \

@@ -158,7 +158,7 @@ fn who_comes_by_a_link_on_another_site_is_led_on_to_the_question_and_nowhere_els
     let next = alice.get(&path).field("next");
     let done = alice.post("/sign-in/token", &[("secret", "alices-token"), ("next", &next)]);
     assert_eq!(done.header("location"), Some(path.as_str()));
-    assert!(operator.answer(&name, false, "").text.contains("You said no"));
+    assert!(operator.answer(&name, false, "").text.contains("You denied it"));
 }
 
 #[test]

@@ -59,18 +59,18 @@ fn the_list_shows_what_tells_one_question_from_another() {
     assert_eq!(developer.ask(document)["data"]["status"], "hitl_required");
     world.clock.advance(std::time::Duration::from_secs(61));
     let page = operator.get("/").text;
-    let questions: Vec<&str> = page.split("<article").skip(1).collect();
-    assert_eq!(questions.len(), 3, "{page}");
-    for (question, to) in questions.iter().zip(["alice", "bob"]) {
+    let approval_requests: Vec<&str> = page.split("<article").skip(1).collect();
+    assert_eq!(approval_requests.len(), 3, "{page}");
+    for (approval_request, to) in approval_requests.iter().zip(["alice", "bob"]) {
         for words in [&format!("&quot;{to}&quot;"), ">7<", ">developer<", "asked ", "1 min 1 s ago", "L2 (write)"] {
-            assert!(question.contains(words), "no `{words}` in {question}");
+            assert!(approval_request.contains(words), "no `{words}` in {approval_request}");
         }
-        assert!(!question.contains(&long) && question.contains("xxx…"), "{question}");
+        assert!(!approval_request.contains(&long) && approval_request.contains("xxx…"), "{approval_request}");
         // The short values stand before the long one.
-        assert!(question.find(">to<") < question.find(">aaa<"), "{question}");
+        assert!(approval_request.find(">to<") < approval_request.find(">aaa<"), "{approval_request}");
     }
     for words in ["+2 -1", "MODIFY notes.md", ">developer<"] {
-        assert!(questions[2].contains(words), "no `{words}` in {}", questions[2]);
+        assert!(approval_requests[2].contains(words), "no `{words}` in {}", approval_requests[2]);
     }
     assert!(!page.contains("hitl-"), "an id tells a person nothing: {page}");
 }
@@ -231,7 +231,7 @@ fn after_an_answer_the_page_says_what_came_of_it_and_what_is_next() {
     let done = operator.answer(&names[0], true, "").text;
     for words in [
         "approved",
-        "What came of it: it was done (<bdi dir=\"ltr\">charge answered</bdi>).",
+        "Outcome: it was done (<bdi dir=\"ltr\">charge answered</bdi>).",
         "1 approval request waits for you.",
     ] {
         assert!(done.contains(words), "no `{words}` in {done}");
@@ -242,7 +242,7 @@ fn after_an_answer_the_page_says_what_came_of_it_and_what_is_next() {
     for words in ["denied", "will not run", "Nothing else waits for you."] {
         assert!(done.contains(words), "no `{words}` in {done}");
     }
-    assert!(!done.contains("What came of it") && !done.contains("id=\"next\""), "{done}");
+    assert!(!done.contains("Outcome: ") && !done.contains("id=\"next\""), "{done}");
     let list = operator.get("/").text;
     assert!(list.contains("approved, and started</span>: it was done"), "{list}");
 }
@@ -258,7 +258,7 @@ fn a_call_that_fails_after_its_yes_says_so_on_the_page() {
     let name = reference(&world);
     let mut operator = Visitor::signed_in(&world);
     let done = operator.answer(&name, true, "").text;
-    assert!(done.contains("What came of it: it was not done:"), "{done}");
+    assert!(done.contains("Outcome: it was not done:"), "{done}");
     let reply: Value = developer.reply(&id);
     assert_eq!(reply["status"], "failed", "{reply}");
 }
@@ -271,12 +271,12 @@ fn after_approve_and_make_it_now_the_page_says_whether_the_change_was_made() {
     std::fs::write(&file, "one\n").unwrap();
     let name = propose(&world, "two\n");
     let done = apply(&mut operator, &name);
-    assert!(done.contains("What came of it: it was done"), "{done}");
+    assert!(done.contains("Outcome: it was done"), "{done}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "two\n");
     let name = propose(&world, "three\n");
     std::fs::write(&file, "changed meanwhile\n").unwrap();
     let done = apply(&mut operator, &name);
-    assert!(done.contains("What came of it: it was not done:"), "{done}");
+    assert!(done.contains("Outcome: it was not done:"), "{done}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "changed meanwhile\n");
     assert!(operator.get(&format!("/approvals/{name}")).text.contains("it was not done:"));
 }

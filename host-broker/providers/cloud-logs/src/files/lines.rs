@@ -149,9 +149,9 @@ impl<R: Read> Lines<R> {
             let end = block.iter().position(|b| *b == b'\n');
             ended = end.is_some();
             let (text, used) = end.map_or((block, block.len()), |end| (block.get(..end).unwrap_or(block), end + 1));
-            let room = LINE_KEPT - self.line.len();
-            cut |= text.len() > room;
-            self.line.extend_from_slice(text.get(..room).unwrap_or(text));
+            let limits = LINE_KEPT - self.line.len();
+            cut |= text.len() > limits;
+            self.line.extend_from_slice(text.get(..limits).unwrap_or(text));
             self.source.consume(used);
             self.offset = self.offset.saturating_add(u64::try_from(used).unwrap_or(u64::MAX));
         }

@@ -63,7 +63,7 @@ pub(super) struct FileRef {
 
 /// Why a listed file is not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OpenFault {
+pub(super) enum OpenError {
     /// Its name belongs to another file now, or to none.
     Replaced,
     /// It cannot or must not be read; the text is public.
@@ -74,26 +74,26 @@ impl FileRef {
     /// Opens exactly this file.
     ///
     /// # Errors
-    /// [`OpenFault`].
-    pub(super) fn open(&self) -> Result<File, OpenFault> {
+    /// [`OpenError`].
+    pub(super) fn open(&self) -> Result<File, OpenError> {
         use rustix::io::Errno;
         // NONBLOCK: a FIFO that took the file's place, or a write lease on it, must not hold us up.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let opened = rustix::fs::openat2(&*self.base, &self.path, flags, Mode::empty(), resolve);
         let file = opened.map_err(|errno| match errno {
-            Errno::NOENT => OpenFault::Replaced,
-            Errno::LOOP | Errno::XDEV => OpenFault::Refused("a file is behind a symbolic link"),
-            Errno::NOSYS => OpenFault::Refused("this kernel cannot open files without following links"),
-            Errno::ACCESS | Errno::PERM => OpenFault::Refused("the broker may not read a file"),
-            _ => OpenFault::Refused("a file cannot be opened"),
+            Errno::NOENT => OpenError::Replaced,
+            Errno::LOOP | Errno::XDEV => OpenError::Refused("a file is behind a symbolic link"),
+            Errno::NOSYS => OpenError::Refused("this kernel cannot open files without following links"),
+            Errno::ACCESS | Errno::PERM => OpenError::Refused("the broker may not read a file"),
+            _ => OpenError::Refused("a file cannot be opened"),
         })?;
         let stat = rustix::fs::statx(&file, c"", AtFlags::EMPTY_PATH, KNOWN)
-            .map_err(|_errno| OpenFault::Refused("a file cannot be opened"))?;
+            .map_err(|_errno| OpenError::Refused("a file cannot be opened"))?;
         if identity(&stat) != self.identity {
-            return Err(OpenFault::Replaced);
+            return Err(OpenError::Replaced);
         }
-        refusal(&stat).map_or(Ok(File::from(file)), |reason| Err(OpenFault::Refused(reason)))
+        refusal(&stat).map_or(Ok(File::from(file)), |reason| Err(OpenError::Refused(reason)))
     }
 }
 

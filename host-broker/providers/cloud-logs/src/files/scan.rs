@@ -57,7 +57,7 @@ const OTHER_COMPRESSIONS: [(&[u8], &str); 3] =
 
 /// Why a file could not be looked through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ScanFault {
+pub(super) enum ScanError {
     /// The meter said so.
     Stopped,
     /// It cannot be read.
@@ -131,7 +131,7 @@ impl LogFile {
         whole_stream: bool,
         meter: &Meter,
         newest: &mut Newest,
-    ) -> Result<Looked, ScanFault> {
+    ) -> Result<Looked, ScanError> {
         let looked = |depth| Looked { depth, leading: 0, unsearched: 0 };
         let Some(head) = self.head(meter)? else {
             return Ok(looked(if self.len == 0 { Depth::AsAsked } else { Depth::NoTimes }));
@@ -154,7 +154,7 @@ impl LogFile {
     }
 
     /// The entry with this id.
-    pub(super) fn entry(&mut self, stream: &Stream, id: EntryId, meter: &Meter) -> Result<Option<Record>, ScanFault> {
+    pub(super) fn entry(&mut self, stream: &Stream, id: EntryId, meter: &Meter) -> Result<Option<Record>, ScanError> {
         let Some(head) = self.head(meter)? else { return Ok(None) };
         if !head.packed && id.place >= self.len {
             return Ok(None);
@@ -172,7 +172,7 @@ impl LogFile {
     }
 
     /// The times of the first and the last entry; a compressed file's last is when it last changed.
-    pub(super) fn span(&mut self, meter: &Meter) -> Result<Option<(i64, i64)>, ScanFault> {
+    pub(super) fn span(&mut self, meter: &Meter) -> Result<Option<(i64, i64)>, ScanError> {
         let Some(head) = self.head(meter)? else { return Ok(None) };
         if head.packed {
             return Ok(Some((head.born, self.changed.max(head.born))));
@@ -181,12 +181,12 @@ impl LogFile {
         Ok(Some((head.born, latest.unwrap_or(head.born))))
     }
 
-    fn head(&mut self, meter: &Meter) -> Result<Option<Head>, ScanFault> {
+    fn head(&mut self, meter: &Meter) -> Result<Option<Head>, ScanError> {
         let mut magic = Vec::new();
         Span::new(&self.file, 0, 6, meter).read_to_end(&mut magic).map_err(|e| fault(&e, meter, false))?;
         let packed = magic.starts_with(&[0x1f, 0x8b]);
         if let Some((_, name)) = OTHER_COMPRESSIONS.iter().find(|(start, _)| magic.starts_with(start)) {
-            return Err(ScanFault::Compression(name));
+            return Err(ScanError::Compression(name));
         }
         let frame = Frame { zone: self.zone, latest: self.changed, order: Order::default() };
         let capped = Cell::new(false);
@@ -346,7 +346,7 @@ impl LogFile {
         Ok(is_ordered.then_some(begins_at_end && end == 0))
     }
 
-    fn packed_newest(&self, gather: &mut Gather<'_>, window: Window, meter: &Meter) -> Result<Depth, ScanFault> {
+    fn packed_newest(&self, gather: &mut Gather<'_>, window: Window, meter: &Meter) -> Result<Depth, ScanError> {
         // Compressing keeps the time of the last change; a day covers any zone of the writer.
         let last = self.changed.saturating_add(DAY_MS);
         if last < window.since || gather.floor().is_some_and(|floor| last < floor.time) {
@@ -393,12 +393,12 @@ fn entry_in<R: Read>(mut lines: Lines<R>, head: &Head, stream: &Stream, id: Entr
     Ok(Some(text.record(&head.profile, stream, position)))
 }
 
-fn fault(error: &io::Error, meter: &Meter, packed: bool) -> ScanFault {
+fn fault(error: &io::Error, meter: &Meter, packed: bool) -> ScanError {
     if error.kind() == io::ErrorKind::TimedOut && meter.stopped() {
-        ScanFault::Stopped
+        ScanError::Stopped
     } else if packed {
-        ScanFault::Damaged
+        ScanError::Damaged
     } else {
-        ScanFault::Read
+        ScanError::Read
     }
 }

@@ -176,7 +176,7 @@ async fn what_an_agent_writes_stands_behind_the_end_of_the_options() {
 #[tokio::test]
 async fn what_goes_wrong_with_journalctl_is_told_apart() {
     let fault = |answer| async move { scripted(answer).1.search(&search(5), soon()).await.unwrap_err() };
-    assert_eq!(fault(|| Err(CommandError::Deadline)).await, Fault::Deadline);
+    assert_eq!(fault(|| Err(CommandError::Deadline)).await, BackendError::Deadline);
     let absent = fault(|| Err(CommandError::NotFound("journalctl".into()))).await;
     assert_eq!(absent, unavailable("journalctl is not installed"));
     let failed = fault(|| Ok(empty(Ending::Exited(1), b"/secret/path: broken"))).await;

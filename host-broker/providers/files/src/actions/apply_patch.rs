@@ -4,9 +4,9 @@ use super::{clipped, refuse};
 use crate::context::{FilesContext, no};
 use crate::patch::{Limits, first_name, plan};
 use crate::propose::{Proposal, inverse, propose};
-use crate::reply::Answer;
+use crate::reply::ActionReply;
 use crate::settings::SET_BYTES_MAX;
-use crate::workspace::FileFault;
+use crate::workspace::FileError;
 use model::{Exposure, ProposalId};
 use provider::contract::{Execution, Failure, Guard, InverseError, Proposed, SideOutput};
 use provider::native::NativeAction;
@@ -27,7 +27,7 @@ pub(super) struct ApplyPatch {
 impl NativeAction for ApplyPatch {
     type Shared = FilesContext;
     type Facts = ();
-    type Output = Answer<Proposal>;
+    type Output = ActionReply<Proposal>;
 
     const NAME: &'static str = "apply_patch";
     const LEVEL: Level = Level::Write;
@@ -80,7 +80,7 @@ impl NativeAction for ApplyPatch {
                     let state = workspace.state(path, limits.file_bytes)?;
                     read += state.as_ref().map_or(0, |state| u64::try_from(state.bytes().len()).unwrap_or(u64::MAX));
                     // A small patch of many large files is a large change.
-                    if read > SET_BYTES_MAX { Err(FileFault::TooLarge { max: SET_BYTES_MAX }) } else { Ok(state) }
+                    if read > SET_BYTES_MAX { Err(FileError::TooLarge { max: SET_BYTES_MAX }) } else { Ok(state) }
                 };
                 let set = plan(self.patch.as_bytes(), &context.rules, limits, look);
                 let set = set.map_err(|fault| no(fault.code(), &fault))?;

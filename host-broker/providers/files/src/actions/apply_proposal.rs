@@ -5,8 +5,8 @@ use crate::apply::{ApplyError, Mark, Place, apply, unwatched};
 use crate::change::{Change, ChangeSet, FileState};
 use crate::context::{FilesContext, no};
 use crate::diff::Diff;
-use crate::reply::Answer;
-use model::proposal::Stored;
+use crate::reply::ActionReply;
+use model::proposal::StoredProposal;
 use model::{EffectMarker, Exposure, ProposalId, Tier};
 use provider::contract::{Execution, Failure, Guard, Probed, SideOutput, StoreInput, StoreRequest, Success};
 use provider::native::NativeAction;
@@ -73,8 +73,8 @@ struct Handle {
 
 impl NativeAction for ApplyProposal {
     type Shared = FilesContext;
-    type Facts = Stored;
-    type Output = Answer<Changed>;
+    type Facts = StoredProposal;
+    type Output = ActionReply<Changed>;
 
     const NAME: &'static str = "apply_proposal";
     const LEVEL: Level = Level::Write;
@@ -94,7 +94,7 @@ impl NativeAction for ApplyProposal {
         format!("apply {} to {}", self.hitl_id, named(&self.path))
     }
 
-    fn guard(&self, context: &FilesContext, facts: Option<&Stored>, _now: Timestamp) -> Guard {
+    fn guard(&self, context: &FilesContext, facts: Option<&StoredProposal>, _now: Timestamp) -> Guard {
         match facts {
             Some(stored) if stored.path != self.path() => {
                 refuse(Code::Guardrail, "The proposal is about another path.".into())
@@ -107,7 +107,7 @@ impl NativeAction for ApplyProposal {
         StoreRequest::ToApply(&self.hitl_id, self.path())
     }
 
-    fn supplied(supplied: StoreInput) -> Option<Stored> {
+    fn supplied(supplied: StoreInput) -> Option<StoredProposal> {
         if let StoreInput::Changes(stored) = supplied { Some(*stored) } else { None }
     }
 
@@ -115,7 +115,7 @@ impl NativeAction for ApplyProposal {
         output.take_aside()
     }
 
-    fn probe_handle(&self, facts: Option<&Stored>, _planted: &EffectMarker) -> Option<Value> {
+    fn probe_handle(&self, facts: Option<&StoredProposal>, _planted: &EffectMarker) -> Option<Value> {
         let stored = facts?;
         serde_json::to_value(Handle { group: stored.group.clone(), id: stored.id.clone() }).ok()
     }
@@ -135,7 +135,7 @@ impl NativeAction for ApplyProposal {
                     return Ok(Probed::Absent { message: "it was not applied, and the files are as they were".into() });
                 };
                 let Ok(changed) = serde_json::from_str::<Changed>(&report) else {
-                    return Ok(Probed::State { message: "it was applied, but what it was is not readable".into() });
+                    return Ok(Probed::State { message: "it was applied, but its record cannot be read".into() });
                 };
                 let (mut answer, summary) = answer(changed);
                 let aside = answer.take_aside().map(Box::new);
@@ -150,7 +150,7 @@ impl NativeAction for ApplyProposal {
     async fn run(
         self,
         context: &FilesContext,
-        facts: Option<Stored>,
+        facts: Option<StoredProposal>,
         execution: &Execution,
     ) -> Result<(Self::Output, String), Failure> {
         let Some(stored) = facts else { return Err(no(Code::ProposalUnknown, &"there is no such proposal")) };
@@ -206,7 +206,7 @@ impl File {
     }
 }
 
-fn changed(stored: &Stored, set: &ChangeSet) -> Changed {
+fn changed(stored: &StoredProposal, set: &ChangeSet) -> Changed {
     let files: Vec<File> = set.changes().iter().map(File::planned).collect();
     let first = files.first();
     Changed {
@@ -220,7 +220,7 @@ fn changed(stored: &Stored, set: &ChangeSet) -> Changed {
     }
 }
 
-fn answer(changed: Changed) -> (Answer<Changed>, String) {
+fn answer(changed: Changed) -> (ActionReply<Changed>, String) {
     let files = changed.files.as_ref().map_or(1, Vec::len);
     let path = changed.path.clone();
     let summary = if files == 1 { format!("applied: {path}") } else { format!("applied: {files} files") };
@@ -233,5 +233,5 @@ fn answer(changed: Changed) -> (Answer<Changed>, String) {
         "hitl_id": changed.hitl_id,
         "files": files,
     });
-    (Answer::allowed("fs.apply_patch", &path, changed, noted), summary)
+    (ActionReply::allowed("fs.apply_patch", &path, changed, noted), summary)
 }

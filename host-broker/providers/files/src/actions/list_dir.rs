@@ -2,7 +2,7 @@
 
 use super::{READS, clipped, guarded, named};
 use crate::context::{FilesContext, unread};
-use crate::reply::Answer;
+use crate::reply::ActionReply;
 use crate::workspace::Kind;
 use model::Exposure;
 use provider::contract::{Execution, Failure, Guard, SideOutput};
@@ -69,12 +69,12 @@ impl ListDir {
 impl NativeAction for ListDir {
     type Shared = FilesContext;
     type Facts = ();
-    type Output = Answer<Directory>;
+    type Output = ActionReply<Directory>;
 
     const NAME: &'static str = "list_dir";
     const LEVEL: Level = Level::Read;
-    const DESCRIPTION: &'static str = "Lists a directory of the workspace, in the order of the names. What nobody may ask \
-        for is not listed.";
+    const DESCRIPTION: &'static str =
+        "Lists a directory of the workspace, in the order of the names. Paths that no call may use are not listed.";
     const IDEMPOTENT: bool = true;
     const EXPOSES: Exposure = READS;
     const VERBATIM: bool = true;
@@ -126,7 +126,7 @@ impl NativeAction for ListDir {
                 let summary = format!("{} entries of {name}", entries.len());
                 let noted = json!({ "op": "list_dir", "path": name, "entries": entries.len() });
                 let directory = Directory { entries, truncated: listing.more, unreadable: listing.unreadable };
-                Ok((Answer::allowed("fs.list", name, directory, noted), summary))
+                Ok((ActionReply::allowed("fs.list", name, directory, noted), summary))
             })
             .await
     }

@@ -1,7 +1,7 @@
 //! `list_proposals`.
 
 use crate::context::FilesContext;
-use crate::reply::Answer;
+use crate::reply::ActionReply;
 use model::Exposure;
 use model::proposal::Listed;
 use provider::contract::{Execution, Failure, Guard, SideOutput, StoreInput, StoreRequest};
@@ -26,7 +26,7 @@ pub(super) struct Proposals {
 impl NativeAction for ListProposals {
     type Shared = FilesContext;
     type Facts = Vec<Listed>;
-    type Output = Answer<Proposals>;
+    type Output = ActionReply<Proposals>;
 
     const NAME: &'static str = "list_proposals";
     const LEVEL: Level = Level::Read;
@@ -65,6 +65,6 @@ impl NativeAction for ListProposals {
         let proposals = facts.unwrap_or_default();
         let summary = format!("{} proposals", proposals.len());
         let noted = json!({ "op": "list_proposals", "proposals": proposals.len() });
-        Ok((Answer::allowed("fs.list_proposals", ".", Proposals { proposals }, noted), summary))
+        Ok((ActionReply::allowed("fs.list_proposals", ".", Proposals { proposals }, noted), summary))
     }
 }

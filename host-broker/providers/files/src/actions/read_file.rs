@@ -2,7 +2,7 @@
 
 use super::{READS, clipped, guarded, named, refuse};
 use crate::context::{FilesContext, no, unread};
-use crate::reply::Answer;
+use crate::reply::ActionReply;
 use crate::workspace::{Excerpt, Lines};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -85,7 +85,7 @@ impl ReadFile {
 impl NativeAction for ReadFile {
     type Shared = FilesContext;
     type Facts = ();
-    type Output = Answer<Read>;
+    type Output = ActionReply<Read>;
 
     const NAME: &'static str = "read_file";
     const LEVEL: Level = Level::Read;
@@ -172,7 +172,7 @@ impl NativeAction for ReadFile {
                     "base_hash": content.base_hash,
                     "returned_range": content.returned_range,
                 });
-                Ok((Answer::allowed("fs.read", path.as_str(), content, noted), summary))
+                Ok((ActionReply::allowed("fs.read", path.as_str(), content, noted), summary))
             })
             .await
     }

@@ -1,7 +1,7 @@
 //! `withdraw_proposal`.
 
 use crate::context::{FilesContext, no};
-use crate::reply::Answer;
+use crate::reply::ActionReply;
 use model::{Exposure, ProposalId};
 use provider::contract::{Execution, Failure, Guard, SideOutput, StoreInput, StoreRequest};
 use provider::native::NativeAction;
@@ -28,12 +28,12 @@ pub(super) struct Withdrawn {
 impl NativeAction for WithdrawProposal {
     type Shared = FilesContext;
     type Facts = bool;
-    type Output = Answer<Withdrawn>;
+    type Output = ActionReply<Withdrawn>;
 
     const NAME: &'static str = "withdraw_proposal";
     const LEVEL: Level = Level::Write;
-    const DESCRIPTION: &'static str = "Takes a proposal back that was not applied: nobody is asked about it any more, and \
-        it can no longer be applied.";
+    const DESCRIPTION: &'static str =
+        "Takes a proposal back that was not applied: its approval request ends, and it can no longer be applied.";
     const IDEMPOTENT: bool = true;
     const EXPOSES: Exposure = Exposure::NONE;
     const PROPOSES: bool = true;
@@ -71,6 +71,6 @@ impl NativeAction for WithdrawProposal {
         let hitl_id = self.hitl_id.to_string();
         let noted = json!({ "op": "withdraw_proposal", "hitl_id": hitl_id });
         let summary = format!("withdrawn: {hitl_id}");
-        Ok((Answer::allowed("fs.withdraw", ".", Withdrawn { hitl_id, withdrawn: true }, noted), summary))
+        Ok((ActionReply::allowed("fs.withdraw", ".", Withdrawn { hitl_id, withdrawn: true }, noted), summary))
     }
 }

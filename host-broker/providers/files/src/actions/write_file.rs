@@ -4,7 +4,7 @@ use super::{clipped, guarded, named, refuse};
 use crate::change::ChangeSet;
 use crate::context::{FilesContext, no, unread};
 use crate::propose::{Proposal, inverse, propose};
-use crate::reply::Answer;
+use crate::reply::ActionReply;
 use model::{Exposure, ProposalId};
 use provider::contract::{Execution, Failure, Guard, InverseError, Proposed, SideOutput};
 use provider::native::NativeAction;
@@ -27,12 +27,11 @@ pub(super) struct WriteFile {
 impl NativeAction for WriteFile {
     type Shared = FilesContext;
     type Facts = ();
-    type Output = Answer<Proposal>;
+    type Output = ActionReply<Proposal>;
 
     const NAME: &'static str = "write_file";
     const LEVEL: Level = Level::Write;
-    const DESCRIPTION: &'static str = "Proposes what a file of the workspace is to contain. Nothing is written: a person \
-        sees the diff, and after a yes apply_proposal with the hitl_id makes the change.";
+    const DESCRIPTION: &'static str = "Proposes the new content of a file of the workspace. Nothing is written: a person sees the diff, and after an approval apply_proposal with the hitl_id makes the change.";
     const IDEMPOTENT: bool = false;
     // Its preview shows the file's former content.
     const EXPOSES: Exposure = super::READS;

@@ -41,7 +41,7 @@ pub struct Journal(OwnedFd);
 
 /// The journal failed.
 #[derive(Debug, thiserror::Error)]
-pub enum JournalFault {
+pub enum JournalError {
     /// Its directory cannot be opened.
     #[error("the journal cannot be opened: {0}")]
     Open(#[source] std::io::Error),
@@ -82,37 +82,37 @@ impl Plan {
     }
 }
 
-fn written(errno: Errno) -> JournalFault {
-    JournalFault::Write(errno.into())
+fn written(errno: Errno) -> JournalError {
+    JournalError::Write(errno.into())
 }
 
 impl Journal {
     /// Opens a directory of the host's. The sandbox must not be able to reach it.
     ///
     /// # Errors
-    /// [`JournalFault::Open`].
-    pub fn open(path: &Path) -> Result<Self, JournalFault> {
+    /// [`JournalError::Open`].
+    pub fn open(path: &Path) -> Result<Self, JournalError> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        fs::open(path, flags, Mode::empty()).map(Self).map_err(|e| JournalFault::Open(e.into()))
+        fs::open(path, flags, Mode::empty()).map(Self).map_err(|e| JournalError::Open(e.into()))
     }
 
     /// Takes the lock.
-    pub(super) fn lock(&self) -> Result<Lock, JournalFault> {
+    pub(super) fn lock(&self) -> Result<Lock, JournalError> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        let lock = fs::openat(&self.0, c".", flags, Mode::empty()).map_err(|e| JournalFault::Open(e.into()))?;
-        Lock::take(lock).map_err(|e| JournalFault::Open(e.into()))?.ok_or(JournalFault::Busy)
+        let lock = fs::openat(&self.0, c".", flags, Mode::empty()).map_err(|e| JournalError::Open(e.into()))?;
+        Lock::take(lock).map_err(|e| JournalError::Open(e.into()))?.ok_or(JournalError::Busy)
     }
 
     /// Writes the plan. When this returns, it lasts; if it fails, nothing is written down.
-    pub(super) fn publish(&self, plan: &Plan) -> Result<(), JournalFault> {
+    pub(super) fn publish(&self, plan: &Plan) -> Result<(), JournalError> {
         if self.has(PENDING)? || self.has(COMMITTED)? {
-            return Err(JournalFault::Unfinished);
+            return Err(JournalError::Unfinished);
         }
         self.remove(DRAFT)?;
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let fd = fs::openat(&self.0, DRAFT, flags, Mode::RUSR | Mode::WUSR).map_err(written)?;
         let mut file = File::from(fd);
-        file.write_all(&encode(plan)).map_err(JournalFault::Write)?;
+        file.write_all(&encode(plan)).map_err(JournalError::Write)?;
         fs::fsync(&file).map_err(written)?;
         fs::renameat_with(&self.0, DRAFT, &self.0, PENDING, RenameFlags::NOREPLACE).map_err(written)?;
         fs::fsync(&self.0).map_err(written).inspect_err(|_| {
@@ -122,44 +122,44 @@ impl Journal {
     }
 
     /// Says that it is done. If this fails, it may have been said or not.
-    pub(super) fn commit(&self) -> Result<(), JournalFault> {
+    pub(super) fn commit(&self) -> Result<(), JournalError> {
         fs::renameat_with(&self.0, PENDING, &self.0, COMMITTED, RenameFlags::NOREPLACE).map_err(written)?;
         fs::fsync(&self.0).map_err(written)
     }
 
     /// Returns the unfinished plan.
-    pub(super) fn pending(&self, workspace: &Workspace) -> Result<Option<Plan>, JournalFault> {
+    pub(super) fn pending(&self, workspace: &Workspace) -> Result<Option<Plan>, JournalError> {
         self.load(PENDING, workspace)
     }
 
     /// Returns the finished plan that is not cleared away.
-    pub(super) fn committed(&self, workspace: &Workspace) -> Result<Option<Plan>, JournalFault> {
+    pub(super) fn committed(&self, workspace: &Workspace) -> Result<Option<Plan>, JournalError> {
         self.load(COMMITTED, workspace)
     }
 
     /// Returns the report of the changes of this name, if they are finished.
     ///
     /// # Errors
-    /// [`JournalFault`]; it is not known then.
-    pub fn done(&self, name: &str) -> Result<Option<String>, JournalFault> {
+    /// [`JournalError`]; it is not known then.
+    pub fn done(&self, name: &str) -> Result<Option<String>, JournalError> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let fd = match fs::openat(&self.0, format!("{DONE}{name}"), flags, Mode::empty()) {
             Ok(fd) => fd,
             Err(Errno::NOENT) => return Ok(None),
-            Err(errno) => return Err(JournalFault::Read(errno.into())),
+            Err(errno) => return Err(JournalError::Read(errno.into())),
         };
         let mut report = String::new();
-        File::from(fd).read_to_string(&mut report).map_err(JournalFault::Read)?;
+        File::from(fd).read_to_string(&mut report).map_err(JournalError::Read)?;
         Ok(Some(report))
     }
 
     /// Notes that it is done, for later probes. The mark lasts before the plan goes.
-    pub(super) fn mark(&self, mark: &Mark) -> Result<(), JournalFault> {
+    pub(super) fn mark(&self, mark: &Mark) -> Result<(), JournalError> {
         self.remove(DRAFT)?;
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let fd = fs::openat(&self.0, DRAFT, flags, Mode::RUSR | Mode::WUSR).map_err(written)?;
         let mut file = File::from(fd);
-        file.write_all(mark.report.as_bytes()).map_err(JournalFault::Write)?;
+        file.write_all(mark.report.as_bytes()).map_err(JournalError::Write)?;
         fs::fsync(&file).map_err(written)?;
         fs::renameat(&self.0, DRAFT, &self.0, format!("{DONE}{}", mark.name)).map_err(written)?;
         fs::fsync(&self.0).map_err(written)?;
@@ -167,8 +167,8 @@ impl Journal {
     }
 
     /// Only the latest marks are kept.
-    fn prune(&self) -> Result<(), JournalFault> {
-        let read = |errno: Errno| JournalFault::Read(errno.into());
+    fn prune(&self) -> Result<(), JournalError> {
+        let read = |errno: Errno| JournalError::Read(errno.into());
         let mut marks = Vec::new();
         for entry in fs::Dir::read_from(&self.0).map_err(read)? {
             let entry = entry.map_err(read)?;
@@ -184,39 +184,39 @@ impl Journal {
     }
 
     /// Nothing is under way any more.
-    pub(super) fn empty(&self) -> Result<(), JournalFault> {
+    pub(super) fn empty(&self) -> Result<(), JournalError> {
         for name in [DRAFT, PENDING, COMMITTED] {
             self.remove(name)?;
         }
         fs::fsync(&self.0).map_err(written)
     }
 
-    fn has(&self, name: &str) -> Result<bool, JournalFault> {
+    fn has(&self, name: &str) -> Result<bool, JournalError> {
         match fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(_) => Ok(true),
             Err(Errno::NOENT) => Ok(false),
-            Err(errno) => Err(JournalFault::Read(errno.into())),
+            Err(errno) => Err(JournalError::Read(errno.into())),
         }
     }
 
-    fn remove(&self, name: &str) -> Result<(), JournalFault> {
+    fn remove(&self, name: &str) -> Result<(), JournalError> {
         match fs::unlinkat(&self.0, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(written(errno)),
         }
     }
 
-    fn load(&self, name: &str, workspace: &Workspace) -> Result<Option<Plan>, JournalFault> {
+    fn load(&self, name: &str, workspace: &Workspace) -> Result<Option<Plan>, JournalError> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let fd = match fs::openat(&self.0, name, flags, Mode::empty()) {
             Ok(fd) => fd,
             Err(Errno::NOENT) => return Ok(None),
-            Err(errno) => return Err(JournalFault::Read(errno.into())),
+            Err(errno) => return Err(JournalError::Read(errno.into())),
         };
         let mut bytes = Vec::new();
-        File::from(fd).read_to_end(&mut bytes).map_err(JournalFault::Read)?;
-        let plan = decode(&bytes).map_err(|Damaged| JournalFault::Damaged)?;
-        if plan.workspace == workspace.inode() { Ok(Some(plan)) } else { Err(JournalFault::OtherWorkspace) }
+        File::from(fd).read_to_end(&mut bytes).map_err(JournalError::Read)?;
+        let plan = decode(&bytes).map_err(|Damaged| JournalError::Damaged)?;
+        if plan.workspace == workspace.inode() { Ok(Some(plan)) } else { Err(JournalError::OtherWorkspace) }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::apply::Reason;
 use crate::change::{ChangeSet, FileState};
 use crate::workspace::folder::{Folder, There};
-use crate::workspace::{FileFault, Step};
+use crate::workspace::{FileError, Step};
 use model::{NoRandomness, Nonce, Random, WorkspacePath};
 use rustix::io::Errno;
 
@@ -69,18 +69,18 @@ impl Operation {
     }
 
     /// Returns the reason for a fault at this file: mostly that it is something else than before.
-    pub(super) fn refusal(&self, fault: FileFault) -> Reason {
+    pub(super) fn refusal(&self, fault: FileError) -> Reason {
         match fault {
-            FileFault::System { .. } | FileFault::Leased => Reason::File { path: self.path.clone(), fault },
-            FileFault::Missing
-            | FileFault::Outside
-            | FileFault::NotADirectory
-            | FileFault::NotRegular
-            | FileFault::Linked
-            | FileFault::Special
-            | FileFault::TooLarge { .. }
-            | FileFault::Changing
-            | FileFault::NotText => Reason::BaseChanged(self.path.clone()),
+            FileError::System { .. } | FileError::Leased => Reason::File { path: self.path.clone(), fault },
+            FileError::Missing
+            | FileError::Outside
+            | FileError::NotADirectory
+            | FileError::NotRegular
+            | FileError::Linked
+            | FileError::Special
+            | FileError::TooLarge { .. }
+            | FileError::Changing
+            | FileError::NotText => Reason::BaseChanged(self.path.clone()),
         }
     }
 
@@ -128,7 +128,7 @@ impl Operation {
         exchanged.map_err(|errno| match errno {
             Errno::NOENT | Errno::EXIST | Errno::NOTDIR => self.changed(),
             Errno::INVAL | Errno::NOSYS => Reason::NoExchange(self.path.clone()),
-            other => Reason::File { path: self.path.clone(), fault: FileFault::at(Step::Rename)(other) },
+            other => Reason::File { path: self.path.clone(), fault: FileError::at(Step::Rename)(other) },
         })
     }
 
@@ -141,7 +141,7 @@ impl Operation {
     }
 
     /// Removes the displaced file.
-    pub(super) fn finish(&self, folder: &Folder) -> Result<(), FileFault> {
+    pub(super) fn finish(&self, folder: &Folder) -> Result<(), FileError> {
         match &self.before {
             Some(_) => remove(folder, &self.temporary).map(|_| ()),
             None => Ok(()),
@@ -149,12 +149,12 @@ impl Operation {
     }
 
     /// Removes the new content that has not got its name.
-    pub(super) fn unwrite(&self, folder: &Folder) -> Result<Undone, FileFault> {
+    pub(super) fn unwrite(&self, folder: &Folder) -> Result<Undone, FileError> {
         remove(folder, &self.temporary)
     }
 
     /// Restores the former file of the name after a crash, or after a change by another process. May be repeated.
-    pub(super) fn undo(&self, folder: &Folder) -> Result<Undone, FileFault> {
+    pub(super) fn undo(&self, folder: &Folder) -> Result<Undone, FileError> {
         match (&self.before, &self.after) {
             (Some(before), Some(after)) => self.undo_replacement(folder, before, after),
             (None, Some(after)) => self.undo_creation(folder, after),
@@ -163,7 +163,7 @@ impl Operation {
         }
     }
 
-    fn undo_replacement(&self, folder: &Folder, before: &FileState, after: &FileState) -> Result<Undone, FileFault> {
+    fn undo_replacement(&self, folder: &Folder, before: &FileState, after: &FileState) -> Result<Undone, FileError> {
         let (name, temporary) = (self.path.name(), self.temporary.as_str());
         let waits = is(&self.there(folder, temporary), after);
         if !waits && is(&self.there(folder, name), after) {
@@ -200,12 +200,12 @@ impl Operation {
     }
 
     /// Exchanges the name with its former file, and removes the new content.
-    fn put_back(&self, folder: &Folder, from: &str, after: &FileState) -> Result<Undone, FileFault> {
+    fn put_back(&self, folder: &Folder, from: &str, after: &FileState) -> Result<Undone, FileError> {
         match folder.exchange(from, self.path.name()) {
             Ok(()) => {}
             // Gone in this very moment.
             Err(Errno::NOENT) => return Ok(Undone::Disturbed),
-            Err(errno) => return Err(FileFault::at(Step::Rename)(errno)),
+            Err(errno) => return Err(FileError::at(Step::Rename)(errno)),
         }
         if is(&self.there(folder, from), after) {
             remove(folder, from)
@@ -216,7 +216,7 @@ impl Operation {
         }
     }
 
-    fn undo_creation(&self, folder: &Folder, after: &FileState) -> Result<Undone, FileFault> {
+    fn undo_creation(&self, folder: &Folder, after: &FileState) -> Result<Undone, FileError> {
         let (name, temporary) = (self.path.name(), self.temporary.as_str());
         let spare = match self.there(folder, &self.spare) {
             There::Nothing => Undone::Clean,
@@ -232,7 +232,7 @@ impl Operation {
             // Not removed by its name: that may belong to another process by then.
             match folder.rename(name, &self.spare) {
                 Ok(()) | Err(Errno::NOENT) => {}
-                Err(errno) => return Err(FileFault::at(Step::Rename)(errno)),
+                Err(errno) => return Err(FileError::at(Step::Rename)(errno)),
             }
             match self.there(folder, &self.spare) {
                 There::Nothing => Undone::Clean,
@@ -248,7 +248,7 @@ impl Operation {
         Ok(worse(worse(spare, rest), remove(folder, temporary)?))
     }
 
-    fn undo_deletion(&self, folder: &Folder, before: &FileState) -> Result<Undone, FileFault> {
+    fn undo_deletion(&self, folder: &Folder, before: &FileState) -> Result<Undone, FileError> {
         let (name, temporary) = (self.path.name(), self.temporary.as_str());
         let is_there = folder.has(name);
         let rest = match self.there(folder, temporary) {
@@ -275,19 +275,19 @@ fn worse(one: Undone, other: Undone) -> Undone {
 }
 
 /// Removes a file under a name of ours. A file of another process in its place is left.
-fn remove(folder: &Folder, name: &str) -> Result<Undone, FileFault> {
+fn remove(folder: &Folder, name: &str) -> Result<Undone, FileError> {
     match folder.remove(name) {
         Ok(()) => Ok(Undone::Clean),
         Err(Errno::ISDIR | Errno::PERM) => Ok(Undone::Disturbed),
-        Err(errno) => Err(FileFault::at(Step::Rename)(errno)),
+        Err(errno) => Err(FileError::at(Step::Rename)(errno)),
     }
 }
 
 /// Gives a file its former name, unless another file has it now.
-fn rename(folder: &Folder, from: &str, to: &str) -> Result<Undone, FileFault> {
+fn rename(folder: &Folder, from: &str, to: &str) -> Result<Undone, FileError> {
     match folder.rename(from, to) {
         Ok(()) => Ok(Undone::Clean),
         Err(Errno::EXIST | Errno::NOENT) => Ok(Undone::Disturbed),
-        Err(errno) => Err(FileFault::at(Step::Rename)(errno)),
+        Err(errno) => Err(FileError::at(Step::Rename)(errno)),
     }
 }

@@ -261,12 +261,12 @@ fn one_at_a_time_and_nothing_on_top_of_something_unfinished() {
     let home = Home::new();
     let set = home.everything();
     let lock = home.journal.lock().unwrap();
-    assert!(matches!(reason(home.apply(&set)), Reason::Journal(JournalFault::Busy)));
+    assert!(matches!(reason(home.apply(&set)), Reason::Journal(JournalError::Busy)));
     drop(lock);
     let mut stop = |point| if point == Point::Exchanged { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
     assert!(matches!(apply(home.place(), &set, &mut stop), Err(ApplyError::Unknown(Unsettled::Interrupted))));
     home.put("other", "x\n", 0o644);
-    assert!(matches!(reason(home.apply(&write(&home, "other", "y\n"))), Reason::Journal(JournalFault::Unfinished)));
+    assert!(matches!(reason(home.apply(&write(&home, "other", "y\n"))), Reason::Journal(JournalError::Unfinished)));
     assert!(matches!(home.recover(), Recovered::Undone { disturbed, .. } if disturbed.is_empty()));
     home.apply(&write(&home, "other", "y\n")).unwrap();
 }
@@ -280,13 +280,13 @@ fn a_journal_that_is_damaged_or_anothers_is_not_followed() {
     let (pending, tree) = (home.directory.path().join("journal/pending"), home.tree());
     let other = Workspace::open(&home.directory.path().join("outside")).unwrap();
     let refused = recover(&other, &home.journal, &mut unwatched);
-    assert!(matches!(refused, Err(Unsettled::Journal(JournalFault::OtherWorkspace))));
+    assert!(matches!(refused, Err(Unsettled::Journal(JournalError::OtherWorkspace))));
     let good = fs::read(&pending).unwrap();
     let mut bad = good.clone();
     bad[20] ^= 1;
     fs::write(&pending, bad).unwrap();
     let refused = recover(&home.workspace, &home.journal, &mut unwatched);
-    assert!(matches!(refused, Err(Unsettled::Journal(JournalFault::Damaged))));
+    assert!(matches!(refused, Err(Unsettled::Journal(JournalError::Damaged))));
     assert_eq!(home.tree(), tree);
     fs::write(&pending, good).unwrap();
     assert!(matches!(home.recover(), Recovered::Undone { .. }));

@@ -34,15 +34,15 @@ impl Default for Work {
 }
 
 impl Work {
-    fn spend(&mut self, lines: usize) -> Result<(), HunkFault> {
-        self.0 = self.0.checked_sub(lines).ok_or(HunkFault::TooMuchWork)?;
+    fn spend(&mut self, lines: usize) -> Result<(), HunkError> {
+        self.0 = self.0.checked_sub(lines).ok_or(HunkError::TooMuchWork)?;
         Ok(())
     }
 }
 
 /// Why a hunk has no place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum HunkFault {
+pub enum HunkError {
     /// Its lines are no hunk's.
     #[error("{0}")]
     Malformed(String),
@@ -81,7 +81,7 @@ pub enum HunkFault {
         line: usize,
     },
     /// Its result is there already.
-    #[error("it does not fit, and what it would make is already there")]
+    #[error("it does not fit, and its result is already there")]
     Done,
     /// A line without a newline that is not the last one.
     #[error("a line before the last one has no newline")]
@@ -92,12 +92,12 @@ pub enum HunkFault {
 }
 
 /// The base after all hunks; or which one has no place, and why.
-pub(super) fn fit(base: &[u8], hunks: &[HunkText<'_>], work: &mut Work) -> Result<Vec<u8>, (usize, HunkFault)> {
+pub(super) fn fit(base: &[u8], hunks: &[HunkText<'_>], work: &mut Work) -> Result<Vec<u8>, (usize, HunkError)> {
     // A hunk lends its lines only as long as its patch lives.
     let mut patches = Vec::with_capacity(hunks.len());
     for (index, hunk) in hunks.iter().enumerate() {
         let patch = Patch::from_bytes(hunk.bytes);
-        patches.push(patch.map_err(|e| (index, HunkFault::Malformed(e.to_string())))?);
+        patches.push(patch.map_err(|e| (index, HunkError::Malformed(e.to_string())))?);
     }
     let mut numbers = Numbers::default();
     let lines = base.split_inclusive(|byte| *byte == b'\n').collect();
@@ -109,7 +109,7 @@ pub(super) fn fit(base: &[u8], hunks: &[HunkText<'_>], work: &mut Work) -> Resul
     }
     let last = image.lines.len().saturating_sub(1);
     if image.lines.iter().take(last).any(|line| line.last() != Some(&b'\n')) {
-        return Err((hunks.len().saturating_sub(1), HunkFault::NewlineInside));
+        return Err((hunks.len().saturating_sub(1), HunkError::NewlineInside));
     }
     Ok(image.lines.concat())
 }
@@ -139,8 +139,8 @@ struct Hunk<'a> {
 }
 
 impl<'a> Hunk<'a> {
-    fn read(patch: &'a Patch<'a, [u8]>, numbers: &mut Numbers<'a>) -> Result<Self, HunkFault> {
-        let [hunk] = patch.hunks() else { return Err(HunkFault::Malformed("it is not one hunk".to_owned())) };
+    fn read(patch: &'a Patch<'a, [u8]>, numbers: &mut Numbers<'a>) -> Result<Self, HunkError> {
+        let [hunk] = patch.hunks() else { return Err(HunkError::Malformed("it is not one hunk".to_owned())) };
         let (mut before, mut after) = (Vec::new(), Vec::new());
         let (mut changes, mut is_open) = (false, false);
         for line in hunk.lines() {
@@ -159,7 +159,7 @@ impl<'a> Hunk<'a> {
             changes |= !matches!(line, Line::Context(_));
         }
         if !changes {
-            return Err(HunkFault::Nothing);
+            return Err(HunkError::Nothing);
         }
         Ok(Self {
             is_open,
@@ -185,10 +185,10 @@ struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
-    fn put(&mut self, hunk: &Hunk<'a>, work: &mut Work) -> Result<(), HunkFault> {
+    fn put(&mut self, hunk: &Hunk<'a>, work: &mut Work) -> Result<(), HunkError> {
         let place = self.place(hunk, work)?;
         if place < self.done {
-            return Err(HunkFault::OutOfOrder);
+            return Err(HunkError::OutOfOrder);
         }
         work.spend(self.lines.len() / MOVED_AT_ONCE + hunk.after.len())?;
         let end = place + hunk.before.len();
@@ -198,14 +198,14 @@ impl<'a> Image<'a> {
         Ok(())
     }
 
-    fn place(&self, hunk: &Hunk<'_>, work: &mut Work) -> Result<usize, HunkFault> {
+    fn place(&self, hunk: &Hunk<'_>, work: &mut Work) -> Result<usize, HunkError> {
         let count = self.numbers.len();
         let stated = hunk.place.min(count);
         let last = count.checked_sub(hunk.before.len());
         if hunk.before.is_empty() {
             // Git would put them at the end, even if their head states another place.
             let is_end = count == 0 || !hunk.at_beginning && hunk.place == count;
-            return if is_end { Ok(count) } else { Err(HunkFault::NoContext) };
+            return if is_end { Ok(count) } else { Err(HunkError::NoContext) };
         }
         if hunk.at_beginning || hunk.at_end {
             let only = if hunk.at_beginning { Some(0).filter(|_| !hunk.at_end || last == Some(0)) } else { last };
@@ -229,7 +229,7 @@ impl<'a> Image<'a> {
     }
 
     /// Returns whether the hunk's lines are there.
-    fn fits(&self, hunk: &Hunk<'_>, place: usize, work: &mut Work) -> Result<bool, HunkFault> {
+    fn fits(&self, hunk: &Hunk<'_>, place: usize, work: &mut Work) -> Result<bool, HunkError> {
         let is_end = place + hunk.before.len() == self.lines.len();
         let is_open = is_end && self.lines.last().is_some_and(|line| is_open_ended(line));
         // Git also finds context without a final newline where there is one, and then takes the newline away.
@@ -237,27 +237,27 @@ impl<'a> Image<'a> {
         Ok(self.matches(&hunk.before, place, work)? && ends_fit)
     }
 
-    fn matches(&self, lines: &[u32], place: usize, work: &mut Work) -> Result<bool, HunkFault> {
+    fn matches(&self, lines: &[u32], place: usize, work: &mut Work) -> Result<bool, HunkError> {
         let there = self.numbers.get(place..place + lines.len());
         let equal = there.map_or(0, |there| there.iter().zip(lines).take_while(|(one, other)| one == other).count());
         work.spend(equal + 1)?;
         Ok(there.is_some() && equal == lines.len())
     }
 
-    fn why_not(&self, hunk: &Hunk<'_>, stated: usize, work: &mut Work) -> Result<HunkFault, HunkFault> {
+    fn why_not(&self, hunk: &Hunk<'_>, stated: usize, work: &mut Work) -> Result<HunkError, HunkError> {
         if !hunk.after_numbers.is_empty() && self.matches(&hunk.after_numbers, stated, work)? {
-            return Ok(HunkFault::Done);
+            return Ok(HunkError::Done);
         }
         let differs = |place: usize| {
             let there = self.numbers.get(place..).unwrap_or_default();
             place + there.iter().zip(&hunk.before).take_while(|(one, other)| one == other).count() + 1
         };
         Ok(if hunk.at_beginning && differs(0) <= hunk.before.len() {
-            HunkFault::NotAtBeginning { line: differs(0) }
+            HunkError::NotAtBeginning { line: differs(0) }
         } else if hunk.at_end {
-            HunkFault::NotAtEnd { line: differs(self.numbers.len().saturating_sub(hunk.before.len())) }
+            HunkError::NotAtEnd { line: differs(self.numbers.len().saturating_sub(hunk.before.len())) }
         } else {
-            HunkFault::NoPlace { line: differs(stated) }
+            HunkError::NoPlace { line: differs(stated) }
         })
     }
 }

@@ -3,7 +3,7 @@
 //! Text before, between and behind the files is passed over, as in a mail. But a text that looks like a part of a patch
 //! is not, because then something would be lost that its author meant.
 
-use crate::patch::{PatchFault, name};
+use crate::patch::{PatchError, name};
 use model::WorkspacePath;
 use std::borrow::Cow;
 
@@ -84,7 +84,7 @@ pub enum Malformed {
 }
 
 /// Takes a patch apart, which ends with a newline.
-pub(super) fn parse(patch: &[u8], files_max: usize) -> Result<Vec<Section<'_>>, PatchFault> {
+pub(super) fn parse(patch: &[u8], files_max: usize) -> Result<Vec<Section<'_>>, PatchError> {
     let mut reader = Reader { rest: patch, line: 1 };
     let mut sections = Vec::new();
     while let Some(line) = reader.peek() {
@@ -98,7 +98,7 @@ pub(super) fn parse(patch: &[u8], files_max: usize) -> Result<Vec<Section<'_>>, 
             reader.next();
         }
         if sections.len() > files_max {
-            return Err(PatchFault::TooManyFiles { max: files_max });
+            return Err(PatchError::TooManyFiles { max: files_max });
         }
     }
     if sections.is_empty() { Err(reader.fault(Malformed::NoFile)) } else { Ok(sections) }
@@ -165,15 +165,15 @@ impl<'a> Reader<'a> {
         Some(line.strip_suffix(b"\r").unwrap_or(line))
     }
 
-    fn fault(&self, fault: Malformed) -> PatchFault {
-        PatchFault::Malformed { line: self.line, fault }
+    fn fault(&self, fault: Malformed) -> PatchError {
+        PatchError::Malformed { line: self.line, fault }
     }
 
-    fn path(&self, name: &[u8]) -> Result<WorkspacePath, PatchFault> {
-        WorkspacePath::from_bytes(name).map_err(|fault| PatchFault::Path { line: self.line, fault })
+    fn path(&self, name: &[u8]) -> Result<WorkspacePath, PatchError> {
+        WorkspacePath::from_bytes(name).map_err(|fault| PatchError::Path { line: self.line, fault })
     }
 
-    fn git_section(&mut self) -> Result<Section<'a>, PatchFault> {
+    fn git_section(&mut self) -> Result<Section<'a>, PatchError> {
         let line = self.line;
         let both = self.behind(b"diff --git ").unwrap_or_default();
         let mut head = Head { agreed: name::of_both(both).map_err(|e| self.fault(e))?, ..Head::default() };
@@ -192,7 +192,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A file as other programs than git write it: nothing before `---`.
-    fn plain_section(&mut self) -> Result<Section<'a>, PatchFault> {
+    fn plain_section(&mut self) -> Result<Section<'a>, PatchError> {
         let line = self.line;
         let sides = self.sides()?;
         let hunks = self.hunks()?;
@@ -203,7 +203,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a line of a head; `false` if it is none.
-    fn head_line(&self, head: &mut Head<'a>) -> Result<bool, PatchFault> {
+    fn head_line(&self, head: &mut Head<'a>) -> Result<bool, PatchError> {
         let mode = |text: &[u8]| match text {
             b"100644" => Ok(false),
             b"100755" => Ok(true),
@@ -237,12 +237,12 @@ impl<'a> Reader<'a> {
         Ok(true)
     }
 
-    fn once<T>(&self, slot: &mut Option<T>, value: T) -> Result<(), PatchFault> {
+    fn once<T>(&self, slot: &mut Option<T>, value: T) -> Result<(), PatchError> {
         if slot.replace(value).is_some() { Err(self.fault(Malformed::Twice)) } else { Ok(()) }
     }
 
     /// `--- a/NAME` and `+++ b/NAME`.
-    fn sides(&mut self) -> Result<Option<Sides<'a>>, PatchFault> {
+    fn sides(&mut self) -> Result<Option<Sides<'a>>, PatchError> {
         let Some(old) = self.behind(b"--- ") else { return Ok(None) };
         let old = name::of_side(old, b"a/").map_err(|e| self.fault(e))?;
         self.next();
@@ -252,7 +252,7 @@ impl<'a> Reader<'a> {
         Ok(Some((old, new)))
     }
 
-    fn operation(&self, head: &Head<'_>, sides: Option<&Sides<'_>>) -> Result<Operation, PatchFault> {
+    fn operation(&self, head: &Head<'_>, sides: Option<&Sides<'_>>) -> Result<Operation, PatchError> {
         let kind = || self.fault(Malformed::Kind);
         let differ = || self.fault(Malformed::Contradiction);
         if let (Some(from), Some(to)) = (&head.from, &head.to) {
@@ -299,7 +299,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn hunks(&mut self) -> Result<Vec<HunkText<'a>>, PatchFault> {
+    fn hunks(&mut self) -> Result<Vec<HunkText<'a>>, PatchError> {
         let mut hunks = Vec::new();
         while self.peek().is_some_and(|line| line.starts_with(b"@@")) {
             hunks.push(self.hunk()?);
@@ -316,7 +316,7 @@ impl<'a> Reader<'a> {
         if surplus { Err(self.fault(Malformed::Stray)) } else { Ok(hunks) }
     }
 
-    fn hunk(&mut self) -> Result<HunkText<'a>, PatchFault> {
+    fn hunk(&mut self) -> Result<HunkText<'a>, PatchError> {
         let (start, line) = (self.rest, self.line);
         let head = self.behind(b"@@ ").and_then(counts).ok_or_else(|| self.fault(Malformed::HunkHead))?;
         let (mut old, mut new) = head;

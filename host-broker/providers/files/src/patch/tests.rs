@@ -21,7 +21,7 @@ fn rules() -> PathRules {
     PathRules::new(&DENIED, &anywhere).unwrap()
 }
 
-fn plan_on(tree: &Tree, patch: &[u8]) -> Result<ChangeSet, PatchFault> {
+fn plan_on(tree: &Tree, patch: &[u8]) -> Result<ChangeSet, PatchError> {
     plan(patch, &rules(), Limits::default(), |path| {
         Ok(tree.get(path.as_str()).map(|(bytes, executable)| FileState::created(bytes.clone(), *executable)))
     })
@@ -259,7 +259,7 @@ fn what_is_refused_is_refused_with_its_place_and_reason() {
         // Not at this place.
         (format!("{f}@@ -2,3 +2,3 @@\n 2\n-x\n+y\n 4\n"), "`f`: hunk 1 (line 4 of the patch): its context and removed lines are nowhere in the file; where it says, line 3"),
         (format!("{f}@@ -1,2 +1,2 @@\n-1\n+one\n 2\n@@ -5,3 +5,3 @@\n 5\n-x\n+y\n 7\n"), "`f`: hunk 2 (line 8 of the patch): its context and removed lines are nowhere"),
-        (format!("{f}@@ -2 +2 @@\n-x\n+2\n"), "what it would make is already there"),
+        (format!("{f}@@ -2 +2 @@\n-x\n+2\n"), "its result is already there"),
         (format!("{f}@@ -3,0 +4 @@\n+x\n"), "neither context nor removed lines"),
         (format!("{f}@@ -2,3 +2,3 @@\n 2\r\n-3\r\n+y\r\n 4\r\n"), "nowhere in the file"),
         (format!("{f}@@ -10 +10,2 @@\n+x\n\\ No newline at end of file\n 10\n"), "a line before the last one has no newline"),
@@ -342,9 +342,9 @@ fn limits_hold() {
     let create = |n: u32, text: &str| format!("--- /dev/null\n+++ b/{n}\n@@ -0,0 +1 @@\n+{text}\n");
     assert!(matches!(
         try_plan(&(0..3).map(|n| create(n, "x")).collect::<String>()),
-        PatchFault::TooManyFiles { max: 2 }
+        PatchError::TooManyFiles { max: 2 }
     ));
-    assert!(matches!(try_plan(&create(1, "0123456789")), PatchFault::ResultTooLarge { max: 10, .. }));
+    assert!(matches!(try_plan(&create(1, "0123456789")), PatchError::ResultTooLarge { max: 10, .. }));
     assert!(plan(create(1, "012345678").as_bytes(), &rules(), small, |_| Ok(None)).is_ok());
 }
 

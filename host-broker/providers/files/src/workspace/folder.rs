@@ -3,7 +3,7 @@
 //! Names come from parsed paths or are made here, so none of them leaves the directory. Nothing follows a link.
 
 use crate::change::FileState;
-use crate::workspace::{FileFault, Step};
+use crate::workspace::{FileError, Step};
 use rustix::fs::{self, AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Uid};
 use rustix::io::Errno;
 use std::fs::File;
@@ -43,15 +43,15 @@ pub(crate) struct Seen {
 }
 
 impl Folder {
-    pub(super) fn new(fd: OwnedFd) -> Result<Self, FileFault> {
-        let stat = fs::fstat(&fd).map_err(FileFault::at(Step::Look))?;
+    pub(super) fn new(fd: OwnedFd) -> Result<Self, FileError> {
+        let stat = fs::fstat(&fd).map_err(FileError::at(Step::Look))?;
         Ok(Self { fd, device: stat.st_dev, inode: stat.st_ino, owner: (stat.st_uid, stat.st_gid) })
     }
 
     /// A second handle of the same directory.
-    pub(super) fn again(&self) -> Result<Self, FileFault> {
+    pub(super) fn again(&self) -> Result<Self, FileError> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        fs::openat(&self.fd, c".", flags, Mode::empty()).map_err(FileFault::found(Step::Find)).and_then(Self::new)
+        fs::openat(&self.fd, c".", flags, Mode::empty()).map_err(FileError::found(Step::Find)).and_then(Self::new)
     }
 
     /// Device and inode.
@@ -62,54 +62,54 @@ impl Folder {
     /// Looks at a file; `None` if there is nothing of that name.
     ///
     /// # Errors
-    /// [`FileFault`] if it is not one that may be read.
-    pub(crate) fn look(&self, name: &str) -> Result<Option<Seen>, FileFault> {
+    /// [`FileError`] if it is not one that may be read.
+    pub(crate) fn look(&self, name: &str) -> Result<Option<Seen>, FileError> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let handle = match fs::openat(&self.fd, name, flags, Mode::empty()) {
             Ok(handle) => handle,
             Err(Errno::NOENT) => return Ok(None),
-            Err(errno) => return Err(FileFault::found(Step::Look)(errno)),
+            Err(errno) => return Err(FileError::found(Step::Look)(errno)),
         };
-        let stat = fs::fstat(&handle).map_err(FileFault::at(Step::Look))?;
+        let stat = fs::fstat(&handle).map_err(FileError::at(Step::Look))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(FileFault::NotRegular);
+            return Err(FileError::NotRegular);
         }
         // A file may be mounted over another one.
         if stat.st_dev != self.device {
-            return Err(FileFault::Outside);
+            return Err(FileError::Outside);
         }
         match stat.st_nlink {
             1 => Ok(Some(Seen { handle, stat })),
             // Removed after it was found.
             0 => Ok(None),
-            _ => Err(FileFault::Linked),
+            _ => Err(FileError::Linked),
         }
     }
 
     /// Returns the present state of the file of that name.
     ///
     /// # Errors
-    /// [`FileFault`].
-    pub(crate) fn state(&self, name: &str, max: u64) -> Result<Option<FileState>, FileFault> {
+    /// [`FileError`].
+    pub(crate) fn state(&self, name: &str, max: u64) -> Result<Option<FileState>, FileError> {
         for _ in 0..ATTEMPTS {
             let Some(seen) = self.look(name)? else { return Ok(None) };
             if seen.stat.st_mode & SPECIAL != 0 {
-                return Err(FileFault::Special);
+                return Err(FileError::Special);
             }
             let mut bytes = Vec::new();
             let mut file = seen.open(self, name)?.take(max.saturating_add(1));
             if seen.size() > max {
-                return Err(FileFault::TooLarge { max });
+                return Err(FileError::TooLarge { max });
             }
-            file.read_to_end(&mut bytes).map_err(|source| FileFault::System { step: Step::Read, source })?;
+            file.read_to_end(&mut bytes).map_err(|source| FileError::System { step: Step::Read, source })?;
             if u64::try_from(bytes.len()).is_ok_and(|size| size > max) {
-                return Err(FileFault::TooLarge { max });
+                return Err(FileError::TooLarge { max });
             }
             if seen.is_unchanged(file.get_ref())? {
                 return Ok(Some(FileState::new(bytes, seen.stat.st_mode)));
             }
         }
-        Err(FileFault::Changing)
+        Err(FileError::Changing)
     }
 
     /// The same, where everything that is no readable file is alike.
@@ -125,20 +125,20 @@ impl Folder {
     /// handle and, if the system lets us, the given owner; without one, the directory's.
     ///
     /// # Errors
-    /// [`FileFault`]; something of that name may then be there.
-    pub(crate) fn create(&self, name: &str, state: &FileState, owner: Option<(u32, u32)>) -> Result<(), FileFault> {
+    /// [`FileError`]; something of that name may then be there.
+    pub(crate) fn create(&self, name: &str, state: &FileState, owner: Option<(u32, u32)>) -> Result<(), FileError> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let fd = fs::openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR).map_err(FileFault::at(Step::Write))?;
+        let fd = fs::openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR).map_err(FileError::at(Step::Write))?;
         let mut file = File::from(fd);
-        file.write_all(state.bytes()).map_err(|source| FileFault::System { step: Step::Write, source })?;
-        let stat = fs::fstat(&file).map_err(FileFault::at(Step::Look))?;
+        file.write_all(state.bytes()).map_err(|source| FileError::System { step: Step::Write, source })?;
+        let stat = fs::fstat(&file).map_err(FileError::at(Step::Look))?;
         let (uid, gid) = owner.unwrap_or(self.owner);
         if (stat.st_uid, stat.st_gid) != (uid, gid) {
             // Only a privileged broker may; another's files become its own, which its operator knows.
             fs::fchown(&file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))).ok();
         }
-        fs::fchmod(&file, Mode::from_raw_mode(state.mode())).map_err(FileFault::at(Step::Write))?;
-        fs::fsync(&file).map_err(FileFault::at(Step::Sync))
+        fs::fchmod(&file, Mode::from_raw_mode(state.mode())).map_err(FileError::at(Step::Write))?;
+        fs::fsync(&file).map_err(FileError::at(Step::Sync))
     }
 
     /// Who owns the file of that name, if there is one.
@@ -211,8 +211,8 @@ impl Seen {
     /// wait for a lease or a pipe.
     ///
     /// # Errors
-    /// [`FileFault`].
-    pub(crate) fn open(&self, folder: &Folder, name: &str) -> Result<File, FileFault> {
+    /// [`FileError`].
+    pub(crate) fn open(&self, folder: &Folder, name: &str) -> Result<File, FileError> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let link = format!("/proc/self/fd/{}", self.handle.as_raw_fd());
         let opened = match fs::open(link.as_str(), flags, Mode::empty()) {
@@ -220,21 +220,21 @@ impl Seen {
             other => other,
         };
         let fd = opened.map_err(|errno| match errno {
-            Errno::AGAIN => FileFault::Leased,
-            other => FileFault::found(Step::Open)(other),
+            Errno::AGAIN => FileError::Leased,
+            other => FileError::found(Step::Open)(other),
         })?;
-        let stat = fs::fstat(&fd).map_err(FileFault::at(Step::Look))?;
+        let stat = fs::fstat(&fd).map_err(FileError::at(Step::Look))?;
         if (stat.st_dev, stat.st_ino) == (self.stat.st_dev, self.stat.st_ino) {
             Ok(File::from(fd))
         } else {
-            Err(FileFault::Changing)
+            Err(FileError::Changing)
         }
     }
 
     /// Checks whether the file is unchanged since the look. Its owner can set the time of its content, but not this
     /// one.
-    pub(crate) fn is_unchanged(&self, file: &File) -> Result<bool, FileFault> {
-        let now = fs::fstat(file).map_err(FileFault::at(Step::Look))?;
+    pub(crate) fn is_unchanged(&self, file: &File) -> Result<bool, FileError> {
+        let now = fs::fstat(file).map_err(FileError::at(Step::Look))?;
         let of = |stat: &fs::Stat| (stat.st_size, stat.st_ctime, stat.st_ctime_nsec, stat.st_mode, stat.st_nlink);
         Ok(of(&now) == of(&self.stat))
     }

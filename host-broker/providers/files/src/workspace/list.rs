@@ -1,7 +1,7 @@
 //! The listing of a directory.
 
 use crate::rules::PathRules;
-use crate::workspace::{FileFault, Step, Workspace};
+use crate::workspace::{FileError, Step, Workspace};
 use model::WorkspacePath;
 use rustix::fs::{self, AtFlags, FileType, RawDir};
 use std::collections::BTreeSet;
@@ -51,14 +51,14 @@ impl Workspace {
     /// Denied paths are left out. `None` is the workspace itself.
     ///
     /// # Errors
-    /// [`FileFault`] if there is no such directory.
+    /// [`FileError`] if there is no such directory.
     pub fn list(
         &self,
         directory: Option<&WorkspacePath>,
         rules: &PathRules,
         after: Option<&str>,
         max: usize,
-    ) -> Result<Listing, FileFault> {
+    ) -> Result<Listing, FileError> {
         let folder = self.directory(directory)?;
         let mut names = BTreeSet::new();
         let (mut more, mut unreadable) = (false, 0);
@@ -66,7 +66,7 @@ impl Workspace {
         let mut entries = RawDir::new(&folder, &mut buffer);
         for _ in 0..NAMES_MAX {
             let Some(entry) = entries.next() else { break };
-            let entry = entry.map_err(FileFault::at(Step::List))?;
+            let entry = entry.map_err(FileError::at(Step::List))?;
             let bytes = entry.file_name().to_bytes();
             if matches!(bytes, b"." | b"..") {
                 continue;

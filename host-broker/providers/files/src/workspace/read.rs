@@ -1,7 +1,7 @@
 //! Some lines of a file, and the digest of all of it, in one pass.
 
 use crate::workspace::folder::{Folder, Seen};
-use crate::workspace::{FileFault, Step};
+use crate::workspace::{FileError, Step};
 use sha2::{Digest as _, Sha256};
 use shared::digest::Digest;
 use std::fs::File;
@@ -40,11 +40,11 @@ pub struct Excerpt {
     pub truncated: bool,
 }
 
-pub(super) fn excerpt(folder: &Folder, name: &str, lines: Lines, max_bytes: usize) -> Result<Excerpt, FileFault> {
+pub(super) fn excerpt(folder: &Folder, name: &str, lines: Lines, max_bytes: usize) -> Result<Excerpt, FileError> {
     for _ in 0..ATTEMPTS {
-        let seen = folder.look(name)?.ok_or(FileFault::Missing)?;
+        let seen = folder.look(name)?.ok_or(FileError::Missing)?;
         if seen.size() > READ_MAX {
-            return Err(FileFault::TooLarge { max: READ_MAX });
+            return Err(FileError::TooLarge { max: READ_MAX });
         }
         let mut file = seen.open(folder, name)?;
         let read = pass(&mut file, &seen, lines, max_bytes)?;
@@ -52,10 +52,10 @@ pub(super) fn excerpt(folder: &Folder, name: &str, lines: Lines, max_bytes: usiz
             return read.finish();
         }
     }
-    Err(FileFault::Changing)
+    Err(FileError::Changing)
 }
 
-fn pass(file: &mut File, seen: &Seen, lines: Lines, max_bytes: usize) -> Result<Pass, FileFault> {
+fn pass(file: &mut File, seen: &Seen, lines: Lines, max_bytes: usize) -> Result<Pass, FileError> {
     let mut pass = Pass {
         lines,
         max_bytes,
@@ -70,7 +70,7 @@ fn pass(file: &mut File, seen: &Seen, lines: Lines, max_bytes: usize) -> Result<
     // No further than its former length: it may grow without end.
     let mut rest = file.take(seen.size());
     loop {
-        let count = rest.read(&mut block).map_err(|source| FileFault::System { step: Step::Read, source })?;
+        let count = rest.read(&mut block).map_err(|source| FileError::System { step: Step::Read, source })?;
         match block.get(..count) {
             Some([]) | None => return Ok(pass),
             Some(bytes) => pass.take(bytes),
@@ -107,18 +107,18 @@ impl Pass {
         }
     }
 
-    fn finish(self) -> Result<Excerpt, FileFault> {
+    fn finish(self) -> Result<Excerpt, FileError> {
         let Self { lines, mut content, cut, .. } = self;
         if let Err(fault) = std::str::from_utf8(&content) {
             // A character that the cut went through is left out; anything else is no text.
             if !cut || fault.error_len().is_some() {
-                return Err(FileFault::NotText);
+                return Err(FileError::NotText);
             }
             content.truncate(fault.valid_up_to());
         }
-        let content = String::from_utf8(content).map_err(|_bytes| FileFault::NotText)?;
+        let content = String::from_utf8(content).map_err(|_bytes| FileError::NotText)?;
         if content.contains('\0') {
-            return Err(FileFault::NotText);
+            return Err(FileError::NotText);
         }
         let count = u64::try_from(content.split_inclusive('\n').count()).unwrap_or(u64::MAX);
         let start = lines.start.max(1);

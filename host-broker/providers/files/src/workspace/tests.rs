@@ -36,13 +36,13 @@ fn nothing_outside_is_reached_through_links() {
     for workspace in &workspaces {
         for through in ["up/secret", "dir/absolute/secret", "inner/file", "magic/etc/passwd", "up/workspace/dir/file"] {
             let read = workspace.read_lines(&path(through), lines(1, 9), 100);
-            assert!(matches!(read, Err(FileFault::Outside)), "{through} {read:?}");
-            assert!(matches!(workspace.state(&path(through), 100), Err(FileFault::Outside)), "{through}");
+            assert!(matches!(read, Err(FileError::Outside)), "{through} {read:?}");
+            assert!(matches!(workspace.state(&path(through), 100), Err(FileError::Outside)), "{through}");
         }
-        assert!(matches!(workspace.read_whole(&path("link"), 100), Err(FileFault::NotRegular)));
-        assert!(matches!(workspace.read_whole(&path("hard"), 100), Err(FileFault::Linked)));
-        assert!(matches!(workspace.read_whole(&path("dir/file/x"), 100), Err(FileFault::NotADirectory)));
-        assert!(matches!(workspace.read_whole(&path("dir"), 100), Err(FileFault::NotRegular)));
+        assert!(matches!(workspace.read_whole(&path("link"), 100), Err(FileError::NotRegular)));
+        assert!(matches!(workspace.read_whole(&path("hard"), 100), Err(FileError::Linked)));
+        assert!(matches!(workspace.read_whole(&path("dir/file/x"), 100), Err(FileError::NotADirectory)));
+        assert!(matches!(workspace.read_whole(&path("dir"), 100), Err(FileError::NotRegular)));
         assert!(workspace.list(Some(&path("up")), &rules(), None, 10).is_err());
         assert_eq!(workspace.state(&path("nowhere/file"), 100).unwrap(), None);
         assert_eq!(workspace.state(&path("dir/none"), 100).unwrap(), None);
@@ -55,7 +55,7 @@ fn what_is_mounted_inside_is_not_entered() {
     let workspace = Workspace::open(Path::new("/")).unwrap();
     let by_component = Workspace { by_component: true, ..Workspace::open(Path::new("/")).unwrap() };
     for workspace in [workspace, by_component] {
-        assert!(matches!(workspace.read_whole(&path("proc/self/status"), 1 << 20), Err(FileFault::Outside)));
+        assert!(matches!(workspace.read_whole(&path("proc/self/status"), 1 << 20), Err(FileError::Outside)));
     }
 }
 
@@ -69,10 +69,10 @@ fn pipes_sockets_and_special_files_are_not_opened() {
     std_fs::write(root.join("setuid"), "x").unwrap();
     std_fs::set_permissions(root.join("setuid"), std_fs::Permissions::from_mode(0o4755)).unwrap();
     for name in ["pipe", "socket"] {
-        assert!(matches!(workspace.read_whole(&path(name), 100), Err(FileFault::NotRegular)), "{name}");
-        assert!(matches!(workspace.read_lines(&path(name), lines(1, 2), 100), Err(FileFault::NotRegular)), "{name}");
+        assert!(matches!(workspace.read_whole(&path(name), 100), Err(FileError::NotRegular)), "{name}");
+        assert!(matches!(workspace.read_lines(&path(name), lines(1, 2), 100), Err(FileError::NotRegular)), "{name}");
     }
-    assert!(matches!(workspace.state(&path("setuid"), 100), Err(FileFault::Special)));
+    assert!(matches!(workspace.state(&path("setuid"), 100), Err(FileError::Special)));
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn lines_come_with_the_digest_of_all() {
     for content in [&b"a\0b\n"[..], b"\xff\n", b"a\n\xc3"] {
         std_fs::write(root.join("f"), content).unwrap();
         let read = workspace.read_lines(&path("f"), lines(1, 9), 100);
-        assert!(matches!(read, Err(FileFault::NotText)), "{content:?}");
+        assert!(matches!(read, Err(FileError::NotText)), "{content:?}");
         assert_eq!(workspace.read_whole(&path("f"), 100).unwrap().bytes(), content);
     }
 }
@@ -117,8 +117,8 @@ fn a_large_file_is_read_in_blocks() {
     assert_eq!((excerpt.content.as_str(), excerpt.size, excerpt.total_lines), ("needle\n", size, 3));
     file.set_len(READ_MAX + 1).unwrap();
     let read = workspace.read_lines(&path("large"), lines(2, 2), 100);
-    assert!(matches!(read, Err(FileFault::TooLarge { max: READ_MAX })));
-    assert!(matches!(workspace.state(&path("large"), 1000), Err(FileFault::TooLarge { max: 1000 })));
+    assert!(matches!(read, Err(FileError::TooLarge { max: READ_MAX })));
+    assert!(matches!(workspace.state(&path("large"), 1000), Err(FileError::TooLarge { max: 1000 })));
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_state_is_bytes_and_permissions() {
     std_fs::set_permissions(&file, std_fs::Permissions::from_mode(0o750)).unwrap();
     let state = workspace.state(&path("f"), 3).unwrap().unwrap();
     assert_eq!((state.bytes(), state.mode(), state.is_executable()), (&b"\xff\r\n"[..], 0o750, true));
-    assert!(matches!(workspace.state(&path("f"), 2), Err(FileFault::TooLarge { max: 2 })));
+    assert!(matches!(workspace.state(&path("f"), 2), Err(FileError::TooLarge { max: 2 })));
 }
 
 fn rules() -> PathRules {

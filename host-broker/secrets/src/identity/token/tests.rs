@@ -14,7 +14,7 @@ const VECTORS: &str = include_str!("../../../../../tests/fixtures/ash-context-to
 /// Tokens that Ash accepts and we do not, with the reason.
 const STRICTER: [(&str, &str); 5] = [
     ("ver2", "its version is not known"),
-    ("exp_before_iat", "it is over before it was made"),
+    ("exp_before_iat", "it expires before it was issued"),
     ("ttl_year", "it lives longer than an hour"),
     ("padded_sig", "its signature cannot be read"),
     ("std_b64_sig", "its signature cannot be read"),
@@ -69,7 +69,8 @@ fn read_now(token: &str) -> Result<Person, TokenError> {
 
 /// The claims of a good token of the broker's.
 fn good() -> Map<String, Value> {
-    let wanted = Wanted { sub: "user-1".into(), chat_type: Some(ChatType::Private), ..Wanted::default() };
+    let wanted =
+        ExpectedClaims { sub: "user-1".into(), chat_type: Some(ChatType::Private), ..ExpectedClaims::default() };
     json::parse_object(&claims(&wanted, &ISSUERS.audience, "j-1".into(), now(), LIFE)).unwrap()
 }
 
@@ -135,7 +136,7 @@ fn secrets_are_read_as_ash_reads_them() {
 
 #[test]
 fn a_token_of_the_brokers_own_says_who_it_is() {
-    let wanted = Wanted {
+    let wanted = ExpectedClaims {
         sub: "user-1".into(),
         group: Some(family()),
         chat_id: Some("c7".into()),
@@ -180,22 +181,22 @@ fn each_claim_has_its_rule() {
         (json!({ "aud": "gog" }), "it is for somebody else"),
         (json!({ "aud": ["gog"] }), "it is for somebody else"),
         (json!({ "aud": 5 }), "it is for somebody else"),
-        (json!({ "sub": null }), "it names nobody"),
+        (json!({ "sub": null }), "it names no person"),
         (json!({ "sub": " " }), "a claim is empty or unprintable"),
         (json!({ "sub": "a\nb" }), "a claim is empty or unprintable"),
         (json!({ "sub": far }), "a claim is empty or unprintable"),
         (json!({ "sub": 42 }), "a claim is of another type than it must be"),
         (json!({ "jti": null }), "it has no name of its own"),
-        (json!({ "iat": null }), "it does not say when it was made and when it is over"),
-        (json!({ "exp": null }), "it does not say when it was made and when it is over"),
+        (json!({ "iat": null }), "it lacks the time of issue or the expiry"),
+        (json!({ "exp": null }), "it lacks the time of issue or the expiry"),
         (json!({ "exp": (NOW + 900).to_string() }), "a time in it is not a whole number of seconds"),
         (json!({ "exp": 1_770_000_900.5 }), "a time in it is not a whole number of seconds"),
         (json!({ "exp": true }), "a time in it is not a whole number of seconds"),
         (json!({ "exp": i64::MAX }), "it lives longer than an hour"),
-        (json!({ "exp": i64::MAX, "iat": -5 }), "it does not say when it was made and when it is over"),
+        (json!({ "exp": i64::MAX, "iat": -5 }), "it lacks the time of issue or the expiry"),
         (json!({ "exp": u64::MAX }), "a time in it is not a whole number of seconds"),
         (json!({ "exp": NOW + 3601 }), "it lives longer than an hour"),
-        (json!({ "exp": NOW - 31 }), "it is over before it was made"),
+        (json!({ "exp": NOW - 31 }), "it expires before it was issued"),
         (json!({ "iat": NOW + 31 }), "its time has not come"),
         (json!({ "nbf": NOW + 31 }), "its time has not come"),
         (json!({ "ver": 2 }), "its version is not known"),

@@ -2,7 +2,7 @@
 
 use super::Name;
 use crate::cli::Context;
-use crate::cli::output::Fault;
+use crate::cli::output::CliError;
 use shared::Action;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
@@ -31,14 +31,14 @@ fn listed(tools: &[Action]) -> String {
 /// Writes the permits. A file that exists is the operator's and stays as it is.
 ///
 /// # Errors
-/// [`Fault`] if the file cannot be written; the definitions are accepted then.
-pub(super) fn write(context: &Context, name: &Name, tools: &[Action]) -> Result<Option<String>, Fault> {
+/// [`CliError`] if the file cannot be written; the definitions are accepted then.
+pub(super) fn write(context: &Context, name: &Name, tools: &[Action]) -> Result<Option<String>, CliError> {
     if tools.is_empty() {
         return Ok(None);
     }
     let path = path(context, name);
     let failed = |error: std::io::Error| {
-        Fault::home(format!("the definitions are accepted, but {} cannot be written: {error}", path.display()))
+        CliError::home(format!("the definitions are accepted, but {} cannot be written: {error}", path.display()))
     };
     let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
         Ok(file) => file,

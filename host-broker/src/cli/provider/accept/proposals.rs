@@ -3,7 +3,7 @@
 use super::Name;
 use crate::cli::Context;
 use crate::cli::group::edit;
-use crate::cli::output::Fault;
+use crate::cli::output::CliError;
 use config::Config;
 use model::{Exposes, Tier};
 use provider_mcp::proposals::Proposal;
@@ -57,7 +57,7 @@ pub(super) fn text(name: &Name, proposed: &[Line]) -> Option<String> {
     let lines: Vec<String> = proposed.iter().map(|line| format!("{}  # {}", line.text(), line.why)).collect();
     (!lines.is_empty()).then(|| {
         format!(
-            "Proposed, and without effect until it stands in broker.toml: paste what is right, or add --accept-proposed. A \
+            "Proposed, and without effect until it stands in broker.toml: paste the right lines, or add --accept-proposed. A \
              tool without `exposes` counts as all three, and then a person is asked again and again.\n\
              [providers.{name}.tools]\n{}",
             lines.join("\n")
@@ -76,8 +76,8 @@ impl Edited {
     /// Writes the configuration.
     ///
     /// # Errors
-    /// [`Fault`]; the file is as it was.
-    pub(super) fn write(self, context: &Context) -> Result<String, Fault> {
+    /// [`CliError`]; the file is as it was.
+    pub(super) fn write(self, context: &Context) -> Result<String, CliError> {
         edit::change(context, |_text| Ok(self.text))?;
         let count = self.count;
         Ok(format!(" The proposals for {count} tools are in broker.toml now and apply from the next start."))
@@ -87,23 +87,23 @@ impl Edited {
 /// Puts these lines into the configuration's text, without writing it.
 ///
 /// # Errors
-/// [`Fault`]: the text cannot be edited safely.
-pub(super) fn edited(context: &Context, name: &Name, proposed: &[Line]) -> Result<Edited, Fault> {
+/// [`CliError`]: the text cannot be edited safely.
+pub(super) fn edited(context: &Context, name: &Name, proposed: &[Line]) -> Result<Edited, CliError> {
     let path = context.home.config();
     let text = std::fs::read_to_string(&path)
-        .map_err(|error| Fault::home(format!("cannot read {}: {error}", path.display())))?;
+        .map_err(|error| CliError::home(format!("cannot read {}: {error}", path.display())))?;
     let text = with_lines(&text, name, proposed)?;
     let config = Config::parse(&text, &path, &context.platform.environment, context.kinds);
-    let config = config.map_err(|error| Fault::configuration(&error))?;
+    let config = config.map_err(|error| CliError::configuration(&error))?;
     Ok(Edited { config, text, count: proposed.len() })
 }
 
-fn with_lines(text: &str, name: &Name, proposed: &[Line]) -> Result<String, Fault> {
+fn with_lines(text: &str, name: &Name, proposed: &[Line]) -> Result<String, CliError> {
     if proposed.is_empty() {
         return Ok(text.to_owned());
     }
     let by_hand = || {
-        Fault::usage(format!(
+        CliError::usage(format!(
             "broker.toml cannot be edited safely; write the proposed lines of [providers.{name}.tools] by hand"
         ))
     };

@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use http::request::Parts;
 use rmcp::model::{ErrorCode, ErrorData};
 use serde_json::{Value, json};
-use shared::rpc::{self, BATCH_REVISION, BatchFault, Kind, Text};
+use shared::rpc::{self, BATCH_REVISION, BatchError, Kind, Text};
 use shared::{Code, json as strict, limits};
 
 /// Which revision the message after the first belongs to. Before 2025-06-18 there was no such header.
@@ -35,7 +35,7 @@ pub(super) async fn serve(service: Service, outside: &Outside, request: Request<
     let revision = head.headers.get(REVISION).map_or(Some(BATCH_REVISION), |value| value.to_str().ok());
     match rpc::batch(&body, revision) {
         Some(Ok(messages)) => batch(&service, outside, &head, &messages).await,
-        Some(Err(BatchFault::NotJson)) => bad_request(None, &no_json()),
+        Some(Err(BatchError::NotJson)) => bad_request(None, &no_json()),
         Some(Err(fault)) => bad_request(None, &ErrorData::invalid_request(fault.to_string(), None)),
         None => match checked(&body, limits::REQUEST_NODES_MAX) {
             Ok(id) => spoken(asked(&service, head, body).await, id).await,

@@ -33,8 +33,8 @@ pub(super) fn tools() -> [Tool; 2] {
         .with_annotations(hints(true, true)),
         Tool::new(
             cancel,
-            "Stops an earlier call that has not started, or withdraws the question put to a person. `of` is its \
-             request_id. What has started runs on.",
+            "Stops an earlier call that has not started, or withdraws its approval request. `of` is its \
+             request_id. A started call runs on.",
             schema::of::<CancelRequest>(&[]),
         )
         .with_title("Cancel an earlier call")

@@ -3,11 +3,11 @@
 use super::approval::live;
 use super::inbox::name;
 use super::{frame, seen};
-use crate::http::web::decide::Came;
+use crate::http::web::decide::FormOutcome;
 use crate::http::web::read_pool::Listed;
 use crate::http::web::sessions::Visitor;
 use maud::{Markup, html};
-use model::approval::{Approval, State};
+use model::approval::{Approval, ApprovalState};
 use shared::Timestamp;
 
 /// The answered approval request, and its present state.
@@ -17,7 +17,7 @@ pub(in crate::http::web) struct Answered<'a> {
     /// Whether the answer was an approval.
     pub(in crate::http::web) yes: bool,
     /// The broker's response to the answer.
-    pub(in crate::http::web) came: &'a Came,
+    pub(in crate::http::web) came: &'a FormOutcome,
     /// The person's other pending approval requests, oldest first.
     pub(in crate::http::web) waiting: &'a [Listed],
 }
@@ -27,13 +27,13 @@ pub(in crate::http::web) fn page(visitor: &Visitor, now: Timestamp, answered: &A
     let Answered { listed, yes, came, waiting } = answered;
     let approval = &listed.approval;
     let (title, words, class) = match came {
-        Came::Counted(words) if *yes && approval.state == State::Waiting => {
+        FormOutcome::Counted(words) if *yes && approval.state == ApprovalState::Waiting => {
             ("You said yes; others must agree", words, "yes")
         }
-        Came::Counted(words) if *yes => ("You said yes: approved", words, "yes"),
-        Came::Counted(words) => ("You said no: denied", words, "no"),
-        Came::Refused(words) => ("Your answer does not count", words, "silence"),
-        Came::Unknown(words) => ("It is not known whether your answer counts", words, "silence"),
+        FormOutcome::Counted(words) if *yes => ("You said yes: approved", words, "yes"),
+        FormOutcome::Counted(words) => ("You denied it", words, "no"),
+        FormOutcome::Refused(words) => ("Your answer does not count", words, "silence"),
+        FormOutcome::Unknown(words) => ("It is not known whether your answer counts", words, "silence"),
     };
     let reference = approval.reference();
     let content = html! {
@@ -41,7 +41,7 @@ pub(in crate::http::web) fn page(visitor: &Visitor, now: Timestamp, answered: &A
             h1 { (title) }
             @if !words.contains(approval.action.as_str()) { p { (name(approval)) } }
             p #result role="status" { (seen(words)) }
-            @if matches!(came, Came::Refused(_)) { p { "Nothing was changed." } }
+            @if matches!(came, FormOutcome::Refused(_)) { p { "Nothing was changed." } }
         }
         (live(now, listed, true))
         (ways(&reference, waiting))

@@ -6,7 +6,7 @@ use crate::http::web::read_pool::{Listed, waits};
 use crate::http::web::sessions::Visitor;
 use engine::approval_subjects;
 use maud::{Markup, html};
-use model::approval::{Answered, Approval, State};
+use model::approval::{Answered, Approval, ApprovalState};
 use model::card::{Card, Line};
 use model::hidden::Count;
 use shared::{Level, Timestamp};
@@ -50,14 +50,14 @@ pub(in crate::http::web) fn standing(now: Timestamp, Listed { approval, answers,
                 @if open {
                     (left(approval.expires_at, now))
                     span.until { "until " (time(approval.expires_at)) }
-                } @else if approval.state == State::Waiting {
-                    span.ended.silence { "nobody answered in time" }
+                } @else if approval.state == ApprovalState::Waiting {
+                    span.ended.silence { "expired without an answer" }
                 } @else {
                     (ended(approval))
                 }
                 span { "asked " (moment(approval.asked_at, now)) }
             }
-            @if let Some(outcome) = outcome { p #outcome { "What came of it: " (outcome::words(outcome)) "." } }
+            @if let Some(outcome) = outcome { p #outcome { "Outcome: " (outcome::words(outcome)) "." } }
             @if approval.quorum > 1 {
                 p.quorum {
                     (answers.iter().filter(|answer| answer.yes).count()) " of " (approval.quorum)
@@ -120,10 +120,10 @@ fn shown(approval: &Approval, card: &Card) -> Markup {
             section.card { h2 { "Only while this holds" } (lines::all(&conditions)) }
         }
         @if !card.sent.is_empty() {
-            section.card { h2 { "What is sent" } (lines::all(&card.sent)) }
+            section.card { h2 { "Request to be sent" } (lines::all(&card.sent)) }
         }
         @if let Some(diff) = &card.diff {
-            section.card.wide { h2 { "What changes" } (super::diff::all(diff)) }
+            section.card.wide { h2 { "Changes" } (super::diff::all(diff)) }
         }
     }
 }

@@ -4,7 +4,7 @@ use super::{age, apart, by, folded, frame, left, lines, moment, outcome, reasons
 use crate::http::web::read_pool::{Listed, Waiting};
 use crate::http::web::sessions::Visitor;
 use maud::{Markup, html};
-use model::approval::{Approval, Kind};
+use model::approval::{Approval, SubjectKind};
 use model::card::{Card, Line};
 use shared::{Code, Level, Timestamp};
 
@@ -107,7 +107,7 @@ fn question(now: Timestamp, Listed { approval, answers, .. }: &Listed) -> Markup
             @if let Some(card) = &approval.card {
                 (lines::all(&asker(card)))
                 // The changes of a grant, a flow or a definition are too long for the list.
-                @if matches!(approval.kind, Kind::Call | Kind::Account) { (values(&card.params)) }
+                @if matches!(approval.kind, SubjectKind::Call | SubjectKind::Account) { (values(&card.params)) }
                 (reasons::short(card))
             }
         }
@@ -135,7 +135,7 @@ pub(super) fn ended(approval: &Approval) -> Markup {
     let (words, class) = match became {
         "spent" => ("approved, and started", "yes"),
         "approval_denied" => ("denied", "no"),
-        "approval_expired" => ("nobody answered in time", "silence"),
+        "approval_expired" => ("expired without an answer", "silence"),
         other => (other.parse::<Code>().ok().map_or(other, |code| code.meaning()), "silence"),
     };
     html! { span.ended.(class) { (words) } }

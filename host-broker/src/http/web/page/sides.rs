@@ -2,7 +2,7 @@
 
 use super::lines::marked;
 use maud::{Markup, html};
-use model::approval::Kind;
+use model::approval::SubjectKind;
 use model::card::Line;
 use std::collections::HashMap;
 
@@ -21,11 +21,11 @@ enum Side {
 }
 
 /// The lines as rows; `None` if they are not of two sides. Every value is in exactly one place.
-pub(super) fn rows(kind: Kind, lines: &[Line]) -> Option<Vec<Row<'_>>> {
+pub(super) fn rows(kind: SubjectKind, lines: &[Line]) -> Option<Vec<Row<'_>>> {
     let of: fn(&Line) -> Option<(Side, &str)> = match kind {
-        Kind::Grant => granted,
-        Kind::Flow | Kind::Definition => changed,
-        Kind::Call | Kind::File | Kind::Account => return None,
+        SubjectKind::Grant => granted,
+        SubjectKind::Flow | SubjectKind::Definition => changed,
+        SubjectKind::Call | SubjectKind::File | SubjectKind::Account => return None,
     };
     let mut rows: Vec<Row<'_>> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
@@ -111,29 +111,32 @@ mod tests {
         ]);
         let level = Row { field: "access_level", before: vec!["1"], after: vec!["2"] };
         let actions = Row { field: "actions", before: vec!["\"a\""], after: vec!["\"a\"", "\"b\""] };
-        assert_eq!(rows(Kind::Grant, &grant), Some(vec![level, actions]));
+        assert_eq!(rows(SubjectKind::Grant, &grant), Some(vec![level, actions]));
         let first = lines(&[("gives.access_level", "2"), ("instead_of", "null")]);
         let level = Row { field: "access_level", before: vec![], after: vec!["2"] };
-        assert_eq!(rows(Kind::Grant, &first), Some(vec![level]));
+        assert_eq!(rows(SubjectKind::Grant, &first), Some(vec![level]));
         let flow = lines(&[("- \"/title\"", "\"Old\""), ("+ \"/title\"", "\"New\"")]);
         let title = Row { field: "\"/title\"", before: vec!["\"Old\""], after: vec!["\"New\""] };
-        assert_eq!(rows(Kind::Flow, &flow), Some(vec![title]));
+        assert_eq!(rows(SubjectKind::Flow, &flow), Some(vec![title]));
     }
 
     #[test]
     fn what_has_no_sides_is_shown_line_by_line() {
-        for (kind, field) in
-            [(Kind::Grant, "other"), (Kind::Grant, "gives"), (Kind::Flow, "title"), (Kind::Call, "- a")]
-        {
+        for (kind, field) in [
+            (SubjectKind::Grant, "other"),
+            (SubjectKind::Grant, "gives"),
+            (SubjectKind::Flow, "title"),
+            (SubjectKind::Call, "- a"),
+        ] {
             assert_eq!(rows(kind, &lines(&[(field, "1")])), None, "{field}");
         }
-        assert_eq!(rows(Kind::Flow, &[]), None);
+        assert_eq!(rows(SubjectKind::Flow, &[]), None);
     }
 
     #[test]
     fn the_columns_hold_escaped_text_only() {
         let changes = lines(&[("+ \"/<b>\"", "\"<script>\"")]);
-        let page = all(&rows(Kind::Flow, &changes).unwrap()).into_string();
+        let page = all(&rows(SubjectKind::Flow, &changes).unwrap()).into_string();
         assert!(!page.contains("<b>") && !page.contains("<script>"), "{page}");
         assert!(page.contains("nothing") && page.contains("&lt;script&gt;"), "{page}");
     }

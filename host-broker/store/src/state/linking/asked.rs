@@ -31,7 +31,7 @@ pub struct Link<'a> {
 
 /// An account of an approval request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct PendingLink {
     /// The owner.
     pub person: String,
     /// The capability.
@@ -80,7 +80,7 @@ pub fn ask(tx: &Transaction<'_>, link: &Link<'_>) -> Result<(), StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read; it may then not be linked.
-pub fn asked_by(view: &View, approval: i64) -> Result<Option<Asked>, StoreError> {
+pub fn asked_by(view: &View, approval: i64) -> Result<Option<PendingLink>, StoreError> {
     const FIND: &str = "SELECT person, capability, account_ref, label, sealed, fresh_until, replaces
         FROM account_links WHERE approval = ?1";
     let read = |row: &Row<'_>| {
@@ -94,7 +94,7 @@ pub fn asked_by(view: &View, approval: i64) -> Result<Option<Asked>, StoreError>
     let bad = || StoreError::Stored { what: "account" };
     found
         .map(|([person, capability, account], label, sealed, fresh_until, replaces)| {
-            Ok(Asked {
+            Ok(PendingLink {
                 person,
                 capability: capability.parse().map_err(|_bad| bad())?,
                 account: account.parse().map_err(|_bad| bad())?,
@@ -151,7 +151,7 @@ pub fn waiting_of(view: &View, caller: &str) -> Result<Vec<i64>, StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be counted; none may then be sent.
-pub fn questions(view: &View, owner: &Owner<'_>) -> Result<usize, StoreError> {
+pub fn approval_requests(view: &View, owner: &Owner<'_>) -> Result<usize, StoreError> {
     const COUNT: &str = "SELECT count(*) FROM account_links l JOIN approvals a ON a.id = l.approval
         WHERE a.state = 'waiting' AND a.caller = ?1 AND l.person = ?2";
     let count: i64 = view

@@ -1,6 +1,6 @@
 //! The table of credentials of accounts.
 
-use super::{Asked, change};
+use super::{PendingLink, change};
 use crate::Transaction;
 use crate::View;
 use crate::{StoreError, at};
@@ -13,8 +13,8 @@ use shared::{Provider, Timestamp};
 ///
 /// # Errors
 /// [`StoreError`]; it is as it was.
-pub fn keep_credential(tx: &Transaction<'_>, asked: &Asked) -> Result<(), StoreError> {
-    let Asked { person, capability, account, sealed, fresh_until, .. } = asked;
+pub fn keep_credential(tx: &Transaction<'_>, asked: &PendingLink) -> Result<(), StoreError> {
+    let PendingLink { person, capability, account, sealed, fresh_until, .. } = asked;
     let key = params![person, capability.as_str(), account.as_str()];
     let Some(sealed) = sealed else {
         let delete = "DELETE FROM credentials WHERE person = ?1 AND capability = ?2 AND account_ref = ?3";

@@ -16,7 +16,7 @@ struct Record {
     capability: Provider,
     name: String,
     sealed: Ciphertext,
-    question: Option<i64>,
+    approval_request: Option<i64>,
 }
 
 /// A table of records, with the statements for it. The record itself is part of each condition, because two approval
@@ -64,9 +64,9 @@ fn records(view: &View) -> Result<Vec<Record>, StoreError> {
             Ok((row.get(0)?, row.get::<_, String>(1)?, row.get(2)?, sealed, row.get(4)?))
         });
         let rows: Vec<_> = rows.and_then(Iterator::collect).map_err(at("read the vault"))?;
-        for (person, capability, name, sealed, question) in rows {
+        for (person, capability, name, sealed, approval_request) in rows {
             let capability = capability.parse().map_err(|_bad| StoreError::Stored { what: "capability" })?;
-            all.push(Record { table, person, capability, name, sealed, question });
+            all.push(Record { table, person, capability, name, sealed, approval_request });
         }
     }
     Ok(all)
@@ -99,7 +99,7 @@ pub struct Resealed {
     /// The number of records that could not be opened and are deleted, with their accounts.
     pub forgotten: usize,
     /// The approval requests about accounts that could not be opened. They cannot be answered any more.
-    pub questions: Vec<i64>,
+    pub approval_requests: Vec<i64>,
 }
 
 /// Replaces every record by the result of `rewrap`: `Ok(None)` leaves it, and an error leaves it or forgets it.
@@ -113,13 +113,13 @@ pub fn reseal<E>(
 ) -> Result<Resealed, StoreError> {
     let mut done = Resealed::default();
     for record in records(tx.view())? {
-        let Record { table, person, capability, name, sealed, question: _ } = &record;
+        let Record { table, person, capability, name, sealed, approval_request: _ } = &record;
         let what = if table.name == "auth_flows" { RecordKind::Flow } else { RecordKind::Credential };
         match rewrap(&Place { what, person, capability, name }, sealed) {
             Ok(None) => {}
             Ok(Some(renewed)) => done.renewed += record.replace(tx, Some(&renewed))?,
             Err(_) if forget => {
-                done.questions.extend(record.question);
+                done.approval_requests.extend(record.approval_request);
                 done.forgotten += record.replace(tx, None)?;
             }
             Err(_) => done.unreadable += 1,
@@ -131,7 +131,7 @@ pub fn reseal<E>(
 impl Record {
     /// Replaces the record by another one, or by none. Returns the number of rows.
     fn replace(&self, tx: &Transaction<'_>, with: Option<&Ciphertext>) -> Result<usize, StoreError> {
-        let Self { table, person, capability, name, sealed, question: _ } = self;
+        let Self { table, person, capability, name, sealed, approval_request: _ } = self;
         let rows = if let Some(delete) = table.delete.filter(|_| with.is_none()) {
             change(tx, delete, params![person, capability.as_str(), name, sealed.bytes()])?
         } else {

@@ -20,7 +20,7 @@ fn the_grants_of_one_agent_count_together() {
     }
     let refused = mint(&world, &json!({ "actor_label": "bot" }));
     assert_eq!(code(&refused), "busy", "{refused}");
-    assert!(refused["error"].as_str().unwrap().contains("as may live at once"), "{refused}");
+    assert!(refused["error"].as_str().unwrap().contains("that can be active at once"), "{refused}");
 }
 
 #[test]

@@ -38,8 +38,8 @@ fn text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{result}"))
 }
 
-fn question(world: &World) -> String {
-    until("the question", || {
+fn approval_request(world: &World) -> String {
+    until("the approval request", || {
         let waiting = world.query("SELECT code FROM approvals WHERE state = 'waiting'");
         Some(waiting.first()?["code"].as_str().unwrap().to_owned())
     })
@@ -122,14 +122,14 @@ fn what_waited_for_a_person_is_collected_by_whoever_asked_and_nobody_else() {
         let told = &stranger["result"];
         assert_eq!((&told["isError"], &told["structuredContent"]["code"]), (&json!(true), &json!("unknown_request")));
     }
-    assert_eq!(code(&answer(&world, &question(&world), true)), "executed");
+    assert_eq!(code(&answer(&world, &approval_request(&world), true)), "executed");
     let collected = collect(&agent, &of);
     assert_eq!((&collected["isError"], collected["structuredContent"].is_object()), (&json!(false), true));
     assert_eq!(collect(&agent, &of)["content"], collected["content"], "as often as it is asked");
     assert_eq!((world.effects_of("charge").len(), count(&world, &agent.grant)), (1, 1));
     // A no is collected, too, with its code and what to do next.
     let of = waiting(&agent, 4);
-    answer(&world, &question(&world), false);
+    answer(&world, &approval_request(&world), false);
     let refused = collect(&agent, &of);
     assert_eq!((&refused["isError"], &refused["structuredContent"]["code"]), (&json!(true), &json!("approval_denied")));
     // What does not fit is a result that a model can read.
@@ -150,11 +150,11 @@ fn a_question_is_withdrawn_by_the_agent_that_asked() {
     let mut world = world();
     let agent = Agent::with_access(&mut world, &json!({}));
     let of = waiting(&agent, 3);
-    let question = question(&world);
+    let approval_request = approval_request(&world);
     let cancelled = call(&agent, "ext_cancel", &json!({ "of": of }))["result"].clone();
     assert_eq!(cancelled["structuredContent"]["cancelled"], true, "{cancelled}");
     assert_eq!(collect(&agent, &of)["structuredContent"]["code"], "cancelled");
-    assert_ne!(code(&answer(&world, &question, true)), "executed");
+    assert_ne!(code(&answer(&world, &approval_request, true)), "executed");
     assert_eq!(world.effects_of("charge").len(), 0);
 }
 
@@ -177,15 +177,15 @@ fn who_leaves_withdraws_the_question_where_the_revision_says_so() {
         ];
         let mut stream = agent.visitor.connect();
         stream.write_all(&agent.visitor.request("POST", "/mcp", &headers, &body)).unwrap();
-        question(&world)
+        approval_request(&world)
     };
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
         "io.modelcontextprotocol/clientInfo": { "name": "x", "version": "1" },
     });
-    let state = |question: &str| {
-        world.query(&format!("SELECT state FROM approvals WHERE code = '{question}'"))[0]["state"].clone()
+    let state = |approval_request: &str| {
+        world.query(&format!("SELECT state FROM approvals WHERE code = '{approval_request}'"))[0]["state"].clone()
     };
     let gone = leave(1, "2026-07-28", meta);
     until("it is withdrawn", || (state(&gone) != "waiting").then_some(()));
@@ -224,12 +224,12 @@ fn a_client_that_wants_to_hear_of_it_has_a_stream_of_progress_until_its_reply() 
     let mut world = world();
     let agent = Agent::with_access(&mut world, &json!({}));
     let mut stream = followed(&agent, 3);
-    let question = question(&world);
+    let approval_request = approval_request(&world);
     let first = event(&mut stream);
     assert_eq!((&first["method"], &first["params"]["progressToken"]), (&json!("notifications/progress"), &json!("p3")));
     let second = event(&mut stream);
     assert!(second["params"]["progress"].as_f64() > first["params"]["progress"].as_f64(), "{first} {second}");
-    assert_eq!(code(&answer(&world, &question, true)), "executed");
+    assert_eq!(code(&answer(&world, &approval_request, true)), "executed");
     let last = std::iter::repeat_with(|| event(&mut stream)).find(|message| message["id"] == 3).unwrap();
     assert_eq!(last["result"]["isError"], false, "{last}");
     assert_eq!(world.effects_of("charge").len(), 1);

@@ -56,8 +56,9 @@ fn an_access_that_the_main_groups_agent_gives_is_a_way_out() {
     assert_eq!(code(&ask_main(&mut world, "one", &["note"])), "executed", "one kind alone");
     // The access has let out what the agent knew, so the other kind of reading takes a person now.
     let id = main.send(tests::group::call("read_files", json!({})));
-    let question = until("the question", || world.query("SELECT code FROM approvals WHERE state = 'waiting'").pop());
-    answer(&world, question["code"].as_str().unwrap(), true);
+    let approval_request =
+        until("the approval request", || world.query("SELECT code FROM approvals WHERE state = 'waiting'").pop());
+    answer(&world, approval_request["code"].as_str().unwrap(), true);
     assert_eq!(code(&main.reply(&id)), "executed");
     let refused = ask_main(&mut world, "two", &["note"]);
     assert_eq!(code(&refused), "guardrail", "{refused}");

@@ -9,8 +9,8 @@ fn ask(agent: &Agent, n: u64) -> Page {
 }
 
 fn deny(world: &World) {
-    let question = world.query("SELECT code FROM approvals WHERE state = 'waiting'")[0]["code"].clone();
-    answer(world, question.as_str().unwrap(), false);
+    let approval_request = world.query("SELECT code FROM approvals WHERE state = 'waiting'")[0]["code"].clone();
+    answer(world, approval_request.as_str().unwrap(), false);
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn an_issuer_has_so_many_living_accesses_whatever_it_calls_the_agents() {
     assert_eq!(given.count(), 64);
     let refused = by_main(&mut world, "yet another");
     assert_eq!(code(&refused), "busy", "{refused}");
-    assert!(refused["error"].as_str().unwrap().contains("as may live at once"), "{refused}");
+    assert!(refused["error"].as_str().unwrap().contains("that can be active at once"), "{refused}");
     // A person is no agent, and gives as many as there are places.
     assert_eq!(code(&mint(&world, &json!({ "actor_label": "a person's" }))), "executed");
 }

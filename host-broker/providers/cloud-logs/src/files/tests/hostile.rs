@@ -191,9 +191,9 @@ fn a_file_that_is_replaced_between_listing_and_opening_is_not_mistaken() {
     let file = &listing.streams[0].files[0];
     assert!(file.open().is_ok());
     std::fs::rename(world.path("app.log"), world.path("kept")).unwrap();
-    assert_eq!(file.open().unwrap_err(), OpenFault::Replaced);
+    assert_eq!(file.open().unwrap_err(), OpenError::Replaced);
     std::fs::write(world.path("app.log"), "2026-02-14 10:00:00 other\n").unwrap();
-    assert_eq!(file.open().unwrap_err(), OpenFault::Replaced);
+    assert_eq!(file.open().unwrap_err(), OpenError::Replaced);
     std::fs::remove_file(world.path("app.log")).unwrap();
     symlink("/etc/passwd", world.path("app.log")).unwrap();
     assert!(file.open().is_err());

@@ -1,7 +1,7 @@
 //! Random files and changes, as `git diff` writes them, applied to slightly different files.
 
 use super::{Tree, changed, git, git_apply, gnu_patch, is_installed, plan_on, tree};
-use crate::patch::{HunkFault, PatchFault};
+use crate::patch::{HunkError, PatchError};
 use proptest::prelude::*;
 use std::fs;
 
@@ -43,10 +43,10 @@ fn diff(old: &str, new: &str, context: usize) -> Vec<u8> {
 }
 
 /// Applies it with the engine. The error is the fault of a hunk, if it is one's.
-fn ours(tree: &Tree, patch: &[u8]) -> Result<Tree, Option<HunkFault>> {
+fn ours(tree: &Tree, patch: &[u8]) -> Result<Tree, Option<HunkError>> {
     match plan_on(tree, patch) {
         Ok(set) => Ok(changed(tree, &set)),
-        Err(PatchFault::Hunk { fault, .. }) => Err(Some(fault)),
+        Err(PatchError::Hunk { fault, .. }) => Err(Some(fault)),
         Err(_) => Err(None),
     }
 }
@@ -79,8 +79,8 @@ proptest! {
             match (ours(&tree, patch.as_bytes()), git) {
                 (Ok(ours), git) => prop_assert_eq!(Some(ours), git, "{}\n{:?}", patch, target),
                 // Git puts new lines without any context at the end, which only by chance is their place.
-                (Err(_), None) | (Err(Some(HunkFault::NoContext)), Some(_)) => {}
-                (Err(Some(HunkFault::OutOfOrder | HunkFault::NewlineInside)), git) => {
+                (Err(_), None) | (Err(Some(HunkError::NoContext)), Some(_)) => {}
+                (Err(Some(HunkError::OutOfOrder | HunkError::NewlineInside)), git) => {
                     prop_assert_ne!(git, gnu_patch(&tree, patch.as_bytes()), "{}\n{:?}", patch, target);
                 }
                 (Err(fault), Some(git)) => {

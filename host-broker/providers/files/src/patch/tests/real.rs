@@ -3,7 +3,7 @@
 use super::{Tree, both_take, changed, git, git_apply, plan_on};
 use crate::change::FileState;
 use crate::diff::Diff;
-use crate::patch::{HunkFault, Limits, PatchFault, plan};
+use crate::patch::{HunkError, Limits, PatchError, plan};
 use crate::rules::PathRules;
 use std::collections::BTreeMap;
 use std::fs;
@@ -68,8 +68,8 @@ fn versions_of_real_crates_become_one_another_as_git_makes_them() {
             }) {
                 Ok(set) => set,
                 // Without context, git takes only new lines, and puts them at the end of the file.
-                Err(PatchFault::Hunk { fault, .. }) if options.contains(&"-U0") => {
-                    assert!(fault == HunkFault::NoContext || git_apply(&before, &patch).is_none(), "{}", new.display());
+                Err(PatchError::Hunk { fault, .. }) if options.contains(&"-U0") => {
+                    assert!(fault == HunkError::NoContext || git_apply(&before, &patch).is_none(), "{}", new.display());
                     continue;
                 }
                 Err(fault) => panic!("{}: {fault}", new.display()),
