@@ -46,8 +46,9 @@ use store::ledger::health::Health;
 use store::ledger::verification;
 use store::state::approvals;
 use store::state::grants;
+use store::state::intents;
 use store::state::proposals;
-use store::state::requests;
+use store::state::replies;
 
 use asked::Asker;
 use notices::Notices;
@@ -259,7 +260,7 @@ impl Loop {
             let health = self.daemon.health.borrow();
             return Err(health.cannot_write.as_ref().map_or_else(String::new, |cannot| cannot.error.clone()));
         }
-        match requests::undelivered(self.daemon.ledger.view(), self.daemon.ledger.steady()) {
+        match replies::undelivered(self.daemon.ledger.view(), self.daemon.ledger.steady()) {
             Ok(replies) => {
                 for (seq, caller, document) in replies {
                     self.redeliver(seq, &caller, document);
@@ -291,7 +292,7 @@ impl Loop {
 
     /// Outcomes that a daemon that died left unknown, where the remote can be asked.
     fn probe_what_was_left(&mut self) {
-        let unknown = match requests::unknown_outcomes(self.daemon.ledger.view(), self.daemon.clock.now()) {
+        let unknown = match intents::unknown_outcomes(self.daemon.ledger.view(), self.daemon.clock.now()) {
             Ok(unknown) => unknown,
             Err(error) => {
                 tracing::error!(error = ?error, "the unknown outcomes cannot be read");

@@ -1,6 +1,7 @@
 //! The administrators, from the configuration.
 
-use super::{GroupTable, PersonTable, ROOT, unlisted_uid};
+use super::people::unlisted_uid;
+use super::{GroupTable, PersonTable, ROOT};
 use shared::Group;
 use std::collections::BTreeMap;
 

@@ -1,8 +1,9 @@
 //! The files of the groups' profiles: `policy/profiles/<group>.toml`.
 
 use crate::Policy;
+use crate::error::parse;
 use crate::known::Known;
-use crate::{Config, ConfigError, parse, rules};
+use crate::{Config, ConfigError, rules};
 use ::rules::{NamedProvider, RuleFile};
 use model::Patterns;
 use platform::home::Home;

@@ -1,6 +1,7 @@
 //! The table of one provider: the keys of every provider, and those of its kind.
 
-use crate::{Config, ConfigError, parse, parse_error};
+use crate::error::{parse, parse_error};
+use crate::{Config, ConfigError, FLOWS};
 use platform::Environment;
 use provider::kind::{Configured, EnvironmentError, ProviderKind};
 use provider::table::{self, TableError};
@@ -165,4 +166,67 @@ fn schemas(kind: &dyn ProviderKind, generator: &mut SchemaGenerator) -> Vec<serd
         table::extend_schema(schema, &common, Some("kind"));
     }
     schemas.into_iter().map(Schema::to_value).collect()
+}
+impl Config {
+    /// Checks that no two tables serve one capability, and that every name has a provider.
+    pub(crate) fn check_providers(&self) -> Result<(), String> {
+        let mut places: BTreeMap<&str, &Provider> = BTreeMap::new();
+        for (name, table) in &self.providers {
+            let Some(place) = table.configured.redirect_url() else { continue };
+            if let Some(other) = places.insert(place, name) {
+                return Err(format!(
+                    "providers.{name}.oauth.redirect_url: providers.{other} has the same value, so one server could receive \
+                     the other's codes; use a different URL"
+                ));
+            }
+        }
+        if self.providers.keys().any(|name| name.as_str() == FLOWS) {
+            return Err(format!(
+                "providers.{FLOWS}: the name is reserved for approval requests of flows; choose another name"
+            ));
+        }
+        for (name, table) in &self.providers {
+            let owner = name.namespace().and_then(|namespace| self.bridge(namespace));
+            if let (Some((bridge, _)), false) = (owner, table.configured.is_namespace()) {
+                return Err(format!(
+                    "providers.{name}: the prefix is that of providers.{bridge}, a bridge; choose another name"
+                ));
+            }
+            table.configured.check(name).map_err(|fault| format!("providers.{name}.{fault}"))?;
+            if let Some(issuer) = table.configured.shares_secret_of()
+                && self.identity.issuers.get(issuer).is_none_or(|issuer| issuer.secret.is_none())
+            {
+                return Err(format!(
+                    "providers.{name}.shares_secret_of: there is no [identity.issuers.{issuer}] with a `secret`; add it"
+                ));
+            }
+        }
+        // A name without a provider would leave results uninspected, or approval requests unanswered.
+        let judged = self.inspection.classifier.iter().filter_map(|classifier| classifier.providers.as_ref()).flatten();
+        let judged = judged.map(|provider| ("inspection.classifier.providers".to_owned(), provider));
+        let approved = self.people.iter().flat_map(|(person, table)| {
+            let named = table.approves.iter().filter_map(|approves| approves.providers.as_ref()).flatten();
+            named.map(move |provider| (format!("people.{person}.approves.providers"), provider))
+        });
+        match judged.chain(approved).find(|(_, provider)| !self.is_asked_about(provider)) {
+            Some((place, unknown)) => {
+                Err(format!("{place}: there is no provider `{unknown}`; add [providers.{unknown}]"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Returns whether approval requests use this name.
+    pub(crate) fn is_asked_about(&self, provider: &Provider) -> bool {
+        provider.as_str() == FLOWS || self.table_of(provider).is_some()
+    }
+
+    fn bridge(&self, name: &str) -> Option<(&Provider, &ProviderTable)> {
+        self.providers.iter().find(|(own, table)| own.as_str() == name && table.configured.is_namespace())
+    }
+
+    /// Returns the provider's table; for a capability, that of its bridge.
+    pub fn table_of(&self, provider: &Provider) -> Option<(&Provider, &ProviderTable)> {
+        self.providers.get_key_value(provider).or_else(|| self.bridge(provider.namespace()?))
+    }
 }

@@ -43,6 +43,7 @@ use std::time::Duration;
 use store::ledger::chain::Draft;
 use store::state::counters;
 use store::state::external_grants;
+use store::state::intents;
 use store::state::requests;
 use store::state::{approvals, denials};
 use store::{Receipt, StoreError, Transaction};
@@ -239,7 +240,7 @@ impl Broker {
             let open = approvals::of_request(tx.view(), &header.caller_key, of)?;
             return match open.filter(|approval| approval.state != ApprovalState::Closed) {
                 Some(approval) => told(tx, header, &approval).map(Some).map(Put::Answered),
-                None if requests::is_open(tx, &header.caller_key, of)? => {
+                None if intents::is_open(tx, &header.caller_key, of)? => {
                     still_running(tx, header, of).map(Some).map(Put::Answered)
                 }
                 None => copy_of(tx, header, of).map(Some).map(Put::Answered),

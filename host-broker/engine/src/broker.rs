@@ -18,7 +18,7 @@ use shared::digest::Digest;
 use shared::{Group, Provider, RequestId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use store::state::requests;
+use store::state::intents;
 
 /// The state that turns events into rows.
 pub struct Broker {
@@ -168,7 +168,7 @@ impl Broker {
     }
 
     /// Returns the probe for an outcome that an earlier daemon left unknown.
-    pub fn probe_again(&self, outcome: requests::UnknownOutcome) -> Option<Box<Probe>> {
+    pub fn probe_again(&self, outcome: intents::UnknownOutcome) -> Option<Box<Probe>> {
         let CatalogueEntry::Enabled(operation) = self.catalogue.find(&outcome.provider, &outcome.action) else {
             return None;
         };

@@ -16,8 +16,11 @@ use store::state::approvals;
 use store::state::counters;
 use store::state::denials;
 use store::state::external_grants;
+use store::state::idempotency;
+use store::state::intents;
 use store::state::kill;
 use store::state::quarantine;
+use store::state::replies;
 use store::state::requests;
 use store::{StoreError, Transaction};
 
@@ -29,8 +32,8 @@ impl Broker {
             ..Draft::new(RowKind::Started, "broker")
         })?;
         counters::forget_trials(tx)?;
-        for intent in requests::left_open(tx)? {
-            let closed = requests::close(tx, &intent.caller, intent.seq)?;
+        for intent in intents::left_open(tx)? {
+            let closed = intents::close(tx, &intent.caller, intent.seq)?;
             let kind = if closed.mutating { RowKind::Unknown } else { RowKind::TimedOut };
             let code = if closed.mutating { Code::OutcomeUnknown } else { Code::ProviderTimeout };
             let evidence = tx.append(&Draft {
@@ -41,7 +44,7 @@ impl Broker {
                 ..Draft::new(kind, &closed.caller)
             })?;
             if closed.mutating {
-                requests::note_unknown(tx, &closed)?;
+                intents::note_unknown(tx, &closed)?;
             }
             // An approved call that had not started is decided again, and answered then.
             let asked = approvals::of_request(tx.view(), &closed.caller, &closed.request_id)?;
@@ -59,8 +62,9 @@ impl Broker {
     }
 
     pub(crate) fn ticked(&mut self, tx: &Transaction<'_>, delivered: i64) -> Result<(), StoreError> {
-        requests::mark_delivered(tx, delivered)?;
-        requests::forget_old(tx)?;
+        replies::mark_delivered(tx, delivered)?;
+        replies::forget_old(tx)?;
+        idempotency::forget_old(tx)?;
         segments::delete_rows(tx)?;
         quarantine::forget_old(tx)?;
         denials::forget_old(tx)?;

@@ -18,7 +18,9 @@ use serde_json::{Value, json};
 use shared::{Code, Reply};
 use std::sync::Arc;
 use store::ledger::chain::{Draft, RowKind};
+use store::state::intents;
 use store::state::quarantine;
+use store::state::replies;
 use store::state::requests;
 use store::{Receipt, StoreError, Transaction};
 
@@ -52,7 +54,7 @@ impl Broker {
 }
 
 fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer>, StoreError> {
-    let closed = requests::close(tx, filtered.effect.caller(), filtered.intent.seq)?;
+    let closed = intents::close(tx, filtered.effect.caller(), filtered.intent.seq)?;
     let evidence = tx.append(&outcome_row(filtered, &closed))?;
     keep_back(tx, filtered, evidence)?;
     let takes_receipt = filtered.aside.as_ref().is_some_and(|aside| aside.progress.is_none());
@@ -63,7 +65,7 @@ fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer
         (Effect::Prepare(_), Outcome::Prepared(_)) => Ok(None),
         (Effect::Run(call) | Effect::Prepare(call), outcome) => {
             if matches!(outcome, Outcome::Failed { code: Code::OutcomeUnknown, .. }) {
-                requests::note_unknown(tx, &closed)?;
+                intents::note_unknown(tx, &closed)?;
                 filtered.probe = closed.probe.as_deref().and_then(|text| serde_json::from_str(text).ok());
             }
             let mut reply = reply_to(call.header.request_id.clone(), outcome, tx);
@@ -133,7 +135,7 @@ fn settle_unknown(
         Outcome::Failed { reason, .. } => return add_sight(tx, probe, &format!("That failed: {reason}")),
         Outcome::Succeeded(_) | Outcome::Prepared(_) => return Ok(()),
     };
-    if !requests::forget_unknown(tx, of)? {
+    if !intents::forget_unknown(tx, of)? {
         return Ok(());
     }
     features::settle(tx, &probe.asked_by, &probe.planted.request_id, true)?;
@@ -159,14 +161,14 @@ fn settle_unknown(
 /// Adds the probe's observation of the target to the stored reply. The outcome stays unknown.
 fn add_sight(tx: &Transaction<'_>, probe: &Probe, seen: &str) -> Result<(), StoreError> {
     let (caller, id) = (&probe.asked_by, &probe.planted.request_id);
-    let stored = requests::reply(tx, caller, id)?;
+    let stored = replies::find(tx, caller, id)?;
     let earlier = stored.and_then(|document| serde_json::from_slice::<Reply>(&document).ok());
     let unknown = |reply: &Reply| reply.code.as_deref() == Some(Code::OutcomeUnknown.word());
     let Some(earlier) = earlier.filter(unknown) else { return Ok(()) };
     let reason = format!("{} The broker has looked at the target: {seen}", Code::OutcomeUnknown.meaning());
     let mut reply = Reply::of_reason(id.clone(), Code::OutcomeUnknown, &reason, tx.now());
     (reply.evidence, reply.notices) = (earlier.evidence, earlier.notices);
-    requests::amend_reply(tx, caller, id, &reply.to_bytes())
+    replies::amend(tx, caller, id, &reply.to_bytes())
 }
 
 /// Returns the probe of an unknown outcome, if it can be probed.

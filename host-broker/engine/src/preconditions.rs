@@ -12,7 +12,7 @@ use kernel::call::{Call, Header};
 use model::Subject;
 use policy::decide::Decision;
 use shared::{Code, RequestId};
-use store::state::requests;
+use store::state::intents;
 use store::{StoreError, Transaction};
 use tokio::time::Instant;
 
@@ -56,7 +56,7 @@ impl Broker {
         if !call.prepared
             && !call.is_resumed()
             && !call.is_internal()
-            && requests::in_flight(tx, &call.header.caller_key)? >= self.config.broker.max_concurrent_calls
+            && intents::in_flight(tx, &call.header.caller_key)? >= self.config.broker.max_concurrent_calls
         {
             let reason = Code::Busy.meaning().to_owned();
             return refused(tx, call, &Refusal::new(Code::Busy, reason)).map(Before::Answered);
@@ -72,7 +72,7 @@ impl Broker {
     /// Answers a call whose idempotency key belongs to an equal call with that call's reply, under its own id.
     fn same_call(&self, tx: &Transaction<'_>, call: &Call, of: &RequestId) -> Result<Before, StoreError> {
         let header = &call.header;
-        let is_open = requests::is_open(tx, &header.caller_key, of)?;
+        let is_open = intents::is_open(tx, &header.caller_key, of)?;
         if is_open && self.may_wait(header) {
             return Ok(Before::Wait(of.clone()));
         }

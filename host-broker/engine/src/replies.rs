@@ -19,7 +19,8 @@ use shared::{Code, Reply, RequestId, limits};
 use std::time::Duration;
 use store::ledger::chain::{Draft, RowKind};
 use store::ledger::minor::MinorRow;
-use store::state::requests;
+use store::state::intents;
+use store::state::replies;
 use store::state::requests::Earlier;
 use store::{StoreError, Transaction};
 
@@ -107,7 +108,7 @@ pub(crate) fn copy_of(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> 
 
 /// Returns the same as a reply and its row.
 pub(crate) fn copied(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<(Reply, MinorRow), StoreError> {
-    let stored = requests::reply(tx, &header.caller_key, of)?;
+    let stored = replies::find(tx, &header.caller_key, of)?;
     let reply = stored.and_then(|document| serde_json::from_slice::<Reply>(&document).ok());
     let code = if reply.is_some() { None } else { Some(Code::UnknownRequest) };
     let rests_on = reply.as_ref().and_then(|reply| reply.evidence).map(|evidence| evidence.seq);
@@ -202,7 +203,7 @@ pub(crate) fn explained(
 }
 
 /// Makes the row that closes an intent.
-pub(crate) fn outcome_row<'a>(filtered: &'a Filtered, closed: &'a requests::Closed) -> Draft<'a> {
+pub(crate) fn outcome_row<'a>(filtered: &'a Filtered, closed: &'a intents::Closed) -> Draft<'a> {
     let (provider, action, task_id, person) = match &filtered.effect {
         Effect::Run(call) | Effect::Prepare(call) => {
             (&call.provider, &call.action, call.task_id.as_ref(), call.header.behalf.key())
@@ -234,7 +235,7 @@ pub(crate) fn outcome_row<'a>(filtered: &'a Filtered, closed: &'a requests::Clos
     }
 }
 
-fn outcome_body(filtered: &Filtered, closed: &requests::Closed, kind: RowKind) -> Value {
+fn outcome_body(filtered: &Filtered, closed: &intents::Closed, kind: RowKind) -> Value {
     let mut body = Map::from_iter([("of".to_owned(), json!(closed.seq)), ("stage".to_owned(), json!(closed.stage))]);
     // The finding of a probe is noted only if it settles an outcome.
     if let Some(aside) = filtered.aside.as_ref().filter(|_| kind == RowKind::Succeeded && closed.stage == "run") {

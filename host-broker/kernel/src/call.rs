@@ -14,7 +14,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use store::ledger::chain::{Draft, RowKind};
-use store::state::requests::{self, ClaimKey, Claimed};
+use store::state::idempotency;
+use store::state::idempotency::{ClaimKey, Claimed};
 use store::{StoreError, View};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -366,7 +367,7 @@ impl Call {
     /// [`StoreError`].
     pub fn claimed(&self, view: &View) -> Result<Option<Claimed>, StoreError> {
         let person = self.header.behalf.key();
-        self.claim_key(person.as_deref()).map_or(Ok(None), |claim| requests::claimed(view, &claim))
+        self.claim_key(person.as_deref()).map_or(Ok(None), |claim| idempotency::claimed(view, &claim))
     }
 
     /// Returns whether a person was asked about this call.

@@ -22,8 +22,10 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use store::ledger::chain::{Draft, RowKind};
 use store::ledger::minor::MinorRow;
-use store::state::requests::{Delivery, OpenIntent, keep_reply};
-use store::state::{approvals, external_grants, gates, proposals, requests, sessions};
+use store::state::intents::OpenIntent;
+use store::state::replies;
+use store::state::replies::Delivery;
+use store::state::{approvals, external_grants, gates, idempotency, intents, proposals, sessions};
 use store::{Receipt, StoreError, Transaction};
 
 /// The effect to be attempted.
@@ -316,12 +318,12 @@ fn intent(tx: &Transaction<'_>, effect: &Effect, obligations: &Obligations) -> R
             }
             let person = call.header.behalf.key();
             let handle = call.target.invocation().and_then(|invocation| invocation.probe_handle(&call.planted));
-            requests::open(tx, &open_intent(effect, evidence.seq, handle.as_ref()))?;
+            intents::open(tx, &open_intent(effect, evidence.seq, handle.as_ref()))?;
             if let Some(claim) = call.claim_key(person.as_deref()) {
-                requests::claim(tx, &claim, (&call.header.request_id, &call.params_digest), evidence.seq)?;
+                idempotency::claim(tx, &claim, (&call.header.request_id, &call.params_digest), evidence.seq)?;
             }
         }
-        Effect::Prepare(_) | Effect::Probe(_) => requests::open(tx, &open_intent(effect, evidence.seq, None))?,
+        Effect::Prepare(_) | Effect::Probe(_) => intents::open(tx, &open_intent(effect, evidence.seq, None))?,
     }
     Ok(evidence)
 }
@@ -350,7 +352,7 @@ fn open_intent<'a>(effect: &'a Effect, seq: i64, handle: Option<&'a Value>) -> O
 pub fn answer(tx: &Transaction<'_>, caller: &str, mut reply: Reply, row: Receipt) -> Result<Answer, StoreError> {
     reply.evidence = Some(*row);
     let answer = Answer { seq: row.seq, document: reply.to_bytes(), request_id: reply.request_id, folded: false };
-    keep_reply(tx, answer.seq, caller, &answer.request_id, &answer.document, Delivery::Due)?;
+    replies::keep(tx, answer.seq, caller, &answer.request_id, &answer.document, Delivery::Due)?;
     Ok(answer)
 }
 
@@ -389,7 +391,7 @@ pub fn answer_stored(request_id: RequestId, document: Vec<u8>, row: MinorRow) ->
 pub fn answer_copy(tx: &Transaction<'_>, header: &Header, reply: Reply, row: MinorRow) -> Result<Answer, StoreError> {
     // A caller at a connection gets the reply on it or not at all, so no copy is due after a restart.
     if !row.is_folded() && header.caller.group().is_some() {
-        keep_reply(tx, row.receipt().seq, &header.caller_key, &header.request_id, &[], Delivery::Due)?;
+        replies::keep(tx, row.receipt().seq, &header.caller_key, &header.request_id, &[], Delivery::Due)?;
     }
     Ok(answer_unkept(reply, row))
 }
@@ -401,7 +403,7 @@ pub fn answer_copy(tx: &Transaction<'_>, header: &Header, reply: Reply, row: Min
 pub fn keep(tx: &Transaction<'_>, caller: &str, mut reply: Reply, row: Receipt) -> Result<(), StoreError> {
     reply.evidence = Some(*row);
     let document = reply.to_bytes();
-    keep_reply(tx, row.seq, caller, &reply.request_id, &document, Delivery::Over)
+    replies::keep(tx, row.seq, caller, &reply.request_id, &document, Delivery::Over)
 }
 
 /// Answers with a reply that rests on an earlier row, and does not keep it again.

@@ -13,7 +13,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use store::ledger::calls;
 use store::ledger::chain::{Break, Verifier};
-use store::state::{approvals, grants, requests};
+use store::state::{approvals, grants, intents};
 use store::{Durability, StoreError, Transaction};
 use tempfile::TempDir;
 
@@ -166,7 +166,7 @@ fn an_outcome_that_nothing_settles_is_asked_for_at_the_starts_of_a_week_and_stay
     let call = world.call("developer", "write", &json!({}), None);
     world.admit(Durability::Full, vec![call]);
     world.ledger.batch(Durability::Full, vec![Event::Started], &mut world.broker);
-    let asked = |world: &World| requests::unknown_outcomes(world.ledger.view(), world.clock.now()).unwrap().len();
+    let asked = |world: &World| intents::unknown_outcomes(world.ledger.view(), world.clock.now()).unwrap().len();
     assert_eq!(asked(&world), 1);
     world.clock.turn(7 * 24 * 3_600_000 - 1);
     assert_eq!(asked(&world), 1);

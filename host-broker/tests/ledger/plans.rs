@@ -45,8 +45,8 @@ const SCANNED: [(&str, &str, &str); 40] = [
     ("ledger/export.rs", "SCAN ledger", "on a connection of its own, for a person; at the start the last rows"),
     ("ledger/segments.rs", "ORDER BY first DESC LIMIT 1", "one row"),
     ("ledger/segments.rs", "FROM segments ORDER BY first", "for a person"),
-    ("state/requests.rs", "SCAN unknown_outcomes", "at the start"),
-    ("state/requests.rs", "SCAN replies", "the oldest thousand"),
+    ("state/intents.rs", "SCAN unknown_outcomes", "at the start"),
+    ("state/replies.rs", "SCAN replies", "the oldest thousand"),
     ("state/notices.rs", "SCAN notice_events", "events of questions that nobody was told of yet"),
     ("state/notices.rs", "SCAN notices USING COVERING INDEX notices_due", "those that are due"),
     ("state/notices.rs", "1 ORDER BY id DESC LIMIT", "the last ones, for a person"),
@@ -170,7 +170,7 @@ fn no_statement_stands_outside_the_store() {
 #[test]
 fn only_the_kernel_opens_a_store_and_begins_a_transaction() {
     for (file, source) in others(&["store", "kernel"]) {
-        for word in ["Store::open", ".transaction(", "keep_reply(", "requests::open(", "requests::claim("] {
+        for word in ["Store::open", ".transaction(", "replies::keep(", "intents::open(", "idempotency::claim("] {
             assert!(!source.contains(word), "{file} has {word}");
         }
     }

@@ -13,6 +13,8 @@ use store::ledger::chain;
 use store::ledger::chain::Draft;
 use store::ledger::minor::MinorRow;
 use store::state::approvals;
+use store::state::intents;
+use store::state::replies;
 use store::state::requests;
 use store::{Receipt, StoreError, Transaction};
 
@@ -82,9 +84,9 @@ pub(crate) fn pending(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Res
     if approval.told {
         return Ok(None);
     }
-    if approval.state == ApprovalState::Closed && !requests::is_open(tx, caller, id)? {
+    if approval.state == ApprovalState::Closed && !intents::is_open(tx, caller, id)? {
         // The call is over, and its reply could not be delivered.
-        let kept = requests::reply(tx, caller, id)?;
+        let kept = replies::find(tx, caller, id)?;
         return Ok(kept.map(|reply| kernel::answer_again(id.clone(), reply.into_vec(), approval.asked_seq)));
     }
     approvals::tell(tx, approval.id)?;
@@ -124,7 +126,7 @@ fn told_of(tx: &Transaction<'_>, header: &Header, approval: &Approval) -> Result
 /// Returns the request whose outcome is also this one's: the one of the approval request, if this one's reply is
 /// `pending`.
 pub(crate) fn behind(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<RequestId, StoreError> {
-    let reply = requests::reply(tx, &header.caller_key, of)?;
+    let reply = replies::find(tx, &header.caller_key, of)?;
     let reply = reply.and_then(|document| serde_json::from_slice::<Reply>(&document).ok());
     let Some(asked) = reply.and_then(|reply| reply.approval) else { return Ok(of.clone()) };
     let asked = approvals::referred(tx.view(), &header.caller_key, &asked.reference)?;

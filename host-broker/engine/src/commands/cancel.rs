@@ -14,6 +14,7 @@ use std::sync::Arc;
 use store::StoreError;
 use store::Transaction;
 use store::state::approvals;
+use store::state::intents;
 use store::state::requests;
 
 impl Broker {
@@ -29,7 +30,7 @@ impl Broker {
             |cancelled, state, text: &str| CommandResult::told(json!({ "cancelled": cancelled, "state": state }), text);
         let key = (Arc::clone(&header.caller_key), of.clone());
         let asked = approvals::of_request(tx.view(), &header.caller_key, of)?;
-        let has_started = requests::open_stage(tx, &header.caller_key, of)?.is_some();
+        let has_started = intents::open_stage(tx, &header.caller_key, of)?.is_some();
         let stops = |approval: &Approval| {
             matches!(approval.state, ApprovalState::Waiting | ApprovalState::Approved) && !has_started
         };
@@ -37,7 +38,7 @@ impl Broker {
             self.resolve(tx, &approval, ApprovalState::Cancelled, &header.caller_key)?;
             return Ok(said(true, "waiting", "The approval request is withdrawn, and the call will not run."));
         }
-        Ok(match requests::open_stage(tx, &header.caller_key, of)?.as_deref() {
+        Ok(match intents::open_stage(tx, &header.caller_key, of)?.as_deref() {
             Some("prepare") => {
                 self.uncommitted.cancelled.insert(key);
                 said(true, "preparing", "The call had not started, and it will not start.")

@@ -22,7 +22,9 @@ use std::sync::Arc;
 use store::state::approvals;
 use store::state::grants;
 use store::state::grants::Grant;
+use store::state::intents;
 use store::state::kill;
+use store::state::replies;
 use store::state::requests;
 use store::state::requests::{Called, Owner};
 use store::{StoreError, Transaction, View};
@@ -70,11 +72,11 @@ impl Broker {
         }
         // A request that joined an approval request, or got another one's result, has the rights of that one.
         let behind = approval_requests::behind(tx, header, of)?;
-        let stored = requests::reply(tx, &header.caller_key, of)?;
+        let stored = replies::find(tx, &header.caller_key, of)?;
         if behind == *of && stored.is_some_and(|reply| says_no_more_than_a_refusal(&reply)) {
             return Ok(Ok(()));
         }
-        let source = requests::answered_by(tx.view(), tx.steady(), &header.caller_key, &behind)?;
+        let source = replies::answered_by(tx.view(), tx.steady(), &header.caller_key, &behind)?;
         if source == *of {
             return Ok(Ok(()));
         }
@@ -97,7 +99,7 @@ impl Broker {
         id: &RequestId,
     ) -> Result<Result<(), Code>, StoreError> {
         let key = caller.to_string();
-        let source = requests::answered_by(connection, steady, &key, id)?;
+        let source = replies::answered_by(connection, steady, &key, id)?;
         match requests::owner(connection, &key, &source)? {
             Some(owner) => self.still_goes_so_far(connection, now, (caller, None), &owner),
             None => Ok(Err(Code::UnknownRequest)),
@@ -171,7 +173,7 @@ impl Broker {
         if self.reachable(tx, header, of)?.is_none() {
             return copy_of(tx, header, &request.of).map(Some).map(CommandOutcome::Answered);
         }
-        if !requests::is_open(tx, &header.caller_key, of)? {
+        if !intents::is_open(tx, &header.caller_key, of)? {
             return copy_of(tx, header, of).map(Some).map(CommandOutcome::Answered);
         }
         if self.may_wait(header) {

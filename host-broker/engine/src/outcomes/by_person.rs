@@ -12,6 +12,7 @@ use shared::{Action, Code, Group, Provider, Reply, RequestId};
 use store::ledger::calls;
 use store::ledger::calls::Unsettled;
 use store::ledger::chain::{Draft, RowKind};
+use store::state::intents;
 use store::state::requests;
 use store::{StoreError, Transaction};
 
@@ -48,7 +49,7 @@ pub(crate) fn settle(tx: &Transaction<'_>, header: &Header, finding: &Finding) -
         [] => return no("No call of that name has an unknown outcome; host-broker status lists them."),
         _ => return no("Several groups have a call of that name; name the group."),
     };
-    if !requests::forget_unknown(tx, unknown.seq)? {
+    if !intents::forget_unknown(tx, unknown.seq)? {
         return no("No call of that name has an unknown outcome; host-broker status lists them.");
     }
     record_finding(tx, header, unknown, finding)?;

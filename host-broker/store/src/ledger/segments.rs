@@ -13,7 +13,7 @@ use crate::Transaction;
 use crate::View;
 use crate::ledger::chain::{Break, Draft, Head, Row, RowKind, Verifier};
 use crate::ledger::export;
-use crate::state::requests;
+use crate::state::intents;
 use crate::{StoreError, at, open};
 use flate2::Compression;
 use flate2::read::GzDecoder;
@@ -258,7 +258,7 @@ pub fn due(view: &View, now: Timestamp, bytes: u64, rows: i64) -> Result<Option<
     let Some(row) = export::row(view, last)? else { return Ok(None) };
     let needed: Option<i64> = view
         .prepare_cached(NEEDED)
-        .and_then(|mut s| s.query_row(params![now.minus(requests::ASKED_FOR).millis()], |row| row.get(0)))
+        .and_then(|mut s| s.query_row(params![now.minus(intents::ASKED_FOR).millis()], |row| row.get(0)))
         .map_err(at("look for rows that are needed"))?;
     // The last row of the chain stays: the next one is linked to it.
     let is_last = open::head(view)?.seq <= last;
