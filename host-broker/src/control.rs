@@ -3,9 +3,13 @@
 //! One JSON line in, one reply document out. The kernel names the peer of the socket, which is the person. A command
 //! goes through the same transaction as everything else. Without a daemon, [`administer`] does the same in place.
 
+mod client;
+mod in_place;
 mod listening;
 mod process;
 
+pub use client::send;
+pub use in_place::{administer, look};
 pub use listening::listen;
 pub use process::ProcessRequest;
 
@@ -16,26 +20,23 @@ use crate::host::StartError;
 use crate::host::reload::Reload;
 use crate::http::web::sign_in::Entrance;
 use config::{Config, ROOT, unlisted};
-use engine::broker::Broker;
 use engine::catalogue::Catalogue;
 use engine::event::Event;
 use engine::inspection::Inspector;
-use engine::pipeline::run;
 use engine::request::{Command, CommandRequest, FlowCommand, InvalidDocument, Parsed};
 use filter::holds_own;
 use filter::scrub::Scrubber;
+use kernel::Probe;
 use kernel::call::{Header, Origin};
-use kernel::{Committed, Ledger, Probe};
 use model::{Caller, EffectMarker, LedgerKey, NoRandomness, Nonce, Random, Subject};
-use provider::definitions::{LISTING_TIMEOUT, Listing};
+use provider::definitions::Listing;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use shared::{Code, Provider, limits};
-use std::path::Path;
 use std::sync::Arc;
+use store::StoreError;
 use store::ledger::health::Health;
-use store::{Durability, StoreError};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
@@ -343,39 +344,6 @@ fn wrong(why: &str) -> Value {
     json!({ "status": "denied", "code": Code::InvalidParams.word(), "error": why })
 }
 
-/// Sends a command to the running daemon; `Ok(None)` if none is running.
-///
-/// # Errors
-/// [`ControlError`]; whether the command was executed is then not known, and asking again is safe.
-pub fn send(socket: &Path, request: &SocketRequest) -> Result<Option<Value>, ControlError> {
-    use std::io::{BufRead as _, Write as _};
-    let failed = |source| ControlError::Socket { path: socket.into(), source };
-    let mut stream = match std::os::unix::net::UnixStream::connect(socket) {
-        Ok(stream) => stream,
-        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused) => {
-            return Ok(None);
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            return Err(ControlError::Closed { path: socket.into(), uid: rustix::process::geteuid().as_raw() });
-        }
-        Err(source) => return Err(failed(source)),
-    };
-    let looks = matches!(request, SocketRequest::Process(ProcessRequest::Look { .. }));
-    let timeout = if looks { LISTING_TIMEOUT + limits::PROVIDER_MARGIN } else { limits::TIMEOUT_DEFAULT };
-    stream.set_read_timeout(Some(timeout)).map_err(failed)?;
-    let mut line = serde_json::to_vec(request).unwrap_or_default();
-    line.push(b'\n');
-    let sent = stream.write_all(&line);
-    let mut answer = String::new();
-    let read = std::io::BufReader::new(stream).read_line(&mut answer);
-    // A daemon that refuses the user answers and closes the connection before it reads the command.
-    if let Ok(value) = serde_json::from_str(&answer) {
-        return Ok(Some(value));
-    }
-    sent.and(read).map_err(failed)?;
-    Err(ControlError::NoAnswer { fault: answer.chars().take(200).collect() })
-}
-
 fn seen_as_reply(seen: Result<Listing, oneshot::error::RecvError>) -> Value {
     match seen {
         Ok(Ok(accepted)) => json!({ "status": "executed", "data": accepted.said() }),
@@ -383,72 +351,6 @@ fn seen_as_reply(seen: Result<Listing, oneshot::error::RecvError>) -> Value {
         Err(_gone) => {
             json!({ "status": "failed", "error": "nothing was seen: a kill switch stops it, or the daemon's log says why" })
         }
-    }
-}
-
-/// Lists the tools of a server, without a daemon.
-///
-/// # Errors
-/// [`ControlError`].
-pub fn look(
-    ledger: &mut Ledger,
-    broker: &mut Broker,
-    dispatcher: &CommandDispatcher,
-    runtime: &tokio::runtime::Handle,
-    provider: &Provider,
-) -> Result<Value, ControlError> {
-    let person = dispatcher.person(dispatcher.uid).unwrap_or_else(|| unlisted(dispatcher.uid));
-    let (event, mut seen) = match dispatcher.look(person, provider) {
-        Ok(looking) => looking,
-        Err(why) => return Ok(refusal(&why)),
-    };
-    let Some(filters) = broker.filters().cloned() else { return Ok(refusal("there is no filter")) };
-    let batch = ledger.batch(Durability::Full, vec![event], broker);
-    if let Some((_, error)) = batch.unwritten.into_iter().next() {
-        return Err(ControlError::Ledger(error));
-    }
-    for committed in batch.committed {
-        let Committed::Start(intended) = committed else { continue };
-        let finished = runtime.block_on(run(intended, &filters));
-        let batch = ledger.batch(Durability::Full, vec![finished], broker);
-        if let Some((_, error)) = batch.unwritten.into_iter().next() {
-            return Err(ControlError::Ledger(error));
-        }
-    }
-    Ok(seen_as_reply(seen.try_recv().map_or_else(|_| Ok(Err("nothing was seen".to_owned())), Ok)))
-}
-
-/// Executes a command without a daemon, in one transaction of the same broker.
-///
-/// # Errors
-/// [`ControlError`]; nothing was changed.
-pub fn administer(
-    ledger: &mut Ledger,
-    broker: &mut Broker,
-    dispatcher: &CommandDispatcher,
-    command: &Command,
-) -> Result<Value, ControlError> {
-    let command = match checked(command.clone(), true) {
-        Ok(command) => command,
-        Err(why) => return Ok(wrong(&why)),
-    };
-    let person = dispatcher.person(dispatcher.uid).unwrap_or_else(|| unlisted(dispatcher.uid));
-    let event = dispatcher.command_request(Asked { person, command, channel: "cli" }, Origin::Broker)?;
-    let batch = ledger.batch(Durability::Full, vec![event], broker);
-    if let Some((_, error)) = batch.unwritten.into_iter().next() {
-        return Err(ControlError::Ledger(error));
-    }
-    let document = batch.committed.into_iter().find_map(|committed| match committed {
-        Committed::Close(_, Some(settled)) => Some(settled.into_document().1),
-        Committed::Close(_, None)
-        | Committed::Start(_)
-        | Committed::Wait(..)
-        | Committed::Ask(_)
-        | Committed::Notify(..) => None,
-    });
-    match document.and_then(|document| serde_json::from_slice(&document).ok()) {
-        Some(value) => Ok(value),
-        None => Err(ControlError::NoAnswer { fault: "nothing".into() }),
     }
 }
 
@@ -460,6 +362,7 @@ mod tests {
     use platform::Environment;
     use platform::random::SystemRandom;
     use secrets::Secrets;
+    use std::path::Path;
 
     /// Makes a dispatcher of the user 1 with these people.
     fn dispatcher(text: &str) -> CommandDispatcher {

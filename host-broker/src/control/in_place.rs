@@ -1,0 +1,78 @@
+//! Commands without a daemon: the same transaction, in the process of the command line.
+
+use super::{Asked, CommandDispatcher, ControlError, checked, refusal, seen_as_reply, wrong};
+use config::unlisted;
+use engine::broker::Broker;
+use engine::pipeline::run;
+use engine::request::Command;
+use kernel::call::Origin;
+use kernel::{Committed, Ledger};
+use serde_json::Value;
+use shared::Provider;
+use store::Durability;
+
+/// Lists the tools of a server, without a daemon.
+///
+/// # Errors
+/// [`ControlError`].
+pub fn look(
+    ledger: &mut Ledger,
+    broker: &mut Broker,
+    dispatcher: &CommandDispatcher,
+    runtime: &tokio::runtime::Handle,
+    provider: &Provider,
+) -> Result<Value, ControlError> {
+    let person = dispatcher.person(dispatcher.uid).unwrap_or_else(|| unlisted(dispatcher.uid));
+    let (event, mut seen) = match dispatcher.look(person, provider) {
+        Ok(looking) => looking,
+        Err(why) => return Ok(refusal(&why)),
+    };
+    let Some(filters) = broker.filters().cloned() else { return Ok(refusal("there is no filter")) };
+    let batch = ledger.batch(Durability::Full, vec![event], broker);
+    if let Some((_, error)) = batch.unwritten.into_iter().next() {
+        return Err(ControlError::Ledger(error));
+    }
+    for committed in batch.committed {
+        let Committed::Start(intended) = committed else { continue };
+        let finished = runtime.block_on(run(intended, &filters));
+        let batch = ledger.batch(Durability::Full, vec![finished], broker);
+        if let Some((_, error)) = batch.unwritten.into_iter().next() {
+            return Err(ControlError::Ledger(error));
+        }
+    }
+    Ok(seen_as_reply(seen.try_recv().map_or_else(|_| Ok(Err("nothing was seen".to_owned())), Ok)))
+}
+
+/// Executes a command without a daemon, in one transaction of the same broker.
+///
+/// # Errors
+/// [`ControlError`]; nothing was changed.
+pub fn administer(
+    ledger: &mut Ledger,
+    broker: &mut Broker,
+    dispatcher: &CommandDispatcher,
+    command: &Command,
+) -> Result<Value, ControlError> {
+    let command = match checked(command.clone(), true) {
+        Ok(command) => command,
+        Err(why) => return Ok(wrong(&why)),
+    };
+    let person = dispatcher.person(dispatcher.uid).unwrap_or_else(|| unlisted(dispatcher.uid));
+    let event = dispatcher.command_request(Asked { person, command, channel: "cli" }, Origin::Broker)?;
+    let batch = ledger.batch(Durability::Full, vec![event], broker);
+    if let Some((_, error)) = batch.unwritten.into_iter().next() {
+        return Err(ControlError::Ledger(error));
+    }
+    let document = batch.committed.into_iter().find_map(|committed| match committed {
+        Committed::Close(_, Some(settled)) => Some(settled.into_document().1),
+        Committed::Close(_, None)
+        | Committed::Start(_)
+        | Committed::Wait(..)
+        | Committed::Ask(_)
+        | Committed::Notify(..) => None,
+    });
+    match document.and_then(|document| serde_json::from_slice(&document).ok()) {
+        Some(value) => Ok(value),
+        None => Err(ControlError::NoAnswer { fault: "nothing".into() }),
+    }
+}
