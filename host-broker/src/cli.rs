@@ -352,7 +352,7 @@ fn of_ledger(ledger: &StoreError, error: &dyn std::error::Error) -> CliError {
             CliError { code: CliError::failed("").code, ..CliError::internal(error) }
         }
         StoreError::Statement { .. }
-        | StoreError::Guard { .. }
+        | StoreError::Conflict { .. }
         | StoreError::Stored { .. }
         | StoreError::Clock { .. } => CliError::internal(error),
     }

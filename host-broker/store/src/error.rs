@@ -76,7 +76,7 @@ pub enum StoreError {
     },
     /// A row no longer permits the change: it was spent, ended or used up since it was read.
     #[error("the {what} no longer permits this; nothing was written")]
-    Guard {
+    Conflict {
         /// The row.
         what: &'static str,
     },

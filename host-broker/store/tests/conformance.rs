@@ -5,7 +5,7 @@
 #[cfg(test)]
 mod conformance {
     mod chain;
-    mod guards;
+    mod conflicts;
     mod transactions;
     mod world;
 }

@@ -55,7 +55,7 @@ impl Reason {
             StoreError::Clock { .. } => Self::ClockBehind,
             StoreError::Broken(_) => Self::Corrupt,
             StoreError::Locked { .. } => Self::Locked,
-            StoreError::Guard { .. } | StoreError::Stored { .. } | StoreError::Segment { .. } => return None,
+            StoreError::Conflict { .. } | StoreError::Stored { .. } | StoreError::Segment { .. } => return None,
             StoreError::Version { .. } => Self::Other,
             StoreError::File { source, .. } => of_system(source),
             StoreError::Open { source, .. } | StoreError::Statement { source, .. } => of_sqlite(&source.0),

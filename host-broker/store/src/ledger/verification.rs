@@ -136,9 +136,10 @@ fn may_pass(error: &StoreError) -> bool {
             source.0.sqlite_error_code().is_some_and(|code| PASSING_CODES.contains(&code))
         }
         StoreError::Locked { .. } | StoreError::Clock { .. } => true,
-        StoreError::Version { .. } | StoreError::Broken(_) | StoreError::Guard { .. } | StoreError::Stored { .. } => {
-            false
-        }
+        StoreError::Version { .. }
+        | StoreError::Broken(_)
+        | StoreError::Conflict { .. }
+        | StoreError::Stored { .. } => false,
     }
 }
 

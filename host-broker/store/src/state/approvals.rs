@@ -409,7 +409,7 @@ pub(super) fn changed_one(
 ) -> Result<(), StoreError> {
     let changed =
         tx.view().prepare_cached(statement).and_then(|mut s| s.execute(with)).map_err(at("change an approval"))?;
-    if changed == 1 { Ok(()) } else { Err(StoreError::Guard { what: "approval" }) }
+    if changed == 1 { Ok(()) } else { Err(StoreError::Conflict { what: "approval" }) }
 }
 
 /// Stores the request that would be sent, with its approval request.

@@ -111,7 +111,7 @@ pub fn fill(tx: &Transaction<'_>, counter: &Counter<'_>, per_minute: u32) -> Res
         .prepare_cached(UPSERT)
         .and_then(|mut s| s.execute(params![counted_as, provider, scope, then, now, MINUTE_US]))
         .map_err(at("charge a rate"))?;
-    if filled == 1 { Ok(()) } else { Err(StoreError::Guard { what: "rate" }) }
+    if filled == 1 { Ok(()) } else { Err(StoreError::Conflict { what: "rate" }) }
 }
 
 /// Uses this much of today's quota, which permits at most `most`. Returns the use after it.
@@ -130,7 +130,7 @@ pub fn use_up(tx: &Transaction<'_>, counter: &Counter<'_>, uses: i64, most: Opti
         .prepare_cached(UPSERT)
         .and_then(|mut s| s.query_row(with, |row| row.get(0)).optional())
         .map_err(at("charge a quota"))?
-        .ok_or(StoreError::Guard { what: "quota" })
+        .ok_or(StoreError::Conflict { what: "quota" })
 }
 
 /// The approval requests that a caller may send at once on one person's behalf, and the time until one more.

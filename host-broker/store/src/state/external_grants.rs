@@ -379,7 +379,7 @@ pub fn spend(tx: &Transaction<'_>, id: &GrantId) -> Result<(), StoreError> {
     if change(tx, UPDATE, params![id.as_str(), tx.now().millis()])? == 1 {
         Ok(())
     } else {
-        Err(StoreError::Guard { what: "external grant" })
+        Err(StoreError::Conflict { what: "external grant" })
     }
 }
 

@@ -162,7 +162,7 @@ pub fn spend(tx: &Transaction<'_>, approvals: &[i64], intent: i64) -> Result<(),
             .and_then(|mut s| s.execute(params![id, intent]))
             .map_err(at("spend a gate approval"))?;
         if spent != 1 {
-            return Err(StoreError::Guard { what: "gate approval" });
+            return Err(StoreError::Conflict { what: "gate approval" });
         }
     }
     Ok(())

@@ -328,7 +328,7 @@ pub fn begin(tx: &Transaction<'_>, approval: i64, by: &RequestId) -> Result<(), 
         .prepare_cached("UPDATE proposals SET applied_by = ?2 WHERE approval = ?1 AND applied_by IS NULL")
         .and_then(|mut s| s.execute(params![approval, by.as_str()]))
         .map_err(at("begin to apply a proposal"))?;
-    if begun == 1 { Ok(()) } else { Err(StoreError::Guard { what: "proposal" }) }
+    if begun == 1 { Ok(()) } else { Err(StoreError::Conflict { what: "proposal" }) }
 }
 
 /// Notes that the request has applied the proposal of its spent approval.

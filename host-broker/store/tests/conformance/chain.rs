@@ -38,9 +38,9 @@ fn a_lost_transaction_uses_up_no_number() {
     let lost = commit(&mut store, |tx| {
         append(tx, RowKind::Noted)?;
         assert_eq!(tx.head().seq, 2);
-        Err::<(), _>(StoreError::Guard { what: "test" })
+        Err::<(), _>(StoreError::Conflict { what: "test" })
     });
-    assert!(matches!(lost, Err(StoreError::Guard { what: "test" })), "{lost:?}");
+    assert!(matches!(lost, Err(StoreError::Conflict { what: "test" })), "{lost:?}");
     assert_eq!(store.head(), head);
     assert_eq!(commit(&mut store, |tx| append(tx, RowKind::Noted)).unwrap().seq, 2);
     assert_eq!(verified(&home), [1, 2]);

@@ -37,7 +37,7 @@ fn a_lost_transaction_leaves_no_change_and_no_row() {
         gates::create(tx, &task("gov-1"))?;
         kill::set(tx, &model::KillScope::All, CALLER, true)?;
         append(tx, RowKind::Killed)?;
-        Err::<(), _>(StoreError::Guard { what: "test" })
+        Err::<(), _>(StoreError::Conflict { what: "test" })
     };
     commit(&mut store, lost).unwrap_err();
     assert!(!has(store.view(), "gov-1"));

@@ -1,7 +1,7 @@
-//! Guards: every change that a decision permits once says in its own statement that it still holds.
+//! Conflicts: a change that a decision permits once states its condition again in its own statement.
 //!
-//! The decision read the row before. A second broker may have spent it since, so a guard that no longer holds is an
-//! error, and the intent is not written.
+//! The decision read the row before. A second broker can have spent it since. Then the statement changes no row, which
+//! is an error, and the intent is not written.
 
 use super::world::{CALLER, Home, START, append, commit};
 use model::approval::{Answered, ApprovalState, NewApproval, SubjectKind};
@@ -29,8 +29,8 @@ fn id(name: &str) -> RequestId {
     name.parse().unwrap()
 }
 
-fn is_guard<T: std::fmt::Debug>(result: &Result<T, StoreError>, what: &str) -> bool {
-    matches!(result, Err(StoreError::Guard { what: found }) if *found == what)
+fn is_conflict<T: std::fmt::Debug>(result: &Result<T, StoreError>, what: &str) -> bool {
+    matches!(result, Err(StoreError::Conflict { what: found }) if *found == what)
 }
 
 /// Stores an approval request in this state.
@@ -78,16 +78,16 @@ fn an_approval_is_resolved_once_spent_once_and_told_once() {
     let mut store = home.store();
     let approval = commit(&mut store, |tx| ask(tx, "r-1", "aaaaaa", ApprovalState::Waiting)).unwrap();
     let early = commit(&mut store, |tx| approvals::spend(tx, approval));
-    assert!(is_guard(&early, "approval"), "nobody has approved it: {early:?}");
+    assert!(is_conflict(&early, "approval"), "nobody has approved it: {early:?}");
     commit(&mut store, |tx| approvals::resolve(tx, approval, ApprovalState::Approved)).unwrap();
     let twice = commit(&mut store, |tx| approvals::resolve(tx, approval, ApprovalState::Closed));
-    assert!(is_guard(&twice, "approval"), "{twice:?}");
+    assert!(is_conflict(&twice, "approval"), "{twice:?}");
     commit(&mut store, |tx| approvals::spend(tx, approval)).unwrap();
     let twice = commit(&mut store, |tx| approvals::spend(tx, approval));
-    assert!(is_guard(&twice, "approval"), "{twice:?}");
+    assert!(is_conflict(&twice, "approval"), "{twice:?}");
     commit(&mut store, |tx| approvals::tell(tx, approval)).unwrap();
     let twice = commit(&mut store, |tx| approvals::tell(tx, approval));
-    assert!(is_guard(&twice, "approval"), "{twice:?}");
+    assert!(is_conflict(&twice, "approval"), "{twice:?}");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_gate_approval_permits_one_intent() {
     assert_eq!(unspent.len(), 1);
     commit(&mut store, |tx| gates::spend(tx, &unspent, 1)).unwrap();
     let twice = commit(&mut store, |tx| gates::spend(tx, &unspent, 2));
-    assert!(is_guard(&twice, "gate approval"), "{twice:?}");
+    assert!(is_conflict(&twice, "gate approval"), "{twice:?}");
     assert!(gates::unspent(store.view(), &task, &gate, (CALLER, 1)).unwrap().is_empty());
 }
 
@@ -147,7 +147,7 @@ fn a_proposal_is_applied_by_one_request() {
     .unwrap();
     commit(&mut store, |tx| proposals::begin(tx, approval, &id("r-2"))).unwrap();
     let twice = commit(&mut store, |tx| proposals::begin(tx, approval, &id("r-3")));
-    assert!(is_guard(&twice, "proposal"), "{twice:?}");
+    assert!(is_conflict(&twice, "proposal"), "{twice:?}");
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_bucket_holds_a_minute_of_calls_and_empties_steadily() {
     home.wait(Duration::from_secs(3_600));
     assert_eq!(fill(10), 6);
     let refused = commit(&mut store, |tx| counters::fill(tx, &counter, 6));
-    assert!(is_guard(&refused, "rate"), "{refused:?}");
+    assert!(is_conflict(&refused, "rate"), "{refused:?}");
 }
 
 #[test]
@@ -212,10 +212,10 @@ fn a_quota_is_used_up_and_begins_anew_with_the_day() {
     let counter = Counter { counted_as: CALLER, provider: "mock", scope: "amount:write" };
     let mut use_up = |uses, most| commit(&mut store, |tx| counters::use_up(tx, &counter, uses, most));
     let first = use_up(11, Some(10));
-    assert!(is_guard(&first, "quota"), "more than the whole quota: {first:?}");
+    assert!(is_conflict(&first, "quota"), "more than the whole quota: {first:?}");
     assert_eq!(use_up(7, Some(10)).unwrap(), 7);
     let over = use_up(4, Some(10));
-    assert!(is_guard(&over, "quota"), "{over:?}");
+    assert!(is_conflict(&over, "quota"), "{over:?}");
     assert_eq!(use_up(3, Some(10)).unwrap(), 10);
     assert_eq!(use_up(5, None).unwrap(), 15, "a soft quota only counts");
     home.wait(Duration::from_secs(24 * 3_600));
@@ -250,6 +250,6 @@ fn an_external_grant_permits_so_many_calls_until_it_is_revoked() {
         assert_eq!((0..5).map(|_| spend()).take_while(Result::is_ok).count(), permits);
         commit(&mut store, |tx| external_grants::revoke(tx, &grant.grant_id)).unwrap();
         let revoked = commit(&mut store, |tx| external_grants::spend(tx, &grant.grant_id));
-        assert!(is_guard(&revoked, "external grant"), "{revoked:?}");
+        assert!(is_conflict(&revoked, "external grant"), "{revoked:?}");
     }
 }
