@@ -149,7 +149,7 @@ pub fn mark_delivered(tx: &Transaction<'_>, seq: i64) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// Returns the request whose result a request was answered with, in the way of [`reply`]: itself if its own reply is
+/// Returns the request whose result a request was answered with, in the way of [`find`]: itself if its own reply is
 /// kept or its row names no other.
 ///
 /// # Errors
