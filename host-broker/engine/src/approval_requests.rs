@@ -15,7 +15,7 @@ pub use unanswerable::{Unanswerable, Why};
 pub(crate) use pending_reply::{Ended, answer, behind, ended, pending, said_no, still_asked, told};
 
 use crate::approval_subjects;
-use crate::approval_subjects::Continuation;
+use crate::approval_subjects::{Continuation, Resolution};
 use crate::approvals::{OPEN_MAX, sealing};
 use crate::broker::Broker;
 use crate::chat::ChatRelay;
@@ -445,7 +445,7 @@ impl Broker {
             true => ApprovalState::Waiting,
         };
         if state == ApprovalState::Denied
-            && let Some(denied) = subject.denied(tx.view(), &approval)?
+            && let Some(denied) = subject.pause_key(tx.view(), &approval)?
         {
             denials::note(tx, &approval, denied)?;
         }
@@ -490,7 +490,7 @@ impl Broker {
     ) -> Result<(), StoreError> {
         approvals::resolve(tx, approval.id, state)?;
         self.follow_ups.approvals_changed = true;
-        approval_subjects::of(approval.kind).on_resolved(self, tx, approval, state, by)
+        approval_subjects::of(approval.kind).on_resolved(self, tx, &Resolution { approval, state, by })
     }
 }
 

@@ -44,24 +44,35 @@ pub struct PageTexts {
     pub scope: &'static str,
 }
 
+/// The end of an approval request.
+#[derive(Debug, Clone, Copy)]
+pub struct Resolution<'a> {
+    /// The approval request, as it was before.
+    pub approval: &'a Approval,
+    /// The state in which it ends.
+    pub state: ApprovalState,
+    /// The person or caller that ended it, in the ledger's form.
+    pub by: &'a str,
+}
+
 /// The subject of approval requests of one kind.
 ///
-/// A default of this trait is the strict case: nothing can be applied at once or withdrawn, and no request is read
-/// again.
+/// A default of this trait is the strict case: nothing takes effect without another decision, nothing can be applied at
+/// once or withdrawn, and no stored request is read again.
 pub trait ApprovalSubject: Sync {
-    /// Puts the subject into effect, or drops it, when its approval request is resolved as `state` by `by`. The
-    /// approval is the one before.
+    /// Puts the subject into effect, or drops it. By default its request goes on, and decides again.
     ///
     /// # Errors
     /// [`StoreError`]; the approval request then stays unresolved.
     fn on_resolved(
         &self,
         broker: &mut Broker,
-        tx: &Transaction<'_>,
-        approval: &Approval,
-        state: ApprovalState,
-        by: &str,
-    ) -> Result<(), StoreError>;
+        _tx: &Transaction<'_>,
+        resolved: &Resolution<'_>,
+    ) -> Result<(), StoreError> {
+        broker.go_on(resolved.approval);
+        Ok(())
+    }
 
     /// Returns the way on for the request after the answer.
     fn continuation(&self) -> Continuation;
@@ -110,7 +121,7 @@ pub trait ApprovalSubject: Sync {
     ///
     /// # Errors
     /// [`StoreError`].
-    fn denied(&self, view: &View, approval: &Approval) -> Result<Option<Digest>, StoreError>;
+    fn pause_key(&self, view: &View, approval: &Approval) -> Result<Option<Digest>, StoreError>;
 
     /// Tells an agent what waits for an approver.
     fn waiting(&self, approval: &Approval) -> String;
@@ -120,7 +131,7 @@ pub trait ApprovalSubject: Sync {
     fn approved(&self, approval: &Approval, took_effect: bool) -> String;
 
     /// Tells an approver the effect of the denial.
-    fn denied_text(&self, approval: &Approval) -> String;
+    fn denied(&self, approval: &Approval) -> String;
 
     /// Returns the texts of its page.
     fn page(&self) -> PageTexts;

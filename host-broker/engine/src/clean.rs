@@ -449,7 +449,7 @@ fn failed(failure: Failure, changes: bool, codes: Codes, filters: &Filters) -> O
             say(Code::OutcomeUnknown, &message, None)
         }
         Failure::InvalidOutput { message } => say(codes.invalid_output, &message, None),
-        Failure::Said { code, message } => say(code, &message, None),
+        Failure::Coded { code, message } => say(code, &message, None),
         Failure::Unavailable { message } => say(codes.unavailable, &message, None),
         // The outcome of a read is never unknown: it changed nothing.
         Failure::Refused { message } | Failure::Unknown { message } => say(Code::ProviderFailed, &message, None),

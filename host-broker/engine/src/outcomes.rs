@@ -33,14 +33,14 @@ impl Broker {
     ) -> Result<Step<'tx, Event>, WriteError<Event>> {
         let noted = FEATURES.iter().try_for_each(|feature| feature.with_outcome(self, tx, &mut filtered));
         let answer = match noted {
-            Ok(()) => self.mind_the_breaker(tx, &filtered).and_then(|()| settle(tx, &mut filtered)),
+            Ok(()) => self.update_breaker(tx, &filtered).and_then(|()| settle(tx, &mut filtered)),
             Err(error) => Err(error),
         };
         closed(tx, Event::Finished(filtered), answer)
     }
 
     /// Counts a fault of a provider, and pauses one that fails too often in a row.
-    fn mind_the_breaker(&self, tx: &Transaction<'_>, filtered: &Filtered) -> Result<(), StoreError> {
+    fn update_breaker(&self, tx: &Transaction<'_>, filtered: &Filtered) -> Result<(), StoreError> {
         match (&filtered.effect, &filtered.outcome) {
             // A probe is the broker's own.
             (Effect::Probe(_), _) => Ok(()),

@@ -309,7 +309,7 @@ pub enum Failure {
         message: String,
     },
     /// The remote refused with a code of this protocol: nothing was changed.
-    Said {
+    Coded {
         /// The code: one of the `capability_` codes.
         code: Code,
         /// The reason.
@@ -336,7 +336,7 @@ impl Failure {
     pub fn is_fault(&self) -> bool {
         match self {
             Self::Unavailable { .. } | Self::Timeout | Self::InvalidOutput { .. } | Self::Unknown { .. } => true,
-            Self::Said { code, .. } => *code == Code::CapabilityBackendUnavailable,
+            Self::Coded { code, .. } => *code == Code::CapabilityBackendUnavailable,
             Self::Refused { .. } | Self::RateLimited { .. } | Self::Guard(_) => false,
         }
     }

@@ -83,7 +83,7 @@ pub struct Bringer {
 impl Together {
     /// Returns the three lists with their names.
     pub fn lists(&self) -> [(&'static str, &[Bringer]); 3] {
-        [("Private data", &self.private), ("Content of others", &self.others), ("Ways out", &self.ways_out)]
+        [("Private data", &self.private), ("Untrusted content", &self.others), ("Egress channels", &self.ways_out)]
     }
 }
 
@@ -230,7 +230,7 @@ impl Card {
 }
 
 /// The heading of the three lists of [`Together`].
-pub const TOGETHER: &str = "In this session three things would come together.";
+pub const TOGETHER: &str = "The session would combine private data, untrusted content and an egress channel.";
 
 impl fmt::Display for Bringer {
     /// Writes `mail.read at 10:00:05 UTC`, or `this call`, or `3 more`.

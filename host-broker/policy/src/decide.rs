@@ -415,10 +415,10 @@ fn trifecta(facts: &Facts) -> Verdict {
         format!("{what} ({})", calls.join(", "))
     };
     let reason = format!(
-        "In this session {}, {} and {} would come together.",
-        of("content that others wrote", |exposes| exposes.untrusted),
+        "The session would combine {}, {} and {}.",
+        of("untrusted content", |exposes| exposes.untrusted),
         of("private data", |exposes| exposes.sensitive),
-        of("a way out", |exposes| exposes.egress),
+        of("an egress channel", |exposes| exposes.egress),
     );
     unless_agreed(facts, ApprovalReason::Trifecta, reason)
 }

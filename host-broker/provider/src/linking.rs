@@ -226,12 +226,12 @@ fn unsealed(fault: VaultError) -> Failure {
 
 /// Returns the failure for session data that cannot be read any more.
 fn unopened(fault: VaultError) -> Failure {
-    Failure::Said { code: Code::CapabilityAuthFlowInvalid, message: fault.to_string() }
+    Failure::Coded { code: Code::CapabilityAuthFlowInvalid, message: fault.to_string() }
 }
 
 /// Returns a refusal in the terms of this protocol.
 fn no(code: Code, message: &str) -> Failure {
-    Failure::Said { code, message: message.to_owned() }
+    Failure::Coded { code, message: message.to_owned() }
 }
 
 /// Returns the output that an action leaves to the broker.

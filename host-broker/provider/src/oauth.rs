@@ -163,7 +163,7 @@ impl OAuth {
         self.note(&fault);
         match fault {
             RequestTokenError::ServerResponse(said) => match said.error() {
-                BasicErrorResponseType::InvalidGrant => Failure::Said {
+                BasicErrorResponseType::InvalidGrant => Failure::Coded {
                     code: Code::CapabilityAuthFlowInvalid,
                     message: "the server does not take this code".to_owned(),
                 },
@@ -416,7 +416,7 @@ fn is_back_at(redirect: &str, brought: Option<&str>) -> bool {
 
 /// The flow is over.
 fn over(code: Code) -> Failure {
-    Failure::Said { code, message: code.meaning().to_owned() }
+    Failure::Coded { code, message: code.meaning().to_owned() }
 }
 
 /// Until when a token can be used without a thought.
@@ -426,7 +426,7 @@ fn fresh_until(kept: &Kept) -> Option<Timestamp> {
 
 /// Nothing can be done with the account as it is.
 fn unlinked(why: &str) -> Failure {
-    Failure::Said { code: Code::CapabilityAuthRequired, message: format!("{why}; link the account again") }
+    Failure::Coded { code: Code::CapabilityAuthRequired, message: format!("{why}; link the account again") }
 }
 
 #[cfg(test)]

@@ -215,10 +215,10 @@ async fn a_change_to_a_file(story: &mut Story, stage: &Stage, developer: &Agent)
     let proposed = developer.tool("write_file", content).await?;
     let approval_request = stage.approval_request().await?;
     stage.command(&["approvals", "approve", &approval_request.code])?;
-    write("Edited meanwhile.\n")?;
+    write("Edited by hand.\n")?;
     let proposal = json!({ "path": "src/greeting.txt", "hitl_id": proposed.at("/data/hitl/hitl_id") });
     let late = developer.tool("apply_proposal", proposal).await?;
-    let kept = late.code() == "base_changed" && is("Edited meanwhile.\n");
+    let kept = late.code() == "base_changed" && is("Edited by hand.\n");
     story.check("a file that changed after the approval is not overwritten", kept, &late.text);
     let secret = developer.tool("read_file", json!({ "path": ".env" })).await?;
     story.check("a denied path is not read", secret.code() == "path_denied", &secret.text);

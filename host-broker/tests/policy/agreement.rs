@@ -341,5 +341,5 @@ fn of_many_earlier_calls_eight_are_named_and_the_others_counted() {
     // Each for content that others wrote and for private data.
     assert_eq!((reason(8).matches("mail.read").count(), reason(8).contains("more")), (16, false));
     assert_eq!((reason(9).matches("mail.read").count(), reason(9).matches("1 more").count()), (16, 2));
-    assert!(reason(9).contains("a way out (this call)"), "{}", reason(9));
+    assert!(reason(9).contains("an egress channel (this call)"), "{}", reason(9));
 }

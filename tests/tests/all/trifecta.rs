@@ -51,7 +51,7 @@ fn what_would_complete_all_three_takes_a_person_and_the_card_names_the_earlier_c
     assert_eq!(approval_request["asks"], "[\"trifecta\"]");
     let why = approval_request["why"].as_str().unwrap();
     for named in
-        ["content that others wrote (demo.read_mail at ", "private data (this call)", "a way out (demo.post at "]
+        ["untrusted content (demo.read_mail at ", "private data (this call)", "an egress channel (demo.post at "]
     {
         assert!(why.contains(named), "{why}");
     }
@@ -96,7 +96,7 @@ fn a_grant_of_the_main_groups_agent_is_a_way_out() {
     // The grant has let out what the agent knew, so the other kind of reading takes a person now.
     let (id, approval_request) = asked(&world, &main, "read_files");
     let why = approval_request["why"].as_str().unwrap();
-    assert!(why.contains("a way out (demo.ext_grant at "), "{why}");
+    assert!(why.contains("an egress channel (demo.ext_grant at "), "{why}");
     answer(&world, &approval_request, true);
     assert_eq!(code(&main.reply(&id)), "executed");
     let id = main.send(grant("security"));
@@ -104,7 +104,7 @@ fn a_grant_of_the_main_groups_agent_is_a_way_out() {
         let open = world.query("SELECT code, request_id, json_extract(card, '$.reasons') AS why FROM approvals");
         open.into_iter().find(|approval_request| approval_request["request_id"] == id.as_str())
     });
-    assert!(approval_request["why"].as_str().unwrap().contains("a grant is a way out"), "{approval_request}");
+    assert!(approval_request["why"].as_str().unwrap().contains("a grant is an egress channel"), "{approval_request}");
     answer(&world, &approval_request, false);
     assert_eq!(code(&main.reply(&id)), "approval_denied");
     // To end access lets nothing out.

@@ -1,6 +1,6 @@
-use super::{ApprovalSubject, Continuation, PageTexts};
+use super::{ApprovalSubject, Continuation, PageTexts, Resolution};
 use crate::broker::Broker;
-use model::approval::{Approval, ApprovalState};
+use model::approval::Approval;
 use shared::Level;
 use shared::digest::Digest;
 use store::{StoreError, Transaction, View};
@@ -13,10 +13,9 @@ impl ApprovalSubject for Account {
         &self,
         broker: &mut Broker,
         tx: &Transaction<'_>,
-        approval: &Approval,
-        state: ApprovalState,
-        by: &str,
+        resolved: &Resolution<'_>,
     ) -> Result<(), StoreError> {
+        let Resolution { approval, state, by } = *resolved;
         broker.end_link(tx, approval, state, by)
     }
 
@@ -34,7 +33,7 @@ impl ApprovalSubject for Account {
     }
 
     /// Each account is another one.
-    fn denied(&self, _view: &View, _approval: &Approval) -> Result<Option<Digest>, StoreError> {
+    fn pause_key(&self, _view: &View, _approval: &Approval) -> Result<Option<Digest>, StoreError> {
         Ok(None)
     }
 
@@ -50,7 +49,7 @@ impl ApprovalSubject for Account {
             .to_owned()
     }
 
-    fn denied_text(&self, approval: &Approval) -> String {
+    fn denied(&self, approval: &Approval) -> String {
         format!("No account at {} is linked.", approval.provider)
     }
 

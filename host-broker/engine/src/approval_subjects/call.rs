@@ -1,31 +1,18 @@
 use super::{ApprovalSubject, Continuation, PageTexts, StoredRequest};
-use crate::broker::Broker;
 use crate::event::Event;
 use crate::request;
 use crate::request::ParseContext;
 use config::flows::FlowsTable;
-use model::approval::{Approval, ApprovalState};
+use model::approval::Approval;
 use shared::Level;
 use shared::digest::Digest;
 use store::state::approvals;
-use store::{StoreError, Transaction, View};
+use store::{StoreError, View};
 
 /// A call, which runs after an approval.
 pub(super) struct Call;
 
 impl ApprovalSubject for Call {
-    fn on_resolved(
-        &self,
-        broker: &mut Broker,
-        _tx: &Transaction<'_>,
-        approval: &Approval,
-        _state: ApprovalState,
-        _by: &str,
-    ) -> Result<(), StoreError> {
-        broker.go_on(approval);
-        Ok(())
-    }
-
     fn continuation(&self) -> Continuation {
         Continuation::Readmit
     }
@@ -39,7 +26,7 @@ impl ApprovalSubject for Call {
         super::below_production(level)
     }
 
-    fn denied(&self, view: &View, approval: &Approval) -> Result<Option<Digest>, StoreError> {
+    fn pause_key(&self, view: &View, approval: &Approval) -> Result<Option<Digest>, StoreError> {
         approvals::params_digest(view, approval)
     }
 
@@ -51,7 +38,7 @@ impl ApprovalSubject for Call {
         format!("{}.{} may run, once.", approval.provider, approval.action)
     }
 
-    fn denied_text(&self, approval: &Approval) -> String {
+    fn denied(&self, approval: &Approval) -> String {
         format!("{}.{} will not run.", approval.provider, approval.action)
     }
 

@@ -1,4 +1,4 @@
-use super::{ApprovalSubject, Continuation, PageTexts};
+use super::{ApprovalSubject, Continuation, PageTexts, Resolution};
 use crate::broker::Broker;
 use model::approval::{Approval, ApprovalState};
 use shared::Level;
@@ -13,10 +13,9 @@ impl ApprovalSubject for Definition {
         &self,
         broker: &mut Broker,
         tx: &Transaction<'_>,
-        approval: &Approval,
-        state: ApprovalState,
-        _by: &str,
+        resolved: &Resolution<'_>,
     ) -> Result<(), StoreError> {
+        let Resolution { approval, state, .. } = *resolved;
         if state == ApprovalState::Approved {
             broker.go_on(approval);
         }
@@ -32,7 +31,7 @@ impl ApprovalSubject for Definition {
     }
 
     /// Each change is another one.
-    fn denied(&self, _view: &View, _approval: &Approval) -> Result<Option<Digest>, StoreError> {
+    fn pause_key(&self, _view: &View, _approval: &Approval) -> Result<Option<Digest>, StoreError> {
         Ok(None)
     }
 
@@ -44,7 +43,7 @@ impl ApprovalSubject for Definition {
         format!("The definitions of {} are accepted; a running daemon puts them in force now.", approval.provider)
     }
 
-    fn denied_text(&self, approval: &Approval) -> String {
+    fn denied(&self, approval: &Approval) -> String {
         format!("The earlier definitions of {} stay in force.", approval.provider)
     }
 

@@ -1,4 +1,4 @@
-use super::{ApprovalSubject, Continuation, PageTexts};
+use super::{ApprovalSubject, Continuation, PageTexts, Resolution};
 use crate::broker::Broker;
 use model::approval::{Approval, ApprovalState};
 use shared::digest::Digest;
@@ -15,10 +15,9 @@ impl ApprovalSubject for File {
         &self,
         broker: &mut Broker,
         tx: &Transaction<'_>,
-        approval: &Approval,
-        state: ApprovalState,
-        _by: &str,
+        resolved: &Resolution<'_>,
     ) -> Result<(), StoreError> {
+        let Resolution { approval, state, .. } = *resolved;
         match proposals::asked_by(tx.view(), approval.id)? {
             Some(proposal) if state != ApprovalState::Approved => broker.end_proposal(tx, &proposal, state.word()),
             Some(_) | None => {
@@ -53,7 +52,7 @@ impl ApprovalSubject for File {
         Ok(proposal.map_or_else(|| approval.request_id.clone(), |proposal| proposal.proposed_by))
     }
 
-    fn denied(&self, view: &View, approval: &Approval) -> Result<Option<Digest>, StoreError> {
+    fn pause_key(&self, view: &View, approval: &Approval) -> Result<Option<Digest>, StoreError> {
         Ok(proposals::asked_by(view, approval.id)?.map(|proposal| proposal.patch_hash))
     }
 
@@ -65,7 +64,7 @@ impl ApprovalSubject for File {
         "The changes may be applied, once.".to_owned()
     }
 
-    fn denied_text(&self, _approval: &Approval) -> String {
+    fn denied(&self, _approval: &Approval) -> String {
         "The changes will not be applied.".to_owned()
     }
 

@@ -1,6 +1,6 @@
-use super::{ApprovalSubject, Continuation, PageTexts};
+use super::{ApprovalSubject, Continuation, PageTexts, Resolution};
 use crate::broker::Broker;
-use model::approval::{Approval, ApprovalState};
+use model::approval::Approval;
 use shared::Level;
 use shared::digest::Digest;
 use store::{StoreError, Transaction, View};
@@ -13,10 +13,9 @@ impl ApprovalSubject for Flow {
         &self,
         broker: &mut Broker,
         tx: &Transaction<'_>,
-        approval: &Approval,
-        state: ApprovalState,
-        by: &str,
+        resolved: &Resolution<'_>,
     ) -> Result<(), StoreError> {
+        let Resolution { approval, state, by } = *resolved;
         broker.end_flow(tx, approval, state, by)
     }
 
@@ -28,7 +27,7 @@ impl ApprovalSubject for Flow {
         Err("Flows are never approved in a chat")
     }
 
-    fn denied(&self, _view: &View, approval: &Approval) -> Result<Option<Digest>, StoreError> {
+    fn pause_key(&self, _view: &View, approval: &Approval) -> Result<Option<Digest>, StoreError> {
         Ok(Some(approval.digest))
     }
 
@@ -45,7 +44,7 @@ impl ApprovalSubject for Flow {
         text.to_owned()
     }
 
-    fn denied_text(&self, _approval: &Approval) -> String {
+    fn denied(&self, _approval: &Approval) -> String {
         "The flow stays proposed.".to_owned()
     }
 

@@ -1,30 +1,17 @@
 use super::{ApprovalSubject, Continuation, PageTexts, StoredRequest};
-use crate::broker::Broker;
 use crate::event::Event;
 use crate::request::{ParseContext, Parsed, readmit_grant};
 use config::flows::FlowsTable;
 use model::Caller;
-use model::approval::{Approval, ApprovalState};
+use model::approval::Approval;
 use shared::Level;
 use shared::digest::Digest;
-use store::{StoreError, Transaction, View};
+use store::{StoreError, View};
 
 /// A grant above the ceiling of the main group's agent.
 pub(super) struct Grant;
 
 impl ApprovalSubject for Grant {
-    fn on_resolved(
-        &self,
-        broker: &mut Broker,
-        _tx: &Transaction<'_>,
-        approval: &Approval,
-        _state: ApprovalState,
-        _by: &str,
-    ) -> Result<(), StoreError> {
-        broker.go_on(approval);
-        Ok(())
-    }
-
     fn continuation(&self) -> Continuation {
         Continuation::Readmit
     }
@@ -40,7 +27,7 @@ impl ApprovalSubject for Grant {
         Err("Access is never given in a chat")
     }
 
-    fn denied(&self, _view: &View, approval: &Approval) -> Result<Option<Digest>, StoreError> {
+    fn pause_key(&self, _view: &View, approval: &Approval) -> Result<Option<Digest>, StoreError> {
         Ok(Some(approval.digest))
     }
 
@@ -52,7 +39,7 @@ impl ApprovalSubject for Grant {
         format!("The access to {} is given.", approval.provider)
     }
 
-    fn denied_text(&self, approval: &Approval) -> String {
+    fn denied(&self, approval: &Approval) -> String {
         format!("No access to {} is given.", approval.provider)
     }
 

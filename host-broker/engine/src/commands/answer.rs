@@ -70,7 +70,7 @@ impl Broker {
                 subject.approved(&approval, took_effect)
             }
             ApprovalState::Denied | ApprovalState::Expired | ApprovalState::Cancelled | ApprovalState::Closed => {
-                subject.denied_text(&approval)
+                subject.denied(&approval)
             }
         };
         let mut data = json!({ "code": approval.code, "ref": approval.reference(), "state": approval.state });

@@ -177,7 +177,7 @@ impl Broker {
             } else if !ceiling.sensitive && is_sensitive {
                 format!("The tool {} reads private data", bound.id)
             } else if self.completes_trifecta(tx, caller, group, &bound.provider)? {
-                "The main group's session has read private data and content that others wrote, and an access is a way out"
+                "The main group's session has read private data and untrusted content, and an external grant is an egress channel"
                     .to_owned()
             } else {
                 continue;

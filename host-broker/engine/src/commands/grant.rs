@@ -128,7 +128,7 @@ impl Broker {
     ) -> Result<Option<String>, StoreError> {
         let both = grant.level > Level::None && self.completes_trifecta(tx, caller, granter, &grant.provider)?;
         Ok(both.then(|| {
-            "The main group's session has read private data and content that others wrote, and a grant is a way out; a \
+            "The main group's session has read private data and untrusted content, and a grant is an egress channel; a \
              person must make it."
                 .to_owned()
         }))

@@ -19,9 +19,9 @@ pub(super) fn set_kill(
     let changed = kill::set(tx, scope, &header.caller_key, on)?;
     let word = if on { "stopped" } else { "allowed again" };
     let target = match scope {
-        KillScope::All => "all calls".to_owned(),
-        KillScope::Provider(provider) => format!("calls to {provider}"),
-        KillScope::Group(group) => format!("calls of {group}"),
+        KillScope::All => "All calls".to_owned(),
+        KillScope::Provider(provider) => format!("Calls to {provider}"),
+        KillScope::Group(group) => format!("Calls of {group}"),
     };
     let already = if changed { "" } else { " (as before)" };
     Ok(CommandResult::Done {

@@ -103,7 +103,7 @@ fn a_long_value_never_stands_where_a_field_does() {
 fn a_card_as_text_counts_what_is_hidden_and_lists_what_would_come_together() {
     let mut card = Card::new();
     assert!(card.list(&json!({ "to": "a\u{202e}b\u{200b}c" })));
-    card.reasons.push("In this session …".to_owned());
+    card.reasons.push("The session …".to_owned());
     let call = |action: &str, at: Option<Timestamp>| Bringer { action: action.to_owned(), at };
     card.together = Some(Together {
         reason: 0,
@@ -113,8 +113,8 @@ fn a_card_as_text_counts_what_is_hidden_and_lists_what_would_come_together() {
     });
     let text = card.text().replace("\n    ¦ ", "");
     assert!(text.starts_with("Attention: 2 hidden or misleading characters"), "{text}");
-    let lists = "Why: In this session three things would come together.\n  Private data: files.read at 00:00:00 UTC\n  \
-                 Content of others: mail.read at 00:00:01 UTC\n  Ways out: this call\n";
+    let lists = "Why: The session would combine private data, untrusted content and an egress channel.\n  Private data: files.read at 00:00:00 UTC\n  \
+                 Untrusted content: mail.read at 00:00:01 UTC\n  Egress channels: this call\n";
     assert!(text.ends_with(lists), "{text}");
     let stored = serde_json::to_string(&card).unwrap();
     assert_eq!(serde_json::from_str::<Card>(&stored).unwrap(), card);

@@ -121,7 +121,7 @@ impl Bridge {
     /// Checks whether the bridge refuses the request properly.
     async fn refused(&self, request: String) -> Result<(), String> {
         match self.told(request).await? {
-            Err(BridgeError::Said { .. }) => Ok(()),
+            Err(BridgeError::Refused { .. }) => Ok(()),
             Ok(_) => Err("it did as it was asked instead".to_owned()),
             Err(fault) => Err(fault.in_full()),
         }
@@ -130,12 +130,12 @@ impl Bridge {
     /// Checks that it answers the two requests differently. It may refuse an unknown person, but not for the token.
     async fn told_apart(&self, proper: String, wrong: String) -> Result<(), String> {
         match (self.told(proper).await?, self.told(wrong).await?) {
-            (Err(BridgeError::Said { code, message }), Err(BridgeError::Said { code: other, message: why }))
+            (Err(BridgeError::Refused { code, message }), Err(BridgeError::Refused { code: other, message: why }))
                 if code == other && message == why =>
             {
                 Err(format!("to `invoke` with a proper token it says the same as with a wrong one: {code}: {message}"))
             }
-            (Ok(_) | Err(BridgeError::Said { .. }), _) => Ok(()),
+            (Ok(_) | Err(BridgeError::Refused { .. }), _) => Ok(()),
             (Err(fault), _) => Err(fault.in_full()),
         }
     }

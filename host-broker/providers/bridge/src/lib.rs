@@ -202,7 +202,7 @@ pub enum BridgeError {
     Violation(#[from] Violation),
     /// It refuses the request.
     #[error("it says {code}: {message}")]
-    Said {
+    Refused {
         /// The code, in its words.
         code: String,
         /// Why, in its words.
@@ -220,7 +220,7 @@ impl BridgeError {
             Self::Flood(_) => "it wrote too much",
             Self::Died { .. } => "it ended badly",
             Self::Violation(_) => "its answer breaks the protocol",
-            Self::Said { .. } => "it says no",
+            Self::Refused { .. } => "it refuses the request",
         }
     }
 
@@ -234,7 +234,7 @@ impl BridgeError {
             | Self::Slow(_)
             | Self::Flood(_)
             | Self::Violation(_)
-            | Self::Said { .. } => self.to_string(),
+            | Self::Refused { .. } => self.to_string(),
         }
     }
 }
@@ -354,7 +354,7 @@ impl Bridge {
                 let claims = token::legacy_claims(&wanted, jti, now, life);
                 Ok(token::legacy(&claims, |bytes| secret.sign(bytes, execution)))
             }
-            Some(Vouching::Shared(..)) => Err(Failure::Said {
+            Some(Vouching::Shared(..)) => Err(Failure::Coded {
                 code: Code::CapabilityAccessDenied,
                 message: "this capability knows only persons of another issuer".to_owned(),
             }),
@@ -381,7 +381,7 @@ fn answer(finished: &Finished, id: &str) -> Result<Map<String, Value>, BridgeErr
         Ending::Overflowed(Stream::Stderr) => return Err(BridgeError::Flood("error")),
     };
     match (envelope::read(&finished.stdout, id), died) {
-        (Ok(BridgeReply::Error { code, message }), _) => Err(BridgeError::Said { code, message }),
+        (Ok(BridgeReply::Error { code, message }), _) => Err(BridgeError::Refused { code, message }),
         (Ok(BridgeReply::Result(result)), None) => Ok(result),
         (Ok(BridgeReply::Result(_)) | Err(Violation::Empty), Some(died)) => Err(died),
         (Err(violation), _) => Err(violation.into()),
@@ -446,7 +446,7 @@ impl Asked {
         let person = execution.owner().unwrap_or_default();
         let name = execution.account().unwrap_or_default();
         let place = Place { what: RecordKind::Credential, person: &person, capability: &self.capability, name };
-        let unusable = |why: String| Failure::Said { code: Code::CapabilityAuthRequired, message: why };
+        let unusable = |why: String| Failure::Coded { code: Code::CapabilityAuthRequired, message: why };
         let credential = vault.open_credential(&place, sealed, execution);
         credential.map(|credential| Some(credential.given.clone())).map_err(|fault| unusable(fault.to_string()))
     }
@@ -560,7 +560,7 @@ fn failure(fault: BridgeError, changes: bool) -> Failure {
         BridgeError::Flood(_) | BridgeError::Violation(_) => Failure::InvalidOutput { message: fault.to_string() },
         BridgeError::Died { .. } if !changes => Failure::Unavailable { message: fault.to_string() },
         BridgeError::Died { .. } => Failure::Unknown { message: fault.to_string() },
-        BridgeError::Said { code, message } => match code.parse() {
+        BridgeError::Refused { code, message } => match code.parse() {
             // Said before anything is done.
             Ok(
                 code @ (Code::CapabilityAccessDenied
@@ -573,11 +573,11 @@ fn failure(fault: BridgeError, changes: bool) -> Failure {
                 | Code::CapabilityCodeConflict
                 | Code::CapabilityStateMismatch
                 | Code::CapabilityInvalidInput),
-            ) => Failure::Said { code, message },
+            ) => Failure::Coded { code, message },
             // Every other fault leaves open how far the program had got.
             Ok(_) | Err(_) if changes => Failure::Unknown { message: format!("{code}: {message}") },
             Ok(code @ (Code::CapabilityBackendUnavailable | Code::CapabilityInvalidOutput)) => {
-                Failure::Said { code, message }
+                Failure::Coded { code, message }
             }
             Ok(_) | Err(_) => Failure::Refused { message: format!("{code}: {message}") },
         },

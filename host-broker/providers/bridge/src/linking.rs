@@ -151,7 +151,7 @@ impl Linker for Bridge {
             if let Some(account_ref) = account_ref {
                 return Ok(Polled::Given(Completed { account_ref, credential_material, metadata }.given()));
             }
-            let over = |code: Code| Err(Failure::Said { code, message: code.meaning().to_owned() });
+            let over = |code: Code| Err(Failure::Coded { code, message: code.meaning().to_owned() });
             match status.as_str() {
                 "pending" | "authorization_pending" | "slow_down" => {
                     Ok(Polled::Pending(retry_after_seconds.map(Duration::from_secs)))

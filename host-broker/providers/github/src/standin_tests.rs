@@ -257,7 +257,7 @@ fn kind(outcome: &Result<Value, Failure>) -> &'static str {
         Err(Failure::Unavailable { .. }) => "unavailable",
         Err(Failure::RateLimited { .. }) => "limited",
         Err(Failure::Guard(_)) => "guard",
-        Err(Failure::Said { .. }) => "said",
+        Err(Failure::Coded { .. }) => "said",
         Err(Failure::Timeout) => "timeout",
         Err(Failure::InvalidOutput { .. }) => "invalid",
         Err(Failure::Unknown { .. }) => "unknown",

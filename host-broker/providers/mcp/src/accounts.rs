@@ -44,7 +44,7 @@ impl Accounts {
     pub(super) async fn renew(&self, credential: &Credential, execution: Execution) -> Result<Renewal, Failure> {
         let Some((sealed, _)) = credential else {
             let message = "no credential is stored for this account; link it again".to_owned();
-            return Err(Failure::Said { code: Code::CapabilityAuthRequired, message });
+            return Err(Failure::Coded { code: Code::CapabilityAuthRequired, message });
         };
         let renewal = self.oauth.renew(sealed, execution).await;
         // Where it cannot be renewed it is tried as it is the next time.
@@ -78,7 +78,7 @@ impl Accounts {
             self.unknown().insert(digest(sealed));
         }
         let message = "the server refuses the account's token; call again, or link the account again";
-        Failure::Said { code: Code::CapabilityAuthRequired, message: message.to_owned() }
+        Failure::Coded { code: Code::CapabilityAuthRequired, message: message.to_owned() }
     }
 
     fn connected(&self) -> MutexGuard<'_, BTreeMap<Key, (Digest, Arc<Upstream>)>> {

@@ -217,7 +217,7 @@ impl Invocation for Asked {
             }
             if execution.run_handle().is_cancelled() {
                 let message = "it had not been asked yet".to_owned();
-                return Err(Failure::Said { code: Code::Cancelled, message });
+                return Err(Failure::Coded { code: Code::Cancelled, message });
             }
             let changes = level > Level::Read;
             let called = tokio::time::timeout(timeout, link.call(tool.as_str(), arguments, changes, &execution));

@@ -90,16 +90,14 @@ fn texts(source: &str) -> Vec<(usize, String)> {
             let line = product.get(..whole.start())?.matches('\n').count() + 1;
             Some((line, folded.replace_all(whole.as_str(), "").into_owned()))
         })
-        .filter(|(_, text)| {
-            text.contains(' ') && !text.trim_start().starts_with(char::is_uppercase) || is_sentence(text)
-        })
+        .filter(|(_, text)| is_text(text))
         .collect()
 }
 
-/// Whether it begins like a sentence, and not like SQL.
-fn is_sentence(text: &str) -> bool {
-    let first = text.split_whitespace().next().unwrap_or_default();
-    text.contains(' ') && first.len() > 1 && first.chars().skip(1).any(char::is_lowercase)
+/// Whether it is of several words, and no statement of SQL.
+fn is_text(literal: &str) -> bool {
+    const SQL: [&str; 6] = ["SELECT", "INSERT", "UPDATE", "DELETE", "WITH", "PRAGMA"];
+    literal.contains(' ') && !SQL.contains(&literal.split_whitespace().next().unwrap_or_default())
 }
 
 /// The words of agents in the texts of attacks, which the product looks for, and of the classifier's instructions.

@@ -186,13 +186,14 @@ fn what_would_come_together_is_three_lists() {
     let page = operator.get(&format!("/approvals/{name}")).text;
     let lists = between(&page, "<div class=\"together\">", "</div>");
     let lists: Vec<&str> = lists.split("<section>").skip(1).collect();
-    let expected = [("Private data", "diary.read"), ("Content of others", "diary.mail"), ("Ways out", "this call")];
+    let expected =
+        [("Private data", "diary.read"), ("Untrusted content", "diary.mail"), ("Egress channels", "this call")];
     assert_eq!(lists.len(), expected.len(), "{page}");
     for (list, (name, call)) in lists.iter().zip(expected) {
         assert!(list.contains(&format!("<h3>{name}</h3>")) && list.contains(call), "{name}: {list}");
         assert_eq!(list.matches("<li>").count(), 1, "{list}");
     }
-    assert!(!page.contains("a way out ("), "in place of the sentence: {page}");
+    assert!(!page.contains("an egress channel ("), "in place of the sentence: {page}");
 }
 
 #[test]

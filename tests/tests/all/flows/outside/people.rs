@@ -62,7 +62,7 @@ fn an_access_that_the_main_groups_agent_gives_is_a_way_out() {
     assert_eq!(code(&main.reply(&id)), "executed");
     let refused = ask_main(&mut world, "two", &["note"]);
     assert_eq!(code(&refused), "guardrail", "{refused}");
-    assert!(refused["error"].as_str().unwrap().contains("is a way out; a person must"), "{refused}");
+    assert!(refused["error"].as_str().unwrap().contains("is an egress channel; a person must"), "{refused}");
 }
 
 #[test]
