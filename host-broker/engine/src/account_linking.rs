@@ -396,7 +396,7 @@ fn card(call: &Call, found: &Found, replaces: bool) -> Option<Card> {
         card.say("Note", "an account of this name is linked already; this one takes its place");
     }
     card.reasons
-        .push("Anybody who opened the page may have signed in: the account must be this person's own.".to_owned());
+        .push("Somebody else may have signed in on the page. Check that the account is this person's own.".to_owned());
     card.list(&found.shown).then_some(card)
 }
 
