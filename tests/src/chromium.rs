@@ -17,6 +17,24 @@ const DRIVER: &str = "/usr/bin/chromedriver";
 /// The name of an element in `WebDriver`'s documents.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
+/// A driver in a process group of its own, and its port; `None` if it has ended without one.
+fn driver(home: &Path) -> Option<(Child, u16)> {
+    let mut driver = Command::new(DRIVER);
+    driver.args(["--port=0"]).env("HOME", home).stdout(Stdio::piped()).stderr(Stdio::null());
+    // The browser is in the driver's group, so that it can be ended with it.
+    driver.process_group(0);
+    let mut driver = driver.spawn().unwrap();
+    let lines = BufReader::new(driver.stdout.take().unwrap()).lines();
+    let port = lines.map_while(Result::ok).find_map(|line| {
+        let (_, rest) = line.split_once("successfully on port ")?;
+        rest.trim_end_matches('.').parse().ok()
+    });
+    if port.is_none() {
+        driver.wait().unwrap();
+    }
+    Some((driver, port?))
+}
+
 /// A browser with one window.
 pub struct Chromium {
     driver: Child,
@@ -35,23 +53,9 @@ impl Chromium {
             return None;
         }
         let profile = tempfile::Builder::new().prefix("broker-chromium-").tempdir().unwrap();
-        let mut driver = Command::new(DRIVER);
-        driver.args(["--port=0"]).env("HOME", profile.path()).stdout(Stdio::piped()).stderr(Stdio::null());
-        // The browser is in the driver's group, so that it can be ended with it.
-        driver.process_group(0);
-        let mut driver = driver.spawn().unwrap();
-        let lines = BufReader::new(driver.stdout.take().unwrap()).lines();
-        let port = lines.map_while(Result::ok).find_map(|line| {
-            let (_, rest) = line.split_once("successfully on port ")?;
-            rest.trim_end_matches('.').parse().ok()
-        });
-        let mut browser = Self {
-            driver,
-            port: port.expect("a driver that listens"),
-            session: String::new(),
-            size: Cell::new(None),
-            profile,
-        };
+        // The driver takes its port for one family of addresses first; another program may have it for the other one.
+        let (driver, port) = (0..5).find_map(|_| driver(profile.path())).expect("a driver that listens");
+        let mut browser = Self { driver, port, session: String::new(), size: Cell::new(None), profile };
         let data = format!("--user-data-dir={}", browser.profile.path().join("profile").display());
         let options = json!({ "binary": BROWSER, "args": [
             "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",

@@ -11,6 +11,10 @@ use tests::{Group, History, World, sampled, skipped, until};
 /// How many points of one verb are tried unless there is time for all.
 const SAMPLED: usize = 36;
 
+/// How often the points are gone through at most. On a busy machine a thread can make its calls in other turns than in
+/// the rehearsal, so that a point is missed.
+const ROUNDS: usize = 5;
+
 /// A read whose executions are counted.
 const PEEK: &str = "[actions.peek]\nlevel = 1\nappend_to = \"peek.log\"\nexposes = []\n";
 
@@ -91,13 +95,33 @@ impl Crashes {
         died
     }
 
-    /// All of it, and what must hold afterwards. Returns the codes that were heard.
-    fn run(&mut self) -> BTreeSet<String> {
+    /// Whether a call whose outcome is unknown has had its effect (or, if `false`, has not).
+    fn unknown_that_happened(&self, happened: bool) -> bool {
+        let effects = self.world.effects_of("charge");
+        let mut unknown = self.replies.iter().filter(|(_, reply)| code(reply) == "outcome_unknown");
+        unknown.any(|(id, _)| effects.contains(id) == happened)
+    }
+
+    /// Goes through the points until there were enough deaths and these cases; asserts what holds afterwards. Returns
+    /// the codes that were heard.
+    fn run(&mut self, has_met_its_cases: fn(&Self) -> bool) -> BTreeSet<String> {
         let all = self.rehearse();
         assert!(all.len() > 10, "the points were not found: {all:?}");
-        let chosen = sampled(all, SAMPLED);
-        let deaths = chosen.iter().filter(|point| self.die_at(point)).count();
-        assert!(deaths * 10 >= chosen.len() * 7, "only {deaths} deaths at {} points", chosen.len());
+        let mut left = sampled(all, SAMPLED);
+        let enough = left.len() * 7 / 10;
+        let mut deaths = 0;
+        for _ in 0..ROUNDS {
+            let before = left.len();
+            left.retain(|point| !self.die_at(point));
+            deaths += before - left.len();
+            if deaths >= enough && has_met_its_cases(self) {
+                break;
+            }
+            if left.is_empty() {
+                left = self.rehearse();
+            }
+        }
+        assert!(deaths >= enough, "only {deaths} deaths; {enough} are enough");
         self.world.settle();
         let history = History::of(&self.world, &["peek", "charge"], self.asked.clone(), self.replies.clone());
         let rows: Vec<_> = self.asked.iter().map(|id| (id, self.world.kinds_of(&self.group, id))).collect();
@@ -113,7 +137,7 @@ fn killed_at_every_system_call_of_a_read_it_is_executed_once_at_most_and_answere
     }
     let document = call("peek", json!({}));
     let mut crashes = Crashes::new(Verb { group: "developer", document, truths: &["executed", "provider_timeout"] });
-    crashes.run();
+    crashes.run(|_| true);
 }
 
 #[test]
@@ -123,13 +147,10 @@ fn killed_at_every_system_call_of_a_write_it_is_executed_once_at_most_and_answer
     }
     let document = call("charge", json!({}));
     let mut crashes = Crashes::new(Verb { group: "developer", document, truths: &["executed", "outcome_unknown"] });
-    let heard = crashes.run();
+    let heard = crashes.run(|so_far| so_far.unknown_that_happened(true) && so_far.unknown_that_happened(false));
     assert_eq!(heard.len(), 2, "no death ever met a call under way: {heard:?}");
-    let unknown: Vec<&String> =
-        crashes.replies.iter().filter(|(_, reply)| code(reply) == "outcome_unknown").map(|(id, _)| id).collect();
-    let happened = crashes.world.effects_of("charge");
-    assert!(unknown.iter().any(|id| happened.contains(id)), "no death ever came after the effect");
-    assert!(unknown.iter().any(|id| !happened.contains(id)), "no death ever came between the intent and the effect");
+    assert!(crashes.unknown_that_happened(true), "no death ever came after the effect");
+    assert!(crashes.unknown_that_happened(false), "no death ever came between the intent and the effect");
 }
 
 #[test]
@@ -139,7 +160,7 @@ fn killed_at_every_system_call_of_a_refusal_it_is_refused_once_and_answered() {
     }
     let document = call("deploy", json!({}));
     let mut crashes = Crashes::new(Verb { group: "developer", document, truths: &["level_too_low"] });
-    crashes.run();
+    crashes.run(|_| true);
     assert_eq!(crashes.world.effects_of("deploy"), [""; 0]);
 }
 
@@ -150,7 +171,7 @@ fn killed_at_every_system_call_of_a_grant_it_takes_effect_as_often_as_it_is_reco
     }
     let document = json!({ "type": "ext_grant", "group_folder": "security", "provider": "demo", "access_level": 1, "allowed_actions": ["echo"] });
     let mut crashes = Crashes::new(Verb { group: "main", document, truths: &["executed"] });
-    crashes.run();
+    crashes.run(|_| true);
     let world = &crashes.world;
     for id in &crashes.asked {
         let kinds = world.kinds_of(&crashes.group, id);
