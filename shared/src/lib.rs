@@ -10,6 +10,7 @@ pub mod auth;
 pub mod code;
 pub mod digest;
 pub mod flow;
+pub mod frame;
 pub mod json;
 pub mod level;
 pub mod limits;

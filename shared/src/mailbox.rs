@@ -26,6 +26,8 @@ pub const RESPONSES: &str = "responses";
 pub const SNAPSHOT: &str = "ext_capabilities.json";
 /// The host's sign of life.
 pub const HOST: &str = "host.json";
+/// The host's socket, which carries the same documents as the files; see [`crate::frame`].
+pub const SOCKET: &str = "broker.sock";
 
 /// The name of a reply: `<request_id>.json`.
 pub fn reply_name(id: &RequestId) -> String {
@@ -443,7 +445,7 @@ fn reopen(seen: &OwnedFd, directory: &Directory, name: &str, identity: FileIdent
 }
 
 /// Returns a name that cannot be guessed, and that no reader takes for a document.
-fn temporary_name() -> String {
+pub fn temporary_name() -> String {
     let mut random = [0; 12];
     // The system call itself: a static binary in an empty root file system has no `/dev/urandom` to fall back on.
     // Without randomness the name is still exclusive: `O_EXCL` refuses a name that exists.
