@@ -19,6 +19,7 @@ use crate::daemon::{EventSender, Message};
 use crate::host::StartError;
 use crate::host::reload::Reload;
 use crate::http::web::sign_in::Entrance;
+use crate::mailboxes::Mailboxes;
 use config::{Config, ROOT, unlisted};
 use engine::catalogue::Catalogue;
 use engine::event::Event;
@@ -149,6 +150,8 @@ pub struct CommandDispatcher {
     pub health: watch::Receiver<Health>,
     /// The limits that children have, for the operator.
     pub limits: String,
+    /// The mailboxes of the running daemon.
+    pub mailboxes: Option<Mailboxes>,
 }
 
 impl CommandDispatcher {
@@ -384,6 +387,7 @@ mod tests {
             reload: None,
             start: String::new(),
             health: watch::channel(Health::default()).1,
+            mailboxes: None,
             limits: String::new(),
         }
     }

@@ -329,6 +329,7 @@ impl Loop {
             match news {
                 Message::Happened(Event::Stopping) => {
                     self.stopping.get_or_insert_with(Instant::now);
+                    self.daemon.outbox.stop();
                 }
                 Message::Happened(event @ (Event::Finished(_) | Event::NoticeDelivered(_))) => {
                     self.pending.push_back(event);
@@ -463,7 +464,7 @@ impl Loop {
         if events.is_empty() {
             return;
         }
-        let (events, turned_away) = self.admit(events);
+        let (events, turned_away) = self.admit(self.still_wanted(events));
         for event in turned_away {
             self.unrecorded(event);
         }
@@ -637,18 +638,23 @@ impl Loop {
             self.asked.remove(key)
         });
         let is_at_once = matches!(event, Event::Arrived(_));
+        self.end_unanswerable_connection(&event);
         let Some(origin) = asker.map(|asker| asker.origin).or_else(|| event.into_origin()) else { return };
         let paced = match &origin {
             Origin::File(file) if is_at_once => {
                 self.daemon.outbox.mailbox(&file.group).map(|mailbox| (Arc::clone(mailbox), file.lane))
             }
-            Origin::File(_) | Origin::Retired(..) | Origin::Socket(_) | Origin::Broker => None,
+            Origin::Frame(frame) if is_at_once => {
+                self.daemon.outbox.mailbox(&frame.group).map(|mailbox| (Arc::clone(mailbox), frame.lane))
+            }
+            Origin::File(_) | Origin::Frame(_) | Origin::Retired(..) | Origin::Socket(_) | Origin::Broker => None,
         };
         let (is_unkept, began) = (settled.as_ref().is_none_or(Settled::is_folded), Instant::now());
         match (settled, origin) {
             (Some(settled), origin) => self.daemon.outbox.reply(origin, settled),
             (None, Origin::File(file)) => self.daemon.outbox.retire(&file),
-            (None, Origin::Retired(..) | Origin::Socket(_) | Origin::Broker) => {}
+            // A repeated request waits for the reply to the first one.
+            (None, Origin::Frame(_) | Origin::Retired(..) | Origin::Socket(_) | Origin::Broker) => {}
         }
         if let Some((mailbox, lane)) = paced {
             let now = Instant::now();
@@ -662,6 +668,15 @@ impl Loop {
             && let Some(group) = group_of(&caller)
         {
             self.daemon.outbox.hush(&group, &id);
+        }
+    }
+
+    /// Ends the connection that brought a document without an id, which no reply can name.
+    fn end_unanswerable_connection(&self, event: &Event) {
+        if let Event::Arrived(Parsed::InvalidDocument(invalid)) = event
+            && let (None, Origin::Frame(frame)) = (&invalid.request_id, &invalid.origin)
+        {
+            self.daemon.outbox.goodbye(frame, invalid.code, &invalid.reason);
         }
     }
 

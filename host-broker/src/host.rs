@@ -33,6 +33,7 @@ use platform::Platform;
 use platform::home::Home;
 use provider::kind::RuntimeDeps;
 use reload::Reload;
+use rustix::process::{Resource, Rlimit};
 use secrets::identity::issuers::Issuers;
 use secrets::keys;
 use secrets::keys::KeyError;
@@ -220,11 +221,16 @@ impl LoadedHome {
             reload: None,
             start: String::new(),
             health: watch::channel(Health::default()).1,
+            mailboxes: None,
             limits: platform.commands.limits_in_force(),
         }
     }
 }
 
+/// The open files of a group: three directories, a listener, eight connections.
+const FILES_OF_GROUP: u64 = 12;
+/// The open files of everything else: the ledger, children, HTTP.
+const OTHER_FILES: u64 = 256;
 /// The interval of the removal of unread replies.
 const SWEEP: Duration = Duration::from_secs(60);
 
@@ -255,6 +261,7 @@ impl Host {
         ledger.set_hourly_budget(loaded.config.broker.evidence_mib_per_hour.saturating_mul(1024 * 1024));
         has_present_keys(loaded, platform)?;
         every_record_opens(loaded)?;
+        raise_open_files(loaded.config.groups.len());
         let mailboxes = Mailboxes::open(&loaded.home, &loaded.config)?;
         for warning in warnings(&loaded.home, &loaded.config)? {
             tracing::warn!(warning, "check that this is the right home");
@@ -278,6 +285,7 @@ impl Host {
         let host_info = serde_json::to_vec(&info).unwrap_or_default();
         let outbox = Outbox::new(mailboxes.clone());
         outbox.host_info(None, &host_info);
+        mailboxes.open_sockets(&info);
         let (approval_requests, changes) = watch::channel(0);
         let (health, seen) = watch::channel(Health::default());
         let (catalogue, listed) = watch::channel(Arc::clone(&loaded.ruleset.catalogue));
@@ -309,6 +317,7 @@ impl Host {
         let mut dispatcher = loaded.dispatcher(platform);
         dispatcher.catalogue = listed;
         dispatcher.health = seen;
+        dispatcher.mailboxes = Some(mailboxes.clone());
         dispatcher.ruleset_builder = Some(Arc::clone(&loaded.ruleset_builder));
         dispatcher.inspector = Some(Arc::clone(&loaded.ruleset.filters.inspector));
         dispatcher.reload.clone_from(&loaded.reload);
@@ -368,6 +377,24 @@ impl Host {
     /// Where news goes; for a signal that asks the daemon to stop.
     pub fn reports(&self) -> EventSender {
         self.reports.clone()
+    }
+}
+
+/// Raises the limit of open files where the groups need more. Each has three directories, a listener and connections.
+fn raise_open_files(groups: usize) {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let needed = u64::try_from(groups).unwrap_or(u64::MAX).saturating_mul(FILES_OF_GROUP).saturating_add(OTHER_FILES);
+    if limit.current.is_some_and(|current| current < needed) {
+        let current = limit.maximum.map_or(needed, |maximum| maximum.min(needed));
+        let raised = Rlimit { current: Some(current), maximum: limit.maximum };
+        let set = rustix::process::setrlimit(Resource::Nofile, raised);
+        if current < needed || set.is_err() {
+            tracing::warn!(
+                needed,
+                limit = current,
+                "too few open files for all groups; raise LimitNOFILE or ulimit -n"
+            );
+        }
     }
 }
 

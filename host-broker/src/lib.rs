@@ -2,6 +2,7 @@
 //! parts. The pipeline of a call is in `engine`.
 
 pub mod mailboxes;
+pub mod sockets;
 pub mod request_watcher;
 pub mod outbox;
 pub mod daemon;

@@ -2,6 +2,8 @@
 
 pub mod pace;
 
+use crate::sockets::poller::{Poller, Token};
+use crate::sockets::{Closer, GroupSocket};
 use config::Config;
 use engine::request::DocumentMemory;
 use kernel::call::Lane;
@@ -11,6 +13,7 @@ use rustix::event::EventfdFlags;
 use rustix::fs::{Mode, OFlags};
 use shared::Group;
 use shared::mailbox::{Directory, FileIdentity, MailboxError, RESPONSES, TASKS};
+use shared::snapshot::HostInfo;
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -33,8 +36,9 @@ const TAKEN_MAX: usize = 4096;
 /// All mailboxes, by group.
 #[derive(Debug, Clone)]
 pub struct Mailboxes {
-    mailboxes: Arc<BTreeMap<Group, Arc<GroupMailbox>>>,
+    by_group: Arc<BTreeMap<Group, Arc<GroupMailbox>>>,
     waker: Arc<Waker>,
+    poller: Arc<Poller>,
 }
 
 /// One group's directory.
@@ -46,6 +50,8 @@ pub struct GroupMailbox {
     pub owner: Option<u32>,
     /// The key with which its requests must be signed.
     pub signing_key: Option<Arc<str>>,
+    /// Its socket, which brings the same documents.
+    pub socket: Arc<GroupSocket>,
     path: PathBuf,
     handles: RwLock<Option<Arc<Handles>>>,
     // The directories may have been replaced since they were opened.
@@ -129,6 +135,12 @@ pub enum MailboxesError {
     /// The system gives no event counter.
     #[error("the system gives no event counter")]
     Waker(#[source] std::io::Error),
+    /// The system gives no poller, or no thread.
+    #[error("the sockets of the groups cannot be served")]
+    Sockets(#[source] std::io::Error),
+    /// There are too many groups.
+    #[error("there are more than {} groups", Poller::QUEUES_MAX)]
+    TooManyGroups,
 }
 
 impl Mailboxes {
@@ -151,9 +163,15 @@ impl Mailboxes {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let waker = rustix::event::eventfd(0, flags).map_err(|errno| MailboxesError::Waker(errno.into()))?;
         let waker = Arc::new(Waker(waker));
+        let poller = Arc::new(Poller::new().map_err(MailboxesError::Sockets)?);
+        poller.add(waker.fd(), Token::Waker).map_err(MailboxesError::Sockets)?;
+        let closer = Closer::start().map_err(MailboxesError::Sockets)?;
+        if config.groups.len() > Poller::QUEUES_MAX {
+            return Err(MailboxesError::TooManyGroups);
+        }
         let mut mailboxes = BTreeMap::new();
         let total = Arc::new(AtomicUsize::new(0));
-        for (group, table) in &config.groups {
+        for (queue, (group, table)) in config.groups.iter().enumerate() {
             let path = home.mailbox(group);
             make(&path, None)?;
             let signing_key = table.signing_key_file.as_deref().map(|file| key(group, file, &path)).transpose()?;
@@ -165,10 +183,12 @@ impl Mailboxes {
                     None
                 }
             };
+            let socket = GroupSocket::new(group.clone(), table.uid, queue, Arc::clone(&poller), closer.clone());
             let mailbox = GroupMailbox {
                 group: group.clone(),
                 owner: table.uid,
                 signing_key: signing_key.map(Arc::from),
+                socket: Arc::new(socket),
                 path,
                 handles: RwLock::new(handles),
                 may_be_replaced: AtomicBool::new(false),
@@ -183,17 +203,31 @@ impl Mailboxes {
             };
             mailboxes.insert(group.clone(), Arc::new(mailbox));
         }
-        Ok(Self { mailboxes: Arc::new(mailboxes), waker })
+        Ok(Self { by_group: Arc::new(mailboxes), waker, poller })
     }
 
     /// Returns the mailbox of a group.
     pub fn mailbox(&self, group: &Group) -> Option<&Arc<GroupMailbox>> {
-        self.mailboxes.get(group)
+        self.by_group.get(group)
     }
 
     /// All mailboxes.
     pub fn mailboxes(&self) -> impl Iterator<Item = &Arc<GroupMailbox>> {
-        self.mailboxes.values()
+        self.by_group.values()
+    }
+
+    /// Opens the socket of each group whose directory can be used.
+    pub fn open_sockets(&self, info: &HostInfo) {
+        for mailbox in self.mailboxes() {
+            if let Some(handles) = mailbox.handles() {
+                mailbox.socket.open(info, &handles);
+            }
+        }
+    }
+
+    /// Returns the poller, in which the waker and the sockets are.
+    pub fn poller(&self) -> &Arc<Poller> {
+        &self.poller
     }
 
     /// Returns the waker of the loop.
@@ -259,6 +293,9 @@ impl GroupMailbox {
     /// [`MailboxesError`] if the present directories cannot be used; the old handles stay.
     pub fn refresh(&self) -> Result<bool, MailboxesError> {
         self.open_again()?;
+        if let Some(handles) = self.handles() {
+            self.socket.keep_open(&handles);
+        }
         Ok(self.was_replaced.swap(false, Ordering::AcqRel))
     }
 

@@ -5,7 +5,8 @@
 
 use crate::mailboxes::{GroupMailbox, Mailboxes};
 use kernel::Settled;
-use kernel::call::{FileOrigin, Origin};
+use kernel::call::{FileOrigin, FrameOrigin, Origin};
+use shared::digest::Digest;
 use shared::mailbox::{HOST, SNAPSHOT, is_document, progress_name, reply_name};
 use shared::reply::Progress;
 use shared::{Code, Group, Reply, RequestId, Timestamp, limits};
@@ -128,8 +129,33 @@ impl Outbox {
         self.mailboxes.mailbox(group)
     }
 
-    /// Writes the progress of a running call.
+    /// Ends the connection that brought a document which cannot be answered.
+    pub fn goodbye(&self, frame: &FrameOrigin, code: Code, reason: &str) {
+        if let Some(mailbox) = self.mailboxes.mailbox(&frame.group) {
+            mailbox.socket.goodbye(frame.connection, code, reason, Instant::now());
+        }
+    }
+
+    /// Decides whether a request that came over a socket is admitted: its sender must be there, and must not have
+    /// withdrawn it.
+    pub fn admits(&self, frame: &FrameOrigin, id: Option<&RequestId>) -> bool {
+        let mailbox = self.mailboxes.mailbox(&frame.group);
+        mailbox.is_some_and(|mailbox| mailbox.socket.admit(frame.connection, frame.frame, id, Instant::now()))
+    }
+
+    /// Says on all sockets that the host stops. Replies still leave.
+    pub fn stop(&self) {
+        for mailbox in self.mailboxes.mailboxes() {
+            mailbox.socket.stop(mailbox.handles().as_deref(), Instant::now());
+        }
+    }
+
+    /// Sends the progress of a running call.
     pub fn progress(&mut self, group: Group, id: RequestId, progress: &Progress) {
+        let mailbox = self.mailboxes.mailbox(&group);
+        if mailbox.is_some_and(|mailbox| mailbox.socket.progress(&id, progress, Instant::now())) {
+            return;
+        }
         let bytes = serde_json::to_vec(progress).unwrap_or_default();
         self.write(&group, &progress_name(&id), &bytes);
         self.talking.insert((group, id));
@@ -147,6 +173,9 @@ impl Outbox {
     /// A group's snapshot.
     pub fn snapshot(&self, group: &Group, bytes: &[u8]) {
         self.write_root(group, SNAPSHOT, bytes);
+        if let Some(mailbox) = self.mailboxes.mailbox(group) {
+            mailbox.socket.changed(&Digest::of(bytes).hex(), Instant::now());
+        }
     }
 
     /// The document that says that a host is there, for all groups or for one whose directory was replaced.
@@ -160,6 +189,7 @@ impl Outbox {
     /// The host is alive.
     pub fn beat(&self) {
         for mailbox in self.mailboxes.mailboxes() {
+            mailbox.socket.on_time(Instant::now());
             let Some(handles) = mailbox.handles() else { continue };
             if let Err(error) = handles.root.touch(HOST) {
                 tracing::warn!(group = %mailbox.group, %error, "the sign of life cannot be renewed");
@@ -172,13 +202,30 @@ impl Outbox {
             Origin::File(file) => {
                 // ORDER: the request goes first. The reader of the reply may use the file's name again at once.
                 self.retire(&file);
+                self.send_to_connections(&file.group, &request_id, &bytes);
                 self.write_reply((file.group, file.reply_as), request_id, bytes, seq);
             }
-            Origin::Retired(group, reply_as) => self.write_reply((group, reply_as), request_id, bytes, seq),
+            Origin::Retired(group, reply_as) => {
+                self.send_to_connections(&group, &request_id, &bytes);
+                self.write_reply((group, reply_as), request_id, bytes, seq);
+            }
+            Origin::Frame(FrameOrigin { group, .. }) => {
+                // A shim whose connection has ended may wait for a file.
+                if !self.send_to_connections(&group, &request_id, &bytes) {
+                    self.write_reply((group, None), request_id, bytes, seq);
+                }
+            }
             // The person has left; the reply is kept like every other.
             Origin::Socket(sender) => drop(sender.send(bytes)),
             Origin::Broker => {}
         }
+    }
+
+    /// Sends a reply over each connection that waits for it: a request can be repeated over another one. Returns `false`
+    /// if there is none.
+    fn send_to_connections(&self, group: &Group, id: &RequestId, bytes: &[u8]) -> bool {
+        let mailbox = self.mailboxes.mailbox(group);
+        mailbox.is_some_and(|mailbox| mailbox.socket.reply(id, bytes, Instant::now()))
     }
 
     fn write_reply(

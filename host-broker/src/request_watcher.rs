@@ -22,6 +22,7 @@ pub use worker::{ParseWorker, ParsedDocuments};
 
 use crate::daemon::{Invocation, Message};
 use crate::mailboxes::Mailboxes;
+use crate::sockets::poller::Token;
 use config::flows::FlowsTable;
 use config::{Config, UnknownRequests};
 use engine::approval_requests::Why;
@@ -36,10 +37,9 @@ use engine::request::{ParseContext, Parsed};
 use kernel::call::{Call, Origin};
 use model::approval::SubjectKind;
 use queue::Queue;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
-use shared::mailbox::{RESPONSES, TASKS, is_document};
+use shared::mailbox::{RESPONSES, SOCKET, TASKS, is_document};
 use shared::snapshot::Snapshot;
 use shared::{Group, RequestId};
 use std::collections::{HashMap, VecDeque};
@@ -142,6 +142,12 @@ impl RequestWatcher {
             swept: now,
             pause: Duration::from_millis(1),
         };
+        if let Some(watch) = &intake.watch
+            && let Err(error) = intake.mailboxes.poller().add(watch, Token::Watch)
+        {
+            tracing::warn!(%error, "the notices of the kernel do not wake the loop, so directories are listed instead");
+            intake.watch = None;
+        }
         for index in 0..intake.queues.len() {
             intake.watch_mailbox(index);
         }
@@ -316,19 +322,26 @@ impl RequestWatcher {
         }
     }
 
-    /// Waits for notification, for the waker, or for the time to pass.
+    /// Waits for notification, for a connection, for the waker, or for the time to pass.
     fn notice(&mut self, wait: Duration, events: &mut VecDeque<Event>) {
-        let timeout = Timespec::try_from(wait).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
-        let waker = Arc::clone(self.mailboxes.waker());
-        let mut fds = vec![PollFd::new(waker.fd(), PollFlags::IN)];
-        fds.extend(self.watch.as_ref().map(|watch| PollFd::new(watch, PollFlags::IN)));
-        // An interrupted wait is a short one.
-        poll(&mut fds, Some(&timeout)).ok();
-        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
-        let (woken, noticed) = (ready.next() == Some(true), ready.next() == Some(true));
-        drop(ready);
-        if woken {
-            waker.rest();
+        let (mut noticed, happened) = (false, self.mailboxes.poller().wait(wait));
+        let now = Instant::now();
+        for (token, flags) in happened {
+            match token {
+                Token::Waker => self.mailboxes.waker().rest(),
+                Token::Watch => noticed = true,
+                Token::Listener(index) => {
+                    let Some(queue) = self.queues.get_mut(index) else { continue };
+                    for refused in Arc::clone(queue.mailbox()).socket.accept(now) {
+                        queue.push_frame(refused);
+                    }
+                }
+                Token::Connection(index, connection) => {
+                    if let Some(queue) = self.queues.get(index) {
+                        queue.mailbox().socket.note(connection, flags, now);
+                    }
+                }
+            }
         }
         if noticed {
             self.read_notifications();
@@ -376,7 +389,7 @@ impl RequestWatcher {
             match (on, name) {
                 (Watched::Tasks, Some(Ok(name))) if is_document(name) => queue.push(name),
                 (Watched::Tasks, None) => queue.list_again(),
-                (Watched::Root, Some(Ok(TASKS | RESPONSES))) => queue.refresh_later(),
+                (Watched::Root, Some(Ok(TASKS | RESPONSES | SOCKET))) => queue.refresh_later(),
                 (Watched::Tasks | Watched::Root | Watched::All, _) => {}
             }
         }
@@ -417,7 +430,7 @@ impl RequestWatcher {
         self.watch(index, Watched::Tasks, &mailbox.tasks_path(), changes | WatchFlags::CLOSE_WRITE);
         // A directory that was moved away is still open, so that is noticed before another one is made.
         let replaced = changes | WatchFlags::CREATE | WatchFlags::MOVED_FROM;
-        self.watch(index, Watched::Root, mailbox.path(), replaced);
+        self.watch(index, Watched::Root, mailbox.path(), replaced | WatchFlags::DELETE);
         if let Some(all) = mailbox.path().parent() {
             self.watch(index, Watched::All, all, replaced);
         }

@@ -1,15 +1,16 @@
 //! The agent's side of the broker: an MCP server without network, secrets or policy.
 //!
 //! It turns a tool call into one document in the shared directory, waits for the one reply, and puts the reply into
-//! words. Everything else is decided on the host. It opens no socket, starts no process, and needs nothing of a file
+//! words. Everything else is decided on the host. It has no network, starts no process, and needs nothing of a file
 //! system but that directory.
 //!
-//! Enter at [`server`] for an MCP client, at [`cli`] for a script; both meet in [`rendezvous`], the shim's half of the
-//! file protocol. Only [`render`] words the texts for an agent.
+//! Enter at [`server`] for an MCP client, at [`cli`] for a script; both meet in [`rendezvous`], which sends a request
+//! over the host's socket ([`link`]) or as a file. Only [`render`] words the texts for an agent.
 
 pub mod calls;
 pub mod cli;
 pub mod document;
+pub mod link;
 pub mod progress;
 pub mod render;
 pub mod rendezvous;

@@ -14,6 +14,8 @@ pub struct Settings {
     pub ipc: PathBuf,
     /// Which of the two variables named it; `None` for the default.
     pub ipc_variable: Option<&'static str>,
+    /// The way of the documents: `EXT_TRANSPORT`.
+    pub transport: Transport,
     /// `EXT_CALL_TIMEOUT`, if it was set.
     pub timeout: Option<Duration>,
     /// The longest pause between two looks for a reply: `EXT_POLL_INTERVAL_MS`.
@@ -26,6 +28,17 @@ pub struct Settings {
     pub assumed_main: bool,
     /// Whether each granted action is a tool of its own; `--no-action-tools` turns it off.
     pub action_tools: bool,
+}
+
+/// The way of the documents to the host and back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// Over the host's socket where it can be reached, else as files.
+    Auto,
+    /// Over the host's socket only.
+    Socket,
+    /// As files only.
+    Files,
 }
 
 /// Where the context token comes from.
@@ -42,9 +55,10 @@ pub enum TokenSource {
 /// A variable that cannot be meant as it is. The shim does not start with it: a mistyped limit that is quietly
 /// replaced by another shows only on the day when it matters.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{variable} must be a whole number of milliseconds, at least 1")]
+#[error("{variable} must be {expected}")]
 pub struct BadSetting {
     variable: &'static str,
+    expected: &'static str,
 }
 
 const DEFAULT_DIRECTORY: &str = "/workspace/ipc";
@@ -55,7 +69,7 @@ impl Settings {
     /// Reads the settings; `variable` looks up an environment variable.
     ///
     /// # Errors
-    /// [`BadSetting`] for a duration that is none.
+    /// [`BadSetting`] for a duration that is none, or an unknown transport.
     pub fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, BadSetting> {
         // Container set-ups pass variables on unset as empty; both mean that nothing was said.
         let said = |name: &str| variable(name).filter(|value| !value.is_empty());
@@ -70,7 +84,16 @@ impl Settings {
             };
         let timeout = millis("EXT_CALL_TIMEOUT", said("EXT_CALL_TIMEOUT"), TIMEOUT_MAX)?;
         let poll_interval = millis("EXT_POLL_INTERVAL_MS", said("EXT_POLL_INTERVAL_MS"), POLL_INTERVAL_MAX)?;
+        let transport = match text("EXT_TRANSPORT").as_deref().map(str::trim) {
+            // A name that is no text is no name of a transport.
+            None if said("EXT_TRANSPORT").is_some() => return Err(BAD_TRANSPORT),
+            None | Some("auto") => Transport::Auto,
+            Some("socket") => Transport::Socket,
+            Some("files") => Transport::Files,
+            Some(_) => return Err(BAD_TRANSPORT),
+        };
         Ok(Self {
+            transport,
             ipc_variable: directory.as_ref().map(|(name, _)| *name),
             ipc: directory.map_or_else(|| DEFAULT_DIRECTORY.into(), |(_, path)| path.into()),
             timeout,
@@ -95,10 +118,12 @@ impl Settings {
     }
 }
 
+const BAD_TRANSPORT: BadSetting = BadSetting { variable: "EXT_TRANSPORT", expected: "auto, socket or files" };
+
 fn millis(variable: &'static str, value: Option<OsString>, max: Duration) -> Result<Option<Duration>, BadSetting> {
     let Some(value) = value else { return Ok(None) };
     match value.to_str().and_then(|text| text.trim().parse().ok()) {
-        None | Some(0) => Err(BadSetting { variable }),
+        None | Some(0) => Err(BadSetting { variable, expected: "a whole number of milliseconds, at least 1" }),
         Some(number) => Ok(Some(Duration::from_millis(number).min(max))),
     }
 }

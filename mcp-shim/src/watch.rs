@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 /// One inotify instance for the whole process.
 ///
 /// Must be made inside the runtime, whose task reads it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Watch {
     inotify: Option<Arc<AsyncFd<OwnedFd>>>,
     waiting: Arc<Waiting>,
@@ -65,6 +65,11 @@ impl Watch {
             // Without a watch there is polling.
             inotify::add_watch(&**inotify, directory, flags).ok();
         }
+    }
+
+    /// Wakes the calls that wait for a document of this name.
+    pub fn tell(&self, name: &str) {
+        self.waiting.tell(Some(name));
     }
 
     /// Notices, from now on, of documents with one of these stems: their names up to the first dot.

@@ -23,6 +23,7 @@ pub mod logs;
 pub mod programs;
 pub mod servers;
 pub mod shim;
+pub mod socket;
 pub mod strace;
 pub mod visitor;
 pub mod world;

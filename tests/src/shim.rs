@@ -8,7 +8,8 @@ use rmcp::model::CallToolRequestParams;
 use rmcp::service::{NotificationContext, RoleClient, RunningService};
 use rmcp::transport::TokioChildProcess;
 use serde_json::Value;
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::runtime::Runtime;
@@ -39,9 +40,15 @@ impl Shim {
     pub fn start_with(world: &World, group: &str, environment: &[(&str, &str)]) -> Self {
         // A host that has just started for the first time writes it a moment later; before, a shim knows nothing.
         world.group(group).snapshot();
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let mut command = tokio::process::Command::new(programs().mcp_shim());
+        let mut command = Command::new(programs().mcp_shim());
         command.env_clear().env("EXT_IPC_DIR", world.group(group).directory()).envs(environment.iter().copied());
+        Self::of(command)
+    }
+
+    /// Starts the shim by this command.
+    pub fn of(command: Command) -> Self {
+        let command = tokio::process::Command::from(command);
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let changes = Arc::new(AtomicUsize::new(0));
         let listener = Listener(Arc::clone(&changes));
         let client = runtime.block_on(async {
@@ -91,4 +98,25 @@ impl Drop for Shim {
 /// What a model reads of a result.
 pub fn text(result: &Value) -> &str {
     result.pointer("/content/0/text").and_then(Value::as_str).unwrap_or_else(|| panic!("no text: {result}"))
+}
+
+/// What a shim says that ends at once because of its environment.
+pub fn ended(environment: &[(&str, &str)]) -> Output {
+    Command::new(programs().mcp_shim()).env_clear().envs(environment.iter().copied()).output().unwrap()
+}
+
+/// The shim on a directory of the test's own, in which `tasks` and `responses` are those of a group.
+///
+/// # Errors
+/// Why there is no sandbox here.
+pub fn in_front(world: &World, group: &str, front: &Path) -> Result<Command, String> {
+    Command::new("bwrap").args(["--dev-bind", "/", "/", "true"]).output().map_err(|error| error.to_string())?;
+    let mut command = Command::new("bwrap");
+    command.args(["--dev-bind", "/", "/"]);
+    for name in ["tasks", "responses"] {
+        std::fs::create_dir(front.join(name)).unwrap();
+        command.arg("--bind").arg(world.group(group).directory().join(name)).arg(front.join(name));
+    }
+    command.arg(programs().mcp_shim()).env_clear().env("EXT_IPC_DIR", front);
+    Ok(command)
 }

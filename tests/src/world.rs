@@ -483,6 +483,22 @@ impl World {
         }
     }
 
+    /// Lets the host's process stand still, until [`Self::go_on`].
+    pub fn stand_still(&self) {
+        kill_process(self.pid(), Signal::STOP).unwrap();
+        let tasks = format!("/proc/{}/task", self.pid().as_raw_nonzero());
+        let stands = |task: std::io::Result<std::fs::DirEntry>| {
+            let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap_or_default();
+            stat.rsplit(") ").next().is_none_or(|rest| rest.starts_with('T'))
+        };
+        until("a process that stands still", || std::fs::read_dir(&tasks).unwrap().all(stands).then_some(()));
+    }
+
+    /// Lets it go on.
+    pub fn go_on(&self) {
+        kill_process(self.pid(), Signal::CONT).unwrap();
+    }
+
     /// The most memory that the daemon has had so far, in KiB.
     pub fn peak_memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid().as_raw_nonzero())).unwrap();

@@ -35,6 +35,7 @@ mod all {
     mod servers;
     mod shim;
     mod signatures;
+    mod sockets;
     mod trifecta;
     mod snapshots;
     mod tutorial;

@@ -7,8 +7,8 @@ mod parsing;
 
 pub use command::{Command, FlowCommand};
 pub use parsing::{
-    DocumentMemory, InboundRequest, Invoked, ParseContext, hypothetical, hypothetical_of_tool, inspect, invoked, made,
-    parse, readmit, readmit_grant,
+    DocumentMemory, InboundRequest, Invoked, ParseContext, Source, hypothetical, hypothetical_of_tool, inspect,
+    invoked, made, parse, readmit, readmit_grant,
 };
 
 use kernel::call::{Call, Header, Origin};
@@ -56,7 +56,16 @@ pub enum Parsed {
 }
 
 impl Parsed {
-    /// Returns the destination of the reply.
+    /// Returns the id under which it can be answered, if there is one.
+    pub fn request_id(&self) -> Option<&RequestId> {
+        match self {
+            Self::Call(call) => Some(&call.header.request_id),
+            Self::CommandRequest(command_request) => Some(&command_request.header.request_id),
+            Self::InvalidDocument(invalid) => invalid.request_id.as_ref(),
+        }
+    }
+
+    /// Returns the destination of the reply, to be changed.
     pub fn origin_mut(&mut self) -> &mut Origin {
         match self {
             Self::Call(call) => &mut call.header.origin,

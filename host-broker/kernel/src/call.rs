@@ -37,6 +37,8 @@ pub enum Lane {
 pub enum Origin {
     /// A file in a group's `tasks/`.
     File(FileOrigin),
+    /// A frame of a connection to the group's socket.
+    Frame(FrameOrigin),
     /// A file that has been removed, because the request's intent is durable.
     Retired(Group, Option<RequestId>),
     /// The control socket.
@@ -57,6 +59,23 @@ pub struct FileOrigin {
     /// The lane of the file, which is [`Lane::Refused`] until more is known.
     pub lane: Lane,
     /// The file's place in the group's queue, released when the request is decided.
+    pub slot: InFlightGuard,
+}
+
+/// A frame of a connection to a group's socket. The reply goes back over the connection.
+#[derive(Debug)]
+pub struct FrameOrigin {
+    /// The group whose socket it is.
+    pub group: Group,
+    /// The connection.
+    pub connection: u64,
+    /// The number of the frame in the connection.
+    pub frame: u64,
+    /// Whether it was admitted to a batch. Until then, it is dropped if the connection ends.
+    pub is_admitted: bool,
+    /// The lane of the document, which is [`Lane::Refused`] until more is known.
+    pub lane: Lane,
+    /// The document's place in the group's queue, released when the request is decided.
     pub slot: InFlightGuard,
 }
 
@@ -94,23 +113,28 @@ impl Header {
         (Arc::clone(&self.caller_key), self.request_id.clone())
     }
 
-    /// Returns whether the request came in a file of this lane.
+    /// Returns whether the request came in a document of this lane.
     pub fn is_in(&self, lane: Lane) -> bool {
         match &self.origin {
             Origin::File(file) => file.lane == lane,
+            Origin::Frame(frame) => frame.lane == lane,
             Origin::Retired(..) | Origin::Socket(_) | Origin::Broker => false,
         }
     }
 
-    /// Takes the request's file out, to be removed. The reply can still be delivered.
+    /// Takes the request's file out, to be removed, and releases the document's place in the queue. The reply can still
+    /// be delivered.
     pub fn retire(&mut self) -> Option<FileOrigin> {
+        if let Origin::Frame(frame) = &mut self.origin {
+            frame.slot = Box::new(());
+        }
         let retired = match &self.origin {
             Origin::File(file) => Origin::Retired(file.group.clone(), file.reply_as.clone()),
-            Origin::Retired(..) | Origin::Socket(_) | Origin::Broker => return None,
+            Origin::Frame(_) | Origin::Retired(..) | Origin::Socket(_) | Origin::Broker => return None,
         };
         match std::mem::replace(&mut self.origin, retired) {
             Origin::File(file) => Some(file),
-            Origin::Retired(..) | Origin::Socket(_) | Origin::Broker => None,
+            Origin::Frame(_) | Origin::Retired(..) | Origin::Socket(_) | Origin::Broker => None,
         }
     }
 
@@ -119,7 +143,7 @@ impl Header {
         match &self.origin {
             Origin::File(file) => file.reply_as.as_ref(),
             Origin::Retired(_, reply_as) => reply_as.as_ref(),
-            Origin::Socket(_) | Origin::Broker => None,
+            Origin::Frame(_) | Origin::Socket(_) | Origin::Broker => None,
         }
     }
 

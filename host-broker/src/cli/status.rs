@@ -36,7 +36,7 @@ use store::state::notices::Notice;
     {since, reason: disk_full|read_only|clock_behind|corrupt|locked|io_error|other, error}, verification: {state: \
     waiting|running|whole|broken|unfinished, row, of, error}}, servers: {NAME: {state: \
     idle|starting|up|down, starts, fault, withdrawn: {TOOL: WHY}}}}, web, head: {seq, event_hash, time}, \
-    groups: [{group, main, grants}], providers: [{provider, kind, works, reason, secrets: [{secret, \
+    groups: [{group, main, grants, socket: {open, connections}}], providers: [{provider, kind, works, reason, secrets: [{secret, \
     source, state: present|missing|refused|unasked}]}], open_intents: [{seq, caller, \
     request_id, provider, action, since}], unknown_outcomes: [the same], kill_switches: [SCOPE], \
     failing_channels: [{channel, event, state, attempts, fault, …}], failing_issuers: [{issuer, reason}], \
@@ -127,14 +127,20 @@ impl Page<'_> {
         self.recorded.grants.iter().filter(ends)
     }
 
+    /// Returns the state of a group's socket, as the daemon tells it.
+    fn socket(&self, group: &shared::Group) -> Option<&Value> {
+        self.daemon.as_ref().ok()?.as_ref()?.pointer("/data/sockets")?.get(group.as_str())
+    }
+
     fn live_grants<'a>(&'a self, group: &'a shared::Group) -> impl Iterator<Item = &'a Grant> {
         self.recorded.grants.iter().filter(move |grant| &grant.group == group && grant.is_live(self.now))
     }
 
     fn document(&self) -> Value {
-        let groups = self.config.groups.iter().map(
-            |(group, table)| json!({ "group": group, "main": table.main, "grants": self.live_grants(group).count() }),
-        );
+        let groups = self.config.groups.iter().map(|(group, table)| {
+            let (main, grants) = (table.main, self.live_grants(group).count());
+            json!({ "group": group, "main": main, "grants": grants, "socket": self.socket(group) })
+        });
         let providers = self.catalogue.providers().map(|(name, listed)| {
             let sights = self.sights(name);
             let reason = self.fault(name, listed, &sights);
@@ -342,10 +348,21 @@ Ledger  {head}{written}{verified}{limits}",
             let grants: Vec<_> =
                 self.live_grants(group).map(|grant| format!("{} L{}", grant.provider, grant.level.number())).collect();
             let access = if grants.is_empty() { "no access".to_owned() } else { grants.join(", ") };
-            vec![if table.main { format!("{group} (main)") } else { group.to_string() }, access]
+            let transport = match self.socket(group).map(|socket| (&socket["open"], socket["connections"].as_u64())) {
+                Some((Value::Bool(true), Some(0) | None)) => "files".to_owned(),
+                Some((Value::Bool(true), Some(1))) => "socket (1 connection)".to_owned(),
+                Some((Value::Bool(true), Some(connections))) => format!("socket ({connections} connections)"),
+                Some(_) => "files (no socket)".to_owned(),
+                None => "-".to_owned(),
+            };
+            vec![if table.main { format!("{group} (main)") } else { group.to_string() }, transport, access]
         };
         let rows: Vec<_> = self.config.groups.iter().map(row).collect();
-        Output::table_or("No groups; add one with: host-broker group add NAME", &["GROUP", "ACCESS"], &rows)
+        Output::table_or(
+            "No groups; add one with: host-broker group add NAME",
+            &["GROUP", "TRANSPORT", "ACCESS"],
+            &rows,
+        )
     }
 
     fn providers(&self) -> String {

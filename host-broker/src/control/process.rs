@@ -1,6 +1,8 @@
 //! Requests to the daemon's process and not to the ledger: no row, and nothing is changed there.
 
 use super::CommandDispatcher;
+use crate::mailboxes::Mailboxes;
+use crate::sockets::GroupSocket;
 use engine::rights::Right;
 use policy::facts::Outage;
 use serde::{Deserialize, Serialize};
@@ -81,6 +83,7 @@ pub(super) fn hello(dispatcher: &CommandDispatcher) -> Value {
             "callback": dispatcher.callback,
             "is_behind": dispatcher.ruleset_builder.as_ref().is_some_and(|builder| builder.is_behind()),
             "servers": servers(dispatcher),
+            "sockets": sockets(dispatcher),
             "evidence": &*dispatcher.health.borrow(),
             "unready": unready(dispatcher),
             "classifier_fault": inspector.and_then(|inspector| inspector.classifier_fault()),
@@ -97,6 +100,13 @@ fn unready(dispatcher: &CommandDispatcher) -> serde_json::Map<String, Value> {
         Some((name.to_string(), json!({ "reason": reason, "lacks_secret": listed.outage == Outage::NoSecret })))
     });
     failing.collect()
+}
+
+/// Returns the state of the groups' sockets, by group.
+fn sockets(dispatcher: &CommandDispatcher) -> serde_json::Map<String, Value> {
+    let mailboxes = dispatcher.mailboxes.iter().flat_map(Mailboxes::mailboxes);
+    let state = |socket: &GroupSocket| json!({ "open": socket.is_open(), "connections": socket.connections() });
+    mailboxes.map(|mailbox| (mailbox.group.to_string(), state(&mailbox.socket))).collect()
 }
 
 /// Returns the health of the MCP servers, by provider.

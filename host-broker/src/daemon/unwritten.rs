@@ -5,12 +5,24 @@ use crate::outbox::Unrecorded;
 use engine::event::Event;
 use engine::request::Parsed;
 use kernel::call::Origin;
-use shared::Timestamp;
+use shared::{Code, Timestamp};
 use std::sync::Arc;
 use store::StoreError;
 use tokio::time::Instant;
 
 impl Loop {
+    /// Drops the requests whose sender has hung up, or has withdrawn them.
+    pub(super) fn still_wanted(&self, mut events: Vec<Event>) -> Vec<Event> {
+        events.retain_mut(|event| {
+            let Event::Arrived(parsed) = event else { return true };
+            let id = parsed.request_id().cloned();
+            let Origin::Frame(frame) = parsed.origin_mut() else { return true };
+            frame.is_admitted = frame.is_admitted || self.daemon.outbox.admits(frame, id.as_ref());
+            frame.is_admitted
+        });
+        events
+    }
+
     /// While outcomes cannot be written, or only into the space that is kept for them, nothing new is admitted. On broken
     /// evidence only commands of people are.
     pub(super) fn admit(&self, events: Vec<Event>) -> (Vec<Event>, Vec<Event>) {
@@ -98,6 +110,10 @@ impl Loop {
                 self.daemon.outbox.unrecorded(origin, Unrecorded::nothing_executed(id, now));
             }
             (None, Origin::File(file)) => self.daemon.outbox.retire(&file),
+            (None, Origin::Frame(frame)) => {
+                let code = Code::EvidenceUnavailable;
+                self.daemon.outbox.goodbye(&frame, code, code.meaning());
+            }
             (None, Origin::Retired(..) | Origin::Socket(_) | Origin::Broker) => {}
         }
     }

@@ -1,15 +1,16 @@
 //! The waiting documents of one group: their names, and when they are read.
 
 use super::lane::{has_any, lane};
-use super::worker::{Job, Look, ParsedDocuments, Reading};
+use super::worker::{Document, Found, Job, Look, ParsedDocuments, Reading, RefusedDocument, is_long};
 use super::{ParseWorker, UnknownRequests};
 use crate::mailboxes::{GroupMailbox, Handles, MailboxesError};
+use crate::sockets::FrameDocument;
 use engine::event::Event;
 use engine::request;
 use engine::request::{ParseContext, Parsed};
 use kernel::call::{Lane, Origin};
 use model::Clock;
-use shared::mailbox::{FileIdentity, Listing, is_document};
+use shared::mailbox::{Listing, is_document};
 use shared::snapshot::Snapshot;
 use shared::{Code, Group};
 use std::collections::VecDeque;
@@ -53,11 +54,13 @@ enum Next {
 /// One group's documents that are not read yet.
 pub(super) struct Queue {
     mailbox: Arc<GroupMailbox>,
-    names: VecDeque<String>,
-    // The names of long documents, which the worker takes one by one.
-    long: VecDeque<String>,
-    // Files in hand that were looked at and will be refused.
-    refused: VecDeque<(String, FileIdentity)>,
+    documents: VecDeque<Document>,
+    // The long ones, which the worker takes one by one.
+    long: VecDeque<Document>,
+    // Those that were looked at and will be refused.
+    refused: VecDeque<RefusedDocument>,
+    // The last read of the socket brought a request.
+    reads_well: bool,
     // The last snapshot of the group.
     snapshot: Option<Arc<Snapshot>>,
     worker: Worker,
@@ -98,9 +101,10 @@ impl Queue {
     pub(super) fn new(mailbox: Arc<GroupMailbox>, now: Instant) -> Self {
         Self {
             mailbox,
-            names: VecDeque::new(),
+            documents: VecDeque::new(),
             long: VecDeque::new(),
             refused: VecDeque::new(),
+            reads_well: true,
             snapshot: None,
             worker: Worker::Free,
             parses_from: now,
@@ -160,25 +164,62 @@ impl Queue {
     pub(super) fn waits(&self) -> bool {
         self.again
             || self.listing.is_some()
-            || !self.names.is_empty()
+            || !self.documents.is_empty()
+            || self.mailbox.socket.can_be_read()
             || !self.refused.is_empty()
             || !self.long.is_empty() && self.worker == Worker::Free
     }
 
     pub(super) fn can_be_served(&self, now: Instant) -> bool {
-        self.next(now).is_some()
+        self.next(now).is_some() || self.may_read(now)
     }
 
     pub(super) fn wants_listing(&self, now: Instant) -> bool {
-        (self.again || self.listing.is_some()) && self.names.is_empty() && self.lists_from <= now
+        (self.again || self.listing.is_some()) && self.documents.is_empty() && self.lists_from <= now
     }
 
     pub(super) fn push(&mut self, name: &str) {
-        if self.names.len() < NAMES_MAX { self.names.push_back(name.to_owned()) } else { self.again = true }
+        if self.documents.len() < NAMES_MAX {
+            self.documents.push_back(Document::File(name.to_owned()));
+        } else {
+            self.again = true;
+        }
     }
 
-    fn push_long(&mut self, name: String) {
-        if self.long.len() < NAMES_MAX { self.long.push_back(name) } else { self.again = true }
+    /// A document that came over the socket waits, too.
+    pub(super) fn push_frame(&mut self, frame: FrameDocument) {
+        self.documents.push_back(Document::Frame(Box::new(frame)));
+    }
+
+    fn push_long(&mut self, document: Document) {
+        match document {
+            Document::File(_) if self.long.len() >= NAMES_MAX => self.again = true,
+            document @ (Document::File(_) | Document::Frame(_)) => self.long.push_back(document),
+        }
+    }
+
+    /// Returns whether the group's connections may be read.
+    ///
+    /// A read that brings no request is paid for like a refused document.
+    fn may_read(&self, now: Instant) -> bool {
+        self.mailbox.socket.can_be_read()
+            && (self.reads_well || self.mailbox.pace(Lane::Refused).permits(self.others, now))
+    }
+
+    /// Reads from one of the group's connections, if that may be done now.
+    fn read_socket(&mut self, began: Instant) -> bool {
+        if !self.may_read(began) {
+            return false;
+        }
+        let read = self.mailbox.socket.read(began);
+        self.reads_well = !read.is_empty();
+        if read.is_empty() {
+            self.mailbox.pace(Lane::Refused).spend(began.elapsed(), began);
+        }
+        for frame in read {
+            self.push_frame(frame);
+        }
+        true
     }
 
     /// Counts a notice about the group's directory. Returns how many there were within the second.
@@ -246,7 +287,7 @@ impl Queue {
         })?;
         // The queue would only skip a file in hand again.
         found.retain(|name| handles.tasks.look(name).is_some_and(|identity| !self.mailbox.has(name, identity)));
-        self.names.extend(found);
+        self.documents.extend(found.into_iter().map(Document::File));
         if !more {
             self.listing = None;
             self.mailbox.end_listing();
@@ -260,7 +301,7 @@ impl Queue {
 
     /// Returns when the worker may next have something of the group, if that is not now.
     pub(super) fn parses_at(&self, now: Instant) -> Option<Instant> {
-        let has_some = !self.long.is_empty() || !self.names.is_empty();
+        let has_some = !self.long.is_empty() || !self.documents.is_empty();
         (has_some && self.parses_from > now).then_some(self.parses_from)
     }
 
@@ -276,10 +317,10 @@ impl Queue {
         self.parses_from = Instant::now() + took * PARSING_REST;
         self.again |= again;
         self.refused.extend(refused);
-        rest.append(&mut self.names);
-        self.names = rest;
-        for name in long {
-            self.push_long(name);
+        rest.append(&mut self.documents);
+        self.documents = rest;
+        for document in long {
+            self.push_long(document);
         }
         parsed.into_iter().filter_map(|parsed| self.accept(parsed, Duration::ZERO, parse_context)).collect()
     }
@@ -293,8 +334,10 @@ impl Queue {
         if lane == Lane::Refused {
             self.mailbox.pace(lane).spend(took, now);
         }
-        if let Origin::File(file) = parsed.origin_mut() {
-            file.lane = lane;
+        match parsed.origin_mut() {
+            Origin::File(file) => file.lane = lane,
+            Origin::Frame(frame) => frame.lane = lane,
+            Origin::Retired(..) | Origin::Socket(_) | Origin::Broker => {}
         }
         if let Parsed::InvalidDocument(invalid) = &parsed {
             self.mailbox.pace(lane).count(now);
@@ -309,7 +352,7 @@ impl Queue {
     ///
     /// Returns `None` if there is none, no place for it, or the group's pace forbids it.
     fn next(&self, now: Instant) -> Option<Next> {
-        let is_empty = self.names.is_empty() && self.long.is_empty() && self.refused.is_empty();
+        let is_empty = self.documents.is_empty() && self.long.is_empty() && self.refused.is_empty();
         if is_empty || !self.mailbox.has_place() {
             return None;
         }
@@ -325,9 +368,9 @@ impl Queue {
             return None;
         }
         if refused_too && self.refused.is_empty() {
-            return (!self.names.is_empty()).then_some(Next::Any);
+            return (!self.documents.is_empty()).then_some(Next::Any);
         }
-        let has_some = !self.names.is_empty() || !self.long.is_empty() && self.mailbox.takes_long();
+        let has_some = !self.documents.is_empty() || !self.long.is_empty() && self.mailbox.takes_long();
         let may_look = self.can_find() && self.worker == Worker::Free && self.parses_from <= now;
         (has_some && may_look).then_some(Next::Look)
     }
@@ -355,47 +398,70 @@ impl Queue {
         events: &mut VecDeque<Event>,
     ) -> bool {
         let began = Instant::now();
-        let Some(next) = self.next(began) else { return false };
+        let has_read = self.read_socket(began);
+        let Some(next) = self.next(began) else {
+            self.spent += began.elapsed();
+            return has_read;
+        };
         if next == Next::Look {
-            return self.look(index, (parse_context, clock), worker);
+            return self.look(index, (parse_context, clock), worker) || has_read;
         }
         // The worker may have taken the last place.
-        let Some(slot) = self.mailbox.slot() else { return false };
-        let name = match next {
+        let Some(slot) = self.mailbox.slot() else { return has_read };
+        let document = match next {
             Next::Look => None,
             Next::Long => self.long.pop_front(),
-            Next::Refused => self.refused.pop_front().map(|(name, identity)| {
-                self.mailbox.put_back(&name, identity);
-                name
-            }),
-            Next::Any => self.names.pop_front(),
-        };
-        let Some(name) = name else { return false };
-        let (reading, is_passing) = Reading::find(&self.mailbox, &name);
-        self.again |= is_passing;
-        let Some(reading) = reading else { return true };
-        let is_long = reading.is_long();
-        if is_long && !self.may_parse(began) {
-            self.push_long(name);
-        } else {
-            if !self.mailbox.take(&name, reading.identity()) {
-                return true;
-            }
-            let mailbox = Arc::clone(&self.mailbox);
-            let job = Job { queue: index, mailbox, name, reading, slot, arrived: began, wall: clock.now() };
-            if is_long {
-                if worker.take(job, self.snapshot.clone(), parse_context) {
-                    self.worker = Worker::Parses;
+            Next::Refused => self.refused.pop_front().map(|refused| match refused {
+                RefusedDocument::File(name, identity) => {
+                    self.mailbox.put_back(&name, identity);
+                    Document::File(name)
                 }
-            } else if let Some(inbound) = job.read() {
-                let parsed = request::parse(inbound, parse_context);
-                events.extend(self.accept(parsed, began.elapsed(), parse_context));
-            } else {
-                self.again = true;
+                RefusedDocument::Frame(frame) => Document::Frame(frame),
+            }),
+            Next::Any => self.documents.pop_front(),
+        };
+        let Some(document) = document else { return has_read };
+        let Some((found, is_long)) = self.find(document, began) else { return true };
+        let mailbox = Arc::clone(&self.mailbox);
+        let job = Job { queue: index, mailbox, found, slot, arrived: began, wall: clock.now() };
+        if is_long {
+            if worker.take(job, self.snapshot.clone(), parse_context) {
+                self.worker = Worker::Parses;
             }
+        } else if let Some(inbound) = job.read() {
+            let parsed = request::parse(inbound, parse_context);
+            events.extend(self.accept(parsed, began.elapsed(), parse_context));
+        } else {
+            self.again = true;
         }
         self.spent += began.elapsed();
         true
+    }
+
+    /// Opens a document, and returns whether it is long. A long one that has to wait is put where it waits; of a file
+    /// that is not there, or is in hand already, nothing is found.
+    fn find(&mut self, document: Document, now: Instant) -> Option<(Found, bool)> {
+        match document {
+            Document::File(name) => {
+                let (reading, is_passing) = Reading::find(&self.mailbox, &name);
+                self.again |= is_passing;
+                let reading = reading?;
+                let is_long = reading.is_long();
+                if is_long && !self.may_parse(now) {
+                    self.push_long(Document::File(name));
+                    return None;
+                }
+                self.mailbox.take(&name, reading.identity()).then(|| (Found::File(name, reading), is_long))
+            }
+            Document::Frame(frame) => {
+                let is_long = is_long(&frame);
+                if is_long && !self.may_parse(now) {
+                    self.push_long(Document::Frame(frame));
+                    return None;
+                }
+                Some((Found::Frame(frame), is_long))
+            }
+        }
     }
 
     /// Has the worker find the permitted documents among those that wait.
@@ -406,11 +472,11 @@ impl Queue {
         worker: &ParseWorker,
     ) -> bool {
         let Some(snapshot) = self.snapshot.clone() else { return false };
-        let mut names = if self.mailbox.takes_long() { std::mem::take(&mut self.long) } else { VecDeque::new() };
-        let fresh = self.names.len().min(LOOKED_MAX.saturating_sub(names.len()));
-        names.extend(self.names.drain(..fresh));
+        let mut documents = if self.mailbox.takes_long() { std::mem::take(&mut self.long) } else { VecDeque::new() };
+        let fresh = self.documents.len().min(LOOKED_MAX.saturating_sub(documents.len()));
+        documents.extend(self.documents.drain(..fresh));
         let (mailbox, clock) = (Arc::clone(&self.mailbox), Arc::clone(clock));
-        let is_taken = worker.look(Look { queue: index, mailbox, names, snapshot, clock }, parse_context);
+        let is_taken = worker.look(Look { queue: index, mailbox, documents, snapshot, clock }, parse_context);
         if is_taken {
             self.worker = Worker::Looks;
         }

@@ -7,14 +7,14 @@
 use super::lane::lane;
 use crate::daemon::{EventSender, Message};
 use crate::mailboxes::{GroupMailbox, Slot};
+use crate::sockets::FrameDocument;
 use engine::approval_requests::Why;
 use engine::event::Event;
 use engine::request;
-use engine::request::InboundRequest;
-use engine::request::{ParseContext, Parsed};
-use kernel::call::Lane;
+use engine::request::{InboundRequest, ParseContext, Parsed, Source};
+use kernel::call::{InFlightGuard, Lane};
 use model::Clock;
-use shared::mailbox::{FileIdentity, Found, ReadError};
+use shared::mailbox::{self, FileIdentity, ReadError};
 use shared::snapshot::Snapshot;
 use shared::{Code, Group, Timestamp, limits};
 use std::collections::VecDeque;
@@ -35,7 +35,7 @@ const LOOK_MAX: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 pub(super) enum Reading {
     /// It can be read.
-    Found(Found),
+    Found(mailbox::Found),
     /// It is answered with this code and sentence.
     Refused(FileIdentity, Code, String),
 }
@@ -83,14 +83,45 @@ impl Reading {
     }
 }
 
+/// A document that waits to be read.
+#[derive(Debug)]
+pub(super) enum Document {
+    /// The name of a file in `tasks/`.
+    File(String),
+    /// A frame, which is read already.
+    Frame(Box<FrameDocument>),
+}
+
+/// A document that was looked at and will be refused.
+#[derive(Debug)]
+pub(super) enum RefusedDocument {
+    /// A file in hand.
+    File(String, FileIdentity),
+    /// A frame.
+    Frame(Box<FrameDocument>),
+}
+
+/// A document to be parsed, and the source of its bytes.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// A file in hand.
+    File(String, Reading),
+    /// A frame.
+    Frame(Box<FrameDocument>),
+}
+
+/// Returns whether a frame takes too long to be parsed on the loop's thread.
+pub(super) fn is_long(frame: &FrameDocument) -> bool {
+    frame.bytes.as_ref().is_ok_and(|bytes| bytes.len() > SHORT_BYTES_MAX)
+}
+
 /// One document to be read and parsed.
 #[derive(Debug)]
 pub(super) struct Job {
     /// The number of its group's queue.
     pub(super) queue: usize,
     pub(super) mailbox: Arc<GroupMailbox>,
-    pub(super) name: String,
-    pub(super) reading: Reading,
+    pub(super) found: Found,
     pub(super) slot: Slot,
     pub(super) arrived: Instant,
     pub(super) wall: Timestamp,
@@ -126,40 +157,51 @@ fn parsed(inbound: InboundRequest, snapshot: Option<&Snapshot>, parse_context: &
 impl Job {
     /// Reads it; `None` if it cannot be read now, and is no longer in hand.
     pub(super) fn read(self) -> Option<InboundRequest> {
-        let Self { mailbox, name, reading, slot, arrived, wall, .. } = self;
-        let identity = reading.identity();
-        let unreadable = || Err((Code::MalformedRequest, "The request's file cannot be read.".to_owned()));
-        let bytes = match reading {
-            Reading::Refused(_, code, reason) => Err((code, reason)),
-            Reading::Found(found) => match found.read() {
-                Ok(contents) => Ok(contents.bytes),
-                Err(ReadError::TooLarge(_)) => {
-                    Err((Code::OversizedRequest, Code::OversizedRequest.meaning().to_owned()))
-                }
-                Err(fault) if fault.is_passing() => {
-                    mailbox.put_back(&name, identity);
-                    return None;
-                }
-                Err(_) => unreadable(),
-            },
+        let Self { mailbox, found, slot, arrived, wall, .. } = self;
+        let (source, bytes, age, slot): (_, _, _, InFlightGuard) = match found {
+            Found::File(name, reading) => {
+                let identity = reading.identity();
+                let bytes = read(&mailbox, &name, reading)?;
+                let changed =
+                    Timestamp::from_millis(i64::try_from(identity.changed_ns / 1_000_000).unwrap_or(i64::MAX));
+                (Source::File { name, identity }, bytes, wall.since(changed), Box::new(slot))
+            }
+            Found::Frame(document) => {
+                let FrameDocument { connection, frame, bytes, place } = *document;
+                (Source::Frame { connection, frame }, bytes, Duration::ZERO, Box::new((slot, place)))
+            }
         };
         // Its bytes are kept twice: as they were written, and as the values that they say.
         let weight = mailbox.weigh(bytes.as_ref().map_or(0, |bytes| bytes.len().saturating_mul(2)));
-        let changed = Timestamp::from_millis(i64::try_from(identity.changed_ns / 1_000_000).unwrap_or(i64::MAX));
-        let age = wall.since(changed);
         Some(InboundRequest {
             group: mailbox.group.clone(),
             signing_key: mailbox.signing_key.clone(),
-            name,
+            source,
             bytes,
-            identity,
             age,
             arrived,
             wall,
-            slot: Box::new(slot),
+            slot,
             memory: Box::new(weight),
         })
     }
+}
+
+/// Reads a file in hand; `None` if it cannot be read now, and is no longer in hand.
+fn read(mailbox: &GroupMailbox, name: &str, reading: Reading) -> Option<Result<Vec<u8>, (Code, String)>> {
+    let identity = reading.identity();
+    Some(match reading {
+        Reading::Refused(_, code, reason) => Err((code, reason)),
+        Reading::Found(found) => match found.read() {
+            Ok(contents) => Ok(contents.bytes),
+            Err(ReadError::TooLarge(_)) => Err((Code::OversizedRequest, Code::OversizedRequest.meaning().to_owned())),
+            Err(fault) if fault.is_passing() => {
+                mailbox.put_back(name, identity);
+                return None;
+            }
+            Err(_) => Err((Code::MalformedRequest, "The request's file cannot be read.".to_owned())),
+        },
+    })
 }
 
 /// Documents to be looked at: the refused ones wait for their pace, and the others are decided on now.
@@ -167,7 +209,7 @@ pub(super) struct Look {
     /// The number of the group's queue.
     pub(super) queue: usize,
     pub(super) mailbox: Arc<GroupMailbox>,
-    pub(super) names: VecDeque<String>,
+    pub(super) documents: VecDeque<Document>,
     /// The last snapshot of the group.
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) clock: Arc<dyn Clock>,
@@ -180,11 +222,11 @@ pub struct ParsedDocuments {
     /// Those to be decided on, in their order.
     pub(super) parsed: Vec<Parsed>,
     /// Those that will be refused, in their order.
-    pub(super) refused: Vec<(String, FileIdentity)>,
+    pub(super) refused: Vec<RefusedDocument>,
     /// Those that were not looked at, in their order.
-    pub(super) rest: VecDeque<String>,
+    pub(super) rest: VecDeque<Document>,
     /// The long ones among them that have to wait until less of the group is under way.
-    pub(super) long: Vec<String>,
+    pub(super) long: Vec<Document>,
     /// Whether a file could not be read now.
     pub(super) again: bool,
     pub(super) took: Duration,
@@ -194,37 +236,55 @@ impl Look {
     /// Looks at some of the documents. Returns whether a file could not be read now.
     fn run(mut self, parse_context: &ParseContext, into: &mut ParsedDocuments) -> bool {
         let (began, mut again) = (Instant::now(), false);
-        while let Some(name) = self.names.pop_front() {
+        while let Some(document) = self.documents.pop_front() {
             let is_enough = into.parsed.len() >= PERMITTED_MAX || began.elapsed() >= LOOK_MAX;
             let slot = if is_enough || !self.mailbox.takes_short() { None } else { self.mailbox.slot() };
             let Some(slot) = slot else {
-                self.names.push_front(name);
+                self.documents.push_front(document);
                 break;
             };
-            let (reading, is_passing) = Reading::find(&self.mailbox, &name);
-            again |= is_passing;
-            let Some(reading) = reading else { continue };
-            let identity = reading.identity();
-            if reading.is_long() && !self.mailbox.takes_long() {
-                into.long.push(name);
-                continue;
-            }
-            if !self.mailbox.take(&name, identity) {
-                continue;
-            }
-            let (mailbox, arrived, wall) = (Arc::clone(&self.mailbox), Instant::now(), self.clock.now());
-            let job = Job { queue: self.queue, mailbox, name: name.clone(), reading, slot, arrived, wall };
-            let Some(inbound) = job.read() else {
-                again = true;
-                continue;
+            let found = match document {
+                Document::File(name) => {
+                    let (reading, is_passing) = Reading::find(&self.mailbox, &name);
+                    again |= is_passing;
+                    let Some(reading) = reading else { continue };
+                    if reading.is_long() && !self.mailbox.takes_long() {
+                        into.long.push(Document::File(name));
+                        continue;
+                    }
+                    if !self.mailbox.take(&name, reading.identity()) {
+                        continue;
+                    }
+                    Found::File(name, reading)
+                }
+                Document::Frame(frame) if is_long(&frame) && !self.mailbox.takes_long() => {
+                    into.long.push(Document::Frame(frame));
+                    continue;
+                }
+                Document::Frame(frame) => Found::Frame(frame),
             };
-            match parsed(inbound, Some(&self.snapshot), parse_context) {
-                (parsed, Lane::Permitted) => into.parsed.push(parsed),
-                (_, Lane::Refused) => into.refused.push((name, identity)),
-            }
+            again |= self.look_at(found, slot, parse_context, into);
         }
-        into.rest = self.names;
+        into.rest = self.documents;
         again
+    }
+
+    /// Parses one document, and keeps it if it is permitted. Returns whether it could not be read now.
+    fn look_at(&self, found: Found, slot: Slot, parse_context: &ParseContext, into: &mut ParsedDocuments) -> bool {
+        // A file that will be refused is read again; the bytes of a frame are nowhere else.
+        let refused = match &found {
+            Found::File(name, reading) => RefusedDocument::File(name.clone(), reading.identity()),
+            Found::Frame(frame) => RefusedDocument::Frame(frame.clone()),
+        };
+        let (mailbox, arrived, wall) = (Arc::clone(&self.mailbox), Instant::now(), self.clock.now());
+        let Some(inbound) = (Job { queue: self.queue, mailbox, found, slot, arrived, wall }).read() else {
+            return true;
+        };
+        match parsed(inbound, Some(&self.snapshot), parse_context) {
+            (parsed, Lane::Permitted) => into.parsed.push(parsed),
+            (_, Lane::Refused) => into.refused.push(refused),
+        }
+        false
     }
 }
 

@@ -242,6 +242,7 @@ impl World {
                 reload: None,
                 start: String::new(),
                 health: tokio::sync::watch::channel(store::ledger::health::Health::default()).1,
+                mailboxes: None,
                 limits: String::new(),
             },
             home,

@@ -81,6 +81,16 @@ pub fn unusable_mailbox(settings: &Settings, unusable: Unusable, error: &Mailbox
     )
 }
 
+/// The host's socket cannot be reached, and only the socket may be used.
+pub fn no_socket(id: &RequestId, settings: &Settings) -> Reply {
+    let reason = format!(
+        "EXT_TRANSPORT is socket, and {} cannot be reached. The host may be down. With EXT_TRANSPORT=auto the shim uses \
+         files instead. Nothing was sent.",
+        settings.ipc.join(mailbox::SOCKET).display()
+    );
+    Reply::of_reason(id.clone(), Code::NoMailbox, &reason, now())
+}
+
 /// The host did not take the request in time; it was taken back.
 pub fn withdrawn(id: &RequestId, timeout: Duration, signs: Signs) -> Reply {
     let hint = match signs {

@@ -1,6 +1,8 @@
 //! The file protocol on a clock that jumps: no test here waits.
 
 use super::*;
+use shared::mailbox::Directory;
+use shared::reply::Progress;
 use shared::request::{CallRequest, ListRequest};
 use shared::{Status, Timestamp};
 use std::future::pending;

@@ -1,7 +1,7 @@
 //! What the processes take before anybody calls.
 
 use crate::figures::{median, micros, percentile};
-use crate::parts::{Broker, Programs, client, memory_kib};
+use crate::parts::{Broker, Programs, Transport, client, memory_kib};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -36,7 +36,7 @@ pub(crate) fn shim(programs: &Programs, scratch: &Path) {
         let mut memory = 0;
         let figures: Vec<Duration> = (0..40)
             .map(|_| {
-                let mut command = programs.shim(&mailbox);
+                let mut command = programs.shim(&mailbox, Transport::Files);
                 command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
                 let began = Instant::now();
                 let mut child = command.spawn().unwrap();
@@ -70,7 +70,7 @@ pub(crate) async fn broker(programs: &Programs, scratch: &Path) {
         let mut broker = Broker::serve(programs, &home);
         let ready = began.elapsed();
         // One call, so that what every broker needs is there.
-        let shim = client(programs.shim(&broker.mailbox(0))).await;
+        let shim = client(programs.shim(&broker.mailbox(0), Transport::Socket)).await;
         shim.list_all_tools().await.unwrap();
         drop(shim);
         let before = broker.cpu();

@@ -1,7 +1,7 @@
 //! One client, one call after the other.
 
 use crate::figures::{median, micros, percentile};
-use crate::parts::{Bare, Broker, Programs, call, client, timed};
+use crate::parts::{Bare, Broker, Programs, Transport, call, client, timed};
 use serde_json::json;
 use std::path::Path;
 use std::process::Command;
@@ -17,24 +17,26 @@ pub(crate) async fn one_client(programs: &Programs, scratch: &Path, f: Duration)
     let mut broker = Broker::start(programs, &scratch.join("home"), 1);
     let bare = Bare::start(&scratch.join("bare"));
     let direct = client(Command::new(&programs.echo)).await;
-    let with = client(programs.shim(&broker.mailbox(0))).await;
-    let without = client(programs.shim(&bare.mailbox)).await;
+    let transports = [Transport::Socket, Transport::Files];
+    let [socket, files] = transports.map(|transport| programs.shim(&broker.mailbox(0), transport));
+    let brokered = [client(socket).await, client(files).await];
+    let without = client(programs.shim(&bare.mailbox, Transport::Files)).await;
     let mut echo = Vec::new();
     let mut protocol = Vec::new();
-    let mut read = Vec::new();
-    let mut write = Vec::new();
-    let mut refused = Vec::new();
+    let [mut read, mut write, mut refused] = [(); 3].map(|()| [Vec::new(), Vec::new()]);
     let cpu = broker.cpu();
     for _ in 0..ROUNDS {
         for _ in 0..CALLS_PER_ROUND {
             echo.push(timed(&direct, "echo", json!({ "a": 1 })).await);
             protocol.push(timed(&without, "ext_call", call("echo")).await);
-            read.push(timed(&with, "ext_call", call("echo")).await);
-            write.push(timed(&with, "ext_call", call("note")).await);
-            refused.push(timed(&with, "ext_call", call("charge")).await);
+            for (way, client) in brokered.iter().enumerate() {
+                read[way].push(timed(client, "ext_call", call("echo")).await);
+                write[way].push(timed(client, "ext_call", call("note")).await);
+                refused[way].push(timed(client, "ext_call", call("charge")).await);
+            }
         }
     }
-    let calls = 3 * ROUNDS * CALLS_PER_ROUND;
+    let calls = 3 * transports.len() * ROUNDS * CALLS_PER_ROUND;
     println!(
         "cpu          {:>8.1} µs   of the broker for each call",
         (broker.cpu() - cpu) as f64 / calls as f64 * 10_000.0
@@ -47,9 +49,12 @@ pub(crate) async fn one_client(programs: &Programs, scratch: &Path, f: Duration)
     for (name, figures) in [
         ("SDK echo, direct", &echo),
         ("directory protocol, no evidence", &protocol),
-        ("brokered read, one synced commit", &read),
-        ("brokered write, two synced commits", &write),
-        ("refusal, one synced commit", &refused),
+        ("read over the socket, one synced commit", &read[0]),
+        ("write over the socket, two synced commits", &write[0]),
+        ("refusal over the socket, one synced commit", &refused[0]),
+        ("read by files, one synced commit", &read[1]),
+        ("write by files, two synced commits", &write[1]),
+        ("refusal by files, one synced commit", &refused[1]),
     ] {
         let p50 = median(figures);
         println!(
@@ -61,7 +66,7 @@ pub(crate) async fn one_client(programs: &Programs, scratch: &Path, f: Duration)
         );
     }
     println!("{:<44} {:>9.0}", "first specification: polling every 500 ms", micros(polling(&scratch.join("polling"))));
-    drop((direct, with, without));
+    drop((direct, brokered, without));
     broker.stop();
     broker.verify();
 }

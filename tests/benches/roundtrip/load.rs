@@ -1,7 +1,7 @@
 //! Many calls at once, and neighbours that do their worst.
 
 use crate::figures::{median, micros, percentile};
-use crate::parts::{Bare, Broker, Client, Programs, call, client, request, timed};
+use crate::parts::{Bare, Broker, Client, Programs, Transport, call, client, request, timed};
 use rmcp::service::{Peer, RoleClient};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -28,28 +28,34 @@ pub(crate) async fn many_in_flight(programs: &Programs, scratch: &Path) {
     for flight in [16, 64] {
         let mailboxes: Vec<Bare> =
             (0..flight / IN_FLIGHT).map(|group| Bare::start(&scratch.join(format!("bare-{flight}-{group}")))).collect();
-        let clients = clients(programs, mailboxes.iter().map(|bare| bare.mailbox.clone())).await;
+        let mailboxes = mailboxes.iter().map(|bare| bare.mailbox.clone());
+        let clients = clients(programs, mailboxes, Transport::Files).await;
         let before = Shares::now();
         let flood = flood(&peers(&clients), flight, "ext_call", call("echo")).await;
         let shares = Shares::now().since(&before);
         print("directory protocol, no evidence", flight, &flood, Some((0, shares)));
     }
     for (name, action) in [("brokered read", "echo"), ("brokered write", "note")] {
-        for flight in [16, 64, 256] {
-            brokered(programs, &scratch.join(format!("home-{action}-{flight}")), name, action, flight).await;
+        for transport in [Transport::Socket, Transport::Files] {
+            for flight in [1, 16, 64, 256] {
+                let home = scratch.join(format!("home-{action}-{}-{flight}", transport.word()));
+                let name = format!("{name}, {}", transport.word());
+                brokered(programs, &home, (&name, transport), action, flight).await;
+            }
         }
         let home = scratch.join(format!("home-{action}-memory"));
         if let Some(memory) = Memory::beneath(&home) {
-            brokered(programs, &home, &format!("{name}, mailbox on tmpfs"), action, 64).await;
+            let name = format!("{name}, mailbox on tmpfs");
+            brokered(programs, &home, (&name, Transport::Files), action, 64).await;
             drop(memory);
         }
     }
 }
 
-async fn brokered(programs: &Programs, home: &Path, name: &str, action: &str, flight: usize) {
-    let groups = flight / IN_FLIGHT;
+async fn brokered(programs: &Programs, home: &Path, (name, transport): (&str, Transport), action: &str, flight: usize) {
+    let groups = flight.div_ceil(IN_FLIGHT);
     let mut broker = Broker::start(programs, home, groups);
-    let clients = clients(programs, (0..groups).map(|group| broker.mailbox(group))).await;
+    let clients = clients(programs, (0..groups).map(|group| broker.mailbox(group)), transport).await;
     let before = Shares::now();
     let flood = flood(&peers(&clients), flight, "ext_call", call(action)).await;
     let shares = Shares::now().since(&before);
@@ -59,10 +65,10 @@ async fn brokered(programs: &Programs, home: &Path, name: &str, action: &str, fl
     broker.verify();
 }
 
-async fn clients(programs: &Programs, mailboxes: impl Iterator<Item = PathBuf>) -> Vec<Client> {
+async fn clients(programs: &Programs, mailboxes: impl Iterator<Item = PathBuf>, transport: Transport) -> Vec<Client> {
     let mut clients = Vec::new();
     for mailbox in mailboxes {
-        clients.push(client(programs.shim(&mailbox)).await);
+        clients.push(client(programs.shim(&mailbox, transport)).await);
     }
     clients
 }
@@ -143,8 +149,8 @@ async fn flood(
 /// goes into a directory that nobody serves, because on a small machine whoever writes files takes time from everybody.
 pub(crate) async fn beside_a_neighbour(programs: &Programs, scratch: &Path) {
     let mut broker = Broker::start(programs, &scratch.join("home-neighbours"), 2);
-    let own = client(programs.shim(&broker.mailbox(0))).await;
-    let other = client(programs.shim(&broker.mailbox(1))).await;
+    let own = client(programs.shim(&broker.mailbox(0), Transport::Socket)).await;
+    let other = client(programs.shim(&broker.mailbox(1), Transport::Socket)).await;
     let nobody = scratch.join("nobody").join("tasks");
     std::fs::create_dir_all(&nobody).unwrap();
     println!("\n{:<44} {:>9} {:>9} {:>9}", "one group's read", "p50 µs", "p99 µs", "p99 ×");

@@ -54,10 +54,26 @@ impl Programs {
         Self { broker: built.host_broker(), shim: built.mcp_shim(), echo }
     }
 
-    pub(crate) fn shim(&self, mailbox: &Path) -> Command {
+    pub(crate) fn shim(&self, mailbox: &Path, transport: Transport) -> Command {
         let mut command = Command::new(&self.shim);
-        command.arg("--no-action-tools").env("EXT_IPC_DIR", mailbox);
+        command.arg("--no-action-tools").env("EXT_IPC_DIR", mailbox).env("EXT_TRANSPORT", transport.word());
         command
+    }
+}
+
+/// The way of the documents between shim and broker.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Socket,
+    Files,
+}
+
+impl Transport {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Socket => "socket",
+            Self::Files => "files",
+        }
     }
 }
 

@@ -23,7 +23,7 @@ mod figures;
 mod parts;
 
 use figures::{median, micros, percentile};
-use parts::{Broker, Client, Programs, call, client, request};
+use parts::{Broker, Client, Programs, Transport, call, client, request};
 use shared::mailbox::Directory;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -178,7 +178,7 @@ async fn siege(programs: &Programs, home: &Path, level: Option<u8>, each: Durati
         assert!(grant.stdout(Stdio::null()).status().unwrap().success());
     }
     let mut broker = Broker::serve(programs, home);
-    let own = client(programs.shim(&broker.mailbox(0))).await;
+    let own = client(programs.shim(&broker.mailbox(0), Transport::Socket)).await;
     let nobody = home.with_extension("nobody");
     std::fs::create_dir_all(nobody.join("tasks")).unwrap();
     let whose = level.map_or("a group without any grant".to_owned(), |level| format!("a group with L{level}"));

@@ -13,7 +13,8 @@ use crate::request::FlowCommand;
 use config::flows::FlowsTable;
 use config::{FLOWS, UnknownRequests};
 use kernel::call::{
-    AboutUnparsed, ApprovalPhase, Call, FileOrigin, Header, InFlightGuard, Lane, Origin, Params, Target, Written,
+    AboutUnparsed, ApprovalPhase, Call, FileOrigin, FrameOrigin, Header, InFlightGuard, Lane, Origin, Params, Target,
+    Written,
 };
 use kernel::contract::StoreRequest;
 use model::{Caller, EffectMarker, LedgerKey, Nonce, ParamError, Person, Random, Subject, TokenError};
@@ -33,20 +34,18 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A request file that was read, before it is parsed.
+/// A document that was read, before it is parsed.
 #[derive(Debug)]
 pub struct InboundRequest {
-    /// The group whose directory has the file.
+    /// The group that it came from.
     pub group: Group,
     /// The key with which the group signs its requests.
     pub signing_key: Option<Arc<str>>,
-    /// The name of the file in `tasks/`.
-    pub name: String,
+    /// The file or frame that had it.
+    pub source: Source,
     /// The bytes, or the reason why they were not read.
     pub bytes: Result<Vec<u8>, (Code, String)>,
-    /// The identity of the file.
-    pub identity: FileIdentity,
-    /// The age of the file.
+    /// Its age when it was found.
     pub age: Duration,
     /// The time at which it was found, on the monotonic clock.
     pub arrived: Instant,
@@ -56,6 +55,25 @@ pub struct InboundRequest {
     pub slot: InFlightGuard,
     /// The memory that it takes.
     pub memory: Box<dyn DocumentMemory>,
+}
+
+/// The file or frame that has a document.
+#[derive(Debug)]
+pub enum Source {
+    /// A file in `tasks/`.
+    File {
+        /// Its name.
+        name: String,
+        /// Its identity.
+        identity: FileIdentity,
+    },
+    /// A frame of a connection to the group's socket.
+    Frame {
+        /// The connection.
+        connection: u64,
+        /// The number of the frame in the connection.
+        frame: u64,
+    },
 }
 
 /// The memory of a document in progress. Dropping it gives the memory back to the group.
@@ -103,16 +121,20 @@ fn inspect_call(call: &mut Call, context: &ParseContext) {
 /// Parses a document from a group.
 pub fn parse(inbound: InboundRequest, context: &ParseContext) -> Parsed {
     let caller = Caller::Group(inbound.group.clone());
-    let stem: Option<RequestId> = inbound.name.strip_suffix(".json").and_then(|stem| stem.parse().ok());
-    let file = FileOrigin {
-        group: inbound.group.clone(),
-        name: inbound.name,
-        reply_as: None,
-        lane: Lane::Refused,
-        slot: inbound.slot,
+    let (group, lane, slot) = (inbound.group.clone(), Lane::Refused, inbound.slot);
+    let (origin, file) = match inbound.source {
+        Source::File { name, identity } => {
+            let file = FileOrigin { group, name: name.clone(), reply_as: None, lane, slot };
+            (Origin::File(file), Some((name, identity)))
+        }
+        Source::Frame { connection, frame } => {
+            (Origin::Frame(FrameOrigin { group, connection, frame, is_admitted: false, lane, slot }), None)
+        }
     };
+    let name = file.as_ref().map(|(name, _)| name.as_str());
+    let stem: Option<RequestId> = name.and_then(|name| name.strip_suffix(".json")).and_then(|stem| stem.parse().ok());
     let scrubber = context.filters.as_ref().map(|filters| filters.scrubber.as_ref());
-    let invalid = |file, request_id: Option<RequestId>, code, reason: String| {
+    let invalid = |origin, request_id: Option<RequestId>, code, reason: String| {
         let caller_key = caller.to_string().into();
         // Neither a row nor the name of a reply repeats a secret.
         let holds_own =
@@ -121,46 +143,52 @@ pub fn parse(inbound: InboundRequest, context: &ParseContext) -> Parsed {
             caller: caller.clone(),
             caller_key,
             request_id: request_id.or(stem.clone()).filter(|id| !holds_own(id)),
-            origin: Origin::File(file),
+            origin,
             code,
             reason,
         }))
     };
     let bytes = match inbound.bytes {
         Ok(bytes) => bytes,
-        Err((code, reason)) => return invalid(file, None, code, reason),
+        Err((code, reason)) => return invalid(origin, None, code, reason),
     };
     if let Some(key) = &inbound.signing_key
         && shared::signature::verify(&bytes, key).is_err()
     {
-        return invalid(file, id_of(&bytes), Code::BadSignature, Code::BadSignature.meaning().to_owned());
+        return invalid(origin, id_of(&bytes), Code::BadSignature, Code::BadSignature.meaning().to_owned());
     }
     let document = match request::parse(&bytes) {
         Ok(document) => document,
         Err(refused) => {
             let code = if refused.why == Malformed::UnknownType { Code::UnknownType } else { Code::MalformedRequest };
-            return invalid(file, refused.request_id, code, format!("{}.", refused.why));
+            return invalid(origin, refused.request_id, code, format!("{}.", refused.why));
         }
     };
     let mut memory = inbound.memory;
     memory.parsed(document.nodes);
     if inbound.signing_key.is_some() && !is_fresh(document.envelope.timestamp.as_deref(), inbound.wall) {
         let reason = "A signed request needs a timestamp within 300 seconds of the host's clock.";
-        return invalid(file, document.envelope.request_id, Code::BadSignature, reason.into());
+        return invalid(origin, document.envelope.request_id, Code::BadSignature, reason.into());
     }
     let timeout = timeout(&document.request, context);
     if inbound.age > timeout.min(limits::REQUEST_AGE_MAX) {
         let reason = Code::StaleRequest.meaning().to_owned();
-        return invalid(file, document.envelope.request_id, Code::StaleRequest, reason);
+        return invalid(origin, document.envelope.request_id, Code::StaleRequest, reason);
     }
-    if scrubber.is_some_and(|scrubber| own_secrets::are_in_request(&[file.name.as_str()], &bytes, scrubber)) {
+    if scrubber.is_some_and(|scrubber| own_secrets::are_in_request(name.as_slice(), &bytes, scrubber)) {
         let reason = Code::OwnSecret.meaning().to_owned();
-        return invalid(file, document.envelope.request_id, Code::OwnSecret, reason);
+        return invalid(origin, document.envelope.request_id, Code::OwnSecret, reason);
     }
     // A request without an id of its own is known by its very file, and its reply has the file's name.
-    let (request_id, reply_as) = match document.envelope.request_id.clone() {
-        Some(id) => (id, None),
-        None => (id_from(&inbound.identity, &bytes), stem),
+    let (request_id, origin) = match (document.envelope.request_id.clone(), origin, &file) {
+        (Some(id), origin, _) => (id, origin),
+        (None, Origin::File(origin), Some((_, identity))) => {
+            (id_from(identity, &bytes), Origin::File(FileOrigin { reply_as: stem, ..origin }))
+        }
+        (None, origin, _) => {
+            let reason = "A request over the socket needs a request_id.";
+            return invalid(origin, None, Code::MalformedRequest, reason.to_owned());
+        }
     };
     let behalf = behalf(document.envelope.context_token.as_deref(), &inbound.group, context, inbound.wall);
     let header = Header {
@@ -169,7 +197,7 @@ pub fn parse(inbound: InboundRequest, context: &ParseContext) -> Parsed {
         request_id,
         request_digest: digest_of(&document.request, &behalf, context),
         behalf,
-        origin: Origin::File(FileOrigin { reply_as, ..file }),
+        origin,
         arrived: inbound.arrived,
         timeout: timeout.saturating_sub(inbound.age),
         weight: Some(memory),

@@ -1,0 +1,410 @@
+//! The socket of a group: the same documents, the same promises, and no thread of the host that waits for a shim.
+
+mod changes;
+
+use rustix::process::{Signal, kill_process};
+use serde_json::{Value, json};
+use shared::frame::{self, Kind};
+use std::collections::BTreeSet;
+use std::io::Read as _;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+use tests::group::{call, code};
+use tests::socket::Connection;
+use tests::world::{CONFIG, SCRIPT};
+use tests::{Group, World, until};
+
+/// The kinds of the rows of a request.
+fn kinds(world: &World, group: &Group, id: &str) -> Vec<String> {
+    world.kinds_of(group, id)
+}
+
+#[test]
+fn a_call_over_the_socket_leaves_the_same_rows_as_one_in_a_file() {
+    let world = World::with_grant();
+    let group = world.group("developer");
+    let mut connection = Connection::open(&group);
+    let hello = connection.next_of(Kind::Hello);
+    assert_eq!((&hello["protocol"], &hello["group"]), (&json!("ext-broker/1"), &json!("developer")), "{hello}");
+    for (action, params) in
+        [("echo", json!({ "n": 1 })), ("charge", json!({})), ("deploy", json!({})), ("strict", json!({}))]
+    {
+        let by_file = group.send(call(action, params.clone()));
+        let by_socket = connection.request(call(action, params));
+        let mut replies = [group.reply(&by_file), connection.reply(&by_socket)];
+        for reply in &mut replies {
+            for member in ["request_id", "evidence", "timestamp"] {
+                reply.as_object_mut().unwrap().remove(member);
+            }
+        }
+        assert_eq!(replies[0], replies[1], "{action}");
+        assert_eq!(kinds(&world, &group, &by_file), kinds(&world, &group, &by_socket), "{action}");
+    }
+    assert_eq!(world.effects_of("charge").len(), 2);
+    assert_eq!(group.names("responses"), [""; 0]);
+}
+
+#[test]
+fn replies_come_in_any_order_and_a_repeated_request_has_the_same_outcome() {
+    let world = World::with_grant();
+    let group = world.group("developer");
+    let mut connection = Connection::open(&group);
+    let slow = connection.request(call("charge", json!({ "ms": 300 })));
+    let quick = connection.request(call("echo", json!({})));
+    let first = connection.next_of(Kind::Reply);
+    assert_eq!(first["request_id"], json!(quick));
+    let charged = connection.reply(&slow);
+    assert_eq!(code(&charged), "executed");
+    // By another connection, and as a file, the same id is the same call.
+    let mut again = call("charge", json!({ "ms": 300 }));
+    again["request_id"] = json!(slow);
+    assert_eq!(code(&Connection::open(&group).ask(again.clone())), "executed");
+    assert_eq!(code(&group.ask(again)), "executed");
+    assert_eq!(world.effects_of("charge"), [slow]);
+}
+
+#[test]
+fn a_long_document_and_a_question_to_a_person_go_over_the_socket() {
+    let world = World::with_grant();
+    let group = world.group("developer");
+    let mut connection = Connection::open(&group);
+    let text = "x".repeat(200_000);
+    let reply = connection.ask(call("echo", json!({ "text": text })));
+    assert_eq!(reply["data"]["text"], json!(text));
+    let asked = connection.request(call("agree", json!({})));
+    let progress = connection.next_of(Kind::Progress);
+    assert_eq!(progress["request_id"], json!(asked), "{progress}");
+    let waiting = until("the question", || world.query("SELECT code FROM approvals WHERE state = 'waiting'").pop());
+    world.command(json!({ "type": "answer", "code": waiting["code"], "yes": true }));
+    assert_eq!(code(&connection.reply(&asked)), "executed");
+    assert_eq!(group.names("responses"), [""; 0]);
+}
+
+#[test]
+fn the_shim_hears_that_its_snapshot_has_changed() {
+    let world = World::new();
+    let group = world.group("developer");
+    let mut connection = Connection::open(&group);
+    connection.next_of(Kind::Hello);
+    world.grant("developer", 1);
+    let changed = connection.next_of(Kind::Changed);
+    assert_eq!(changed["digest"].as_str().map(str::len), Some(64), "{changed}");
+}
+
+#[test]
+fn a_request_in_flight_is_answered_wherever_it_is_asked_again() {
+    let world = World::with_grant();
+    let group = world.group("developer");
+    let begin = |ms: u64| {
+        let mut connection = Connection::open(&group);
+        let mut document = call("charge", json!({ "ms": ms }));
+        let id = connection.request(document.clone());
+        until("the intent", || (!kinds(&world, &group, &id).is_empty()).then_some(()));
+        document["request_id"] = json!(id);
+        drop(connection);
+        (id, document)
+    };
+    let (over_a_socket, document) = begin(500);
+    assert_eq!(code(&Connection::open(&group).ask(document)), "executed");
+    let (as_a_file, document) = begin(500);
+    assert_eq!(code(&group.ask(document)), "executed");
+    // The first one as a file, and then over a socket: both hear it.
+    let mut document = call("charge", json!({ "ms": 500 }));
+    let first = group.send(document.clone());
+    until("the intent", || (!kinds(&world, &group, &first).is_empty()).then_some(()));
+    document["request_id"] = json!(first);
+    assert_eq!(code(&Connection::open(&group).ask(document)), "executed");
+    assert_eq!(code(&group.reply(&first)), "executed");
+    assert_eq!(world.effects_of("charge"), [over_a_socket, as_a_file, first]);
+}
+
+/// A world whose host can be stopped, with its connections.
+fn process() -> (World, Group) {
+    let world = World::builder().process();
+    world.grant("developer", 2);
+    let group = world.group("developer");
+    (world, group)
+}
+
+#[test]
+fn a_request_whose_sender_has_hung_up_is_not_executed() {
+    let (world, group) = process();
+    for ends in [|connection: Connection| drop(connection), |connection: Connection| connection.shut_down()] {
+        let mut connection = Connection::open(&group);
+        assert_eq!(code(&connection.ask(call("echo", json!({})))), "executed");
+        world.stand_still();
+        let lost = connection.request(call("charge", json!({})));
+        ends(connection);
+        world.go_on();
+        let mut other = Connection::open(&group);
+        let asked = other.ask(json!({ "type": "ext_result", "of": lost }));
+        assert_eq!(code(&asked), "unknown_request");
+        assert_eq!(kinds(&world, &group, &lost), [""; 0]);
+    }
+    assert_eq!(world.effects_of("charge"), [""; 0]);
+}
+
+#[test]
+fn a_request_whose_sender_only_sends_nothing_more_is_answered() {
+    let world = World::with_grant();
+    let mut connection = Connection::open(&world.group("developer"));
+    let id = connection.request(call("charge", json!({ "ms": 50 })));
+    connection.end_sending();
+    assert_eq!(code(&connection.reply(&id)), "executed");
+    assert_eq!(connection.next_frame(), None, "nothing can come of it any more");
+}
+
+#[test]
+fn a_request_that_is_withdrawn_in_time_is_not_executed() {
+    let (world, group) = process();
+    let mut connection = Connection::open(&group);
+    connection.next_of(Kind::Hello);
+    world.stand_still();
+    let early = connection.request(call("charge", json!({})));
+    let kept = connection.request(call("charge", json!({})));
+    connection.withdraw(&early);
+    world.go_on();
+    let mut seen = Vec::new();
+    while seen.len() < 2 {
+        match connection.next_frame().expect("an answer") {
+            (Kind::Withdrawn, answer) => {
+                seen.push(("withdrawn", answer["request_id"].clone(), answer["state"].clone()));
+            }
+            (Kind::Reply, reply) => seen.push(("reply", reply["request_id"].clone(), json!(code(&reply)))),
+            (kind, document) => panic!("{kind:?} {document}"),
+        }
+    }
+    seen.sort_by_key(|(what, ..)| *what);
+    assert_eq!(seen, [("reply", json!(kept), json!("executed")), ("withdrawn", json!(early), json!("never_taken")),]);
+    let late = connection.request(call("charge", json!({ "ms": 200 })));
+    until("the intent", || (!kinds(&world, &group, &late).is_empty()).then_some(()));
+    connection.withdraw(&late);
+    let answer = connection.next_of(Kind::Withdrawn);
+    assert_eq!((&answer["request_id"], &answer["state"]), (&json!(late), &json!("taken")));
+    assert_eq!(code(&connection.reply(&late)), "executed");
+    assert_eq!(world.effects_of("charge"), [kept, late]);
+}
+
+#[test]
+fn a_frame_that_is_none_gets_a_row_and_a_goodbye() {
+    let world = World::with_grant();
+    let group = world.group("developer");
+    let hello = |connection: &mut Connection| {
+        connection.send(Kind::Hello, &json!({ "protocols": ["ext-broker/1"] }));
+    };
+    let too_long = [&u32::MAX.to_be_bytes()[..], &[Kind::Request.byte()]].concat();
+    let refused: [(&str, &str, bool, Vec<u8>); 8] = [
+        ("an unknown kind", "malformed_request", true, vec![0, 0, 0, 0, 99]),
+        ("a frame that is too long", "oversized_request", true, too_long),
+        ("a request before hello", "malformed_request", false, frame::encode(Kind::Request, b"{}").unwrap()),
+        ("a request without an id", "malformed_request", true, {
+            frame::encode(Kind::Request, call("echo", json!({})).to_string().as_bytes()).unwrap()
+        }),
+        ("a reply", "malformed_request", true, frame::encode(Kind::Reply, b"{}").unwrap()),
+        ("a second hello", "malformed_request", true, frame::encode(Kind::Hello, b"{}").unwrap()),
+        ("a withdrawal of nothing", "malformed_request", true, frame::encode(Kind::Withdraw, b"{}").unwrap()),
+        ("another protocol", "unsupported_protocol", false, {
+            frame::encode(Kind::Hello, br#"{"protocols":["ext-broker/99"]}"#).unwrap()
+        }),
+    ];
+    for (what, expected, greets, bytes) in refused {
+        let mut connection = Connection::silent(&group);
+        if greets {
+            hello(&mut connection);
+        }
+        connection.send_bytes(&bytes);
+        let goodbye = connection.next_of(Kind::Goodbye);
+        assert_eq!(goodbye["code"], expected, "{what}: {goodbye}");
+        assert_eq!(connection.next_frame(), None, "{what}");
+    }
+    // Equal rows of the same hour are counted.
+    let codes: BTreeSet<String> = world.rows().into_iter().filter_map(|row| row.reason_code).collect();
+    assert!(["malformed_request", "oversized_request"].iter().all(|code| codes.contains(*code)), "{codes:?}");
+    assert_eq!(code(&Connection::open(&group).ask(call("echo", json!({})))), "executed");
+}
+
+#[test]
+fn frames_that_come_byte_by_byte_are_whole_in_the_end() {
+    let world = World::with_grant();
+    let mut connection = Connection::silent(&world.group("developer"));
+    let mut document = call("echo", json!({ "n": 7 }));
+    document["request_id"] = json!("drop-by-drop");
+    let hello = frame::encode(Kind::Hello, br#"{"protocols":["ext-broker/1","ext-broker/2"]}"#).unwrap();
+    for byte in [hello, frame::encode(Kind::Request, document.to_string().as_bytes()).unwrap()].concat() {
+        connection.send_bytes(&[byte]);
+    }
+    assert_eq!(connection.reply("drop-by-drop")["data"], json!({ "n": 7 }));
+}
+
+/// A TCP connection whose close blocks, because its other end reads nothing; and that end.
+fn lingering() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (other, _) = listener.accept().unwrap();
+    rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::from_secs(600))).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    let full = vec![0; 1 << 20];
+    until("a full buffer", || std::io::Write::write(&mut &stream, &full).is_err().then_some(()));
+    // The last close waits until this is read.
+    stream.set_nonblocking(false).unwrap();
+    (stream, other)
+}
+
+#[test]
+fn a_descriptor_whose_close_blocks_delays_nobody() {
+    let world = World::with_grant();
+    world.grant("security", 1);
+    let (group, other) = (world.group("developer"), world.group("security"));
+    for is_out_of_band in [false, true] {
+        let (stream, mut end) = lingering();
+        let mut connection = Connection::open(&group);
+        connection.next_of(Kind::Hello);
+        connection.send_descriptor(0, stream.as_fd(), is_out_of_band);
+        // It blocks here if the host is faster.
+        std::thread::spawn(|| drop(stream));
+        assert_eq!(connection.next_frame(), None, "the connection is of no use any more");
+        assert_eq!(code(&other.ask(call("echo", json!({})))), "executed");
+        assert_eq!(code(&Connection::open(&group).ask(call("echo", json!({})))), "executed");
+        // Only now can the close be over.
+        let mut read = Vec::new();
+        end.set_read_timeout(Some(tests::DEADLINE)).unwrap();
+        end.read_to_end(&mut read).unwrap();
+        assert!(read.len() >= 1 << 16);
+    }
+    // A connection that ends with such a descriptor in its queue is closed elsewhere, too.
+    let (stream, mut end) = lingering();
+    let mut connection = Connection::silent(&group);
+    connection.send_bytes(&[0, 0, 0, 0, 99]);
+    connection.send_descriptor(0, stream.as_fd(), false);
+    std::thread::spawn(|| drop(stream));
+    assert_eq!(code(&other.ask(call("echo", json!({})))), "executed");
+    drop(connection);
+    assert_eq!(code(&other.ask(call("echo", json!({})))), "executed");
+    end.set_read_timeout(Some(tests::DEADLINE)).unwrap();
+    end.read_to_end(&mut Vec::new()).unwrap();
+}
+
+#[test]
+fn a_group_has_eight_connections_and_more_wait() {
+    let world = World::with_grant();
+    world.grant("security", 1);
+    let group = world.group("developer");
+    let mut held: Vec<Connection> = (0..8).map(|_| Connection::open(&group)).collect();
+    for connection in &mut held {
+        connection.next_of(Kind::Hello);
+    }
+    let mut ninth = Connection::open(&group);
+    let id = ninth.request(call("echo", json!({})));
+    assert_eq!(code(&Connection::open(&world.group("security")).ask(call("echo", json!({})))), "executed");
+    assert_eq!(code(&group.ask(call("echo", json!({})))), "executed", "files are served meanwhile");
+    assert_eq!(kinds(&world, &group, &id), [""; 0]);
+    held.pop();
+    assert_eq!(code(&ninth.reply(&id)), "executed");
+}
+
+#[test]
+fn a_shim_that_reads_nothing_holds_sixteen_mebibytes_and_delays_nobody() {
+    let world = World::builder().config(&format!("{CONFIG}[limits.\"*\".\"*\"]\n")).up();
+    world.grant("developer", 2);
+    world.grant("security", 1);
+    let group = world.group("developer");
+    let mut connection = Connection::open(&group);
+    connection.next_of(Kind::Hello);
+    let text = "x".repeat(240_000);
+    let mut last = String::new();
+    // Each reply is in the ledger before the next call, so sixteen are never in flight.
+    while let Some(id) = connection.try_request(call("echo", json!({ "text": text }))) {
+        let other = world.group("security").ask(call("echo", json!({})));
+        assert_eq!(code(&other), "executed", "another group is served");
+        // The host drops a request whose connection has ended.
+        let kinds = || kinds(&world, &group, &id);
+        let is_over = || kinds().contains(&"succeeded".to_owned()).then_some(true);
+        if !until("the outcome", || is_over().or_else(|| connection.has_ended().then_some(false))) {
+            break;
+        }
+        last = id;
+    }
+    let mut read = 0;
+    while connection.next_frame().is_some() {
+        read += 1;
+    }
+    assert!(read < 10, "{read}: the rest was with the host");
+    let reply = Connection::open(&group).ask(json!({ "type": "ext_result", "of": last }));
+    assert_eq!(reply["data"]["text"], json!(text), "its replies can be asked for");
+}
+
+#[test]
+fn another_user_than_the_configured_one_is_refused_with_the_reason() {
+    if !rustix::process::geteuid().is_root() {
+        return tests::skipped("only root can give a directory to another user");
+    }
+    let world = World::builder().config(&CONFIG.replace("[groups.developer]", "[groups.developer]\nuid = 4242")).up();
+    let group = world.group("developer");
+    let mut connection = Connection::open(&group);
+    let goodbye = connection.next_of(Kind::Goodbye);
+    assert_eq!(goodbye["code"], "malformed_request");
+    let reason = goodbye["reason"].as_str().unwrap();
+    assert!(reason.contains("user 0") && reason.contains("4242"), "{reason}");
+    let socket = std::fs::metadata(group.directory().join("broker.sock")).unwrap();
+    assert_eq!(std::os::unix::fs::MetadataExt::uid(&socket), 4242);
+}
+
+#[test]
+fn the_socket_comes_back_when_its_name_is_taken_away_and_nothing_else_is_replaced() {
+    let world = World::with_grant();
+    let group = world.group("developer");
+    let path = group.directory().join("broker.sock");
+    assert_eq!(code(&Connection::open(&group).ask(call("echo", json!({})))), "executed");
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(code(&Connection::open(&group).ask(call("echo", json!({})))), "executed");
+    changes::obstruct(&path);
+    assert_eq!(code(&group.ask(call("echo", json!({})))), "executed");
+    assert_eq!(std::fs::read(&path).unwrap(), b"no socket");
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(code(&Connection::open(&group).ask(call("echo", json!({})))), "executed");
+    // A whole directory that is another one has a socket of its own.
+    let aside = group.directory().with_extension("aside");
+    std::fs::rename(group.directory(), &aside).unwrap();
+    for name in ["tasks", "responses"] {
+        std::fs::create_dir_all(group.directory().join(name)).unwrap();
+    }
+    assert_eq!(code(&Connection::open(&group).ask(call("echo", json!({})))), "executed");
+    std::fs::remove_dir_all(aside).unwrap();
+}
+
+#[test]
+fn a_host_that_stops_says_goodbye_and_still_answers() {
+    let mut world = World::builder().script("demo", SCRIPT).process();
+    world.grant("developer", 2);
+    let group = world.group("developer");
+    let mut connection = Connection::open(&group);
+    let id = connection.request(call("charge", json!({ "ms": 500 })));
+    until("the intent", || (!kinds(&world, &group, &id).is_empty()).then_some(()));
+    kill_process(world.pid(), Signal::TERM).unwrap();
+    assert_eq!(connection.next_of(Kind::Goodbye)["code"], "stopping");
+    assert_eq!(code(&connection.reply(&id)), "executed");
+    assert_eq!(connection.next_frame(), None);
+    world.kill_if_it_runs();
+    assert!(!group.directory().join("broker.sock").exists(), "a socket that leads nowhere is taken away");
+    world.start_process();
+    assert_eq!(code(&Connection::open(&group).ask(call("echo", json!({})))), "executed");
+}
+
+#[test]
+fn status_names_the_transport_of_each_group() {
+    let world = World::builder().process();
+    let group = world.group("developer");
+    let mut connection = Connection::open(&group);
+    connection.next_of(Kind::Hello);
+    let output = world.cli(&["status", "--json"]);
+    let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let of = |name: &str| {
+        let groups = status["groups"].as_array().unwrap();
+        groups.iter().find(|group| group["group"] == name).unwrap()["socket"].clone()
+    };
+    assert_eq!(of("developer"), json!({ "open": true, "connections": 1 }));
+    assert_eq!(of("main"), json!({ "open": true, "connections": 0 }));
+    let text = String::from_utf8(world.cli(&["status"]).stdout).unwrap();
+    assert!(text.contains("socket (1 connection)"), "{text}");
+}
