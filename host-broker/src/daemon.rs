@@ -13,6 +13,7 @@
 mod asked;
 mod ruleset_reload;
 mod messages;
+mod repeats;
 mod holding;
 mod late;
 mod notices;
@@ -52,6 +53,7 @@ use store::state::replies;
 
 use asked::Asker;
 use notices::Notices;
+use repeats::key_of;
 use rotating::Rotation;
 use ruleset_reload::Exchanges;
 use shared::reply::Progress;
@@ -215,6 +217,7 @@ impl Daemon {
         }
         state.release_held();
         state.verification = None;
+        state.daemon.outbox.close();
         // Delivered replies are marked before the last row, so that the next start does not deliver them again.
         let delivered = state.daemon.outbox.delivered();
         state.handle(vec![Event::Ticked { delivered }, Event::Stopping]);
@@ -602,7 +605,7 @@ impl Loop {
                 self.over(&ended.key);
                 let asker = self.asked.remove(&ended.key);
                 if let (Some(settled), Some(asker)) = (settled, asker) {
-                    self.daemon.outbox.reply(asker.origin, settled);
+                    self.daemon.outbox.reply(asker.origin, settled, true);
                 }
                 return;
             }
@@ -610,7 +613,7 @@ impl Loop {
                 // Without a reply it has had one.
                 let asker = self.asked.remove(&*key);
                 if let (Some(settled), Some(asker)) = (settled, asker) {
-                    self.daemon.outbox.reply(asker.origin, settled);
+                    self.daemon.outbox.reply(asker.origin, settled, true);
                 }
                 return;
             }
@@ -639,6 +642,8 @@ impl Loop {
         });
         let is_at_once = matches!(event, Event::Arrived(_));
         self.end_unanswerable_connection(&event);
+        let key = key_of(&event);
+        let ends = key.as_ref().is_some_and(|key| self.is_repeated(key) && !self.is_under_way(key));
         let Some(origin) = asker.map(|asker| asker.origin).or_else(|| event.into_origin()) else { return };
         let paced = match &origin {
             Origin::File(file) if is_at_once => {
@@ -651,10 +656,10 @@ impl Loop {
         };
         let (is_unkept, began) = (settled.as_ref().is_none_or(Settled::is_folded), Instant::now());
         match (settled, origin) {
-            (Some(settled), origin) => self.daemon.outbox.reply(origin, settled),
+            (Some(settled), origin) => self.daemon.outbox.reply(origin, settled, ends),
             (None, Origin::File(file)) => self.daemon.outbox.retire(&file),
-            // A repeated request waits for the reply to the first one.
-            (None, Origin::Frame(_) | Origin::Retired(..) | Origin::Socket(_) | Origin::Broker) => {}
+            (None, Origin::Frame(frame)) => self.unanswered(&frame, key),
+            (None, Origin::Retired(..) | Origin::Socket(_) | Origin::Broker) => {}
         }
         if let Some((mailbox, lane)) = paced {
             let now = Instant::now();
@@ -668,15 +673,6 @@ impl Loop {
             && let Some(group) = group_of(&caller)
         {
             self.daemon.outbox.hush(&group, &id);
-        }
-    }
-
-    /// Ends the connection that brought a document without an id, which no reply can name.
-    fn end_unanswerable_connection(&self, event: &Event) {
-        if let Event::Arrived(Parsed::InvalidDocument(invalid)) = event
-            && let (None, Origin::Frame(frame)) = (&invalid.request_id, &invalid.origin)
-        {
-            self.daemon.outbox.goodbye(frame, invalid.code, &invalid.reason);
         }
     }
 

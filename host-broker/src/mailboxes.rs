@@ -2,8 +2,8 @@
 
 pub mod pace;
 
+use crate::sockets::GroupSocket;
 use crate::sockets::poller::{Poller, Token};
-use crate::sockets::{Closer, GroupSocket};
 use config::Config;
 use engine::request::DocumentMemory;
 use kernel::call::Lane;
@@ -135,7 +135,7 @@ pub enum MailboxesError {
     /// The system gives no event counter.
     #[error("the system gives no event counter")]
     Waker(#[source] std::io::Error),
-    /// The system gives no poller, or no thread.
+    /// The system gives no poller.
     #[error("the sockets of the groups cannot be served")]
     Sockets(#[source] std::io::Error),
     /// There are too many groups.
@@ -165,7 +165,6 @@ impl Mailboxes {
         let waker = Arc::new(Waker(waker));
         let poller = Arc::new(Poller::new().map_err(MailboxesError::Sockets)?);
         poller.add(waker.fd(), Token::Waker).map_err(MailboxesError::Sockets)?;
-        let closer = Closer::start().map_err(MailboxesError::Sockets)?;
         if config.groups.len() > Poller::QUEUES_MAX {
             return Err(MailboxesError::TooManyGroups);
         }
@@ -183,7 +182,7 @@ impl Mailboxes {
                     None
                 }
             };
-            let socket = GroupSocket::new(group.clone(), table.uid, queue, Arc::clone(&poller), closer.clone());
+            let socket = GroupSocket::new(group.clone(), table.uid, queue, Arc::clone(&poller));
             let mailbox = GroupMailbox {
                 group: group.clone(),
                 owner: table.uid,
@@ -219,9 +218,7 @@ impl Mailboxes {
     /// Opens the socket of each group whose directory can be used.
     pub fn open_sockets(&self, info: &HostInfo) {
         for mailbox in self.mailboxes() {
-            if let Some(handles) = mailbox.handles() {
-                mailbox.socket.open(info, &handles);
-            }
+            mailbox.socket.open(info, mailbox.handles().as_deref());
         }
     }
 

@@ -96,11 +96,12 @@ impl Outbox {
         }
     }
 
-    /// Delivers a durable reply. A request that still lies there is removed first.
-    pub fn reply(&mut self, origin: Origin, settled: Settled) {
+    /// Delivers a durable reply. A request that still lies there is removed first. `ends` says whether the request under
+    /// this id is over: then its reply also goes to the connections over which it was repeated.
+    pub fn reply(&mut self, origin: Origin, settled: Settled, ends: bool) {
         let seq = settled.seq();
         let (request_id, bytes) = settled.into_document();
-        self.answer(origin, request_id, bytes, Some(seq));
+        self.answer(origin, request_id, (bytes, ends), Some(seq));
         self.delivered = self.delivered.max(seq);
     }
 
@@ -114,7 +115,7 @@ impl Outbox {
     /// the request goes first.
     pub fn unrecorded(&mut self, origin: Origin, Unrecorded(reply): Unrecorded) {
         let bytes = reply.to_bytes();
-        self.answer(origin, reply.request_id, bytes, None);
+        self.answer(origin, reply.request_id, (bytes, false), None);
     }
 
     /// Removes a request whose row is durable.
@@ -141,6 +142,19 @@ impl Outbox {
     pub fn admits(&self, frame: &FrameOrigin, id: Option<&RequestId>) -> bool {
         let mailbox = self.mailboxes.mailbox(&frame.group);
         mailbox.is_some_and(|mailbox| mailbox.socket.admit(frame.connection, frame.frame, id, Instant::now()))
+    }
+
+    /// A request that came over a socket gets no reply of its own. One that `repeats` a request under way waits for the
+    /// reply to that.
+    pub fn unanswered(&self, frame: &FrameOrigin, id: &RequestId, repeats: bool) {
+        if let Some(mailbox) = self.mailboxes.mailbox(&frame.group) {
+            mailbox.socket.unanswered(frame.connection, id, repeats);
+        }
+    }
+
+    /// Closes all connections.
+    pub fn close(&self) {
+        self.mailboxes.mailboxes().for_each(|mailbox| mailbox.socket.close());
     }
 
     /// Says on all sockets that the host stops. Replies still leave.
@@ -197,21 +211,24 @@ impl Outbox {
         }
     }
 
-    fn answer(&mut self, origin: Origin, request_id: RequestId, bytes: Vec<u8>, seq: Option<i64>) {
+    fn answer(&mut self, origin: Origin, request_id: RequestId, (bytes, ends): (Vec<u8>, bool), seq: Option<i64>) {
         match origin {
             Origin::File(file) => {
                 // ORDER: the request goes first. The reader of the reply may use the file's name again at once.
                 self.retire(&file);
-                self.send_to_connections(&file.group, &request_id, &bytes);
+                self.send_to_repeats(&file.group, &request_id, &bytes, ends);
                 self.write_reply((file.group, file.reply_as), request_id, bytes, seq);
             }
             Origin::Retired(group, reply_as) => {
-                self.send_to_connections(&group, &request_id, &bytes);
+                self.send_to_repeats(&group, &request_id, &bytes, ends);
                 self.write_reply((group, reply_as), request_id, bytes, seq);
             }
-            Origin::Frame(FrameOrigin { group, .. }) => {
+            Origin::Frame(FrameOrigin { group, connection, .. }) => {
+                let mailbox = self.mailboxes.mailbox(&group);
+                let now = Instant::now();
+                let is_sent = mailbox.is_some_and(|mailbox| mailbox.socket.reply(connection, &request_id, &bytes, now));
                 // A shim whose connection has ended may wait for a file.
-                if !self.send_to_connections(&group, &request_id, &bytes) {
+                if !self.send_to_repeats(&group, &request_id, &bytes, ends) && !is_sent {
                     self.write_reply((group, None), request_id, bytes, seq);
                 }
             }
@@ -221,11 +238,10 @@ impl Outbox {
         }
     }
 
-    /// Sends a reply over each connection that waits for it: a request can be repeated over another one. Returns `false`
-    /// if there is none.
-    fn send_to_connections(&self, group: &Group, id: &RequestId, bytes: &[u8]) -> bool {
-        let mailbox = self.mailboxes.mailbox(group);
-        mailbox.is_some_and(|mailbox| mailbox.socket.reply(id, bytes, Instant::now()))
+    /// Sends a reply over the connections over which its request was repeated. Returns `false` if there is none.
+    fn send_to_repeats(&self, group: &Group, id: &RequestId, bytes: &[u8], ends: bool) -> bool {
+        let mailbox = self.mailboxes.mailbox(group).filter(|_| ends);
+        mailbox.is_some_and(|mailbox| mailbox.socket.reply_to_repeats(id, bytes, Instant::now()))
     }
 
     fn write_reply(

@@ -12,12 +12,12 @@ mod listener;
 pub mod poller;
 
 use crate::mailboxes::Handles;
-use connection::{Connection, Read};
+use connection::{Connection, Read, Stage};
 use listener::Listener;
 use poller::{Poller, Token};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use rustix::net::SocketFlags;
+use rustix::net::{Shutdown, SocketFlags};
 use shared::frame::{self, CallProgress, FrameError, Goodbye, HostHello, Kind, ShimHello, SnapshotChanged, Withdraw};
 use shared::limits::{REPLY_BYTES_MAX, REQUEST_BYTES_MAX};
 use shared::reply::Progress;
@@ -26,7 +26,6 @@ use shared::{Code, Group, RequestId};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -54,11 +53,12 @@ pub struct GroupSocket {
     owner: Option<u32>,
     queue: usize,
     poller: Arc<Poller>,
-    closer: Closer,
     hello: OnceLock<HostHello>,
     state: Mutex<State>,
     // The number of connections, for those who only want to know whether there are some.
     connected: AtomicUsize,
+    // The number of descriptors that threads are closing. They count as connections.
+    closing: Arc<AtomicUsize>,
 }
 
 #[derive(Debug)]
@@ -71,6 +71,8 @@ struct State {
     held: usize,
     held_bytes: usize,
     accepted_until: Option<Instant>,
+    // Those for which there was no thread.
+    unclosed: Vec<Unclosed>,
     is_stopping: bool,
 }
 
@@ -81,26 +83,8 @@ impl State {
     }
 }
 
-/// Closes connections on a thread of its own, because the close can block: see [`Connection::read`].
-#[derive(Debug, Clone)]
-pub struct Closer(Sender<OwnedFd>);
-
-impl Closer {
-    /// Starts the thread, which ends with the last closer.
-    ///
-    /// # Errors
-    /// The system gives no thread.
-    pub fn start() -> std::io::Result<Self> {
-        let (sender, receiver) = channel::<OwnedFd>();
-        std::thread::Builder::new().name("closer".to_owned()).spawn(move || receiver.into_iter().for_each(drop))?;
-        Ok(Self(sender))
-    }
-
-    fn close(&self, fd: OwnedFd) {
-        // The thread lives as long as this.
-        self.0.send(fd).ok();
-    }
-}
+/// A descriptor whose close can block: see [`Connection::read`].
+type Unclosed = Arc<Mutex<Option<OwnedFd>>>;
 
 /// A document that came over a socket, and its place among the undecided ones.
 #[derive(Debug, Clone)]
@@ -131,13 +115,14 @@ impl Drop for FramePlace {
         state.held_bytes -= self.bytes;
         if let Some(connection) = state.connections.get_mut(&self.connection) {
             connection.forget(self.frame, Instant::now());
+            self.socket.tidy(state, self.connection);
         }
     }
 }
 
 impl GroupSocket {
     /// The socket of a group, which is not open.
-    pub fn new(group: Group, owner: Option<u32>, queue: usize, poller: Arc<Poller>, closer: Closer) -> Self {
+    pub fn new(group: Group, owner: Option<u32>, queue: usize, poller: Arc<Poller>) -> Self {
         let state = State {
             listener: None,
             connections: BTreeMap::new(),
@@ -146,18 +131,19 @@ impl GroupSocket {
             held: 0,
             held_bytes: 0,
             accepted_until: None,
+            unclosed: Vec::new(),
             is_stopping: false,
         };
         let (hello, state, connected) = (OnceLock::new(), Mutex::new(state), AtomicUsize::new(0));
-        Self { group, owner, queue, poller, closer, hello, state, connected }
+        Self { group, owner, queue, poller, hello, state, connected, closing: Arc::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens the socket in the group's directory, with the host's greeting.
-    pub fn open(&self, info: &HostInfo, handles: &Handles) {
+    /// Opens the socket in the group's directory, with the host's greeting. Without a directory, it is opened later.
+    pub fn open(&self, info: &HostInfo, handles: Option<&Handles>) {
         let hello = HostHello {
             protocol: PROTOCOL.to_owned(),
             group: self.group.clone(),
@@ -166,7 +152,9 @@ impl GroupSocket {
             started_at: info.started_at,
         };
         self.hello.get_or_init(|| hello);
-        self.keep_open(handles);
+        if let Some(handles) = handles {
+            self.keep_open(handles);
+        }
     }
 
     /// Opens the socket again if its name does not lead to it any more. A socket that was never opened stays closed.
@@ -180,16 +168,22 @@ impl GroupSocket {
         }
         if let Some(old) = state.listener.take() {
             self.poller.remove(&old.fd);
-            self.closer.close(old.fd);
+            self.close_aside(state, old.fd);
         }
         let made = Listener::make(handles);
         match made {
             Ok(listener) => match self.poller.add(&listener.fd, Token::Listener(self.queue)) {
                 Ok(()) => state.listener = Some(listener),
-                Err(error) => tracing::warn!(group = %self.group, %error, "the group's socket cannot be watched"),
+                Err(error) => {
+                    tracing::warn!(group = %self.group, %error, "the group's socket cannot be watched");
+                    self.close_aside(state, listener.fd);
+                }
             },
             Err(error) => {
                 tracing::warn!(group = %self.group, %error, "the group has no socket; its requests come as files");
+                if let Some(socket) = error.into_socket() {
+                    self.close_aside(state, socket);
+                }
             }
         }
     }
@@ -210,7 +204,7 @@ impl GroupSocket {
         let mut refused = Vec::new();
         while let Some(listener) = &mut state.listener {
             let from = state.accepted_until.unwrap_or(now).max(now);
-            let is_full = state.connections.len() >= CONNECTIONS_MAX
+            let is_full = state.connections.len() + self.closing.load(Ordering::Acquire) >= CONNECTIONS_MAX
                 || from.saturating_duration_since(now) >= ACCEPT_INTERVAL * ACCEPTS_MAX;
             if is_full || listener.rests {
                 if !std::mem::replace(&mut listener.rests, true) {
@@ -236,7 +230,7 @@ impl GroupSocket {
             // SECURITY: bytes out of band are in their order, so a look shows the descriptors that come with them.
             let prepared = rustix::net::sockopt::set_socket_oobinline(&fd, true).map_err(std::io::Error::from);
             if prepared.and_then(|()| self.poller.add_connection(&fd, Token::Connection(self.queue, id))).is_err() {
-                self.closer.close(fd);
+                self.close_aside(state, fd);
                 continue;
             }
             let fault = self.owner.and_then(|owner| wrong_user(&fd, owner));
@@ -261,7 +255,12 @@ impl GroupSocket {
         if flags.contains(EventFlags::OUT) {
             connection.flush(now);
         }
-        connection.is_readable |= flags.intersects(EventFlags::IN | EventFlags::RDHUP);
+        if flags.intersects(EventFlags::IN | EventFlags::RDHUP)
+            && std::mem::replace(&mut connection.is_readable, true)
+            && !std::mem::replace(&mut connection.is_muted, true)
+        {
+            self.poller.mute(&connection.fd, Token::Connection(self.queue, id), true);
+        }
         self.tidy(state, id);
     }
 
@@ -292,6 +291,10 @@ impl GroupSocket {
                 return documents;
             }
         }
+        if connection.is_muted && !connection.is_readable {
+            connection.is_muted = false;
+            self.poller.mute(&connection.fd, Token::Connection(self.queue, id), false);
+        }
         state.connections.insert(id, connection);
         self.tidy(state, id);
         documents
@@ -314,7 +317,7 @@ impl GroupSocket {
             let malformed = |reason: &str| Some((Code::MalformedRequest, reason.to_owned()));
             let fault = match connection.decoder.take() {
                 Ok(None) => return,
-                Ok(Some(frame)) => match (frame.kind, connection.has_greeted) {
+                Ok(Some(frame)) => match (frame.kind, connection.stage == Stage::Greeted) {
                     (Kind::Hello, false) => match self.greet(&frame.document, connection, now) {
                         Ok(()) => None,
                         Err(goodbye) => {
@@ -358,7 +361,7 @@ impl GroupSocket {
             let reason = format!("The host speaks {PROTOCOL}.");
             return Err(Goodbye { code: Goodbye::UNSUPPORTED.to_owned(), reason });
         };
-        connection.has_greeted = true;
+        connection.stage = Stage::Greeted;
         connection.send(Kind::Hello, ours, now);
         Ok(())
     }
@@ -372,7 +375,7 @@ impl GroupSocket {
         (code, reason): (Code, &str),
         now: Instant,
     ) -> FrameDocument {
-        connection.has_ended = true;
+        connection.end();
         connection.goodbye.get_or_insert_with(|| Goodbye::because(code, reason));
         self.hold(state, (id, connection), Err((code, reason.to_owned())), now)
     }
@@ -395,35 +398,55 @@ impl GroupSocket {
     pub fn admit(&self, connection: u64, frame: u64, id: Option<&RequestId>, now: Instant) -> bool {
         let state = &mut *self.state();
         let is_stopping = state.is_stopping;
-        let Some(connection) = state.connections.get_mut(&connection) else { return false };
-        !is_stopping && id.is_none_or(|id| connection.admit(frame, id, now))
+        let Some(of) = state.connections.get_mut(&connection) else { return false };
+        let is_admitted = !is_stopping && id.is_none_or(|id| of.admit(frame, id, now));
+        self.tidy(state, connection);
+        is_admitted
     }
 
-    /// Sends a reply over each connection that has the request in flight. Returns `false` if there is none.
-    pub fn reply(&self, id: &RequestId, document: &[u8], now: Instant) -> bool {
+    /// Sends a reply over its connection. Returns `false` if the connection does not take it.
+    pub fn reply(&self, connection: u64, id: &RequestId, document: &[u8], now: Instant) -> bool {
+        self.send_reply(&mut self.state(), connection, id, document, now)
+    }
+
+    /// Returns whether a connection waits for the reply to a request that it has repeated.
+    pub fn has_repeat(&self, id: &RequestId) -> bool {
+        self.connections() > 0 && self.state().connections.values().any(|connection| connection.has_repeat(id))
+    }
+
+    /// Sends a reply over the connections over which its request was repeated. Returns `false` if there is none.
+    pub fn reply_to_repeats(&self, id: &RequestId, document: &[u8], now: Instant) -> bool {
         if self.connections() == 0 {
             return false;
         }
         let state = &mut *self.state();
-        let waits = |(number, connection): (&u64, &Connection)| connection.has_in_flight(id).then_some(*number);
-        let waiting: Vec<u64> = state.connections.iter().filter_map(waits).collect();
-        let mut unsent: usize = state.connections.values().map(|connection| connection.unsent).sum();
-        for number in &waiting {
-            let Some(connection) = state.connections.get_mut(number) else { continue };
-            connection.is_over(id);
-            match frame::encode(Kind::Reply, document) {
-                Ok(frame) if unsent + frame.len() <= UNSENT_BYTES_MAX => {
-                    connection.send_frame(frame, now);
-                    unsent += connection.unsent;
-                    self.tidy(state, *number);
-                }
-                Ok(_) | Err(_) => {
-                    tracing::warn!(group = %self.group, %id, "the shim does not read its replies; its connection is closed");
-                    self.remove(state, *number);
-                }
-            }
+        let repeated = |(number, connection): (&u64, &mut Connection)| connection.take_repeat(id).then_some(*number);
+        let waiting: Vec<u64> = state.connections.iter_mut().filter_map(repeated).collect();
+        waiting.into_iter().filter(|number| self.send_reply(state, *number, id, document, now)).count() > 0
+    }
+
+    fn send_reply(&self, state: &mut State, connection: u64, id: &RequestId, document: &[u8], now: Instant) -> bool {
+        let Some(to) = state.connections.get_mut(&connection) else { return false };
+        to.is_over(id, false);
+        let is_sent = frame::encode(Kind::Reply, document).is_ok_and(|frame| to.send_frame(frame, now));
+        self.tidy(state, connection);
+        let unsent: usize = state.connections.values().map(|connection| connection.unsent).sum();
+        let most = state.connections.iter().max_by_key(|(_, connection)| connection.unsent).map(|(number, _)| *number);
+        if let Some(most) = most.filter(|_| unsent > UNSENT_BYTES_MAX) {
+            tracing::warn!(group = %self.group, "a shim does not read its replies; its connection is closed");
+            self.remove(state, most);
         }
-        !waiting.is_empty()
+        is_sent
+    }
+
+    /// A request of this connection gets no reply of its own. One that `repeats` a request under way waits for the
+    /// reply to that.
+    pub fn unanswered(&self, connection: u64, id: &RequestId, repeats: bool) {
+        let state = &mut *self.state();
+        if let Some(of) = state.connections.get_mut(&connection) {
+            of.is_over(id, repeats);
+            self.tidy(state, connection);
+        }
     }
 
     /// Sends the progress of a call to the connection that has it in flight. Returns `false` if there is none.
@@ -443,7 +466,8 @@ impl GroupSocket {
     /// Tells all connections that the snapshot has changed.
     pub fn changed(&self, digest: &str, now: Instant) {
         let changed = SnapshotChanged { digest: digest.to_owned() };
-        for connection in self.state().connections.values_mut().filter(|connection| connection.has_greeted) {
+        for connection in self.state().connections.values_mut().filter(|connection| connection.stage == Stage::Greeted)
+        {
             if connection.unsent == 0 {
                 connection.send(Kind::Changed, &changed, now);
             }
@@ -463,8 +487,15 @@ impl GroupSocket {
     /// Closes the connections whose other side is too slow, and lets the listener accept again.
     pub fn on_time(&self, now: Instant) {
         let state = &mut *self.state();
-        let slow: Vec<(u64, &str)> =
-            state.connections.iter().filter_map(|(id, connection)| Some((*id, connection.is_too_slow(now)?))).collect();
+        let unclosed = std::mem::take(&mut state.unclosed);
+        for fd in unclosed {
+            self.close_unclosed(state, fd);
+        }
+        let slow: Vec<(u64, &str)> = state
+            .connections
+            .iter_mut()
+            .filter_map(|(id, connection)| Some((*id, connection.is_too_slow(now)?)))
+            .collect();
         for (id, reason) in slow {
             if let Some(connection) = state.connections.get_mut(&id) {
                 connection.send(Kind::Goodbye, &Goodbye::because(Code::MalformedRequest, reason), now);
@@ -485,13 +516,26 @@ impl GroupSocket {
                 listener.remove(handles);
             }
             self.poller.remove(&listener.fd);
-            self.closer.close(listener.fd);
+            self.close_aside(state, listener.fd);
         }
         let reason = "The host stops.".to_owned();
         let goodbye = Goodbye { code: Goodbye::STOPPING.to_owned(), reason };
         for connection in state.connections.values_mut() {
-            connection.has_ended = true;
+            connection.end();
             connection.send(Kind::Goodbye, &goodbye, now);
+        }
+        let ids: Vec<u64> = state.connections.keys().copied().collect();
+        for id in ids {
+            self.tidy(state, id);
+        }
+    }
+
+    /// Closes all connections.
+    pub fn close(&self) {
+        let state = &mut *self.state();
+        let connections = std::mem::take(&mut state.connections);
+        for connection in connections.into_values() {
+            self.ended(state, connection);
         }
     }
 
@@ -512,12 +556,38 @@ impl GroupSocket {
     fn ended(&self, state: &mut State, connection: Connection) {
         self.connected.store(state.connections.len(), Ordering::Release);
         self.poller.remove(&connection.fd);
-        self.closer.close(connection.fd);
+        // The other side sees the end now, and sends nothing more.
+        rustix::net::shutdown(&connection.fd, Shutdown::Both).ok();
+        // With nothing in the queue, nothing is closed with it.
+        if rustix::io::ioctl_fionread(&connection.fd).is_ok_and(|bytes| bytes == 0) {
+            drop(connection);
+        } else {
+            self.close_aside(state, connection.fd);
+        }
         self.wake_listener(state);
     }
 
+    /// Closes a descriptor on a thread of its own, because that can block.
+    fn close_aside(&self, state: &mut State, fd: OwnedFd) {
+        self.close_unclosed(state, Arc::new(Mutex::new(Some(fd))));
+    }
+
+    fn close_unclosed(&self, state: &mut State, fd: Unclosed) {
+        let (unclosed, closing) = (Arc::clone(&fd), Arc::clone(&self.closing));
+        closing.fetch_add(1, Ordering::AcqRel);
+        let close = move || {
+            let fd = unclosed.lock().unwrap_or_else(PoisonError::into_inner).take();
+            drop(fd);
+            closing.fetch_sub(1, Ordering::AcqRel);
+        };
+        if std::thread::Builder::new().name("closer".to_owned()).spawn(close).is_err() {
+            self.closing.fetch_sub(1, Ordering::AcqRel);
+            state.unclosed.push(fd);
+        }
+    }
+
     fn wake_listener(&self, state: &mut State) {
-        if state.connections.len() < CONNECTIONS_MAX
+        if state.connections.len() + self.closing.load(Ordering::Acquire) < CONNECTIONS_MAX
             && let Some(listener) = state.listener.as_mut().filter(|listener| listener.rests)
             && self.poller.add(&listener.fd, Token::Listener(self.queue)).is_ok()
         {
@@ -528,11 +598,7 @@ impl GroupSocket {
 
 impl Drop for GroupSocket {
     fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let connections = std::mem::take(&mut state.connections);
-        for connection in connections.into_values() {
-            self.closer.close(connection.fd);
-        }
+        self.close();
     }
 }
 

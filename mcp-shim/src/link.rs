@@ -55,6 +55,8 @@ pub struct Link {
     waiting: Mutex<HashMap<RequestId, UnboundedSender<Incoming>>>,
     // No new request may be sent.
     is_closing: AtomicBool,
+    // This side has ended it.
+    has_shut_down: AtomicBool,
     // The host has said goodbye.
     is_refused: AtomicBool,
     // The host has said hello, so it may have taken any request.
@@ -99,6 +101,8 @@ impl Links {
         if let Some(link) = state.link.take_if(|link| link.is_closing()) {
             let pause = match (link.has_greeted(), link.is_refused.load(Ordering::Acquire)) {
                 (true, _) => Duration::ZERO,
+                // This side has ended it, because the host said nothing.
+                (false, false) if link.has_shut_down.load(Ordering::Acquire) => RETRY,
                 (false, false) => RETRY_BROKEN,
                 (false, true) => RETRY_REFUSED,
             };
@@ -155,6 +159,7 @@ impl Link {
             has_outgoing: Notify::new(),
             waiting: Mutex::default(),
             is_closing: AtomicBool::new(false),
+            has_shut_down: AtomicBool::new(false),
             is_refused: AtomicBool::new(false),
             has_greeted: AtomicBool::new(false),
         };
@@ -172,7 +177,8 @@ impl Link {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_closing(&self) -> bool {
+    /// Returns whether no new request may be sent.
+    pub fn is_closing(&self) -> bool {
         self.is_closing.load(Ordering::Acquire)
     }
 
@@ -217,7 +223,7 @@ impl Link {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(_) => {
                     outgoing.clear();
-                    return;
+                    return self.shut_down();
                 }
             }
         }
@@ -228,6 +234,11 @@ impl Link {
     ///
     /// The host admits nothing more of it. If it has not greeted by now, it has never read from the connection.
     pub fn shut_down(&self) {
+        self.has_shut_down.store(true, Ordering::Release);
+        self.end_both_ways();
+    }
+
+    fn end_both_ways(&self) {
         self.is_closing.store(true, Ordering::Release);
         // A connection that cannot be shut down is gone already.
         rustix::net::shutdown(&self.stream, Shutdown::Both).ok();
@@ -235,8 +246,10 @@ impl Link {
 
     fn take(&self, frame: &Frame, watch: &Watch) {
         let document = frame.document.as_slice();
+        if frame.kind != Kind::Goodbye {
+            self.has_greeted.store(true, Ordering::Release);
+        }
         match frame.kind {
-            Kind::Hello => self.has_greeted.store(true, Ordering::Release),
             Kind::Reply => {
                 let reply = shared::json::parse_object(document).ok();
                 let reply = reply.and_then(|reply| serde_json::from_value::<Reply>(reply.into()).ok());
@@ -259,8 +272,8 @@ impl Link {
                 self.is_refused.store(true, Ordering::Release);
                 self.is_closing.store(true, Ordering::Release);
             }
-            // These go to the host only.
-            Kind::Request | Kind::Withdraw => {}
+            // The last two go to the host only.
+            Kind::Hello | Kind::Request | Kind::Withdraw => {}
         }
     }
 
@@ -345,6 +358,6 @@ async fn read(link: Arc<Link>, watch: Watch) {
         }
     }
     // ORDER: the host sees the end before any call asks again elsewhere.
-    link.shut_down();
+    link.end_both_ways();
     link.end();
 }

@@ -18,12 +18,12 @@ use by_file::{Posted, Wanted};
 use by_socket::Exchange;
 use shared::limits::PROGRESS_EVERY;
 use shared::mailbox;
-use shared::request::Request;
-use shared::{Reply, RequestId};
+use shared::request::{CancelRequest, Request};
+use shared::{Code, Reply, RequestId, Status};
 use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 /// The way to the host.
 #[derive(Debug)]
@@ -37,6 +37,9 @@ pub struct Rendezvous {
 const HEARTBEAT: Duration = Duration::from_secs(PROGRESS_EVERY.as_secs() / 2);
 /// The pause before a request that a broken connection has lost is sent again.
 const RESEND_PAUSE: Duration = Duration::from_millis(20);
+
+/// How long the host has for the answer to a withdrawal, and to the request to cancel.
+const WORD: Duration = Duration::from_secs(1);
 
 /// A request to be sent, by any way.
 struct Outbound {
@@ -59,6 +62,14 @@ impl Outbound {
     /// Returns the reply for a request that was taken back, unless an earlier connection may have brought it.
     fn untaken(&self, reply: Reply) -> Reply {
         if self.may_be_taken { render::no_answer(&self.id, self.timeout, None) } else { reply }
+    }
+
+    /// Returns the host's reply, unless it may be about the repeated request only. A refusal of that says nothing about
+    /// the first one.
+    fn about_the_first(&self, reply: Reply) -> Reply {
+        let is_refusal =
+            reply.status == Status::Denied || reply.code.as_deref() == Some(Code::EvidenceUnavailable.word());
+        if is_refusal { self.untaken(reply) } else { reply }
     }
 }
 
@@ -119,12 +130,15 @@ impl Rendezvous {
                     return outbound.untaken(render::no_socket(&outbound.id, &self.settings));
                 }
                 tokio::select! {
-                    () = stop.as_mut() => return outbound.untaken(render::cancelled(&outbound.id)),
+                    () = stop.as_mut() => {
+                        self.cancel(&outbound.id).await;
+                        return render::cancel_asked(&outbound.id);
+                    }
                     () = sleep(RESEND_PAUSE) => continue,
                 }
             };
             match self.exchange(&link, &outbound, stop.as_mut(), listener).await {
-                Exchange::Over(reply) => return *reply,
+                Exchange::Over(reply) => return outbound.about_the_first(*reply),
                 Exchange::Unsent => {}
                 Exchange::Lost => {
                     outbound.may_be_taken = true;
@@ -159,8 +173,20 @@ impl Rendezvous {
         let wanted = Wanted::of(&outbound.id, earlier);
         let arrivals = self.watch.arrivals(wanted.iter().map(|wanted| wanted.id.to_string()).collect());
         match Posted::post(self, outbound, wanted) {
-            Ok(posted) => posted.wait(arrivals, stop, listener).await,
+            Ok(posted) => Box::pin(posted.wait(arrivals, stop, listener)).await,
             Err(reply) => *reply,
+        }
+    }
+
+    /// Asks the host to cancel a call. If this fails, the call runs on.
+    async fn cancel(&self, of: &RequestId) {
+        let (cancel, id) = (Request::Cancel(CancelRequest { of: of.clone() }), document::request_id());
+        let Ok(bytes) = document::bytes(&self.settings, &id, &cancel) else { return };
+        let link = self.links.link(&self.settings, &self.watch);
+        match link.and_then(|link| link.request(&id, &bytes).ok()) {
+            // The process may end next, and the host drops the undecided requests of a connection that has ended.
+            Some(mut place) => drop(timeout(WORD, place.next()).await),
+            None => drop(by_file::write(&self.settings, &id, &bytes)),
         }
     }
 

@@ -19,6 +19,7 @@ use secrets::identity::issuers::{Issuers, OwnKey};
 use secrets::search::mark::Stamp;
 use secrets::source::{CommandOutput, Output, SecretSource};
 use serde_json::{Value, json};
+use shared::frame::{Decoder, Frame, FrameError};
 use shared::reply::Progress;
 use shared::snapshot::Snapshot;
 use shared::{Action, Gate, Group, IdempotencyKey, Provider, Reply, RequestId, TaskId, Timestamp, limits};
@@ -34,7 +35,7 @@ use tokio_util::sync::CancellationToken;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 14] = [
     ("json", json),
     ("request", request),
     ("names", names),
@@ -48,6 +49,7 @@ pub const TARGETS: [Target; 13] = [
     ("patch", patch),
     ("chat", chat),
     ("token", token),
+    ("frame", frame),
 ];
 
 /// Strict JSON: what was read says the same when it is written and read again.
@@ -59,6 +61,35 @@ pub fn json(bytes: &[u8]) {
     let canonical = shared::json::canonical(&value);
     let again = shared::json::parse(&canonical).expect("canonical JSON is JSON");
     assert_eq!(shared::json::canonical(&again), canonical);
+}
+
+/// Frames: the same ones come out however the stream is cut, and written again they are the bytes that were read.
+pub fn frame(bytes: &[u8]) {
+    let all = frames(Decoder::of_requests(), bytes, bytes.len().max(1));
+    let step = bytes.first().map_or(1, |byte| usize::from(*byte % 7) + 1);
+    assert_eq!(all, frames(Decoder::of_requests(), bytes, step));
+    let written: Vec<u8> = all
+        .iter()
+        .flatten()
+        .flat_map(|frame| shared::frame::encode(frame.kind, &frame.document).expect("what was read fits"))
+        .collect();
+    assert!(bytes.starts_with(&written));
+}
+
+/// The frames of a stream that comes in such steps, up to its first fault.
+fn frames(mut decoder: Decoder, bytes: &[u8], step: usize) -> Vec<Result<Frame, FrameError>> {
+    let mut taken = Vec::new();
+    for part in bytes.chunks(step) {
+        decoder.push(part);
+        while let Some(frame) = decoder.take().transpose() {
+            let is_fault = frame.is_err();
+            taken.push(frame);
+            if is_fault {
+                return taken;
+            }
+        }
+    }
+    taken
 }
 
 /// A context token: nobody has signed the bytes themselves; as claims that somebody has, they are believed only within

@@ -63,14 +63,6 @@ impl Connection {
         id
     }
 
-    /// Sends a request, if the connection takes it. Returns the id.
-    pub fn try_request(&mut self, mut document: Value) -> Option<String> {
-        let id = self.group.fresh_id();
-        document.as_object_mut().expect("an object").insert("request_id".to_owned(), id.clone().into());
-        let frame = frame::encode(Kind::Request, document.to_string().as_bytes()).unwrap();
-        self.stream.write_all(&frame).ok().map(|()| id)
-    }
-
     /// Takes a request back.
     pub fn withdraw(&mut self, id: &str) {
         self.send(Kind::Withdraw, &json!({ "request_id": id }));
@@ -119,12 +111,22 @@ impl Connection {
         self.reply(&id)
     }
 
-    /// Whether the host has closed the connection.
-    pub fn has_ended(&self) -> bool {
-        let mut fds = [rustix::event::PollFd::new(&self.stream, rustix::event::PollFlags::empty())];
+    /// The same connection once more, for another thread.
+    pub fn another_end(&self) -> Self {
+        let stream = self.stream.try_clone().unwrap();
+        Self { stream, decoder: Decoder::of_replies(), group: self.group.clone() }
+    }
+
+    /// Whether the system takes no more bytes for the host, and there are some to be read.
+    pub fn is_full(&self) -> bool {
+        self.is_ready(rustix::event::PollFlags::IN) && !self.is_ready(rustix::event::PollFlags::OUT)
+    }
+
+    fn is_ready(&self, flags: rustix::event::PollFlags) -> bool {
+        let mut fds = [rustix::event::PollFd::new(&self.stream, flags)];
         let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         rustix::event::poll(&mut fds, Some(&now)).unwrap();
-        fds.iter().any(|fd| fd.revents().contains(rustix::event::PollFlags::HUP))
+        fds.iter().any(|fd| fd.revents().intersects(flags))
     }
 
     /// Sends nothing more, and still reads.

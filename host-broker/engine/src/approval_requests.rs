@@ -240,7 +240,7 @@ impl Broker {
             let open = approvals::of_request(tx.view(), &header.caller_key, of)?;
             return match open.filter(|approval| approval.state != ApprovalState::Closed) {
                 Some(approval) => told(tx, header, &approval).map(Some).map(Put::Answered),
-                None if intents::is_open(tx, &header.caller_key, of)? => {
+                None if intents::is_open(tx.view(), &header.caller_key, of)? => {
                     still_running(tx, header, of).map(Some).map(Put::Answered)
                 }
                 None => copy_of(tx, header, of).map(Some).map(Put::Answered),

@@ -136,6 +136,11 @@ impl Broker {
         self.under_way.remove(key);
     }
 
+    /// Returns whether this request waits for another one.
+    pub fn is_waiting(&self, key: &(Arc<str>, RequestId)) -> bool {
+        self.parked.contains_key(key)
+    }
+
     /// Notes that a request waits for another one of the same caller.
     pub fn begin_waiting(&mut self, key: (Arc<str>, RequestId), waiting: WaitingRequest) {
         self.waiting.entry(Arc::clone(&key.0)).and_modify(|count| *count += 1).or_insert(1);

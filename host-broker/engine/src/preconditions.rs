@@ -72,7 +72,7 @@ impl Broker {
     /// Answers a call whose idempotency key belongs to an equal call with that call's reply, under its own id.
     fn same_call(&self, tx: &Transaction<'_>, call: &Call, of: &RequestId) -> Result<Before, StoreError> {
         let header = &call.header;
-        let is_open = intents::is_open(tx, &header.caller_key, of)?;
+        let is_open = intents::is_open(tx.view(), &header.caller_key, of)?;
         if is_open && self.may_wait(header) {
             return Ok(Before::Wait(of.clone()));
         }

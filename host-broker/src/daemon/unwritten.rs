@@ -8,21 +8,10 @@ use kernel::call::Origin;
 use shared::{Code, Timestamp};
 use std::sync::Arc;
 use store::StoreError;
+use store::state::requests;
 use tokio::time::Instant;
 
 impl Loop {
-    /// Drops the requests whose sender has hung up, or has withdrawn them.
-    pub(super) fn still_wanted(&self, mut events: Vec<Event>) -> Vec<Event> {
-        events.retain_mut(|event| {
-            let Event::Arrived(parsed) = event else { return true };
-            let id = parsed.request_id().cloned();
-            let Origin::Frame(frame) = parsed.origin_mut() else { return true };
-            frame.is_admitted = frame.is_admitted || self.daemon.outbox.admits(frame, id.as_ref());
-            frame.is_admitted
-        });
-        events
-    }
-
     /// While outcomes cannot be written, or only into the space that is kept for them, nothing new is admitted. On broken
     /// evidence only commands of people are.
     pub(super) fn admit(&self, events: Vec<Event>) -> (Vec<Event>, Vec<Event>) {
@@ -104,10 +93,20 @@ impl Loop {
         } else {
             event.header().map(|header| header.request_id.clone())
         };
+        // A repeated request may have been executed by its first one.
+        let is_known = event.header().is_some_and(|header| {
+            let (key, view) = (header.key(), self.daemon.ledger.view());
+            self.is_under_way(&key) || !matches!(requests::owner(view, &key.0, &key.1), Ok(None))
+        });
         let Some(origin) = event.into_origin() else { return };
         match (id, origin) {
             (Some(id), origin) => {
-                self.daemon.outbox.unrecorded(origin, Unrecorded::nothing_executed(id, now));
+                let reply = if is_known {
+                    Unrecorded::outcome_withheld(id, now)
+                } else {
+                    Unrecorded::nothing_executed(id, now)
+                };
+                self.daemon.outbox.unrecorded(origin, reply);
             }
             (None, Origin::File(file)) => self.daemon.outbox.retire(&file),
             (None, Origin::Frame(frame)) => {

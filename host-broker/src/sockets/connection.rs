@@ -18,6 +18,8 @@ const READ_MAX: usize = 16 * 1024;
 const FRAME_TIMEOUT: Duration = Duration::from_secs(10);
 /// A reader that takes nothing for this long is left.
 const READER_TIMEOUT: Duration = Duration::from_secs(30);
+/// The bytes that the other side has not read. Beyond, nothing of it is read either.
+const UNSENT_MAX: usize = 64 * 1024;
 /// How many withdrawals may wait for the decision on earlier frames.
 const WITHDRAWALS_MAX: usize = 256;
 
@@ -28,9 +30,9 @@ pub(super) struct Connection {
     pub(super) decoder: Decoder,
     /// Something may have come that is not read.
     pub(super) is_readable: bool,
-    /// Nothing more is read.
-    pub(super) has_ended: bool,
-    pub(super) has_greeted: bool,
+    /// The system does not tell of more bytes, because some are not read yet.
+    pub(super) is_muted: bool,
+    pub(super) stage: Stage,
     /// The last word, once the row of the fault is durable.
     pub(super) goodbye: Option<Goodbye>,
     /// The number of requests that have come.
@@ -39,8 +41,9 @@ pub(super) struct Connection {
     undecided: BTreeSet<u64>,
     // The requests that were decided on and have no reply yet.
     in_flight: BTreeSet<RequestId>,
-    // Each with the number of requests that had come before it.
-    withdrawals: Vec<(RequestId, u64)>,
+    // The requests that repeat one under way, whose reply they wait for.
+    repeats: BTreeSet<RequestId>,
+    withdrawals: Vec<Withdrawal>,
     outgoing: VecDeque<Vec<u8>>,
     // The bytes of the first of them that have left.
     sent: usize,
@@ -48,6 +51,29 @@ pub(super) struct Connection {
     pub(super) unsent: usize,
     blocked_since: Option<Instant>,
     waits_since: Instant,
+}
+
+/// The stage of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The other side has not greeted.
+    New,
+    /// Requests come.
+    Greeted,
+    /// Nothing more is read. Replies still leave.
+    Ended,
+    /// A frame could not be sent as a whole. Nothing leaves any more.
+    Broken,
+}
+
+/// A request that is taken back.
+#[derive(Debug)]
+struct Withdrawal {
+    id: RequestId,
+    // The number of requests that had come before.
+    before: u64,
+    // One of them was dropped, and the other side knows.
+    is_answered: bool,
 }
 
 /// The result of a read.
@@ -67,12 +93,13 @@ impl Connection {
             fd,
             decoder: Decoder::of_requests(),
             is_readable: true,
-            has_ended: false,
-            has_greeted: false,
+            stage: Stage::New,
             goodbye: None,
             frames: 0,
             undecided: BTreeSet::new(),
             in_flight: BTreeSet::new(),
+            repeats: BTreeSet::new(),
+            is_muted: false,
             withdrawals: Vec::new(),
             outgoing: VecDeque::new(),
             sent: 0,
@@ -82,9 +109,21 @@ impl Connection {
         }
     }
 
+    /// Returns whether what comes is read.
+    fn is_read(&self) -> bool {
+        matches!(self.stage, Stage::New | Stage::Greeted)
+    }
+
+    /// Nothing more is read.
+    pub(super) fn end(&mut self) {
+        if self.is_read() {
+            self.stage = Stage::Ended;
+        }
+    }
+
     /// Returns whether a read may bring something.
     pub(super) fn can_be_read(&self) -> bool {
-        !self.has_ended && (self.is_readable || self.decoder.has_frame())
+        self.is_read() && self.unsent <= UNSENT_MAX && (self.is_readable || self.decoder.has_frame())
     }
 
     /// Reads some bytes.
@@ -112,7 +151,8 @@ impl Connection {
         };
         if bytes == 0 {
             // The other side sends nothing more, and may still read.
-            (self.is_readable, self.has_ended) = (false, true);
+            self.is_readable = false;
+            self.end();
             return Read::None;
         }
         let Some(there) = buffer.get_mut(..bytes) else { return Read::Broken };
@@ -138,7 +178,7 @@ impl Connection {
     }
 
     /// Returns whether the other side has closed the connection.
-    pub(super) fn has_hung_up(&self) -> bool {
+    fn has_hung_up(&self) -> bool {
         let mut fds = [PollFd::new(&self.fd, PollFlags::empty())];
         let looked = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
         // A connection that cannot be looked at brings no request.
@@ -147,19 +187,24 @@ impl Connection {
 
     /// Decides whether a request is admitted: its sender must still be there and must not have withdrawn it.
     pub(super) fn admit(&mut self, frame: u64, id: &RequestId, now: Instant) -> bool {
-        if self.has_hung_up() {
+        if self.stage == Stage::Broken || self.has_hung_up() {
             return false;
         }
         self.undecided.remove(&frame);
-        let withdrawn = self.withdrawals.iter().position(|(of, before)| of == id && frame <= *before);
-        if let Some(withdrawn) = withdrawn {
-            self.withdrawals.remove(withdrawn);
-            self.answer_withdrawal(id.clone(), WithdrawnState::NeverTaken, now);
-        } else {
+        let mut is_withdrawn = false;
+        let mut answers = 0;
+        for withdrawal in self.withdrawals.iter_mut().filter(|of| of.id == *id && frame <= of.before) {
+            is_withdrawn = true;
+            answers += usize::from(!std::mem::replace(&mut withdrawal.is_answered, true));
+        }
+        if !is_withdrawn {
             self.in_flight.insert(id.clone());
         }
+        for _ in 0..answers {
+            self.answer_withdrawal(id.clone(), WithdrawnState::NeverTaken, now);
+        }
         self.settle(now);
-        withdrawn.is_none()
+        !is_withdrawn
     }
 
     /// A request will not be decided on.
@@ -170,25 +215,27 @@ impl Connection {
 
     /// Takes a request back. The answer says whether that is in time.
     pub(super) fn withdraw(&mut self, id: RequestId, now: Instant) {
-        if self.withdrawals.len() < WITHDRAWALS_MAX {
-            self.withdrawals.push((id, self.frames));
+        if self.withdrawals.len() < WITHDRAWALS_MAX && !self.in_flight.contains(&id) && !self.repeats.contains(&id) {
+            self.withdrawals.push(Withdrawal { id, before: self.frames, is_answered: false });
             self.settle(now);
         } else {
             self.answer_withdrawal(id, WithdrawnState::Taken, now);
         }
     }
 
-    /// Answers the withdrawals before which nothing is undecided: their requests were decided on.
+    /// Ends the withdrawals before which nothing is undecided. If none of their requests was dropped, they were decided
+    /// on.
     fn settle(&mut self, now: Instant) {
         if self.withdrawals.is_empty() {
             return;
         }
         let first = self.undecided.first().copied().unwrap_or(u64::MAX);
-        let (settled, rest) =
-            std::mem::take(&mut self.withdrawals).into_iter().partition(|(_, before)| *before < first);
+        let (settled, rest) = std::mem::take(&mut self.withdrawals).into_iter().partition(|of| of.before < first);
         self.withdrawals = rest;
-        for (id, _) in settled {
-            self.answer_withdrawal(id, WithdrawnState::Taken, now);
+        for withdrawal in settled {
+            if !withdrawal.is_answered {
+                self.answer_withdrawal(withdrawal.id, WithdrawnState::Taken, now);
+            }
         }
     }
 
@@ -198,12 +245,25 @@ impl Connection {
 
     /// Returns whether a request under this id was decided on and has no reply.
     pub(super) fn has_in_flight(&self, id: &RequestId) -> bool {
-        self.in_flight.contains(id)
+        self.in_flight.contains(id) || self.repeats.contains(id)
     }
 
-    /// A request is answered.
-    pub(super) fn is_over(&mut self, id: &RequestId) {
+    /// A request has its reply, or gets none of its own. One that `repeats` another waits for the reply to that.
+    pub(super) fn is_over(&mut self, id: &RequestId, repeats: bool) {
         self.in_flight.remove(id);
+        if repeats {
+            self.repeats.insert(id.clone());
+        }
+    }
+
+    /// Returns whether a request under this id repeats one under way.
+    pub(super) fn has_repeat(&self, id: &RequestId) -> bool {
+        self.repeats.contains(id)
+    }
+
+    /// Returns whether a request under this id repeats one under way, and forgets it.
+    pub(super) fn take_repeat(&mut self, id: &RequestId) -> bool {
+        self.repeats.remove(id)
     }
 
     /// Sends a document of the protocol.
@@ -214,12 +274,18 @@ impl Connection {
     }
 
     /// Sends a frame: at once, or as soon as the other side reads.
-    pub(super) fn send_frame(&mut self, frame: Vec<u8>, now: Instant) {
+    ///
+    /// Returns `false` if no frame leaves any more.
+    pub(super) fn send_frame(&mut self, frame: Vec<u8>, now: Instant) -> bool {
+        if self.stage == Stage::Broken {
+            return false;
+        }
         self.unsent += frame.len();
         self.outgoing.push_back(frame);
         if self.outgoing.len() == 1 {
             self.flush(now);
         }
+        self.stage != Stage::Broken
     }
 
     /// Sends as much as the other side takes.
@@ -241,10 +307,11 @@ impl Connection {
                     self.blocked_since.get_or_insert(now);
                     return;
                 }
-                // It is closed, and no frame leaves any more.
+                // No frame leaves any more, and what follows a part of one would be misread.
                 Err(_) => {
                     self.outgoing.clear();
                     (self.sent, self.unsent, self.blocked_since) = (0, 0, None);
+                    self.stage = Stage::Broken;
                     return;
                 }
             }
@@ -253,21 +320,26 @@ impl Connection {
 
     /// Returns whether nothing can come of it any more: nothing is read, and every request has its answer.
     pub(super) fn is_done(&self) -> bool {
-        self.has_ended
-            && self.goodbye.is_none()
-            && self.undecided.is_empty()
-            && self.in_flight.is_empty()
-            && self.outgoing.is_empty()
+        let has_nothing = self.undecided.is_empty() && self.in_flight.is_empty() && self.repeats.is_empty();
+        match self.stage {
+            Stage::New | Stage::Greeted => false,
+            Stage::Ended => self.goodbye.is_none() && has_nothing && self.outgoing.is_empty(),
+            Stage::Broken => true,
+        }
     }
 
     /// Returns why the other side is too slow, if it is.
-    pub(super) fn is_too_slow(&self, now: Instant) -> Option<&'static str> {
+    pub(super) fn is_too_slow(&mut self, now: Instant) -> Option<&'static str> {
+        if self.can_be_read() {
+            // The host is behind, not the other side.
+            self.waits_since = now;
+        }
         let since = |from: Instant| now.saturating_duration_since(from);
         if self.blocked_since.is_some_and(|from| since(from) >= READER_TIMEOUT) {
             return Some("Nothing was read for 30 s.");
         }
-        let waits = !self.has_greeted || !self.decoder.is_empty() && !self.decoder.has_frame();
-        let is_late = waits && !self.has_ended && since(self.waits_since) >= FRAME_TIMEOUT;
+        let waits = self.stage == Stage::New || !self.decoder.is_empty() && !self.decoder.has_frame();
+        let is_late = waits && self.is_read() && since(self.waits_since) >= FRAME_TIMEOUT;
         is_late.then_some("A frame was not whole after 10 s.")
     }
 }

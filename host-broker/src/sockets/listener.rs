@@ -35,6 +35,16 @@ pub(super) enum ListenerError {
     Exchanged,
     #[error("{step} failed: {errno}")]
     System { step: &'static str, errno: Errno },
+    // Connections may wait in it already, so its close can block.
+    #[error("renaming the socket failed: {errno}")]
+    Renaming { socket: OwnedFd, errno: Errno },
+}
+
+impl ListenerError {
+    /// Returns the socket, which the caller closes elsewhere.
+    pub(super) fn into_socket(self) -> Option<OwnedFd> {
+        if let Self::Renaming { socket, .. } = self { Some(socket) } else { None }
+    }
 }
 
 fn at(step: &'static str) -> impl Fn(Errno) -> ListenerError {
@@ -99,11 +109,14 @@ fn make(handles: &Handles, temporary: &str) -> Result<Listener, ListenerError> {
     }
     let by_handle = format!("/proc/self/fd/{}", name.as_raw_fd());
     rustix::fs::chmod(by_handle.as_str(), mode).map_err(at("setting the mode"))?;
-    if socket.st_uid != tasks.st_uid {
-        let owner = rustix::fs::Uid::from_raw(tasks.st_uid);
-        rustix::fs::chownat(&name, "", Some(owner), None, AtFlags::EMPTY_PATH).map_err(at("setting the owner"))?;
+    if (socket.st_uid, socket.st_gid) != (tasks.st_uid, tasks.st_gid) {
+        let (owner, group) = (rustix::fs::Uid::from_raw(tasks.st_uid), rustix::fs::Gid::from_raw(tasks.st_gid));
+        rustix::fs::chownat(&name, "", Some(owner), Some(group), AtFlags::EMPTY_PATH)
+            .map_err(at("setting the owner"))?;
     }
     rustix::net::listen(&fd, BACKLOG).map_err(at("listen"))?;
-    rustix::fs::renameat(&handles.root, temporary, &handles.root, SOCKET).map_err(at("renaming the socket"))?;
+    if let Err(errno) = rustix::fs::renameat(&handles.root, temporary, &handles.root, SOCKET) {
+        return Err(ListenerError::Renaming { socket: fd, errno });
+    }
     Ok(Listener { fd, identity: (socket.st_dev, socket.st_ino), rests: false })
 }

@@ -85,6 +85,14 @@ impl Poller {
         Ok(())
     }
 
+    /// Wakes the loop for new bytes of a connection, or not: a group that is not read now must not wake it.
+    pub(super) fn mute(&self, fd: impl AsFd, token: Token, is_muted: bool) {
+        let mut flags = EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        flags.set(EventFlags::IN, !is_muted);
+        // If it fails, the loop is woken too often, or looks when it has nothing else to do.
+        epoll::modify(&self.0, fd, EventData::new_u64(token.encode()), flags).ok();
+    }
+
     /// Wakes the loop no more for this descriptor.
     pub(super) fn remove(&self, fd: impl AsFd) {
         // A descriptor that is not there wakes no loop.

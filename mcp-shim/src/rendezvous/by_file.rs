@@ -1,14 +1,13 @@
 //! A request as a file in the mailbox.
 
 use super::{HEARTBEAT, Outbound, Rendezvous};
-use crate::document;
 use crate::progress::Listener;
 use crate::render::{self, Signs, Unusable};
+use crate::settings::Settings;
 use crate::watch::Arrivals;
 use shared::limits::{HOST_DEAD, REPLY_BYTES_MAX};
 use shared::mailbox::{self, Directory, FileIdentity, MailboxError};
 use shared::reply::Progress;
-use shared::request::{CancelRequest, Request};
 use shared::{Reply, RequestId, Status};
 use std::pin::pin;
 use std::time::Duration;
@@ -39,6 +38,15 @@ pub(super) struct Posted<'a> {
     taken: bool,
     /// The progress that was passed on last.
     told: Option<FileIdentity>,
+}
+
+/// Writes a request, and does not wait for its reply.
+///
+/// # Errors
+/// The mailbox cannot be written.
+pub(super) fn write(settings: &Settings, id: &RequestId, bytes: &[u8]) -> Result<(), MailboxError> {
+    let tasks = Directory::open(&settings.ipc)?.open_dir(mailbox::TASKS)?;
+    tasks.write(&mailbox::reply_name(id), bytes, REQUEST_MODE)
 }
 
 impl<'a> Posted<'a> {
@@ -84,7 +92,7 @@ impl<'a> Posted<'a> {
         let mut around = true;
         loop {
             if let Some(reply) = self.look() {
-                return reply;
+                return self.outbound.about_the_first(reply);
             }
             let now = Instant::now();
             if now >= deadline {
@@ -102,7 +110,7 @@ impl<'a> Posted<'a> {
             }
             tokio::select! {
                 biased;
-                () = &mut stop => return self.abandon(),
+                () = &mut stop => return self.abandon().await,
                 () = arrivals.next() => around = true,
                 () = sleep_until((now + pause).min(deadline)) => {
                     around = pause >= self.way.settings.poll_interval;
@@ -197,16 +205,11 @@ impl<'a> Posted<'a> {
     }
 
     /// Ends the wait, because the caller is gone.
-    fn abandon(mut self) -> Reply {
-        if self.withdraw() {
-            return self.outbound.untaken(render::cancelled(&self.outbound.id));
+    async fn abandon(mut self) -> Reply {
+        if self.withdraw() && !self.outbound.may_be_taken {
+            return render::cancelled(&self.outbound.id);
         }
-        let cancel = Request::Cancel(CancelRequest { of: self.outbound.id.clone() });
-        let id = document::request_id();
-        if let Ok(bytes) = document::bytes(&self.way.settings, &id, &cancel) {
-            // If this fails as well, the call runs on: the reply says so in any case.
-            self.tasks.write(&mailbox::reply_name(&id), &bytes, REQUEST_MODE).ok();
-        }
+        self.way.cancel(&self.outbound.id).await;
         render::cancel_asked(&self.outbound.id)
     }
 }

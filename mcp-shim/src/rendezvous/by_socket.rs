@@ -1,22 +1,14 @@
 //! A request over the host's socket.
 
-use super::{HEARTBEAT, Outbound, Rendezvous};
-use crate::document;
+use super::{HEARTBEAT, Outbound, Rendezvous, WORD};
 use crate::link::{Incoming, Link, Place};
 use crate::progress::Listener;
 use crate::render;
+use shared::Reply;
 use shared::frame::WithdrawnState;
-use shared::limits::HOST_DEAD;
-use shared::mailbox::{self, Directory};
-use shared::request::{CancelRequest, Request};
-use shared::{Reply, RequestId};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout_at};
-
-/// How long the host has for the answer to a withdrawal, and to the request to cancel.
-const WORD: Duration = Duration::from_secs(1);
 
 /// The end of an exchange over one connection.
 pub(super) enum Exchange {
@@ -50,7 +42,7 @@ impl Rendezvous {
         let Ok(mut place) = link.request(&outbound.id, &outbound.bytes) else { return Exchange::Unsent };
         let deadline = outbound.deadline();
         let mut heartbeat = Instant::now() + HEARTBEAT;
-        let mut silence = Silence::new(self);
+        let hello_by = Instant::now() + WORD;
         loop {
             tokio::select! {
                 biased;
@@ -67,15 +59,9 @@ impl Rendezvous {
                 },
                 () = stop.as_mut() => return self.abandon(place, outbound).await,
                 () = sleep_until(deadline) => return self.give_up(place, outbound).await,
-                () = sleep_until(silence.looks_at), if !link.has_greeted() => {
-                    // A stopped host accepts connections, too.
-                    if silence.is_dead(self) {
-                        link.shut_down();
-                    }
-                    if silence.is_over && let Incoming::Gone { may_be_taken: false } = last(&mut place).await {
-                        return Exchange::Over(Box::new(outbound.untaken(render::host_down(&outbound.id))));
-                    }
-                }
+                // The host stands still, or has as many connections of the group as it takes. As a file, the request can
+                // be taken back.
+                () = sleep_until(hello_by), if !link.has_greeted() && !link.is_closing() => link.shut_down(),
                 () = sleep_until(heartbeat) => {
                     let waited = Instant::now() - outbound.started;
                     listener.hear(render::still_waiting(waited, link.has_greeted())).await;
@@ -98,25 +84,13 @@ impl Rendezvous {
 
     /// Ends the wait, because the caller is gone.
     async fn abandon(&self, place: Place, outbound: &Outbound) -> Exchange {
-        let (link, id) = (Arc::clone(place.link()), &outbound.id);
-        let reply = match withdraw(place).await {
-            Withdrawal::Untaken => outbound.untaken(render::cancelled(id)),
-            Withdrawal::Answered(_) | Withdrawal::Taken | Withdrawal::Unknown => {
-                self.cancel(&link, id).await;
-                render::cancel_asked(id)
-            }
-        };
-        Exchange::Over(Box::new(reply))
-    }
-
-    /// Asks the host to cancel a call. If this fails, the call runs on.
-    async fn cancel(&self, link: &Arc<Link>, of: &RequestId) {
-        let (cancel, id) = (Request::Cancel(CancelRequest { of: of.clone() }), document::request_id());
-        let Ok(bytes) = document::bytes(&self.settings, &id, &cancel) else { return };
-        if let Ok(mut place) = link.request(&id, &bytes) {
-            // The process may end next, and the host drops the undecided requests of a connection that has ended.
-            tokio::time::timeout(WORD, place.next()).await.ok();
+        let id = &outbound.id;
+        let is_untaken = matches!(withdraw(place).await, Withdrawal::Untaken) && !outbound.may_be_taken;
+        if is_untaken {
+            return Exchange::Over(Box::new(render::cancelled(id)));
         }
+        self.cancel(id).await;
+        Exchange::Over(Box::new(render::cancel_asked(id)))
     }
 }
 
@@ -135,8 +109,8 @@ async fn withdraw(mut place: Place) -> Withdrawal {
                 Incoming::Gone { may_be_taken: true } => return Withdrawal::Unknown,
             }
         }
-        place.link().shut_down();
     }
+    place.link().shut_down();
     match last(&mut place).await {
         Incoming::Reply(reply) => Withdrawal::Answered(reply),
         Incoming::Withdrawn(WithdrawnState::Taken) => Withdrawal::Taken,
@@ -153,29 +127,4 @@ async fn last(place: &mut Place) -> Incoming {
             other @ (Incoming::Reply(_) | Incoming::Withdrawn(_) | Incoming::Gone { .. }) => return other,
         }
     }
-}
-
-/// A host that does not greet. It is dead if its sign of life stands still.
-struct Silence {
-    beat: Option<i128>,
-    looks_at: Instant,
-    is_over: bool,
-}
-
-impl Silence {
-    fn new(way: &Rendezvous) -> Self {
-        Self { beat: beat(way), looks_at: Instant::now() + HOST_DEAD, is_over: false }
-    }
-
-    /// Looks again; without a sign of life, nothing can be said.
-    fn is_dead(&mut self, way: &Rendezvous) -> bool {
-        let now = beat(way);
-        self.is_over = now.is_some() && now == self.beat;
-        (self.beat, self.looks_at) = (now, Instant::now() + HOST_DEAD);
-        self.is_over
-    }
-}
-
-fn beat(way: &Rendezvous) -> Option<i128> {
-    Directory::open(&way.settings.ipc).ok()?.modified_ns(mailbox::HOST)
 }

@@ -286,6 +286,26 @@ fn a_descriptor_whose_close_blocks_delays_nobody() {
 }
 
 #[test]
+fn a_descriptor_that_comes_while_the_host_stops_does_not_hold_up_its_reload() {
+    let (world, group) = process();
+    let (stream, mut end) = lingering();
+    let mut connection = Connection::open(&group);
+    let slow = connection.request(call("charge", json!({ "ms": 2000 })));
+    until("the intent", || (!kinds(&world, &group, &slow).is_empty()).then_some(()));
+    let attack = std::thread::spawn(move || {
+        connection.next_of(Kind::Goodbye);
+        connection.send_descriptor(0, stream.as_fd(), false);
+        std::thread::spawn(|| drop(stream));
+        connection.reply(&slow)
+    });
+    assert!(world.cli(&["reload"]).status.success(), "the new daemon is there");
+    assert_eq!(code(&attack.join().unwrap()), "executed");
+    assert_eq!(code(&Connection::open(&group).ask(call("echo", json!({})))), "executed");
+    end.set_read_timeout(Some(tests::DEADLINE)).unwrap();
+    end.read_to_end(&mut Vec::new()).unwrap();
+}
+
+#[test]
 fn a_group_has_eight_connections_and_more_wait() {
     let world = World::with_grant();
     world.grant("security", 1);
@@ -304,34 +324,67 @@ fn a_group_has_eight_connections_and_more_wait() {
 }
 
 #[test]
-fn a_shim_that_reads_nothing_holds_sixteen_mebibytes_and_delays_nobody() {
+fn a_shim_that_reads_nothing_is_not_read_either_and_loses_nothing() {
     let world = World::builder().config(&format!("{CONFIG}[limits.\"*\".\"*\"]\n")).up();
     world.grant("developer", 2);
     world.grant("security", 1);
     let group = world.group("developer");
     let mut connection = Connection::open(&group);
     connection.next_of(Kind::Hello);
-    let text = "x".repeat(240_000);
-    let mut last = String::new();
-    // Each reply is in the ledger before the next call, so sixteen are never in flight.
-    while let Some(id) = connection.try_request(call("echo", json!({ "text": text }))) {
-        let other = world.group("security").ask(call("echo", json!({})));
-        assert_eq!(code(&other), "executed", "another group is served");
-        // The host drops a request whose connection has ended.
-        let kinds = || kinds(&world, &group, &id);
-        let is_over = || kinds().contains(&"succeeded".to_owned()).then_some(true);
-        if !until("the outcome", || is_over().or_else(|| connection.has_ended().then_some(false))) {
-            break;
-        }
-        last = id;
+    let (mut sender, text) = (connection.another_end(), "x".repeat(240_000));
+    let sent = std::thread::spawn(move || {
+        (0..40).map(|_| sender.request(call("echo", json!({ "text": text })))).collect::<Vec<_>>()
+    });
+    until("a connection that is full", || (!sent.is_finished() && connection.is_full()).then_some(()));
+    for _ in 0..20 {
+        assert_eq!(code(&world.group("security").ask(call("echo", json!({})))), "executed", "another group is served");
     }
-    let mut read = 0;
-    while connection.next_frame().is_some() {
-        read += 1;
+    assert!(!sent.is_finished(), "forty long replies do not fit");
+    // Sixteen calls of a group are under way at most, and others are busy.
+    let replies: Vec<(String, String)> = (0..40)
+        .map(|_| connection.next_of(Kind::Reply))
+        .map(|reply| (reply["request_id"].as_str().unwrap().to_owned(), code(&reply).to_owned()))
+        .collect();
+    let mut answered: Vec<&String> = replies.iter().map(|(id, _)| id).collect();
+    answered.sort();
+    let mut sent = sent.join().unwrap();
+    sent.sort();
+    assert_eq!(answered, sent.iter().collect::<Vec<_>>());
+    assert!(replies.iter().all(|(_, code)| code == "executed" || code == "busy"), "{replies:?}");
+}
+
+#[test]
+fn withdrawals_whose_answers_nobody_reads_fill_no_memory() {
+    let world = World::with_grant();
+    world.grant("security", 1);
+    let mut connection = Connection::open(&world.group("developer"));
+    let mut sender = connection.another_end();
+    // A megabyte of answers fits into no buffer of the system.
+    let sent = std::thread::spawn(move || (0..20_000).for_each(|_| sender.withdraw("never-sent")));
+    until("a connection that is full", || connection.is_full().then_some(()));
+    assert_eq!(code(&world.group("security").ask(call("echo", json!({})))), "executed");
+    assert!(!sent.is_finished(), "the host reads on, and keeps the answers");
+    for _ in 0..20_000 {
+        assert_eq!(connection.next_of(Kind::Withdrawn)["state"], "taken");
     }
-    assert!(read < 10, "{read}: the rest was with the host");
-    let reply = Connection::open(&group).ask(json!({ "type": "ext_result", "of": last }));
-    assert_eq!(reply["data"]["text"], json!(text), "its replies can be asked for");
+    sent.join().unwrap();
+}
+
+#[test]
+fn all_requests_under_a_withdrawn_id_are_dropped() {
+    let (world, group) = process();
+    let mut connection = Connection::open(&group);
+    connection.next_of(Kind::Hello);
+    world.stand_still();
+    let mut document = call("charge", json!({}));
+    document["request_id"] = json!("twice");
+    connection.request(document.clone());
+    connection.request(document);
+    connection.withdraw("twice");
+    world.go_on();
+    assert_eq!(connection.next_of(Kind::Withdrawn)["state"], "never_taken");
+    assert_eq!(code(&connection.ask(call("echo", json!({})))), "executed");
+    assert_eq!(world.effects_of("charge"), [""; 0]);
 }
 
 #[test]

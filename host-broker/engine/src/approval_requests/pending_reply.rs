@@ -84,7 +84,7 @@ pub(crate) fn pending(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Res
     if approval.told {
         return Ok(None);
     }
-    if approval.state == ApprovalState::Closed && !intents::is_open(tx, caller, id)? {
+    if approval.state == ApprovalState::Closed && !intents::is_open(tx.view(), caller, id)? {
         // The call is over, and its reply could not be delivered.
         let kept = replies::find(tx, caller, id)?;
         return Ok(kept.map(|reply| kernel::answer_again(id.clone(), reply.into_vec(), approval.asked_seq)));

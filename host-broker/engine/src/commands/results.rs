@@ -173,7 +173,7 @@ impl Broker {
         if self.reachable(tx, header, of)?.is_none() {
             return copy_of(tx, header, &request.of).map(Some).map(CommandOutcome::Answered);
         }
-        if !intents::is_open(tx, &header.caller_key, of)? {
+        if !intents::is_open(tx.view(), &header.caller_key, of)? {
             return copy_of(tx, header, of).map(Some).map(CommandOutcome::Answered);
         }
         if self.may_wait(header) {

@@ -13,15 +13,14 @@ use std::time::Duration;
 ///
 /// # Errors
 /// [`StoreError`].
-pub fn is_open(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<bool, StoreError> {
-    tx.view()
-        .prepare_cached(
-            "SELECT 1 FROM open_intents WHERE caller = ?1 AND request_id = ?2
+pub fn is_open(view: &View, caller: &str, id: &RequestId) -> Result<bool, StoreError> {
+    view.prepare_cached(
+        "SELECT 1 FROM open_intents WHERE caller = ?1 AND request_id = ?2
              UNION ALL
              SELECT 1 FROM approvals WHERE caller = ?1 AND request_id = ?2 AND state <> 'closed' LIMIT 1",
-        )
-        .and_then(|mut s| s.exists(params![caller, id.as_str()]))
-        .map_err(at("look for an open intent"))
+    )
+    .and_then(|mut s| s.exists(params![caller, id.as_str()]))
+    .map_err(at("look for an open intent"))
 }
 
 /// Returns the stage of the request's effect that is under way, if one is.

@@ -47,7 +47,7 @@ pub fn earlier(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Opt
     let Some(digest) = first else { return Ok(None) };
     let request_digest = digest.and_then(|text| text.parse().ok());
     // A caller that got the reply `pending` has had a reply, which can be given again.
-    let open = intents::is_open(tx, caller, id)? && !approvals::is_told(tx, caller, id)?;
+    let open = intents::is_open(tx.view(), caller, id)? && !approvals::is_told(tx, caller, id)?;
     Ok(Some(Earlier { request_digest, open, reply: replies::find(tx, caller, id)? }))
 }
 

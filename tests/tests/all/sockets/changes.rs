@@ -2,6 +2,7 @@
 //! says that it was not executed.
 
 use serde_json::{Value, json};
+use shared::frame::Kind;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use tests::group::call;
 use tests::shim::{Shim, ended, in_front, text};
+use tests::socket::Connection;
 use tests::{World, is_long, until};
 
 fn result_code(result: &Value) -> String {
@@ -111,6 +113,19 @@ fn a_call_to_a_stopped_host_is_withdrawn_and_never_executed() {
     assert_eq!(result_code(&result), "no_answer", "{result}");
     assert_eq!(result_code(&shim.call("demo__echo", json!({}))), "executed");
     assert_eq!(world.effects_of("charge"), [""; 0], "the host drops what a closed connection has sent");
+}
+
+#[test]
+fn a_shim_for_which_there_is_no_connection_uses_files() {
+    let world = process();
+    let group = world.group("developer");
+    let mut held: Vec<Connection> = (0..8).map(|_| Connection::open(&group)).collect();
+    for connection in &mut held {
+        connection.next_of(Kind::Hello);
+    }
+    let shim = Shim::start(&world, "developer");
+    assert_eq!(result_code(&shim.call("demo__charge", json!({}))), "executed");
+    assert_eq!((connections(&world, "developer"), world.effects_of("charge").len()), (8, 1));
 }
 
 /// A socket in front of the host's, whose connections break after a number of bytes that nobody knows before.
