@@ -13,6 +13,7 @@ pub mod output;
 pub mod home_reader;
 
 pub mod account;
+pub mod bench;
 pub mod calls;
 pub mod capabilities;
 pub mod config;
@@ -95,6 +96,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(demo::Demo),
+    Bench(bench::Bench),
     Init(init::Init),
     Serve(serve::Serve),
     Stop(stop::Stop),
@@ -253,6 +255,7 @@ pub fn run(environment: Environment, kinds: Kinds) -> ExitCode {
 fn execute(command: Command, context: &Context) -> Result<(), CliError> {
     match command {
         Command::Demo(command) => command.run(context),
+        Command::Bench(command) => command.run(context),
         Command::Init(command) => command.run(context),
         Command::Serve(command) => command.run(context),
         Command::Stop(command) => command.run(context),

@@ -35,7 +35,7 @@ const CONNECTIONS_MAX: usize = 8;
 /// The requests of a group that wait undecided, and their bytes. Its connections are then not read.
 const HELD_MAX: usize = 256;
 const HELD_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// The bytes of a group that its shims have not read. The connection that exceeds it is closed.
+/// The bytes of a group that its shims have not read. Beyond, the connection with the most is closed.
 const UNSENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The new connections of a group: so many at once, then one in each interval.
 const ACCEPTS_MAX: u32 = 64;

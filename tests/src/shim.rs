@@ -120,3 +120,26 @@ pub fn in_front(world: &World, group: &str, front: &Path) -> Result<Command, Str
     command.arg(programs().mcp_shim()).env_clear().env("EXT_IPC_DIR", front);
     Ok(command)
 }
+
+/// The shim in a sandbox without network, in which the group's directory is mounted read-only and its `tasks` is not.
+///
+/// # Errors
+/// Why there is no sandbox here.
+pub fn isolated(world: &World, group: &str) -> Result<Command, String> {
+    let mut command = Command::new("bwrap");
+    command.args(["--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/tmp"]);
+    let directory = world.group(group).directory().to_owned();
+    command.arg("--ro-bind").arg(&directory).arg("/tmp/ipc");
+    command.arg("--bind").arg(directory.join("tasks")).arg("/tmp/ipc/tasks");
+    // The path of the program leads through a process that is not seen from there.
+    let program = world.outside().join("mcp-shim");
+    std::fs::copy(programs().mcp_shim(), &program).unwrap();
+    command.arg("--ro-bind").arg(&program).arg("/tmp/mcp-shim");
+    let mut probe = Command::new(command.get_program());
+    let probed = probe.args(command.get_args()).arg("true").output().map_err(|error| error.to_string())?;
+    if !probed.status.success() {
+        return Err(String::from_utf8_lossy(&probed.stderr).into_owned());
+    }
+    command.arg("/tmp/mcp-shim").env_clear().env("EXT_IPC_DIR", "/tmp/ipc");
+    Ok(command)
+}

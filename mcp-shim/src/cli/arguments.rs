@@ -106,6 +106,7 @@ Exit codes: 0 done, 2 usage, 3 denied, 4 pending, 5 failed, 6 timeout.
 
 Environment:
   EXT_IPC_DIR              the group's directory (default NANOCLAW_WORKSPACE_IPC, then /workspace/ipc)
+  EXT_TRANSPORT            auto: the host's socket where it can be reached, else files; or socket, or files
   EXT_CALL_TIMEOUT         the time to wait for a reply, in milliseconds (default 30000, at most 120000)
   EXT_POLL_INTERVAL_MS     the longest pause between two checks for a reply, in milliseconds (default 50)
   EXT_CONTEXT_TOKEN_FILE   a file with the context token; the shim reads it for every request

@@ -194,7 +194,7 @@ impl<'a> Posted<'a> {
         }
         // The host may have taken it and answered since we last looked.
         if let Some(reply) = self.look() {
-            return reply;
+            return self.outbound.about_the_first(reply);
         }
         let Outbound { id, timeout, may_stay_silent, .. } = &self.outbound;
         if *may_stay_silent {

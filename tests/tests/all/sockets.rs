@@ -445,6 +445,25 @@ fn a_host_that_stops_says_goodbye_and_still_answers() {
 }
 
 #[test]
+fn bench_measures_this_machine_and_leaves_nothing() {
+    let world = World::builder().process();
+    let output = world.cli(&["bench", "--calls", "20", "--json"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let measured: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{said}"));
+    for pointer in ["/sync", "/socket/read", "/socket/write", "/files/read", "/files/write"] {
+        let figures = measured.pointer(pointer).unwrap();
+        let [p50, p99] = ["p50_us", "p99_us"].map(|member| figures[member].as_u64().unwrap());
+        assert!(0 < p50 && p50 <= p99, "{pointer}: {measured}");
+    }
+    assert!(measured["socket"]["reads_per_second"].as_f64().unwrap() > 0.0);
+    assert!(measured["verdict"][0].as_str().unwrap().starts_with("A sync of this disk takes "), "{measured}");
+    let left =
+        std::fs::read_dir(world.home()).unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+    assert_eq!(left.filter(|name| name.starts_with("bench-")).count(), 0);
+    assert_eq!(world.cli(&["bench", "--calls", "0"]).status.code(), Some(2));
+}
+
+#[test]
 fn status_names_the_transport_of_each_group() {
     let world = World::builder().process();
     let group = world.group("developer");

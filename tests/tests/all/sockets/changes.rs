@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use tests::group::call;
-use tests::shim::{Shim, ended, in_front, text};
+use tests::shim::{Shim, ended, in_front, isolated, text};
 use tests::socket::Connection;
 use tests::{World, is_long, until};
 
@@ -113,6 +113,19 @@ fn a_call_to_a_stopped_host_is_withdrawn_and_never_executed() {
     assert_eq!(result_code(&result), "no_answer", "{result}");
     assert_eq!(result_code(&shim.call("demo__echo", json!({}))), "executed");
     assert_eq!(world.effects_of("charge"), [""; 0], "the host drops what a closed connection has sent");
+}
+
+#[test]
+fn a_shim_without_network_reaches_the_socket_through_a_read_only_mount() {
+    let world = process();
+    let mut command = match isolated(&world, "developer") {
+        Ok(command) => command,
+        Err(why) => return tests::skipped(&format!("there is no sandbox: {why}")),
+    };
+    command.env("EXT_TRANSPORT", "socket");
+    let shim = Shim::of(command);
+    assert_eq!(result_code(&shim.call("demo__charge", json!({}))), "executed");
+    assert_eq!((connections(&world, "developer"), world.effects_of("charge").len()), (1, 1));
 }
 
 #[test]
