@@ -159,6 +159,8 @@ struct Loop {
     ticked: Instant,
     // Effects that have started and not reported.
     running: usize,
+    // Requests that were repeated over sockets, and may have their reply by now.
+    repeated: Vec<(Arc<str>, RequestId)>,
     // Replies that wait for the next sync, and how long they may.
     held: Vec<Held<Event>>,
     held_until: Option<Instant>,
@@ -197,6 +199,7 @@ impl Daemon {
             beaten: now,
             ticked: now,
             running: 0,
+            repeated: Vec::new(),
             held: Vec::new(),
             held_until: None,
             stopping: None,
@@ -411,6 +414,7 @@ impl Loop {
         let now = self.daemon.clock.now();
         if self.beaten.elapsed() >= limits::HOST_BEAT {
             self.beaten = Instant::now();
+            self.daemon.outbox.on_time();
             // A host that cannot record is not alive for those who wait.
             if self.unsettled.is_empty() {
                 self.daemon.outbox.beat();
@@ -544,6 +548,7 @@ impl Loop {
             self.unwritten(event, &error);
         }
         self.hold(batch.held);
+        self.answer_repeats();
     }
 
     /// Takes the first step of the effect here: an effect that ends with it needs no other thread.
@@ -643,7 +648,7 @@ impl Loop {
         let is_at_once = matches!(event, Event::Arrived(_));
         self.end_unanswerable_connection(&event);
         let key = key_of(&event);
-        let ends = key.as_ref().is_some_and(|key| self.is_repeated(key) && !self.is_under_way(key));
+        let ends = key.as_ref().is_some_and(|key| self.ends_repeats(key));
         let Some(origin) = asker.map(|asker| asker.origin).or_else(|| event.into_origin()) else { return };
         let paced = match &origin {
             Origin::File(file) if is_at_once => {
@@ -658,7 +663,7 @@ impl Loop {
         match (settled, origin) {
             (Some(settled), origin) => self.daemon.outbox.reply(origin, settled, ends),
             (None, Origin::File(file)) => self.daemon.outbox.retire(&file),
-            (None, Origin::Frame(frame)) => self.unanswered(&frame, key),
+            (None, Origin::Frame(frame)) => self.repeats(&frame, key),
             (None, Origin::Retired(..) | Origin::Socket(_) | Origin::Broker) => {}
         }
         if let Some((mailbox, lane)) = paced {

@@ -144,11 +144,20 @@ impl Outbox {
         mailbox.is_some_and(|mailbox| mailbox.socket.admit(frame.connection, frame.frame, id, Instant::now()))
     }
 
-    /// A request that came over a socket gets no reply of its own. One that `repeats` a request under way waits for the
-    /// reply to that.
-    pub fn unanswered(&self, frame: &FrameOrigin, id: &RequestId, repeats: bool) {
+    /// A request that came over a socket gets no reply of its own: it waits for the reply to the one that it repeats.
+    pub fn repeats(&self, frame: &FrameOrigin, id: &RequestId) {
         if let Some(mailbox) = self.mailboxes.mailbox(&frame.group) {
-            mailbox.socket.unanswered(frame.connection, id, repeats);
+            mailbox.socket.repeats(frame.connection, id);
+        }
+    }
+
+    /// Sends the stored reply to a request to the connections over which it was repeated, or none if there is none.
+    pub fn answer_repeats(&self, group: &Group, id: &RequestId, reply: Option<&[u8]>) {
+        if let Some(mailbox) = self.mailboxes.mailbox(group) {
+            match reply {
+                Some(reply) => drop(mailbox.socket.reply_to_repeats(id, reply, Instant::now())),
+                None => mailbox.socket.forget_repeats(id),
+            }
         }
     }
 
@@ -200,10 +209,14 @@ impl Outbox {
         }
     }
 
+    /// Closes connections whose other side is too slow.
+    pub fn on_time(&self) {
+        self.mailboxes.mailboxes().for_each(|mailbox| mailbox.socket.on_time(Instant::now()));
+    }
+
     /// The host is alive.
     pub fn beat(&self) {
         for mailbox in self.mailboxes.mailboxes() {
-            mailbox.socket.on_time(Instant::now());
             let Some(handles) = mailbox.handles() else { continue };
             if let Err(error) = handles.root.touch(HOST) {
                 tracing::warn!(group = %mailbox.group, %error, "the sign of life cannot be renewed");

@@ -166,6 +166,10 @@ impl GroupSocket {
         if state.listener.as_ref().is_some_and(|listener| listener.is_in_place(handles)) {
             return;
         }
+        // The close of each old socket can take a thread, so there are no more of them than connections.
+        if self.number_open(state) >= CONNECTIONS_MAX && self.closing.load(Ordering::Acquire) > 0 {
+            return;
+        }
         if let Some(old) = state.listener.take() {
             self.poller.remove(&old.fd);
             self.close_aside(state, old.fd);
@@ -188,6 +192,11 @@ impl GroupSocket {
         }
     }
 
+    /// Returns the number of connections, with those that are being closed.
+    fn number_open(&self, state: &State) -> usize {
+        state.connections.len() + state.unclosed.len() + self.closing.load(Ordering::Acquire)
+    }
+
     /// Returns the number of connections.
     pub fn connections(&self) -> usize {
         self.connected.load(Ordering::Acquire)
@@ -204,8 +213,9 @@ impl GroupSocket {
         let mut refused = Vec::new();
         while let Some(listener) = &mut state.listener {
             let from = state.accepted_until.unwrap_or(now).max(now);
-            let is_full = state.connections.len() + self.closing.load(Ordering::Acquire) >= CONNECTIONS_MAX
-                || from.saturating_duration_since(now) >= ACCEPT_INTERVAL * ACCEPTS_MAX;
+            let open = state.connections.len() + state.unclosed.len() + self.closing.load(Ordering::Acquire);
+            let is_full =
+                open >= CONNECTIONS_MAX || from.saturating_duration_since(now) >= ACCEPT_INTERVAL * ACCEPTS_MAX;
             if is_full || listener.rests {
                 if !std::mem::replace(&mut listener.rests, true) {
                     self.poller.remove(&listener.fd);
@@ -439,13 +449,20 @@ impl GroupSocket {
         is_sent
     }
 
-    /// A request of this connection gets no reply of its own. One that `repeats` a request under way waits for the
-    /// reply to that.
-    pub fn unanswered(&self, connection: u64, id: &RequestId, repeats: bool) {
+    /// A request of this connection gets no reply of its own: it waits for the reply to the one that it repeats.
+    pub fn repeats(&self, connection: u64, id: &RequestId) {
+        if let Some(of) = self.state().connections.get_mut(&connection) {
+            of.is_over(id, true);
+        }
+    }
+
+    /// There is no reply for those that have repeated this request.
+    pub fn forget_repeats(&self, id: &RequestId) {
         let state = &mut *self.state();
-        if let Some(of) = state.connections.get_mut(&connection) {
-            of.is_over(id, repeats);
-            self.tidy(state, connection);
+        let ids: Vec<u64> = state.connections.keys().copied().collect();
+        for number in ids {
+            state.connections.get_mut(&number).map(|connection| connection.take_repeat(id));
+            self.tidy(state, number);
         }
     }
 
@@ -587,7 +604,7 @@ impl GroupSocket {
     }
 
     fn wake_listener(&self, state: &mut State) {
-        if state.connections.len() + self.closing.load(Ordering::Acquire) < CONNECTIONS_MAX
+        if self.number_open(state) < CONNECTIONS_MAX
             && let Some(listener) = state.listener.as_mut().filter(|listener| listener.rests)
             && self.poller.add(&listener.fd, Token::Listener(self.queue)).is_ok()
         {

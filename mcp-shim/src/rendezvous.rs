@@ -9,7 +9,7 @@ mod by_file;
 mod by_socket;
 
 use crate::document;
-use crate::link::Links;
+use crate::link::{Incoming, Links};
 use crate::progress::Listener;
 use crate::render;
 use crate::settings::{Settings, Transport};
@@ -37,6 +37,8 @@ pub struct Rendezvous {
 const HEARTBEAT: Duration = Duration::from_secs(PROGRESS_EVERY.as_secs() / 2);
 /// The pause before a request that a broken connection has lost is sent again.
 const RESEND_PAUSE: Duration = Duration::from_millis(20);
+/// The pause between two looks for a socket, where nothing else may be used.
+const SOCKET_PAUSE: Duration = Duration::from_millis(250);
 
 /// How long the host has for the answer to a withdrawal, and to the request to cancel.
 const WORD: Duration = Duration::from_secs(1);
@@ -134,7 +136,7 @@ impl Rendezvous {
                         self.cancel(&outbound.id).await;
                         return render::cancel_asked(&outbound.id);
                     }
-                    () = sleep(RESEND_PAUSE) => continue,
+                    () = sleep(SOCKET_PAUSE) => continue,
                 }
             };
             match self.exchange(&link, &outbound, stop.as_mut(), listener).await {
@@ -183,10 +185,17 @@ impl Rendezvous {
         let (cancel, id) = (Request::Cancel(CancelRequest { of: of.clone() }), document::request_id());
         let Ok(bytes) = document::bytes(&self.settings, &id, &cancel) else { return };
         let link = self.links.link(&self.settings, &self.watch);
-        match link.and_then(|link| link.request(&id, &bytes).ok()) {
+        if let Some(mut place) = link.and_then(|link| link.request(&id, &bytes).ok()) {
             // The process may end next, and the host drops the undecided requests of a connection that has ended.
-            Some(mut place) => drop(timeout(WORD, place.next()).await),
-            None => drop(by_file::write(&self.settings, &id, &bytes)),
+            if let Ok(Incoming::Reply(_)) = timeout(WORD, place.next()).await {
+                return;
+            }
+            // As a file it stays, so the host finds it later. The connection ends first.
+            place.link().shut_down();
+            while !matches!(place.next().await, Incoming::Gone { .. }) {}
+        }
+        if self.settings.transport != Transport::Socket {
+            by_file::write(&self.settings, &id, &bytes).ok();
         }
     }
 

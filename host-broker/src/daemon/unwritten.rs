@@ -8,7 +8,6 @@ use kernel::call::Origin;
 use shared::{Code, Timestamp};
 use std::sync::Arc;
 use store::StoreError;
-use store::state::requests;
 use tokio::time::Instant;
 
 impl Loop {
@@ -94,10 +93,8 @@ impl Loop {
             event.header().map(|header| header.request_id.clone())
         };
         // A repeated request may have been executed by its first one.
-        let is_known = event.header().is_some_and(|header| {
-            let (key, view) = (header.key(), self.daemon.ledger.view());
-            self.is_under_way(&key) || !matches!(requests::owner(view, &key.0, &key.1), Ok(None))
-        });
+        let is_known = matches!(event, Event::Arrived(_))
+            && event.header().is_some_and(|header| self.may_have_happened(&header.key()));
         let Some(origin) = event.into_origin() else { return };
         match (id, origin) {
             (Some(id), origin) => {

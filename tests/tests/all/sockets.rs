@@ -119,6 +119,27 @@ fn a_request_in_flight_is_answered_wherever_it_is_asked_again() {
     assert_eq!(world.effects_of("charge"), [over_a_socket, as_a_file, first]);
 }
 
+#[test]
+fn a_request_that_is_repeated_at_any_moment_is_answered_and_happens_once() {
+    let world = World::with_grant();
+    let group = world.group("developer");
+    let mut other = Connection::open(&group);
+    let mut asked = Vec::new();
+    for n in 0..50 {
+        let mut connection = Connection::open(&group);
+        let mut document = call("charge", json!({ "ms": n % 5 }));
+        let id = connection.request(document.clone());
+        if n % 2 == 0 {
+            until("the intent", || (!kinds(&world, &group, &id).is_empty()).then_some(()));
+        }
+        drop(connection);
+        document["request_id"] = json!(id);
+        assert_eq!(code(&other.ask(document)), "executed", "{n}");
+        asked.push(id);
+    }
+    assert_eq!(world.effects_of("charge"), asked);
+}
+
 /// A world whose host can be stopped, with its connections.
 fn process() -> (World, Group) {
     let world = World::builder().process();

@@ -46,10 +46,14 @@ const COPIES_MAX: usize = 4;
 /// # Errors
 /// [`StoreError`].
 pub fn find(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Option<Box<[u8]>>, StoreError> {
-    reply_at(tx.view(), tx.steady(), caller, id)
+    stored(tx.view(), tx.steady(), caller, id)
 }
 
-fn reply_at(view: &View, steady: Timestamp, caller: &str, id: &RequestId) -> Result<Option<Box<[u8]>>, StoreError> {
+/// The same, beside a transaction.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn stored(view: &View, steady: Timestamp, caller: &str, id: &RequestId) -> Result<Option<Box<[u8]>>, StoreError> {
     if let Some(own) = own_reply(view, steady, caller, id.as_str())? {
         return Ok(Some(own));
     }
@@ -129,7 +133,7 @@ pub fn undelivered(view: &View, steady: Timestamp) -> Result<Vec<Undelivered>, S
     let mut found = Vec::new();
     for (seq, caller, id, document) in stored {
         let document = match id.parse() {
-            Ok(id) if document.is_empty() => reply_at(view, steady, &caller, &id)?.map(Vec::from),
+            Ok(id) if document.is_empty() => self::stored(view, steady, &caller, &id)?.map(Vec::from),
             Ok(_) | Err(_) => Some(document),
         };
         found.extend(document.map(|document| (seq, caller, document)));
