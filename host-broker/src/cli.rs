@@ -140,7 +140,7 @@ const SECTIONS: [(&str, &[&str]); 6] = [
     ("Approval", &["approvals", "proposals", "web", "notices", "task", "gate"]),
     ("Evidence", &["calls", "evidence", "quarantine"]),
     ("Administration", &["kill", "exposure", "limits", "vault"]),
-    ("Diagnostic", &["status", "explain", "reason-codes", "inspect", "scrub", "demo", "mock"]),
+    ("Diagnostic", &["status", "explain", "reason-codes", "inspect", "scrub", "bench", "demo", "mock"]),
 ];
 
 /// The template of the program's help. clap groups options, but not commands.
