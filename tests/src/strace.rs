@@ -151,6 +151,12 @@ impl Strace {
         self.strikes() > 0
     }
 
+    /// Whether a fault has been put into a call that names this.
+    pub fn has_struck_at(&self, part: &str) -> bool {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        text.lines().any(|line| line.contains("INJECTED") && line.contains(part))
+    }
+
     /// How many faults there have been.
     pub fn strikes(&self) -> usize {
         std::fs::read_to_string(&self.log).map_or(0, |text| text.matches("INJECTED").count())
