@@ -11,6 +11,7 @@
 //! runtime.
 
 mod asked;
+mod closing;
 mod ruleset_reload;
 mod messages;
 mod repeats;
@@ -18,6 +19,8 @@ mod holding;
 mod late;
 mod notices;
 mod rotating;
+mod snapshots;
+mod starting;
 mod unwritten;
 mod verifying;
 mod waiting;
@@ -32,33 +35,26 @@ use engine::event::Event;
 use engine::flows::standing::{Use, standing};
 use engine::follow_ups::FollowUps;
 use engine::notices::sender::NoticeSender;
-use engine::outcomes::probe_for;
 use engine::pipeline::run;
-use engine::request::{Invoked, Parsed};
+use engine::request::Invoked;
 use engine::ruleset::Ruleset;
-use engine::snapshot;
-use kernel::call::{Header, Origin};
 use kernel::run_handle::RunHandle;
-use kernel::{Batch, Committed, Held, Intended, Ledger, Settled};
+use kernel::{Batch, Committed, Held, Intended, Ledger};
 pub use messages::{Checked, EventSender, Invocation, Message, OAuthCallback, Resumed};
 use model::Clock;
 pub use ruleset_reload::Exchange;
 use store::ledger::health::Health;
 use store::ledger::verification;
 use store::state::approvals;
-use store::state::grants;
-use store::state::intents;
 use store::state::proposals;
-use store::state::replies;
 
 use asked::Asker;
 use notices::Notices;
-use repeats::key_of;
 use rotating::Rotation;
 use ruleset_reload::Exchanges;
 use shared::reply::Progress;
 use shared::{Group, RequestId, Timestamp, limits};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
@@ -159,8 +155,6 @@ struct Loop {
     ticked: Instant,
     // Effects that have started and not reported.
     running: usize,
-    // Requests that were repeated over sockets, and may have their reply by now.
-    repeated: Vec<(Arc<str>, RequestId)>,
     // Replies that wait for the next sync, and how long they may.
     held: Vec<Held<Event>>,
     held_until: Option<Instant>,
@@ -199,7 +193,6 @@ impl Daemon {
             beaten: now,
             ticked: now,
             running: 0,
-            repeated: Vec::new(),
             held: Vec::new(),
             held_until: None,
             stopping: None,
@@ -257,62 +250,6 @@ fn group_of(caller: &str) -> Option<Group> {
 }
 
 impl Loop {
-    /// Fails with the reason if the ledger cannot be read or written.
-    fn start(&mut self) -> Result<(), String> {
-        self.remember_break()?;
-        let before = self.daemon.ledger.head().seq;
-        self.handle(vec![Event::Started]);
-        if self.daemon.ledger.head().seq == before {
-            let health = self.daemon.health.borrow();
-            return Err(health.cannot_write.as_ref().map_or_else(String::new, |cannot| cannot.error.clone()));
-        }
-        match replies::undelivered(self.daemon.ledger.view(), self.daemon.ledger.steady()) {
-            Ok(replies) => {
-                for (seq, caller, document) in replies {
-                    self.redeliver(seq, &caller, document);
-                }
-            }
-            Err(error) => tracing::error!(error = ?error, "the undelivered replies cannot be read"),
-        }
-        self.ask_on();
-        self.probe_what_was_left();
-        self.write_all_snapshots();
-        Ok(())
-    }
-
-    fn redeliver(&mut self, seq: i64, caller: &str, document: Vec<u8>) {
-        let group = group_of(caller);
-        let reply: Option<shared::Reply> = serde_json::from_slice(&document).ok();
-        let Daemon { broker, ledger, clock, .. } = &self.daemon;
-        if let (Some(group), Some(reply)) = (group, reply)
-            && late::may_leave(
-                broker,
-                (ledger.view(), (clock.now(), ledger.steady())),
-                (&group, &reply.request_id),
-                &document,
-            )
-        {
-            self.daemon.outbox.redeliver(group, reply.request_id, document, seq);
-        }
-    }
-
-    /// Outcomes that a daemon that died left unknown, where the remote can be asked.
-    fn probe_what_was_left(&mut self) {
-        let unknown = match intents::unknown_outcomes(self.daemon.ledger.view(), self.daemon.clock.now()) {
-            Ok(unknown) => unknown,
-            Err(error) => {
-                tracing::error!(error = ?error, "the unknown outcomes cannot be read");
-                return;
-            }
-        };
-        let probes: Vec<Event> = unknown
-            .into_iter()
-            .filter_map(|outcome| self.daemon.broker.probe_again(outcome))
-            .map(Event::Probe)
-            .collect();
-        self.handle(probes);
-    }
-
     fn is_over(&self) -> bool {
         let idle = self.running == 0 && self.pending.is_empty() && self.held.is_empty();
         // Unacknowledged notices are sent again; a channel that hangs does not delay the end.
@@ -528,6 +465,7 @@ impl Loop {
 
     /// Starts all consequences of a committed batch.
     fn follow<F>(&mut self, batch: Batch<Event, F>) {
+        let repeats = self.note_repeats(&batch.committed);
         for (committed, cost) in batch.committed.into_iter().zip(batch.costs) {
             match committed {
                 Committed::Start(intended) => self.start_effect(intended),
@@ -548,7 +486,7 @@ impl Loop {
             self.unwritten(event, &error);
         }
         self.hold(batch.held);
-        self.answer_repeats();
+        self.forget_repeats(repeats);
     }
 
     /// Takes the first step of the effect here: an effect that ends with it needs no other thread.
@@ -576,137 +514,5 @@ impl Loop {
                 self.daemon.runtime.spawn(async move { reports.happened(effect.await) });
             }
         }
-    }
-
-    fn close(&mut self, event: Event, settled: Option<Settled>, cost: Duration) {
-        let event = match event {
-            Event::Finished(mut filtered) => {
-                if let Some(key) = filtered.call().map(|call| call.header.key()) {
-                    self.daemon.broker.end_run(&key);
-                    if !filtered.is_prepared() {
-                        self.over(&key);
-                    }
-                }
-                self.pending.extend(probe_for(&mut filtered).map(Event::Probe));
-                match filtered.into_prepared() {
-                    Ok(call) => return self.pending.push_back(Event::Prepared(call)),
-                    Err(filtered) => Event::Finished(filtered),
-                }
-            }
-            Event::Ticked { delivered } => {
-                self.delivered = delivered;
-                return;
-            }
-            Event::MailboxReopened(group) => {
-                self.daemon.outbox.host_info(Some(&group), &self.daemon.host_info);
-                return;
-            }
-            // Its remote facts did not make it permitted, or a person did not.
-            Event::Prepared(call) | Event::Resumed(call) => {
-                self.over(&call.header.key());
-                Event::Prepared(call)
-            }
-            Event::Unanswerable(ended) => {
-                self.over(&ended.key);
-                let asker = self.asked.remove(&ended.key);
-                if let (Some(settled), Some(asker)) = (settled, asker) {
-                    self.daemon.outbox.reply(asker.origin, settled, true);
-                }
-                return;
-            }
-            Event::CallerTimedOut(key) => {
-                // Without a reply it has had one.
-                let asker = self.asked.remove(&*key);
-                if let (Some(settled), Some(asker)) = (settled, asker) {
-                    self.daemon.outbox.reply(asker.origin, settled, true);
-                }
-                return;
-            }
-            Event::NoticesDue(_) | Event::Renewed(_) | Event::Rotated(_) => return,
-            Event::Verified(found) => return self.has_noted(*found),
-            Event::DefinitionsChanged(redefined) => return self.daemon.broker.has_noted(*redefined),
-            Event::RulesetReplaced(exchanged) => return self.exchanged(*exchanged),
-            Event::NoticeDelivered(attempt) => {
-                self.notices.is_told(&attempt);
-                return;
-            }
-            other @ (Event::Started
-            | Event::ApprovalsExpired
-            | Event::Arrived(_)
-            | Event::Probe(_)
-            | Event::Stopping) => other,
-        };
-        if let Event::Arrived(Parsed::Call(call)) = &event {
-            self.daemon.broker.forget_cancelled(&call.header.key());
-        }
-        let over = event.asked().map(Header::key);
-        self.lapses.is_stale |= over.is_some();
-        let asker = over.as_ref().and_then(|key| {
-            self.over(key);
-            self.asked.remove(key)
-        });
-        let is_at_once = matches!(event, Event::Arrived(_));
-        self.end_unanswerable_connection(&event);
-        let key = key_of(&event);
-        let ends = key.as_ref().is_some_and(|key| self.ends_repeats(key));
-        let Some(origin) = asker.map(|asker| asker.origin).or_else(|| event.into_origin()) else { return };
-        let paced = match &origin {
-            Origin::File(file) if is_at_once => {
-                self.daemon.outbox.mailbox(&file.group).map(|mailbox| (Arc::clone(mailbox), file.lane))
-            }
-            Origin::Frame(frame) if is_at_once => {
-                self.daemon.outbox.mailbox(&frame.group).map(|mailbox| (Arc::clone(mailbox), frame.lane))
-            }
-            Origin::File(_) | Origin::Frame(_) | Origin::Retired(..) | Origin::Socket(_) | Origin::Broker => None,
-        };
-        let (is_unkept, began) = (settled.as_ref().is_none_or(Settled::is_folded), Instant::now());
-        match (settled, origin) {
-            (Some(settled), origin) => self.daemon.outbox.reply(origin, settled, ends),
-            (None, Origin::File(file)) => self.daemon.outbox.retire(&file),
-            (None, Origin::Frame(frame)) => self.repeats(&frame, key),
-            (None, Origin::Retired(..) | Origin::Socket(_) | Origin::Broker) => {}
-        }
-        if let Some((mailbox, lane)) = paced {
-            let now = Instant::now();
-            mailbox.pace(lane).spend(cost + now.saturating_duration_since(began), now);
-            if is_unkept {
-                mailbox.pace(lane).count(now);
-            }
-        }
-        // A caller that heard of progress before hears no more of it.
-        if let Some((caller, id)) = over
-            && let Some(group) = group_of(&caller)
-        {
-            self.daemon.outbox.hush(&group, &id);
-        }
-    }
-
-    fn write_all_snapshots(&mut self) {
-        let groups = self.daemon.broker.config().groups.keys().cloned().collect();
-        self.write_snapshots(&groups);
-    }
-
-    fn write_snapshots(&mut self, stale: &BTreeSet<Group>) {
-        if stale.is_empty() {
-            return;
-        }
-        let now = self.daemon.clock.now();
-        let reader = self.daemon.ledger.view();
-        for group in stale {
-            self.daemon.broker.forget_capabilities(group);
-            let broker = &self.daemon.broker;
-            let (config, catalogue, policy) = (broker.config(), broker.catalogue(), broker.policy());
-            match snapshot::snapshot(reader, now, group, config, catalogue, policy, None) {
-                Ok(snapshot) => {
-                    let bytes = serde_json::to_vec_pretty(&snapshot).unwrap_or_default();
-                    self.daemon.outbox.snapshot(group, &bytes);
-                    self.daemon.intake.set_snapshot(group, &Arc::new(snapshot));
-                }
-                Err(error) => {
-                    tracing::error!(%group, error = ?error, "the snapshot cannot be made");
-                }
-            }
-        }
-        self.expiry = grants::next_expiry(reader, now).unwrap_or(None);
     }
 }

@@ -56,6 +56,15 @@ impl Unsent {
     }
 }
 
+/// The circumstances of a delivery.
+#[derive(Debug, Clone, Copy)]
+struct Delivery {
+    // The row that the reply rests on; none, if there is no evidence.
+    seq: Option<i64>,
+    // A connection that repeated the request has the reply.
+    is_sent: bool,
+}
+
 /// The way into the groups' directories.
 #[derive(Debug)]
 pub struct Outbox {
@@ -96,12 +105,13 @@ impl Outbox {
         }
     }
 
-    /// Delivers a durable reply. A request that still lies there is removed first. `ends` says whether the request under
-    /// this id is over: then its reply also goes to the connections over which it was repeated.
-    pub fn reply(&mut self, origin: Origin, settled: Settled, ends: bool) {
+    /// Delivers a durable reply. A request that still lies there is removed first. With `repeated_by`, the reply also goes
+    /// to the connections of that group over which the request was repeated.
+    pub fn reply(&mut self, origin: Origin, settled: Settled, repeated_by: Option<&Group>) {
         let seq = settled.seq();
         let (request_id, bytes) = settled.into_document();
-        self.answer(origin, request_id, (bytes, ends), Some(seq));
+        let is_sent = repeated_by.is_some_and(|group| self.send_to_repeats(group, &request_id, &bytes));
+        self.answer(origin, request_id, bytes, Delivery { seq: Some(seq), is_sent });
         self.delivered = self.delivered.max(seq);
     }
 
@@ -115,7 +125,7 @@ impl Outbox {
     /// the request goes first.
     pub fn unrecorded(&mut self, origin: Origin, Unrecorded(reply): Unrecorded) {
         let bytes = reply.to_bytes();
-        self.answer(origin, reply.request_id, (bytes, false), None);
+        self.answer(origin, reply.request_id, bytes, Delivery { seq: None, is_sent: false });
     }
 
     /// Removes a request whose row is durable.
@@ -144,20 +154,17 @@ impl Outbox {
         mailbox.is_some_and(|mailbox| mailbox.socket.admit(frame.connection, frame.frame, id, Instant::now()))
     }
 
-    /// A request that came over a socket gets no reply of its own: it waits for the reply to the one that it repeats.
-    pub fn repeats(&self, frame: &FrameOrigin, id: &RequestId) {
+    /// Notes that a request over a socket repeats another one and waits for the reply to that.
+    pub fn note_repeat(&self, frame: &FrameOrigin, id: &RequestId) {
         if let Some(mailbox) = self.mailboxes.mailbox(&frame.group) {
-            mailbox.socket.repeats(frame.connection, id);
+            mailbox.socket.note_repeat(frame.connection, id);
         }
     }
 
-    /// Sends the stored reply to a request to the connections over which it was repeated, or none if there is none.
-    pub fn answer_repeats(&self, group: &Group, id: &RequestId, reply: Option<&[u8]>) {
+    /// No reply comes for those that have repeated this request.
+    pub fn forget_repeats(&self, group: &Group, id: &RequestId) {
         if let Some(mailbox) = self.mailboxes.mailbox(group) {
-            match reply {
-                Some(reply) => drop(mailbox.socket.reply_to_repeats(id, reply, Instant::now())),
-                None => mailbox.socket.forget_repeats(id),
-            }
+            mailbox.socket.forget_repeats(id);
         }
     }
 
@@ -224,24 +231,20 @@ impl Outbox {
         }
     }
 
-    fn answer(&mut self, origin: Origin, request_id: RequestId, (bytes, ends): (Vec<u8>, bool), seq: Option<i64>) {
+    fn answer(&mut self, origin: Origin, request_id: RequestId, bytes: Vec<u8>, Delivery { seq, is_sent }: Delivery) {
         match origin {
             Origin::File(file) => {
                 // ORDER: the request goes first. The reader of the reply may use the file's name again at once.
                 self.retire(&file);
-                self.send_to_repeats(&file.group, &request_id, &bytes, ends);
                 self.write_reply((file.group, file.reply_as), request_id, bytes, seq);
             }
-            Origin::Retired(group, reply_as) => {
-                self.send_to_repeats(&group, &request_id, &bytes, ends);
-                self.write_reply((group, reply_as), request_id, bytes, seq);
-            }
+            Origin::Retired(group, reply_as) => self.write_reply((group, reply_as), request_id, bytes, seq),
             Origin::Frame(FrameOrigin { group, connection, .. }) => {
-                let mailbox = self.mailboxes.mailbox(&group);
-                let now = Instant::now();
-                let is_sent = mailbox.is_some_and(|mailbox| mailbox.socket.reply(connection, &request_id, &bytes, now));
-                // A shim whose connection has ended may wait for a file.
-                if !self.send_to_repeats(&group, &request_id, &bytes, ends) && !is_sent {
+                let (mailbox, now) = (self.mailboxes.mailbox(&group), Instant::now());
+                let is_taken =
+                    mailbox.is_some_and(|mailbox| mailbox.socket.reply(connection, &request_id, &bytes, now));
+                // A shim whose connection has ended can wait for a file.
+                if !is_taken && !is_sent {
                     self.write_reply((group, None), request_id, bytes, seq);
                 }
             }
@@ -252,8 +255,8 @@ impl Outbox {
     }
 
     /// Sends a reply over the connections over which its request was repeated. Returns `false` if there is none.
-    fn send_to_repeats(&self, group: &Group, id: &RequestId, bytes: &[u8], ends: bool) -> bool {
-        let mailbox = self.mailboxes.mailbox(group).filter(|_| ends);
+    fn send_to_repeats(&self, group: &Group, id: &RequestId, bytes: &[u8]) -> bool {
+        let mailbox = self.mailboxes.mailbox(group);
         mailbox.is_some_and(|mailbox| mailbox.socket.reply_to_repeats(id, bytes, Instant::now()))
     }
 

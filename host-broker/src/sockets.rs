@@ -7,20 +7,22 @@
 //! has hung up is dropped without a row. So a shim that has closed its connection may ask for the outcome, and if the
 //! host does not know the request, it never will.
 
+mod closing;
 mod connection;
 mod listener;
 pub mod poller;
+mod replies;
 
 use crate::mailboxes::Handles;
-use connection::{Connection, Read, Stage};
+use closing::Unclosed;
+use connection::{Connection, ReadOutcome, Stage};
 use listener::Listener;
 use poller::{Poller, Token};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use rustix::net::{Shutdown, SocketFlags};
-use shared::frame::{self, CallProgress, FrameError, Goodbye, HostHello, Kind, ShimHello, SnapshotChanged, Withdraw};
+use rustix::net::SocketFlags;
+use shared::frame::{FrameError, Goodbye, HostHello, Kind, ShimHello, Withdraw};
 use shared::limits::{REPLY_BYTES_MAX, REQUEST_BYTES_MAX};
-use shared::reply::Progress;
 use shared::snapshot::{HostInfo, PROTOCOL};
 use shared::{Code, Group, RequestId};
 use std::collections::BTreeMap;
@@ -35,8 +37,6 @@ const CONNECTIONS_MAX: usize = 8;
 /// The requests of a group that wait undecided, and their bytes. Its connections are then not read.
 const HELD_MAX: usize = 256;
 const HELD_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// The bytes of a group that its shims have not read. Beyond, the connection with the most is closed.
-const UNSENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The new connections of a group: so many at once, then one in each interval.
 const ACCEPTS_MAX: u32 = 64;
 const ACCEPT_INTERVAL: Duration = Duration::from_millis(50);
@@ -82,9 +82,6 @@ impl State {
         self.held < HELD_MAX && self.held_bytes < HELD_BYTES_MAX
     }
 }
-
-/// A descriptor whose close can block: see [`Connection::read`].
-type Unclosed = Arc<Mutex<Option<OwnedFd>>>;
 
 /// A document that came over a socket, and its place among the undecided ones.
 #[derive(Debug, Clone)]
@@ -292,11 +289,11 @@ impl GroupSocket {
         let Some(id) = later.or_else(|| state.connections.iter().find_map(can_be_read)) else { return documents };
         state.turn = id;
         let Some(mut connection) = state.connections.remove(&id) else { return documents };
-        let read = if connection.decoder.has_frame() { Read::Some } else { connection.read(now) };
+        let read = if connection.decoder.has_frame() { ReadOutcome::Some } else { connection.read(now) };
         match read {
-            Read::Some => self.take_frames(state, (id, &mut connection), now, &mut documents),
-            Read::None => {}
-            Read::Broken => {
+            ReadOutcome::Some => self.take_frames(state, (id, &mut connection), now, &mut documents),
+            ReadOutcome::None => {}
+            ReadOutcome::Broken => {
                 self.ended(state, connection);
                 return documents;
             }
@@ -412,210 +409,6 @@ impl GroupSocket {
         let is_admitted = !is_stopping && id.is_none_or(|id| of.admit(frame, id, now));
         self.tidy(state, connection);
         is_admitted
-    }
-
-    /// Sends a reply over its connection. Returns `false` if the connection does not take it.
-    pub fn reply(&self, connection: u64, id: &RequestId, document: &[u8], now: Instant) -> bool {
-        self.send_reply(&mut self.state(), connection, id, document, now)
-    }
-
-    /// Returns whether a connection waits for the reply to a request that it has repeated.
-    pub fn has_repeat(&self, id: &RequestId) -> bool {
-        self.connections() > 0 && self.state().connections.values().any(|connection| connection.has_repeat(id))
-    }
-
-    /// Sends a reply over the connections over which its request was repeated. Returns `false` if there is none.
-    pub fn reply_to_repeats(&self, id: &RequestId, document: &[u8], now: Instant) -> bool {
-        if self.connections() == 0 {
-            return false;
-        }
-        let state = &mut *self.state();
-        let repeated = |(number, connection): (&u64, &mut Connection)| connection.take_repeat(id).then_some(*number);
-        let waiting: Vec<u64> = state.connections.iter_mut().filter_map(repeated).collect();
-        waiting.into_iter().filter(|number| self.send_reply(state, *number, id, document, now)).count() > 0
-    }
-
-    fn send_reply(&self, state: &mut State, connection: u64, id: &RequestId, document: &[u8], now: Instant) -> bool {
-        let Some(to) = state.connections.get_mut(&connection) else { return false };
-        to.is_over(id, false);
-        let is_sent = frame::encode(Kind::Reply, document).is_ok_and(|frame| to.send_frame(frame, now));
-        self.tidy(state, connection);
-        let unsent: usize = state.connections.values().map(|connection| connection.unsent).sum();
-        let most = state.connections.iter().max_by_key(|(_, connection)| connection.unsent).map(|(number, _)| *number);
-        if let Some(most) = most.filter(|_| unsent > UNSENT_BYTES_MAX) {
-            tracing::warn!(group = %self.group, "a shim does not read its replies; its connection is closed");
-            self.remove(state, most);
-        }
-        is_sent
-    }
-
-    /// A request of this connection gets no reply of its own: it waits for the reply to the one that it repeats.
-    pub fn repeats(&self, connection: u64, id: &RequestId) {
-        if let Some(of) = self.state().connections.get_mut(&connection) {
-            of.is_over(id, true);
-        }
-    }
-
-    /// There is no reply for those that have repeated this request.
-    pub fn forget_repeats(&self, id: &RequestId) {
-        let state = &mut *self.state();
-        let ids: Vec<u64> = state.connections.keys().copied().collect();
-        for number in ids {
-            state.connections.get_mut(&number).map(|connection| connection.take_repeat(id));
-            self.tidy(state, number);
-        }
-    }
-
-    /// Sends the progress of a call to the connection that has it in flight. Returns `false` if there is none.
-    pub fn progress(&self, id: &RequestId, progress: &Progress, now: Instant) -> bool {
-        let state = &mut *self.state();
-        let Some(connection) = state.connections.values_mut().find(|connection| connection.has_in_flight(id)) else {
-            return false;
-        };
-        // A reader that is behind needs the replies first.
-        if connection.unsent == 0 {
-            let told = CallProgress { request_id: id.clone(), progress: progress.clone() };
-            connection.send(Kind::Progress, &told, now);
-        }
-        true
-    }
-
-    /// Tells all connections that the snapshot has changed.
-    pub fn changed(&self, digest: &str, now: Instant) {
-        let changed = SnapshotChanged { digest: digest.to_owned() };
-        for connection in self.state().connections.values_mut().filter(|connection| connection.stage == Stage::Greeted)
-        {
-            if connection.unsent == 0 {
-                connection.send(Kind::Changed, &changed, now);
-            }
-        }
-    }
-
-    /// Ends a connection because of a document, whose row is durable.
-    pub fn goodbye(&self, connection: u64, code: Code, reason: &str, now: Instant) {
-        let state = &mut *self.state();
-        if let Some(of) = state.connections.get_mut(&connection) {
-            let goodbye = of.goodbye.take().unwrap_or_else(|| Goodbye::because(code, reason));
-            of.send(Kind::Goodbye, &goodbye, now);
-            self.remove(state, connection);
-        }
-    }
-
-    /// Closes the connections whose other side is too slow, and lets the listener accept again.
-    pub fn on_time(&self, now: Instant) {
-        let state = &mut *self.state();
-        let unclosed = std::mem::take(&mut state.unclosed);
-        for fd in unclosed {
-            self.close_unclosed(state, fd);
-        }
-        let slow: Vec<(u64, &str)> = state
-            .connections
-            .iter_mut()
-            .filter_map(|(id, connection)| Some((*id, connection.is_too_slow(now)?)))
-            .collect();
-        for (id, reason) in slow {
-            if let Some(connection) = state.connections.get_mut(&id) {
-                connection.send(Kind::Goodbye, &Goodbye::because(Code::MalformedRequest, reason), now);
-            }
-            self.remove(state, id);
-        }
-        self.wake_listener(state);
-    }
-
-    /// Reads nothing more, drops the undecided requests, and says goodbye. Replies still leave.
-    pub fn stop(&self, handles: Option<&Handles>, now: Instant) {
-        let state = &mut *self.state();
-        if std::mem::replace(&mut state.is_stopping, true) {
-            return;
-        }
-        if let Some(listener) = state.listener.take() {
-            if let Some(handles) = handles {
-                listener.remove(handles);
-            }
-            self.poller.remove(&listener.fd);
-            self.close_aside(state, listener.fd);
-        }
-        let reason = "The host stops.".to_owned();
-        let goodbye = Goodbye { code: Goodbye::STOPPING.to_owned(), reason };
-        for connection in state.connections.values_mut() {
-            connection.end();
-            connection.send(Kind::Goodbye, &goodbye, now);
-        }
-        let ids: Vec<u64> = state.connections.keys().copied().collect();
-        for id in ids {
-            self.tidy(state, id);
-        }
-    }
-
-    /// Closes all connections.
-    pub fn close(&self) {
-        let state = &mut *self.state();
-        let connections = std::mem::take(&mut state.connections);
-        for connection in connections.into_values() {
-            self.ended(state, connection);
-        }
-    }
-
-    /// Closes a connection on which nothing can happen any more.
-    fn tidy(&self, state: &mut State, id: u64) {
-        if state.connections.get(&id).is_some_and(Connection::is_done) {
-            self.remove(state, id);
-        }
-    }
-
-    fn remove(&self, state: &mut State, id: u64) {
-        if let Some(connection) = state.connections.remove(&id) {
-            self.ended(state, connection);
-        }
-    }
-
-    /// Closes a connection that is taken out already.
-    fn ended(&self, state: &mut State, connection: Connection) {
-        self.connected.store(state.connections.len(), Ordering::Release);
-        self.poller.remove(&connection.fd);
-        // The other side sees the end now, and sends nothing more.
-        rustix::net::shutdown(&connection.fd, Shutdown::Both).ok();
-        // With nothing in the queue, nothing is closed with it.
-        if rustix::io::ioctl_fionread(&connection.fd).is_ok_and(|bytes| bytes == 0) {
-            drop(connection);
-        } else {
-            self.close_aside(state, connection.fd);
-        }
-        self.wake_listener(state);
-    }
-
-    /// Closes a descriptor on a thread of its own, because that can block.
-    fn close_aside(&self, state: &mut State, fd: OwnedFd) {
-        self.close_unclosed(state, Arc::new(Mutex::new(Some(fd))));
-    }
-
-    fn close_unclosed(&self, state: &mut State, fd: Unclosed) {
-        let (unclosed, closing) = (Arc::clone(&fd), Arc::clone(&self.closing));
-        closing.fetch_add(1, Ordering::AcqRel);
-        let close = move || {
-            let fd = unclosed.lock().unwrap_or_else(PoisonError::into_inner).take();
-            drop(fd);
-            closing.fetch_sub(1, Ordering::AcqRel);
-        };
-        if std::thread::Builder::new().name("closer".to_owned()).spawn(close).is_err() {
-            self.closing.fetch_sub(1, Ordering::AcqRel);
-            state.unclosed.push(fd);
-        }
-    }
-
-    fn wake_listener(&self, state: &mut State) {
-        if self.number_open(state) < CONNECTIONS_MAX
-            && let Some(listener) = state.listener.as_mut().filter(|listener| listener.rests)
-            && self.poller.add(&listener.fd, Token::Listener(self.queue)).is_ok()
-        {
-            listener.rests = false;
-        }
-    }
-}
-
-impl Drop for GroupSocket {
-    fn drop(&mut self) {
-        self.close();
     }
 }
 

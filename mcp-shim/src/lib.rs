@@ -5,12 +5,12 @@
 //! system but that directory.
 //!
 //! Enter at [`server`] for an MCP client, at [`cli`] for a script; both meet in [`rendezvous`], which sends a request
-//! over the host's socket ([`link`]) or as a file. Only [`render`] words the texts for an agent.
+//! over the host's socket ([`connection`]) or as a file. Only [`render`] words the texts for an agent.
 
 pub mod calls;
 pub mod cli;
 pub mod document;
-pub mod link;
+pub mod connection;
 pub mod progress;
 pub mod render;
 pub mod rendezvous;

@@ -8,8 +8,8 @@
 mod by_file;
 mod by_socket;
 
+use crate::connection::{Connector, Incoming};
 use crate::document;
-use crate::link::{Incoming, Links};
 use crate::progress::Listener;
 use crate::render;
 use crate::settings::{Settings, Transport};
@@ -30,7 +30,7 @@ use tokio::time::{Instant, sleep, timeout};
 pub struct Rendezvous {
     settings: Settings,
     watch: Watch,
-    links: Links,
+    connector: Connector,
 }
 
 /// Half of the promised interval, so that a late timer does not break the promise.
@@ -40,45 +40,44 @@ const RESEND_PAUSE: Duration = Duration::from_millis(20);
 /// The pause between two looks for a socket, where nothing else may be used.
 const SOCKET_PAUSE: Duration = Duration::from_millis(250);
 
-/// How long the host has for the answer to a withdrawal, and to the request to cancel.
-const WORD: Duration = Duration::from_secs(1);
+/// The time in which the host answers a hello, a withdrawal and a request to cancel.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A request to be sent, by any way.
-struct Outbound {
+/// A request to send, over any transport.
+struct OutboundRequest {
     id: RequestId,
     bytes: Vec<u8>,
     timeout: Duration,
     started: Instant,
     /// Whether some hosts do this without ever answering.
     may_stay_silent: bool,
-    /// Whether the host may have taken it over a connection that broke. It can then not be said that nothing was
-    /// executed.
+    /// Whether the host may have taken it over a connection that broke. Then no reply says that nothing was executed.
     may_be_taken: bool,
 }
 
-impl Outbound {
+impl OutboundRequest {
     fn deadline(&self) -> Instant {
         self.started + self.timeout
     }
 
-    /// Returns the reply for a request that was taken back, unless an earlier connection may have brought it.
-    fn untaken(&self, reply: Reply) -> Reply {
+    /// Returns the reply for a withdrawn request. If an earlier connection may have brought it, the outcome is unknown.
+    fn withdrawn(&self, reply: Reply) -> Reply {
         if self.may_be_taken { render::no_answer(&self.id, self.timeout, None) } else { reply }
     }
 
-    /// Returns the host's reply, unless it may be about the repeated request only. A refusal of that says nothing about
-    /// the first one.
-    fn about_the_first(&self, reply: Reply) -> Reply {
+    /// Returns the host's reply to a request that may be a repeated one. A refusal of the repeated request says nothing
+    /// about the first one.
+    fn answered(&self, reply: Reply) -> Reply {
         let is_refusal =
             reply.status == Status::Denied || reply.code.as_deref() == Some(Code::EvidenceUnavailable.word());
-        if is_refusal { self.untaken(reply) } else { reply }
+        if is_refusal { self.withdrawn(reply) } else { reply }
     }
 }
 
 impl Rendezvous {
     /// Must be made inside the runtime, because of the watch.
     pub fn new(settings: Settings, watch: Watch) -> Self {
-        Self { settings, watch, links: Links::default() }
+        Self { settings, watch, connector: Connector::default() }
     }
 
     /// How the shim was set up.
@@ -101,9 +100,9 @@ impl Rendezvous {
     ///
     /// `stop` ends the waiting early: the request is withdrawn or, if the host already has it, cancelled.
     ///
-    /// A connection that breaks may have lost the request or its reply. The same document is then sent again under the
-    /// same id, by any way. The host drops the undecided requests of a connection that has ended, and executes an id
-    /// once, so it answers with the one outcome.
+    /// A connection that breaks may have lost the request or its reply. The shim then sends the same document again under
+    /// the same id, over any transport. The host drops the undecided requests of a connection that has ended. It executes
+    /// an id once, so it answers with the one outcome.
     pub async fn ask(
         &self,
         id: RequestId,
@@ -121,15 +120,15 @@ impl Rendezvous {
             Request::Grant(_) | Request::Revoke(_) | Request::TaskCreate(_) | Request::GateApprove(_)
         );
         let started = Instant::now();
-        let mut outbound = Outbound { id, bytes, timeout, started, may_stay_silent, may_be_taken: false };
+        let mut outbound = OutboundRequest { id, bytes, timeout, started, may_stay_silent, may_be_taken: false };
         let mut stop = pin!(stop);
         loop {
-            let Some(link) = self.links.link(&self.settings, &self.watch) else {
+            let Some(connection) = self.connector.connection(&self.settings, &self.watch) else {
                 if self.settings.transport != Transport::Socket {
                     return self.ask_by_file(outbound, request, stop, listener).await;
                 }
                 if Instant::now() >= outbound.deadline() || !outbound.may_be_taken {
-                    return outbound.untaken(render::no_socket(&outbound.id, &self.settings));
+                    return outbound.withdrawn(render::no_socket(&outbound.id, &self.settings));
                 }
                 tokio::select! {
                     () = stop.as_mut() => {
@@ -139,8 +138,8 @@ impl Rendezvous {
                     () = sleep(SOCKET_PAUSE) => continue,
                 }
             };
-            match self.exchange(&link, &outbound, stop.as_mut(), listener).await {
-                Exchange::Over(reply) => return outbound.about_the_first(*reply),
+            match self.exchange(&connection, &outbound, stop.as_mut(), listener).await {
+                Exchange::Over(reply) => return outbound.answered(*reply),
                 Exchange::Unsent => {}
                 Exchange::Lost => {
                     outbound.may_be_taken = true;
@@ -152,7 +151,7 @@ impl Rendezvous {
 
     async fn ask_by_file(
         &self,
-        outbound: Outbound,
+        outbound: OutboundRequest,
         request: &Request,
         stop: impl Future<Output = ()>,
         listener: &mut impl Listener,
@@ -180,19 +179,19 @@ impl Rendezvous {
         }
     }
 
-    /// Asks the host to cancel a call. If this fails, the call runs on.
+    /// Asks the host to cancel a call. If this fails, the call continues.
     async fn cancel(&self, of: &RequestId) {
         let (cancel, id) = (Request::Cancel(CancelRequest { of: of.clone() }), document::request_id());
         let Ok(bytes) = document::bytes(&self.settings, &id, &cancel) else { return };
-        let link = self.links.link(&self.settings, &self.watch);
-        if let Some(mut place) = link.and_then(|link| link.request(&id, &bytes).ok()) {
+        let connection = self.connector.connection(&self.settings, &self.watch);
+        if let Some(mut call) = connection.and_then(|connection| connection.request(&id, &bytes).ok()) {
             // The process may end next, and the host drops the undecided requests of a connection that has ended.
-            if let Ok(Incoming::Reply(_)) = timeout(WORD, place.next()).await {
+            if let Ok(Incoming::Reply(_)) = timeout(ANSWER_TIMEOUT, call.next()).await {
                 return;
             }
-            // As a file it stays, so the host finds it later. The connection ends first.
-            place.link().shut_down();
-            while !matches!(place.next().await, Incoming::Gone { .. }) {}
+            // The host finds a file later, too. The connection ends first.
+            call.connection().shut_down();
+            while !matches!(call.next().await, Incoming::Gone { .. }) {}
         }
         if self.settings.transport != Transport::Socket {
             by_file::write(&self.settings, &id, &bytes).ok();

@@ -256,7 +256,7 @@ impl Decoder {
         let frame = Frame { kind, document: document.to_vec() };
         self.start = to;
         if self.start == self.buffer.len() {
-            // A long frame does not hold its memory for ever.
+            // A long frame must not keep its memory.
             if self.buffer.capacity() > 64 * 1024 {
                 self.buffer = Vec::new();
             } else {

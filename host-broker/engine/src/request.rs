@@ -56,6 +56,15 @@ pub enum Parsed {
 }
 
 impl Parsed {
+    /// Returns the destination of the reply.
+    pub fn origin(&self) -> &Origin {
+        match self {
+            Self::Call(call) => &call.header.origin,
+            Self::CommandRequest(command_request) => &command_request.header.origin,
+            Self::InvalidDocument(invalid) => &invalid.origin,
+        }
+    }
+
     /// Returns the id under which it can be answered, if there is one.
     pub fn request_id(&self) -> Option<&RequestId> {
         match self {

@@ -38,8 +38,10 @@ pub struct Bench {
 const IN_FLIGHT: u32 = 16;
 /// The calls between two changes from one kind to the next.
 const ROUND: u32 = 10;
+/// The actions of the scripted provider.
+const ACTIONS: [&str; 2] = ["read", "write"];
 
-/// All that was measured.
+/// The figures of one run. Those of calls are of reads and of writes.
 struct Measured {
     sync: Figures,
     socket: [Figures; 2],
@@ -74,15 +76,13 @@ impl Bench {
         let scratch = Scratch::start(context)?;
         let (mut socket, mut files) = (BySocket::connect(&scratch.mailbox())?, ByFiles::open(&scratch.mailbox())?);
         let mut disk = scratch.disk()?;
-        let (mut sync, [mut over_socket, mut as_files]) =
-            (Figures::default(), [(); 2].map(|()| [(); 2].map(|()| Figures::default())));
+        let (mut sync, mut over_socket, mut as_files) =
+            (Figures::default(), <[Figures; 2]>::default(), <[Figures; 2]>::default());
         for _ in 0..self.calls.div_ceil(ROUND) {
             for _ in 0..ROUND {
                 sync.time(|| disk.sync())?;
             }
-            for (action, [by_socket, by_files]) in
-                ["read", "write"].into_iter().zip(over_socket.iter_mut().zip(&mut as_files).map(<[_; 2]>::from))
-            {
+            for (action, (by_socket, by_files)) in ACTIONS.into_iter().zip(over_socket.iter_mut().zip(&mut as_files)) {
                 for _ in 0..ROUND {
                     by_socket.time(|| socket.call(action))?;
                 }

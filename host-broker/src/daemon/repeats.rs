@@ -1,13 +1,14 @@
 //! Requests over sockets: those that are dropped, those that are repeated over another connection, and those that no
 //! reply can name.
 
-use super::{Loop, group_of, late};
+use super::{Loop, group_of};
 use crate::daemon::Daemon;
 use engine::event::Event;
 use engine::replies::says_no_more_than_a_refusal;
 use engine::request::Parsed;
-use kernel::call::{FrameOrigin, Header, Origin};
-use shared::RequestId;
+use kernel::Committed;
+use kernel::call::{Header, Origin};
+use shared::{Group, RequestId};
 use std::sync::Arc;
 use store::ledger::segments;
 use store::state::intents;
@@ -43,44 +44,42 @@ impl Loop {
         events
     }
 
-    /// A request over a socket gets no reply of its own: it waits for the reply to the one that it repeats. That one can
-    /// be over by now, so there is a look after the batch.
-    pub(super) fn repeats(&mut self, frame: &FrameOrigin, key: Option<(Arc<str>, RequestId)>) {
-        if let Some(key) = key {
-            self.daemon.outbox.repeats(frame, &key.1);
-            self.repeated.push(key);
-        }
-    }
-
-    /// Returns whether the reply to this request goes to other connections, too: those over which it was repeated, once
-    /// it is over.
-    pub(super) fn ends_repeats(&mut self, key: &(Arc<str>, RequestId)) -> bool {
-        if !self.is_repeated(key) {
-            return false;
-        }
-        self.repeated.push(key.clone());
-        !self.is_under_way(key)
-    }
-
-    /// Sends the stored reply to those who have repeated a request that is over, and did not get it when it ended.
-    pub(super) fn answer_repeats(&mut self) {
-        for key in std::mem::take(&mut self.repeated) {
-            if !self.is_repeated(&key) || self.is_under_way(&key) {
-                continue;
+    /// Notes the requests of a batch that get no reply of their own, because they repeat another one. Returns their keys.
+    ///
+    /// ORDER: this comes before any reply of the batch leaves, because the batch can also end the repeated request.
+    pub(super) fn note_repeats(&self, committed: &[Committed<Event>]) -> Vec<(Arc<str>, RequestId)> {
+        let mut keys = Vec::new();
+        for event in committed {
+            if let Committed::Close(event @ Event::Arrived(parsed), None) = event
+                && let (Origin::Frame(frame), Some(key)) = (parsed.origin(), key_of(event))
+            {
+                self.daemon.outbox.note_repeat(frame, &key.1);
+                keys.push(key);
             }
-            let Some(group) = group_of(&key.0) else { continue };
-            let Daemon { outbox, broker, ledger, clock, .. } = &self.daemon;
-            let (view, now) = (ledger.view(), (clock.now(), ledger.steady()));
-            let stored = replies::stored(view, now.1, &key.0, &key.1).unwrap_or_default();
-            let stored = stored.filter(|stored| late::may_leave(broker, (view, now), (&group, &key.1), stored));
-            outbox.answer_repeats(&group, &key.1, stored.as_deref());
+        }
+        keys
+    }
+
+    /// Forgets the repeats for which no reply comes.
+    pub(super) fn forget_repeats(&self, keys: Vec<(Arc<str>, RequestId)>) {
+        for key in keys {
+            if let Some(group) = group_of(&key.0).filter(|_| !self.is_under_way(&key) && !self.is_pending(&key)) {
+                self.daemon.outbox.forget_repeats(&group, &key.1);
+            }
         }
     }
 
-    /// Returns whether the reply to this request is awaited over other connections, too.
-    fn is_repeated(&self, (caller, id): &(Arc<str>, RequestId)) -> bool {
-        let mailbox = group_of(caller).and_then(|group| self.daemon.outbox.mailbox(&group));
-        mailbox.is_some_and(|mailbox| mailbox.socket.has_repeat(id))
+    /// Returns the group whose connections get the reply to this request, too: those over which it was repeated, once it
+    /// is over.
+    pub(super) fn repeated_by(&self, key: &(Arc<str>, RequestId)) -> Option<Group> {
+        let group = group_of(&key.0)?;
+        let is_repeated = self.daemon.outbox.mailbox(&group)?.socket.has_repeat(&key.1);
+        (is_repeated && !self.is_under_way(key)).then_some(group)
+    }
+
+    /// Returns whether an event about this request waits for the next batch.
+    fn is_pending(&self, key: &(Arc<str>, RequestId)) -> bool {
+        self.pending.iter().any(|event| key_of(event).as_ref() == Some(key))
     }
 
     /// Returns whether an effect of a request under this id may have happened, or may still happen. Where that is

@@ -1,7 +1,7 @@
 //! The waiting documents of one group: their names, and when they are read.
 
 use super::lane::{has_any, lane};
-use super::worker::{Document, Found, Job, Look, ParsedDocuments, Reading, RefusedDocument, is_long};
+use super::worker::{Job, Look, OpenedDocument, ParsedDocuments, PendingDocument, Reading, RefusedDocument, is_long};
 use super::{ParseWorker, UnknownRequests};
 use crate::mailboxes::{GroupMailbox, Handles, MailboxesError};
 use crate::sockets::FrameDocument;
@@ -54,9 +54,9 @@ enum Next {
 /// One group's documents that are not read yet.
 pub(super) struct Queue {
     mailbox: Arc<GroupMailbox>,
-    documents: VecDeque<Document>,
+    documents: VecDeque<PendingDocument>,
     // The long ones, which the worker takes one by one.
-    long: VecDeque<Document>,
+    long: VecDeque<PendingDocument>,
     // Those that were looked at and will be refused.
     refused: VecDeque<RefusedDocument>,
     // The last read of the socket brought a request.
@@ -180,7 +180,7 @@ impl Queue {
 
     pub(super) fn push(&mut self, name: &str) {
         if self.documents.len() < NAMES_MAX {
-            self.documents.push_back(Document::File(name.to_owned()));
+            self.documents.push_back(PendingDocument::File(name.to_owned()));
         } else {
             self.again = true;
         }
@@ -188,13 +188,13 @@ impl Queue {
 
     /// A document that came over the socket waits, too.
     pub(super) fn push_frame(&mut self, frame: FrameDocument) {
-        self.documents.push_back(Document::Frame(Box::new(frame)));
+        self.documents.push_back(PendingDocument::Frame(Box::new(frame)));
     }
 
-    fn push_long(&mut self, document: Document) {
+    fn push_long(&mut self, document: PendingDocument) {
         match document {
-            Document::File(_) if self.long.len() >= NAMES_MAX => self.again = true,
-            document @ (Document::File(_) | Document::Frame(_)) => self.long.push_back(document),
+            PendingDocument::File(_) if self.long.len() >= NAMES_MAX => self.again = true,
+            document @ (PendingDocument::File(_) | PendingDocument::Frame(_)) => self.long.push_back(document),
         }
     }
 
@@ -287,7 +287,7 @@ impl Queue {
         })?;
         // The queue would only skip a file in hand again.
         found.retain(|name| handles.tasks.look(name).is_some_and(|identity| !self.mailbox.has(name, identity)));
-        self.documents.extend(found.into_iter().map(Document::File));
+        self.documents.extend(found.into_iter().map(PendingDocument::File));
         if !more {
             self.listing = None;
             self.mailbox.end_listing();
@@ -414,9 +414,9 @@ impl Queue {
             Next::Refused => self.refused.pop_front().map(|refused| match refused {
                 RefusedDocument::File(name, identity) => {
                     self.mailbox.put_back(&name, identity);
-                    Document::File(name)
+                    PendingDocument::File(name)
                 }
-                RefusedDocument::Frame(frame) => Document::Frame(frame),
+                RefusedDocument::Frame(frame) => PendingDocument::Frame(frame),
             }),
             Next::Any => self.documents.pop_front(),
         };
@@ -440,26 +440,26 @@ impl Queue {
 
     /// Opens a document, and returns whether it is long. A long one that has to wait is put where it waits; of a file
     /// that is not there, or is in hand already, nothing is found.
-    fn find(&mut self, document: Document, now: Instant) -> Option<(Found, bool)> {
+    fn find(&mut self, document: PendingDocument, now: Instant) -> Option<(OpenedDocument, bool)> {
         match document {
-            Document::File(name) => {
+            PendingDocument::File(name) => {
                 let (reading, is_passing) = Reading::find(&self.mailbox, &name);
                 self.again |= is_passing;
                 let reading = reading?;
                 let is_long = reading.is_long();
                 if is_long && !self.may_parse(now) {
-                    self.push_long(Document::File(name));
+                    self.push_long(PendingDocument::File(name));
                     return None;
                 }
-                self.mailbox.take(&name, reading.identity()).then(|| (Found::File(name, reading), is_long))
+                self.mailbox.take(&name, reading.identity()).then(|| (OpenedDocument::File(name, reading), is_long))
             }
-            Document::Frame(frame) => {
+            PendingDocument::Frame(frame) => {
                 let is_long = is_long(&frame);
                 if is_long && !self.may_parse(now) {
-                    self.push_long(Document::Frame(frame));
+                    self.push_long(PendingDocument::Frame(frame));
                     return None;
                 }
-                Some((Found::Frame(frame), is_long))
+                Some((OpenedDocument::Frame(frame), is_long))
             }
         }
     }

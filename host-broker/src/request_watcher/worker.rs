@@ -85,7 +85,7 @@ impl Reading {
 
 /// A document that waits to be read.
 #[derive(Debug)]
-pub(super) enum Document {
+pub(super) enum PendingDocument {
     /// The name of a file in `tasks/`.
     File(String),
     /// A frame, which is read already.
@@ -103,7 +103,7 @@ pub(super) enum RefusedDocument {
 
 /// A document to be parsed, and the source of its bytes.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum OpenedDocument {
     /// A file in hand.
     File(String, Reading),
     /// A frame.
@@ -121,7 +121,7 @@ pub(super) struct Job {
     /// The number of its group's queue.
     pub(super) queue: usize,
     pub(super) mailbox: Arc<GroupMailbox>,
-    pub(super) found: Found,
+    pub(super) found: OpenedDocument,
     pub(super) slot: Slot,
     pub(super) arrived: Instant,
     pub(super) wall: Timestamp,
@@ -159,14 +159,14 @@ impl Job {
     pub(super) fn read(self) -> Option<InboundRequest> {
         let Self { mailbox, found, slot, arrived, wall, .. } = self;
         let (source, bytes, age, slot): (_, _, _, InFlightGuard) = match found {
-            Found::File(name, reading) => {
+            OpenedDocument::File(name, reading) => {
                 let identity = reading.identity();
                 let bytes = read(&mailbox, &name, reading)?;
                 let changed =
                     Timestamp::from_millis(i64::try_from(identity.changed_ns / 1_000_000).unwrap_or(i64::MAX));
                 (Source::File { name, identity }, bytes, wall.since(changed), Box::new(slot))
             }
-            Found::Frame(document) => {
+            OpenedDocument::Frame(document) => {
                 let FrameDocument { connection, frame, bytes, place } = *document;
                 (Source::Frame { connection, frame }, bytes, Duration::ZERO, Box::new((slot, place)))
             }
@@ -209,7 +209,7 @@ pub(super) struct Look {
     /// The number of the group's queue.
     pub(super) queue: usize,
     pub(super) mailbox: Arc<GroupMailbox>,
-    pub(super) documents: VecDeque<Document>,
+    pub(super) documents: VecDeque<PendingDocument>,
     /// The last snapshot of the group.
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) clock: Arc<dyn Clock>,
@@ -224,9 +224,9 @@ pub struct ParsedDocuments {
     /// Those that will be refused, in their order.
     pub(super) refused: Vec<RefusedDocument>,
     /// Those that were not looked at, in their order.
-    pub(super) rest: VecDeque<Document>,
+    pub(super) rest: VecDeque<PendingDocument>,
     /// The long ones among them that have to wait until less of the group is under way.
-    pub(super) long: Vec<Document>,
+    pub(super) long: Vec<PendingDocument>,
     /// Whether a file could not be read now.
     pub(super) again: bool,
     pub(super) took: Duration,
@@ -244,24 +244,24 @@ impl Look {
                 break;
             };
             let found = match document {
-                Document::File(name) => {
+                PendingDocument::File(name) => {
                     let (reading, is_passing) = Reading::find(&self.mailbox, &name);
                     again |= is_passing;
                     let Some(reading) = reading else { continue };
                     if reading.is_long() && !self.mailbox.takes_long() {
-                        into.long.push(Document::File(name));
+                        into.long.push(PendingDocument::File(name));
                         continue;
                     }
                     if !self.mailbox.take(&name, reading.identity()) {
                         continue;
                     }
-                    Found::File(name, reading)
+                    OpenedDocument::File(name, reading)
                 }
-                Document::Frame(frame) if is_long(&frame) && !self.mailbox.takes_long() => {
-                    into.long.push(Document::Frame(frame));
+                PendingDocument::Frame(frame) if is_long(&frame) && !self.mailbox.takes_long() => {
+                    into.long.push(PendingDocument::Frame(frame));
                     continue;
                 }
-                Document::Frame(frame) => Found::Frame(frame),
+                PendingDocument::Frame(frame) => OpenedDocument::Frame(frame),
             };
             again |= self.look_at(found, slot, parse_context, into);
         }
@@ -270,11 +270,17 @@ impl Look {
     }
 
     /// Parses one document, and keeps it if it is permitted. Returns whether it could not be read now.
-    fn look_at(&self, found: Found, slot: Slot, parse_context: &ParseContext, into: &mut ParsedDocuments) -> bool {
+    fn look_at(
+        &self,
+        found: OpenedDocument,
+        slot: Slot,
+        parse_context: &ParseContext,
+        into: &mut ParsedDocuments,
+    ) -> bool {
         // A file that will be refused is read again; the bytes of a frame are nowhere else.
         let refused = match &found {
-            Found::File(name, reading) => RefusedDocument::File(name.clone(), reading.identity()),
-            Found::Frame(frame) => RefusedDocument::Frame(frame.clone()),
+            OpenedDocument::File(name, reading) => RefusedDocument::File(name.clone(), reading.identity()),
+            OpenedDocument::Frame(frame) => RefusedDocument::Frame(frame.clone()),
         };
         let (mailbox, arrived, wall) = (Arc::clone(&self.mailbox), Instant::now(), self.clock.now());
         let Some(inbound) = (Job { queue: self.queue, mailbox, found, slot, arrived, wall }).read() else {

@@ -78,7 +78,7 @@ struct Withdrawal {
 
 /// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Read {
+pub(super) enum ReadOutcome {
     /// Some bytes came.
     Some,
     /// Nothing more can be read now, or ever.
@@ -131,7 +131,7 @@ impl Connection {
     /// SECURITY: descriptors can come with the bytes, and the one who receives them closes them. The close of a TCP
     /// connection can block for as long as its sender has set. So the bytes are looked at first: if descriptors come
     /// with them, nothing is received, and another thread closes the connection with all that it holds.
-    pub(super) fn read(&mut self, now: Instant) -> Read {
+    pub(super) fn read(&mut self, now: Instant) -> ReadOutcome {
         let mut buffer = [0; READ_MAX];
         let looked = rustix::net::recvmsg(
             &self.fd,
@@ -140,25 +140,25 @@ impl Connection {
             RecvFlags::PEEK | RecvFlags::DONTWAIT,
         );
         let bytes = match looked {
-            Ok(looked) if looked.flags.contains(ReturnFlags::CTRUNC) => return Read::Broken,
+            Ok(looked) if looked.flags.contains(ReturnFlags::CTRUNC) => return ReadOutcome::Broken,
             Ok(looked) => looked.bytes,
             Err(Errno::AGAIN) => {
                 self.is_readable = false;
-                return Read::None;
+                return ReadOutcome::None;
             }
-            Err(Errno::INTR) => return Read::None,
-            Err(_) => return Read::Broken,
+            Err(Errno::INTR) => return ReadOutcome::None,
+            Err(_) => return ReadOutcome::Broken,
         };
         if bytes == 0 {
             // The other side sends nothing more, and may still read.
             self.is_readable = false;
             self.end();
-            return Read::None;
+            return ReadOutcome::None;
         }
-        let Some(there) = buffer.get_mut(..bytes) else { return Read::Broken };
+        let Some(there) = buffer.get_mut(..bytes) else { return ReadOutcome::Broken };
         match rustix::net::recv(&self.fd, &mut *there, RecvFlags::DONTWAIT) {
             Ok((_, received)) if received == bytes => {}
-            Ok(_) | Err(_) => return Read::Broken,
+            Ok(_) | Err(_) => return ReadOutcome::Broken,
         }
         if self.decoder.is_empty() {
             self.waits_since = now;
@@ -166,7 +166,7 @@ impl Connection {
         self.decoder.push(there);
         // More than this may be there; otherwise the system tells when more has come.
         self.is_readable = bytes == READ_MAX;
-        Read::Some
+        ReadOutcome::Some
     }
 
     /// Counts one more request. Returns its number.
@@ -248,12 +248,15 @@ impl Connection {
         self.in_flight.contains(id) || self.repeats.contains(id)
     }
 
-    /// A request has its reply, or gets none of its own. One that `repeats` another waits for the reply to that.
-    pub(super) fn is_over(&mut self, id: &RequestId, repeats: bool) {
+    /// A request has its reply.
+    pub(super) fn is_over(&mut self, id: &RequestId) {
         self.in_flight.remove(id);
-        if repeats {
-            self.repeats.insert(id.clone());
-        }
+    }
+
+    /// A request repeats another one under the same id, and waits for the reply to that.
+    pub(super) fn note_repeat(&mut self, id: &RequestId) {
+        self.in_flight.remove(id);
+        self.repeats.insert(id.clone());
     }
 
     /// Returns whether a request under this id repeats one under way.

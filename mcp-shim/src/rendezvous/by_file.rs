@@ -1,6 +1,6 @@
 //! A request as a file in the mailbox.
 
-use super::{HEARTBEAT, Outbound, Rendezvous};
+use super::{HEARTBEAT, OutboundRequest, Rendezvous};
 use crate::progress::Listener;
 use crate::render::{self, Signs, Unusable};
 use crate::settings::Settings;
@@ -23,7 +23,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(1);
 /// A request that was written.
 pub(super) struct Posted<'a> {
     way: &'a Rendezvous,
-    outbound: Outbound,
+    outbound: OutboundRequest,
     name: String,
     /// The replies that would do: to this request, and to an earlier one that it asks about.
     wanted: Vec<Wanted>,
@@ -50,11 +50,15 @@ pub(super) fn write(settings: &Settings, id: &RequestId, bytes: &[u8]) -> Result
 }
 
 impl<'a> Posted<'a> {
-    pub(super) fn post(way: &'a Rendezvous, outbound: Outbound, wanted: Vec<Wanted>) -> Result<Self, Box<Reply>> {
+    pub(super) fn post(
+        way: &'a Rendezvous,
+        outbound: OutboundRequest,
+        wanted: Vec<Wanted>,
+    ) -> Result<Self, Box<Reply>> {
         let no_mailbox = |unusable| {
             let (outbound, settings) = (&outbound, &way.settings);
             move |error: MailboxError| {
-                Box::new(outbound.untaken(render::no_mailbox(&outbound.id, settings, unusable, &error)))
+                Box::new(outbound.withdrawn(render::no_mailbox(&outbound.id, settings, unusable, &error)))
             }
         };
         let root = Directory::open(&way.settings.ipc).map_err(no_mailbox(Unusable::Directory))?;
@@ -92,14 +96,14 @@ impl<'a> Posted<'a> {
         let mut around = true;
         loop {
             if let Some(reply) = self.look() {
-                return self.outbound.about_the_first(reply);
+                return self.outbound.answered(reply);
             }
             let now = Instant::now();
             if now >= deadline {
                 return self.give_up();
             }
             if around && self.host_is_dead(now) && self.withdraw() {
-                return self.outbound.untaken(render::host_down(&self.outbound.id));
+                return self.outbound.withdrawn(render::host_down(&self.outbound.id));
             }
             if around && let Some(progress) = self.progress() {
                 listener.hear(progress).await;
@@ -188,20 +192,20 @@ impl<'a> Posted<'a> {
 
     fn give_up(mut self) -> Reply {
         let (withdrawn, signs) = (self.withdraw(), self.signs());
-        let Outbound { id, timeout, .. } = &self.outbound;
+        let OutboundRequest { id, timeout, .. } = &self.outbound;
         if withdrawn {
-            return self.outbound.untaken(render::withdrawn(id, *timeout, signs));
+            return self.outbound.withdrawn(render::withdrawn(id, *timeout, signs));
         }
         // The host may have taken it and answered since we last looked.
         if let Some(reply) = self.look() {
-            return self.outbound.about_the_first(reply);
+            return self.outbound.answered(reply);
         }
-        let Outbound { id, timeout, may_stay_silent, .. } = &self.outbound;
+        let OutboundRequest { id, timeout, may_stay_silent, .. } = &self.outbound;
         if *may_stay_silent {
             return render::not_confirmed(id, *timeout);
         }
-        let fault = self.wanted.iter().find_map(|wanted| wanted.rubbish.as_ref());
-        render::no_answer(id, *timeout, fault.map(|rubbish| rubbish.fault.as_str()))
+        let fault = self.wanted.iter().find_map(|wanted| wanted.unusable.as_ref());
+        render::no_answer(id, *timeout, fault.map(|unusable| unusable.fault.as_str()))
     }
 
     /// Ends the wait, because the caller is gone.
@@ -218,23 +222,23 @@ impl<'a> Posted<'a> {
 pub(super) struct Wanted {
     pub(super) id: RequestId,
     name: String,
-    rubbish: Option<Rubbish>,
+    unusable: Option<UnusableReply>,
     passes_over_pending: bool,
 }
 
-/// A file in the place of a reply that cannot be used.
-struct Rubbish {
+/// A file in the call of a reply that cannot be used.
+struct UnusableReply {
     identity: Option<FileIdentity>,
     since: Instant,
     fault: String,
 }
 
 /// After this long a file that has not changed will not become a reply any more, and is not read again and again.
-const RUBBISH_RESTS: Duration = Duration::from_secs(1);
+const UNUSABLE_RESTS: Duration = Duration::from_secs(1);
 
 impl Wanted {
     fn new(id: RequestId) -> Self {
-        Self { name: mailbox::reply_name(&id), id, rubbish: None, passes_over_pending: false }
+        Self { name: mailbox::reply_name(&id), id, unusable: None, passes_over_pending: false }
     }
 
     /// The reply to a request, and to an earlier one that it asks about.
@@ -251,9 +255,9 @@ impl Wanted {
     /// planted file.
     fn look(&mut self, responses: &Directory) -> Option<Reply> {
         let identity = Some(responses.look(&self.name)?);
-        let known = self.rubbish.as_ref().filter(|rubbish| rubbish.identity == identity);
-        let since = known.map_or_else(Instant::now, |rubbish| rubbish.since);
-        if since.elapsed() > RUBBISH_RESTS {
+        let known = self.unusable.as_ref().filter(|unusable| unusable.identity == identity);
+        let since = known.map_or_else(Instant::now, |unusable| unusable.since);
+        if since.elapsed() > UNUSABLE_RESTS {
             return None;
         }
         match read_reply(responses, &self.name, &self.id) {
@@ -264,7 +268,7 @@ impl Wanted {
                 Some(reply)
             }
             Err(fault) => {
-                self.rubbish = Some(Rubbish { identity, since, fault });
+                self.unusable = Some(UnusableReply { identity, since, fault });
                 None
             }
         }

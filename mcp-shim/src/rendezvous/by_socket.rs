@@ -1,7 +1,7 @@
 //! A request over the host's socket.
 
-use super::{HEARTBEAT, Outbound, Rendezvous, WORD};
-use crate::link::{Incoming, Link, Place};
+use super::{ANSWER_TIMEOUT, HEARTBEAT, OutboundRequest, Rendezvous};
+use crate::connection::{Connection, Incoming, PendingCall};
 use crate::progress::Listener;
 use crate::render;
 use shared::Reply;
@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 pub(super) enum Exchange {
     /// The reply.
     Over(Box<Reply>),
-    /// The host has not taken the request, and does not take it over this connection.
+    /// The host has not taken the request, and takes nothing more of this connection.
     Unsent,
     /// The connection broke, and the host may have taken the request.
     Lost,
@@ -22,11 +22,13 @@ pub(super) enum Exchange {
 
 /// The answer to a withdrawal.
 enum Withdrawal {
+    /// The host has not taken the request, and never will.
     Untaken,
+    /// The host has taken it.
     Taken,
-    /// It was answered meanwhile.
+    /// The reply came first.
     Answered(Box<Reply>),
-    /// The host says nothing, or is gone.
+    /// The host does not answer.
     Unknown,
 }
 
@@ -34,48 +36,47 @@ impl Rendezvous {
     /// Sends a request over this connection and waits for its reply.
     pub(super) async fn exchange(
         &self,
-        link: &Arc<Link>,
-        outbound: &Outbound,
+        connection: &Arc<Connection>,
+        outbound: &OutboundRequest,
         mut stop: Pin<&mut impl Future<Output = ()>>,
         listener: &mut impl Listener,
     ) -> Exchange {
-        let Ok(mut place) = link.request(&outbound.id, &outbound.bytes) else { return Exchange::Unsent };
+        let Ok(mut call) = connection.request(&outbound.id, &outbound.bytes) else { return Exchange::Unsent };
         let deadline = outbound.deadline();
         let mut heartbeat = Instant::now() + HEARTBEAT;
-        let hello_by = Instant::now() + WORD;
+        let hello_by = Instant::now() + ANSWER_TIMEOUT;
         loop {
             tokio::select! {
                 biased;
-                incoming = place.next() => match incoming {
+                incoming = call.next() => match incoming {
                     Incoming::Reply(reply) => return Exchange::Over(reply),
                     Incoming::Progress(progress) => {
                         listener.hear(progress).await;
                         heartbeat = Instant::now() + HEARTBEAT;
                     }
-                    // It is the answer to no question of ours.
+                    // The withdrawal of an earlier call with this id.
                     Incoming::Withdrawn(_) => {}
                     Incoming::Gone { may_be_taken: true } => return Exchange::Lost,
                     Incoming::Gone { may_be_taken: false } => return Exchange::Unsent,
                 },
-                () = stop.as_mut() => return self.abandon(place, outbound).await,
-                () = sleep_until(deadline) => return self.give_up(place, outbound).await,
-                // The host stands still, or has as many connections of the group as it takes. As a file, the request can
-                // be taken back.
-                () = sleep_until(hello_by), if !link.has_greeted() && !link.is_closing() => link.shut_down(),
+                () = stop.as_mut() => return self.abandon(call, outbound).await,
+                () = sleep_until(deadline) => return self.give_up(call, outbound).await,
+                // The host stands still, or takes no more connections of the group. A file can be removed again.
+                () = sleep_until(hello_by), if !connection.has_greeted() && !connection.is_closing() => connection.shut_down(),
                 () = sleep_until(heartbeat) => {
                     let waited = Instant::now() - outbound.started;
-                    listener.hear(render::still_waiting(waited, link.has_greeted())).await;
+                    listener.hear(render::still_waiting(waited, connection.has_greeted())).await;
                     heartbeat = Instant::now() + HEARTBEAT;
                 }
             }
         }
     }
 
-    async fn give_up(&self, place: Place, outbound: &Outbound) -> Exchange {
-        let Outbound { id, timeout, may_stay_silent, .. } = outbound;
-        let reply = match withdraw(place).await {
+    async fn give_up(&self, call: PendingCall, outbound: &OutboundRequest) -> Exchange {
+        let OutboundRequest { id, timeout, may_stay_silent, .. } = outbound;
+        let reply = match withdraw(call).await {
             Withdrawal::Answered(reply) => return Exchange::Over(reply),
-            Withdrawal::Untaken => outbound.untaken(render::withdrawn(id, *timeout, render::Signs::All)),
+            Withdrawal::Untaken => outbound.withdrawn(render::withdrawn(id, *timeout, render::Signs::All)),
             Withdrawal::Taken | Withdrawal::Unknown if *may_stay_silent => render::not_confirmed(id, *timeout),
             Withdrawal::Taken | Withdrawal::Unknown => render::no_answer(id, *timeout, None),
         };
@@ -83,9 +84,9 @@ impl Rendezvous {
     }
 
     /// Ends the wait, because the caller is gone.
-    async fn abandon(&self, place: Place, outbound: &Outbound) -> Exchange {
+    async fn abandon(&self, call: PendingCall, outbound: &OutboundRequest) -> Exchange {
         let id = &outbound.id;
-        let is_untaken = matches!(withdraw(place).await, Withdrawal::Untaken) && !outbound.may_be_taken;
+        let is_untaken = matches!(withdraw(call).await, Withdrawal::Untaken) && !outbound.may_be_taken;
         if is_untaken {
             return Exchange::Over(Box::new(render::cancelled(id)));
         }
@@ -94,11 +95,11 @@ impl Rendezvous {
     }
 }
 
-/// Takes a request back. A host without a word loses the connection.
-async fn withdraw(mut place: Place) -> Withdrawal {
-    if place.withdraw().is_ok() {
-        let until = Instant::now() + WORD;
-        while let Ok(incoming) = timeout_at(until, place.next()).await {
+/// Takes a request back. If the host does not answer, the connection ends.
+async fn withdraw(mut call: PendingCall) -> Withdrawal {
+    if call.withdraw().is_ok() {
+        let until = Instant::now() + ANSWER_TIMEOUT;
+        while let Ok(incoming) = timeout_at(until, call.next()).await {
             match incoming {
                 Incoming::Reply(reply) => return Withdrawal::Answered(reply),
                 Incoming::Progress(_) => {}
@@ -110,8 +111,8 @@ async fn withdraw(mut place: Place) -> Withdrawal {
             }
         }
     }
-    place.link().shut_down();
-    match last(&mut place).await {
+    call.connection().shut_down();
+    match last(&mut call).await {
         Incoming::Reply(reply) => Withdrawal::Answered(reply),
         Incoming::Withdrawn(WithdrawnState::Taken) => Withdrawal::Taken,
         Incoming::Withdrawn(WithdrawnState::NeverTaken) | Incoming::Gone { may_be_taken: false } => Withdrawal::Untaken,
@@ -119,10 +120,10 @@ async fn withdraw(mut place: Place) -> Withdrawal {
     }
 }
 
-/// Returns the last news of a connection that ends.
-async fn last(place: &mut Place) -> Incoming {
+/// Returns the last event of a connection that ends.
+async fn last(call: &mut PendingCall) -> Incoming {
     loop {
-        match place.next().await {
+        match call.next().await {
             Incoming::Progress(_) => {}
             other @ (Incoming::Reply(_) | Incoming::Withdrawn(_) | Incoming::Gone { .. }) => return other,
         }

@@ -15,11 +15,6 @@ use tests::socket::Connection;
 use tests::world::{CONFIG, SCRIPT};
 use tests::{Group, World, until};
 
-/// The kinds of the rows of a request.
-fn kinds(world: &World, group: &Group, id: &str) -> Vec<String> {
-    world.kinds_of(group, id)
-}
-
 #[test]
 fn a_call_over_the_socket_leaves_the_same_rows_as_one_in_a_file() {
     let world = World::with_grant();
@@ -39,7 +34,7 @@ fn a_call_over_the_socket_leaves_the_same_rows_as_one_in_a_file() {
             }
         }
         assert_eq!(replies[0], replies[1], "{action}");
-        assert_eq!(kinds(&world, &group, &by_file), kinds(&world, &group, &by_socket), "{action}");
+        assert_eq!(world.kinds_of(&group, &by_file), world.kinds_of(&group, &by_socket), "{action}");
     }
     assert_eq!(world.effects_of("charge").len(), 2);
     assert_eq!(group.names("responses"), [""; 0]);
@@ -100,7 +95,7 @@ fn a_request_in_flight_is_answered_wherever_it_is_asked_again() {
         let mut connection = Connection::open(&group);
         let mut document = call("charge", json!({ "ms": ms }));
         let id = connection.request(document.clone());
-        until("the intent", || (!kinds(&world, &group, &id).is_empty()).then_some(()));
+        until("the intent", || (!world.kinds_of(&group, &id).is_empty()).then_some(()));
         document["request_id"] = json!(id);
         drop(connection);
         (id, document)
@@ -112,7 +107,7 @@ fn a_request_in_flight_is_answered_wherever_it_is_asked_again() {
     // The first one as a file, and then over a socket: both hear it.
     let mut document = call("charge", json!({ "ms": 500 }));
     let first = group.send(document.clone());
-    until("the intent", || (!kinds(&world, &group, &first).is_empty()).then_some(()));
+    until("the intent", || (!world.kinds_of(&group, &first).is_empty()).then_some(()));
     document["request_id"] = json!(first);
     assert_eq!(code(&Connection::open(&group).ask(document)), "executed");
     assert_eq!(code(&group.reply(&first)), "executed");
@@ -130,7 +125,7 @@ fn a_request_that_is_repeated_at_any_moment_is_answered_and_happens_once() {
         let mut document = call("charge", json!({ "ms": n % 5 }));
         let id = connection.request(document.clone());
         if n % 2 == 0 {
-            until("the intent", || (!kinds(&world, &group, &id).is_empty()).then_some(()));
+            until("the intent", || (!world.kinds_of(&group, &id).is_empty()).then_some(()));
         }
         drop(connection);
         document["request_id"] = json!(id);
@@ -138,6 +133,26 @@ fn a_request_that_is_repeated_at_any_moment_is_answered_and_happens_once() {
         asked.push(id);
     }
     assert_eq!(world.effects_of("charge"), asked);
+}
+
+#[test]
+fn of_a_request_under_way_no_repeat_is_told_that_nothing_was_executed() {
+    let (world, group) = process();
+    let mut connection = Connection::open(&group);
+    let mut document = call("charge", json!({ "ms": 1500 }));
+    let id = connection.request(document.clone());
+    until("the intent", || (!world.kinds_of(&group, &id).is_empty()).then_some(()));
+    let ledger = rusqlite::Connection::open(world.path("ledger.db")).unwrap();
+    ledger
+        .execute_batch("CREATE TRIGGER no_rows BEFORE INSERT ON ledger BEGIN SELECT RAISE(ABORT, 'no'); END;")
+        .unwrap();
+    document["request_id"] = json!(id);
+    assert_eq!(code(&Connection::open(&group).ask(document)), "outcome_unknown");
+    let other = Connection::open(&group).ask(call("charge", json!({})));
+    assert_eq!(code(&other), "evidence_unavailable", "a request that is new was not executed");
+    ledger.execute_batch("DROP TRIGGER no_rows").unwrap();
+    assert_eq!(code(&connection.reply(&id)), "executed");
+    assert_eq!(world.effects_of("charge"), [id]);
 }
 
 /// A world whose host can be stopped, with its connections.
@@ -161,7 +176,7 @@ fn a_request_whose_sender_has_hung_up_is_not_executed() {
         let mut other = Connection::open(&group);
         let asked = other.ask(json!({ "type": "ext_result", "of": lost }));
         assert_eq!(code(&asked), "unknown_request");
-        assert_eq!(kinds(&world, &group, &lost), [""; 0]);
+        assert_eq!(world.kinds_of(&group, &lost), [""; 0]);
     }
     assert_eq!(world.effects_of("charge"), [""; 0]);
 }
@@ -199,7 +214,7 @@ fn a_request_that_is_withdrawn_in_time_is_not_executed() {
     seen.sort_by_key(|(what, ..)| *what);
     assert_eq!(seen, [("reply", json!(kept), json!("executed")), ("withdrawn", json!(early), json!("never_taken")),]);
     let late = connection.request(call("charge", json!({ "ms": 200 })));
-    until("the intent", || (!kinds(&world, &group, &late).is_empty()).then_some(()));
+    until("the intent", || (!world.kinds_of(&group, &late).is_empty()).then_some(()));
     connection.withdraw(&late);
     let answer = connection.next_of(Kind::Withdrawn);
     assert_eq!((&answer["request_id"], &answer["state"]), (&json!(late), &json!("taken")));
@@ -312,7 +327,7 @@ fn a_descriptor_that_comes_while_the_host_stops_does_not_hold_up_its_reload() {
     let (stream, mut end) = lingering();
     let mut connection = Connection::open(&group);
     let slow = connection.request(call("charge", json!({ "ms": 2000 })));
-    until("the intent", || (!kinds(&world, &group, &slow).is_empty()).then_some(()));
+    until("the intent", || (!world.kinds_of(&group, &slow).is_empty()).then_some(()));
     let attack = std::thread::spawn(move || {
         connection.next_of(Kind::Goodbye);
         connection.send_descriptor(0, stream.as_fd(), false);
@@ -338,8 +353,8 @@ fn a_group_has_eight_connections_and_more_wait() {
     let mut ninth = Connection::open(&group);
     let id = ninth.request(call("echo", json!({})));
     assert_eq!(code(&Connection::open(&world.group("security")).ask(call("echo", json!({})))), "executed");
-    assert_eq!(code(&group.ask(call("echo", json!({})))), "executed", "files are served meanwhile");
-    assert_eq!(kinds(&world, &group, &id), [""; 0]);
+    assert_eq!(code(&group.ask(call("echo", json!({})))), "executed", "files are served at the same time");
+    assert_eq!(world.kinds_of(&group, &id), [""; 0]);
     held.pop();
     assert_eq!(code(&ninth.reply(&id)), "executed");
 }
@@ -454,7 +469,7 @@ fn a_host_that_stops_says_goodbye_and_still_answers() {
     let group = world.group("developer");
     let mut connection = Connection::open(&group);
     let id = connection.request(call("charge", json!({ "ms": 500 })));
-    until("the intent", || (!kinds(&world, &group, &id).is_empty()).then_some(()));
+    until("the intent", || (!world.kinds_of(&group, &id).is_empty()).then_some(()));
     kill_process(world.pid(), Signal::TERM).unwrap();
     assert_eq!(connection.next_of(Kind::Goodbye)["code"], "stopping");
     assert_eq!(code(&connection.reply(&id)), "executed");

@@ -1,8 +1,7 @@
-//! The connection to the host's socket: one for the whole process, made when it is first needed.
+//! The connection to the host's socket. The process has one, which the first call makes.
 //!
-//! The socket carries the same documents as the directory, without a file for each. A task reads what comes and hands
-//! it to the calls that wait. Where there is no socket, or the host does not take the connection, there is no link, and
-//! the calls use files.
+//! The socket carries the same documents as the directory, without a file for each. A task reads the frames and passes
+//! them to the waiting calls. If the shim cannot connect, the calls use files.
 
 use crate::settings::{Settings, Transport};
 use crate::watch::Watch;
@@ -18,7 +17,7 @@ use std::io::ErrorKind;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::io::Interest;
 use tokio::net::UnixStream;
@@ -28,42 +27,49 @@ use tokio::time::Instant;
 
 /// The pause before a socket that could not be used is tried again, unless its file changes.
 const RETRY: Duration = Duration::from_secs(5);
-/// The same for a connection that broke before the host had greeted, and for one that the host did not want.
+/// The same for a connection that broke before the host's hello, and for one that the host refused.
 const RETRY_BROKEN: Duration = Duration::from_millis(250);
 const RETRY_REFUSED: Duration = Duration::from_secs(60);
 /// How many bytes are read at once.
 const READ_BYTES: usize = 64 * 1024;
 
-/// The maker of links.
+/// The one connection, and the time of the next try without one.
 #[derive(Debug, Default)]
-pub struct Links(Mutex<State>);
+pub struct Connector(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    link: Option<Arc<Link>>,
+    connection: Option<Arc<Connection>>,
     // When, and on which file, the last try failed, and when the next one is.
     failed: Option<(Option<FileIdentity>, Instant)>,
 }
 
 /// A connection.
 #[derive(Debug)]
-pub struct Link {
+pub struct Connection {
     stream: UnixStream,
     identity: Option<FileIdentity>,
     outgoing: Mutex<Vec<u8>>,
     has_outgoing: Notify,
     waiting: Mutex<HashMap<RequestId, UnboundedSender<Incoming>>>,
-    // No new request may be sent.
-    is_closing: AtomicBool,
-    // This side has ended it.
-    has_shut_down: AtomicBool,
-    // The host has said goodbye.
-    is_refused: AtomicBool,
-    // The host has said hello, so it may have taken any request.
+    // The first reason why no new request may be sent.
+    end: OnceLock<End>,
+    // The host has sent its hello, so it may have taken any request.
     has_greeted: AtomicBool,
 }
 
-/// Something for one call.
+/// The reason why a connection takes no new request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The host has sent goodbye.
+    Goodbye,
+    /// The shim has shut it down.
+    ShutDown,
+    /// It broke.
+    Broken,
+}
+
+/// An event for one call.
 #[derive(Debug)]
 pub enum Incoming {
     /// The reply.
@@ -74,42 +80,42 @@ pub enum Incoming {
     Withdrawn(WithdrawnState),
     /// The connection is gone. Says whether the host may have taken the request.
     Gone {
-        /// `false`: the host has never read from the connection.
+        /// `false` if the host has taken no request of the connection.
         may_be_taken: bool,
     },
 }
 
-/// The place of one call at a link; dropping it leaves.
+/// A call that waits for its reply; dropping it ends the wait.
 #[derive(Debug)]
-pub struct Place {
-    link: Arc<Link>,
+pub struct PendingCall {
+    connection: Arc<Connection>,
     id: RequestId,
     incoming: UnboundedReceiver<Incoming>,
 }
 
-/// The connection does not take anything any more; nothing was sent.
+/// The connection has ended; nothing was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotSent;
 
-impl Links {
-    /// Returns the link, and makes it if that may succeed now. Must be called inside the runtime.
-    pub fn link(&self, settings: &Settings, watch: &Watch) -> Option<Arc<Link>> {
+impl Connector {
+    /// Returns the connection, and makes it if that may succeed now. Must be called inside the runtime.
+    pub fn connection(&self, settings: &Settings, watch: &Watch) -> Option<Arc<Connection>> {
         if settings.transport == Transport::Files {
             return None;
         }
         let state = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(link) = state.link.take_if(|link| link.is_closing()) {
-            let pause = match (link.has_greeted(), link.is_refused.load(Ordering::Acquire)) {
-                (true, _) => Duration::ZERO,
-                // This side has ended it, because the host said nothing.
-                (false, false) if link.has_shut_down.load(Ordering::Acquire) => RETRY,
-                (false, false) => RETRY_BROKEN,
-                (false, true) => RETRY_REFUSED,
+        if let Some(connection) = state.connection.take_if(|connection| connection.is_closing()) {
+            let pause = match connection.end.get() {
+                _ if connection.has_greeted() => Duration::ZERO,
+                Some(End::Goodbye) => RETRY_REFUSED,
+                // The host sent no hello in time.
+                Some(End::ShutDown) => RETRY,
+                Some(End::Broken) | None => RETRY_BROKEN,
             };
-            state.failed = Some((link.identity, Instant::now() + pause));
+            state.failed = Some((connection.identity, Instant::now() + pause));
         }
-        if let Some(link) = &state.link {
-            return Some(Arc::clone(link));
+        if let Some(connection) = &state.connection {
+            return Some(Arc::clone(connection));
         }
         let directory = Directory::open(&settings.ipc).ok()?;
         let identity = Some(directory.look(mailbox::SOCKET)?);
@@ -118,10 +124,10 @@ impl Links {
         }
         match connect(&settings.ipc, &directory) {
             Ok(stream) => {
-                let link = Link::new(stream, identity);
-                tokio::spawn(read(Arc::clone(&link), watch.clone()));
-                state.link = Some(Arc::clone(&link));
-                Some(link)
+                let connection = Connection::new(stream, identity);
+                tokio::spawn(read(Arc::clone(&connection), watch.clone()));
+                state.connection = Some(Arc::clone(&connection));
+                Some(connection)
             }
             Err(error) => {
                 // A full backlog is a busy host, not a missing one.
@@ -150,23 +156,21 @@ fn connect(ipc: &Path, directory: &Directory) -> std::io::Result<UnixStream> {
     UnixStream::from_std(std::os::unix::net::UnixStream::from(fd))
 }
 
-impl Link {
+impl Connection {
     fn new(stream: UnixStream, identity: Option<FileIdentity>) -> Arc<Self> {
-        let link = Self {
+        let connection = Self {
             stream,
             identity,
             outgoing: Mutex::default(),
             has_outgoing: Notify::new(),
             waiting: Mutex::default(),
-            is_closing: AtomicBool::new(false),
-            has_shut_down: AtomicBool::new(false),
-            is_refused: AtomicBool::new(false),
+            end: OnceLock::new(),
             has_greeted: AtomicBool::new(false),
         };
-        // Of so short a document a frame can always be made. It leaves with the first request.
+        // So short a document always fits into a frame. It leaves with the first request.
         let hello = frame::of(Kind::Hello, &ShimHello { protocols: vec![PROTOCOL.to_owned()] });
-        link.outgoing().extend(hello.unwrap_or_default());
-        Arc::new(link)
+        connection.outgoing().extend(hello.unwrap_or_default());
+        Arc::new(connection)
     }
 
     fn outgoing(&self) -> MutexGuard<'_, Vec<u8>> {
@@ -179,26 +183,26 @@ impl Link {
 
     /// Returns whether no new request may be sent.
     pub fn is_closing(&self) -> bool {
-        self.is_closing.load(Ordering::Acquire)
+        self.end.get().is_some()
     }
 
-    /// Returns whether the host has read from the connection.
+    /// Returns whether the host may have read from the connection.
     pub fn has_greeted(&self) -> bool {
         self.has_greeted.load(Ordering::Acquire)
     }
 
-    /// Sends a request, and returns the place at which its reply arrives.
+    /// Sends a request, and returns the call that waits for its reply.
     ///
     /// # Errors
     /// [`NotSent`].
-    pub fn request(self: &Arc<Self>, id: &RequestId, document: &[u8]) -> Result<Place, NotSent> {
+    pub fn request(self: &Arc<Self>, id: &RequestId, document: &[u8]) -> Result<PendingCall, NotSent> {
         let (sender, incoming) = unbounded_channel();
-        // ORDER: the place is there before a reply can come, and before the link ends, which tells all places.
+        // ORDER: the call waits before a reply can come, and before the end of the connection, which all calls are told.
         self.waiting().insert(id.clone(), sender);
-        let place = Place { link: Arc::clone(self), id: id.clone(), incoming };
+        let call = PendingCall { connection: Arc::clone(self), id: id.clone(), incoming };
         let frame = frame::encode(Kind::Request, document).map_err(|_too_long| NotSent)?;
         self.send(frame)?;
-        Ok(place)
+        Ok(call)
     }
 
     fn send(&self, mut frame: Vec<u8>) -> Result<(), NotSent> {
@@ -230,16 +234,16 @@ impl Link {
         outgoing.drain(..sent);
     }
 
-    /// Ends the connection. What the host has sent until now is still read, then every place hears that it is gone.
+    /// Ends the connection. The frames that the host has sent are still read. Then each call is told the end.
     ///
-    /// The host admits nothing more of it. If it has not greeted by now, it has never read from the connection.
+    /// The host admits no further request of it. Without the host's hello among these frames, it has admitted none.
     pub fn shut_down(&self) {
-        self.has_shut_down.store(true, Ordering::Release);
-        self.end_both_ways();
+        self.end_as(End::ShutDown);
     }
 
-    fn end_both_ways(&self) {
-        self.is_closing.store(true, Ordering::Release);
+    fn end_as(&self, end: End) {
+        // Only the first reason counts.
+        self.end.set(end).ok();
         // A connection that cannot be shut down is gone already.
         rustix::net::shutdown(&self.stream, Shutdown::Both).ok();
     }
@@ -268,10 +272,8 @@ impl Link {
                 }
             }
             Kind::Changed => watch.tell(mailbox::SNAPSHOT),
-            Kind::Goodbye => {
-                self.is_refused.store(true, Ordering::Release);
-                self.is_closing.store(true, Ordering::Release);
-            }
+            // Replies can still come, so this shuts nothing down. Only the first reason counts.
+            Kind::Goodbye => drop(self.end.set(End::Goodbye)),
             // The last two go to the host only.
             Kind::Hello | Kind::Request | Kind::Withdraw => {}
         }
@@ -279,13 +281,12 @@ impl Link {
 
     fn tell(&self, id: &RequestId, incoming: Incoming) {
         if let Some(sender) = self.waiting().get(id) {
-            // A call that is over waits no more.
+            // The call may have ended.
             sender.send(incoming).ok();
         }
     }
 
-    fn end(&self) {
-        self.is_closing.store(true, Ordering::Release);
+    fn tell_the_end(&self) {
         let may_be_taken = self.has_greeted();
         for sender in std::mem::take(&mut *self.waiting()).into_values() {
             sender.send(Incoming::Gone { may_be_taken }).ok();
@@ -293,18 +294,18 @@ impl Link {
     }
 }
 
-impl Place {
-    /// Waits for the next news; a link that has ended says so at once.
+impl PendingCall {
+    /// Waits for the next event. After the end of the connection, it returns at once.
     pub async fn next(&mut self) -> Incoming {
         match self.incoming.recv().await {
             Some(incoming) => incoming,
-            None => Incoming::Gone { may_be_taken: self.link.has_greeted() },
+            None => Incoming::Gone { may_be_taken: self.connection.has_greeted() },
         }
     }
 
     /// The connection.
-    pub fn link(&self) -> &Arc<Link> {
-        &self.link
+    pub fn connection(&self) -> &Arc<Connection> {
+        &self.connection
     }
 
     /// Takes the request back; [`Incoming::Withdrawn`] says whether that was in time.
@@ -313,31 +314,31 @@ impl Place {
     /// [`NotSent`].
     pub fn withdraw(&self) -> Result<(), NotSent> {
         let frame = frame::of(Kind::Withdraw, &Withdraw { request_id: self.id.clone() });
-        self.link.send(frame.map_err(|_too_long| NotSent)?)
+        self.connection.send(frame.map_err(|_too_long| NotSent)?)
     }
 }
 
-impl Drop for Place {
+impl Drop for PendingCall {
     fn drop(&mut self) {
-        self.link.waiting().remove(&self.id);
+        self.connection.waiting().remove(&self.id);
     }
 }
 
-/// Reads for as long as the connection lasts, and writes what could not be written at once.
-async fn read(link: Arc<Link>, watch: Watch) {
+/// Reads frames until the connection ends, and writes the bytes that could not be written at once.
+async fn read(connection: Arc<Connection>, watch: Watch) {
     let (mut decoder, mut buffer) = (Decoder::of_replies(), vec![0; READ_BYTES]);
     loop {
-        let is_blocked = !link.outgoing().is_empty();
+        let is_blocked = !connection.outgoing().is_empty();
         let interest = if is_blocked { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
         tokio::select! {
-            ready = link.stream.ready(interest) => {
+            ready = connection.stream.ready(interest) => {
                 if ready.is_err() {
                     break;
                 }
                 if is_blocked {
-                    link.flush(&mut link.outgoing());
+                    connection.flush(&mut connection.outgoing());
                 }
-                match link.stream.try_read(&mut buffer) {
+                match connection.stream.try_read(&mut buffer) {
                     Ok(0) => break,
                     Ok(bytes) => decoder.push(buffer.get(..bytes).unwrap_or_default()),
                     Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
@@ -345,7 +346,7 @@ async fn read(link: Arc<Link>, watch: Watch) {
                 }
                 let is_broken = loop {
                     match decoder.take() {
-                        Ok(Some(frame)) => link.take(&frame, &watch),
+                        Ok(Some(frame)) => connection.take(&frame, &watch),
                         Ok(None) => break false,
                         Err(_) => break true,
                     }
@@ -354,10 +355,10 @@ async fn read(link: Arc<Link>, watch: Watch) {
                     break;
                 }
             }
-            () = link.has_outgoing.notified() => {}
+            () = connection.has_outgoing.notified() => {}
         }
     }
     // ORDER: the host sees the end before any call asks again elsewhere.
-    link.end_both_ways();
-    link.end();
+    connection.end_as(End::Broken);
+    connection.tell_the_end();
 }

@@ -1,0 +1,116 @@
+//! The end of an event: its reply leaves, and requests that waited for it go on.
+
+use super::repeats::key_of;
+use super::{Loop, group_of};
+use engine::event::Event;
+use engine::outcomes::probe_for;
+use engine::request::Parsed;
+use kernel::Settled;
+use kernel::call::{Header, Origin};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+impl Loop {
+    pub(super) fn close(&mut self, event: Event, settled: Option<Settled>, cost: Duration) {
+        let event = match event {
+            Event::Finished(mut filtered) => {
+                if let Some(key) = filtered.call().map(|call| call.header.key()) {
+                    self.daemon.broker.end_run(&key);
+                    if !filtered.is_prepared() {
+                        self.over(&key);
+                    }
+                }
+                self.pending.extend(probe_for(&mut filtered).map(Event::Probe));
+                match filtered.into_prepared() {
+                    Ok(call) => return self.pending.push_back(Event::Prepared(call)),
+                    Err(filtered) => Event::Finished(filtered),
+                }
+            }
+            Event::Ticked { delivered } => {
+                self.delivered = delivered;
+                return;
+            }
+            Event::MailboxReopened(group) => {
+                self.daemon.outbox.host_info(Some(&group), &self.daemon.host_info);
+                return;
+            }
+            // Its remote facts did not make it permitted, or a person did not.
+            Event::Prepared(call) | Event::Resumed(call) => {
+                self.over(&call.header.key());
+                Event::Prepared(call)
+            }
+            Event::Unanswerable(ended) => {
+                self.over(&ended.key);
+                let asker = self.asked.remove(&ended.key);
+                if let (Some(settled), Some(asker)) = (settled, asker) {
+                    self.daemon.outbox.reply(asker.origin, settled, group_of(&ended.key.0).as_ref());
+                }
+                return;
+            }
+            Event::CallerTimedOut(key) => {
+                // Without a reply it has had one.
+                let asker = self.asked.remove(&*key);
+                if let (Some(settled), Some(asker)) = (settled, asker) {
+                    self.daemon.outbox.reply(asker.origin, settled, group_of(&key.0).as_ref());
+                }
+                return;
+            }
+            Event::NoticesDue(_) | Event::Renewed(_) | Event::Rotated(_) => return,
+            Event::Verified(found) => return self.has_noted(*found),
+            Event::DefinitionsChanged(redefined) => return self.daemon.broker.has_noted(*redefined),
+            Event::RulesetReplaced(exchanged) => return self.exchanged(*exchanged),
+            Event::NoticeDelivered(attempt) => {
+                self.notices.is_told(&attempt);
+                return;
+            }
+            other @ (Event::Started
+            | Event::ApprovalsExpired
+            | Event::Arrived(_)
+            | Event::Probe(_)
+            | Event::Stopping) => other,
+        };
+        if let Event::Arrived(Parsed::Call(call)) = &event {
+            self.daemon.broker.forget_cancelled(&call.header.key());
+        }
+        let over = event.asked().map(Header::key);
+        self.lapses.is_stale |= over.is_some();
+        let asker = over.as_ref().and_then(|key| {
+            self.over(key);
+            self.asked.remove(key)
+        });
+        let is_at_once = matches!(event, Event::Arrived(_));
+        self.end_unanswerable_connection(&event);
+        let key = key_of(&event);
+        let repeated_by = key.and_then(|key| self.repeated_by(&key));
+        let Some(origin) = asker.map(|asker| asker.origin).or_else(|| event.into_origin()) else { return };
+        let paced = match &origin {
+            Origin::File(file) if is_at_once => {
+                self.daemon.outbox.mailbox(&file.group).map(|mailbox| (Arc::clone(mailbox), file.lane))
+            }
+            Origin::Frame(frame) if is_at_once => {
+                self.daemon.outbox.mailbox(&frame.group).map(|mailbox| (Arc::clone(mailbox), frame.lane))
+            }
+            Origin::File(_) | Origin::Frame(_) | Origin::Retired(..) | Origin::Socket(_) | Origin::Broker => None,
+        };
+        let (is_unkept, began) = (settled.as_ref().is_none_or(Settled::is_folded), Instant::now());
+        match (settled, origin) {
+            (Some(settled), origin) => self.daemon.outbox.reply(origin, settled, repeated_by.as_ref()),
+            (None, Origin::File(file)) => self.daemon.outbox.retire(&file),
+            (None, Origin::Frame(_) | Origin::Retired(..) | Origin::Socket(_) | Origin::Broker) => {}
+        }
+        if let Some((mailbox, lane)) = paced {
+            let now = Instant::now();
+            mailbox.pace(lane).spend(cost + now.saturating_duration_since(began), now);
+            if is_unkept {
+                mailbox.pace(lane).count(now);
+            }
+        }
+        // A caller that heard of progress before hears no more of it.
+        if let Some((caller, id)) = over
+            && let Some(group) = group_of(&caller)
+        {
+            self.daemon.outbox.hush(&group, &id);
+        }
+    }
+}

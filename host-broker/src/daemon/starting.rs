@@ -1,0 +1,64 @@
+//! The start of the loop: the first row, and the work that an earlier daemon has left.
+
+use super::{Daemon, Loop, group_of, late};
+use engine::event::Event;
+use store::state::intents;
+use store::state::replies;
+
+impl Loop {
+    /// Fails with the reason if the ledger cannot be read or written.
+    pub(super) fn start(&mut self) -> Result<(), String> {
+        self.remember_break()?;
+        let before = self.daemon.ledger.head().seq;
+        self.handle(vec![Event::Started]);
+        if self.daemon.ledger.head().seq == before {
+            let health = self.daemon.health.borrow();
+            return Err(health.cannot_write.as_ref().map_or_else(String::new, |cannot| cannot.error.clone()));
+        }
+        match replies::undelivered(self.daemon.ledger.view(), self.daemon.ledger.steady()) {
+            Ok(replies) => {
+                for (seq, caller, document) in replies {
+                    self.redeliver(seq, &caller, document);
+                }
+            }
+            Err(error) => tracing::error!(error = ?error, "the undelivered replies cannot be read"),
+        }
+        self.ask_on();
+        self.probe_what_was_left();
+        self.write_all_snapshots();
+        Ok(())
+    }
+
+    fn redeliver(&mut self, seq: i64, caller: &str, document: Vec<u8>) {
+        let group = group_of(caller);
+        let reply: Option<shared::Reply> = serde_json::from_slice(&document).ok();
+        let Daemon { broker, ledger, clock, .. } = &self.daemon;
+        if let (Some(group), Some(reply)) = (group, reply)
+            && late::may_leave(
+                broker,
+                (ledger.view(), (clock.now(), ledger.steady())),
+                (&group, &reply.request_id),
+                &document,
+            )
+        {
+            self.daemon.outbox.redeliver(group, reply.request_id, document, seq);
+        }
+    }
+
+    /// Outcomes that a daemon that died left unknown, where the remote can be asked.
+    fn probe_what_was_left(&mut self) {
+        let unknown = match intents::unknown_outcomes(self.daemon.ledger.view(), self.daemon.clock.now()) {
+            Ok(unknown) => unknown,
+            Err(error) => {
+                tracing::error!(error = ?error, "the unknown outcomes cannot be read");
+                return;
+            }
+        };
+        let probes: Vec<Event> = unknown
+            .into_iter()
+            .filter_map(|outcome| self.daemon.broker.probe_again(outcome))
+            .map(Event::Probe)
+            .collect();
+        self.handle(probes);
+    }
+}
