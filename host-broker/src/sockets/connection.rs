@@ -346,3 +346,81 @@ impl Connection {
         is_late.then_some("A frame was not whole after 10 s.")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use serde_json::Value;
+    use std::io::Read as _;
+    use std::net::Shutdown;
+    use std::os::unix::net::UnixStream;
+
+    fn pair() -> (Connection, UnixStream, Instant) {
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+        let now = Instant::now();
+        (Connection::new(ours, now), UnixStream::from(theirs), now)
+    }
+
+    fn id(text: &str) -> RequestId {
+        text.parse().unwrap()
+    }
+
+    /// The states that the withdrawals have been answered with.
+    fn answers(connection: Connection, mut peer: UnixStream) -> Vec<(String, String)> {
+        drop(connection);
+        let (mut bytes, mut decoder, mut states) = (Vec::new(), Decoder::of_replies(), Vec::new());
+        peer.read_to_end(&mut bytes).unwrap();
+        decoder.push(&bytes);
+        while let Some(frame) = decoder.take().unwrap() {
+            let document: Value = serde_json::from_slice(&frame.document).unwrap();
+            let text = |member: &str| document[member].as_str().unwrap().to_owned();
+            states.push((text("request_id"), text("state")));
+        }
+        states
+    }
+
+    #[test]
+    fn a_request_is_admitted_as_long_as_its_sender_is_there() {
+        let (mut connection, peer, now) = pair();
+        let [first, second] = [connection.arrived(now), connection.arrived(now)];
+        assert!(connection.admit(first, &id("a"), now));
+        peer.shutdown(Shutdown::Write).unwrap();
+        assert!(connection.admit(second, &id("b"), now), "it can still read");
+        for close in [|peer: UnixStream| drop(peer), |peer: UnixStream| peer.shutdown(Shutdown::Both).unwrap()] {
+            let (mut connection, peer, now) = pair();
+            let frame = connection.arrived(now);
+            close(peer);
+            assert!(!connection.admit(frame, &id("a"), now));
+        }
+    }
+
+    #[test]
+    fn a_withdrawal_is_answered_once_and_as_it_is() {
+        let (mut connection, peer, now) = pair();
+        let frames = [(); 4].map(|()| connection.arrived(now));
+        assert!(connection.admit(frames[0], &id("taken"), now));
+        for of in ["taken", "early", "never-sent"] {
+            connection.withdraw(id(of), now);
+        }
+        let late = connection.arrived(now);
+        assert!(!connection.admit(frames[1], &id("early"), now));
+        assert!(!connection.admit(frames[2], &id("early"), now), "all under that id");
+        assert!(connection.admit(late, &id("early"), now), "the withdrawal came before");
+        connection.forget(frames[3], now);
+        let text = |(id, state): (&str, &str)| (id.to_owned(), state.to_owned());
+        let expected = [("taken", "taken"), ("early", "never_taken"), ("never-sent", "taken")].map(text);
+        assert_eq!(answers(connection, peer), expected);
+    }
+
+    #[test]
+    fn a_connection_whose_frame_was_cut_sends_nothing_more() {
+        let (mut connection, peer, now) = pair();
+        drop(peer);
+        assert!(!connection.send_frame(vec![0; 8], now));
+        let frame = connection.arrived(now);
+        assert!(!connection.admit(frame, &id("a"), now) && connection.is_done());
+        assert!(!connection.send_frame(vec![0; 8], now));
+        assert_eq!(connection.unsent, 0);
+    }
+}
