@@ -63,13 +63,13 @@ fn facts(
         None => None,
     };
     let counted_as = counted_as(connection, call)?;
-    let limits = limits::fact(connection, (now, steady), (call, &counted_as), &policy.limits, stored.as_ref())?;
+    let limits = limits::fact(connection, (now, steady), (call, &counted_as), &policy.limits, stored.as_deref())?;
     let session = session_fact(connection, call, policy)?;
     let (grant, gate) = match &call.header.caller {
         Caller::External(access) => external::grant_fact(connection, now, call, access, &policy.flows)?,
         Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => {
             let gate = stored.as_ref().and_then(|grant| grant.gate.clone());
-            (grant_fact(stored, &call.action, call.header.behalf.person(), now), gate)
+            (grant_fact(stored.as_deref(), &call.action, call.header.behalf.person(), now), gate)
         }
     };
     let departing = departing_fact(call, &grant, filters);
@@ -217,7 +217,7 @@ fn sentence_subject(caller: &Caller) -> String {
 }
 
 /// Returns the fact of a grant for this action, in the chat of this person.
-pub(crate) fn grant_fact(grant: Option<Grant>, action: &Action, person: Option<&Person>, now: Timestamp) -> GrantFact {
+pub(crate) fn grant_fact(grant: Option<&Grant>, action: &Action, person: Option<&Person>, now: Timestamp) -> GrantFact {
     match grant {
         Some(grant) if grant.active && grant.is_expired(now) => GrantFact::Expired,
         Some(grant) if grant.is_live(now) => GrantFact::Live(LiveGrant {
@@ -225,7 +225,7 @@ pub(crate) fn grant_fact(grant: Option<Grant>, action: &Action, person: Option<&
             catalogued: grant.catalogue.get(action).copied(),
             allowed: grant.allowed.as_ref().is_none_or(|allowed| allowed.contains(action)),
             denied: grant.denied.contains(action),
-            chats: chats_fact(&grant, person),
+            chats: chats_fact(grant, person),
         }),
         Some(_) | None => GrantFact::None,
     }

@@ -124,10 +124,14 @@ impl Formats {
         found
     }
 
-    /// For each word, the blocks of the text in which it begins, in order.
+    /// For each word, the blocks of the text in which it begins, in order; empty if there is no word at all.
     fn places(&self, text: &str) -> Vec<Vec<usize>> {
-        let mut places = vec![Vec::new(); self.woken.len()];
+        let mut places = Vec::new();
         for hit in self.words.find_overlapping_iter(text) {
+            // Most texts are short and have none.
+            if places.is_empty() {
+                places.resize(self.woken.len(), Vec::new());
+            }
             let block = hit.start() / BLOCK_BYTES;
             if let Some(blocks) = places.get_mut(hit.pattern().as_usize())
                 && blocks.last() != Some(&block)

@@ -6,6 +6,7 @@ use model::approval::ApprovalReason;
 use model::{Exposed, Exposure};
 use shared::{Action, Code, Gate, Level, Provider};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The facts of one call, as they are in one transaction.
@@ -97,7 +98,7 @@ pub enum RulesFact {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionFact {
     /// The actions that it has called, in the order of their first calls.
-    pub earlier: Vec<Exposed>,
+    pub earlier: Arc<[Exposed]>,
     /// The exposure that this call would add.
     pub adds: Exposure,
     /// Whether the profile has switched the step off for this provider.

@@ -9,6 +9,7 @@ use engine::request;
 use model::Exposed;
 use serde_json::{Value, json};
 use shared::Group;
+use std::sync::Arc;
 use store::state::sessions;
 use store::state::sessions::SessionName;
 
@@ -86,7 +87,7 @@ fn list(context: &Context, only: Option<&Group>) -> Result<(), CliError> {
     for group in config.groups.keys().filter(|group| only.is_none_or(|only| only == *group)) {
         let earlier = match &ledger {
             Some(ledger) => sessions::exposures(ledger, &format!("group:{group}"))?,
-            None => Vec::new(),
+            None => Arc::default(),
         };
         groups.push(json!({ "group": group, "exposed": list(group.as_str(), &earlier) }));
     }

@@ -8,6 +8,7 @@ use crate::wal::{self, Log};
 use crate::{DatabaseError, Store, StoreError, Tally, View, at};
 use model::Clock;
 use platform::lock::Lock;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::cell::RefCell;
 use std::fs::OpenOptions;
@@ -86,6 +87,8 @@ pub(crate) fn connection(path: &Path) -> Result<(View, Log), StoreError> {
     let mut connection = Connection::open_with_flags(path, flags).map_err(open)?;
     connection.busy_timeout(BUSY).map_err(open)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    // Without it, SQLite prepares some statements again for each new value of a parameter.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(open)?;
     connection
         .execute_batch(
             "PRAGMA journal_mode = WAL;
@@ -100,7 +103,7 @@ pub(crate) fn connection(path: &Path) -> Result<(View, Log), StoreError> {
         )
         .map_err(open)?;
     let log = Log::of(&mut connection).map_err(open)?;
-    Ok((View::over(connection), log))
+    Ok((View::of_writer(connection), log))
 }
 
 /// Opens a connection for reading only. It never waits for the writer, nor the writer for it.
@@ -187,4 +190,25 @@ fn verify_tail(view: &View) -> Result<(Head, bool), StoreError> {
     let mut verifier = segments::before(view, from + 1)?.map_or_else(Verifier::new, Verifier::after);
     export::each(view, from + 1, |row| verifier.take(&row).map_err(StoreError::from))?;
     Ok((end, from == 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::StatementStatus;
+
+    #[test]
+    fn a_statement_is_prepared_once_for_all_values() {
+        const OF_REQUEST: &str = "SELECT kind FROM ledger WHERE caller = ?1 AND request_id = ?2 ORDER BY seq LIMIT 1";
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("ledger.db");
+        create_private(&path).unwrap();
+        let (view, _log) = connection(&path).unwrap();
+        migrate(view.connection(), &path).unwrap();
+        for value in ["a", "b", "c"] {
+            let mut statement = view.prepare_cached(OF_REQUEST).unwrap();
+            assert!(!statement.exists([value, value]).unwrap());
+            assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
+        }
+    }
 }

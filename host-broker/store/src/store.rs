@@ -71,6 +71,8 @@ pub struct Tally {
     pub syncs: u64,
     /// Rows that were inserted, changed or deleted since the database was opened last. A failed commit opens it again.
     pub changes: u64,
+    /// Statements since the database was opened last, without those that begin and end a transaction.
+    pub statements: u64,
 }
 
 /// The reason why a transaction is undone.
@@ -97,7 +99,8 @@ impl Store {
 
     /// Returns the counts since it was opened.
     pub fn tally(&self) -> Tally {
-        Tally { changes: self.view.connection().total_changes(), ..self.tally }
+        let (changes, statements) = (self.view.connection().total_changes(), self.view.statements());
+        Tally { changes, statements, ..self.tally }
     }
 
     /// Sets the version of configuration and catalogue that later rows name.
@@ -176,6 +179,7 @@ impl Store {
         if !self.view.connection().is_autocommit() {
             self.view.connection().execute_batch("ROLLBACK").ok();
         }
+        self.view.forget();
         self.minor.get_mut().folding.forget_after(self.head.seq);
     }
 
@@ -229,6 +233,7 @@ impl Store {
                 self.synced = head.seq;
             }
             self.head = head;
+            self.view.check_kept();
             return Ok(());
         };
         if !self.view.connection().is_autocommit() {

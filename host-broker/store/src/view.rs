@@ -1,13 +1,19 @@
 //! Reads of the store.
 
+use crate::cache::Cache;
 use crate::open::SCHEMA_VERSION;
 use crate::{DatabaseError, StoreError, at};
 use rusqlite::{CachedStatement, Connection, Params, Row, Statement};
+use std::cell::{Cell, RefCell};
 
 /// Reads of the evidence and the state: of an open transaction, or of the last commit.
 #[derive(Debug)]
 pub struct View {
     connection: Connection,
+    // The statements that were asked for.
+    statements: Cell<u64>,
+    // The writer's.
+    cache: Option<RefCell<Cache>>,
 }
 
 impl View {
@@ -19,8 +25,48 @@ impl View {
         self.query_row("PRAGMA synchronous", [], |row| row.get(0)).map_err(at("read how commits are synced"))
     }
 
+    /// Returns the view of a reader.
     pub(crate) fn over(connection: Connection) -> Self {
-        Self { connection }
+        Self { connection, statements: Cell::new(0), cache: None }
+    }
+
+    /// Returns the view of the one writer, which keeps facts in memory.
+    pub(crate) fn of_writer(connection: Connection) -> Self {
+        Self { cache: Some(RefCell::default()), ..Self::over(connection) }
+    }
+
+    /// Returns a kept fact, or reads it and keeps it.
+    pub(crate) fn kept<T>(
+        &self,
+        kept: impl FnOnce(&Cache) -> Option<T>,
+        read: impl FnOnce(&Self) -> Result<T, StoreError>,
+        keep: impl FnOnce(&mut Cache, &T),
+    ) -> Result<T, StoreError> {
+        if let Some(kept) = self.cache.as_ref().and_then(|cache| kept(&cache.borrow())) {
+            return Ok(kept);
+        }
+        let value = read(self)?;
+        if let Some(cache) = &self.cache {
+            keep(&mut cache.borrow_mut(), &value);
+        }
+        Ok(value)
+    }
+
+    /// Forgets all kept facts.
+    pub(crate) fn forget(&self) {
+        if let Some(cache) = &self.cache {
+            cache.take();
+        }
+    }
+
+    /// Checks in debug builds that every kept fact is what is stored.
+    pub(crate) fn check_kept(&self) {
+        if let Some(cache) = self.cache.as_ref().filter(|_| cfg!(debug_assertions)) {
+            let kept = cache.take();
+            // A read that fails shows nothing about the fact.
+            kept.check(self).ok();
+            cache.replace(kept);
+        }
     }
 
     /// Returns whether the tables exist. They do not if the first start died before it made them.
@@ -53,11 +99,25 @@ impl View {
         &self.connection
     }
 
+    /// Returns the number of statements since it was opened.
+    pub(crate) fn statements(&self) -> u64 {
+        self.statements.get()
+    }
+
+    fn note(&self, statement: &str) {
+        self.statements.set(self.statements.get() + 1);
+        if let Some(cache) = &self.cache {
+            cache.borrow_mut().note(statement);
+        }
+    }
+
     pub(crate) fn prepare(&self, statement: &str) -> rusqlite::Result<Statement<'_>> {
+        self.note(statement);
         self.connection.prepare(statement)
     }
 
     pub(crate) fn prepare_cached(&self, statement: &str) -> rusqlite::Result<CachedStatement<'_>> {
+        self.note(statement);
         self.connection.prepare_cached(statement)
     }
 
@@ -67,6 +127,7 @@ impl View {
         with: impl Params,
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<T> {
+        self.note(statement);
         self.connection.query_row(statement, with, read)
     }
 }

@@ -6,6 +6,7 @@
 mod conformance {
     mod chain;
     mod conflicts;
+    mod facts;
     mod transactions;
     mod world;
 }

@@ -11,6 +11,7 @@ use policy::profile::ApprovalMode;
 use proptest::prelude::*;
 use shared::{Code, Level, Timestamp};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A developer who may write reads something: everything is in order.
@@ -30,7 +31,7 @@ pub(super) fn orderly() -> Facts {
         task: TaskFact::NotGiven,
         gate: GateFact::NotConfigured,
         rules: RulesFact::Permit { rule: "default".to_owned() },
-        session: SessionFact { earlier: Vec::new(), adds: Exposure::NONE, waived: false },
+        session: SessionFact { earlier: Arc::default(), adds: Exposure::NONE, waived: false },
         departing: EgressFact::Clean,
         counted_as: "group:developer".to_owned(),
         limits: LimitsFact::Within(Vec::new()),
@@ -91,7 +92,7 @@ pub(super) fn session(before: Exposure, adds: Exposure) -> SessionFact {
         at: Timestamp::from_millis(0),
         exposes: before,
     };
-    SessionFact { earlier: vec![earlier], adds, waived: false }
+    SessionFact { earlier: Arc::from([earlier]), adds, waived: false }
 }
 
 /// Nothing says who stands behind the call.

@@ -294,7 +294,8 @@ fn nobody_but_people_grants_to_the_main_group_and_nobody_but_its_agent_and_peopl
 }
 
 fn stored(world: &World) -> Grant {
-    grants::find(world.ledger.view(), &"developer".parse().unwrap(), &"mock".parse().unwrap()).unwrap().unwrap()
+    let found = grants::find(world.ledger.view(), &"developer".parse().unwrap(), &"mock".parse().unwrap());
+    Grant::clone(&found.unwrap().unwrap())
 }
 
 #[test]

@@ -59,16 +59,16 @@ impl Broker {
         }
         let stored = grants::find(tx.view(), &grant.group, &grant.provider)?;
         let above = match header.caller.group() {
-            Some(group) => match self.above_the_ceiling(group, &grant, stored.as_ref()) {
+            Some(group) => match self.above_the_ceiling(group, &grant, stored.as_deref()) {
                 Some(reason) => Some((group, reason)),
                 None => self.lets_out(tx, &header.caller_key, group, &grant)?.map(|reason| (group, reason)),
             },
             None => None,
         };
         if let Some((granter, reason)) = &above {
-            let digest = agreement(granter, &header.behalf, request, &grant, stored.as_ref());
+            let digest = agreement(granter, &header.behalf, request, &grant, stored.as_deref());
             match &asked {
-                None => return self.ask_for(tx, command_request, granter, request, &grant, stored.as_ref(), reason),
+                None => return self.ask_for(tx, command_request, granter, request, &grant, stored.as_deref(), reason),
                 Some(approval) if approval.state == ApprovalState::Approved && approval.digest == digest => {
                     approvals::spend(tx, approval.id)?;
                     // An agent later gives no more than an approver approved.
@@ -85,10 +85,10 @@ impl Broker {
         }
         if above.is_none()
             && header.caller.group().is_some()
-            && let Some(stored) = stored.filter(Grant::was_set_by_person)
+            && let Some(stored) = stored.filter(|stored| stored.was_set_by_person())
         {
             // SECURITY: a grant that an agent repeats or narrows remains a person's; the next one must not widen it.
-            grant.granted_by = stored.granted_by;
+            grant.granted_by.clone_from(&stored.granted_by);
         }
         grant.granted_at = tx.now();
         grants::put(tx, &grant)?;

@@ -141,7 +141,7 @@ impl Broker {
         };
         let declaration = operation.declaration();
         if let Some(grant) = grant
-            && let Err(code) = granted(grant, (target, declaration), (behalf, owner.at), now)
+            && let Err(code) = granted(&grant, (target, declaration), (behalf, owner.at), now)
         {
             return Ok(Err(code));
         }
@@ -198,7 +198,7 @@ pub(super) fn out_of_reach(behalf: &Subject) -> Code {
 
 /// Returns whether the grant still covers a call that is over.
 fn granted(
-    grant: Grant,
+    grant: &Grant,
     (called, declaration): (&Called, &Declaration),
     (behalf, called_at): (Option<&Subject>, Timestamp),
     now: Timestamp,

@@ -431,8 +431,17 @@ fn delete_some(view: &View, end: i64) -> Result<usize, rusqlite::Error> {
 /// # Errors
 /// [`StoreError`] if it cannot be read.
 pub fn is_burnt(view: &View, caller: &str, id: &str) -> Result<bool, StoreError> {
+    if !view.kept(|cache| cache.has_burnt_ids, has_burnt_ids, |cache, has| cache.has_burnt_ids = Some(*has))? {
+        return Ok(false);
+    }
     view.prepare_cached("SELECT 1 FROM burnt_ids WHERE digest = ?1")
         .and_then(|mut s| s.exists(params![burnt(caller, id)]))
+        .map_err(at("look for a burnt id"))
+}
+
+pub(crate) fn has_burnt_ids(view: &View) -> Result<bool, StoreError> {
+    view.prepare_cached("SELECT 1 FROM burnt_ids LIMIT 1")
+        .and_then(|mut s| s.exists([]))
         .map_err(at("look for a burnt id"))
 }
 

@@ -57,6 +57,9 @@ pub fn empty_after(empty_at: i64, steady: Timestamp, per_minute: u32) -> i64 {
 /// # Errors
 /// [`StoreError`] if it cannot be read; nothing may then be permitted.
 pub fn breaker(view: &View, caller: &str, provider: &str) -> Result<Option<Breaker>, StoreError> {
+    if !may_have_breakers(view)? {
+        return Ok(None);
+    }
     view.prepare_cached("SELECT open_until, trial IS NOT NULL FROM breakers WHERE caller = ?1 AND provider = ?2")
         .and_then(|mut s| {
             s.query_row(params![caller, provider], |row| {
@@ -66,6 +69,17 @@ pub fn breaker(view: &View, caller: &str, provider: &str) -> Result<Option<Break
             .optional()
         })
         .map_err(at("look a breaker up"))
+}
+
+fn may_have_breakers(view: &View) -> Result<bool, StoreError> {
+    view.kept(|cache| cache.has_breakers, has_breakers, |cache, has| cache.has_breakers = Some(*has))
+}
+
+/// Returns whether any provider has failed any caller.
+pub(crate) fn has_breakers(view: &View) -> Result<bool, StoreError> {
+    view.prepare_cached("SELECT 1 FROM breakers LIMIT 1")
+        .and_then(|mut s| s.exists([]))
+        .map_err(at("look for breakers"))
 }
 
 /// Returns the time at which the bucket will be empty, in microseconds of the steady clock; 0 if nothing was put into
@@ -224,6 +238,9 @@ pub fn count_fault(
 /// [`StoreError`].
 pub fn close_breaker(tx: &Transaction<'_>, caller: &str, provider: &str) -> Result<(), StoreError> {
     const DELETE: &str = "DELETE FROM breakers WHERE caller = ?1 AND provider = ?2";
+    if !may_have_breakers(tx.view())? {
+        return Ok(());
+    }
     change(tx, DELETE, params![caller, provider], "close a breaker")
 }
 

@@ -11,6 +11,7 @@ use rusqlite::{OptionalExtension as _, params};
 use shared::request::{Expiry, GrantRequest};
 use shared::{Action, Gate, Group, Level, Provider, Timestamp, limits};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A stored grant.
@@ -157,7 +158,20 @@ const COLUMNS: &str = "group_folder, provider, access_level, allowed_actions, de
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read; nothing may then be permitted.
-pub fn find(view: &View, group: &Group, provider: &Provider) -> Result<Option<Grant>, StoreError> {
+pub fn find(view: &View, group: &Group, provider: &Provider) -> Result<Option<Arc<Grant>>, StoreError> {
+    let key = (group.clone(), provider.clone());
+    view.kept(
+        |cache| cache.grants.get(&key).map(|grant| Some(Arc::clone(grant))),
+        |view| stored(view, group, provider).map(|grant| grant.map(Arc::new)),
+        |cache, grant| {
+            if let Some(grant) = grant {
+                cache.grants.insert(key.clone(), Arc::clone(grant));
+            }
+        },
+    )
+}
+
+pub(crate) fn stored(view: &View, group: &Group, provider: &Provider) -> Result<Option<Grant>, StoreError> {
     view.prepare_cached(&format!("SELECT {COLUMNS} FROM grants WHERE group_folder = ?1 AND provider = ?2"))
         .and_then(|mut s| s.query_row(params![group.as_str(), provider.as_str()], |row| Ok(read(row))).optional())
         .map_err(at("look a grant up"))?

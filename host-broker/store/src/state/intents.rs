@@ -39,14 +39,18 @@ pub fn open_stage(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<
 /// # Errors
 /// [`StoreError`].
 pub fn in_flight(tx: &Transaction<'_>, caller: &str) -> Result<usize, StoreError> {
-    const COUNT: &str = "SELECT count(*) FROM open_intents WHERE caller IN (
-        SELECT ?1 UNION SELECT 'outside:' || other.grant_id
-        FROM flow_grants AS own JOIN flow_grants AS other USING (issued_by, actor) WHERE own.grant_id = ?2)";
-    let access = caller.strip_prefix("outside:").unwrap_or_default();
+    const OF_CALLER: &str = "SELECT count(*) FROM open_intents WHERE caller = ?1";
+    const OF_AGENT: &str = "SELECT count(*) FROM open_intents WHERE caller IN (
+        SELECT 'outside:' || ?1 UNION SELECT 'outside:' || other.grant_id
+        FROM flow_grants AS own JOIN flow_grants AS other USING (issued_by, actor) WHERE own.grant_id = ?1)";
+    let (count, of) = match caller.strip_prefix("outside:") {
+        Some(access) => (OF_AGENT, access),
+        None => (OF_CALLER, caller),
+    };
     let count: i64 = tx
         .view()
-        .prepare_cached(COUNT)
-        .and_then(|mut s| s.query_row(params![caller, access], |row| row.get(0)))
+        .prepare_cached(count)
+        .and_then(|mut s| s.query_row(params![of], |row| row.get(0)))
         .map_err(at("count open intents"))?;
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }

@@ -6,6 +6,7 @@ use crate::{StoreError, at};
 use model::KillScope;
 use rusqlite::params;
 use shared::{Group, Provider};
+use std::sync::Arc;
 
 /// Returns the switch that stops this call, if one is set: everything first, then the group's, then the provider's and
 /// that of all its namespace.
@@ -13,7 +14,7 @@ use shared::{Group, Provider};
 /// # Errors
 /// [`StoreError`] if they cannot be read; nothing may then be permitted.
 pub fn find(view: &View, group: Option<&Group>, provider: &Provider) -> Result<Option<KillScope>, StoreError> {
-    let scopes = list(view)?;
+    let scopes = kept(view)?;
     let is_set = |scope: &KillScope| scopes.contains(&scope.to_string());
     let mut candidates = vec![KillScope::All];
     candidates.extend(group.cloned().map(KillScope::Group));
@@ -29,9 +30,17 @@ pub fn find(view: &View, group: Option<&Group>, provider: &Provider) -> Result<O
 /// # Errors
 /// [`StoreError`] if they cannot be read; nothing may then be permitted.
 pub fn of_group(view: &View, group: &Group) -> Result<Option<KillScope>, StoreError> {
-    let scopes = list(view)?;
+    let scopes = kept(view)?;
     let is_set = |scope: &KillScope| scopes.contains(&scope.to_string());
     Ok([KillScope::All, KillScope::Group(group.clone())].into_iter().find(is_set))
+}
+
+fn kept(view: &View) -> Result<Arc<[String]>, StoreError> {
+    view.kept(
+        |cache| cache.kill_switches.clone(),
+        |view| list(view).map(Arc::from),
+        |cache, scopes| cache.kill_switches = Some(Arc::clone(scopes)),
+    )
 }
 
 /// Returns the scopes of all switches that are set. There are few, and usually none.

@@ -19,6 +19,7 @@ use shared::flow::GrantId;
 use shared::{Group, Provider, Timestamp};
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// The name of a session, for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,7 +85,15 @@ const CALLERS: &str = "SELECT ?1 UNION ALL SELECT 'outside:' || grant_id FROM fl
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read; nothing that exposes may then be permitted.
-pub fn exposures(view: &View, caller: &str) -> Result<Vec<Exposed>, StoreError> {
+pub fn exposures(view: &View, caller: &str) -> Result<Arc<[Exposed]>, StoreError> {
+    view.kept(
+        |cache| cache.exposures(caller),
+        |view| stored(view, caller).map(Arc::from),
+        |cache, exposures| cache.keep_exposures(caller, exposures),
+    )
+}
+
+pub(crate) fn stored(view: &View, caller: &str) -> Result<Vec<Exposed>, StoreError> {
     const SELECT: &str = "SELECT provider, action, exposes, at FROM exposures WHERE caller = ?1 ORDER BY seq";
     let failed = at("read the exposure of a session");
     let mut statement = view.prepare_cached(SELECT).map_err(at("read the exposure of a session"))?;
