@@ -88,11 +88,16 @@ impl Broker {
     pub(crate) fn start(programs: &Programs, home: &Path, groups: usize) -> Self {
         Self::prepare_home(home, groups);
         for group in 0..groups {
-            let mut grant = Command::new(&programs.broker);
-            grant.args(["grant", &format!("g{group}"), "mock", "2", "--home"]).arg(home).stdout(Stdio::null());
-            assert!(grant.status().unwrap().success());
+            Self::grant(programs, home, group);
         }
         Self::serve(programs, home)
+    }
+
+    /// Gives a group access to everything but production.
+    pub(crate) fn grant(programs: &Programs, home: &Path, group: usize) {
+        let mut grant = Command::new(&programs.broker);
+        grant.args(["grant", &format!("g{group}"), "mock", "2", "--home"]).arg(home).stdout(Stdio::null());
+        assert!(grant.status().unwrap().success());
     }
 
     /// A home, not yet served.
