@@ -8,6 +8,7 @@
 //! Rules are compiled against a [`Vocabulary`] of providers and groups. A rule with an unknown name stops the start.
 //! The crate reads neither files nor the clock.
 
+mod by_name;
 mod parsing;
 mod reads;
 mod replay;
@@ -23,6 +24,7 @@ pub use request::Asking;
 pub use shape::Unseen;
 pub use vocabulary::{NamedAction, NamedProvider, Vocabulary};
 
+use by_name::ByName;
 use cedar_policy::{AuthorizationError, Authorizer, Diagnostics, Policy, PolicyId, PolicySet, Request, Response};
 use policy::facts::RulesFact;
 use reads::Reads;
@@ -51,6 +53,7 @@ struct Set {
     places: BTreeMap<String, usize>,
     vocabulary: Vocabulary,
     digest: Digest,
+    by_name: ByName,
 }
 
 /// One rule, as people know it.
@@ -78,8 +81,11 @@ impl Rules {
             return RulesFact::Unasked;
         }
         let Some(set) = &self.0 else { return RulesFact::NoMatch };
-        asking.heard(match set.vocabulary.request(asking, params) {
-            Ok(request) => set.judge(&request, asking.demanded),
+        asking.heard(match set.vocabulary.params(asking, params) {
+            Ok(params) => set.by_name.decide(asking, || match set.vocabulary.request(asking, params) {
+                Ok(request) => set.judge(&request, asking.demanded),
+                Err(why) => RulesFact::NotEvaluable { why },
+            }),
             Err(why) => RulesFact::NotEvaluable { why },
         })
     }

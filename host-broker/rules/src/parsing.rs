@@ -1,5 +1,6 @@
 //! Parsing of rule files, into a set of rules or a list of all errors.
 
+use crate::by_name::ByName;
 use crate::reads::Reads;
 use crate::vocabulary::{NamedProvider, Vocabulary};
 use crate::{Rule, Rules, Set};
@@ -95,7 +96,9 @@ impl Rules {
         }
         let Gathered { of_one, of_several, rules, places, .. } = gathered;
         let digest = digest(files);
-        Ok(Self(Some(Arc::new(Set { of_one, of_several, rules, places, vocabulary, digest }))))
+        let rule = |policy: &Policy| places.get::<str>(policy.id().as_ref()).and_then(|place| rules.get(*place));
+        let by_name = ByName::of(&of_one, &of_several, rule);
+        Ok(Self(Some(Arc::new(Set { of_one, of_several, rules, places, vocabulary, digest, by_name }))))
     }
 }
 

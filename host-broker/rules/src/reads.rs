@@ -60,6 +60,11 @@ impl Reads {
         self.whole || parts.iter().any(|part| self.parts.contains(*part))
     }
 
+    /// Returns whether it may read any part of the context.
+    pub(super) fn any(&self) -> bool {
+        self.whole || !self.parts.is_empty()
+    }
+
     fn anything(&mut self) {
         self.whole = true;
         self.can_fail = true;

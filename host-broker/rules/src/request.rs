@@ -44,11 +44,19 @@ const HOUR: i64 = 3_600_000;
 const WEEK: [&str; 7] = ["thursday", "friday", "saturday", "sunday", "monday", "tuesday", "wednesday"];
 
 impl Vocabulary {
-    /// Makes the request, checked against the schema: a validated rule then cannot fail on a missing or mistyped fact.
-    pub(super) fn request(&self, asking: &Asking<'_>, params: &Map<String, Value>) -> Result<Request, String> {
+    /// Makes the parameters of a call, as the schema has them.
+    pub(super) fn params(
+        &self,
+        asking: &Asking<'_>,
+        params: &Map<String, Value>,
+    ) -> Result<RestrictedExpression, String> {
         let key = (asking.provider.clone(), asking.action.clone());
         let record = self.params.get(&key).ok_or("the rules do not know this action")?;
-        let params = shape::params(record, params).map_err(|place| format!("they cannot represent `{place}`"))?;
+        shape::params(record, params).map_err(|place| format!("they cannot represent `{place}`"))
+    }
+
+    /// Makes the request, checked against the schema: a validated rule then cannot fail on a missing or mistyped fact.
+    pub(super) fn request(&self, asking: &Asking<'_>, params: RestrictedExpression) -> Result<Request, String> {
         self.put(asking, params, true)
     }
 

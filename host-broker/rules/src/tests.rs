@@ -1,5 +1,6 @@
 //! The engine, on actions of the mock with schemas of their own.
 
+mod by_name;
 mod shapes;
 mod said;
 mod faults;
@@ -85,6 +86,7 @@ pub(super) fn rules(text: &str) -> Rules {
 }
 
 /// A call of the developer's.
+#[derive(Debug)]
 pub(super) struct Said {
     action: &'static str,
     provider: &'static str,

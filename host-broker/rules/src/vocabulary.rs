@@ -149,7 +149,8 @@ fn uid(kind: &EntityTypeName, name: &str) -> EntityUid {
     EntityUid::from_type_name_and_id(kind.clone(), EntityId::new(name))
 }
 
-fn pair(provider: &Provider, action: &Action) -> String {
+/// Returns the name of an action in rules.
+pub(super) fn pair(provider: &Provider, action: &Action) -> String {
     format!("{provider}.{action}")
 }
 
