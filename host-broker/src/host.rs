@@ -157,6 +157,24 @@ impl LoadedHome {
         Self::load(home, platform, kinds, open_vault)
     }
 
+    /// Writes the profiles and rules that a home does not have yet, and loads it. A daemon that wrote them after it has
+    /// read the home would count as behind its files.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_to_serve(home: Home, platform: &Platform, kinds: Kinds) -> Result<Self, StartError> {
+        permissions::check(&home)?;
+        let config = Config::load(&home.config(), &platform.environment, kinds)?;
+        if profiles::create_missing(&home, &config)? {
+            let path = home.profiles();
+            tracing::warn!(path = %path.display(), "every write of every group takes a person now; relax it there");
+        }
+        if rules::create_missing(&home)? {
+            tracing::info!(path = %home.policy().display(), "the rules that ship with the broker are written down");
+        }
+        Self::open(home, platform, kinds)
+    }
+
     /// Loads a home to find out whether it can be opened. Makes no master key.
     ///
     /// # Errors
@@ -241,13 +259,6 @@ impl Host {
     /// [`StartError`]; nothing is running then.
     pub fn start(loaded: &LoadedHome, platform: &Platform) -> Result<Self, StartError> {
         let runtime = &platform.runtime;
-        if profiles::create_missing(&loaded.home, &loaded.config)? {
-            let path = loaded.home.profiles();
-            tracing::warn!(path = %path.display(), "every write of every group takes a person now; relax it there");
-        }
-        if rules::create_missing(&loaded.home)? {
-            tracing::info!(path = %loaded.home.policy().display(), "the rules that ship with the broker are written down");
-        }
         if let Err(error) = create_directories(&loaded.config, &loaded.home) {
             tracing::warn!(%error, "a workspace cannot be made");
         }

@@ -57,7 +57,7 @@ pub fn serve(context: &Context, ready: &Value) -> Result<bool, CliError> {
     let said = said.join(",");
     let filter = EnvFilter::try_new(format!("{said},rmcp=off")).unwrap_or_else(|_bad| EnvFilter::new(LOG_FILTER));
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter(filter).try_init().ok();
-    let mut loaded = LoadedHome::open(context.home.clone(), &context.platform, context.kinds)?;
+    let mut loaded = LoadedHome::open_to_serve(context.home.clone(), &context.platform, context.kinds)?;
     let reload = Reload::new(context.home.clone(), &context.platform, context.kinds, &loaded.config);
     loaded.reload = Some(reload.clone());
     loop {

@@ -22,6 +22,18 @@ fn status_says_whether_the_daemon_runs() {
 }
 
 #[test]
+fn a_daemon_that_writes_the_missing_policy_is_not_behind_it() {
+    let world = World::with_mock();
+    let policy = world.home.join("policy");
+    std::fs::remove_dir_all(&policy).ok();
+    let daemon = world.serve();
+    assert!(policy.join("profiles/developer.toml").exists() && policy.join("default.cedar").exists());
+    assert_eq!(world.run(&["status", "--json"]).json()["daemon"]["is_behind"], false);
+    world.run(&["stop"]).ok();
+    assert_eq!(daemon.end(), 0);
+}
+
+#[test]
 fn a_daemon_on_an_earlier_configuration_is_named_wherever_that_matters() {
     const SAYS: &str = "has changed since the daemon started";
     let world = World::with_mock();
