@@ -1,6 +1,7 @@
 //! One client, one call after the other.
 
 use crate::figures::{median, micros, percentile};
+use crate::history::History;
 use crate::parts::{Bare, Broker, Programs, Transport, call, client, timed};
 use serde_json::json;
 use std::path::Path;
@@ -13,7 +14,7 @@ const ROUNDS: usize = 12;
 const CALLS_PER_ROUND: usize = 150;
 
 /// Everything once, in turn, many times.
-pub(crate) async fn one_client(programs: &Programs, scratch: &Path, f: Duration) {
+pub(crate) async fn one_client(programs: &Programs, scratch: &Path, f: Duration, history: &mut History) {
     let mut broker = Broker::start(programs, &scratch.join("home"), 1);
     let bare = Bare::start(&scratch.join("bare"));
     let direct = client(Command::new(&programs.echo)).await;
@@ -57,6 +58,7 @@ pub(crate) async fn one_client(programs: &Programs, scratch: &Path, f: Duration)
         ("refusal by files, one synced commit", &refused[1]),
     ] {
         let p50 = median(figures);
+        history.add(format!("{name}, µs"), micros(p50));
         println!(
             "{name:<44} {:>9.0} {:>9.0} {:>7.1} {:>9.2}",
             micros(p50),

@@ -1,6 +1,7 @@
 //! Many calls at once, and neighbours that do their worst.
 
 use crate::figures::{median, micros, percentile};
+use crate::history::History;
 use crate::parts::{Bare, Broker, Client, Programs, Transport, call, client, request, timed};
 use rmcp::service::{Peer, RoleClient};
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ const IN_FLIGHT: usize = 16;
 const FOR: Duration = Duration::from_secs(3);
 
 /// How many calls a second, with so many in flight, spread over groups of sixteen.
-pub(crate) async fn many_in_flight(programs: &Programs, scratch: &Path) {
+pub(crate) async fn many_in_flight(programs: &Programs, scratch: &Path, history: &mut History) {
     println!(
         "\n{:<44} {:>9} {:>9} {:>9} {:>10}   CPU µs a call: client, shims, broker",
         "in flight", "calls/s", "p50 µs", "p99 µs", "syncs/call"
@@ -24,6 +25,7 @@ pub(crate) async fn many_in_flight(programs: &Programs, scratch: &Path) {
         let direct = client(Command::new(&programs.echo)).await;
         let flood = flood(&[direct.peer().clone()], flight, "echo", json!({ "a": 1 })).await;
         print("SDK echo, direct", flight, &flood, None);
+        history.add(format!("SDK echo, direct, {flight}, calls/s"), flood.0);
     }
     for flight in [16, 64] {
         let mailboxes: Vec<Bare> =
@@ -40,7 +42,8 @@ pub(crate) async fn many_in_flight(programs: &Programs, scratch: &Path) {
             for flight in [1, 16, 64, 256] {
                 let home = scratch.join(format!("home-{action}-{}-{flight}", transport.word()));
                 let name = format!("{name}, {}", transport.word());
-                brokered(programs, &home, (&name, transport), action, flight).await;
+                let rate = brokered(programs, &home, (&name, transport), action, flight).await;
+                history.add(format!("{name}, {flight}, calls/s"), rate);
             }
         }
         let home = scratch.join(format!("home-{action}-memory"));
@@ -52,7 +55,14 @@ pub(crate) async fn many_in_flight(programs: &Programs, scratch: &Path) {
     }
 }
 
-async fn brokered(programs: &Programs, home: &Path, (name, transport): (&str, Transport), action: &str, flight: usize) {
+/// Returns the calls in a second.
+async fn brokered(
+    programs: &Programs,
+    home: &Path,
+    (name, transport): (&str, Transport),
+    action: &str,
+    flight: usize,
+) -> f64 {
     let groups = flight.div_ceil(IN_FLIGHT);
     let mut broker = Broker::start(programs, home, groups);
     let clients = clients(programs, (0..groups).map(|group| broker.mailbox(group)), transport).await;
@@ -63,6 +73,7 @@ async fn brokered(programs: &Programs, home: &Path, (name, transport): (&str, Tr
     let syncs = broker.stop();
     print(name, flight, &flood, Some((syncs, shares)));
     broker.verify();
+    flood.0
 }
 
 async fn clients(programs: &Programs, mailboxes: impl Iterator<Item = PathBuf>, transport: Transport) -> Vec<Client> {

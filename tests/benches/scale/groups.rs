@@ -1,6 +1,7 @@
 //! Start, memory and calls with few groups and with many, each with a connection.
 
 use crate::figures::{median, micros, percentile};
+use crate::history::History;
 use crate::parts::{Broker, Client, Programs, Transport, call, client, timed};
 use serde_json::json;
 use shared::frame::{self, Kind};
@@ -30,7 +31,7 @@ struct Sized {
 }
 
 /// Prints a line for each number of groups.
-pub(crate) async fn measure(programs: &Programs, scratch: &Path) {
+pub(crate) async fn measure(programs: &Programs, scratch: &Path, history: &mut History) {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
     rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).unwrap();
@@ -75,6 +76,15 @@ pub(crate) async fn measure(programs: &Programs, scratch: &Path) {
             micros(median(&reads)),
             micros(percentile(&reads, 99))
         );
+        let connected = broker.memory_kib() as f64 / 1024.0;
+        let figures = [
+            ("ready ms", ready.as_secs_f64() * 1e3),
+            ("connected MiB", connected),
+            ("read µs", micros(median(&reads))),
+        ];
+        for (unit, figure) in figures {
+            history.add(format!("{groups} groups, {unit}"), figure);
+        }
         drop((client, others));
         broker.stop();
         broker.verify();

@@ -5,7 +5,8 @@
 //! SCALE_ROWS=10000000 cargo bench --profile dist --workspace --bench scale     # 7 GB of disk, half an hour
 //! ```
 //! All brokers of a table run at once, and their calls alternate, so that a busy machine is busy for all. The rows are
-//! written as the broker writes those of a call, with their chain. `-- rows` or `groups` runs only that part.
+//! written as the broker writes those of a call, with their chain. `-- rows` or `groups` runs only that part, and
+//! `save` keeps the figures.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark that cannot run has nothing to say")]
 #![expect(clippy::indexing_slicing, reason = "figures")]
@@ -16,11 +17,14 @@
 #[path = "../roundtrip/figures.rs"]
 mod figures;
 mod groups;
+#[path = "../history.rs"]
+mod history;
 #[path = "../roundtrip/parts.rs"]
 #[expect(dead_code, reason = "shared with the other benches, which start more")]
 mod parts;
 mod rows;
 
+use history::History;
 use parts::{Programs, Scratch};
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -35,10 +39,12 @@ async fn main() {
     let runs = |part: &str| chosen.is_empty() || chosen.contains(&part);
     let programs = Programs::build();
     let scratch = Scratch::new();
+    let mut history = History::of("scale");
     if runs("rows") {
-        rows::measure(&programs, &scratch.0).await;
+        rows::measure(&programs, &scratch.0, &mut history).await;
     }
     if runs("groups") {
-        groups::measure(&programs, &scratch.0).await;
+        groups::measure(&programs, &scratch.0, &mut history).await;
     }
+    history.close();
 }

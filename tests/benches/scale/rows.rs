@@ -1,6 +1,7 @@
 //! Start, calls and verification with few rows and with many.
 
 use crate::figures::{median, micros};
+use crate::history::History;
 use crate::parts::{Broker, Client, Programs, Transport, call, client, timed};
 use model::Clock as _;
 use serde_json::json;
@@ -33,7 +34,7 @@ struct Sized {
 }
 
 /// Prints a line for each number of rows.
-pub(crate) async fn measure(programs: &Programs, scratch: &Path) {
+pub(crate) async fn measure(programs: &Programs, scratch: &Path, history: &mut History) {
     let most = std::env::var("SCALE_ROWS").ok().and_then(|rows| rows.parse().ok()).unwrap_or(1_000_000_usize);
     let sizes = std::iter::successors(Some(1_000_usize), |rows| rows.checked_mul(10)).take_while(|rows| *rows <= most);
     let mut brokers = Vec::new();
@@ -78,6 +79,16 @@ pub(crate) async fn measure(programs: &Programs, scratch: &Path) {
             micros(median(&refusals)),
             rows as f64 / verified
         );
+        let figures = [
+            ("ready ms", ready.as_secs_f64() * 1e3),
+            ("read µs", micros(median(&reads))),
+            ("refusal µs", micros(median(&refusals))),
+            ("RSS MiB", memory),
+            ("verified rows/s", rows as f64 / verified),
+        ];
+        for (unit, figure) in figures {
+            history.add(format!("{rows} rows, {unit}"), figure);
+        }
         std::fs::remove_dir_all(&home).ok();
     }
 }

@@ -7,7 +7,7 @@
 //! result is filtered, the outcome is committed with the reply. For each stage: the time, the allocations, the
 //! statements, the system calls that write, and the KiB that they write. "In 16" is the same work in batches of 16
 //! calls, divided by 16. One `fdatasync` is F. `-- read` or `"read in 16"` runs only that
-//! part.
+//! part, and `save` keeps the figures.
 
 #![expect(
     clippy::unwrap_used,
@@ -22,6 +22,8 @@
 
 #[path = "../roundtrip/figures.rs"]
 mod figures;
+#[path = "../history.rs"]
+mod history;
 #[path = "../roundtrip/machine.rs"]
 mod machine;
 #[path = "../roundtrip/parts.rs"]
@@ -29,6 +31,7 @@ mod machine;
 mod parts;
 mod stages;
 
+use history::History;
 use parts::{Broker, Programs, Scratch};
 use stages::{Bench, Cost, STAGES};
 
@@ -36,13 +39,15 @@ use stages::{Bench, Cost, STAGES};
 const CALLS: usize = 2_000;
 
 fn main() {
-    let chosen: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let chosen: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !["--bench", "save"].contains(&argument.as_str())).collect();
     if chosen.iter().any(|argument| argument == "--test") {
         return;
     }
     let programs = Programs::build();
     let scratch = Scratch::new();
-    machine::describe(&scratch.0);
+    let mut history = History::of("work");
+    history.add("F µs", figures::micros(machine::describe(&scratch.0)));
     let home = scratch.0.join("home");
     Broker::prepare_home(&home, 1);
     Broker::grant(&programs, &home, 0);
@@ -68,12 +73,18 @@ fn main() {
         let sum = |of: fn(&Cost) -> f64| costs.iter().map(|stage| mean(stage, of)).sum::<f64>();
         let times = costs.iter().map(|stage| median_micros(stage)).sum::<f64>();
         print(name, times, sum);
+        for (unit, figure) in
+            [("µs", times), ("allocations", sum(|cost| cost.allocations)), ("statements", sum(|cost| cost.statements))]
+        {
+            history.add(format!("{name}, {unit}"), figure);
+        }
         for (stage, costs) in STAGES.into_iter().zip(&costs) {
             if !costs.is_empty() {
                 print(&format!("  {stage}"), median_micros(costs), |of| mean(costs, of));
             }
         }
     }
+    history.close();
 }
 
 fn print(name: &str, micros: f64, mean: impl Fn(fn(&Cost) -> f64) -> f64) {
