@@ -14,7 +14,6 @@
 
 mod figures;
 mod footprint;
-#[path = "../history.rs"]
 mod history;
 mod latency;
 mod load;

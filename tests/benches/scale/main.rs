@@ -17,7 +17,7 @@
 #[path = "../roundtrip/figures.rs"]
 mod figures;
 mod groups;
-#[path = "../history.rs"]
+#[path = "../roundtrip/history.rs"]
 mod history;
 #[path = "../roundtrip/parts.rs"]
 #[expect(dead_code, reason = "shared with the other benches, which start more")]

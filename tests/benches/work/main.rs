@@ -22,7 +22,7 @@
 
 #[path = "../roundtrip/figures.rs"]
 mod figures;
-#[path = "../history.rs"]
+#[path = "../roundtrip/history.rs"]
 mod history;
 #[path = "../roundtrip/machine.rs"]
 mod machine;

@@ -31,7 +31,7 @@ impl History {
         let (path, machine) = (path(), machine());
         let lines = std::fs::read_to_string(&path).unwrap_or_default();
         let is_same = |line: &Value| line["bench"] == self.bench && line["machine"] == *machine;
-        let earlier = lines.lines().filter_map(|line| serde_json::from_str(line).ok()).filter(is_same).last();
+        let earlier = lines.lines().filter_map(|line| serde_json::from_str(line).ok()).rfind(is_same);
         if let Some(earlier) = &earlier {
             let (at, commit) = (text(earlier, "at"), text(earlier, "commit"));
             println!("\n{:<44} {:>9} {:>9} {:>8}   since {at}, {commit}", "change", "before", "now", "%");
