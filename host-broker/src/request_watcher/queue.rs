@@ -171,7 +171,16 @@ impl Queue {
     }
 
     pub(super) fn can_be_served(&self, now: Instant) -> bool {
-        self.next(now).is_some() || self.may_read(now)
+        !self.is_idle() && (self.next(now).is_some() || self.may_read(now))
+    }
+
+    /// Returns whether there is neither a document nor anything to read. The loop asks every group with each wake-up,
+    /// and most have nothing, so this takes no time but that of a look.
+    fn is_idle(&self) -> bool {
+        self.documents.is_empty()
+            && self.long.is_empty()
+            && self.refused.is_empty()
+            && !self.mailbox.socket.can_be_read()
     }
 
     pub(super) fn wants_listing(&self, now: Instant) -> bool {
@@ -397,6 +406,9 @@ impl Queue {
         worker: &ParseWorker,
         events: &mut VecDeque<Event>,
     ) -> bool {
+        if self.is_idle() {
+            return false;
+        }
         let began = Instant::now();
         let has_read = self.read_socket(began);
         let Some(next) = self.next(began) else {
