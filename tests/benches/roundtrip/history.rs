@@ -1,7 +1,7 @@
 //! The figures of earlier runs: `tests/benches/history.jsonl`, one line for each run.
 //!
 //! A line is `{"bench", "at", "commit", "machine", "figures": {NAME: NUMBER}}`. Each run prints the change of its figures
-//! since the last line of the same bench and machine. With the argument `save` it appends its own line.
+//! since the last line of the same bench and machine that has them. With the argument `save` it appends its own line.
 
 use serde_json::{Map, Value, json};
 use shared::Timestamp;
@@ -31,15 +31,15 @@ impl History {
         let (path, machine) = (path(), machine());
         let lines = std::fs::read_to_string(&path).unwrap_or_default();
         let is_same = |line: &Value| line["bench"] == self.bench && line["machine"] == *machine;
-        let earlier = lines.lines().filter_map(|line| serde_json::from_str(line).ok()).rfind(is_same);
-        if let Some(earlier) = &earlier {
-            let (at, commit) = (text(earlier, "at"), text(earlier, "commit"));
-            println!("\n{:<44} {:>9} {:>9} {:>8}   since {at}, {commit}", "change", "before", "now", "%");
-            for (name, now) in &self.figures {
-                let Some(before) = earlier["figures"][name.as_str()].as_f64() else { continue };
-                let change = if before == 0.0 { 0.0 } else { (now / before - 1.0) * 100.0 };
-                println!("{name:<44} {before:>9.1} {now:>9.1} {change:>+8.1}");
-            }
+        let earlier: Vec<Value> =
+            lines.lines().filter_map(|line| serde_json::from_str(line).ok()).filter(is_same).collect();
+        println!("\n{:<48} {:>9} {:>9} {:>8}   since", "change", "before", "now", "%");
+        for (name, now) in &self.figures {
+            let of = |line: &Value| line["figures"][name.as_str()].as_f64();
+            let Some((line, before)) = earlier.iter().rev().find_map(|line| Some((line, of(line)?))) else { continue };
+            let change = if before == 0.0 { 0.0 } else { (now / before - 1.0) * 100.0 };
+            let since = format!("{}, {}", text(line, "at"), text(line, "commit"));
+            println!("{name:<48} {before:>9.1} {now:>9.1} {change:>+8.1}   {since}");
         }
         if std::env::args().any(|argument| argument == "save") {
             let tenths = |figure: f64| (figure * 10.0).round() / 10.0;
