@@ -414,6 +414,15 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_with_too_many_unread_bytes_is_not_read() {
+        let (mut connection, _peer, _now) = pair();
+        connection.unsent = UNSENT_MAX;
+        assert!(connection.can_be_read());
+        connection.unsent += 1;
+        assert!(!connection.can_be_read());
+    }
+
+    #[test]
     fn a_connection_whose_frame_was_cut_sends_nothing_more() {
         let (mut connection, peer, now) = pair();
         drop(peer);
