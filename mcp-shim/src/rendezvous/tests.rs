@@ -1,11 +1,15 @@
-//! The file protocol on a clock that jumps: no test here waits.
+//! The file protocol on a clock that jumps, so that no test waits; and a broken connection.
 
 use super::*;
+use shared::frame::{self, Decoder, HostHello, Kind};
 use shared::mailbox::Directory;
 use shared::reply::Progress;
 use shared::request::{CallRequest, ListRequest};
+use shared::snapshot::PROTOCOL;
 use shared::{Status, Timestamp};
 use std::future::pending;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
 struct Heard(Vec<Progress>);
@@ -153,4 +157,52 @@ async fn rubbish_that_rests_is_replaced_by_the_reply_all_the_same() {
         }
         () = late => unreachable!(),
     }
+}
+
+/// A host that takes one request of each connection. It closes the first connection without an answer, and refuses the
+/// request of the second.
+fn forgetful_host(listener: UnixListener) -> std::thread::JoinHandle<Vec<RequestId>> {
+    let take = |stream: &mut UnixStream| -> RequestId {
+        let (mut decoder, mut buffer) = (Decoder::of_requests(), [0; 4096]);
+        loop {
+            while let Some(frame) = decoder.take().unwrap() {
+                if frame.kind == Kind::Request {
+                    let document: serde_json::Value = serde_json::from_slice(&frame.document).unwrap();
+                    return document["request_id"].as_str().unwrap().parse().unwrap();
+                }
+            }
+            let read = stream.read(&mut buffer).unwrap();
+            decoder.push(&buffer[..read]);
+        }
+    };
+    std::thread::spawn(move || {
+        let hello = HostHello {
+            protocol: PROTOCOL.to_owned(),
+            group: "developer".parse().unwrap(),
+            request_bytes_max: shared::limits::REQUEST_BYTES_MAX,
+            reply_bytes_max: shared::limits::REPLY_BYTES_MAX,
+            started_at: Timestamp::from_millis(0),
+        };
+        let hello = frame::of(Kind::Hello, &hello).unwrap();
+        let (mut first, _) = listener.accept().unwrap();
+        let lost = take(&mut first);
+        first.write_all(&hello).unwrap();
+        drop(first);
+        let (mut second, _) = listener.accept().unwrap();
+        let again = take(&mut second);
+        let refusal = Reply::of_code(again.clone(), Code::NoGrant, Timestamp::from_millis(0));
+        second.write_all(&hello).unwrap();
+        second.write_all(&frame::encode(Kind::Reply, &refusal.to_bytes()).unwrap()).unwrap();
+        vec![lost, again]
+    })
+}
+
+#[tokio::test]
+async fn a_refusal_of_a_request_that_an_earlier_connection_may_have_brought_says_nothing_of_its_outcome() {
+    let (directory, way) = mailbox();
+    let host = forgetful_host(UnixListener::bind(directory.path().join(mailbox::SOCKET)).unwrap());
+    let id = document::request_id();
+    let reply = way.ask(id.clone(), &list(), Duration::from_secs(30), pending(), &mut Heard(Vec::new())).await;
+    assert_eq!(reply.code.as_deref(), Some("no_answer"));
+    assert_eq!(host.join().unwrap(), [id.clone(), id]);
 }
