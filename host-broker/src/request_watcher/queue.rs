@@ -174,8 +174,9 @@ impl Queue {
         !self.is_idle() && (self.next(now).is_some() || self.may_read(now))
     }
 
-    /// Returns whether there is neither a document nor anything to read. The loop asks every group with each wake-up,
-    /// and most have nothing, so this takes no time but that of a look.
+    /// Returns whether there is neither a document nor anything to read.
+    ///
+    /// The loop asks every group with each wake-up, and most have nothing. So this does not read the clock.
     fn is_idle(&self) -> bool {
         self.documents.is_empty()
             && self.long.is_empty()
