@@ -78,6 +78,17 @@ pub struct LoadedHome {
     pub reload: Option<Reload>,
 }
 
+/// The use of a home that is loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// A daemon writes what is missing.
+    Serve,
+    /// A command uses what is there.
+    Command,
+    /// A check also makes no master key.
+    Check,
+}
+
 /// A running daemon.
 pub struct Host {
     reports: EventSender,
@@ -154,7 +165,7 @@ impl LoadedHome {
     /// # Errors
     /// [`StartError`], with the fault and its repair.
     pub fn open(home: Home, platform: &Platform, kinds: Kinds) -> Result<Self, StartError> {
-        Self::load(home, platform, kinds, open_vault)
+        Self::load(home, platform, kinds, Purpose::Command)
     }
 
     /// Writes the profiles and rules that a home does not have yet, and loads it. A daemon that wrote them after it has
@@ -163,16 +174,7 @@ impl LoadedHome {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_to_serve(home: Home, platform: &Platform, kinds: Kinds) -> Result<Self, StartError> {
-        permissions::check(&home)?;
-        let config = Config::load(&home.config(), &platform.environment, kinds)?;
-        if profiles::create_missing(&home, &config)? {
-            let path = home.profiles();
-            tracing::warn!(path = %path.display(), "every write of every group takes a person now; relax it there");
-        }
-        if rules::create_missing(&home)? {
-            tracing::info!(path = %home.policy().display(), "the rules that ship with the broker are written down");
-        }
-        Self::open(home, platform, kinds)
+        Self::load(home, platform, kinds, Purpose::Serve)
     }
 
     /// Loads a home to find out whether it can be opened. Makes no master key.
@@ -180,17 +182,15 @@ impl LoadedHome {
     /// # Errors
     /// As [`Self::open`].
     pub fn check(home: Home, platform: &Platform, kinds: Kinds) -> Result<Self, StartError> {
-        Self::load(home, platform, kinds, checked_vault)
+        Self::load(home, platform, kinds, Purpose::Check)
     }
 
-    fn load(
-        home: Home,
-        platform: &Platform,
-        kinds: Kinds,
-        open_vault: fn(&Config, &Home, &Platform) -> Result<Arc<Vault>, StartError>,
-    ) -> Result<Self, StartError> {
+    fn load(home: Home, platform: &Platform, kinds: Kinds, purpose: Purpose) -> Result<Self, StartError> {
         permissions::check(&home)?;
         let config = Arc::new(Config::load(&home.config(), &platform.environment, kinds)?);
+        if purpose == Purpose::Serve {
+            write_missing(&home, &config)?;
+        }
         permissions::check_named(&home, &config)?;
         let notes = keys::continuity(&home, config.vault.key.is_none())?;
         let key = Arc::new(keys::ledger(&home, platform.ids.as_ref())?);
@@ -199,7 +199,10 @@ impl LoadedHome {
         let issuers =
             Arc::new(Issuers::new(&own, config.identity.audience.as_deref(), &config.identity.issuers, &secrets));
         let scrubber = scrubber(&secrets, &key, config.formats(&home.config())?)?;
-        let vault = open_vault(&config, &home, platform)?;
+        let vault = match purpose {
+            Purpose::Serve | Purpose::Command => open_vault(&config, &home, platform)?,
+            Purpose::Check => checked_vault(&config, &home, platform)?,
+        };
         let notice_sender = Arc::new(NoticeSender::new(&config, &secrets, platform));
         let running = RuntimeDeps { scrubber, own, vault: Arc::clone(&vault), renewing: Arc::default() };
         let ruleset_builder = Arc::new(RulesetBuilder::new((&home, &config), platform, secrets, running, &key)?);
@@ -243,6 +246,18 @@ impl LoadedHome {
             limits: platform.commands.limits_in_force(),
         }
     }
+}
+
+/// Writes the profiles and rules that a home does not have.
+fn write_missing(home: &Home, config: &Config) -> Result<(), ConfigError> {
+    if profiles::create_missing(home, config)? {
+        let path = home.profiles();
+        tracing::warn!(path = %path.display(), "every write of every group takes a person now; relax it there");
+    }
+    if rules::create_missing(home)? {
+        tracing::info!(path = %home.policy().display(), "the rules that ship with the broker are written down");
+    }
+    Ok(())
 }
 
 /// The open files of a group: three directories, a listener, eight connections.

@@ -234,7 +234,8 @@ impl Connection {
         outgoing.drain(..sent);
     }
 
-    /// Ends the connection. The frames that the host has sent are still read. Then each call is told the end.
+    /// Ends the connection. The shim still reads the frames that the host has sent. Then each call gets
+    /// [`Incoming::Gone`].
     ///
     /// The host admits no further request of it. Without the host's hello among these frames, it has admitted none.
     pub fn shut_down(&self) {

@@ -49,7 +49,7 @@ impl ByName {
             return decision.clone();
         }
         let decision = decide();
-        // This one can come from the call's other values, which are not among the names.
+        // The request of this call cannot be made. That can depend on other values than the names.
         if !matches!(decision, RulesFact::NotEvaluable { .. }) {
             if kept.len() >= KEPT_MAX {
                 kept.clear();

@@ -2,7 +2,7 @@
 
 mod by_name;
 mod shapes;
-mod said;
+mod decisions;
 mod faults;
 mod foretold;
 
@@ -87,7 +87,7 @@ pub(super) fn rules(text: &str) -> Rules {
 
 /// A call of the developer's.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct TestCall {
     action: &'static str,
     provider: &'static str,
     group: &'static str,
@@ -97,12 +97,12 @@ pub(super) struct Said {
     now: i64,
 }
 
-pub(super) fn calling(action: &'static str, demanded: Level) -> Said {
+pub(super) fn calling(action: &'static str, demanded: Level) -> TestCall {
     let (provider, group) = ("calendar", "developer");
-    Said { action, provider, group, demanded, task: None, session: Exposure::NONE, now: SATURDAY_TEN }
+    TestCall { action, provider, group, demanded, task: None, session: Exposure::NONE, now: SATURDAY_TEN }
 }
 
-impl Said {
+impl TestCall {
     pub(super) fn asking<T>(&self, ask: impl FnOnce(&Asking<'_>) -> T) -> T {
         let (group, provider) = (self.group.parse().unwrap(), self.provider.parse().unwrap());
         let action = self.action.parse().unwrap();

@@ -178,10 +178,11 @@ impl Queue {
     ///
     /// The loop asks every group with each wake-up, and most have nothing. So this does not read the clock.
     fn is_idle(&self) -> bool {
-        self.documents.is_empty()
-            && self.long.is_empty()
-            && self.refused.is_empty()
-            && !self.mailbox.socket.can_be_read()
+        !self.has_documents() && !self.mailbox.socket.can_be_read()
+    }
+
+    fn has_documents(&self) -> bool {
+        !(self.documents.is_empty() && self.long.is_empty() && self.refused.is_empty())
     }
 
     pub(super) fn wants_listing(&self, now: Instant) -> bool {
@@ -362,8 +363,7 @@ impl Queue {
     ///
     /// Returns `None` if there is none, no place for it, or the group's pace forbids it.
     fn next(&self, now: Instant) -> Option<Next> {
-        let is_empty = self.documents.is_empty() && self.long.is_empty() && self.refused.is_empty();
-        if is_empty || !self.mailbox.has_place() {
+        if !self.has_documents() || !self.mailbox.has_place() {
             return None;
         }
         let permits = |lane| self.mailbox.pace(lane).permits(self.others, now);

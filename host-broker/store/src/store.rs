@@ -233,7 +233,7 @@ impl Store {
                 self.synced = head.seq;
             }
             self.head = head;
-            self.view.check_kept();
+            self.view.committed();
             return Ok(());
         };
         if !self.view.connection().is_autocommit() {

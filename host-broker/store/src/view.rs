@@ -59,9 +59,11 @@ impl View {
         }
     }
 
-    /// Checks in debug builds that every kept fact is what is stored.
-    pub(crate) fn check_kept(&self) {
-        if let Some(cache) = self.cache.as_ref().filter(|_| cfg!(debug_assertions)) {
+    /// Notes that the transaction is committed. Debug builds check that every kept fact is what is stored.
+    pub(crate) fn committed(&self) {
+        let Some(cache) = &self.cache else { return };
+        cache.borrow_mut().committed();
+        if cfg!(debug_assertions) {
             let kept = cache.take();
             // A read that fails shows nothing about the fact.
             kept.check(self).ok();

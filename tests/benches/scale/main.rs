@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo bench --profile dist --workspace --bench scale                         # up to a million rows
-//! SCALE_ROWS=10000000 cargo bench --profile dist --workspace --bench scale     # 7 GB of disk, half an hour
+//! SCALE_ROWS=10000000 cargo bench --profile dist --workspace --bench scale     # 4 GB of disk, some minutes
 //! ```
 //! All brokers of a table run at once, and their calls alternate, so that a busy machine is busy for all. The rows are
 //! written as the broker writes those of a call, with their chain. `-- rows` or `groups` runs only that part, and

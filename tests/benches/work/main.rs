@@ -6,8 +6,9 @@
 //! The stages are those of `engine::pipeline`: the document is parsed, the intent is committed, the effect runs and its
 //! result is filtered, the outcome is committed with the reply. For each stage: the time, the allocations, the
 //! statements, the system calls that write, and the KiB that they write. "In 16" is the same work in batches of 16
-//! calls, divided by 16. One `fdatasync` is F. `-- read` or `"read in 16"` runs only that
-//! part, and `save` keeps the figures.
+//! calls, divided by 16. One `fdatasync` is F.
+//!
+//! `-- read` or `"read in 16"` runs only that part, and `save` keeps the figures.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Kept decisions are those that would be made.
+//! A kept decision is equal to a new one.
 
 use super::*;
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn params(action: &str, cents: i64) -> Value {
     }
 }
 
-fn any_call() -> impl Strategy<Value = (Said, i64)> {
+fn any_call() -> impl Strategy<Value = (TestCall, i64)> {
     let action = prop::sample::select(vec!["create_event", "list_events", "pay"]);
     let provider = prop::sample::select(vec!["calendar", "remote"]);
     let group = prop::sample::select(vec!["developer", "main"]);
@@ -30,13 +30,13 @@ fn any_call() -> impl Strategy<Value = (Said, i64)> {
     (action, provider, group, demanded, 0_i64..3, prop::sample::select(vec![99_i64, 100])).prop_map(
         |(action, provider, group, demanded, hours, cents)| {
             let now = SATURDAY_TEN + hours * 3_600_000;
-            (Said { action, provider, group, demanded, task: None, session: Exposure::NONE, now }, cents)
+            (TestCall { action, provider, group, demanded, task: None, session: Exposure::NONE, now }, cents)
         },
     )
 }
 
-/// The decision, without a look at the kept ones.
-fn made(call: &Said, rules: &Rules, params: &Value) -> RulesFact {
+/// Makes the decision, and does not look at the kept ones.
+fn decision_without_kept(call: &TestCall, rules: &Rules, params: &Value) -> RulesFact {
     let set = rules.0.as_ref().unwrap();
     call.asking(|asking| {
         let params = set.vocabulary.params(asking, params.as_object().unwrap()).unwrap();
@@ -50,7 +50,7 @@ proptest! {
         static USED: LazyLock<Rules> = LazyLock::new(|| rules(MIXED));
         for (call, cents) in &calls {
             let params = params(call.action, *cents);
-            prop_assert_eq!(call.by(&USED, &params), made(call, &USED, &params));
+            prop_assert_eq!(call.by(&USED, &params), decision_without_kept(call, &USED, &params));
         }
     }
 }
@@ -60,7 +60,7 @@ fn a_rule_about_several_actions_that_reads_the_context_is_always_asked() {
     let rules = rules(r#"@id("ten") permit (principal, action, resource) when { context.hour == 10 };"#);
     let list = || calling("list_events", Level::Read);
     assert_eq!(list().by(&rules, &json!({})), permit("ten"));
-    let eleven = Said { now: SATURDAY_TEN + 3_600_000, ..list() };
+    let eleven = TestCall { now: SATURDAY_TEN + 3_600_000, ..list() };
     assert_eq!(eleven.by(&rules, &json!({})), RulesFact::NoMatch);
 }
 

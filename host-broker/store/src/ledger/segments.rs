@@ -431,7 +431,12 @@ fn delete_some(view: &View, end: i64) -> Result<usize, rusqlite::Error> {
 /// # Errors
 /// [`StoreError`] if it cannot be read.
 pub fn is_burnt(view: &View, caller: &str, id: &str) -> Result<bool, StoreError> {
-    if !view.kept(|cache| cache.has_burnt_ids, has_burnt_ids, |cache, has| cache.has_burnt_ids = Some(*has))? {
+    let has_any = view.kept(
+        |cache| *cache.has_burnt_ids.facts(),
+        has_burnt_ids,
+        |cache, has| cache.has_burnt_ids.keep(|facts| *facts = Some(*has)),
+    )?;
+    if !has_any {
         return Ok(false);
     }
     view.prepare_cached("SELECT 1 FROM burnt_ids WHERE digest = ?1")

@@ -72,7 +72,11 @@ pub fn breaker(view: &View, caller: &str, provider: &str) -> Result<Option<Break
 }
 
 fn may_have_breakers(view: &View) -> Result<bool, StoreError> {
-    view.kept(|cache| cache.has_breakers, has_breakers, |cache, has| cache.has_breakers = Some(*has))
+    view.kept(
+        |cache| *cache.has_breakers.facts(),
+        has_breakers,
+        |cache, has| cache.has_breakers.keep(|facts| *facts = Some(*has)),
+    )
 }
 
 /// Returns whether any provider has failed any caller.

@@ -161,11 +161,11 @@ const COLUMNS: &str = "group_folder, provider, access_level, allowed_actions, de
 pub fn find(view: &View, group: &Group, provider: &Provider) -> Result<Option<Arc<Grant>>, StoreError> {
     let key = (group.clone(), provider.clone());
     view.kept(
-        |cache| cache.grants.get(&key).map(|grant| Some(Arc::clone(grant))),
+        |cache| cache.grants.facts().get(&key).map(|grant| Some(Arc::clone(grant))),
         |view| stored(view, group, provider).map(|grant| grant.map(Arc::new)),
         |cache, grant| {
             if let Some(grant) = grant {
-                cache.grants.insert(key.clone(), Arc::clone(grant));
+                cache.grants.keep(|facts| drop(facts.insert(key.clone(), Arc::clone(grant))));
             }
         },
     )

@@ -37,9 +37,9 @@ pub fn of_group(view: &View, group: &Group) -> Result<Option<KillScope>, StoreEr
 
 fn kept(view: &View) -> Result<Arc<[String]>, StoreError> {
     view.kept(
-        |cache| cache.kill_switches.clone(),
+        |cache| cache.kill_switches.facts().clone(),
         |view| list(view).map(Arc::from),
-        |cache, scopes| cache.kill_switches = Some(Arc::clone(scopes)),
+        |cache, scopes| cache.kill_switches.keep(|facts| *facts = Some(Arc::clone(scopes))),
     )
 }
 

@@ -25,7 +25,7 @@ fn an_event_may_be_created_if_the_calendar_is_the_users_own() {
     let create = calling("create_event", Level::Write);
     assert_eq!(create.by(&rules, &event("dev@example.com")), permit("own-calendar"));
     assert_eq!(create.by(&rules, &event("boss@example.com")), RulesFact::NoMatch);
-    let main = Said { group: "main", ..create };
+    let main = TestCall { group: "main", ..create };
     assert_eq!(main.by(&rules, &event("dev@example.com")), RulesFact::NoMatch);
 }
 
@@ -63,15 +63,15 @@ fn the_time_the_task_and_the_session_are_there_to_be_read() {
            @id("exposed") forbid (principal, action, resource) when { context.session.sensitive };"#,
     );
     let list = || calling("list_events", Level::Read);
-    let of = |said: Said| said.by(&rules, &json!({}));
+    let of = |said: TestCall| said.by(&rules, &json!({}));
     assert_eq!(of(list()), permit("weekend"));
     let sunday = SATURDAY_TEN + 24 * 3_600_000;
-    assert_eq!(of(Said { now: sunday, ..list() }), RulesFact::NoMatch);
-    assert_eq!(of(Said { now: -1, ..list() }), RulesFact::NoMatch);
+    assert_eq!(of(TestCall { now: sunday, ..list() }), RulesFact::NoMatch);
+    assert_eq!(of(TestCall { now: -1, ..list() }), RulesFact::NoMatch);
     let task = Some("gov-42".parse().unwrap());
-    assert_eq!(of(Said { now: sunday, task, ..list() }), permit("task"));
+    assert_eq!(of(TestCall { now: sunday, task, ..list() }), permit("task"));
     let session = Exposure { sensitive: true, ..Exposure::NONE };
-    assert_eq!(of(Said { session, ..list() }), forbid("exposed", None));
+    assert_eq!(of(TestCall { session, ..list() }), forbid("exposed", None));
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn the_shipped_rules_permit_writes_of_what_ships_with_the_broker_and_nothing_els
     assert_eq!(of("create_event", Level::Production, event("x")), RulesFact::NoMatch);
     assert_eq!(of("list_events", Level::Read, json!({})), RulesFact::NoMatch);
     assert_eq!(of("pay", Level::Production, json!({ "cents": 1 })), RulesFact::NoMatch);
-    let remote = Said { provider: "remote", ..calling("create_event", Level::Write) };
+    let remote = TestCall { provider: "remote", ..calling("create_event", Level::Write) };
     assert_eq!(remote.by(&rules, &event("x")), RulesFact::NoMatch);
 }
 
