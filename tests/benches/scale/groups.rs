@@ -19,7 +19,7 @@ const CALLS_PER_ROUND: usize = 20;
 const IDLE: Duration = Duration::from_secs(10);
 
 /// A broker with so many groups. All but the first are connected and silent.
-struct Sized {
+struct MeasuredBroker {
     groups: usize,
     ready: Duration,
     alone_kib: u64,
@@ -47,17 +47,26 @@ pub(crate) async fn measure(programs: &Programs, scratch: &Path, history: &mut H
         timed(&client, "ext_call", call("echo")).await;
         let alone_kib = broker.memory_kib();
         let others = (1..groups).map(|group| connect(&broker.mailbox(group))).collect();
-        brokers.push(Sized { groups, ready, alone_kib, idle_ticks: 0, broker, client, others, reads: Vec::new() });
+        brokers.push(MeasuredBroker {
+            groups,
+            ready,
+            alone_kib,
+            idle_ticks: 0,
+            broker,
+            client,
+            others,
+            reads: Vec::new(),
+        });
     }
-    let before: Vec<u64> = brokers.iter().map(|sized| sized.broker.cpu()).collect();
+    let before: Vec<u64> = brokers.iter().map(|measured| measured.broker.cpu()).collect();
     tokio::time::sleep(IDLE).await;
-    for (sized, before) in brokers.iter_mut().zip(before) {
-        sized.idle_ticks = sized.broker.cpu() - before;
+    for (measured, before) in brokers.iter_mut().zip(before) {
+        measured.idle_ticks = measured.broker.cpu() - before;
     }
     for _ in 0..ROUNDS {
-        for sized in &mut brokers {
+        for measured in &mut brokers {
             for _ in 0..CALLS_PER_ROUND {
-                sized.reads.push(timed(&sized.client, "ext_call", call("echo")).await);
+                measured.reads.push(timed(&measured.client, "ext_call", call("echo")).await);
             }
         }
     }
@@ -65,8 +74,8 @@ pub(crate) async fn measure(programs: &Programs, scratch: &Path, history: &mut H
         "\n{:>12} {:>9} {:>9} {:>14} {:>12} {:>9} {:>9}",
         "groups", "ready ms", "RSS MiB", "connected MiB", "% of a core", "read µs", "p99 µs"
     );
-    for sized in brokers {
-        let Sized { groups, ready, alone_kib, idle_ticks, mut broker, client, others, reads } = sized;
+    for measured in brokers {
+        let MeasuredBroker { groups, ready, alone_kib, idle_ticks, mut broker, client, others, reads } = measured;
         println!(
             "{groups:>12} {:>9.0} {:>9.1} {:>14.1} {:>12.2} {:>9.0} {:>9.0}",
             ready.as_secs_f64() * 1e3,

@@ -23,7 +23,7 @@ const CALLS_PER_COMMIT: usize = 1_000;
 const REPLIES: usize = 50_000;
 
 /// A broker with so many rows.
-struct Sized {
+struct MeasuredBroker {
     rows: usize,
     home: PathBuf,
     ready: Duration,
@@ -47,13 +47,13 @@ pub(crate) async fn measure(programs: &Programs, scratch: &Path, history: &mut H
         let broker = Broker::serve(programs, &home);
         let ready = began.elapsed();
         let client = client(programs.shim(&broker.mailbox(0), Transport::Socket)).await;
-        brokers.push(Sized { rows, home, ready, broker, client, reads: Vec::new(), refusals: Vec::new() });
+        brokers.push(MeasuredBroker { rows, home, ready, broker, client, reads: Vec::new(), refusals: Vec::new() });
     }
     for _ in 0..ROUNDS {
-        for sized in &mut brokers {
+        for measured in &mut brokers {
             for _ in 0..CALLS_PER_ROUND {
-                sized.reads.push(timed(&sized.client, "ext_call", call("echo")).await);
-                sized.refusals.push(timed(&sized.client, "ext_call", call("charge")).await);
+                measured.reads.push(timed(&measured.client, "ext_call", call("echo")).await);
+                measured.refusals.push(timed(&measured.client, "ext_call", call("charge")).await);
             }
         }
     }
@@ -61,8 +61,8 @@ pub(crate) async fn measure(programs: &Programs, scratch: &Path, history: &mut H
         "{:>12} {:>9} {:>9} {:>10} {:>9} {:>11} {:>9} {:>9}",
         "rows", "ready ms", "read µs", "refusal µs", "RSS MiB", "ledger MiB", "verify s", "rows/s"
     );
-    for sized in brokers {
-        let Sized { rows, home, ready, mut broker, client, reads, refusals } = sized;
+    for measured in brokers {
+        let MeasuredBroker { rows, home, ready, mut broker, client, reads, refusals } = measured;
         let memory = broker.memory_kib() as f64 / 1024.0;
         drop(client);
         broker.stop();
