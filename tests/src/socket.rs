@@ -79,6 +79,8 @@ impl Connection {
                 Ok(0) => return None,
                 Ok(read) => self.decoder.push(buffer.get(..read).expect("what was read")),
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+                // A process that is stopped and goes on is interrupted in a read with a deadline (`signal(7)`).
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => panic!("the host says nothing: {error}"),
             }
         }

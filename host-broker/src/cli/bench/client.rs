@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use shared::frame::{self, Decoder, Kind, ShimHello};
 use shared::mailbox::{Directory, RESPONSES, SOCKET, TASKS};
 use shared::snapshot::PROTOCOL;
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -63,11 +63,13 @@ impl BySocket {
                     }
                 }
             }
-            let read = self.stream.read(&mut buffer)?;
-            if read == 0 {
-                bail!("the daemon has closed the connection");
+            match self.stream.read(&mut buffer) {
+                Ok(0) => bail!("the daemon has closed the connection"),
+                Ok(read) => self.decoder.push(buffer.get(..read).unwrap_or_default()),
+                // A process that is stopped and goes on is interrupted in a read with a deadline (`signal(7)`).
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
             }
-            self.decoder.push(buffer.get(..read).unwrap_or_default());
         }
     }
 

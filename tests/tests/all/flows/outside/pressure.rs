@@ -1,7 +1,7 @@
 //! External agents that send too much: they take no place of people, and cost little before it is known who they are.
 
 use super::*;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,6 +16,7 @@ fn stays(stream: &mut TcpStream, request: &[u8]) -> bool {
     }
     loop {
         match stream.read(&mut read) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Ok(0) | Err(_) => return false,
             Ok(length) => said.extend_from_slice(&read[..length]),
         }
