@@ -1,6 +1,7 @@
 //! The mailboxes: for each group the directory handles and the documents in progress.
 
 pub mod pace;
+pub mod reply_files;
 
 use crate::sockets::GroupSocket;
 use crate::sockets::poller::{Poller, Token};
@@ -9,6 +10,7 @@ use engine::request::DocumentMemory;
 use kernel::call::Lane;
 use pace::Pace;
 use platform::home::Home;
+use reply_files::ReplyFiles;
 use rustix::event::EventfdFlags;
 use rustix::fs::{Mode, OFlags};
 use shared::Group;
@@ -84,6 +86,8 @@ pub struct Handles {
     pub tasks: Directory,
     /// `ipc/<group>/responses`
     pub responses: Directory,
+    /// The files of replies in `responses/`.
+    pub reply_files: ReplyFiles,
 }
 
 /// A document's place among the undecided ones of its group; dropping it frees the place.
@@ -391,7 +395,7 @@ impl GroupMailbox {
         self.taken().retain(|_, taken| taken.listing == listing);
     }
 
-    /// Removes a request whose row is durable.
+    /// Removes a request whose row is durable, or leaves its file to be used again.
     ///
     /// A file that cannot be removed stays in the list, so that it is not read again. A newer file of the same name is
     /// another request.
@@ -399,7 +403,7 @@ impl GroupMailbox {
         let Some(read) = self.taken().get(name).map(|taken| taken.identity) else { return };
         let Some(handles) = self.handles() else { return };
         let is_the_same = |now: FileIdentity| (now.device, now.inode) == (read.device, read.inode);
-        let gone = handles.tasks.look(name).is_none_or(|now| !is_the_same(now)) || handles.tasks.remove(name).is_ok();
+        let gone = handles.tasks.look(name).is_none_or(|now| !is_the_same(now)) || handles.tasks.retire(name).is_ok();
         let mut taken = self.taken();
         if gone && taken.get(name).map(|taken| taken.identity) == Some(read) {
             taken.remove(name);
@@ -444,7 +448,7 @@ impl Handles {
         let root = Directory::open(path).map_err(open)?;
         let tasks = root.open_dir(TASKS).map_err(open)?;
         let responses = root.open_dir(RESPONSES).map_err(open)?;
-        Ok(Self { root, tasks, responses })
+        Ok(Self { root, tasks, responses, reply_files: ReplyFiles::default() })
     }
 }
 

@@ -3,19 +3,17 @@
 //! It delivers nothing but [`Settled`], whose evidence is durable, and [`Unrecorded`], which can only say that there is
 //! no evidence. The loop owns it, so replies leave in the order in which they were recorded.
 
-use crate::mailboxes::{GroupMailbox, Mailboxes};
+use crate::mailboxes::reply_files::MODE;
+use crate::mailboxes::{GroupMailbox, Handles, Mailboxes};
 use kernel::Settled;
-use kernel::call::{FileOrigin, FrameOrigin, Origin};
+use kernel::call::{FileOrigin, FrameOrigin, Origin, ReplyAddress};
 use shared::digest::Digest;
-use shared::mailbox::{HOST, SNAPSHOT, is_document, progress_name, reply_name};
+use shared::mailbox::{HOST, MailboxError, SNAPSHOT, is_document, progress_name, reply_name};
 use shared::reply::Progress;
 use shared::{Code, Group, Reply, RequestId, Timestamp, limits};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use tokio::time::Instant;
-
-/// Replies are world-readable, because the sandbox's user may be another one; the directory above is not.
-const MODE: u32 = 0o644;
 
 /// The one reply that needs no evidence: that there is none.
 #[derive(Debug)]
@@ -39,10 +37,8 @@ const UNSENT_MAX: usize = 16;
 /// A reply that could not be written: a full disk, too many open files.
 #[derive(Debug)]
 struct Unsent {
-    group: Group,
-    // The request, and the reply's name, which is another one where the document has no id of its own.
+    address: ReplyAddress,
     request_id: RequestId,
-    id: RequestId,
     bytes: Vec<u8>,
     // The row that it rests on; none, if there is no evidence.
     seq: Option<i64>,
@@ -51,8 +47,13 @@ struct Unsent {
 }
 
 impl Unsent {
+    /// Returns the id in the name of the reply. A document without an id of its own has another one.
+    fn id(&self) -> &RequestId {
+        self.address.reply_as.as_ref().unwrap_or(&self.request_id)
+    }
+
     fn give_up(&self) {
-        tracing::warn!(group = %self.group, id = %self.id, "a reply could not be written in time");
+        tracing::warn!(group = %self.address.group, id = %self.id(), "a reply could not be written in time");
     }
 }
 
@@ -99,7 +100,7 @@ impl Outbox {
         for unsent in std::mem::take(&mut self.unsent) {
             if Instant::now() >= unsent.until {
                 unsent.give_up();
-            } else if unsent.seq.is_none() || may_leave(&unsent.group, &unsent.request_id, &unsent.bytes) {
+            } else if unsent.seq.is_none() || may_leave(&unsent.address.group, &unsent.request_id, &unsent.bytes) {
                 self.send(unsent);
             }
         }
@@ -117,7 +118,7 @@ impl Outbox {
 
     /// Delivers a durable reply from before a restart.
     pub fn redeliver(&mut self, group: Group, id: RequestId, bytes: Vec<u8>, seq: i64) {
-        self.write_reply((group, None), id, bytes, Some(seq));
+        self.write_reply(ReplyAddress::of(group), id, bytes, Some(seq));
         self.delivered = self.delivered.max(seq);
     }
 
@@ -168,9 +169,14 @@ impl Outbox {
         }
     }
 
-    /// Closes all connections.
+    /// Closes all connections, and removes the files that are kept for later replies.
     pub fn close(&self) {
-        self.mailboxes.mailboxes().for_each(|mailbox| mailbox.socket.close());
+        for mailbox in self.mailboxes.mailboxes() {
+            mailbox.socket.close();
+            if let Some(handles) = mailbox.handles() {
+                handles.reply_files.clear(&handles.responses);
+            }
+        }
     }
 
     /// Says on all sockets that the host stops. Replies still leave.
@@ -187,7 +193,7 @@ impl Outbox {
             return;
         }
         let bytes = serde_json::to_vec(progress).unwrap_or_default();
-        self.write(&group, &progress_name(&id), &bytes);
+        self.write(&group, |handles| handles.responses.write(&progress_name(&id), &bytes, MODE));
         self.talking.insert((group, id));
     }
 
@@ -216,9 +222,14 @@ impl Outbox {
         }
     }
 
-    /// Closes connections whose other side is too slow.
+    /// Closes connections whose other side is too slow, and files that are not used any more.
     pub fn on_time(&self) {
-        self.mailboxes.mailboxes().for_each(|mailbox| mailbox.socket.on_time(Instant::now()));
+        for mailbox in self.mailboxes.mailboxes() {
+            mailbox.socket.on_time(Instant::now());
+            if let Some(handles) = mailbox.handles() {
+                handles.reply_files.on_time(&handles.responses);
+            }
+        }
     }
 
     /// The host is alive.
@@ -236,16 +247,16 @@ impl Outbox {
             Origin::File(file) => {
                 // ORDER: the request goes first. The reader of the reply may use the file's name again at once.
                 self.retire(&file);
-                self.write_reply((file.group, file.reply_as), request_id, bytes, seq);
+                self.write_reply(file.reply_address(), request_id, bytes, seq);
             }
-            Origin::Retired(group, reply_as) => self.write_reply((group, reply_as), request_id, bytes, seq),
+            Origin::Retired(address) => self.write_reply(address, request_id, bytes, seq),
             Origin::Frame(FrameOrigin { group, connection, .. }) => {
                 let (mailbox, now) = (self.mailboxes.mailbox(&group), Instant::now());
                 let is_taken =
                     mailbox.is_some_and(|mailbox| mailbox.socket.reply(connection, &request_id, &bytes, now));
                 // A shim whose connection has ended can wait for a file.
                 if !is_taken && !is_sent {
-                    self.write_reply((group, None), request_id, bytes, seq);
+                    self.write_reply(ReplyAddress::of(group), request_id, bytes, seq);
                 }
             }
             // The person has left; the reply is kept like every other.
@@ -260,27 +271,29 @@ impl Outbox {
         mailbox.is_some_and(|mailbox| mailbox.socket.reply_to_repeats(id, bytes, Instant::now()))
     }
 
-    fn write_reply(
-        &mut self,
-        (group, reply_as): (Group, Option<RequestId>),
-        request_id: RequestId,
-        bytes: Vec<u8>,
-        seq: Option<i64>,
-    ) {
-        let id = reply_as.unwrap_or_else(|| request_id.clone());
-        self.send(Unsent { group, request_id, id, bytes, seq, until: Instant::now() + limits::TIMEOUT_MAX });
+    fn write_reply(&mut self, address: ReplyAddress, request_id: RequestId, bytes: Vec<u8>, seq: Option<i64>) {
+        self.send(Unsent { address, request_id, bytes, seq, until: Instant::now() + limits::TIMEOUT_MAX });
     }
 
     /// Sends a reply, and removes the progress of its call.
     fn send(&mut self, reply: Unsent) {
-        if !self.write(&reply.group, &reply_name(&reply.id), &reply.bytes) {
+        let ReplyAddress { group, is_reusable, .. } = &reply.address;
+        let name = reply_name(reply.id());
+        let is_written = self.write(group, |handles| {
+            if *is_reusable {
+                handles.reply_files.write(&handles.responses, &name, &reply.bytes)
+            } else {
+                handles.responses.write(&name, &reply.bytes, MODE)
+            }
+        });
+        if !is_written {
             self.keep(reply);
             return;
         }
         if self.talking.is_empty() {
             return;
         }
-        let call = (reply.group, reply.id);
+        let call = (group.clone(), reply.id().clone());
         if self.talking.remove(&call)
             && let Some(handles) = self.mailboxes.mailbox(&call.0).and_then(|mailbox| mailbox.handles())
         {
@@ -289,7 +302,7 @@ impl Outbox {
     }
 
     fn keep(&mut self, reply: Unsent) {
-        let of_the_group = |unsent: &Unsent| unsent.group == reply.group;
+        let of_the_group = |unsent: &Unsent| unsent.address.group == reply.address.group;
         if self.unsent.iter().filter(|unsent| of_the_group(unsent)).count() >= UNSENT_MAX
             && let Some(oldest) = self.unsent.iter().position(of_the_group)
         {
@@ -298,12 +311,12 @@ impl Outbox {
         self.unsent.push_back(reply);
     }
 
-    /// `false` if it is not there now.
-    fn write(&self, group: &Group, name: &str, bytes: &[u8]) -> bool {
+    /// Returns `false` if it is not there now.
+    fn write(&self, group: &Group, write: impl FnOnce(&Handles) -> Result<(), MailboxError>) -> bool {
         let Some(handles) = self.mailboxes.mailbox(group).and_then(|mailbox| mailbox.handles_for_reply()) else {
             return false;
         };
-        let written = handles.responses.write(name, bytes, MODE);
+        let written = write(&handles);
         if let Err(error) = &written {
             tracing::warn!(%group, %error, source = ?std::error::Error::source(error), "a reply cannot be written now");
         }

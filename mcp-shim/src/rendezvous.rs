@@ -7,6 +7,7 @@
 
 mod by_file;
 mod by_socket;
+mod spare_files;
 
 use crate::connection::{Connector, Incoming};
 use crate::document;
@@ -20,6 +21,7 @@ use shared::limits::PROGRESS_EVERY;
 use shared::mailbox;
 use shared::request::{CancelRequest, Request};
 use shared::{Code, Reply, RequestId, Status};
+use spare_files::SpareFiles;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
@@ -31,6 +33,7 @@ pub struct Rendezvous {
     settings: Settings,
     watch: Watch,
     connector: Connector,
+    spare_files: SpareFiles,
 }
 
 /// Half of the promised interval, so that a late timer does not break the promise.
@@ -77,7 +80,8 @@ impl OutboundRequest {
 impl Rendezvous {
     /// Must be made inside the runtime, because of the watch.
     pub fn new(settings: Settings, watch: Watch) -> Self {
-        Self { settings, watch, connector: Connector::default() }
+        let spare_files = SpareFiles::new(settings.ipc.clone());
+        Self { settings, watch, connector: Connector::default(), spare_files }
     }
 
     /// How the shim was set up.

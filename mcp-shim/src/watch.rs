@@ -60,8 +60,9 @@ impl Watch {
     /// the new one is watched. So it is simply done before every wait.
     pub fn add(&self, directory: &Path) {
         if let Some(inotify) = &self.inotify {
-            // A rename is how both sides write; closing covers hosts that write in place.
-            let flags = WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE | WatchFlags::ONLYDIR;
+            // A document appears by a rename or by a link (`CREATE`). Closing covers hosts that write in place.
+            let appears = WatchFlags::MOVED_TO | WatchFlags::CREATE | WatchFlags::CLOSE_WRITE;
+            let flags = appears | WatchFlags::ONLYDIR;
             // Without a watch there is polling.
             inotify::add_watch(&**inotify, directory, flags).ok();
         }

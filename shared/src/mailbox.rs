@@ -5,8 +5,9 @@
 //! leases. So a document is first looked at through an `O_PATH` handle, which has no effects, and only a
 //! regular file with one link, of acceptable size and owner, is opened for reading.
 //!
-//! A document is written under a temporary name in the same directory and then renamed, so a reader never sees
-//! half of one. Nothing here is synced: the ledger is what lasts.
+//! A document is written under another name in the same directory and then renamed or linked, so a reader never sees
+//! half of one. Both sides use their files again, because a new file is what costs most. Nothing here is synced: the
+//! ledger is what lasts.
 
 use crate::names::RequestId;
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags};
@@ -33,6 +34,40 @@ pub const SOCKET: &str = "broker.sock";
 pub fn reply_name(id: &RequestId) -> String {
     format!("{id}.json")
 }
+
+/// The name of a request whose file is used again: `<request_id>.reuse.json`.
+///
+/// To make and remove a file costs more than everything else that a call does in the mailbox. A host that has taken a
+/// request of this name renames the file to its [`spare_name`], and the shim writes a later request into it. A host
+/// that does not know the name removes the file. The name also says that the shim accepts a reply with two links.
+pub fn reusable_name(id: &RequestId) -> String {
+    format!("{id}{REUSABLE}")
+}
+
+/// Checks whether a document has a [`reusable_name`].
+pub fn is_reusable(name: &str) -> bool {
+    name.ends_with(REUSABLE)
+}
+
+/// The name of a request's file after the host has taken the request: `.spare-<request_id>`.
+pub fn spare_name(id: &RequestId) -> String {
+    format!("{SPARE}{id}")
+}
+
+/// Checks whether a file is kept only to be used again.
+pub fn is_spare(name: &str) -> bool {
+    name.starts_with(SPARE)
+}
+
+/// Returns the part of a document's name that can be the id of a request: everything before `.json` or `.reuse.json`.
+pub fn stem(name: &str) -> Option<&str> {
+    name.strip_suffix(REUSABLE).or_else(|| name.strip_suffix(".json"))
+}
+
+/// A file of more blocks of 512 bytes is not used again: to shorten it takes long.
+const REWRITTEN_BLOCKS_MAX: i64 = 16 * 1024;
+const REUSABLE: &str = ".reuse.json";
+const SPARE: &str = ".spare-";
 
 /// The name of a running call's progress: `<request_id>.progress.json`.
 pub fn progress_name(id: &RequestId) -> String {
@@ -159,6 +194,8 @@ pub enum Step {
     Write,
     /// Renaming it.
     Rename,
+    /// Giving it one more name.
+    Link,
     /// Removing the file.
     Remove,
     /// Renewing the file's time.
@@ -194,6 +231,7 @@ impl fmt::Display for Step {
             Self::Read => "reading the file",
             Self::Write => "writing the temporary file",
             Self::Rename => "renaming the file",
+            Self::Link => "linking the file",
             Self::Remove => "removing the file",
             Self::Touch => "renewing the file's time",
             Self::Watch => "watching the directory",
@@ -305,13 +343,31 @@ impl Directory {
     /// # Errors
     /// [`ReadError`] says which condition was not met, and of which file.
     pub fn find(&self, name: &str, max: usize, owner: Option<u32>) -> Result<Found, ReadError> {
+        self.find_linked(name, max, owner, Links::One)
+    }
+
+    /// Reads a reply of at most `max` bytes. Its file may be one that the host uses again, and has two links then.
+    ///
+    /// The host writes a later reply into the file once this name is removed. If the name still leads to the file after
+    /// the read, the bytes are those of this reply.
+    ///
+    /// # Errors
+    /// [`ReadError`]; [`ReadError::Missing`] also if another reader has removed the reply meanwhile.
+    pub fn read_reply(&self, name: &str, max: usize) -> Result<Contents, ReadError> {
+        let contents = self.find_linked(name, max, None, Links::OneOrTwo)?.read()?;
+        let file = |identity: FileIdentity| (identity.device, identity.inode);
+        let is_there = self.look(name).is_some_and(|now| file(now) == file(contents.identity));
+        if is_there { Ok(contents) } else { Err(ReadError::Missing) }
+    }
+
+    fn find_linked(&self, name: &str, max: usize, owner: Option<u32>, links: Links) -> Result<Found, ReadError> {
         let seen =
             self.beneath(name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC).map_err(|errno| match errno {
                 Errno::NOENT => ReadError::Missing,
                 Errno::INVAL | Errno::NAMETOOLONG => ReadError::BadName,
                 other => ReadError::System(Step::Look, other.into()),
             })?;
-        let (identity, size) = acceptable(&seen, max, owner)?;
+        let (identity, size) = acceptable(&seen, max, owner, links)?;
         let file = reopen(&seen, self, name, identity)?;
         Ok(Found { file, identity, size, max })
     }
@@ -338,12 +394,71 @@ impl Directory {
         result
     }
 
-    /// Creates the file exclusively, so that it never writes to a planted link or pipe of the same name.
-    fn write_new(&self, name: &str, bytes: &[u8], mode: u32) -> Result<(), MailboxError> {
+    /// Writes a new file, which no reader takes for a document if its name is a [`temporary_name`].
+    ///
+    /// It is created exclusively, so this never writes to a planted link or pipe of the same name.
+    ///
+    /// # Errors
+    /// [`MailboxError`] if there is such a name, or the file cannot be written.
+    pub fn write_new(&self, name: &str, bytes: &[u8], mode: u32) -> Result<(), MailboxError> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let fd = fs::openat(&self.0, name, flags, Mode::from_raw_mode(mode))
             .map_err(|e| MailboxError::new(Step::Write, e))?;
         File::from(fd).write_all(bytes).map_err(|source| MailboxError { step: Step::Write, source })
+    }
+
+    /// Writes other bytes into a file that nobody reads now.
+    ///
+    /// The file is closed afterwards, because a file system that crosses a boundary may write only then.
+    ///
+    /// # Errors
+    /// [`MailboxError`]. With [`Step::Look`] nothing was written: it is not a regular file of a usual size with one link.
+    pub fn rewrite(&self, name: &str, bytes: &[u8]) -> Result<(), MailboxError> {
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let mut file = File::from(self.beneath(name, flags).map_err(|e| MailboxError::new(Step::Open, e))?);
+        let stat = fs::fstat(&file).map_err(|e| MailboxError::new(Step::Look, e))?;
+        let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        if !is_regular || stat.st_nlink != 1 || stat.st_blocks > REWRITTEN_BLOCKS_MAX {
+            return Err(MailboxError::new(Step::Look, Errno::MLINK));
+        }
+        let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        let is_longer = u64::try_from(stat.st_size).is_ok_and(|size| size > length);
+        let written = file.write_all(bytes).and_then(|()| if is_longer { file.set_len(length) } else { Ok(()) });
+        written.map_err(|source| MailboxError { step: Step::Write, source })
+    }
+
+    /// Renames a file, and replaces an earlier one of that name.
+    ///
+    /// # Errors
+    /// [`MailboxError`]; nothing has changed.
+    pub fn rename(&self, from: &str, to: &str) -> Result<(), MailboxError> {
+        fs::renameat(&self.0, from, &self.0, to).map_err(|e| MailboxError::new(Step::Rename, e))
+    }
+
+    /// Gives a file one more name, which no other file has.
+    ///
+    /// # Errors
+    /// [`MailboxError`]; nothing has changed.
+    pub fn link(&self, from: &str, to: &str) -> Result<(), MailboxError> {
+        fs::linkat(&self.0, from, &self.0, to, AtFlags::empty()).map_err(|e| MailboxError::new(Step::Link, e))
+    }
+
+    /// Removes a request that the host has taken, or renames it if its file [is used again](reusable_name). Returns
+    /// `false` if there was none.
+    ///
+    /// # Errors
+    /// [`MailboxError`] if there is one and it cannot be removed.
+    pub fn retire(&self, name: &str) -> Result<bool, MailboxError> {
+        if let Some(stem) = name.strip_suffix(REUSABLE) {
+            let spare = format!("{SPARE}{stem}");
+            match fs::renameat_with(&self.0, name, &self.0, &spare, fs::RenameFlags::NOREPLACE) {
+                Ok(()) => return Ok(true),
+                Err(Errno::NOENT) => return Ok(false),
+                // The spare name exists, or the file system cannot rename so.
+                Err(_) => {}
+            }
+        }
+        self.remove(name)
     }
 
     /// Removes a document; `false` if there was none.
@@ -401,18 +516,30 @@ fn identity_of(stat: &fs::Stat) -> FileIdentity {
     }
 }
 
+/// The links that a file may have.
+#[derive(Debug, Clone, Copy)]
+enum Links {
+    One,
+    OneOrTwo,
+}
+
 /// Returns the identity and the size of the file, if it may be read.
-fn acceptable(seen: &OwnedFd, max: usize, owner: Option<u32>) -> Result<(FileIdentity, usize), ReadError> {
+fn acceptable(
+    seen: &OwnedFd,
+    max: usize,
+    owner: Option<u32>,
+    links: Links,
+) -> Result<(FileIdentity, usize), ReadError> {
     let stat = fs::fstat(seen).map_err(|e| ReadError::System(Step::Look, e.into()))?;
     let identity = identity_of(&stat);
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(ReadError::NotRegular(identity));
     }
-    match stat.st_nlink {
-        1 => {}
+    match (stat.st_nlink, links) {
         // Removed after it was found.
-        0 => return Err(ReadError::Missing),
-        _ => return Err(ReadError::Linked(identity)),
+        (0, _) => return Err(ReadError::Missing),
+        (1, _) | (2, Links::OneOrTwo) => {}
+        (_, Links::One | Links::OneOrTwo) => return Err(ReadError::Linked(identity)),
     }
     if owner.is_some_and(|uid| uid != stat.st_uid) {
         return Err(ReadError::WrongOwner(identity));
@@ -528,6 +655,69 @@ mod tests {
         directory.write("r.json", b"reply", 0o644).unwrap();
         assert_eq!(std::fs::read(scratch.0.join("victim")).unwrap(), b"before");
         assert_eq!(std::fs::read(scratch.0.join("r.json")).unwrap(), b"reply");
+    }
+
+    #[test]
+    fn a_taken_request_is_removed_or_left_as_a_spare_file_by_its_name() {
+        let (scratch, directory) = Scratch::new();
+        let names = || {
+            let mut names: Vec<_> =
+                std::fs::read_dir(&scratch.0).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+            names.sort();
+            names
+        };
+        for name in ["a.json", "b.reuse.json", "c.reuse.json", ".spare-c"] {
+            std::fs::write(scratch.0.join(name), name).unwrap();
+        }
+        for name in ["a.json", "b.reuse.json", "c.reuse.json"] {
+            assert!(directory.retire(name).unwrap());
+            assert!(!directory.retire(name).unwrap());
+        }
+        assert_eq!(names(), [".spare-b", ".spare-c"]);
+        assert_eq!(std::fs::read(scratch.0.join(".spare-c")).unwrap(), b".spare-c", "nothing is replaced");
+        assert_eq!([stem("a.json"), stem("b.reuse.json"), stem(".spare-b")], [Some("a"), Some("b"), None]);
+    }
+
+    #[test]
+    fn a_file_is_written_again_only_if_it_is_plain_and_nobody_has_another_name_for_it() {
+        let (scratch, directory) = Scratch::new();
+        let path = |name: &str| scratch.0.join(name);
+        std::fs::write(path("plain"), "long before").unwrap();
+        directory.rewrite("plain", b"short").unwrap();
+        assert_eq!(std::fs::read(path("plain")).unwrap(), b"short");
+        directory.rewrite("plain", b"longer again").unwrap();
+        assert_eq!(std::fs::read(path("plain")).unwrap(), b"longer again");
+        std::fs::write(path("victim"), "before").unwrap();
+        symlink("victim", path("link")).unwrap();
+        std::fs::hard_link(path("victim"), path("twice")).unwrap();
+        std::fs::create_dir(path("dir")).unwrap();
+        fs::mknodat(fs::CWD, path("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        for name in ["link", "twice", "dir", "pipe", "missing", "../victim"] {
+            assert!(directory.rewrite(name, b"after").is_err(), "{name}");
+        }
+        assert_eq!(std::fs::read(path("victim")).unwrap(), b"before");
+        let large = File::create(path("large")).unwrap();
+        fs::fallocate(&large, fs::FallocateFlags::empty(), 0, 64 * 1024 * 1024).unwrap();
+        assert_eq!(directory.rewrite("large", b"after").unwrap_err().step, Step::Look);
+    }
+
+    #[test]
+    fn a_reply_is_not_read_from_a_file_that_its_name_has_left() {
+        let (scratch, directory) = Scratch::new();
+        let path = |name: &str| scratch.0.join(name);
+        std::fs::write(path("spare"), "a").unwrap();
+        std::fs::hard_link(path("spare"), path("a.json")).unwrap();
+        assert_eq!(directory.read_reply("a.json", 10).unwrap().bytes, b"a");
+        assert!(matches!(directory.read("a.json", 10, None), Err(ReadError::Linked(_))), "a request has one link");
+        let found = directory.find_linked("a.json", 10, None, Links::OneOrTwo).unwrap();
+        std::fs::remove_file(path("a.json")).unwrap();
+        std::fs::write(path("spare"), "b").unwrap();
+        assert_eq!(found.read().unwrap().bytes, b"b", "the file is another reply now");
+        assert!(matches!(directory.read_reply("a.json", 10), Err(ReadError::Missing)));
+        for twice in ["x.json", "y.json"] {
+            std::fs::hard_link(path("spare"), path(twice)).unwrap();
+        }
+        assert!(matches!(directory.read_reply("x.json", 10), Err(ReadError::Linked(_))));
     }
 
     #[test]

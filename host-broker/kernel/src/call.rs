@@ -7,6 +7,7 @@ use policy::facts::{EgressFact, Outage};
 use serde_json::{Map, Value};
 use shared::digest::Digest;
 use shared::flow::Opaque;
+use shared::mailbox;
 use shared::reply::Notice;
 use shared::{Action, FlowId, Group, IdempotencyKey, Level, Provider, RequestId, TaskId, limits};
 use std::any::Any;
@@ -40,11 +41,29 @@ pub enum Origin {
     /// A frame of a connection to the group's socket.
     Frame(FrameOrigin),
     /// A file that has been removed, because the request's intent is durable.
-    Retired(Group, Option<RequestId>),
+    Retired(ReplyAddress),
     /// The control socket.
     Socket(oneshot::Sender<Vec<u8>>),
     /// The broker itself; no caller waits.
     Broker,
+}
+
+/// The group and the name under which a reply is written as a file.
+#[derive(Debug, Clone)]
+pub struct ReplyAddress {
+    /// The group.
+    pub group: Group,
+    /// The name, if it is not the request's own id.
+    pub reply_as: Option<RequestId>,
+    /// Whether the reader accepts a file that is used again.
+    pub is_reusable: bool,
+}
+
+impl ReplyAddress {
+    /// The address of a reply under the request's own id, for any reader.
+    pub fn of(group: Group) -> Self {
+        Self { group, reply_as: None, is_reusable: false }
+    }
 }
 
 /// A request file, which is removed once its row is durable.
@@ -60,6 +79,14 @@ pub struct FileOrigin {
     pub lane: Lane,
     /// The file's place in the group's queue, released when the request is decided.
     pub slot: InFlightGuard,
+}
+
+impl FileOrigin {
+    /// Returns the address of the reply.
+    pub fn reply_address(&self) -> ReplyAddress {
+        let is_reusable = mailbox::is_reusable(&self.name);
+        ReplyAddress { group: self.group.clone(), reply_as: self.reply_as.clone(), is_reusable }
+    }
 }
 
 /// A frame of a connection to a group's socket. The reply goes back over the connection.
@@ -129,7 +156,7 @@ impl Header {
             frame.slot = Box::new(());
         }
         let retired = match &self.origin {
-            Origin::File(file) => Origin::Retired(file.group.clone(), file.reply_as.clone()),
+            Origin::File(file) => Origin::Retired(file.reply_address()),
             Origin::Frame(_) | Origin::Retired(..) | Origin::Socket(_) | Origin::Broker => return None,
         };
         match std::mem::replace(&mut self.origin, retired) {
@@ -142,7 +169,7 @@ impl Header {
     pub fn reply_as(&self) -> Option<&RequestId> {
         match &self.origin {
             Origin::File(file) => file.reply_as.as_ref(),
-            Origin::Retired(_, reply_as) => reply_as.as_ref(),
+            Origin::Retired(address) => address.reply_as.as_ref(),
             Origin::Frame(_) | Origin::Socket(_) | Origin::Broker => None,
         }
     }

@@ -1,5 +1,7 @@
 //! `status`: how the broker is, on one page.
 
+mod mailbox;
+
 use crate::assembly::secrets::{Sight, secrets_at_hand, sights};
 use crate::cli::Context;
 use crate::cli::ask::running;
@@ -9,10 +11,12 @@ use clap::Args;
 use config::Config;
 use engine::catalogue::{Catalogue, Listed};
 use engine::flows::issuers::without_right;
+use mailbox::Mailbox;
 use secrets::identity::issuers;
 use secrets::{SecretError, Secrets};
 use serde_json::{Value, json};
-use shared::{Provider, Timestamp};
+use shared::{Group, Provider, Timestamp};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 use store::View;
@@ -36,7 +40,7 @@ use store::state::notices::Notice;
     {since, reason: disk_full|read_only|clock_behind|corrupt|locked|io_error|other, error}, verification: {state: \
     waiting|running|whole|broken|unfinished, row, of, error}}, servers: {NAME: {state: \
     idle|starting|up|down, starts, fault, withdrawn: {TOOL: WHY}}}}, web, head: {seq, event_hash, time}, \
-    groups: [{group, main, grants, socket: {open, connections}}], providers: [{provider, kind, works, reason, secrets: [{secret, \
+    groups: [{group, main, grants, socket: {open, connections}, file_system, replies}], providers: [{provider, kind, works, reason, secrets: [{secret, \
     source, state: present|missing|refused|unasked}]}], open_intents: [{seq, caller, \
     request_id, provider, action, since}], unknown_outcomes: [the same], kill_switches: [SCOPE], \
     failing_channels: [{channel, event, state, attempts, fault, …}], failing_issuers: [{issuer, reason}], \
@@ -83,6 +87,7 @@ struct Page<'a> {
     catalogue: &'a Catalogue,
     // As this command sees them: without running a program, and in its own environment.
     secrets: &'a Secrets,
+    mailboxes: BTreeMap<&'a Group, Mailbox>,
     recorded: Recorded,
     warnings: Vec<String>,
     now: Timestamp,
@@ -106,6 +111,7 @@ impl Status {
             config: &config,
             catalogue: &context.catalogue(&config),
             secrets: &secrets_at_hand(&config, &context.platform),
+            mailboxes: config.groups.keys().map(|group| (group, Mailbox::at(&context.home.mailbox(group)))).collect(),
             recorded,
             warnings: context.warnings(&config)?,
             now,
@@ -139,7 +145,12 @@ impl Page<'_> {
     fn document(&self) -> Value {
         let groups = self.config.groups.iter().map(|(group, table)| {
             let (main, grants) = (table.main, self.live_grants(group).count());
-            json!({ "group": group, "main": main, "grants": grants, "socket": self.socket(group) })
+            let mailbox = self.mailboxes.get(group);
+            json!({
+                "group": group, "main": main, "grants": grants, "socket": self.socket(group),
+                "file_system": mailbox.and_then(|mailbox| mailbox.file_system),
+                "replies": mailbox.map(|mailbox| mailbox.replies),
+            })
         });
         let providers = self.catalogue.providers().map(|(name, listed)| {
             let sights = self.sights(name);
@@ -348,21 +359,29 @@ Ledger  {head}{written}{verified}{limits}",
             let grants: Vec<_> =
                 self.live_grants(group).map(|grant| format!("{} L{}", grant.provider, grant.level.number())).collect();
             let access = if grants.is_empty() { "no access".to_owned() } else { grants.join(", ") };
+            let file_system = self.mailboxes.get(group).and_then(|mailbox| mailbox.file_system);
+            let on = file_system.map(|name| format!(" on {name}")).unwrap_or_default();
             let transport = match self.socket(group).map(|socket| (&socket["open"], socket["connections"].as_u64())) {
-                Some((Value::Bool(true), Some(0) | None)) => "files".to_owned(),
+                Some((Value::Bool(true), Some(0) | None)) => format!("files{on}"),
                 Some((Value::Bool(true), Some(1))) => "socket (1 connection)".to_owned(),
                 Some((Value::Bool(true), Some(connections))) => format!("socket ({connections} connections)"),
-                Some(_) => "files (no socket)".to_owned(),
+                Some(_) => format!("files{on} (no socket)"),
                 None => "-".to_owned(),
             };
             vec![if table.main { format!("{group} (main)") } else { group.to_string() }, transport, access]
         };
         let rows: Vec<_> = self.config.groups.iter().map(row).collect();
-        Output::table_or(
+        let mut text = Output::table_or(
             "No groups; add one with: host-broker group add NAME",
             &["GROUP", "TRANSPORT", "ACCESS"],
             &rows,
-        )
+        );
+        for (group, mailbox) in &self.mailboxes {
+            if let Some(advice) = mailbox.advice() {
+                write!(text, "\n{group}: {advice}.").ok();
+            }
+        }
+        text
     }
 
     fn providers(&self) -> String {

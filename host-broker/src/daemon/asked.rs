@@ -10,7 +10,7 @@ use engine::approval_subjects::Continuation;
 use engine::event::Event;
 use engine::file_proposals::internal_request_id;
 use engine::request::Parsed;
-use kernel::call::Origin;
+use kernel::call::{Origin, ReplyAddress};
 use model::approval::ApprovalState;
 use model::{Caller, Nonce};
 use serde_json::json;
@@ -69,7 +69,8 @@ impl Loop {
             // A caller that waited at a connection is gone with it.
             if let (Some(group), false) = (group, approval.told) {
                 let until = now + approval.reply_by.since(wall);
-                self.asked.insert(key, Asker { origin: Origin::Retired(group, approval.reply_as), until });
+                let address = ReplyAddress { reply_as: approval.reply_as, ..ReplyAddress::of(group) };
+                self.asked.insert(key, Asker { origin: Origin::Retired(address), until });
             }
         }
         self.check_next();

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 /// The mode of a request: the host runs as another user, and must be able to read the sandbox's files.
-const REQUEST_MODE: u32 = 0o644;
+pub(super) const REQUEST_MODE: u32 = 0o644;
 /// Progress is small; anything larger is not worth showing.
 const PROGRESS_BYTES_MAX: usize = 16 * 1024;
 /// The first pause between two looks; it doubles up to the configured one.
@@ -63,9 +63,9 @@ impl<'a> Posted<'a> {
         };
         let root = Directory::open(&way.settings.ipc).map_err(no_mailbox(Unusable::Directory))?;
         let tasks = root.open_dir(mailbox::TASKS).map_err(no_mailbox(Unusable::Tasks))?;
-        let name = mailbox::reply_name(&outbound.id);
+        let name = mailbox::reusable_name(&outbound.id);
         let written = Instant::now();
-        tasks.write(&name, &outbound.bytes, REQUEST_MODE).map_err(no_mailbox(Unusable::Request))?;
+        way.spare_files.write(&tasks, &name, &outbound.bytes).map_err(no_mailbox(Unusable::Request))?;
         let written_ns = tasks.modified_ns(&name);
         Ok(Self {
             way,
@@ -133,7 +133,10 @@ impl<'a> Posted<'a> {
             // Hosts that do not remove it themselves leave it for the reader of the reply.
             responses.remove(&mailbox::progress_name(&reply.request_id)).ok();
         }
-        if reply.request_id != self.outbound.id {
+        if reply.request_id == self.outbound.id {
+            // ORDER: a host answers only after it has taken the request.
+            self.way.spare_files.add(&self.outbound.id);
+        } else {
             // The late reply is here, so the host need not answer the request for it any more.
             self.withdraw();
         }
@@ -277,7 +280,7 @@ impl Wanted {
 
 /// Reads a reply, or says why it cannot be used.
 fn read_reply(responses: &Directory, name: &str, id: &RequestId) -> Result<Reply, String> {
-    let contents = responses.read(name, REPLY_BYTES_MAX, None).map_err(|fault| fault.to_string())?;
+    let contents = responses.read_reply(name, REPLY_BYTES_MAX).map_err(|fault| fault.to_string())?;
     let document = shared::json::parse_object(&contents.bytes).map_err(|fault| fault.to_string())?;
     let reply: Reply = serde_json::from_value(document.into()).map_err(|_fault| render::NOT_A_REPLY.to_owned())?;
     // SECURITY: a reply under our name that speaks of another request is a mistake or a forgery.

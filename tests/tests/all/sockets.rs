@@ -515,4 +515,12 @@ fn status_names_the_transport_of_each_group() {
     assert_eq!(of("main"), json!({ "open": true, "connections": 0 }));
     let text = String::from_utf8(world.cli(&["status"]).stdout).unwrap();
     assert!(text.contains("socket (1 connection)"), "{text}");
+    assert!(text.contains("files"), "{text}");
+    assert!(!text.contains("responses/"), "{text}");
+    // A sandbox that removes no reply makes each call slower. The operator is told.
+    for number in 0..=1_000 {
+        std::fs::write(group.directory().join(format!("responses/old-{number}.json")), "{}").unwrap();
+    }
+    let text = String::from_utf8(world.cli(&["status"]).stdout).unwrap();
+    assert!(text.contains("developer: the sandbox has left 1001 replies in responses/"), "{text}");
 }

@@ -25,7 +25,7 @@ use secrets::identity::issuers::Issuers;
 use secrets::identity::token;
 use serde_json::{Map, Value};
 use shared::digest::Digest;
-use shared::mailbox::FileIdentity;
+use shared::mailbox::{self, FileIdentity};
 use shared::request::{self, CallRequest, Document, Malformed, Request};
 use shared::{Code, Group, Level, RequestId, Timestamp, json, limits};
 use std::any::Any;
@@ -133,7 +133,7 @@ pub fn parse(inbound: InboundRequest, context: &ParseContext) -> Parsed {
         }
     };
     let name = file.as_ref().map(|(name, _)| name.as_str());
-    let stem: Option<RequestId> = name.and_then(|name| name.strip_suffix(".json")).and_then(|stem| stem.parse().ok());
+    let stem: Option<RequestId> = name.and_then(mailbox::stem).and_then(|stem| stem.parse().ok());
     let scrubber = context.filters.as_ref().map(|filters| filters.scrubber.as_ref());
     let invalid = |origin, request_id: Option<RequestId>, code, reason: String| {
         let caller_key = caller.to_string().into();
