@@ -1,5 +1,6 @@
 //! What a sandbox can do: read and write files in one directory.
 
+use crate::sender::Senders;
 use crate::until;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -12,11 +13,19 @@ pub struct Group {
     name: String,
     directory: PathBuf,
     count: Arc<AtomicU64>,
+    /// The connections; `None` if the group uses files only.
+    senders: Option<Arc<Senders>>,
 }
 
 impl Group {
-    pub(crate) fn new(name: &str, directory: PathBuf, count: Arc<AtomicU64>) -> Self {
-        Self { name: name.to_owned(), directory, count }
+    pub(crate) fn new(name: &str, directory: PathBuf, count: Arc<AtomicU64>, senders: Arc<Senders>) -> Self {
+        Self { name: name.to_owned(), directory, count, senders: Some(senders) }
+    }
+
+    /// The same group, which uses files over both transports: for tests about the files.
+    pub fn by_files(mut self) -> Self {
+        self.senders = None;
+        self
     }
 
     /// The group's name.
@@ -51,19 +60,32 @@ impl Group {
         std::fs::rename(temporary, self.task(name)).unwrap();
     }
 
-    /// Sends a document; one without a `request_id` gets a fresh one. Returns the id.
+    /// Sends a document over the transport of the tests; one without a `request_id` gets a fresh one. Returns the id.
     pub fn send(&self, mut document: Value) -> String {
         let members = document.as_object_mut().expect("an object");
         let id = members.entry("request_id").or_insert_with(|| self.fresh_id().into()).as_str().unwrap().to_owned();
-        self.put(&format!("{id}.json"), document.to_string());
+        let document = document.to_string();
+        let is_sent = self.senders.as_ref().is_some_and(|senders| senders.send(&self.directory, &id, &document));
+        if !is_sent {
+            self.put(&format!("{id}.json"), document);
+        }
         id
     }
 
     /// The reply under this id, if it is there; it is taken away, as a shim does.
     pub fn try_reply(&self, id: &str) -> Option<Value> {
+        let senders = self.senders.as_deref();
+        match senders.map_or(Ok(None), |senders| senders.reply(&self.directory, id)) {
+            Ok(None) => {}
+            Ok(Some(reply)) => return Some(reply),
+            Err(document) => self.put(&format!("{id}.json"), document),
+        }
         let path = self.response(&format!("{id}.json"));
         let bytes = std::fs::read(&path).ok()?;
         std::fs::remove_file(path).unwrap();
+        if let Some(senders) = senders {
+            senders.answered(&self.directory, id);
+        }
         let reply: Value = serde_json::from_slice(&bytes).expect("replies are whole documents");
         assert_eq!(reply.get("request_id").and_then(Value::as_str), Some(id), "{reply}");
         Some(reply)

@@ -21,6 +21,7 @@ pub mod group;
 pub mod history;
 pub mod logs;
 pub mod programs;
+mod sender;
 pub mod servers;
 pub mod shim;
 pub mod socket;

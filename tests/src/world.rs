@@ -5,6 +5,7 @@ mod process;
 use crate::canary::Canary;
 use crate::fakes::{CountedRandom, FakeClock, real_now};
 use crate::group::Group;
+use crate::sender::Senders;
 use crate::{evidence, logs, programs, runs, until};
 use config::provider::Kinds;
 use config::{Config, profiles};
@@ -146,6 +147,7 @@ pub struct World {
     secrets: Vec<Vec<u8>>,
     kinds: Kinds,
     count: Arc<AtomicU64>,
+    senders: Arc<Senders>,
     runtime: Runtime,
     running: Running,
 }
@@ -249,6 +251,7 @@ impl Builder {
             secrets: Vec::new(),
             kinds: self.kinds,
             count: Arc::new(AtomicU64::new(1)),
+            senders: Arc::new(Senders::new()),
             runtime,
             running: Running::Nothing,
         }
@@ -353,7 +356,8 @@ impl World {
 
     /// A group's directory.
     pub fn group(&self, name: &str) -> Group {
-        Group::new(name, self.home().join("ipc").join(name), Arc::clone(&self.count))
+        let (count, senders) = (Arc::clone(&self.count), Arc::clone(&self.senders));
+        Group::new(name, self.home().join("ipc").join(name), count, senders)
     }
 
     /// Names a text that must be found nowhere when the world ends.

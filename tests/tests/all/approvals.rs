@@ -75,7 +75,7 @@ fn an_approved_call_is_parsed_beside_the_loop() {
 #[test]
 fn a_call_waits_for_a_yes_and_runs_once() {
     let world = world();
-    let developer = world.group("developer");
+    let developer = world.group("developer").by_files();
     let (id, approval_request) = ask(&world, &developer, call("charge", json!({ "to": "alice", "n": 3 })));
     until("its row is durable, so the request's file goes", || (developer.waiting() == 0).then_some(()));
     assert_eq!(world.effects_of("charge"), Vec::<String>::new());

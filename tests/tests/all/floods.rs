@@ -53,7 +53,7 @@ fn equal_numbers_that_cannot_be_kept_cost_no_more_than_their_document() {
 #[test]
 fn a_document_of_too_many_values_is_refused_unread() {
     let world = World::with_grant();
-    let developer = world.group("developer");
+    let developer = world.group("developer").by_files();
     let of = |n: usize| call("echo", json!({ "n": vec![0; n] }));
     assert_eq!(code(&developer.ask(of(19_000))), "executed");
     let refused = developer.ask(with(of(20_000), "request_id", "too-many"));
@@ -81,7 +81,7 @@ fn long_documents_of_one_group_hold_no_more_than_its_share_of_memory() {
 #[test]
 fn a_group_with_long_documents_under_way_can_still_cancel() {
     let world = World::with_grant();
-    let developer = world.group("developer");
+    let developer = world.group("developer").by_files();
     let long = "x".repeat(1_000_000);
     let ids: Vec<String> =
         (0..12).map(|n| developer.send(call("wait", json!({ "ms": 2_000, "n": n, "text": long })))).collect();
@@ -108,7 +108,7 @@ fn a_directory_of_many_names_is_read_bit_by_bit_and_its_requests_are_found() {
 fn refusals_of_one_group_get_little_of_the_time_while_another_group_works() {
     const REFUSED: usize = 3_000;
     let world = World::with_grant();
-    let (developer, security) = (world.group("developer"), world.group("security"));
+    let (developer, security) = (world.group("developer").by_files(), world.group("security").by_files());
     assert_eq!(code(&developer.call("echo", json!({}))), "executed");
     for _ in 0..REFUSED {
         security.send(call("echo", json!({})));
@@ -126,7 +126,7 @@ fn a_permitted_call_overtakes_the_refused_ones_of_its_group() {
     const REFUSED: usize = 3_000;
     let world = World::with_grant();
     world.grant("security", 1);
-    let (developer, security) = (world.group("developer"), world.group("security"));
+    let (developer, security) = (world.group("developer").by_files(), world.group("security").by_files());
     // Another group is served, so the refused documents are paced.
     assert_eq!(code(&security.call("echo", json!({}))), "executed");
     let refused: Vec<String> =
@@ -153,7 +153,7 @@ fn requests_that_only_look_permitted_get_little_of_the_time_while_another_group_
     const ASKED: usize = 3_000;
     let world = World::with_grant();
     world.grant("security", 1);
-    let (developer, security) = (world.group("developer"), world.group("security"));
+    let (developer, security) = (world.group("developer").by_files(), world.group("security").by_files());
     assert_eq!(code(&developer.call("echo", json!({}))), "executed");
     for _ in 0..ASKED {
         security.send(with(call("strict", json!({})), "dry_run", true));

@@ -101,7 +101,7 @@ fn an_equal_request_joins_the_open_question() {
 #[test]
 fn a_question_about_a_grant_outlives_the_daemon_and_is_given_once() {
     let mut world = World::new();
-    let main = world.group("main");
+    let main = world.group("main").by_files();
     let (id, approval_request) = ask(&world, &main, grant(2));
     world.restart();
     assert_eq!(code(&answer(&world, &approval_request, true)), "executed");

@@ -37,7 +37,8 @@ impl Siege {
         std::fs::create_dir(outside.join("folder")).unwrap();
         std::fs::write(outside.join("folder/innocent.json"), call("charge", json!({})).to_string()).unwrap();
         let before = listing(&outside);
-        Self { attacker: world.group("developer"), world, precious, before }
+        // Its weapons are files, over both transports.
+        Self { attacker: world.group("developer").by_files(), world, precious, before }
     }
 
     /// What must hold after every attack.

@@ -53,7 +53,7 @@ fn unwritten(world: &World) -> String {
 #[test]
 fn a_reply_that_could_not_be_written_is_not_handed_over_after_a_kill() {
     let world = World::with_grant();
-    let developer = world.group("developer");
+    let developer = world.group("developer").by_files();
     let id = unwritten(&world);
     world.command(json!({ "type": "kill", "scope": { "group": "developer" }, "on": true }));
     std::fs::create_dir(developer.directory().join("responses")).unwrap();

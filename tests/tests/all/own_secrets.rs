@@ -136,7 +136,7 @@ fn a_call_that_waits_since_before_the_broker_had_a_secret_is_refused_when_it_hol
     let asks = "write = \"rules\"\n[providers.demo]\nactions = { agree = \"human\" }\n";
     let mut world = World::builder().file("policy/profiles/developer.toml", asks).up();
     world.grant("developer", 2);
-    let (developer, main) = (world.group("developer"), world.group("main"));
+    let (developer, main) = (world.group("developer").by_files(), world.group("main").by_files());
     let call_id = developer.send(call("agree", json!({ "note": SECRET })));
     let plain_id = developer.send(call("agree", json!({ "note": "hello" })));
     let grant = json!({ "type": "ext_grant", "group_folder": "security", "provider": "demo", "access_level": 2,

@@ -191,7 +191,7 @@ type Tampers = fn(&str) -> String;
 #[test]
 fn a_sealed_request_that_is_changed_after_the_yes_is_not_sent() {
     let (mut world, github) = world();
-    let developer = world.group("developer");
+    let developer = world.group("developer").by_files();
     // Whoever can do this owns the host; it must not go unnoticed all the same.
     let ways: [(&str, Tampers); 6] = [
         ("the body", |_| "json_set(sealed, '$.body', replace(json_extract(sealed, '$.body'), 'title', 'text'))".into()),

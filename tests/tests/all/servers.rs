@@ -229,6 +229,7 @@ fn what_was_accepted_anew_counts_at_once() {
 #[test]
 fn progress_is_its_numbers_and_a_cancelled_call_says_what_became_of_it() {
     let Some((world, developer)) = odd() else { return };
+    let developer = developer.by_files();
     let id = developer.send(with(write("report"), "timeout_ms", 60_000));
     let told = until("the numbers", || {
         let told = std::fs::read(developer.response(&format!("{id}.progress.json"))).ok()?;

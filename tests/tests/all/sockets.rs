@@ -345,14 +345,14 @@ fn a_descriptor_that_comes_while_the_host_stops_does_not_hold_up_its_reload() {
 fn a_group_has_eight_connections_and_more_wait() {
     let world = World::with_grant();
     world.grant("security", 1);
-    let group = world.group("developer");
+    let group = world.group("developer").by_files();
     let mut held: Vec<Connection> = (0..8).map(|_| Connection::open(&group)).collect();
     for connection in &mut held {
         connection.next_of(Kind::Hello);
     }
     let mut ninth = Connection::open(&group);
     let id = ninth.request(call("echo", json!({})));
-    assert_eq!(code(&Connection::open(&world.group("security")).ask(call("echo", json!({})))), "executed");
+    assert_eq!(code(&Connection::open(&world.group("security").by_files()).ask(call("echo", json!({})))), "executed");
     assert_eq!(code(&group.ask(call("echo", json!({})))), "executed", "files are served at the same time");
     assert_eq!(world.kinds_of(&group, &id), [""; 0]);
     held.pop();

@@ -172,11 +172,11 @@ fn an_unusable_request_id_is_answered_under_the_files_stem() {
 fn foreign_types_are_refused_or_left_as_configured() {
     let world = World::with_grant();
     let foreign = json!({ "type": "schedule_task", "prompt": "x" });
-    assert_eq!(code(&world.group("developer").ask(foreign.clone())), "unknown_type");
+    assert_eq!(code(&world.group("developer").by_files().ask(foreign.clone())), "unknown_type");
     drop(world);
     let world = World::builder().config(&CONFIG.replace("[broker]", "[broker]\nunknown_requests = \"ignore\"")).up();
     world.grant("developer", 1);
-    let developer = world.group("developer");
+    let developer = world.group("developer").by_files();
     let id = developer.send(foreign);
     assert_eq!(code(&developer.call("echo", json!({}))), "executed");
     assert_eq!(developer.names("tasks"), [format!("{id}.json")], "it is another host's");

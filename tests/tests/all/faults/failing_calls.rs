@@ -24,6 +24,12 @@ struct Failing {
 }
 
 impl Failing {
+    /// The same with files over both transports.
+    fn by_files(mut self) -> Self {
+        self.group = self.group.by_files();
+        self
+    }
+
     fn new() -> Self {
         let world = World::builder().process();
         world.grant("developer", 2);
@@ -126,7 +132,7 @@ fn a_reply_that_could_not_be_written_is_written_when_it_can_be() {
     if let Some(why) = missing() {
         return skipped(why);
     }
-    let mut failing = Failing::new();
+    let mut failing = Failing::new().by_files();
     let replies: Vec<_> =
         failing.rehearse().into_iter().filter(|(_, arguments)| arguments.contains("/responses")).collect();
     assert!(!replies.is_empty(), "no reply was written");
@@ -143,7 +149,7 @@ fn a_request_that_could_not_be_read_is_read_when_it_can_be() {
     if let Some(why) = missing() {
         return skipped(why);
     }
-    let mut failing = Failing::new();
+    let mut failing = Failing::new().by_files();
     let reads: Vec<_> = failing.rehearse().into_iter().filter(|(_, arguments)| arguments.contains("/tasks")).collect();
     assert!(!reads.is_empty(), "no request was read");
     for (point, _) in &reads {
@@ -184,7 +190,7 @@ fn a_request_that_goes_away_while_it_is_looked_at_was_never_there() {
     if let Some(why) = missing() {
         return skipped(why);
     }
-    let failing = Failing::new();
+    let failing = Failing::new().by_files();
     let (group, log) = (&failing.group, failing.world.outside().join("delay"));
     let all: Vec<Pid> = vec![failing.world.pid()];
     // Between the moment in which the host finds the file and the one in which it looks at it lies a second.

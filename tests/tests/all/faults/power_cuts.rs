@@ -57,7 +57,7 @@ impl Watch {
 /// Some calls of every kind, recorded, with these faults in them.
 fn record(faults: &[&str], rounds: usize) -> Session {
     let watch = Watch::new(faults);
-    let (developer, main) = (watch.world.group("developer"), watch.world.group("main"));
+    let (developer, main) = (watch.world.group("developer").by_files(), watch.world.group("main").by_files());
     let (mut asked, mut replies) = (Vec::new(), Vec::new());
     for round in 0..rounds {
         let mut sent = Vec::new();

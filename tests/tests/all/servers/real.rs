@@ -80,7 +80,7 @@ fn everything_that_a_server_can_answer_reaches_an_agent() {
                 trigger-long-running-operation = { level = 1, exposes = [] }",
         more: "variables = { GREETING = \"hello\" }",
     });
-    let developer = world.group("developer");
+    let developer = world.group("developer").by_files();
     let ask = |tool: &str, arguments: &Value| developer.ask(call("everything", tool, arguments));
     assert_eq!(text(&ask("echo", &json!({ "message": "hi" }))), "Echo: hi");
     assert_eq!(code(&ask("echo", &json!({ "message": 1 }))), "invalid_params");
