@@ -8,6 +8,7 @@ pub const KINDS: &[&dyn ProviderKind] = &[
     provider_github::KIND,
     provider_cloud_logs::KIND,
     provider_files::KIND,
+    provider_mail::KIND,
     provider_bridge::KIND,
     provider_mcp::KIND,
 ];

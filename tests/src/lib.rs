@@ -20,6 +20,7 @@ pub mod github;
 pub mod group;
 pub mod history;
 pub mod logs;
+pub mod mail_servers;
 pub mod programs;
 mod sender;
 pub mod servers;

@@ -27,6 +27,7 @@ mod all {
     mod late_replies;
     mod ledger;
     mod limits;
+    mod mail;
     mod notices;
     mod own_secrets;
     mod persons;

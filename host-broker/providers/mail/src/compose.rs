@@ -1,0 +1,169 @@
+//! The message that is sent or kept as a draft (RFC 5322).
+//!
+//! The same fields and nonce give the same bytes, so a person approves exactly the message that is sent. Its date is not
+//! among them: it is the time of sending, and is put before them.
+
+use crate::Mail;
+use crate::address::Address;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use lettre::message::header::{ContentType, Date, Headers};
+use lettre::message::{Attachment, Mailbox, Message, MultiPart, SinglePart};
+use model::Nonce;
+use provider::contract::Failure;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use shared::Timestamp;
+use std::time::{Duration, SystemTime};
+
+/// The most bytes of all attachments together.
+pub(crate) const ATTACHMENTS_BYTES_MAX: usize = 256 * 1024;
+/// The longest text, in characters.
+pub(crate) const TEXT_CHARS_MAX: u32 = 100_000;
+
+/// The fields of a message.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fields {
+    /// The recipients.
+    #[serde(default)]
+    #[schemars(length(max = 50))]
+    pub(crate) to: Vec<Address>,
+    /// The recipients of copies.
+    #[serde(default)]
+    #[schemars(length(max = 50))]
+    pub(crate) cc: Vec<Address>,
+    /// The recipients that the others do not see.
+    #[serde(default)]
+    #[schemars(length(max = 50))]
+    pub(crate) bcc: Vec<Address>,
+    /// The subject, in one line.
+    #[serde(default)]
+    #[schemars(length(max = 500))]
+    pub(crate) subject: String,
+    /// The text.
+    #[serde(default)]
+    #[schemars(length(max = TEXT_CHARS_MAX))]
+    pub(crate) text: String,
+    /// The `message_id` of the message that this one answers.
+    #[serde(default)]
+    #[schemars(length(max = 500))]
+    pub(crate) in_reply_to: Option<String>,
+    /// Files.
+    #[serde(default)]
+    #[schemars(length(max = 20))]
+    pub(crate) attachments: Vec<File>,
+}
+
+/// A file in a message.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct File {
+    /// Its name, without a path.
+    #[schemars(length(min = 1, max = 200))]
+    name: String,
+    /// Its media type; `application/octet-stream` unless set.
+    #[serde(default)]
+    #[schemars(length(max = 100))]
+    content_type: Option<String>,
+    /// Its content in base64 (RFC 4648, section 4), at most 256 KiB of all files together.
+    content: String,
+}
+
+impl Fields {
+    /// Returns the fault of the fields, as a sentence; `None` if a message can be made of them.
+    pub(crate) fn fault(&self) -> Option<&'static str> {
+        let lines = [Some(&self.subject), self.in_reply_to.as_ref()].into_iter().flatten();
+        let names = self.attachments.iter().flat_map(|file| [Some(&file.name), file.content_type.as_ref()]).flatten();
+        if lines.chain(names).any(|line| line.chars().any(char::is_control)) {
+            return Some("subject, in_reply_to and the names of files are one line each, without control characters.");
+        }
+        if self.in_reply_to.as_ref().is_some_and(|id| !(id.starts_with('<') && id.ends_with('>') && id.is_ascii())) {
+            return Some("in_reply_to is the message_id of a message: <…@…>.");
+        }
+        let mut bytes = 0_usize;
+        for file in &self.attachments {
+            let Ok(content) = BASE64_STANDARD.decode(&file.content) else {
+                return Some("The content of an attachment is not base64.");
+            };
+            bytes = bytes.saturating_add(content.len());
+            if file.content_type().is_none() {
+                return Some("The content_type of an attachment is no media type such as text/plain.");
+            }
+        }
+        (bytes > ATTACHMENTS_BYTES_MAX).then_some("The attachments have more than 256 KiB together.")
+    }
+
+    /// Returns all recipients.
+    pub(crate) fn recipients(&self) -> Vec<&Address> {
+        self.to.iter().chain(&self.cc).chain(&self.bcc).collect()
+    }
+
+    /// Returns the message without its date; `None` if the fields have a [fault](Self::fault). Only a draft names the
+    /// recipients that the others do not see.
+    pub(crate) fn message(&self, mail: &Mail, nonce: &Nonce, is_draft: bool) -> Option<String> {
+        let settings = &mail.settings;
+        let own = Mailbox::new(settings.display_name.clone(), settings.address.inner().clone());
+        let mut builder = Message::builder().from(own).subject(self.subject.as_str());
+        for address in &self.to {
+            builder = builder.to(Mailbox::new(None, address.inner().clone()));
+        }
+        for address in &self.cc {
+            builder = builder.cc(Mailbox::new(None, address.inner().clone()));
+        }
+        for address in self.bcc.iter().filter(|_| is_draft) {
+            builder = builder.bcc(Mailbox::new(None, address.inner().clone())).keep_bcc();
+        }
+        if let Some(earlier) = &self.in_reply_to {
+            builder = builder.in_reply_to(earlier.clone()).references(earlier.clone());
+        }
+        let builder = builder
+            .message_id(Some(message_id(mail, nonce)))
+            // The library adds the present time where there is none.
+            .date(SystemTime::UNIX_EPOCH)
+            // A draft has no recipients yet, and the library would refuse it.
+            .envelope(lettre::address::Envelope::new(None, vec![settings.address.inner().clone()]).ok()?);
+        let text = SinglePart::plain(self.text.clone());
+        let message = if self.attachments.is_empty() {
+            builder.singlepart(text)
+        } else {
+            let parts = MultiPart::mixed().boundary(format!("=_{}", nonce.as_str())).singlepart(text);
+            let parts = self.attachments.iter().try_fold(parts, |parts, file| {
+                let content = BASE64_STANDARD.decode(&file.content).ok()?;
+                Some(parts.singlepart(Attachment::new(file.name.clone()).body(content, file.content_type()?)))
+            })?;
+            builder.multipart(parts)
+        };
+        let formatted = String::from_utf8(message.ok()?.formatted()).ok()?;
+        // The header comes first, and no other line of it can be this one.
+        Some(formatted.replacen(EPOCH, "", 1))
+    }
+}
+
+impl File {
+    fn content_type(&self) -> Option<ContentType> {
+        ContentType::parse(self.content_type.as_deref().unwrap_or("application/octet-stream")).ok()
+    }
+}
+
+/// The date that no message keeps.
+const EPOCH: &str = "Date: Thu, 01 Jan 1970 00:00:00 +0000\r\n";
+
+/// Returns the `Message-ID` of the message with this nonce. A lost effect is looked for by it.
+pub(crate) fn message_id(mail: &Mail, nonce: &Nonce) -> String {
+    format!("<{}@{}>", nonce.as_str(), mail.settings.address.domain())
+}
+
+/// Returns the message with its date.
+pub(crate) fn dated(message: &str, now: Timestamp) -> String {
+    let millis = u64::try_from(now.millis()).unwrap_or_default();
+    let mut headers = Headers::new();
+    headers.set(Date::new(SystemTime::UNIX_EPOCH + Duration::from_millis(millis)));
+    format!("Date: {}\r\n{message}", headers.get_raw("Date").unwrap_or_default())
+}
+
+/// Checks an approved message against the one that would be sent now.
+pub(crate) fn agreed<T: PartialEq>(approved: Option<&T>, now: &T) -> Result<(), Failure> {
+    // SECURITY: the approved message is sent, or nothing.
+    if approved.is_some_and(|approved| approved != now) { Err(crate::failures::not_approved()) } else { Ok(()) }
+}

@@ -1,0 +1,122 @@
+//! The meaning of a failure of a server: whether anything can have been changed.
+
+use model::Refusal;
+use provider::contract::{Execution, Failure};
+use shared::Code;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::time::timeout_at;
+
+/// Whether a change has been sent, so that it may have happened although no answer came.
+#[derive(Debug, Default)]
+pub(crate) struct Sending(AtomicBool);
+
+impl Sending {
+    /// The next bytes can cause the change.
+    pub(crate) fn begin(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// The server has answered.
+    pub(crate) fn end(&self) {
+        self.0.store(false, Ordering::Release);
+    }
+
+    fn is_under_way(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Runs a read until the deadline of the call.
+pub(crate) async fn read<T>(
+    execution: &Execution,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    timeout_at(execution.deadline(), work).await.unwrap_or(Err(Failure::Timeout))
+}
+
+/// Runs a change until the deadline of the call. If the change is under way when something fails, its outcome is unknown.
+pub(crate) async fn change<T>(
+    execution: &Execution,
+    sending: &Sending,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    match timeout_at(execution.deadline(), work).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(failure)) if sending.is_under_way() => Err(unknown(&failure)),
+        Err(_elapsed) if sending.is_under_way() => Err(unknown(&Failure::Timeout)),
+        Ok(Err(failure)) => Err(failure),
+        Err(_elapsed) => Err(Failure::Timeout),
+    }
+}
+
+/// A refusal is an answer, so nothing was changed. Everything else leaves the outcome open.
+fn unknown(failure: &Failure) -> Failure {
+    match failure {
+        Failure::Refused { .. } | Failure::Guard(_) => failure.clone(),
+        Failure::Unavailable { message } | Failure::InvalidOutput { message } | Failure::Unknown { message } => {
+            Failure::Unknown { message: message.clone() }
+        }
+        Failure::RateLimited { .. } | Failure::Coded { .. } | Failure::Timeout => {
+            Failure::Unknown { message: "The mail server did not answer in time.".into() }
+        }
+    }
+}
+
+/// Returns the failure for an answer of the IMAP server.
+pub(crate) fn imap(error: async_imap::error::Error) -> Failure {
+    use async_imap::error::Error;
+    match error {
+        Error::No(text) => Failure::Refused { message: format!("The mail server refuses: {}.", one_line(&text)) },
+        Error::Bad(text) => {
+            Failure::InvalidOutput { message: format!("The mail server does not understand: {}.", one_line(&text)) }
+        }
+        Error::Io(error) => unreachable(&error),
+        Error::ConnectionLost => Failure::Unavailable { message: "The mail server closed the connection.".into() },
+        Error::Validate(_) => {
+            Failure::Refused { message: "A folder's name has a character that is not allowed.".into() }
+        }
+        Error::Append => Failure::Refused { message: "The mail server does not take the message.".into() },
+        // The bytes are not repeated: the password can be among them.
+        Error::Parse(_) | _ => Failure::InvalidOutput { message: "The mail server's answer is not IMAP.".into() },
+    }
+}
+
+/// Returns the failure for a server that cannot be reached, or whose connection broke.
+pub(crate) fn unreachable(error: &std::io::Error) -> Failure {
+    Failure::Unavailable { message: format!("The mail server cannot be used: {}.", one_line(&error.to_string())) }
+}
+
+/// Returns the failure for an answer of the SMTP server.
+pub(crate) fn smtp(error: &lettre::transport::smtp::Error) -> Failure {
+    let text = one_line(&std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string));
+    match error.status() {
+        Some(code) if error.is_permanent() => {
+            Failure::Refused { message: format!("The mail server refuses ({code}): {text}.") }
+        }
+        Some(code) => Failure::Refused { message: format!("The mail server does not take it now ({code}): {text}.") },
+        None => Failure::Unavailable { message: format!("The mail server cannot be used: {text}.") },
+    }
+}
+
+/// Changes the message of a refusal.
+pub(crate) fn explained(failure: Failure, explain: impl FnOnce(String) -> String) -> Failure {
+    if let Failure::Refused { message } = failure { Failure::Refused { message: explain(message) } } else { failure }
+}
+
+/// The call is outside the guardrails of the configuration.
+pub(crate) fn guardrail(reason: impl Into<String>) -> Refusal {
+    Refusal { code: Code::Guardrail, reason: reason.into() }
+}
+
+/// A person approved another message than this one.
+pub(crate) fn not_approved() -> Failure {
+    let reason = "The approved call differs from the call that would run now.".to_owned();
+    Failure::Guard(Refusal { code: Code::ApprovalRequired, reason })
+}
+
+/// A server's text as part of a sentence.
+fn one_line(text: &str) -> String {
+    const CHARS_MAX: usize = 300;
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(CHARS_MAX).collect();
+    line.trim().trim_end_matches('.').to_owned()
+}

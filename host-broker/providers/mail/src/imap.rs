@@ -1,0 +1,226 @@
+//! The way to the mailbox: one connection for each call (RFC 9051).
+
+use crate::failures::{self, explained, unreachable};
+use crate::limited::Limited;
+use crate::reference::{Folder, MessageRef};
+use crate::settings::{Auth, Encryption};
+use crate::{BYTES_MAX, Mail};
+use async_imap::types::Fetch;
+use async_imap::{Authenticator, Client, Session};
+use futures_util::TryStreamExt as _;
+use provider::contract::{Execution, Failure};
+use std::sync::Arc;
+use tokio::net::TcpStream;
+
+/// A connection that is signed in.
+pub(crate) struct Mailbox {
+    session: Session<Limited>,
+}
+
+/// The most messages whose fields one call fetches.
+pub(crate) const FETCHED_MAX: usize = 100;
+
+impl Mail {
+    /// Opens a connection and signs in.
+    ///
+    /// # Errors
+    /// [`Failure`]; nothing was changed.
+    pub(crate) async fn mailbox(&self, execution: &Execution) -> Result<Mailbox, Failure> {
+        let server = &self.settings.imap;
+        let tcp = TcpStream::connect((server.host.as_str(), server.port)).await.map_err(|e| unreachable(&e))?;
+        let client = match server.tls {
+            Encryption::None => greeted(Client::new(Limited::new(tcp, BYTES_MAX))).await?,
+            Encryption::Implicit => {
+                let encrypted = self.tls.connect(&server.host, tcp).await.map_err(|e| unreachable(&e))?;
+                greeted(Client::new(Limited::new(encrypted, BYTES_MAX))).await?
+            }
+            Encryption::Starttls => {
+                let mut plain = greeted(Client::new(Limited::new(tcp, BYTES_MAX))).await?;
+                plain.run_command_and_check_ok("STARTTLS", None).await.map_err(failures::imap)?;
+                // SECURITY: bytes that came before the handshake are dropped with the client.
+                let tcp = plain.into_inner().into_inner();
+                let encrypted = self.tls.connect(&server.host, tcp).await.map_err(|e| unreachable(&e))?;
+                Client::new(Limited::new(encrypted, BYTES_MAX))
+            }
+        };
+        let (user, password) = (self.settings.username(), self.password(execution)?);
+        let session = match self.settings.auth {
+            Auth::Password => client.login(user, password).await,
+            Auth::Xoauth2 => client.authenticate("XOAUTH2", Xoauth2(Some(bearer(user, password)))).await,
+        };
+        match session {
+            Ok(session) => Ok(Mailbox { session }),
+            Err((error, _client)) => {
+                Err(explained(failures::imap(error), |message| format!("Signing in failed. {message}")))
+            }
+        }
+    }
+}
+
+/// Reads the server's greeting.
+async fn greeted(mut client: Client<Limited>) -> Result<Client<Limited>, Failure> {
+    match client.read_response().await {
+        Ok(Some(_greeting)) => Ok(client),
+        Ok(None) => Err(Failure::Unavailable { message: "The mail server closed the connection.".into() }),
+        Err(error) => Err(unreachable(&error)),
+    }
+}
+
+/// The first answer of SASL `XOAUTH2`.
+fn bearer(user: &str, token: &str) -> String {
+    format!("user={user}\u{1}auth=Bearer {token}\u{1}\u{1}")
+}
+
+/// SASL `XOAUTH2`: the token once, then nothing. A server that refuses it sends one more challenge with the reason.
+struct Xoauth2(Option<String>);
+
+impl Authenticator for Xoauth2 {
+    type Response = String;
+
+    fn process(&mut self, _challenge: &[u8]) -> String {
+        self.0.take().unwrap_or_default()
+    }
+}
+
+impl Mailbox {
+    /// Opens a folder for reading. Returns the validity of its numbers.
+    ///
+    /// # Errors
+    /// [`Failure`]; nothing was changed.
+    pub(crate) async fn examine(&mut self, folder: &Folder) -> Result<u32, Failure> {
+        let opened = self.session.examine(folder.as_str()).await.map_err(failures::imap)?;
+        opened.uid_validity.ok_or_else(without_numbers)
+    }
+
+    /// Opens the folder of a message for changes, and checks that the message is there.
+    ///
+    /// # Errors
+    /// [`Failure`]; nothing was changed.
+    pub(crate) async fn select(&mut self, message: &MessageRef) -> Result<(), Failure> {
+        let opened = self.session.select(message.folder.as_str()).await.map_err(failures::imap)?;
+        let validity = opened.uid_validity.ok_or_else(without_numbers)?;
+        if validity != message.validity || self.fetch(message.uid, "(UID)").await?.is_none() {
+            return Err(gone());
+        }
+        Ok(())
+    }
+
+    /// Returns whether a message is still in its folder.
+    ///
+    /// # Errors
+    /// [`Failure`]; nothing was changed.
+    pub(crate) async fn has(&mut self, message: &MessageRef) -> Result<bool, Failure> {
+        let validity = self.examine(&message.folder).await?;
+        Ok(validity == message.validity && self.fetch(message.uid, "(UID)").await?.is_some())
+    }
+
+    /// Returns the numbers of the messages that match, the newest first.
+    ///
+    /// # Errors
+    /// [`Failure`]; nothing was changed.
+    pub(crate) async fn search(&mut self, criteria: &str) -> Result<Vec<u32>, Failure> {
+        let found = self.session.uid_search(criteria).await.map_err(failures::imap)?;
+        let mut uids: Vec<u32> = found.into_iter().collect();
+        uids.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(uids)
+    }
+
+    /// Fetches items of one message; `None` if it is not there.
+    ///
+    /// # Errors
+    /// [`Failure`]; nothing was changed.
+    pub(crate) async fn fetch(&mut self, uid: u32, items: &str) -> Result<Option<Arc<Fetch>>, Failure> {
+        let fetched = self.fetch_all(&[uid], items).await?;
+        Ok(fetched.into_iter().find(|fetched| fetched.uid == Some(uid)))
+    }
+
+    /// Fetches items of some messages, in any order.
+    ///
+    /// # Errors
+    /// [`Failure`]; nothing was changed.
+    pub(crate) async fn fetch_all(&mut self, uids: &[u32], items: &str) -> Result<Vec<Arc<Fetch>>, Failure> {
+        let set: Vec<String> = uids.iter().take(FETCHED_MAX).map(u32::to_string).collect();
+        let mut fetches = self.session.uid_fetch(set.join(","), items).await.map_err(failures::imap)?;
+        let mut all = Vec::new();
+        // A server can send what nobody asked for. It counts as bytes, and so as a number here.
+        while let Some(fetch) = fetches.try_next().await.map_err(failures::imap)? {
+            if all.len() < 2 * FETCHED_MAX {
+                all.push(Arc::new(fetch));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Returns the names of at most so many folders, and whether there are more.
+    ///
+    /// # Errors
+    /// [`Failure`]; nothing was changed.
+    pub(crate) async fn folders(&mut self, most: usize) -> Result<(Vec<String>, bool), Failure> {
+        let mut names = Vec::new();
+        let mut listed = self.session.list(Some(""), Some("*")).await.map_err(failures::imap)?;
+        let mut has_more = false;
+        while let Some(name) = listed.try_next().await.map_err(failures::imap)? {
+            if names.len() < most {
+                names.push(name.name().to_owned());
+            } else {
+                has_more = true;
+            }
+        }
+        names.sort();
+        Ok((names, has_more))
+    }
+
+    /// Returns whether the server has a capability: `MOVE`, `UIDPLUS`.
+    ///
+    /// # Errors
+    /// [`Failure`]; nothing was changed.
+    pub(crate) async fn can(&mut self, capability: &str) -> Result<bool, Failure> {
+        let capabilities = self.session.capabilities().await.map_err(failures::imap)?;
+        Ok(capabilities.has_str(capability))
+    }
+
+    /// Moves a message of the open folder in one step (RFC 6851).
+    ///
+    /// # Errors
+    /// [`Failure`]; unless it is [`Failure::Refused`], the message may have been moved.
+    pub(crate) async fn move_to(&mut self, uid: u32, folder: &str) -> Result<(), Failure> {
+        self.session.uid_mv(uid.to_string(), folder).await.map_err(failures::imap)
+    }
+
+    /// Puts a message into a folder.
+    ///
+    /// # Errors
+    /// [`Failure`]; unless it is [`Failure::Refused`], the message may be there.
+    pub(crate) async fn append(&mut self, folder: &str, flags: &str, message: &str) -> Result<(), Failure> {
+        self.session.append(folder, Some(flags), None, message).await.map_err(failures::imap)
+    }
+
+    /// Returns whether a folder has a message with this `Message-ID`.
+    ///
+    /// # Errors
+    /// [`Failure`]; nothing was changed.
+    pub(crate) async fn has_message_id(&mut self, folder: &Folder, message_id: &str) -> Result<bool, Failure> {
+        self.examine(folder).await?;
+        Ok(!self.search(&format!("HEADER Message-ID {}", quoted(message_id))).await?.is_empty())
+    }
+
+    /// Ends the connection in good order. A server that does not answer changes nothing.
+    pub(crate) async fn close(mut self) {
+        self.session.logout().await.ok();
+    }
+}
+
+fn without_numbers() -> Failure {
+    Failure::InvalidOutput { message: "The mail server gives its messages no lasting numbers (UIDVALIDITY).".into() }
+}
+
+/// There is no such message.
+pub(crate) fn gone() -> Failure {
+    let message = "There is no such message in its folder any more. List the folder again.";
+    Failure::Refused { message: message.into() }
+}
+
+/// Returns an ASCII text as a quoted string of IMAP.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}

@@ -1,0 +1,85 @@
+//! Mail: one account, read and changed over IMAP (RFC 9051), sent from over SMTP (RFC 5321).
+//!
+//! Each action is one file: its fields are the parameters. The shared modules are `settings` (the table in the
+//! configuration), `address` (addresses and the allowed recipients), `reference` (the ids of messages), `imap` (the way
+//! to the mailbox), `smtp` (the way out), `compose` (the message that is sent) and `failures`.
+//!
+//! Every call opens a connection of its own and closes it. The broker reads at most [`BYTES_MAX`] bytes of it.
+
+mod address;
+mod compose;
+mod failures;
+mod imap;
+mod limited;
+mod outgoing;
+mod reference;
+mod settings;
+mod smtp;
+mod tls;
+
+mod create_draft;
+mod list_folders;
+mod list_messages;
+mod move_message;
+mod read_attachment;
+mod read_email;
+mod send_email;
+
+pub use address::{Address, BadAddress, RecipientPattern};
+pub use settings::{Auth, Encryption, KIND, Server, Settings};
+
+use model::{Clock, Exposure};
+use provider::contract::{Execution, Failure, Operation};
+use provider::native::{BadDeclaration, operation};
+use secrets::Secret;
+use shared::{Provider, Timestamp};
+use std::sync::Arc;
+use tls::Tls;
+
+/// The most bytes that a call reads from a server.
+const BYTES_MAX: u64 = 24 * 1024 * 1024;
+
+/// The exposure of every read: text of other authors, some of it private.
+const READS: Exposure = Exposure { untrusted: true, sensitive: true, egress: false };
+/// The exposure of a change within the account: nothing leaves, and nothing of other authors comes back.
+const KEEPS: Exposure = Exposure { untrusted: false, sensitive: false, egress: false };
+/// The exposure of a mail: its parameters leave.
+const SENDS: Exposure = Exposure { untrusted: false, sensitive: false, egress: true };
+
+/// The state that the actions share.
+struct Mail {
+    settings: Settings,
+    password: Option<Arc<Secret>>,
+    tls: Tls,
+    clock: Arc<dyn Clock>,
+}
+
+impl Mail {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The one place where the password is exposed.
+    fn password<'a>(&'a self, execution: &'a Execution) -> Result<&'a str, Failure> {
+        // A provider without its secret is switched off, so this refuses only calls that should not have come here.
+        let password = self.password.as_ref().map(|password| password.expose(execution));
+        password.ok_or_else(|| Failure::Unavailable { message: "The password of the mail account is missing.".into() })
+    }
+}
+
+/// Returns the actions; without a password they are declared and refuse to run. It contacts no server.
+fn operations(name: &Provider, mail: Mail) -> Result<Vec<Arc<dyn Operation>>, BadDeclaration> {
+    let shared = &Arc::new(mail);
+    let all = [
+        operation::<list_folders::ListFolders>(name, shared),
+        operation::<list_messages::ListMessages>(name, shared),
+        operation::<list_messages::Search>(name, shared),
+        operation::<read_email::ReadEmail>(name, shared),
+        operation::<read_attachment::ReadAttachment>(name, shared),
+        operation::<move_message::ArchiveEmail>(name, shared),
+        operation::<move_message::DeleteEmail>(name, shared),
+        operation::<create_draft::CreateDraft>(name, shared),
+        operation::<send_email::SendEmail>(name, shared),
+    ];
+    all.into_iter().collect()
+}

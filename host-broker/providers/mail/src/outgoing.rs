@@ -1,0 +1,45 @@
+//! Where to look for a message whose outcome was lost.
+
+use crate::Mail;
+use crate::compose::message_id;
+use crate::failures::read;
+use crate::reference::Folder;
+use model::{EffectMarker, Nonce};
+use provider::contract::{Execution, Failure, Probed, Success};
+use serde_json::{Value, json};
+
+/// Returns the handle of a message, as it is stored.
+pub(crate) fn handle(planted: &EffectMarker) -> Value {
+    json!({ "nonce": planted.nonce.as_str() })
+}
+
+/// Looks for a message in a folder, by its `Message-ID`.
+///
+/// # Errors
+/// [`Failure`]; nothing was changed.
+pub(crate) async fn look(
+    stored: &Value,
+    mail: &Mail,
+    folder: &str,
+    execution: &Execution,
+    summary: &str,
+) -> Result<Probed, Failure> {
+    let unreadable = || Failure::Refused { message: "The stored description of the effect is unreadable.".into() };
+    let nonce = stored.get("nonce").and_then(Value::as_str).filter(|nonce| !nonce.is_empty()).ok_or_else(unreadable)?;
+    let nonce = Nonce::stored(nonce.to_owned());
+    let folder: Folder = folder.to_owned().try_into().map_err(|_bad| unreadable())?;
+    let message_id = message_id(mail, &nonce);
+    read(execution, async {
+        let mut mailbox = mail.mailbox(execution).await?;
+        let is_there = mailbox.has_message_id(&folder, &message_id).await?;
+        mailbox.close().await;
+        let folder = folder.as_str();
+        Ok(if is_there {
+            let data = json!({ "message_id": message_id, "folder": folder });
+            Probed::Happened(Success::new(data, summary.to_owned()))
+        } else {
+            Probed::Absent { message: format!("No message {message_id} is in {folder}.") }
+        })
+    })
+    .await
+}

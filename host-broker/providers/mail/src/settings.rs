@@ -1,0 +1,191 @@
+//! The table of a mail account in the configuration, and the provider that is built from it.
+
+use crate::address::{Address, RecipientPattern};
+use crate::tls::Tls;
+use crate::{Mail, operations};
+use provider::child;
+use provider::kind::{BuiltProvider, Configured, ProviderDeps, ProviderKind, SettingsKind};
+use provider::table;
+use schemars::JsonSchema;
+use secrets::source::SecretSource;
+use serde::{Deserialize, Serialize};
+use shared::Provider;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The kind `mail`.
+pub const KIND: &dyn ProviderKind = &SettingsKind::<Settings>::new("mail");
+
+/// The environment variable of the password, unless the table has another source.
+const PASSWORD: &str = "MAIL_PASSWORD";
+
+/// The settings of one mail account.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// The address of the account. Mail is sent from it: `ada@example.com`.
+    pub address: Address,
+    /// The name beside the address in sent mail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
+    /// The user name at both servers; the address, unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub username: Option<String>,
+    /// The source of the password, or of the access token with `auth = "xoauth2"`.
+    #[serde(default = "password_source")]
+    pub password: SecretSource,
+    /// How the broker signs in.
+    #[serde(default)]
+    pub auth: Auth,
+    /// The server that holds the mail.
+    pub imap: Server,
+    /// The server that sends mail; without it, nothing can be sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub smtp: Option<Server>,
+    /// The certificates (PEM) of the authorities that both servers are checked against, instead of the system's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<PathBuf>,
+    /// Who may get mail: addresses, `@example.com` for everybody at a domain, `*` for everybody. An empty list allows
+    /// nobody.
+    #[serde(default)]
+    pub recipients: Vec<RecipientPattern>,
+    /// The folder for archived mail.
+    #[serde(default = "archive")]
+    pub archive: String,
+    /// The folder for deleted mail.
+    #[serde(default = "trash")]
+    pub trash: String,
+    /// The folder for drafts.
+    #[serde(default = "drafts")]
+    pub drafts: String,
+    /// The folder for sent mail. A lost outcome is looked for there.
+    #[serde(default = "sent")]
+    pub sent: String,
+    /// Whether the broker saves sent mail in that folder. Some servers save it themselves.
+    #[serde(default = "yes")]
+    pub save_sent: bool,
+}
+
+/// A way to sign in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Auth {
+    /// With a password.
+    #[default]
+    Password,
+    /// With an OAuth access token (SASL `XOAUTH2`).
+    Xoauth2,
+}
+
+/// The address of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    /// The host: `imap.example.com`.
+    #[schemars(length(min = 1, max = 253))]
+    pub host: String,
+    /// The port: usually 993 for IMAP, 465 or 587 for SMTP.
+    pub port: u16,
+    /// The encryption of the connection.
+    #[serde(default)]
+    pub tls: Encryption,
+}
+
+/// The encryption of a connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Encryption {
+    /// TLS from the first byte.
+    #[default]
+    Implicit,
+    /// TLS after the command `STARTTLS`. A server without it is refused.
+    Starttls,
+    /// None. Only for loopback addresses.
+    None,
+}
+
+fn password_source() -> SecretSource {
+    SecretSource::Env { env: PASSWORD.to_owned() }
+}
+
+fn archive() -> String {
+    "Archive".to_owned()
+}
+
+fn trash() -> String {
+    "Trash".to_owned()
+}
+
+fn drafts() -> String {
+    "Drafts".to_owned()
+}
+
+fn sent() -> String {
+    "Sent".to_owned()
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Settings {
+    /// Returns the user name at both servers.
+    pub(crate) fn username(&self) -> &str {
+        self.username.as_deref().unwrap_or_else(|| self.address.as_str())
+    }
+}
+
+impl Server {
+    fn check(&self, key: &str) -> Result<(), String> {
+        let is_loopback = self.host == "localhost" || self.host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+        if self.tls == Encryption::None && !is_loopback {
+            return Err(format!(
+                "{key}.tls: a connection to another machine must be encrypted; use implicit or starttls"
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Configured for Settings {
+    fn to_table(&self) -> Result<toml::Table, toml::ser::Error> {
+        table::write(self)
+    }
+
+    fn secrets(&self) -> BTreeMap<&str, &SecretSource> {
+        BTreeMap::from([("password", &self.password)])
+    }
+
+    fn child(&self) -> Option<&child::Settings> {
+        None
+    }
+
+    fn trusted_files(&self) -> Vec<&Path> {
+        self.ca_file.as_deref().into_iter().collect()
+    }
+
+    fn check(&self, _name: &Provider) -> Result<(), String> {
+        self.imap.check("imap")?;
+        if let Some(smtp) = &self.smtp {
+            smtp.check("smtp")?;
+        }
+        let texts = [Some(&self.archive), Some(&self.trash), Some(&self.drafts), Some(&self.sent)];
+        let named = texts.into_iter().chain([self.display_name.as_ref(), self.username.as_ref()]).flatten();
+        for text in named {
+            if text.is_empty() || text.contains(|c: char| c.is_control()) {
+                return Err("archive, trash, drafts, sent, display_name, username: must be one line of text".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    fn build(&self, name: &Provider, deps: &ProviderDeps<'_>) -> Result<Vec<BuiltProvider>, String> {
+        let ca_file = self.ca_file.as_ref().map(|file| deps.home.path().join(file));
+        let tls = Tls::new(ca_file.as_deref())?;
+        let (password, clock) = (deps.secret("password"), Arc::clone(&deps.platform.clock));
+        let mail = Mail { settings: self.clone(), password, tls, clock };
+        Ok(vec![BuiltProvider::new(name, operations(name, mail).map_err(|fault| fault.to_string())?)])
+    }
+}
