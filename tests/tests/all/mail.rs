@@ -108,6 +108,9 @@ fn mail_is_listed_searched_and_read_and_stays_unread() {
     subjects.sort_unstable();
     assert_eq!(subjects, ["letter 1", "letter 2", "letter 3", "letter 4", "letter 5", "Ärger"]);
 
+    let elsewhere = developer.ask(mail("list_messages", json!({ "folder": "Nowhere" })));
+    assert_eq!(code(&elsewhere), "provider_failed");
+    assert!(error(&elsewhere).contains("The mail server refuses: Mailbox doesn't exist: Nowhere"), "{elsewhere}");
     let found = data(&developer, "search", json!({ "subject": "letter 3", "from": "grace" }));
     let message = &found["messages"][0];
     assert_eq!((found["matching"].as_u64(), &message["from"]), (Some(1), &json!(["Grace <grace@example.net>"])));

@@ -66,9 +66,9 @@ fn unknown(failure: &Failure) -> Failure {
 pub(crate) fn imap(error: async_imap::error::Error) -> Failure {
     use async_imap::error::Error;
     match error {
-        Error::No(text) => Failure::Refused { message: format!("The mail server refuses: {}.", one_line(&text)) },
+        Error::No(text) => Failure::Refused { message: format!("The mail server refuses: {}.", said(&text)) },
         Error::Bad(text) => {
-            Failure::InvalidOutput { message: format!("The mail server does not understand: {}.", one_line(&text)) }
+            Failure::InvalidOutput { message: format!("The mail server does not understand: {}.", said(&text)) }
         }
         Error::Io(error) => unreachable(&error),
         Error::ConnectionLost => Failure::Unavailable { message: "The mail server closed the connection.".into() },
@@ -114,9 +114,40 @@ pub(crate) fn not_approved() -> Failure {
     Failure::Guard(Refusal { code: Code::ApprovalRequired, reason })
 }
 
+/// Returns the server's own words. The library gives them in a debug form: `… information: Some("words") …`.
+fn said(text: &str) -> String {
+    let words = text.split_once("information: Some(\"").and_then(|(_, rest)| rest.rsplit_once("\")"));
+    words.map_or_else(|| one_line(text), |(words, _)| one_line(&words.replace("\\\"", "\"").replace("\\\\", "\\")))
+}
+
 /// A server's text as part of a sentence.
 fn one_line(text: &str) -> String {
     const CHARS_MAX: usize = 300;
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(CHARS_MAX).collect();
     line.trim().trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_servers_words_are_taken_out_of_their_debug_form() {
+        let debug = r#"outcome: Outcome { code: None, information: Some("Mailbox \"x\" doesn't exist.") }"#;
+        assert_eq!(said(debug), r#"Mailbox "x" doesn't exist"#);
+        assert_eq!(said("no such form\r\n"), "no such form");
+    }
+
+    #[test]
+    fn only_an_answer_settles_a_change_that_was_sent() {
+        let refused = Failure::Refused { message: "no".into() };
+        assert_eq!(unknown(&refused), refused);
+        for open in [
+            Failure::Unavailable { message: "gone".into() },
+            Failure::InvalidOutput { message: "what?".into() },
+            Failure::Timeout,
+        ] {
+            assert!(matches!(unknown(&open), Failure::Unknown { .. }), "{open:?}");
+        }
+    }
 }
