@@ -4,7 +4,7 @@
 //! configuration), `address` (addresses and the allowed recipients), `reference` (the ids of messages), `imap` (the way
 //! to the mailbox), `smtp` (the way out), `compose` (the message that is sent) and `failures`.
 //!
-//! Every call opens a connection of its own and closes it. The broker reads at most [`BYTES_MAX`] bytes of it.
+//! Every call opens a connection of its own and closes it. The broker reads a bounded number of bytes of it.
 
 mod address;
 mod compose;
