@@ -1,6 +1,8 @@
 //! Mail servers that lose answers, send too much, or speak something else.
 
 use super::{PROFILE, RECIPIENTS, approval, mail, world};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -185,6 +187,55 @@ fn a_move_whose_answer_was_lost_is_unknown_and_is_not_repeated() {
     let reply = developer.ask(mail("archive_email", json!({ "id": "INBOX/7/1" })));
     assert_eq!(code(&reply), "outcome_unknown", "{reply}");
     assert_eq!(seen.count("UID MOVE"), 1);
+}
+
+#[test]
+fn an_access_token_signs_in_at_both_servers_and_a_refused_one_says_so() {
+    // user=ada@example.com^Aauth=Bearer TOKEN^A^A
+    let response = BASE64_STANDARD.encode(format!("user=ada@example.com\u{1}auth=Bearer {PASSWORD}\u{1}\u{1}"));
+    let (imap_port, imap_seen) = server("* OK here\r\n", |line, stream, _| {
+        if line.contains("AUTHENTICATE XOAUTH2") {
+            stream.write_all(b"+ \r\n").ok();
+        } else if line.starts_with("dXNlcj1") {
+            // The tag of the first command of the library.
+            stream.write_all(b"A0001 OK welcome\r\n").ok();
+        } else {
+            return imap(line, stream);
+        }
+        Next::Goes
+    });
+    let (port, seen) = server("220 here\r\n", |line, stream, _| {
+        if line.starts_with("EHLO") {
+            stream.write_all(b"250-here\r\n250 AUTH XOAUTH2\r\n").ok();
+            return Next::Goes;
+        }
+        smtp(line, stream)
+    });
+    let table = table(imap_port, port) + "auth = \"xoauth2\"\n";
+    let (world, developer) = world(&table, PROFILE);
+    assert_eq!(code(&developer.ask(mail("list_messages", json!({})))), "executed");
+    assert_eq!(imap_seen.count(&response), 1);
+    let request = developer.send(mail("send_email", json!({ "to": ["grace@example.net"], "text": "y" })));
+    let (code_of_it, _) = approval(&world, &request);
+    assert_eq!(code(&world.command(json!({ "type": "answer", "code": code_of_it, "yes": true }))), "executed");
+    assert_eq!(code(&developer.reply(&request)), "executed");
+    assert_eq!(seen.count(&format!("AUTH XOAUTH2 {response}")), 1);
+
+    let (port, _) = server("* OK here\r\n", |line, stream, _| {
+        if line.contains("AUTHENTICATE XOAUTH2") {
+            stream.write_all(b"+ \r\n").ok();
+        } else if line.starts_with("dXNlcj1") {
+            // The reason, which the client answers with an empty line.
+            stream.write_all(b"+ eyJzdGF0dXMiOiI0MDEifQ==\r\n").ok();
+        } else {
+            stream.write_all(b"A0001 NO [AUTHENTICATIONFAILED] expired\r\n").ok();
+        }
+        Next::Goes
+    });
+    let (_world, developer) = self::world(&(self::table(port, 1) + "auth = \"xoauth2\"\n"), PROFILE);
+    let reply = developer.ask(mail("list_messages", json!({})));
+    assert_eq!(code(&reply), "provider_failed", "{reply}");
+    assert!(error(&reply).contains("Signing in failed") && error(&reply).contains("expired"), "{reply}");
 }
 
 #[test]
