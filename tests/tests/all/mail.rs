@@ -2,6 +2,8 @@
 
 mod hostile;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use tests::group::{Group, call, code, error, with};
@@ -268,6 +270,25 @@ fn the_mail_that_a_person_approves_is_the_mail_that_is_sent() {
     assert_eq!(read["subject"], json!("Besprechung für morgen"));
     assert_eq!(read["text"].as_str().unwrap().replace("\r\n", "\n").trim_end(), "Guten Tag,\n.\n\nbis morgen – Ada");
     assert_eq!(read["attachments"][0]["name"], json!("plan.txt"));
+}
+
+#[test]
+fn the_largest_attachments_can_be_approved_and_larger_ones_are_refused() {
+    let servers = match MailServers::start() {
+        Ok(servers) => servers,
+        Err(why) => return skipped(why),
+    };
+    let (world, developer) = world(&servers.table("mail", RECIPIENTS), PROFILE);
+    let params = |bytes: usize| {
+        let content = BASE64_STANDARD.encode(vec![0xff; bytes]);
+        json!({ "to": ["grace@example.net"], "text": "y", "attachments": [{ "name": "x.bin", "content": content }] })
+    };
+    let refused = developer.ask(mail("send_email", params(128 * 1024 + 1)));
+    assert_eq!(code(&refused), "guardrail", "{refused}");
+    let request = developer.send(mail("send_email", params(128 * 1024)));
+    let (code_of_it, _) = approval(&world, &request);
+    assert_eq!(code(&world.command(json!({ "type": "answer", "code": code_of_it, "yes": true }))), "executed");
+    assert_eq!(code(&developer.reply(&request)), "executed");
 }
 
 #[test]

@@ -17,7 +17,9 @@ use shared::Timestamp;
 use std::time::{Duration, SystemTime};
 
 /// The most bytes of all attachments together.
-pub(crate) const ATTACHMENTS_BYTES_MAX: usize = 256 * 1024;
+///
+/// The card of a mail has them twice, in the parameters and in the message, and must fit in whole.
+pub(crate) const ATTACHMENTS_BYTES_MAX: usize = 128 * 1024;
 /// The longest text, in characters.
 pub(crate) const TEXT_CHARS_MAX: u32 = 100_000;
 
@@ -66,7 +68,7 @@ pub(crate) struct File {
     #[serde(default)]
     #[schemars(length(max = 100))]
     content_type: Option<String>,
-    /// Its content in base64 (RFC 4648, section 4), at most 256 KiB of all files together.
+    /// Its content in base64 (RFC 4648, section 4), at most 128 KiB of all files together.
     content: String,
 }
 
@@ -91,7 +93,7 @@ impl Fields {
                 return Some("The content_type of an attachment is no media type such as text/plain.");
             }
         }
-        (bytes > ATTACHMENTS_BYTES_MAX).then_some("The attachments have more than 256 KiB together.")
+        (bytes > ATTACHMENTS_BYTES_MAX).then_some("The attachments have more than 128 KiB together.")
     }
 
     /// Returns all recipients.

@@ -63,11 +63,11 @@ impl NativeAction for CreateDraft {
             sending.begin();
             mailbox.append(folder, "(\\Draft)", &dated(&message, mail.now())).await?;
             sending.end();
-            mailbox.close().await;
-            let saved = Saved { message_id: message_id(mail, nonce), folder: folder.clone() };
-            Ok((saved, "saved a draft".to_owned()))
+            Ok(())
         })
-        .await
+        .await?;
+        let saved = Saved { message_id: message_id(mail, nonce), folder: folder.clone() };
+        Ok((saved, "saved a draft".to_owned()))
     }
 }
 

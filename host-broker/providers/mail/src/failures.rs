@@ -4,6 +4,7 @@ use model::Refusal;
 use provider::contract::{Execution, Failure};
 use shared::Code;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::task::spawn_blocking;
 use tokio::time::timeout_at;
 
 /// Whether a change has been sent, so that it may have happened although no answer came.
@@ -32,6 +33,15 @@ pub(crate) async fn read<T>(
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
     timeout_at(execution.deadline(), work).await.unwrap_or(Err(Failure::Timeout))
+}
+
+/// Parses a message on a thread for long work.
+///
+/// # Errors
+/// [`Failure::InvalidOutput`] if the message ends the parser.
+pub(crate) async fn parse<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
+    let parsed = spawn_blocking(work).await;
+    parsed.map_err(|_panicked| Failure::InvalidOutput { message: "The message cannot be parsed.".into() })
 }
 
 /// Runs a change until the deadline of the call. If the change is under way when something fails, its outcome is unknown.

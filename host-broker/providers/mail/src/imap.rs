@@ -10,13 +10,17 @@ use async_imap::{Authenticator, Client, Session};
 use futures_util::TryStreamExt as _;
 use provider::contract::{Execution, Failure};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 /// A connection that is signed in.
 pub(crate) struct Mailbox {
     session: Session<Limited>,
 }
 
+/// To end a connection takes no longer.
+const CLOSING: Duration = Duration::from_millis(500);
 /// The most messages whose fields one call fetches.
 pub(crate) const FETCHED_MAX: usize = 100;
 
@@ -204,9 +208,11 @@ impl Mailbox {
         Ok(!self.search(&format!("HEADER Message-ID {}", quoted(message_id))).await?.is_empty())
     }
 
-    /// Ends the connection in good order. A server that does not answer changes nothing.
+    /// Ends the connection in good order. A server that does not answer costs little time, and changes nothing.
+    ///
+    /// A change does not end so: the deadline could come meanwhile, and make a success a failure.
     pub(crate) async fn close(mut self) {
-        self.session.logout().await.ok();
+        timeout(CLOSING, self.session.logout()).await.ok();
     }
 }
 

@@ -15,6 +15,7 @@ mod outgoing;
 mod reference;
 mod settings;
 mod smtp;
+mod smtp_stream;
 mod tls;
 
 mod create_draft;

@@ -10,9 +10,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
 /// A stream in both directions.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + Sync> Stream for S {}
 
 /// A stream of IMAP that ends with an error once the server has sent too much.
 ///

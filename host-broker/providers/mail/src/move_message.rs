@@ -129,7 +129,6 @@ async fn moved(
         let is_moved = mailbox.move_to(message.uid, folder).await;
         is_moved.map_err(|failure| explained(failure, |message| format!("{message} {remedy}")))?;
         sending.end();
-        mailbox.close().await;
         Ok(())
     })
     .await

@@ -1,6 +1,6 @@
 //! `read_attachment`.
 
-use crate::failures::read;
+use crate::failures::{parse, read};
 use crate::imap::gone;
 use crate::read_email::{content_type, name, part};
 use crate::reference::MessageRef;
@@ -91,23 +91,30 @@ impl NativeAction for ReadAttachment {
             }
             let fetch = mailbox.fetch(self.id.uid, "(UID BODY.PEEK[])").await?.ok_or_else(gone)?;
             mailbox.close().await;
-            let message = MessageParser::new().parse(fetch.body().unwrap_or_default()).unwrap_or_default();
-            let Some(attachment) = message.attachment(self.index) else {
-                return Err(Failure::Refused { message: format!("The message has no attachment {}.", self.index) });
-            };
-            let contents = attachment.contents();
-            let (text, base64, next_offset) = if let PartType::Text(text) | PartType::Html(text) = &attachment.body {
-                let (text, next) = part(text, self.offset, self.max_bytes);
-                (Some(text.to_owned()), None, next)
-            } else {
-                let start = self.offset.min(contents.len());
-                let end = start.saturating_add(self.max_bytes).min(contents.len());
-                let piece = contents.get(start..end).unwrap_or_default();
-                (None, Some(BASE64_STANDARD.encode(piece)), (end < contents.len()).then_some(end))
-            };
-            let (name, content_type, bytes) = (name(attachment), content_type(attachment), contents.len());
-            Ok((ReadPart { name, content_type, bytes, text, base64, next_offset }, "read an attachment".to_owned()))
+            let part = parse(move || self.part_of(fetch.body().unwrap_or_default())).await?;
+            Ok((part?, "read an attachment".to_owned()))
         })
         .await
+    }
+}
+
+impl ReadAttachment {
+    fn part_of(&self, message: &[u8]) -> Result<ReadPart, Failure> {
+        let message = MessageParser::new().parse(message).unwrap_or_default();
+        let Some(attachment) = message.attachment(self.index) else {
+            return Err(Failure::Refused { message: format!("The message has no attachment {}.", self.index) });
+        };
+        let contents = attachment.contents();
+        let (text, base64, next_offset) = if let PartType::Text(text) | PartType::Html(text) = &attachment.body {
+            let (text, next) = part(text, self.offset, self.max_bytes);
+            (Some(text.to_owned()), None, next)
+        } else {
+            let start = self.offset.min(contents.len());
+            let end = start.saturating_add(self.max_bytes).min(contents.len());
+            let piece = contents.get(start..end).unwrap_or_default();
+            (None, Some(BASE64_STANDARD.encode(piece)), (end < contents.len()).then_some(end))
+        };
+        let (name, content_type, bytes) = (name(attachment), content_type(attachment), contents.len());
+        Ok(ReadPart { name, content_type, bytes, text, base64, next_offset })
     }
 }

@@ -1,6 +1,6 @@
 //! `read_email`.
 
-use crate::failures::read;
+use crate::failures::{parse, read};
 use crate::imap::gone;
 use crate::list_messages::{addresses, bracketed};
 use crate::reference::MessageRef;
@@ -119,11 +119,13 @@ impl NativeAction for ReadEmail {
             let items = format!("(UID FLAGS RFC822.SIZE BODY.PEEK[]<0.{MESSAGE_BYTES_MAX}>)");
             let fetch = mailbox.fetch(self.id.uid, &items).await?.ok_or_else(gone)?;
             mailbox.close().await;
-            let body = fetch.body().unwrap_or_default();
-            let message = MessageParser::new().parse(body).unwrap_or_default();
-            let is_read = fetch.flags().any(|flag| flag == Flag::Seen);
-            let is_cut = fetch.size.is_some_and(|size| size > MESSAGE_BYTES_MAX);
-            Ok((self.told(&message, is_cut, is_read), "read a message".to_owned()))
+            let email = parse(move || {
+                let message = MessageParser::new().parse(fetch.body().unwrap_or_default()).unwrap_or_default();
+                let is_read = fetch.flags().any(|flag| flag == Flag::Seen);
+                let is_cut = fetch.size.is_some_and(|size| size > MESSAGE_BYTES_MAX);
+                self.told(&message, is_cut, is_read)
+            });
+            Ok((email.await?, "read a message".to_owned()))
         })
         .await
     }

@@ -14,10 +14,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use shared::{Level, Timestamp};
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
-/// Saving a sent message takes no longer. It is sent already.
+/// Saving a sent message takes no longer, and ends so long before the deadline of the call. It is sent already.
 const SAVING: Duration = Duration::from_secs(5);
+const MARGIN: Duration = Duration::from_secs(1);
 
 /// The parameters of `send_email`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -119,13 +120,13 @@ impl NativeAction for SendEmail {
         // It is sent, whatever becomes of the copy.
         let saved_in = if mail.settings.save_sent {
             let folder = &mail.settings.sent;
+            let last = execution.deadline().checked_sub(MARGIN).unwrap_or_else(Instant::now);
+            let until = (Instant::now() + SAVING).min(last);
             let saving = async {
                 let mut mailbox = mail.mailbox(execution).await?;
-                mailbox.append(folder, "(\\Seen)", &message).await?;
-                mailbox.close().await;
-                Ok::<_, Failure>(())
+                mailbox.append(folder, "(\\Seen)", &message).await
             };
-            matches!(timeout(SAVING, saving).await, Ok(Ok(()))).then(|| folder.clone())
+            matches!(timeout_at(until, saving).await, Ok(Ok(()))).then(|| folder.clone())
         } else {
             None
         };

@@ -2,21 +2,22 @@
 
 use crate::Mail;
 use crate::address::Address;
-use crate::failures::{Sending, explained, smtp};
-use crate::settings::{Auth, Encryption};
+use crate::failures::{Sending, explained, smtp, unreachable};
+use crate::settings::{Auth, Encryption, Server};
+use crate::smtp_stream::{SmtpStream, starttls};
 use lettre::transport::smtp::authentication::{Credentials, Mechanism};
 use lettre::transport::smtp::client::AsyncSmtpConnection;
 use lettre::transport::smtp::commands::{Data, Mail as From, Rcpt};
 use lettre::transport::smtp::extension::ClientId;
 use provider::contract::{Execution, Failure};
 use std::net::Ipv4Addr;
-use tokio::time::Instant;
+use tokio::net::TcpStream;
 
 impl Mail {
     /// Sends a message to all recipients, or to none.
     ///
     /// `sending` is under way from the first byte of the message to the server's answer. Only then can the message have
-    /// left when something fails.
+    /// left when something fails. Nothing follows the answer, so nothing can make a success a failure.
     ///
     /// # Errors
     /// [`Failure`]; [`Failure::Refused`] is the server's answer, and nothing was sent.
@@ -27,19 +28,16 @@ impl Mail {
         sending: &Sending,
         execution: &Execution,
     ) -> Result<(), Failure> {
-        let Some(server) = &self.settings.smtp else { return Err(unconfigured()) };
+        let Some(server) = &self.settings.smtp else {
+            let message = "The mail account has no server to send with (`smtp` in its table).";
+            return Err(Failure::Refused { message: message.into() });
+        };
         let failed = |error| smtp(&error);
-        let parameters = || self.tls.parameters(&server.host).map_err(failed);
+        let stream = self.smtp_stream(server).await.map_err(|error| unreachable(&error))?;
         // An address literal says nothing about the host's network.
         let hello = ClientId::Ipv4(Ipv4Addr::LOCALHOST);
-        let left = execution.deadline().saturating_duration_since(Instant::now());
-        let implicit = if server.tls == Encryption::Implicit { Some(parameters()?) } else { None };
-        let address = (server.host.as_str(), server.port);
         let mut connection =
-            AsyncSmtpConnection::connect_tokio1(address, Some(left), &hello, implicit, None).await.map_err(failed)?;
-        if server.tls == Encryption::Starttls {
-            connection.starttls(parameters()?, &hello).await.map_err(failed)?;
-        }
+            AsyncSmtpConnection::connect_with_transport(Box::new(stream), &hello).await.map_err(failed)?;
         let credentials = Credentials::new(self.settings.username().to_owned(), self.password(execution)?.to_owned());
         let mechanisms: &[Mechanism] = match self.settings.auth {
             Auth::Password => &[Mechanism::Plain, Mechanism::Login],
@@ -56,9 +54,8 @@ impl Mail {
         }
         connection.command(Data).await.map_err(failed)?;
         sending.begin();
-        let answer = connection.message(message.as_bytes()).await;
-        match answer {
-            Ok(_accepted) => {}
+        match connection.message(message.as_bytes()).await {
+            Ok(_accepted) => sending.end(),
             Err(error) => {
                 if error.status().is_some() {
                     sending.end();
@@ -66,13 +63,18 @@ impl Mail {
                 return Err(smtp(&error));
             }
         }
-        sending.end();
-        connection.abort().await;
         Ok(())
     }
-}
 
-/// The account cannot send.
-pub(crate) fn unconfigured() -> Failure {
-    Failure::Refused { message: "The mail account has no server to send with (`smtp` in its table).".into() }
+    async fn smtp_stream(&self, server: &Server) -> std::io::Result<SmtpStream> {
+        let mut tcp = TcpStream::connect((server.host.as_str(), server.port)).await?;
+        Ok(match server.tls {
+            Encryption::None => SmtpStream::greeting(tcp),
+            Encryption::Implicit => SmtpStream::greeting(self.tls.connect(&server.host, tcp).await?),
+            Encryption::Starttls => {
+                starttls(&mut tcp).await?;
+                SmtpStream::greeted(self.tls.connect(&server.host, tcp).await?)
+            }
+        })
+    }
 }

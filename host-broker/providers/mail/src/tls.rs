@@ -1,6 +1,5 @@
 //! The certificates that servers are checked against.
 
-use lettre::transport::smtp::client::{Certificate, CertificateStore, TlsParameters};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -12,13 +11,8 @@ use tokio_rustls::client::TlsStream;
 
 /// The trusted authorities: those of a file, or the system's, which are read when they are first needed.
 pub(crate) struct Tls {
-    authorities: Option<Authorities>,
+    authorities: Option<RootCertStore>,
     connector: OnceLock<TlsConnector>,
-}
-
-struct Authorities {
-    pem: Vec<u8>,
-    roots: RootCertStore,
 }
 
 impl Tls {
@@ -27,7 +21,7 @@ impl Tls {
     /// # Errors
     /// The reason why it cannot be used.
     pub(crate) fn new(ca_file: Option<&Path>) -> Result<Self, String> {
-        let authorities = ca_file.map(Authorities::read).transpose()?;
+        let authorities = ca_file.map(read).transpose()?;
         Ok(Self { authorities, connector: OnceLock::new() })
     }
 
@@ -43,25 +37,12 @@ impl Tls {
         self.connector()?.connect(name, stream).await
     }
 
-    /// Returns the parameters for the library that sends.
-    ///
-    /// # Errors
-    /// The authorities cannot be used.
-    pub(crate) fn parameters(&self, host: &str) -> Result<TlsParameters, lettre::transport::smtp::Error> {
-        let mut builder = TlsParameters::builder(host.to_owned());
-        if let Some(authorities) = &self.authorities {
-            builder = builder.certificate_store(CertificateStore::None);
-            builder = builder.add_root_certificate(Certificate::from_pem(&authorities.pem)?);
-        }
-        builder.build()
-    }
-
     fn connector(&self) -> std::io::Result<&TlsConnector> {
         if let Some(connector) = self.connector.get() {
             return Ok(connector);
         }
         let roots = match &self.authorities {
-            Some(authorities) => authorities.roots.clone(),
+            Some(authorities) => authorities.clone(),
             None => system_roots(),
         };
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -71,20 +52,19 @@ impl Tls {
     }
 }
 
-impl Authorities {
-    fn read(path: &Path) -> Result<Self, String> {
-        let fault = |fault: &dyn std::fmt::Display| format!("ca_file: {}: {fault}", path.display());
-        let pem = std::fs::read(path).map_err(|error| fault(&error))?;
-        let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(&pem) {
-            let certificate = certificate.map_err(|error| fault(&error))?;
-            roots.add(certificate).map_err(|error| fault(&error))?;
-        }
-        if roots.is_empty() {
-            return Err(fault(&"it has no certificate"));
-        }
-        Ok(Self { pem, roots })
+/// Reads the certificates of a file.
+fn read(path: &Path) -> Result<RootCertStore, String> {
+    let fault = |fault: &dyn std::fmt::Display| format!("ca_file: {}: {fault}", path.display());
+    let pem = std::fs::read(path).map_err(|error| fault(&error))?;
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&pem) {
+        let certificate = certificate.map_err(|error| fault(&error))?;
+        roots.add(certificate).map_err(|error| fault(&error))?;
     }
+    if roots.is_empty() {
+        return Err(fault(&"it has no certificate"));
+    }
+    Ok(roots)
 }
 
 fn system_roots() -> RootCertStore {

@@ -190,6 +190,53 @@ fn a_move_whose_answer_was_lost_is_unknown_and_is_not_repeated() {
 }
 
 #[test]
+fn a_server_that_never_ends_a_connection_changes_no_outcome() {
+    let (imap_port, seen) = server("* OK here\r\n", |line, stream, _| {
+        // An `APPEND` is followed by its message, and the end of that has no tag.
+        match line {
+            _ if line.contains("LOGOUT") => {}
+            _ if line.contains("APPEND") => {
+                stream.write_all(b"+ go on\r\n").ok();
+            }
+            _ if line.starts_with('A') => return imap(line, stream),
+            "" => {
+                stream.write_all(b"A0002 OK saved\r\n").ok();
+            }
+            _ => {}
+        }
+        Next::Goes
+    });
+    let (port, _) =
+        server("220 here\r\n", |line, stream, _| if line == "QUIT" { Next::Goes } else { smtp(line, stream) });
+    let reply = sent(imap_port, port);
+    assert_eq!(code(&reply), "executed", "{reply}");
+    let (_world, developer) = world(&table(imap_port, port), PROFILE);
+    assert_eq!(code(&developer.ask(mail("list_messages", json!({})))), "executed");
+    assert_eq!(code(&developer.ask(mail("archive_email", json!({ "id": "INBOX/7/1" })))), "executed");
+    assert!(seen.count("UID MOVE") == 1);
+}
+
+#[test]
+fn a_server_without_the_encryption_that_is_asked_for_hears_no_password() {
+    let (imap_port, imap_seen) = server("* OK here\r\n", |line, stream, _| {
+        let tag = line.split(' ').next().unwrap();
+        write!(stream, "{tag} BAD no such command\r\n").ok();
+        Next::Goes
+    });
+    let (port, seen) = server("220 here\r\n", |line, stream, _| smtp(line, stream));
+    let table = table(imap_port, port).replace("tls = \"none\"", "tls = \"starttls\"");
+    let (world, developer) = world(&table, PROFILE);
+    let reply = developer.ask(mail("list_messages", json!({})));
+    assert_eq!(code(&reply), "invalid_output", "{reply}");
+    let request = developer.send(mail("send_email", json!({ "to": ["grace@example.net"], "text": "y" })));
+    let (code_of_it, _) = approval(&world, &request);
+    assert_eq!(code(&world.command(json!({ "type": "answer", "code": code_of_it, "yes": true }))), "executed");
+    let reply = developer.reply(&request);
+    assert!(error(&reply).contains("does not offer STARTTLS"), "{reply}");
+    assert_eq!((imap_seen.count("LOGIN"), seen.count("AUTH"), seen.count("MAIL")), (0, 0, 0));
+}
+
+#[test]
 fn an_access_token_signs_in_at_both_servers_and_a_refused_one_says_so() {
     // user=ada@example.com^Aauth=Bearer TOKEN^A^A
     let response = BASE64_STANDARD.encode(format!("user=ada@example.com\u{1}auth=Bearer {PASSWORD}\u{1}\u{1}"));
