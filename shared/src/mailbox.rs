@@ -409,20 +409,30 @@ impl Directory {
 
     /// Writes other bytes into a file that nobody reads now.
     ///
-    /// The file is closed afterwards, because a file system that crosses a boundary may write only then.
+    /// It is looked at first through a handle that has no effects: to open a device for writing can have some. The file
+    /// is closed afterwards, because a file system that crosses a boundary may write only then.
     ///
     /// # Errors
-    /// [`MailboxError`]. With [`Step::Look`] nothing was written: it is not a regular file of a usual size with one link.
+    /// [`MailboxError`]. With [`Step::Look`] the file has more than one link. Otherwise it is not there, no regular file of
+    /// a usual size, or it cannot be written.
     pub fn rewrite(&self, name: &str, bytes: &[u8]) -> Result<(), MailboxError> {
-        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let mut file = File::from(self.beneath(name, flags).map_err(|e| MailboxError::new(Step::Open, e))?);
-        let stat = fs::fstat(&file).map_err(|e| MailboxError::new(Step::Look, e))?;
-        let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-        if !is_regular || stat.st_nlink != 1 || stat.st_blocks > REWRITTEN_BLOCKS_MAX {
-            return Err(MailboxError::new(Step::Look, Errno::MLINK));
+        let seen = self.beneath(name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC);
+        let seen = seen.map_err(|e| MailboxError::new(Step::Open, e))?;
+        let identity = rewritable(&seen)?;
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let link = format!("/proc/self/fd/{}", seen.as_raw_fd());
+        let opened = match fs::open(link.as_str(), flags, Mode::empty()) {
+            // An empty root file system has no `/proc`.
+            Err(Errno::NOENT) => self.beneath(name, flags | OFlags::NOFOLLOW),
+            other => other,
+        };
+        let mut file = File::from(opened.map_err(|e| MailboxError::new(Step::Open, e))?);
+        let now = rewritable(&file)?;
+        if (now.device, now.inode) != (identity.device, identity.inode) {
+            return Err(MailboxError::new(Step::Open, Errno::STALE));
         }
         let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        let is_longer = u64::try_from(stat.st_size).is_ok_and(|size| size > length);
+        let is_longer = file.metadata().is_ok_and(|metadata| metadata.len() > length);
         let written = file.write_all(bytes).and_then(|()| if is_longer { file.set_len(length) } else { Ok(()) });
         written.map_err(|source| MailboxError { step: Step::Write, source })
     }
@@ -506,6 +516,19 @@ impl AsFd for Directory {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// Returns the identity of a file that may be used again.
+fn rewritable(file: impl AsFd) -> Result<FileIdentity, MailboxError> {
+    let stat = fs::fstat(file).map_err(|e| MailboxError::new(Step::Open, e))?;
+    let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    if !is_regular || stat.st_blocks > REWRITTEN_BLOCKS_MAX {
+        return Err(MailboxError::new(Step::Open, Errno::INVAL));
+    }
+    if stat.st_nlink != 1 {
+        return Err(MailboxError::new(Step::Look, Errno::MLINK));
+    }
+    Ok(identity_of(&stat))
 }
 
 fn identity_of(stat: &fs::Stat) -> FileIdentity {
@@ -692,13 +715,20 @@ mod tests {
         std::fs::hard_link(path("victim"), path("twice")).unwrap();
         std::fs::create_dir(path("dir")).unwrap();
         fs::mknodat(fs::CWD, path("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        for name in ["link", "twice", "dir", "pipe", "missing", "../victim"] {
-            assert!(directory.rewrite(name, b"after").is_err(), "{name}");
+        // A device: to open it would have an effect. Only root can make one.
+        let device = fs::makedev(1, 3);
+        let mode = Mode::RUSR | Mode::WUSR;
+        let has_device = fs::mknodat(fs::CWD, path("device"), FileType::CharacterDevice, mode, device).is_ok();
+        for name in ["link", "dir", "pipe", "missing", "../victim", "device"] {
+            let step = directory.rewrite(name, b"after").unwrap_err().step;
+            assert!(step == Step::Open, "{name}: {step}");
         }
+        assert!(has_device || !rustix::process::geteuid().is_root());
+        assert_eq!(directory.rewrite("twice", b"after").unwrap_err().step, Step::Look);
         assert_eq!(std::fs::read(path("victim")).unwrap(), b"before");
         let large = File::create(path("large")).unwrap();
         fs::fallocate(&large, fs::FallocateFlags::empty(), 0, 64 * 1024 * 1024).unwrap();
-        assert_eq!(directory.rewrite("large", b"after").unwrap_err().step, Step::Look);
+        assert_eq!(directory.rewrite("large", b"after").unwrap_err().step, Step::Open);
     }
 
     #[test]

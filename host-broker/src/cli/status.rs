@@ -149,7 +149,7 @@ impl Page<'_> {
             json!({
                 "group": group, "main": main, "grants": grants, "socket": self.socket(group),
                 "file_system": mailbox.and_then(|mailbox| mailbox.file_system),
-                "replies": mailbox.map(|mailbox| mailbox.replies),
+                "replies": mailbox.and_then(|mailbox| mailbox.replies),
             })
         });
         let providers = self.catalogue.providers().map(|(name, listed)| {

@@ -4,6 +4,7 @@
 //! the reply and removed that name, the file is free for a later reply. Without this, a file system without a journal
 //! gets slower with each removed file, because it does not use a freed inode again at once.
 
+use rustix::io::Errno;
 use shared::mailbox::{Directory, MailboxError, Step, temporary_name};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -44,7 +45,7 @@ impl ReplyFiles {
                     return Ok(());
                 }
                 Err(error) => {
-                    state.cannot_link = error.source.kind() != std::io::ErrorKind::AlreadyExists;
+                    state.cannot_link = is_unsupported(&error);
                     responses.remove(&spare).ok();
                 }
             }
@@ -98,6 +99,12 @@ impl State {
             responses.remove(&name).ok();
         }
     }
+}
+
+/// Returns whether the file system gives a file no second name.
+fn is_unsupported(error: &MailboxError) -> bool {
+    let lasting = [Errno::PERM, Errno::OPNOTSUPP, Errno::XDEV, Errno::NOSYS, Errno::MLINK];
+    Errno::from_io_error(&error.source).is_some_and(|errno| lasting.contains(&errno))
 }
 
 #[cfg(test)]

@@ -190,6 +190,9 @@ impl<'a> Posted<'a> {
     fn withdraw(&mut self) -> bool {
         let withdrawn = matches!(self.tasks.remove(&self.name), Ok(true));
         self.taken = !withdrawn;
+        if self.taken {
+            self.way.spare_files.add(&self.outbound.id);
+        }
         withdrawn
     }
 

@@ -6,7 +6,8 @@ use shared::RequestId;
 use shared::limits::REPLY_KEEP;
 use shared::mailbox::{Directory, MailboxError, TASKS, is_spare, spare_name};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::time::Instant;
 
 /// The most spare files of one shim.
 const FILES_MAX: usize = 64;
@@ -19,21 +20,23 @@ pub(super) struct SpareFiles {
     ipc: PathBuf,
     /// The requests for which the host has taken the files. The latest is used first.
     requests: Mutex<Vec<RequestId>>,
-    cleaning: Once,
+    /// The time of the last look for files of shims that were killed.
+    cleaned: Mutex<Option<Instant>>,
 }
 
 impl SpareFiles {
     /// Begins without files.
     pub(super) fn new(ipc: PathBuf) -> Self {
-        Self { ipc, requests: Mutex::default(), cleaning: Once::new() }
+        Self { ipc, requests: Mutex::default(), cleaned: Mutex::default() }
     }
 
-    /// Writes a request into a spare file or a new one. The first time it removes the files of shims that were killed.
+    /// Writes a request into a spare file or a new one. From time to time it removes old files: of shims that were
+    /// killed, and of requests whose replies this shim did not wait for.
     ///
     /// # Errors
     /// [`MailboxError`]; there is no such request.
     pub(super) fn write(&self, tasks: &Directory, name: &str, bytes: &[u8]) -> Result<(), MailboxError> {
-        self.cleaning.call_once(|| remove_old(tasks));
+        self.clean(tasks);
         let request = self.requests().pop();
         if let Some(spare) = request.as_ref().map(spare_name) {
             // A host that does not know the name of the request has removed the file.
@@ -47,10 +50,21 @@ impl SpareFiles {
     /// Adds the file of a request that the host has taken.
     pub(super) fn add(&self, request: &RequestId) {
         let mut requests = self.requests();
+        if requests.contains(request) {
+            return;
+        }
         if requests.len() < FILES_MAX {
             requests.push(request.clone());
         } else if let Some(tasks) = self.tasks() {
             tasks.remove(&spare_name(request)).ok();
+        }
+    }
+
+    fn clean(&self, tasks: &Directory) {
+        let mut cleaned = self.cleaned.lock().unwrap_or_else(PoisonError::into_inner);
+        if cleaned.is_none_or(|at| at.elapsed() >= REPLY_KEEP) {
+            *cleaned = Some(Instant::now());
+            remove_old(tasks);
         }
     }
 

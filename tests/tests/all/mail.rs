@@ -42,6 +42,11 @@ fn data(group: &Group, action: &str, params: Value) -> Value {
     reply["data"].clone()
 }
 
+/// The number of messages of a list.
+fn count(listed: &Value) -> usize {
+    listed["messages"].as_array().unwrap().len()
+}
+
 fn letter(subject: &str, text: &str) -> String {
     format!(
         "From: Grace <grace@example.net>\nTo: {ADDRESS}\nSubject: {subject}\nDate: Thu, 26 Nov 2026 10:00:00 +0100\n\
@@ -99,7 +104,7 @@ fn mail_is_listed_searched_and_read_and_stays_unread() {
     assert_eq!(folders["folders"], json!(["Archive", "Drafts", "INBOX", "Sent", "Trash"]));
 
     let first = data(&developer, "list_messages", json!({ "limit": 4 }));
-    assert_eq!((first["matching"].as_u64(), first["messages"].as_array().unwrap().len()), (Some(6), 4));
+    assert_eq!(first["messages"].as_array().unwrap().len(), 4);
     let rest = data(&developer, "list_messages", json!({ "limit": 4, "cursor": first["next_cursor"] }));
     assert_eq!(rest["next_cursor"], Value::Null);
     let mut subjects: Vec<&str> = [&first, &rest]
@@ -115,16 +120,16 @@ fn mail_is_listed_searched_and_read_and_stays_unread() {
     assert!(error(&elsewhere).contains("The mail server refuses: Mailbox doesn't exist: Nowhere"), "{elsewhere}");
     let found = data(&developer, "search", json!({ "subject": "letter 3", "from": "grace" }));
     let message = &found["messages"][0];
-    assert_eq!((found["matching"].as_u64(), &message["from"]), (Some(1), &json!(["Grace <grace@example.net>"])));
+    assert_eq!((count(&found), &message["from"]), (1, &json!(["Grace <grace@example.net>"])));
     assert_eq!(message["message_id"], json!("<letter-3@example.net>"));
     assert_eq!(message["date"], json!("2026-11-26T10:00:00+01:00"));
     let read = data(&developer, "read_email", json!({ "id": message["id"] }));
     assert_eq!(read["text"].as_str().unwrap().trim_end(), "the text 3");
     assert_eq!(read["is_read"], json!(false));
     let again = data(&developer, "search", json!({ "text": "the text 3", "unread": true }));
-    assert_eq!(again["matching"], json!(1), "to read it marks nothing");
-    assert_eq!(data(&developer, "search", json!({ "subject": "nothing \" OR ALL" }))["matching"], json!(0));
-    assert_eq!(data(&developer, "search", json!({ "folder": "Archive", "since": "2026-01-01" }))["matching"], json!(1));
+    assert_eq!(count(&again), 1, "to read it marks nothing");
+    assert_eq!(count(&data(&developer, "search", json!({ "subject": "nothing \" OR ALL" }))), 0);
+    assert_eq!(count(&data(&developer, "search", json!({ "folder": "Archive", "since": "2026-01-01" }))), 1);
 
     let parts = data(&developer, "search", json!({ "from": "Gr", "text": "a note" }));
     let id = &parts["messages"][0]["id"];
@@ -165,6 +170,8 @@ fn wrong_parameters_of_mail_are_refused_before_a_server_is_asked() {
         ("send_email", json!({ "to": ["eve@evil.example"], "subject": "x" }), "guardrail"),
         ("send_email", json!({ "to": ["grace@example.net"], "bcc": ["eve@evil.example"] }), "guardrail"),
         ("send_email", json!({ "to": ["grace@example.net"], "subject": "x\r\nBcc: eve@evil.example" }), "guardrail"),
+        ("send_email", json!({ "to": ["grace@example.net"], "text": "x\r.\nMAIL FROM:<a@b.c>" }), "guardrail"),
+        ("send_email", json!({ "to": ["grace@example.net"], "text": "x\u{0}y" }), "guardrail"),
         ("send_email", json!({ "to": ["grace@example.net"], "in_reply_to": "<a> x" }), "guardrail"),
         (
             "send_email",
@@ -189,7 +196,8 @@ fn messages_are_archived_deleted_and_kept_as_drafts() {
     for number in 1..=2 {
         servers.deliver("", &format!("{number}.m"), &letter(&format!("letter {number}"), "text"));
     }
-    let (world, developer) = world(&servers.table("mail", ""), PROFILE);
+    let profile = format!("{PROFILE}trifecta_off = \"the test reads what it has written\"\n");
+    let (world, developer) = world(&servers.table("mail", ""), &profile);
     let id = |subject: &str| data(&developer, "search", json!({ "subject": subject }))["messages"][0]["id"].clone();
     let first = id("letter 1");
     assert_eq!(data(&developer, "archive_email", json!({ "id": first })), json!({ "folder": "Archive" }));
@@ -239,7 +247,11 @@ fn the_mail_that_a_person_approves_is_the_mail_that_is_sent() {
         "to": ["grace@example.net"], "cc": ["team@example.org"], "bcc": ["boss@example.org"],
         "subject": "Besprechung für morgen", "text": "Guten Tag,\n.\n\nbis morgen – Ada",
         "in_reply_to": "<letter-1@example.net>",
-        "attachments": [{ "name": "plan.txt", "content_type": "text/plain", "content": "UGxhbg==" }],
+        // Its content looks like the end of the message to a careless server.
+        "attachments": [{
+            "name": "plan.txt", "content_type": "text/plain",
+            "content": BASE64_STANDARD.encode("Plan\n.\r\nMAIL FROM:<ada@example.com>\r\nRCPT TO:<eve@evil.example>\r\n"),
+        }],
     });
     let request = developer.send(mail("send_email", params));
     let (code_of_it, sealed) = approval(&world, &request);
@@ -247,6 +259,7 @@ fn the_mail_that_a_person_approves_is_the_mail_that_is_sent() {
     assert_eq!(recipients, [ADDRESS, "grace@example.net", "team@example.org", "boss@example.org"]);
     let body = sealed["body"].as_str().unwrap();
     assert!(!body.contains("boss@example.org") && !body.contains("Date:"), "{body}");
+    assert!(!body.contains("eve@evil.example"), "an attachment is encoded: {body}");
     assert!(servers.messages("").is_empty() && servers.messages("Sent").is_empty());
     assert_eq!(code(&world.command(json!({ "type": "answer", "code": code_of_it, "yes": true }))), "executed");
     let reply = developer.reply(&request);
@@ -270,6 +283,44 @@ fn the_mail_that_a_person_approves_is_the_mail_that_is_sent() {
     assert_eq!(read["subject"], json!("Besprechung für morgen"));
     assert_eq!(read["text"].as_str().unwrap().replace("\r\n", "\n").trim_end(), "Guten Tag,\n.\n\nbis morgen – Ada");
     assert_eq!(read["attachments"][0]["name"], json!("plan.txt"));
+}
+
+#[test]
+fn a_subject_that_looks_like_a_field_takes_no_field_away() {
+    let servers = match MailServers::start() {
+        Ok(servers) => servers,
+        Err(why) => return skipped(why),
+    };
+    let (_world, developer) = world(&servers.table("mail", ""), PROFILE);
+    let draft =
+        json!({ "to": ["grace@example.net"], "subject": "xDate: Thu, 01 Jan 1970 00:00:00 +0000", "text": "y" });
+    data(&developer, "create_draft", draft);
+    let draft = servers.messages("Drafts").pop().unwrap().replace("\r\n", "\n");
+    assert!(draft.contains("\nTo: grace@example.net\n"), "{draft}");
+    assert_eq!(draft.matches("\nMessage-ID: ").count(), 1, "{draft}");
+}
+
+#[test]
+fn a_message_of_very_many_parts_is_refused_and_the_host_lives() {
+    let servers = match MailServers::start() {
+        Ok(servers) => servers,
+        Err(why) => return skipped(why),
+    };
+    servers.deliver("", "1.m", &format!("Subject: deep\n{}", "Content-Type: message/rfc822\n\n".repeat(50_000)));
+    servers.deliver("", "2.m", &letter("plain", "text"));
+    let (_world, developer) = world(&servers.table("mail", ""), PROFILE);
+    let id = |subject: &str| data(&developer, "search", json!({ "subject": subject }))["messages"][0]["id"].clone();
+    for action in ["read_email", "read_attachment"] {
+        let reply = developer.ask(mail(action, json!({ "id": id("deep"), "index": 0 })));
+        let expected = if action == "read_email" { "invalid_params" } else { "provider_failed" };
+        assert_eq!(code(&reply), expected, "{reply}");
+    }
+    let reply = developer.ask(mail("read_email", json!({ "id": id("deep") })));
+    assert!(error(&reply).contains("too many parts"), "{reply}");
+    assert_eq!(
+        data(&developer, "read_email", json!({ "id": id("plain") }))["text"].as_str().unwrap().trim_end(),
+        "text"
+    );
 }
 
 #[test]

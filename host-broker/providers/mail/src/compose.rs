@@ -7,8 +7,8 @@ use crate::Mail;
 use crate::address::Address;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use lettre::message::header::{ContentType, Date, Headers};
-use lettre::message::{Attachment, Mailbox, Message, MultiPart, SinglePart};
+use lettre::message::header::{ContentTransferEncoding, ContentType, Date, Headers};
+use lettre::message::{Attachment, Body, Mailbox, Message, MultiPart, SinglePart};
 use model::Nonce;
 use provider::contract::Failure;
 use schemars::JsonSchema;
@@ -83,6 +83,11 @@ impl Fields {
         if self.in_reply_to.as_ref().is_some_and(|id| !(id.starts_with('<') && id.ends_with('>') && id.is_ascii())) {
             return Some("in_reply_to is the message_id of a message: <…@…>.");
         }
+        // SECURITY: a CR or LF alone could end the message for a server that reads it so, and begin another one.
+        let is_control = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+        if self.text.replace("\r\n", "\n").contains(is_control) {
+            return Some("The text has control characters other than ends of lines and tabs.");
+        }
         let mut bytes = 0_usize;
         for file in &self.attachments {
             let Ok(content) = BASE64_STANDARD.decode(&file.content) else {
@@ -132,14 +137,22 @@ impl Fields {
             let parts = MultiPart::mixed().boundary(format!("=_{}", nonce.as_str())).singlepart(text);
             let parts = self.attachments.iter().try_fold(parts, |parts, file| {
                 let content = BASE64_STANDARD.decode(&file.content).ok()?;
-                Some(parts.singlepart(Attachment::new(file.name.clone()).body(content, file.content_type()?)))
+                // The library would send plain ASCII as it is, with its ends of lines.
+                let body = Body::new_with_encoding(content, ContentTransferEncoding::Base64).ok()?;
+                Some(parts.singlepart(Attachment::new(file.name.clone()).body(body, file.content_type()?)))
             })?;
             builder.multipart(parts)
         };
         let formatted = String::from_utf8(message.ok()?.formatted()).ok()?;
-        // The header comes first, and no other line of it can be this one.
-        Some(formatted.replacen(EPOCH, "", 1))
+        let message = formatted.replacen(&format!("\r\n{EPOCH}"), "\r\n", 1);
+        ends_of_lines_are_whole(&message).then_some(message)
     }
+}
+
+/// Returns whether each CR is followed by LF, and each LF comes after CR.
+fn ends_of_lines_are_whole(message: &str) -> bool {
+    let rest = message.replace("\r\n", "");
+    !rest.contains(['\r', '\n', '\0'])
 }
 
 impl File {

@@ -3,7 +3,7 @@
 use crate::compose::{Fields, dated, message_id};
 use crate::failures::{Sending, change, guardrail};
 use crate::outgoing;
-use crate::{KEEPS, Mail};
+use crate::{Mail, SENDS};
 use model::{EffectMarker, Exposure};
 use provider::contract::{Execution, Failure, Guard, Probed};
 use provider::native::NativeAction;
@@ -35,7 +35,8 @@ impl NativeAction for CreateDraft {
     const LEVEL: Level = Level::Write;
     const DESCRIPTION: &'static str = "Saves a draft in the mail account. It sends nothing.";
     const IDEMPOTENT: bool = false;
-    const EXPOSES: Exposure = KEEPS;
+    // The draft goes to the server, where every other program of the account sees it.
+    const EXPOSES: Exposure = SENDS;
 
     fn summary(&self) -> String {
         "save a draft".to_owned()

@@ -4,7 +4,6 @@ use model::Refusal;
 use provider::contract::{Execution, Failure};
 use shared::Code;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::task::spawn_blocking;
 use tokio::time::timeout_at;
 
 /// Whether a change has been sent, so that it may have happened although no answer came.
@@ -33,15 +32,6 @@ pub(crate) async fn read<T>(
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
     timeout_at(execution.deadline(), work).await.unwrap_or(Err(Failure::Timeout))
-}
-
-/// Parses a message on a thread for long work.
-///
-/// # Errors
-/// [`Failure::InvalidOutput`] if the message ends the parser.
-pub(crate) async fn parse<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
-    let parsed = spawn_blocking(work).await;
-    parsed.map_err(|_panicked| Failure::InvalidOutput { message: "The message cannot be parsed.".into() })
 }
 
 /// Runs a change until the deadline of the call. If the change is under way when something fails, its outcome is unknown.
@@ -80,16 +70,27 @@ pub(crate) fn imap(error: async_imap::error::Error) -> Failure {
         Error::Bad(text) => {
             Failure::InvalidOutput { message: format!("The mail server does not understand: {}.", said(&text)) }
         }
-        Error::Io(error) => unreachable(&error),
+        Error::Io(error) => connection(&error),
         Error::ConnectionLost => Failure::Unavailable { message: "The mail server closed the connection.".into() },
         Error::Validate(_) => {
             Failure::Refused { message: "A folder's name has a character that is not allowed.".into() }
         }
         Error::Append => Failure::Refused { message: "The mail server does not take the message.".into() },
         // The bytes are not repeated: the password can be among them.
-        Error::Parse(_) | _ => Failure::InvalidOutput { message: "The mail server's answer is not IMAP.".into() },
+        Error::Parse(_) | _ => Failure::InvalidOutput { message: NOT_IMAP.into() },
     }
 }
+
+/// Returns the failure for a connection of the IMAP library. It reports bytes that it cannot parse as an error of the
+/// connection of the kind `Other`, and repeats them. The password can be among them.
+pub(crate) fn connection(error: &std::io::Error) -> Failure {
+    if error.kind() == std::io::ErrorKind::Other {
+        return Failure::InvalidOutput { message: NOT_IMAP.into() };
+    }
+    unreachable(error)
+}
+
+const NOT_IMAP: &str = "The mail server's answer is not IMAP.";
 
 /// Returns the failure for a server that cannot be reached, or whose connection broke.
 pub(crate) fn unreachable(error: &std::io::Error) -> Failure {

@@ -19,6 +19,12 @@ pub(crate) struct Mailbox {
     session: Session<Limited>,
 }
 
+/// The most bytes of a message that one answer brings.
+const PIECE_BYTES: usize = 1024 * 1024;
+/// The numbers of messages that one search covers. Its answer has up to eight bytes for each.
+const SEARCHED: u32 = 50_000;
+/// The most searches of one call.
+const SEARCHES_MAX: usize = 100;
 /// To end a connection takes no longer.
 const CLOSING: Duration = Duration::from_millis(500);
 /// The most messages whose fields one call fetches.
@@ -66,7 +72,7 @@ async fn greeted(mut client: Client<Limited>) -> Result<Client<Limited>, Failure
     match client.read_response().await {
         Ok(Some(_greeting)) => Ok(client),
         Ok(None) => Err(Failure::Unavailable { message: "The mail server closed the connection.".into() }),
-        Err(error) => Err(unreachable(&error)),
+        Err(error) => Err(failures::connection(&error)),
     }
 }
 
@@ -87,13 +93,14 @@ impl Authenticator for Xoauth2 {
 }
 
 impl Mailbox {
-    /// Opens a folder for reading. Returns the validity of its numbers.
+    /// Opens a folder for reading. Returns the validity of its numbers, and the next number.
     ///
     /// # Errors
     /// [`Failure`]; nothing was changed.
-    pub(crate) async fn examine(&mut self, folder: &Folder) -> Result<u32, Failure> {
+    pub(crate) async fn examine(&mut self, folder: &Folder) -> Result<(u32, u32), Failure> {
         let opened = self.session.examine(folder.as_str()).await.map_err(failures::imap)?;
-        opened.uid_validity.ok_or_else(without_numbers)
+        let validity = opened.uid_validity.ok_or_else(without_numbers)?;
+        Ok((validity, opened.uid_next.unwrap_or(u32::MAX)))
     }
 
     /// Opens the folder of a message for changes, and checks that the message is there.
@@ -114,15 +121,41 @@ impl Mailbox {
     /// # Errors
     /// [`Failure`]; nothing was changed.
     pub(crate) async fn has(&mut self, message: &MessageRef) -> Result<bool, Failure> {
-        let validity = self.examine(&message.folder).await?;
+        let (validity, _) = self.examine(&message.folder).await?;
         Ok(validity == message.validity && self.fetch(message.uid, "(UID)").await?.is_some())
     }
 
-    /// Returns the numbers of the messages that match, the newest first.
+    /// Returns the numbers of at most so many messages that match, the newest first, from below a number on. Also returns
+    /// the number below which the search goes on, if there may be more.
     ///
     /// # Errors
     /// [`Failure`]; nothing was changed.
-    pub(crate) async fn search(&mut self, criteria: &str) -> Result<Vec<u32>, Failure> {
+    pub(crate) async fn newest(
+        &mut self,
+        criteria: &str,
+        below: u32,
+        most: usize,
+    ) -> Result<(Vec<u32>, Option<u32>), Failure> {
+        let (mut uids, mut below) = (Vec::new(), below);
+        for _ in 0..SEARCHES_MAX {
+            if below <= 1 {
+                return Ok((uids, None));
+            }
+            let first = below.saturating_sub(SEARCHED).max(1);
+            let mut found = self.search(&format!("UID {first}:{} {criteria}", below - 1)).await?;
+            found.retain(|uid| (first..below).contains(uid));
+            uids.append(&mut found);
+            below = first;
+            if uids.len() > most {
+                uids.truncate(most);
+                return Ok((uids.clone(), uids.last().copied()));
+            }
+        }
+        Ok((uids, Some(below)))
+    }
+
+    /// Returns the numbers of the messages that match, the newest first.
+    async fn search(&mut self, criteria: &str) -> Result<Vec<u32>, Failure> {
         let found = self.session.uid_search(criteria).await.map_err(failures::imap)?;
         let mut uids: Vec<u32> = found.into_iter().collect();
         uids.sort_unstable_by(|a, b| b.cmp(a));
@@ -153,6 +186,25 @@ impl Mailbox {
             }
         }
         Ok(all)
+    }
+
+    /// Reads the first bytes of a message in pieces.
+    ///
+    /// # Errors
+    /// [`Failure`]; nothing was changed.
+    pub(crate) async fn content(&mut self, uid: u32, most: usize) -> Result<Vec<u8>, Failure> {
+        let mut content = Vec::new();
+        while content.len() < most {
+            let asked = PIECE_BYTES.min(most - content.len());
+            let fetch =
+                self.fetch(uid, &format!("(UID BODY.PEEK[]<{}.{asked}>)", content.len())).await?.ok_or_else(gone)?;
+            let piece = fetch.body().unwrap_or_default();
+            content.extend_from_slice(piece.get(..asked).unwrap_or(piece));
+            if piece.len() < asked {
+                break;
+            }
+        }
+        Ok(content)
     }
 
     /// Returns the names of at most so many folders, and whether there are more.

@@ -12,6 +12,7 @@ mod failures;
 mod imap;
 mod limited;
 mod outgoing;
+mod parsing;
 mod reference;
 mod settings;
 mod smtp;
@@ -36,8 +37,9 @@ use secrets::Secret;
 use shared::{Provider, Timestamp};
 use std::sync::Arc;
 use tls::Tls;
+use tokio::sync::Semaphore;
 
-/// The most bytes that a call reads from a server.
+/// The most bytes that a call reads from a server of IMAP.
 const BYTES_MAX: u64 = 24 * 1024 * 1024;
 
 /// The exposure of every read: text of other authors, some of it private.
@@ -53,6 +55,7 @@ struct Mail {
     password: Option<Arc<Secret>>,
     tls: Tls,
     clock: Arc<dyn Clock>,
+    parsers: Arc<Semaphore>,
 }
 
 impl Mail {

@@ -8,6 +8,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The most bytes of one answer, without its literals. The library parses an unfinished answer again with each read.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
+/// The longest literal. The library makes room for the whole of it when it is announced.
+const LITERAL_BYTES_MAX: u64 = 1024 * 1024;
+/// The most bytes of all literals of one answer, which could be none for the library.
+const LITERALS_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// A stream in both directions.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
@@ -42,6 +46,8 @@ struct Answer {
     bytes: usize,
     /// The bytes of a literal that are still to come.
     literal: u64,
+    /// The bytes of all its literals.
+    literals: u64,
     /// The number in a `{…}` that may announce a literal, if the last bytes were its beginning.
     announced: Option<u64>,
     /// Whether the announcement is complete, so that only the end of the line is missing.
@@ -68,6 +74,10 @@ impl Answer {
                 (b'}', Some(_), false) => self.is_closed = true,
                 (b'\n', Some(number), true) => {
                     self.literal = number;
+                    self.literals = self.literals.saturating_add(number);
+                    if number > LITERAL_BYTES_MAX || self.literals > LITERALS_BYTES_MAX {
+                        return false;
+                    }
                     (self.announced, self.is_closed) = (None, false);
                 }
                 (b'\n', ..) => *self = Self::default(),
@@ -92,7 +102,7 @@ impl AsyncRead for Limited {
         let read = buffer.filled().get(before..).unwrap_or_default();
         let left = self.left.checked_sub(u64::try_from(read.len()).unwrap_or(u64::MAX));
         let (Some(left), true) = (left, self.answer.follow(read)) else {
-            return Poll::Ready(Err(io::Error::other("the server sends too much")));
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::FileTooLarge, "the server sends too much")));
         };
         self.left = left;
         Poll::Ready(Ok(()))
@@ -124,13 +134,16 @@ mod tests {
         for _ in 0..3 {
             assert!(answer.follow(format!("* {long}\r\n").as_bytes()));
         }
-        let literal = format!("* 1 FETCH (BODY[] {{{}}}\r\n", 3 * ANSWER_BYTES_MAX);
-        assert!(answer.follow(literal.as_bytes()));
         for _ in 0..3 {
+            let literal = format!("* 1 FETCH (BODY[] {{{LITERAL_BYTES_MAX}}}\r\n");
+            assert!(answer.follow(literal.as_bytes()));
             assert!(answer.follow(&vec![b'\n'; ANSWER_BYTES_MAX]), "it is all one literal");
         }
         assert!(answer.follow(b" FLAGS (\\Seen))\r\n"));
         assert_eq!(answer.bytes, 0);
+        for announced in ["{500000000}\r\n", "{1048577}\r\n", "{99999999999999999999}\r\n"] {
+            assert!(!Answer::default().follow(format!("* 1 FETCH (BODY[] {announced}").as_bytes()), "{announced}");
+        }
         // Small literals do not end an answer.
         let many = "{0}\r\n".repeat(ANSWER_BYTES_MAX / 5 + 1);
         assert!(!answer.follow(many.as_bytes()));

@@ -131,9 +131,7 @@ impl Day {
 pub(crate) struct Listed {
     /// The messages.
     messages: Vec<Summary>,
-    /// The number of messages that match, with those of other pages before the cursor left out.
-    matching: usize,
-    /// The cursor of the next page, if there is one.
+    /// The cursor of the next page, if there may be one.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
@@ -258,16 +256,14 @@ async fn list(
 ) -> Result<(Listed, String), Failure> {
     read(execution, async {
         let mut mailbox = mail.mailbox(execution).await?;
-        let validity = mailbox.examine(folder).await?;
+        let (validity, next) = mailbox.examine(folder).await?;
         if cursor.as_ref().is_some_and(|cursor| cursor.validity != validity) {
-            let message = "The server has numbered the messages again since the cursor was given. List the folder from its beginning.";
+            let message =
+                "The server has numbered the messages again since the cursor was given. List the folder from its beginning.";
             return Err(Failure::Refused { message: message.into() });
         }
-        let mut uids = mailbox.search(criteria).await?;
-        if let Some(cursor) = &cursor {
-            uids.retain(|uid| *uid < cursor.uid);
-        }
-        let page: Vec<u32> = uids.iter().copied().take(limit).collect();
+        let below = cursor.as_ref().map_or(next, |cursor| cursor.uid);
+        let (page, rest) = mailbox.newest(criteria, below, limit).await?;
         let reference = |uid: u32| MessageRef { folder: folder.clone(), validity, uid }.to_string();
         let mut messages = Vec::new();
         if !page.is_empty() {
@@ -280,9 +276,8 @@ async fn list(
             }
         }
         mailbox.close().await;
-        let last = page.last().filter(|_| uids.len() > page.len());
-        let summary = format!("{} of {} messages", messages.len(), uids.len());
-        Ok((Listed { messages, matching: uids.len(), next_cursor: last.map(|uid| reference(*uid)) }, summary))
+        let summary = format!("{} messages", messages.len());
+        Ok((Listed { messages, next_cursor: rest.map(reference) }, summary))
     })
     .await
 }

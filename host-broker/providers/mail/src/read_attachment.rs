@@ -1,13 +1,13 @@
 //! `read_attachment`.
 
-use crate::failures::{parse, read};
+use crate::failures::read;
 use crate::imap::gone;
 use crate::read_email::{content_type, name, part};
 use crate::reference::MessageRef;
 use crate::{Mail, READS};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use mail_parser::{MessageParser, PartType};
+use mail_parser::{Message, PartType};
 use model::Exposure;
 use provider::contract::{Execution, Failure, Guard};
 use provider::native::NativeAction;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use shared::{Level, Timestamp};
 
 /// A longer message is not read for an attachment.
-const MESSAGE_BYTES_MAX: u32 = 20 * 1024 * 1024;
+const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// The parameters of `read_attachment`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -81,17 +81,17 @@ impl NativeAction for ReadAttachment {
     async fn run(self, mail: &Mail, _: Option<()>, execution: &Execution) -> Result<(ReadPart, String), Failure> {
         read(execution, async {
             let mut mailbox = mail.mailbox(execution).await?;
-            if mailbox.examine(&self.id.folder).await? != self.id.validity {
+            if mailbox.examine(&self.id.folder).await?.0 != self.id.validity {
                 return Err(gone());
             }
             let size = mailbox.fetch(self.id.uid, "(UID RFC822.SIZE)").await?.ok_or_else(gone)?.size;
-            if size.is_none_or(|size| size > MESSAGE_BYTES_MAX) {
-                let message = "The message has more than 20 MiB. Its attachments cannot be read here.";
+            if size.is_none_or(|size| usize::try_from(size).is_ok_and(|size| size > MESSAGE_BYTES_MAX)) {
+                let message = "The message has more than 16 MiB. Its attachments cannot be read here.";
                 return Err(Failure::Refused { message: message.into() });
             }
-            let fetch = mailbox.fetch(self.id.uid, "(UID BODY.PEEK[])").await?.ok_or_else(gone)?;
+            let bytes = mailbox.content(self.id.uid, MESSAGE_BYTES_MAX).await?;
             mailbox.close().await;
-            let part = parse(move || self.part_of(fetch.body().unwrap_or_default())).await?;
+            let part = mail.parse(bytes, move |message| self.part_of(message)).await?;
             Ok((part?, "read an attachment".to_owned()))
         })
         .await
@@ -99,8 +99,7 @@ impl NativeAction for ReadAttachment {
 }
 
 impl ReadAttachment {
-    fn part_of(&self, message: &[u8]) -> Result<ReadPart, Failure> {
-        let message = MessageParser::new().parse(message).unwrap_or_default();
+    fn part_of(&self, message: &Message<'_>) -> Result<ReadPart, Failure> {
         let Some(attachment) = message.attachment(self.index) else {
             return Err(Failure::Refused { message: format!("The message has no attachment {}.", self.index) });
         };

@@ -1,12 +1,12 @@
 //! `read_email`.
 
-use crate::failures::{parse, read};
+use crate::failures::read;
 use crate::imap::gone;
 use crate::list_messages::{addresses, bracketed};
 use crate::reference::MessageRef;
 use crate::{Mail, READS};
 use async_imap::types::Flag;
-use mail_parser::{HeaderName, Message, MessageParser, MimeHeaders as _};
+use mail_parser::{HeaderName, Message, MimeHeaders as _};
 use model::Exposure;
 use provider::contract::{Execution, Failure, Guard};
 use provider::native::NativeAction;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use shared::{Level, Timestamp};
 
 /// The most bytes of a message that the broker reads for its text.
-const MESSAGE_BYTES_MAX: u32 = 4 * 1024 * 1024;
+const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// The most attachments that are listed.
 const ATTACHMENTS_MAX: usize = 100;
 
@@ -113,19 +113,16 @@ impl NativeAction for ReadEmail {
     async fn run(self, mail: &Mail, _: Option<()>, execution: &Execution) -> Result<(Email, String), Failure> {
         read(execution, async {
             let mut mailbox = mail.mailbox(execution).await?;
-            if mailbox.examine(&self.id.folder).await? != self.id.validity {
+            if mailbox.examine(&self.id.folder).await?.0 != self.id.validity {
                 return Err(gone());
             }
-            let items = format!("(UID FLAGS RFC822.SIZE BODY.PEEK[]<0.{MESSAGE_BYTES_MAX}>)");
-            let fetch = mailbox.fetch(self.id.uid, &items).await?.ok_or_else(gone)?;
+            let fetch = mailbox.fetch(self.id.uid, "(UID FLAGS RFC822.SIZE)").await?.ok_or_else(gone)?;
+            let bytes = mailbox.content(self.id.uid, MESSAGE_BYTES_MAX).await?;
             mailbox.close().await;
-            let email = parse(move || {
-                let message = MessageParser::new().parse(fetch.body().unwrap_or_default()).unwrap_or_default();
-                let is_read = fetch.flags().any(|flag| flag == Flag::Seen);
-                let is_cut = fetch.size.is_some_and(|size| size > MESSAGE_BYTES_MAX);
-                self.told(&message, is_cut, is_read)
-            });
-            Ok((email.await?, "read a message".to_owned()))
+            let is_read = fetch.flags().any(|flag| flag == Flag::Seen);
+            let is_cut = fetch.size.is_some_and(|size| usize::try_from(size).is_ok_and(|size| size > bytes.len()));
+            let email = mail.parse(bytes, move |message| self.told(message, is_cut, is_read)).await?;
+            Ok((email, "read a message".to_owned()))
         })
         .await
     }

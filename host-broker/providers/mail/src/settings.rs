@@ -1,6 +1,8 @@
 //! The table of a mail account in the configuration, and the provider that is built from it.
 
 use crate::address::{Address, RecipientPattern};
+use crate::parsing::parsers;
+use crate::reference::Folder;
 use crate::tls::Tls;
 use crate::{Mail, operations};
 use provider::child;
@@ -171,11 +173,18 @@ impl Configured for Settings {
         if let Some(smtp) = &self.smtp {
             smtp.check("smtp")?;
         }
-        let texts = [Some(&self.archive), Some(&self.trash), Some(&self.drafts), Some(&self.sent)];
-        let named = texts.into_iter().chain([self.display_name.as_ref(), self.username.as_ref()]).flatten();
-        for text in named {
-            if text.is_empty() || text.contains(|c: char| c.is_control()) {
-                return Err("archive, trash, drafts, sent, display_name, username: must be one line of text".to_owned());
+        for (key, folder) in
+            [("archive", &self.archive), ("trash", &self.trash), ("drafts", &self.drafts), ("sent", &self.sent)]
+        {
+            if Folder::try_from(folder.clone()).is_err() {
+                return Err(format!(
+                    "{key}: is no name of a folder; other characters than ASCII are in modified UTF-7"
+                ));
+            }
+        }
+        for (key, text) in [("display_name", &self.display_name), ("username", &self.username)] {
+            if text.as_ref().is_some_and(|text| text.is_empty() || text.contains(|c: char| c.is_control())) {
+                return Err(format!("{key}: must be one line of text"));
             }
         }
         Ok(())
@@ -185,7 +194,7 @@ impl Configured for Settings {
         let ca_file = self.ca_file.as_ref().map(|file| deps.home.path().join(file));
         let tls = Tls::new(ca_file.as_deref())?;
         let (password, clock) = (deps.secret("password"), Arc::clone(&deps.platform.clock));
-        let mail = Mail { settings: self.clone(), password, tls, clock };
+        let mail = Mail { settings: self.clone(), password, tls, clock, parsers: parsers() };
         Ok(vec![BuiltProvider::new(name, operations(name, mail).map_err(|fault| fault.to_string())?)])
     }
 }

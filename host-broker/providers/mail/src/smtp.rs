@@ -52,7 +52,11 @@ impl Mail {
             let because = |message| format!("Nothing was sent to anybody, because of {recipient}. {message}");
             accepted.map_err(|error| explained(smtp(&error), because))?;
         }
-        connection.command(Data).await.map_err(failed)?;
+        let answer = connection.command(Data).await.map_err(failed)?;
+        if !answer.has_code(354) {
+            let message = "The mail server's answer to DATA is not that of RFC 5321. Nothing was sent.";
+            return Err(Failure::InvalidOutput { message: message.into() });
+        }
         sending.begin();
         match connection.message(message.as_bytes()).await {
             Ok(_accepted) => sending.end(),

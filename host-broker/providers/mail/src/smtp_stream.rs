@@ -6,29 +6,32 @@ use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
 
 /// The most bytes of an answer before TLS.
 const ANSWER_BYTES_MAX: usize = 8 * 1024;
+/// The most bytes of all answers. The library keeps a line without end.
+const BYTES_MAX: usize = 256 * 1024;
 
 /// A stream on which the server speaks first.
 pub(crate) struct SmtpStream {
     inner: Box<dyn Stream>,
     /// The bytes to be read before those of the server.
     first: &'static [u8],
+    left: usize,
 }
 
 impl SmtpStream {
     /// A connection on which the server still has to greet.
     pub(crate) fn greeting(inner: impl Stream + 'static) -> Self {
-        Self { inner: Box::new(inner), first: b"" }
+        Self { inner: Box::new(inner), first: b"", left: BYTES_MAX }
     }
 
     /// A connection on which the server has greeted before TLS began. The library waits for a greeting, and gets one.
     pub(crate) fn greeted(inner: impl Stream + 'static) -> Self {
-        Self { inner: Box::new(inner), first: b"220 TLS\r\n" }
+        Self { inner: Box::new(inner), first: b"220 TLS\r\n", left: BYTES_MAX }
     }
 }
 
@@ -95,7 +98,13 @@ impl AsyncRead for SmtpStream {
             self.first = later;
             return Poll::Ready(Ok(()));
         }
-        Pin::new(&mut self.inner).poll_read(cx, buffer)
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.inner).poll_read(cx, buffer))?;
+        let Some(left) = self.left.checked_sub(buffer.filled().len() - before) else {
+            return Poll::Ready(Err(io::ErrorKind::FileTooLarge.into()));
+        };
+        self.left = left;
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -1,7 +1,7 @@
 //! A group's mailbox, as far as the command sees it from outside.
 
 use rustix::fs::StatFs;
-use shared::mailbox::{Directory, RESPONSES, is_document};
+use shared::mailbox::{Directory, RESPONSES, TASKS, is_document};
 use std::path::Path;
 
 /// With more unread replies than this, the sandbox does not remove what it has read.
@@ -13,37 +13,40 @@ const NAMES_MAX: usize = 10_000;
 pub(super) struct Mailbox {
     /// The type of its file system, such as `ext4`; `None` if it is not known.
     pub(super) file_system: Option<&'static str>,
-    /// The number of replies that nobody has removed. It counts at most [`NAMES_MAX`].
-    pub(super) replies: usize,
+    /// The number of replies that nobody has removed. It counts at most [`NAMES_MAX`]. `None` if they cannot be listed.
+    pub(super) replies: Option<usize>,
 }
 
 impl Mailbox {
     /// Looks at the directory of a group.
     pub(super) fn at(path: &Path) -> Self {
-        let file_system = rustix::fs::statfs(path).ok().and_then(|stat| file_system(&stat));
-        let (mut names, mut replies) = (0, 0);
-        if let Ok(responses) = Directory::open(&path.join(RESPONSES)) {
-            let count = |name: &str| {
-                names += 1;
-                replies += usize::from(is_document(name));
-                names < NAMES_MAX
-            };
-            // A directory that cannot be listed has no number of replies.
-            responses.for_each_name(count).ok();
-        }
-        Self { file_system, replies }
+        // Requests and replies can be on another file system than the directory above.
+        let file_system = rustix::fs::statfs(path.join(TASKS)).ok().and_then(|stat| file_system(&stat));
+        Self { file_system, replies: replies(path) }
     }
 
     /// Returns the advice for the operator, if calls as files are slower than they could be.
     pub(super) fn advice(&self) -> Option<String> {
-        (self.replies > UNREAD_MAX).then(|| {
+        self.replies.filter(|replies| *replies > UNREAD_MAX).map(|replies| {
             format!(
-                "the sandbox has left {} replies in responses/, so the host makes a new file for each reply. Mount \
-                 responses/ writable in the sandbox, so that the shim removes them",
-                self.replies
+                "the sandbox has left {replies} replies in responses/, so the host makes a new file for each reply. Mount \
+                 responses/ writable in the sandbox, so that the shim removes them"
             )
         })
     }
+}
+
+/// Counts the replies. The sandbox may own the directory, so no link in it is followed.
+fn replies(path: &Path) -> Option<usize> {
+    let responses = Directory::open(path).ok()?.open_dir(RESPONSES).ok()?;
+    let (mut names, mut replies) = (0, 0);
+    let count = |name: &str| {
+        names += 1;
+        replies += usize::from(is_document(name) && !name.ends_with(".progress.json"));
+        names < NAMES_MAX
+    };
+    responses.for_each_name(count).ok()?;
+    Some(replies)
 }
 
 /// Returns the name of a file system from its number (`statfs(2)`).

@@ -287,13 +287,30 @@ fn an_access_token_signs_in_at_both_servers_and_a_refused_one_says_so() {
 
 #[test]
 fn a_server_that_sends_too_much_or_no_imap_is_left_and_costs_no_memory() {
-    let floods: [Answer; 4] = [
+    let floods: [Answer; 6] = [
         // A literal of four gibibytes, and bytes without end.
         |line, stream, _| {
             if line.contains("SEARCH") {
                 stream.write_all(b"* 1 FETCH (UID 1 BODY[] {4294967295}\r\n").ok();
                 while stream.write_all(&vec![b'x'; 65_536]).is_ok() {}
                 return Next::Ends;
+            }
+            imap(line, stream)
+        },
+        // A literal for which the library would make room at once.
+        |line, stream, _| {
+            if line.contains("SEARCH") {
+                stream.write_all(b"* 1 FETCH (UID 1 BODY[] {500000000}\r\n").ok();
+                return Next::Goes;
+            }
+            imap(line, stream)
+        },
+        // The password, where an answer is expected.
+        |line, stream, _| {
+            if line.contains("LOGIN") {
+                stream.write_all(line.as_bytes()).ok();
+                stream.write_all(b"\r\n").ok();
+                return Next::Goes;
             }
             imap(line, stream)
         },
@@ -325,6 +342,8 @@ fn a_server_that_sends_too_much_or_no_imap_is_left_and_costs_no_memory() {
         let reply = developer.ask(mail("list_messages", json!({})));
         assert!(["provider_failed", "invalid_output", "provider_timeout"].contains(&code(&reply)), "{reply}");
         assert!(!error(&reply).contains(PASSWORD), "{reply}");
+        // Nor as a list of numbers.
+        assert!(!error(&reply).contains("109, 97, 105, 108"), "{reply}");
         assert!(memory() < before + 160 * 1024 * 1024, "{} {before}", memory());
         assert!(seen.connections.load(Ordering::SeqCst) >= 1);
     }
