@@ -308,6 +308,8 @@ fn a_message_of_very_many_parts_is_refused_and_the_host_lives() {
     };
     servers.deliver("", "1.m", &format!("Subject: deep\n{}", "Content-Type: message/rfc822\n\n".repeat(50_000)));
     servers.deliver("", "2.m", &letter("plain", "text"));
+    servers.deliver("Archive", "1.m", "");
+    servers.deliver("Archive", "2.m", "\n");
     let (_world, developer) = world(&servers.table("mail", ""), PROFILE);
     let id = |subject: &str| data(&developer, "search", json!({ "subject": subject }))["messages"][0]["id"].clone();
     for action in ["read_email", "read_attachment"] {
@@ -317,6 +319,12 @@ fn a_message_of_very_many_parts_is_refused_and_the_host_lives() {
     }
     let reply = developer.ask(mail("read_email", json!({ "id": id("deep") })));
     assert!(error(&reply).contains("too many parts"), "{reply}");
+    // Nor does one without anything in it.
+    let listed = data(&developer, "list_messages", json!({ "folder": "Archive" }));
+    for message in listed["messages"].as_array().unwrap() {
+        let reply = developer.ask(mail("read_email", json!({ "id": message["id"] })));
+        assert!(!reply.to_string().contains("failed inside"), "{reply}");
+    }
     assert_eq!(
         data(&developer, "read_email", json!({ "id": id("plain") }))["text"].as_str().unwrap().trim_end(),
         "text"

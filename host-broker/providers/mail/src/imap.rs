@@ -93,14 +93,14 @@ impl Authenticator for Xoauth2 {
 }
 
 impl Mailbox {
-    /// Opens a folder for reading. Returns the validity of its numbers, and the next number.
+    /// Opens a folder for reading. Returns the validity of its numbers, and the next number if the server tells it.
     ///
     /// # Errors
     /// [`Failure`]; nothing was changed.
-    pub(crate) async fn examine(&mut self, folder: &Folder) -> Result<(u32, u32), Failure> {
+    pub(crate) async fn examine(&mut self, folder: &Folder) -> Result<(u32, Option<u32>), Failure> {
         let opened = self.session.examine(folder.as_str()).await.map_err(failures::imap)?;
         let validity = opened.uid_validity.ok_or_else(without_numbers)?;
-        Ok((validity, opened.uid_next.unwrap_or(u32::MAX)))
+        Ok((validity, opened.uid_next))
     }
 
     /// Opens the folder of a message for changes, and checks that the message is there.
@@ -125,27 +125,30 @@ impl Mailbox {
         Ok(validity == message.validity && self.fetch(message.uid, "(UID)").await?.is_some())
     }
 
-    /// Returns the numbers of at most so many messages that match, the newest first, from below a number on. Also returns
-    /// the number below which the search goes on, if there may be more.
+    /// Returns the numbers of at most so many messages that match, the newest first, from below a number on; `None` is
+    /// the end of a folder whose end is not known. Also returns the number below which the search goes on, if there may
+    /// be more.
     ///
     /// # Errors
     /// [`Failure`]; nothing was changed.
     pub(crate) async fn newest(
         &mut self,
         criteria: &str,
-        below: u32,
+        below: Option<u32>,
         most: usize,
     ) -> Result<(Vec<u32>, Option<u32>), Failure> {
-        let (mut uids, mut below) = (Vec::new(), below);
+        // Without an end, the first search covers everything.
+        let (mut covered, mut below) = (below.map_or(u32::MAX, |_| SEARCHED), below.unwrap_or(u32::MAX));
+        let mut uids = Vec::new();
         for _ in 0..SEARCHES_MAX {
             if below <= 1 {
                 return Ok((uids, None));
             }
-            let first = below.saturating_sub(SEARCHED).max(1);
+            let first = below.saturating_sub(covered).max(1);
             let mut found = self.search(&format!("UID {first}:{} {criteria}", below - 1)).await?;
             found.retain(|uid| (first..below).contains(uid));
             uids.append(&mut found);
-            below = first;
+            (covered, below) = (SEARCHED, first);
             if uids.len() > most {
                 uids.truncate(most);
                 return Ok((uids.clone(), uids.last().copied()));

@@ -5,7 +5,7 @@ use crate::imap::quoted;
 use crate::reference::{Folder, MessageRef};
 use crate::{Mail, READS};
 use async_imap::types::{Fetch, Flag};
-use mail_parser::{HeaderName, MessageParser};
+use mail_parser::{HeaderName, Message, MessageParser};
 use model::Exposure;
 use provider::contract::{Execution, Failure, Guard};
 use provider::native::NativeAction;
@@ -262,7 +262,7 @@ async fn list(
                 "The server has numbered the messages again since the cursor was given. List the folder from its beginning.";
             return Err(Failure::Refused { message: message.into() });
         }
-        let below = cursor.as_ref().map_or(next, |cursor| cursor.uid);
+        let below = cursor.as_ref().map(|cursor| cursor.uid).or(next);
         let (page, rest) = mailbox.newest(criteria, below, limit).await?;
         let reference = |uid: u32| MessageRef { folder: folder.clone(), validity, uid }.to_string();
         let mut messages = Vec::new();
@@ -285,17 +285,20 @@ async fn list(
 impl Summary {
     fn of(id: String, fetch: &Fetch) -> Self {
         let header = fetch.header().unwrap_or_default();
-        let parsed = MessageParser::new().parse_headers(header).unwrap_or_default();
+        // A message without a header has none of the fields.
+        let parsed = MessageParser::new().parse_headers(header);
+        let parsed = parsed.as_ref();
         let has = |flag: &Flag<'_>| fetch.flags().any(|of| of == *flag);
+        let in_reply_to = parsed.and_then(|message| message.header(HeaderName::InReplyTo)?.as_text());
         Self {
             id,
-            from: addresses(parsed.from()),
-            to: addresses(parsed.to()),
-            cc: addresses(parsed.cc()),
-            subject: parsed.subject().unwrap_or_default().to_owned(),
-            date: parsed.date().map(mail_parser::DateTime::to_rfc3339),
-            message_id: parsed.message_id().map(bracketed),
-            in_reply_to: parsed.header(HeaderName::InReplyTo).and_then(|id| id.as_text()).map(bracketed),
+            from: addresses(parsed.and_then(Message::from)),
+            to: addresses(parsed.and_then(Message::to)),
+            cc: addresses(parsed.and_then(Message::cc)),
+            subject: parsed.and_then(Message::subject).unwrap_or_default().to_owned(),
+            date: parsed.and_then(Message::date).map(mail_parser::DateTime::to_rfc3339),
+            message_id: parsed.and_then(Message::message_id).map(bracketed),
+            in_reply_to: in_reply_to.map(bracketed),
             bytes: fetch.size.unwrap_or_default(),
             is_read: has(&Flag::Seen),
             is_answered: has(&Flag::Answered),

@@ -24,7 +24,7 @@ impl Mail {
     /// each part with parts. Both need a field `Content-Type`, so a message with many of them is not parsed.
     ///
     /// # Errors
-    /// [`Failure::Refused`] if the message has too many parts.
+    /// [`Failure::Refused`] if the message is empty or has too many parts.
     pub(crate) async fn parse<T: Send + 'static>(
         &self,
         bytes: Vec<u8>,
@@ -32,16 +32,19 @@ impl Mail {
     ) -> Result<T, Failure> {
         let permit = Arc::clone(&self.parsers).acquire_owned().await;
         let parsed = spawn_blocking(move || {
-            let message = is_bounded(&bytes).then(|| MessageParser::new().parse(&bytes).unwrap_or_default());
-            let result = message.as_ref().map(work);
+            let refused = |message: &str| Failure::Refused { message: message.to_owned() };
+            let result = if is_bounded(&bytes) {
+                // The parser finds no part in nothing.
+                let message = MessageParser::new().parse(&bytes).filter(|message| !message.parts.is_empty());
+                message.as_ref().map(work).ok_or_else(|| refused("The message is empty."))
+            } else {
+                Err(refused("The message has too many parts to be read."))
+            };
             drop(permit);
             result
         });
-        match parsed.await {
-            Ok(Some(result)) => Ok(result),
-            Ok(None) => Err(Failure::Refused { message: "The message has too many parts to be read.".into() }),
-            Err(_panicked) => Err(Failure::InvalidOutput { message: "The message cannot be parsed.".into() }),
-        }
+        let broken = Failure::InvalidOutput { message: "The message cannot be parsed.".into() };
+        parsed.await.unwrap_or(Err(broken))
     }
 }
 
