@@ -9,7 +9,14 @@
 //! half of one. Both sides use their files again, because a new file is what costs most. Nothing here is synced: the
 //! ledger is what lasts.
 
-use crate::names::RequestId;
+mod names;
+mod reuse;
+
+pub use names::{
+    HOST, RESPONSES, SNAPSHOT, SOCKET, TASKS, is_document, is_reusable, is_spare, progress_name, reply_name,
+    reusable_name, spare_name, stem, temporary_name,
+};
+
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags};
 use rustix::io::Errno;
 use std::fmt;
@@ -18,61 +25,6 @@ use std::io::{Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-
-/// Where the sandbox writes requests.
-pub const TASKS: &str = "tasks";
-/// Where the host writes replies.
-pub const RESPONSES: &str = "responses";
-/// The snapshot's name.
-pub const SNAPSHOT: &str = "ext_capabilities.json";
-/// The host's sign of life.
-pub const HOST: &str = "host.json";
-/// The host's socket, which carries the same documents as the files; see [`crate::frame`].
-pub const SOCKET: &str = "broker.sock";
-
-/// The name of a reply: `<request_id>.json`.
-pub fn reply_name(id: &RequestId) -> String {
-    format!("{id}.json")
-}
-
-/// The name of a request whose file is used again: `<request_id>.reuse.json`.
-///
-/// To make and remove a file costs more than everything else that a call does in the mailbox. A host that has taken a
-/// request of this name renames the file to its [`spare_name`], and the shim writes a later request into it. A host
-/// that does not know the name removes the file. The name also says that the shim accepts a reply with two links.
-pub fn reusable_name(id: &RequestId) -> String {
-    format!("{id}{REUSABLE}")
-}
-
-/// Checks whether a document has a [`reusable_name`].
-pub fn is_reusable(name: &str) -> bool {
-    name.ends_with(REUSABLE)
-}
-
-/// The name of a request's file after the host has taken the request: `.spare-<request_id>`.
-pub fn spare_name(id: &RequestId) -> String {
-    format!("{SPARE}{id}")
-}
-
-/// Checks whether a file is kept only to be used again.
-pub fn is_spare(name: &str) -> bool {
-    name.starts_with(SPARE)
-}
-
-/// Returns the part of a document's name that can be the id of a request: everything before `.json` or `.reuse.json`.
-pub fn stem(name: &str) -> Option<&str> {
-    name.strip_suffix(REUSABLE).or_else(|| name.strip_suffix(".json"))
-}
-
-/// A file of more blocks of 512 bytes is not used again: to shorten it takes long.
-const REWRITTEN_BLOCKS_MAX: i64 = 16 * 1024;
-const REUSABLE: &str = ".reuse.json";
-const SPARE: &str = ".spare-";
-
-/// The name of a running call's progress: `<request_id>.progress.json`.
-pub fn progress_name(id: &RequestId) -> String {
-    format!("{id}.progress.json")
-}
 
 /// A handle to one directory: the right to the names in it.
 #[derive(Debug)]
@@ -346,20 +298,6 @@ impl Directory {
         self.find_linked(name, max, owner, Links::One)
     }
 
-    /// Reads a reply of at most `max` bytes. Its file may be one that the host uses again, and has two links then.
-    ///
-    /// The host writes a later reply into the file once this name is removed. If the name still leads to the file after
-    /// the read, the bytes are those of this reply.
-    ///
-    /// # Errors
-    /// [`ReadError`]; [`ReadError::Missing`] also if another reader has removed the reply meanwhile.
-    pub fn read_reply(&self, name: &str, max: usize) -> Result<Contents, ReadError> {
-        let contents = self.find_linked(name, max, None, Links::OneOrTwo)?.read()?;
-        let file = |identity: FileIdentity| (identity.device, identity.inode);
-        let is_there = self.look(name).is_some_and(|now| file(now) == file(contents.identity));
-        if is_there { Ok(contents) } else { Err(ReadError::Missing) }
-    }
-
     fn find_linked(&self, name: &str, max: usize, owner: Option<u32>, links: Links) -> Result<Found, ReadError> {
         let seen =
             self.beneath(name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC).map_err(|errno| match errno {
@@ -407,70 +345,6 @@ impl Directory {
         File::from(fd).write_all(bytes).map_err(|source| MailboxError { step: Step::Write, source })
     }
 
-    /// Writes other bytes into a file that nobody reads now.
-    ///
-    /// It is looked at first through a handle that has no effects: to open a device for writing can have some. The file
-    /// is closed afterwards, because a file system that crosses a boundary may write only then.
-    ///
-    /// # Errors
-    /// [`MailboxError`]. With [`Step::Look`] the file has more than one link. Otherwise it is not there, no regular file of
-    /// a usual size, or it cannot be written.
-    pub fn rewrite(&self, name: &str, bytes: &[u8]) -> Result<(), MailboxError> {
-        let seen = self.beneath(name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC);
-        let seen = seen.map_err(|e| MailboxError::new(Step::Open, e))?;
-        let identity = rewritable(&seen)?;
-        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let link = format!("/proc/self/fd/{}", seen.as_raw_fd());
-        let opened = match fs::open(link.as_str(), flags, Mode::empty()) {
-            // An empty root file system has no `/proc`.
-            Err(Errno::NOENT) => self.beneath(name, flags | OFlags::NOFOLLOW),
-            other => other,
-        };
-        let mut file = File::from(opened.map_err(|e| MailboxError::new(Step::Open, e))?);
-        let now = rewritable(&file)?;
-        if (now.device, now.inode) != (identity.device, identity.inode) {
-            return Err(MailboxError::new(Step::Open, Errno::STALE));
-        }
-        let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        let is_longer = file.metadata().is_ok_and(|metadata| metadata.len() > length);
-        let written = file.write_all(bytes).and_then(|()| if is_longer { file.set_len(length) } else { Ok(()) });
-        written.map_err(|source| MailboxError { step: Step::Write, source })
-    }
-
-    /// Renames a file, and replaces an earlier one of that name.
-    ///
-    /// # Errors
-    /// [`MailboxError`]; nothing has changed.
-    pub fn rename(&self, from: &str, to: &str) -> Result<(), MailboxError> {
-        fs::renameat(&self.0, from, &self.0, to).map_err(|e| MailboxError::new(Step::Rename, e))
-    }
-
-    /// Gives a file one more name, which no other file has.
-    ///
-    /// # Errors
-    /// [`MailboxError`]; nothing has changed.
-    pub fn link(&self, from: &str, to: &str) -> Result<(), MailboxError> {
-        fs::linkat(&self.0, from, &self.0, to, AtFlags::empty()).map_err(|e| MailboxError::new(Step::Link, e))
-    }
-
-    /// Removes a request that the host has taken, or renames it if its file [is used again](reusable_name). Returns
-    /// `false` if there was none.
-    ///
-    /// # Errors
-    /// [`MailboxError`] if there is one and it cannot be removed.
-    pub fn retire(&self, name: &str) -> Result<bool, MailboxError> {
-        if let Some(stem) = name.strip_suffix(REUSABLE) {
-            let spare = format!("{SPARE}{stem}");
-            match fs::renameat_with(&self.0, name, &self.0, &spare, fs::RenameFlags::NOREPLACE) {
-                Ok(()) => return Ok(true),
-                Err(Errno::NOENT) => return Ok(false),
-                // The spare name exists, or the file system cannot rename so.
-                Err(_) => {}
-            }
-        }
-        self.remove(name)
-    }
-
     /// Removes a document; `false` if there was none.
     ///
     /// # Errors
@@ -516,19 +390,6 @@ impl AsFd for Directory {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
-}
-
-/// Returns the identity of a file that may be used again.
-fn rewritable(file: impl AsFd) -> Result<FileIdentity, MailboxError> {
-    let stat = fs::fstat(file).map_err(|e| MailboxError::new(Step::Open, e))?;
-    let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    if !is_regular || stat.st_blocks > REWRITTEN_BLOCKS_MAX {
-        return Err(MailboxError::new(Step::Open, Errno::INVAL));
-    }
-    if stat.st_nlink != 1 {
-        return Err(MailboxError::new(Step::Look, Errno::MLINK));
-    }
-    Ok(identity_of(&stat))
 }
 
 fn identity_of(stat: &fs::Stat) -> FileIdentity {
@@ -594,30 +455,15 @@ fn reopen(seen: &OwnedFd, directory: &Directory, name: &str, identity: FileIdent
     if (now.device, now.inode) == (identity.device, identity.inode) { Ok(fd.into()) } else { Err(ReadError::Missing) }
 }
 
-/// Returns a name that cannot be guessed, and that no reader takes for a document.
-pub fn temporary_name() -> String {
-    let mut random = [0; 12];
-    // The system call itself: a static binary in an empty root file system has no `/dev/urandom` to fall back on.
-    // Without randomness the name is still exclusive: `O_EXCL` refuses a name that exists.
-    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()).ok();
-    format!(".tmp-{}", base16ct::lower::encode_string(&random))
-}
-
-/// Checks whether a name in `tasks/` or `responses/` is a document's. Anything ending in `.json` is, except hidden
-/// names.
-pub fn is_document(name: &str) -> bool {
-    name.strip_suffix(".json").is_some_and(|stem| !stem.is_empty() && !stem.starts_with('.'))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    struct Scratch(std::path::PathBuf);
+    pub(super) struct Scratch(pub(super) std::path::PathBuf);
 
     impl Scratch {
-        fn new() -> (Self, Directory) {
+        pub(super) fn new() -> (Self, Directory) {
             let path = std::env::temp_dir().join(temporary_name());
             std::fs::create_dir(&path).unwrap();
             let directory = Directory::open(&path).unwrap();
@@ -678,76 +524,6 @@ mod tests {
         directory.write("r.json", b"reply", 0o644).unwrap();
         assert_eq!(std::fs::read(scratch.0.join("victim")).unwrap(), b"before");
         assert_eq!(std::fs::read(scratch.0.join("r.json")).unwrap(), b"reply");
-    }
-
-    #[test]
-    fn a_taken_request_is_removed_or_left_as_a_spare_file_by_its_name() {
-        let (scratch, directory) = Scratch::new();
-        let names = || {
-            let mut names: Vec<_> =
-                std::fs::read_dir(&scratch.0).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
-            names.sort();
-            names
-        };
-        for name in ["a.json", "b.reuse.json", "c.reuse.json", ".spare-c"] {
-            std::fs::write(scratch.0.join(name), name).unwrap();
-        }
-        for name in ["a.json", "b.reuse.json", "c.reuse.json"] {
-            assert!(directory.retire(name).unwrap());
-            assert!(!directory.retire(name).unwrap());
-        }
-        assert_eq!(names(), [".spare-b", ".spare-c"]);
-        assert_eq!(std::fs::read(scratch.0.join(".spare-c")).unwrap(), b".spare-c", "nothing is replaced");
-        assert_eq!([stem("a.json"), stem("b.reuse.json"), stem(".spare-b")], [Some("a"), Some("b"), None]);
-    }
-
-    #[test]
-    fn a_file_is_written_again_only_if_it_is_plain_and_nobody_has_another_name_for_it() {
-        let (scratch, directory) = Scratch::new();
-        let path = |name: &str| scratch.0.join(name);
-        std::fs::write(path("plain"), "long before").unwrap();
-        directory.rewrite("plain", b"short").unwrap();
-        assert_eq!(std::fs::read(path("plain")).unwrap(), b"short");
-        directory.rewrite("plain", b"longer again").unwrap();
-        assert_eq!(std::fs::read(path("plain")).unwrap(), b"longer again");
-        std::fs::write(path("victim"), "before").unwrap();
-        symlink("victim", path("link")).unwrap();
-        std::fs::hard_link(path("victim"), path("twice")).unwrap();
-        std::fs::create_dir(path("dir")).unwrap();
-        fs::mknodat(fs::CWD, path("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        // A device: to open it would have an effect. Only root can make one.
-        let device = fs::makedev(1, 3);
-        let mode = Mode::RUSR | Mode::WUSR;
-        let has_device = fs::mknodat(fs::CWD, path("device"), FileType::CharacterDevice, mode, device).is_ok();
-        for name in ["link", "dir", "pipe", "missing", "../victim", "device"] {
-            let step = directory.rewrite(name, b"after").unwrap_err().step;
-            assert!(step == Step::Open, "{name}: {step}");
-        }
-        assert!(has_device || !rustix::process::geteuid().is_root());
-        assert_eq!(directory.rewrite("twice", b"after").unwrap_err().step, Step::Look);
-        assert_eq!(std::fs::read(path("victim")).unwrap(), b"before");
-        let large = File::create(path("large")).unwrap();
-        fs::fallocate(&large, fs::FallocateFlags::empty(), 0, 64 * 1024 * 1024).unwrap();
-        assert_eq!(directory.rewrite("large", b"after").unwrap_err().step, Step::Open);
-    }
-
-    #[test]
-    fn a_reply_is_not_read_from_a_file_that_its_name_has_left() {
-        let (scratch, directory) = Scratch::new();
-        let path = |name: &str| scratch.0.join(name);
-        std::fs::write(path("spare"), "a").unwrap();
-        std::fs::hard_link(path("spare"), path("a.json")).unwrap();
-        assert_eq!(directory.read_reply("a.json", 10).unwrap().bytes, b"a");
-        assert!(matches!(directory.read("a.json", 10, None), Err(ReadError::Linked(_))), "a request has one link");
-        let found = directory.find_linked("a.json", 10, None, Links::OneOrTwo).unwrap();
-        std::fs::remove_file(path("a.json")).unwrap();
-        std::fs::write(path("spare"), "b").unwrap();
-        assert_eq!(found.read().unwrap().bytes, b"b", "the file is another reply now");
-        assert!(matches!(directory.read_reply("a.json", 10), Err(ReadError::Missing)));
-        for twice in ["x.json", "y.json"] {
-            std::fs::hard_link(path("spare"), path(twice)).unwrap();
-        }
-        assert!(matches!(directory.read_reply("x.json", 10), Err(ReadError::Linked(_))));
     }
 
     #[test]
