@@ -3,6 +3,7 @@
 use crate::compose::{Fields, dated, message_id};
 use crate::failures::{Sending, change, guardrail};
 use crate::outgoing;
+use crate::reference::Folder;
 use crate::{Mail, SENDS};
 use model::{EffectMarker, Exposure};
 use provider::contract::{Execution, Failure, Guard, Probed};
@@ -23,7 +24,7 @@ pub(crate) struct Saved {
     /// Its `Message-ID`.
     message_id: String,
     /// The folder in which it is.
-    folder: String,
+    folder: Folder,
 }
 
 impl NativeAction for CreateDraft {
@@ -62,7 +63,7 @@ impl NativeAction for CreateDraft {
         change(execution, &sending, async {
             let mut mailbox = mail.mailbox(execution).await?;
             sending.begin();
-            mailbox.append(folder, "(\\Draft)", &dated(&message, mail.now())).await?;
+            mailbox.append(folder.as_str(), "(\\Draft)", &dated(&message, mail.now())).await?;
             sending.end();
             Ok(())
         })

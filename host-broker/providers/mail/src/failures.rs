@@ -26,14 +26,6 @@ impl Sending {
     }
 }
 
-/// Runs a read until the deadline of the call.
-pub(crate) async fn read<T>(
-    execution: &Execution,
-    work: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
-    timeout_at(execution.deadline(), work).await.unwrap_or(Err(Failure::Timeout))
-}
-
 /// Runs a change until the deadline of the call. If the change is under way when something fails, its outcome is unknown.
 pub(crate) async fn change<T>(
     execution: &Execution,
@@ -117,6 +109,11 @@ pub(crate) fn explained(failure: Failure, explain: impl FnOnce(String) -> String
 /// The call is outside the guardrails of the configuration.
 pub(crate) fn guardrail(reason: impl Into<String>) -> Refusal {
     Refusal { code: Code::Guardrail, reason: reason.into() }
+}
+
+/// The stored description of an effect is not one of this provider's.
+pub(crate) fn unreadable_handle() -> Failure {
+    Failure::Refused { message: "The stored description of the effect is unreadable.".into() }
 }
 
 /// A person approved another message than this one.

@@ -1,10 +1,10 @@
 //! The way to the mailbox: one connection for each call (RFC 9051).
 
+use crate::Mail;
 use crate::failures::{self, explained, unreachable};
 use crate::limited::Limited;
 use crate::reference::{Folder, MessageRef};
 use crate::settings::{Auth, Encryption};
-use crate::{BYTES_MAX, Mail};
 use async_imap::types::Fetch;
 use async_imap::{Authenticator, Client, Session};
 use futures_util::TryStreamExt as _;
@@ -39,18 +39,18 @@ impl Mail {
         let server = &self.settings.imap;
         let tcp = TcpStream::connect((server.host.as_str(), server.port)).await.map_err(|e| unreachable(&e))?;
         let client = match server.tls {
-            Encryption::None => greeted(Client::new(Limited::new(tcp, BYTES_MAX))).await?,
+            Encryption::None => greeted(Client::new(Limited::imap(tcp))).await?,
             Encryption::Implicit => {
                 let encrypted = self.tls.connect(&server.host, tcp).await.map_err(|e| unreachable(&e))?;
-                greeted(Client::new(Limited::new(encrypted, BYTES_MAX))).await?
+                greeted(Client::new(Limited::imap(encrypted))).await?
             }
             Encryption::Starttls => {
-                let mut plain = greeted(Client::new(Limited::new(tcp, BYTES_MAX))).await?;
+                let mut plain = greeted(Client::new(Limited::imap(tcp))).await?;
                 plain.run_command_and_check_ok("STARTTLS", None).await.map_err(failures::imap)?;
                 // SECURITY: bytes that came before the handshake are dropped with the client.
                 let tcp = plain.into_inner().into_inner();
                 let encrypted = self.tls.connect(&server.host, tcp).await.map_err(|e| unreachable(&e))?;
-                Client::new(Limited::new(encrypted, BYTES_MAX))
+                Client::new(Limited::imap(encrypted))
             }
         };
         let (user, password) = (self.settings.username(), self.password(execution)?);
@@ -101,6 +101,18 @@ impl Mailbox {
         let opened = self.session.examine(folder.as_str()).await.map_err(failures::imap)?;
         let validity = opened.uid_validity.ok_or_else(without_numbers)?;
         Ok((validity, opened.uid_next))
+    }
+
+    /// Opens the folder of a message for reading, and fetches items of the message.
+    ///
+    /// # Errors
+    /// [`Failure`]; nothing was changed.
+    pub(crate) async fn find(&mut self, message: &MessageRef, items: &str) -> Result<Arc<Fetch>, Failure> {
+        let (validity, _) = self.examine(&message.folder).await?;
+        if validity != message.validity {
+            return Err(gone());
+        }
+        self.fetch(message.uid, items).await?.ok_or_else(gone)
     }
 
     /// Opens the folder of a message for changes, and checks that the message is there.
@@ -265,7 +277,7 @@ impl Mailbox {
 
     /// Ends the connection in good order. A server that does not answer costs little time, and changes nothing.
     ///
-    /// A change does not end so: the deadline could come meanwhile, and make a success a failure.
+    /// A change does not end so: the deadline could come in between, and make a success a failure.
     pub(crate) async fn close(mut self) {
         timeout(CLOSING, self.session.logout()).await.ok();
     }

@@ -2,9 +2,10 @@
 //!
 //! Each action is one file: its fields are the parameters. The shared modules are `settings` (the table in the
 //! configuration), `address` (addresses and the allowed recipients), `reference` (the ids of messages), `imap` (the way
-//! to the mailbox), `smtp` (the way out), `compose` (the message that is sent) and `failures`.
+//! to the mailbox), `smtp` (the way out), `compose` (the message that is sent), `parsing` (messages that came), `read` (the
+//! common part of reads) and `failures`.
 //!
-//! Every call opens a connection of its own and closes it. The broker reads a bounded number of bytes of it.
+//! Every call opens a connection of its own. The broker reads a bounded number of its bytes (`limited`).
 
 mod address;
 mod compose;
@@ -13,10 +14,11 @@ mod imap;
 mod limited;
 mod outgoing;
 mod parsing;
+mod read;
 mod reference;
 mod settings;
 mod smtp;
-mod smtp_stream;
+mod starttls;
 mod tls;
 
 mod create_draft;
@@ -28,19 +30,19 @@ mod read_email;
 mod send_email;
 
 pub use address::{Address, BadAddress, RecipientPattern};
+pub use reference::{BadReference, Folder};
 pub use settings::{Auth, Encryption, KIND, Server, Settings};
 
 use model::{Clock, Exposure};
+use move_message::MoveMessage;
 use provider::contract::{Execution, Failure, Operation};
 use provider::native::{BadDeclaration, operation};
+use read::ReadAction;
 use secrets::Secret;
 use shared::{Provider, Timestamp};
 use std::sync::Arc;
 use tls::Tls;
 use tokio::sync::Semaphore;
-
-/// The most bytes that a call reads from a server of IMAP.
-const BYTES_MAX: u64 = 24 * 1024 * 1024;
 
 /// The exposure of every read: text of other authors, some of it private.
 const READS: Exposure = Exposure { untrusted: true, sensitive: true, egress: false };
@@ -75,13 +77,13 @@ impl Mail {
 fn operations(name: &Provider, mail: Mail) -> Result<Vec<Arc<dyn Operation>>, BadDeclaration> {
     let shared = &Arc::new(mail);
     let all = [
-        operation::<list_folders::ListFolders>(name, shared),
-        operation::<list_messages::ListMessages>(name, shared),
-        operation::<list_messages::Search>(name, shared),
-        operation::<read_email::ReadEmail>(name, shared),
-        operation::<read_attachment::ReadAttachment>(name, shared),
-        operation::<move_message::ArchiveEmail>(name, shared),
-        operation::<move_message::DeleteEmail>(name, shared),
+        operation::<ReadAction<list_folders::ListFolders>>(name, shared),
+        operation::<ReadAction<list_messages::ListMessages>>(name, shared),
+        operation::<ReadAction<list_messages::Search>>(name, shared),
+        operation::<ReadAction<read_email::ReadEmail>>(name, shared),
+        operation::<ReadAction<read_attachment::ReadAttachment>>(name, shared),
+        operation::<MoveMessage<move_message::Archive>>(name, shared),
+        operation::<MoveMessage<move_message::Trash>>(name, shared),
         operation::<create_draft::CreateDraft>(name, shared),
         operation::<send_email::SendEmail>(name, shared),
     ];

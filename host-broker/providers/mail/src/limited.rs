@@ -1,7 +1,9 @@
 //! A connection from which only so many bytes are read.
 
+use lettre::transport::smtp::client::AsyncTokioStream;
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -18,19 +20,29 @@ pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + Sync> Stream for S {}
 
-/// A stream of IMAP that ends with an error once the server has sent too much.
+/// The most bytes of a connection.
+const IMAP_BYTES_MAX: u64 = 24 * 1024 * 1024;
+const SMTP_BYTES_MAX: u64 = 256 * 1024;
+
+/// A stream that ends with an error once the server has sent too much.
 ///
-/// The library that reads from it keeps a whole answer in memory, and would take half a gibibyte.
+/// The libraries that read from it keep a whole answer in memory: half a gibibyte of IMAP, a line of SMTP without end.
 pub(crate) struct Limited {
     inner: Box<dyn Stream>,
     left: u64,
-    answer: Answer,
+    /// The place in the present answer of IMAP.
+    answer: Option<Answer>,
 }
 
 impl Limited {
-    /// At most so many bytes are read.
-    pub(crate) fn new(inner: impl Stream + 'static, left: u64) -> Self {
-        Self { inner: Box::new(inner), left, answer: Answer::default() }
+    /// A connection to a server of IMAP.
+    pub(crate) fn imap(inner: impl Stream + 'static) -> Self {
+        Self { inner: Box::new(inner), left: IMAP_BYTES_MAX, answer: Some(Answer::default()) }
+    }
+
+    /// A connection to a server of SMTP.
+    pub(crate) fn smtp(inner: impl Stream + 'static) -> Self {
+        Self { inner: Box::new(inner), left: SMTP_BYTES_MAX, answer: None }
     }
 
     /// Returns the stream, which is limited no longer.
@@ -95,13 +107,21 @@ impl fmt::Debug for Limited {
     }
 }
 
+impl AsyncTokioStream for Limited {
+    fn peer_addr(&self) -> io::Result<SocketAddr> {
+        // The library for SMTP does not ask.
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
 impl AsyncRead for Limited {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(cx, buffer))?;
         let read = buffer.filled().get(before..).unwrap_or_default();
         let left = self.left.checked_sub(u64::try_from(read.len()).unwrap_or(u64::MAX));
-        let (Some(left), true) = (left, self.answer.follow(read)) else {
+        let is_short = self.answer.as_mut().is_none_or(|answer| answer.follow(read));
+        let (Some(left), true) = (left, is_short) else {
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::FileTooLarge, "the server sends too much")));
         };
         self.left = left;

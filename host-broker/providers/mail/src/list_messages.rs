@@ -1,17 +1,16 @@
 //! `list_messages` and `search`: the newest messages of a folder, all or those that match.
 
-use crate::failures::{guardrail, read};
-use crate::imap::quoted;
+use crate::Mail;
+use crate::failures::guardrail;
+use crate::imap::{Mailbox, quoted};
+use crate::read::Read;
 use crate::reference::{Folder, MessageRef};
-use crate::{Mail, READS};
 use async_imap::types::{Fetch, Flag};
 use mail_parser::{HeaderName, Message, MessageParser};
-use model::Exposure;
-use provider::contract::{Execution, Failure, Guard};
-use provider::native::NativeAction;
+use provider::contract::{Failure, Guard};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use shared::{Level, Timestamp};
+use shared::Timestamp;
 use std::fmt::Write as _;
 
 /// The fields of a message that a list shows, with a bound for the header.
@@ -167,61 +166,60 @@ struct Summary {
     is_answered: bool,
 }
 
-impl NativeAction for ListMessages {
-    type Shared = Mail;
-    type Facts = ();
+impl Read for ListMessages {
     type Output = Listed;
 
     const NAME: &'static str = "list_messages";
-    const LEVEL: Level = Level::Read;
     const DESCRIPTION: &'static str = "Lists the newest messages of a mail folder, without their texts.";
-    const IDEMPOTENT: bool = true;
-    const EXPOSES: Exposure = READS;
 
     fn summary(&self) -> String {
         "list messages".to_owned()
     }
 
-    fn guard(&self, _mail: &Mail, _facts: Option<&()>, _now: Timestamp) -> Guard {
-        in_folder(&self.folder, self.cursor.as_ref())
+    fn guard(&self) -> Guard {
+        self.page().guard()
     }
 
-    async fn run(self, mail: &Mail, _: Option<()>, execution: &Execution) -> Result<(Listed, String), Failure> {
-        let criteria = if self.unread { "UNSEEN" } else { "ALL" };
-        list(mail, &self.folder, criteria, self.limit, self.cursor, execution).await
+    async fn perform(self, _mail: &Mail, mailbox: &mut Mailbox) -> Result<(Listed, String), Failure> {
+        self.page().list(mailbox, if self.unread { "UNSEEN" } else { "ALL" }).await
     }
 }
 
-impl NativeAction for Search {
-    type Shared = Mail;
-    type Facts = ();
+impl Read for Search {
     type Output = Listed;
 
     const NAME: &'static str = "search";
-    const LEVEL: Level = Level::Read;
     const DESCRIPTION: &'static str = "Searches a mail folder, and lists the newest messages that match.";
-    const IDEMPOTENT: bool = true;
-    const EXPOSES: Exposure = READS;
 
     fn summary(&self) -> String {
         "search messages".to_owned()
     }
 
-    fn guard(&self, _mail: &Mail, _facts: Option<&()>, _now: Timestamp) -> Guard {
+    fn guard(&self) -> Guard {
         // SECURITY: the texts go into a command line. A server needs an extension for other characters than ASCII.
         let texts = [&self.from, &self.to, &self.subject, &self.text];
         if texts.into_iter().flatten().any(|text| !text.chars().all(|c| c == ' ' || c.is_ascii_graphic())) {
             return Guard::Refuse(guardrail("A search takes printable ASCII characters only."));
         }
-        in_folder(&self.folder, self.cursor.as_ref())
+        self.page().guard()
     }
 
-    async fn run(self, mail: &Mail, _: Option<()>, execution: &Execution) -> Result<(Listed, String), Failure> {
-        list(mail, &self.folder, &self.criteria(), self.limit, self.cursor, execution).await
+    async fn perform(self, _mail: &Mail, mailbox: &mut Mailbox) -> Result<(Listed, String), Failure> {
+        self.page().list(mailbox, &self.criteria()).await
+    }
+}
+
+impl ListMessages {
+    fn page(&self) -> Page<'_> {
+        Page { folder: &self.folder, limit: self.limit, cursor: self.cursor.as_ref() }
     }
 }
 
 impl Search {
+    fn page(&self) -> Page<'_> {
+        Page { folder: &self.folder, limit: self.limit, cursor: self.cursor.as_ref() }
+    }
+
     fn criteria(&self) -> String {
         let mut criteria = String::from(if self.unread { "UNSEEN" } else { "ALL" });
         let texts = [("FROM", &self.from), ("TO", &self.to), ("SUBJECT", &self.subject), ("TEXT", &self.text)];
@@ -239,32 +237,34 @@ impl Search {
     }
 }
 
-fn in_folder(folder: &Folder, cursor: Option<&MessageRef>) -> Guard {
-    match cursor {
-        Some(cursor) if cursor.folder != *folder => Guard::Refuse(guardrail("The cursor is of another folder.")),
-        Some(_) | None => Guard::Pass,
-    }
+/// A part of a list.
+#[derive(Clone, Copy)]
+struct Page<'a> {
+    folder: &'a Folder,
+    limit: usize,
+    cursor: Option<&'a MessageRef>,
 }
 
-async fn list(
-    mail: &Mail,
-    folder: &Folder,
-    criteria: &str,
-    limit: usize,
-    cursor: Option<MessageRef>,
-    execution: &Execution,
-) -> Result<(Listed, String), Failure> {
-    read(execution, async {
-        let mut mailbox = mail.mailbox(execution).await?;
-        let (validity, next) = mailbox.examine(folder).await?;
-        if cursor.as_ref().is_some_and(|cursor| cursor.validity != validity) {
-            let message =
-                "The server has numbered the messages again since the cursor was given. List the folder from its beginning.";
+impl Page<'_> {
+    fn guard(self) -> Guard {
+        match self.cursor {
+            Some(cursor) if cursor.folder != *self.folder => {
+                Guard::Refuse(guardrail("The cursor is of another folder."))
+            }
+            Some(_) | None => Guard::Pass,
+        }
+    }
+
+    /// Lists the messages that match.
+    async fn list(self, mailbox: &mut Mailbox, criteria: &str) -> Result<(Listed, String), Failure> {
+        let (validity, next) = mailbox.examine(self.folder).await?;
+        if self.cursor.is_some_and(|cursor| cursor.validity != validity) {
+            let message = "The server has numbered the messages again since the cursor was given. List the folder from its beginning.";
             return Err(Failure::Refused { message: message.into() });
         }
-        let below = cursor.as_ref().map(|cursor| cursor.uid).or(next);
-        let (page, rest) = mailbox.newest(criteria, below, limit).await?;
-        let reference = |uid: u32| MessageRef { folder: folder.clone(), validity, uid }.to_string();
+        let below = self.cursor.map(|cursor| cursor.uid).or(next);
+        let (page, rest) = mailbox.newest(criteria, below, self.limit).await?;
+        let reference = |uid: u32| MessageRef { folder: self.folder.clone(), validity, uid }.to_string();
         let mut messages = Vec::new();
         if !page.is_empty() {
             let fetched = mailbox.fetch_all(&page, ITEMS).await?;
@@ -275,11 +275,9 @@ async fn list(
                 }
             }
         }
-        mailbox.close().await;
         let summary = format!("{} messages", messages.len());
         Ok((Listed { messages, next_cursor: rest.map(reference) }, summary))
-    })
-    .await
+    }
 }
 
 impl Summary {

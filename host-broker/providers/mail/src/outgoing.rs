@@ -2,7 +2,8 @@
 
 use crate::Mail;
 use crate::compose::message_id;
-use crate::failures::read;
+use crate::failures::unreadable_handle;
+use crate::read::in_time;
 use crate::reference::Folder;
 use model::{EffectMarker, Nonce};
 use provider::contract::{Execution, Failure, Probed, Success};
@@ -20,18 +21,17 @@ pub(crate) fn handle(planted: &EffectMarker) -> Value {
 pub(crate) async fn look(
     stored: &Value,
     mail: &Mail,
-    folder: &str,
+    folder: &Folder,
     execution: &Execution,
     summary: &str,
 ) -> Result<Probed, Failure> {
-    let unreadable = || Failure::Refused { message: "The stored description of the effect is unreadable.".into() };
-    let nonce = stored.get("nonce").and_then(Value::as_str).filter(|nonce| !nonce.is_empty()).ok_or_else(unreadable)?;
+    let nonce = stored.get("nonce").and_then(Value::as_str).filter(|nonce| !nonce.is_empty());
+    let nonce = nonce.ok_or_else(unreadable_handle)?;
     let nonce = Nonce::stored(nonce.to_owned());
-    let folder: Folder = folder.to_owned().try_into().map_err(|_bad| unreadable())?;
     let message_id = message_id(mail, &nonce);
-    read(execution, async {
+    in_time(execution, async {
         let mut mailbox = mail.mailbox(execution).await?;
-        let is_there = mailbox.has_message_id(&folder, &message_id).await?;
+        let is_there = mailbox.has_message_id(folder, &message_id).await?;
         mailbox.close().await;
         let folder = folder.as_str();
         Ok(if is_there {

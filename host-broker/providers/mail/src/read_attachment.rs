@@ -1,19 +1,16 @@
 //! `read_attachment`.
 
-use crate::failures::read;
-use crate::imap::gone;
+use crate::Mail;
+use crate::imap::Mailbox;
+use crate::read::Read;
 use crate::read_email::{content_type, name, part};
 use crate::reference::MessageRef;
-use crate::{Mail, READS};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use mail_parser::{Message, PartType};
-use model::Exposure;
-use provider::contract::{Execution, Failure, Guard};
-use provider::native::NativeAction;
+use provider::contract::Failure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use shared::{Level, Timestamp};
 
 /// A longer message is not read for an attachment.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -59,42 +56,25 @@ pub(crate) struct ReadPart {
     next_offset: Option<usize>,
 }
 
-impl NativeAction for ReadAttachment {
-    type Shared = Mail;
-    type Facts = ();
+impl Read for ReadAttachment {
     type Output = ReadPart;
 
     const NAME: &'static str = "read_attachment";
-    const LEVEL: Level = Level::Read;
     const DESCRIPTION: &'static str = "Reads an attachment of a message, in parts.";
-    const IDEMPOTENT: bool = true;
-    const EXPOSES: Exposure = READS;
 
     fn summary(&self) -> String {
         "read an attachment".to_owned()
     }
 
-    fn guard(&self, _mail: &Mail, _facts: Option<&()>, _now: Timestamp) -> Guard {
-        Guard::Pass
-    }
-
-    async fn run(self, mail: &Mail, _: Option<()>, execution: &Execution) -> Result<(ReadPart, String), Failure> {
-        read(execution, async {
-            let mut mailbox = mail.mailbox(execution).await?;
-            if mailbox.examine(&self.id.folder).await?.0 != self.id.validity {
-                return Err(gone());
-            }
-            let size = mailbox.fetch(self.id.uid, "(UID RFC822.SIZE)").await?.ok_or_else(gone)?.size;
-            if size.is_none_or(|size| usize::try_from(size).is_ok_and(|size| size > MESSAGE_BYTES_MAX)) {
-                let message = "The message has more than 16 MiB. Its attachments cannot be read here.";
-                return Err(Failure::Refused { message: message.into() });
-            }
-            let bytes = mailbox.content(self.id.uid, MESSAGE_BYTES_MAX).await?;
-            mailbox.close().await;
-            let part = mail.parse(bytes, move |message| self.part_of(message)).await?;
-            Ok((part?, "read an attachment".to_owned()))
-        })
-        .await
+    async fn perform(self, mail: &Mail, mailbox: &mut Mailbox) -> Result<(ReadPart, String), Failure> {
+        let size = mailbox.find(&self.id, "(UID RFC822.SIZE)").await?.size;
+        if size.is_none_or(|size| usize::try_from(size).is_ok_and(|size| size > MESSAGE_BYTES_MAX)) {
+            let message = "The message has more than 16 MiB. Its attachments cannot be read here.";
+            return Err(Failure::Refused { message: message.into() });
+        }
+        let bytes = mailbox.content(self.id.uid, MESSAGE_BYTES_MAX).await?;
+        let part = mail.parse(bytes, move |message| self.part_of(message)).await?;
+        Ok((part?, "read an attachment".to_owned()))
     }
 }
 

@@ -1,18 +1,15 @@
 //! `read_email`.
 
-use crate::failures::read;
-use crate::imap::gone;
+use crate::Mail;
+use crate::imap::Mailbox;
 use crate::list_messages::{addresses, bracketed};
+use crate::read::Read;
 use crate::reference::MessageRef;
-use crate::{Mail, READS};
 use async_imap::types::Flag;
 use mail_parser::{HeaderName, Message, MimeHeaders as _};
-use model::Exposure;
-use provider::contract::{Execution, Failure, Guard};
-use provider::native::NativeAction;
+use provider::contract::Failure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use shared::{Level, Timestamp};
 
 /// The most bytes of a message that the broker reads for its text.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -91,40 +88,23 @@ struct Attached {
     bytes: usize,
 }
 
-impl NativeAction for ReadEmail {
-    type Shared = Mail;
-    type Facts = ();
+impl Read for ReadEmail {
     type Output = Email;
 
     const NAME: &'static str = "read_email";
-    const LEVEL: Level = Level::Read;
     const DESCRIPTION: &'static str = "Reads a message: its header fields, its text, and a list of its attachments.";
-    const IDEMPOTENT: bool = true;
-    const EXPOSES: Exposure = READS;
 
     fn summary(&self) -> String {
         "read a message".to_owned()
     }
 
-    fn guard(&self, _mail: &Mail, _facts: Option<&()>, _now: Timestamp) -> Guard {
-        Guard::Pass
-    }
-
-    async fn run(self, mail: &Mail, _: Option<()>, execution: &Execution) -> Result<(Email, String), Failure> {
-        read(execution, async {
-            let mut mailbox = mail.mailbox(execution).await?;
-            if mailbox.examine(&self.id.folder).await?.0 != self.id.validity {
-                return Err(gone());
-            }
-            let fetch = mailbox.fetch(self.id.uid, "(UID FLAGS RFC822.SIZE)").await?.ok_or_else(gone)?;
-            let bytes = mailbox.content(self.id.uid, MESSAGE_BYTES_MAX).await?;
-            mailbox.close().await;
-            let is_read = fetch.flags().any(|flag| flag == Flag::Seen);
-            let is_cut = fetch.size.is_some_and(|size| usize::try_from(size).is_ok_and(|size| size > bytes.len()));
-            let email = mail.parse(bytes, move |message| self.told(message, is_cut, is_read)).await?;
-            Ok((email, "read a message".to_owned()))
-        })
-        .await
+    async fn perform(self, mail: &Mail, mailbox: &mut Mailbox) -> Result<(Email, String), Failure> {
+        let fetch = mailbox.find(&self.id, "(UID FLAGS RFC822.SIZE)").await?;
+        let bytes = mailbox.content(self.id.uid, MESSAGE_BYTES_MAX).await?;
+        let is_read = fetch.flags().any(|flag| flag == Flag::Seen);
+        let is_cut = fetch.size.is_some_and(|size| usize::try_from(size).is_ok_and(|size| size > bytes.len()));
+        let email = mail.parse(bytes, move |message| self.told(message, is_cut, is_read)).await?;
+        Ok((email, "read a message".to_owned()))
     }
 }
 

@@ -8,14 +8,19 @@ use std::str::FromStr;
 /// A folder's name, as the server writes it: `INBOX`, `Projects/2026`. Other characters than ASCII are in modified UTF-7.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
-pub(crate) struct Folder(#[schemars(length(min = 1, max = 255))] String);
+pub struct Folder(#[schemars(length(min = 1, max = 255))] String);
 
 /// A text is no name of a folder, or no id of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("it is not a name or an id that this provider has given")]
-pub(crate) struct BadReference;
+pub struct BadReference;
 
 impl Folder {
+    /// A name of this crate.
+    pub(crate) fn known(name: &'static str) -> Self {
+        Self(name.to_owned())
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -23,7 +28,7 @@ impl Folder {
 
 impl Default for Folder {
     fn default() -> Self {
-        Self("INBOX".to_owned())
+        Self::known("INBOX")
     }
 }
 

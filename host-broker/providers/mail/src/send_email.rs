@@ -4,6 +4,7 @@ use crate::compose::{Fields, agreed, dated, message_id};
 use crate::create_draft::unmade;
 use crate::failures::{Sending, change, guardrail};
 use crate::outgoing;
+use crate::reference::Folder;
 use crate::settings::Encryption;
 use crate::{Mail, SENDS};
 use model::{EffectMarker, Exposure, Nonce, SealedRequest, Tier};
@@ -34,7 +35,7 @@ pub(crate) struct Sent {
     recipients: usize,
     /// The folder in which the broker saved it; absent if it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
-    saved_in: Option<String>,
+    saved_in: Option<Folder>,
 }
 
 impl SendEmail {
@@ -124,7 +125,7 @@ impl NativeAction for SendEmail {
             let until = (Instant::now() + SAVING).min(last);
             let saving = async {
                 let mut mailbox = mail.mailbox(execution).await?;
-                mailbox.append(folder, "(\\Seen)", &message).await
+                mailbox.append(folder.as_str(), "(\\Seen)", &message).await
             };
             matches!(timeout_at(until, saving).await, Ok(Ok(()))).then(|| folder.clone())
         } else {

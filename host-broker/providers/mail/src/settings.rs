@@ -55,16 +55,16 @@ pub struct Settings {
     pub recipients: Vec<RecipientPattern>,
     /// The folder for archived mail.
     #[serde(default = "archive")]
-    pub archive: String,
+    pub archive: Folder,
     /// The folder for deleted mail.
     #[serde(default = "trash")]
-    pub trash: String,
+    pub trash: Folder,
     /// The folder for drafts.
     #[serde(default = "drafts")]
-    pub drafts: String,
+    pub drafts: Folder,
     /// The folder for sent mail. A lost outcome is looked for there.
     #[serde(default = "sent")]
-    pub sent: String,
+    pub sent: Folder,
     /// Whether the broker saves sent mail in that folder. Some servers save it themselves.
     #[serde(default = "yes")]
     pub save_sent: bool,
@@ -112,20 +112,20 @@ fn password_source() -> SecretSource {
     SecretSource::Env { env: PASSWORD.to_owned() }
 }
 
-fn archive() -> String {
-    "Archive".to_owned()
+fn archive() -> Folder {
+    Folder::known("Archive")
 }
 
-fn trash() -> String {
-    "Trash".to_owned()
+fn trash() -> Folder {
+    Folder::known("Trash")
 }
 
-fn drafts() -> String {
-    "Drafts".to_owned()
+fn drafts() -> Folder {
+    Folder::known("Drafts")
 }
 
-fn sent() -> String {
-    "Sent".to_owned()
+fn sent() -> Folder {
+    Folder::known("Sent")
 }
 
 fn yes() -> bool {
@@ -172,15 +172,6 @@ impl Configured for Settings {
         self.imap.check("imap")?;
         if let Some(smtp) = &self.smtp {
             smtp.check("smtp")?;
-        }
-        for (key, folder) in
-            [("archive", &self.archive), ("trash", &self.trash), ("drafts", &self.drafts), ("sent", &self.sent)]
-        {
-            if Folder::try_from(folder.clone()).is_err() {
-                return Err(format!(
-                    "{key}: is no name of a folder; other characters than ASCII are in modified UTF-7"
-                ));
-            }
         }
         for (key, text) in [("display_name", &self.display_name), ("username", &self.username)] {
             if text.as_ref().is_some_and(|text| text.is_empty() || text.contains(|c: char| c.is_control())) {

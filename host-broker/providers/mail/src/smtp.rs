@@ -3,8 +3,9 @@
 use crate::Mail;
 use crate::address::Address;
 use crate::failures::{Sending, explained, smtp, unreachable};
+use crate::limited::Limited;
 use crate::settings::{Auth, Encryption, Server};
-use crate::smtp_stream::{SmtpStream, starttls};
+use crate::starttls::{greeted, starttls};
 use lettre::transport::smtp::authentication::{Credentials, Mechanism};
 use lettre::transport::smtp::client::AsyncSmtpConnection;
 use lettre::transport::smtp::commands::{Data, Mail as From, Rcpt};
@@ -70,14 +71,14 @@ impl Mail {
         Ok(())
     }
 
-    async fn smtp_stream(&self, server: &Server) -> std::io::Result<SmtpStream> {
+    async fn smtp_stream(&self, server: &Server) -> std::io::Result<Limited> {
         let mut tcp = TcpStream::connect((server.host.as_str(), server.port)).await?;
         Ok(match server.tls {
-            Encryption::None => SmtpStream::greeting(tcp),
-            Encryption::Implicit => SmtpStream::greeting(self.tls.connect(&server.host, tcp).await?),
+            Encryption::None => Limited::smtp(tcp),
+            Encryption::Implicit => Limited::smtp(self.tls.connect(&server.host, tcp).await?),
             Encryption::Starttls => {
                 starttls(&mut tcp).await?;
-                SmtpStream::greeted(self.tls.connect(&server.host, tcp).await?)
+                greeted(self.tls.connect(&server.host, tcp).await?)
             }
         })
     }
