@@ -1,6 +1,6 @@
 //! What a sandbox can do: read and write files in one directory.
 
-use crate::sender::Senders;
+use crate::sender::{Senders, Sent};
 use crate::until;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub struct Group {
     name: String,
     directory: PathBuf,
     count: Arc<AtomicU64>,
-    /// The connections; `None` if the group uses files only.
+    /// The transport; `None` if the group uses files only.
     senders: Option<Arc<Senders>>,
 }
 
@@ -65,9 +65,11 @@ impl Group {
         let members = document.as_object_mut().expect("an object");
         let id = members.entry("request_id").or_insert_with(|| self.fresh_id().into()).as_str().unwrap().to_owned();
         let document = document.to_string();
-        let is_sent = self.senders.as_ref().is_some_and(|senders| senders.send(&self.directory, &id, &document));
-        if !is_sent {
-            self.put(&format!("{id}.json"), document);
+        let by_files = || Sent::AsFile(format!("{id}.json"));
+        if let Sent::AsFile(name) =
+            self.senders.as_ref().map_or_else(by_files, |senders| senders.send(self, &id, &document))
+        {
+            self.put(&name, document);
         }
         id
     }
@@ -75,7 +77,7 @@ impl Group {
     /// The reply under this id, if it is there; it is taken away, as a shim does.
     pub fn try_reply(&self, id: &str) -> Option<Value> {
         let senders = self.senders.as_deref();
-        match senders.map_or(Ok(None), |senders| senders.reply(&self.directory, id)) {
+        match senders.map_or(Ok(None), |senders| senders.reply(self, id)) {
             Ok(None) => {}
             Ok(Some(reply)) => return Some(reply),
             Err(document) => self.put(&format!("{id}.json"), document),
@@ -84,7 +86,7 @@ impl Group {
         let bytes = std::fs::read(&path).ok()?;
         std::fs::remove_file(path).unwrap();
         if let Some(senders) = senders {
-            senders.answered(&self.directory, id);
+            senders.answered(self, id);
         }
         let reply: Value = serde_json::from_slice(&bytes).expect("replies are whole documents");
         assert_eq!(reply.get("request_id").and_then(Value::as_str), Some(id), "{reply}");

@@ -1,148 +1,138 @@
-//! The transport of the harness's own requests: files, or with `EXT_TEST_TRANSPORT=socket` the group's socket.
+//! The transport of the harness's own requests (`EXT_TEST_TRANSPORT`), so that tests that say nothing of it run over each.
 //!
-//! Over the socket it does what a shim does: it uses files if it cannot connect, and sends a request again if its
-//! connection has broken. So tests that say nothing of the transport run over both.
+//! `files` is the default. With `reuse`, the requests have the name by which both sides use their files again. With
+//! `socket`, they go over the group's socket as a shim sends them: it uses files if it cannot connect, and sends a request
+//! again if its connection has broken.
 
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
-use serde_json::{Value, json};
-use shared::frame::{self, Decoder, Kind};
+use crate::Group;
+use crate::socket::Connection;
+use serde_json::Value;
+use shared::frame::Kind;
 use shared::limits::REQUEST_BYTES_MAX;
-use shared::mailbox::SOCKET;
-use shared::snapshot::PROTOCOL;
 use std::collections::HashMap;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The connections of the groups of one world, by the directory of the group.
+/// The transport of the groups of one world.
 #[derive(Debug)]
 pub(crate) struct Senders {
-    is_socket: bool,
-    by_group: Mutex<HashMap<PathBuf, Sender>>,
+    transport: Transport,
+    by_group: Mutex<HashMap<String, Sender>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Transport {
+    Files,
+    Reuse,
+    Socket,
 }
 
 #[derive(Debug, Default)]
 struct Sender {
-    connection: Option<(UnixStream, Decoder)>,
+    connection: Option<Connection>,
     /// The requests without a reply.
-    open: HashMap<String, Vec<u8>>,
+    open: HashMap<String, String>,
     /// The replies that nobody has asked for yet.
     replies: HashMap<String, Vec<Value>>,
 }
 
+/// The way of one request.
+pub(crate) enum Sent {
+    /// It went over the socket.
+    Over,
+    /// It must be written as a file of this name.
+    AsFile(String),
+}
+
 impl Senders {
     pub(crate) fn new() -> Self {
-        let transport = std::env::var("EXT_TEST_TRANSPORT").unwrap_or_else(|_| "files".to_owned());
-        assert!(["files", "socket"].contains(&transport.as_str()), "EXT_TEST_TRANSPORT must be files or socket");
-        Self { is_socket: transport == "socket", by_group: Mutex::default() }
+        let transport = match std::env::var("EXT_TEST_TRANSPORT").as_deref() {
+            Err(_) | Ok("files") => Transport::Files,
+            Ok("reuse") => Transport::Reuse,
+            Ok("socket") => Transport::Socket,
+            Ok(other) => panic!("EXT_TEST_TRANSPORT must be files, reuse or socket, not {other}"),
+        };
+        Self { transport, by_group: Mutex::default() }
     }
 
-    /// Sends a request over the group's socket. Returns `false` if it must be a file.
-    pub(crate) fn send(&self, directory: &Path, id: &str, document: &str) -> bool {
-        if !self.is_socket {
-            return false;
+    /// Sends a request, if it does not have to be a file.
+    pub(crate) fn send(&self, group: &Group, id: &str, document: &str) -> Sent {
+        match self.transport {
+            Transport::Files => Sent::AsFile(format!("{id}.json")),
+            Transport::Reuse => Sent::AsFile(format!("{id}.reuse.json")),
+            Transport::Socket => {
+                let mut senders = self.lock();
+                let sender = senders.entry(group.name().to_owned()).or_default();
+                sender.receive();
+                if !sender.transmit(group, document) {
+                    return Sent::AsFile(format!("{id}.json"));
+                }
+                sender.open.insert(id.to_owned(), document.to_owned());
+                Sent::Over
+            }
         }
-        let mut senders = self.lock();
-        let sender = senders.entry(directory.to_owned()).or_default();
-        sender.receive();
-        let is_sent = sender.transmit(directory, document.as_bytes());
-        if is_sent {
-            sender.open.insert(id.to_owned(), document.as_bytes().to_vec());
-        }
-        is_sent
     }
 
-    /// Returns the reply under this id, if it came over the socket. Sends a request again whose connection has broken, by
-    /// file if there is no socket; then returns the document to be written.
-    pub(crate) fn reply(&self, directory: &Path, id: &str) -> Result<Option<Value>, Vec<u8>> {
+    /// Returns the reply under this id, if it came over the socket. Sends a request again whose connection has broken;
+    /// without a socket, it returns the document to be written as a file.
+    pub(crate) fn reply(&self, group: &Group, id: &str) -> Result<Option<Value>, String> {
         let mut senders = self.lock();
-        let Some(sender) = senders.get_mut(directory) else { return Ok(None) };
+        let Some(sender) = senders.get_mut(group.name()) else { return Ok(None) };
         sender.receive();
         if let Some(replies) = sender.replies.get_mut(id).filter(|replies| !replies.is_empty()) {
             return Ok(Some(replies.remove(0)));
         }
         match sender.open.get(id).filter(|_| sender.connection.is_none()).cloned() {
-            Some(document) if sender.transmit(directory, &document) => Ok(None),
-            Some(document) => {
+            Some(document) if !sender.transmit(group, &document) => {
                 sender.open.remove(id);
                 Err(document)
             }
-            None => Ok(None),
+            Some(_) | None => Ok(None),
         }
     }
 
     /// Notes that the reply under this id came as a file.
-    pub(crate) fn answered(&self, directory: &Path, id: &str) {
-        if let Some(sender) = self.lock().get_mut(directory) {
+    pub(crate) fn answered(&self, group: &Group, id: &str) {
+        if let Some(sender) = self.lock().get_mut(group.name()) {
             sender.open.remove(id);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, Sender>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Sender>> {
         self.by_group.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Sender {
     /// Sends a request, over a new connection if there is none. Returns `false` if there is no socket.
-    fn transmit(&mut self, directory: &Path, document: &[u8]) -> bool {
+    fn transmit(&mut self, group: &Group, document: &str) -> bool {
         // A frame that is too long is for the tests of the socket.
-        let Some(frame) = (document.len() <= REQUEST_BYTES_MAX).then(|| frame::encode(Kind::Request, document)) else {
+        if document.len() > REQUEST_BYTES_MAX {
             return false;
-        };
-        let frame = frame.unwrap();
-        if self.connection.is_none() {
-            let Ok(stream) = UnixStream::connect(directory.join(SOCKET)) else { return false };
-            stream.set_write_timeout(Some(crate::DEADLINE)).unwrap();
-            let hello = json!({ "protocols": [PROTOCOL] }).to_string();
-            let hello = frame::encode(Kind::Hello, hello.as_bytes()).unwrap();
-            if !write(&stream, &hello) {
-                return false;
-            }
-            self.connection = Some((stream, Decoder::of_replies()));
         }
-        let is_sent = self.connection.as_ref().is_some_and(|(stream, _)| write(stream, &frame));
+        if self.connection.is_none() {
+            self.connection = Connection::try_open(&group.clone().by_files());
+        }
+        let Some(connection) = &mut self.connection else { return false };
+        let is_sent = connection.try_send(Kind::Request, document.as_bytes());
         if !is_sent {
             self.connection = None;
         }
         is_sent
     }
 
-    /// Takes what has come, without waiting.
+    /// Takes the replies that have come.
     fn receive(&mut self) {
-        let Some((stream, decoder)) = &mut self.connection else { return };
-        let mut buffer = vec![0; 64 * 1024];
-        let is_over = loop {
-            match rustix::net::recv(&*stream, &mut *buffer, RecvFlags::DONTWAIT) {
-                Ok((_, 0)) => break true,
-                Ok((_, read)) => decoder.push(buffer.get(..read).unwrap()),
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => break false,
-                Err(_) => break true,
+        let Some(connection) = &mut self.connection else { return };
+        let (open, replies) = (&mut self.open, &mut self.replies);
+        let is_over = connection.take_frames(|kind, document| {
+            if kind == Kind::Reply {
+                let id = document.get("request_id").and_then(Value::as_str).expect("an id").to_owned();
+                open.remove(&id);
+                replies.entry(id).or_default().push(document);
             }
-        };
-        while let Some(frame) = decoder.take().unwrap() {
-            if frame.kind == Kind::Reply {
-                let reply: Value = serde_json::from_slice(&frame.document).expect("replies are whole documents");
-                let id = reply.get("request_id").and_then(Value::as_str).expect("an id").to_owned();
-                self.open.remove(&id);
-                self.replies.entry(id).or_default().push(reply);
-            }
-        }
+        });
         if is_over {
             self.connection = None;
         }
     }
-}
-
-fn write(stream: &UnixStream, mut bytes: &[u8]) -> bool {
-    while !bytes.is_empty() {
-        match rustix::net::send(stream, bytes, SendFlags::NOSIGNAL) {
-            Ok(sent) => bytes = bytes.get(sent..).unwrap(),
-            Err(Errno::INTR) => {}
-            Err(_) => return false,
-        }
-    }
-    true
 }

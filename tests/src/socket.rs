@@ -1,7 +1,8 @@
 //! A client of a group's socket that does what a test tells it, right or wrong.
 
 use crate::{DEADLINE, Group, until};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown};
 use serde_json::{Value, json};
 use shared::frame::{self, Decoder, Frame, Kind};
 use shared::snapshot::PROTOCOL;
@@ -33,6 +34,38 @@ impl Connection {
         let mut connection = Self::silent(group);
         connection.send(Kind::Hello, &json!({ "protocols": [PROTOCOL] }));
         connection
+    }
+
+    /// Connects and says hello, if there is a socket now.
+    pub(crate) fn try_open(group: &Group) -> Option<Self> {
+        let stream = UnixStream::connect(group.directory().join("broker.sock")).ok()?;
+        stream.set_write_timeout(Some(DEADLINE)).unwrap();
+        let mut connection = Self { stream, decoder: Decoder::of_replies(), group: group.clone() };
+        let hello = json!({ "protocols": [PROTOCOL] }).to_string();
+        connection.try_send(Kind::Hello, hello.as_bytes()).then_some(connection)
+    }
+
+    /// Sends a frame. Returns `false` if the connection is over.
+    pub(crate) fn try_send(&mut self, kind: Kind, document: &[u8]) -> bool {
+        self.stream.write_all(&frame::encode(kind, document).unwrap()).is_ok()
+    }
+
+    /// Takes the frames that have come, without waiting. Returns whether the connection is over.
+    pub(crate) fn take_frames(&mut self, mut each: impl FnMut(Kind, Value)) -> bool {
+        let mut buffer = vec![0; 64 * 1024];
+        let is_over = loop {
+            match rustix::net::recv(&self.stream, &mut *buffer, RecvFlags::DONTWAIT) {
+                Ok((_, 0)) => break true,
+                Ok((_, read)) => self.decoder.push(buffer.get(..read).unwrap()),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break false,
+                Err(_) => break true,
+            }
+        };
+        while let Some(Frame { kind, document }) = self.decoder.take().unwrap() {
+            each(kind, serde_json::from_slice(&document).expect("a document"));
+        }
+        is_over
     }
 
     /// Sends a frame.

@@ -253,7 +253,7 @@ fn the_mail_that_a_person_approves_is_the_mail_that_is_sent() {
             "content": BASE64_STANDARD.encode("Plan\n.\r\nMAIL FROM:<ada@example.com>\r\nRCPT TO:<eve@evil.example>\r\n"),
         }],
     });
-    let request = developer.send(mail("send_email", params));
+    let request = developer.send(mail("send_email", params.clone()));
     let (code_of_it, sealed) = approval(&world, &request);
     let recipients: Vec<&str> = sealed["headers"].as_array().unwrap().iter().map(|h| h[1].as_str().unwrap()).collect();
     assert_eq!(recipients, [ADDRESS, "grace@example.net", "team@example.org", "boss@example.org"]);
@@ -267,8 +267,9 @@ fn the_mail_that_a_person_approves_is_the_mail_that_is_sent() {
     assert_eq!(reply["data"]["recipients"], json!(3));
     let message_id = reply["data"]["message_id"].as_str().unwrap();
     assert_eq!(message_id, format!("<{}@example.com>", sealed["nonce"].as_str().unwrap()));
-    // The server of the test delivers everything to one account.
-    let arrived = until("the mail", || servers.messages("").pop());
+    // The server of the test delivers to one account, once for each recipient.
+    let mut arrived = until("the mail", || Some(servers.messages("")).filter(|messages| messages.len() == 3));
+    let arrived = arrived.pop().unwrap();
     let sent = servers.messages("Sent");
     assert_eq!(sent.len(), 1);
     for message in [&arrived, &sent[0]] {
@@ -277,7 +278,9 @@ fn the_mail_that_a_person_approves_is_the_mail_that_is_sent() {
         assert_eq!(message.matches("\nDate: ").count() + usize::from(message.starts_with("Date: ")), 1, "{message}");
     }
     // The same request again is the same mail.
-    assert_eq!(servers.messages("Sent").len(), 1);
+    let again = with(mail("send_email", params), "request_id", request.as_str());
+    assert_eq!(developer.ask(again)["data"], reply["data"]);
+    assert_eq!((servers.messages("").len(), servers.messages("Sent").len()), (3, 1));
     let listed = data(&developer, "list_messages", json!({ "folder": "Sent" }));
     let read = data(&developer, "read_email", json!({ "id": listed["messages"][0]["id"] }));
     assert_eq!(read["subject"], json!("Besprechung für morgen"));
@@ -312,15 +315,16 @@ fn a_message_of_very_many_parts_is_refused_and_the_host_lives() {
     servers.deliver("Archive", "2.m", "\n");
     let (_world, developer) = world(&servers.table("mail", ""), PROFILE);
     let id = |subject: &str| data(&developer, "search", json!({ "subject": subject }))["messages"][0]["id"].clone();
-    for action in ["read_email", "read_attachment"] {
-        let reply = developer.ask(mail(action, json!({ "id": id("deep"), "index": 0 })));
-        let expected = if action == "read_email" { "invalid_params" } else { "provider_failed" };
-        assert_eq!(code(&reply), expected, "{reply}");
+    for (action, params) in
+        [("read_email", json!({ "id": id("deep") })), ("read_attachment", json!({ "id": id("deep"), "index": 0 }))]
+    {
+        let reply = developer.ask(mail(action, params));
+        assert_eq!(code(&reply), "provider_failed", "{reply}");
+        assert!(error(&reply).contains("too many parts"), "{reply}");
     }
-    let reply = developer.ask(mail("read_email", json!({ "id": id("deep") })));
-    assert!(error(&reply).contains("too many parts"), "{reply}");
-    // Nor does one without anything in it.
+    // A message without anything in it is listed, and has nothing to be read.
     let listed = data(&developer, "list_messages", json!({ "folder": "Archive" }));
+    assert_eq!(count(&listed), 2);
     for message in listed["messages"].as_array().unwrap() {
         let reply = developer.ask(mail("read_email", json!({ "id": message["id"] })));
         assert!(!reply.to_string().contains("failed inside"), "{reply}");

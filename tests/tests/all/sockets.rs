@@ -517,7 +517,7 @@ fn status_names_the_transport_of_each_group() {
     assert!(text.contains("socket (1 connection)"), "{text}");
     assert!(text.contains("files"), "{text}");
     assert!(!text.contains("responses/"), "{text}");
-    // A sandbox that removes no reply makes each call slower. The operator is told.
+    // `status` says which sandbox removes no replies, because each call is slower then.
     for number in 0..=1_000 {
         std::fs::write(group.directory().join(format!("responses/old-{number}.json")), "{}").unwrap();
     }
