@@ -1,8 +1,8 @@
 //! The files of replies, which are used again.
 //!
 //! A reply is written into a spare file, which then gets the name of the reply as a second name. When the shim has read
-//! the reply and removed that name, the file is free for a later reply. Without this, a file system without a journal
-//! gets slower with each removed file, because it does not use a freed inode again at once.
+//! the reply and removed that name, the file is free for a later reply. A file system without a journal does not use a
+//! freed inode again at once, so new files get slower with each removed one.
 
 use rustix::io::Errno;
 use shared::mailbox::{Directory, MailboxError, Step, temporary_name};

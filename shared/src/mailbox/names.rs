@@ -21,8 +21,8 @@ pub fn reply_name(id: &RequestId) -> String {
 /// The name of a request whose file is used again: `<request_id>.reuse.json`.
 ///
 /// To make and remove a file costs more than everything else that a call does in the mailbox. A host that has taken a
-/// request of this name renames the file to its [`spare_name`], and the shim writes a later request into it. A host
-/// that does not know the name removes the file. The name also says that the shim accepts a reply with two links.
+/// request of this name renames the file to its [`spare_name`]. The shim writes a later request into that. A host that
+/// does not know the name removes the file. The name also says that the shim accepts a reply with two links.
 pub fn reusable_name(id: &RequestId) -> String {
     format!("{id}{REUSABLE}")
 }
