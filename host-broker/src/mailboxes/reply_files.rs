@@ -22,12 +22,20 @@ pub struct ReplyFiles(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// The names of the files, in the order in which they were written.
-    spare: VecDeque<String>,
+    /// The files, in the order in which they were written.
+    spare: VecDeque<Spare>,
     /// Whether a reply was written since the last look at the time.
     is_used: bool,
     /// Whether the file system gives a file no second name.
     cannot_link: bool,
+}
+
+/// A file for later replies.
+#[derive(Debug)]
+struct Spare {
+    name: String,
+    /// Whether the bytes of its last reply are gone.
+    is_wiped: bool,
 }
 
 impl ReplyFiles {
@@ -41,7 +49,7 @@ impl ReplyFiles {
         if let Some(spare) = state.written(responses, bytes) {
             match responses.link(&spare, name) {
                 Ok(()) => {
-                    state.spare.push_back(spare);
+                    state.spare.push_back(Spare { name: spare, is_wiped: false });
                     return Ok(());
                 }
                 Err(error) => {
@@ -53,10 +61,12 @@ impl ReplyFiles {
         responses.write(name, bytes, MODE)
     }
 
-    /// Removes the files if no reply was written since the last time.
+    /// Removes the files if no reply was written since the last time. Otherwise it wipes those whose reply was removed.
     pub fn on_time(&self, responses: &Directory) {
         let mut state = self.state();
-        if !std::mem::take(&mut state.is_used) {
+        if std::mem::take(&mut state.is_used) {
+            state.wipe(responses);
+        } else {
             state.clear(responses);
         }
     }
@@ -78,12 +88,12 @@ impl State {
             return None;
         }
         for _ in 0..LOOKS_MAX.min(self.spare.len()) {
-            let name = self.spare.pop_front()?;
-            match responses.rewrite(&name, bytes) {
-                Ok(()) => return Some(name),
+            let spare = self.spare.pop_front()?;
+            match responses.rewrite(&spare.name, bytes) {
+                Ok(()) => return Some(spare.name),
                 // The reply in it is not read yet.
-                Err(error) if error.step == Step::Look => self.spare.push_back(name),
-                Err(_) => drop(responses.remove(&name)),
+                Err(error) if error.step == Step::Look => self.spare.push_back(spare),
+                Err(_) => drop(responses.remove(&spare.name)),
             }
         }
         if self.spare.len() >= FILES_MAX {
@@ -93,10 +103,28 @@ impl State {
         responses.write_new(&name, bytes, MODE).is_ok().then_some(name)
     }
 
+    /// Wipes the files whose reply was removed, so that nobody reads it later.
+    fn wipe(&mut self, responses: &Directory) {
+        self.spare.retain_mut(|spare| {
+            if spare.is_wiped {
+                return true;
+            }
+            match responses.wipe(&spare.name) {
+                Ok(()) => spare.is_wiped = true,
+                Err(error) if error.step == Step::Look => {}
+                Err(_) => {
+                    responses.remove(&spare.name).ok();
+                    return false;
+                }
+            }
+            true
+        });
+    }
+
     fn clear(&mut self, responses: &Directory) {
-        for name in self.spare.drain(..) {
+        for spare in self.spare.drain(..) {
             // The name of an unread reply stays.
-            responses.remove(&name).ok();
+            responses.remove(&spare.name).ok();
         }
     }
 }
@@ -142,6 +170,29 @@ mod tests {
         files.on_time(&responses);
         assert_eq!(names(path), 2);
         assert_eq!(responses.read_reply("b.json", 100).unwrap().bytes, b"second");
+    }
+
+    #[test]
+    fn a_reply_that_was_removed_is_soon_gone_from_the_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, responses) = (folder.path(), Directory::open(folder.path()).unwrap());
+        let files = ReplyFiles::default();
+        let long = vec![b'x'; 70_000];
+        for (name, bytes) in [("a.json", &b"first"[..]), ("b.json", b"second"), ("long.json", &long)] {
+            files.write(&responses, name, bytes).unwrap();
+        }
+        responses.remove("a.json").unwrap();
+        responses.remove("long.json").unwrap();
+        files.on_time(&responses);
+        let contents = |path: &Path| {
+            let files = std::fs::read_dir(path).unwrap().map(|entry| std::fs::read(entry.unwrap().path()).unwrap());
+            let mut contents: Vec<_> = files.collect();
+            contents.sort();
+            contents
+        };
+        assert_eq!(contents(path), [vec![0; 5], b"second".to_vec(), b"second".to_vec()]);
+        files.write(&responses, "c.json", b"the third").unwrap();
+        assert_eq!(responses.read_reply("c.json", 100).unwrap().bytes, b"the third");
     }
 
     #[test]

@@ -10,6 +10,8 @@ use std::os::fd::{AsFd, AsRawFd as _};
 
 /// A file of more blocks of 512 bytes is not used again: to shorten it takes long.
 const REWRITTEN_BLOCKS_MAX: i64 = 16 * 1024;
+/// A longer file is removed, not wiped.
+const WIPED_BYTES_MAX: usize = 64 * 1024;
 
 impl Directory {
     /// Reads a reply of at most `max` bytes. Its file may be one that the host uses again, and has two links then.
@@ -35,9 +37,31 @@ impl Directory {
     /// [`MailboxError`]. With [`Step::Look`] the file has more than one link. Otherwise it is not there, no regular file of
     /// a usual size, or it cannot be written.
     pub fn rewrite(&self, name: &str, bytes: &[u8]) -> Result<(), MailboxError> {
+        let (mut file, size) = self.open_again(name)?;
+        let written = file.write_all(bytes).and_then(|()| {
+            if size > bytes.len() { file.set_len(u64::try_from(bytes.len()).unwrap_or(u64::MAX)) } else { Ok(()) }
+        });
+        written.map_err(|source| MailboxError { step: Step::Write, source })
+    }
+
+    /// Overwrites the bytes of a file that nobody reads any more. It keeps its length, because to free its blocks takes
+    /// long.
+    ///
+    /// # Errors
+    /// As of [`Directory::rewrite`], and with [`Step::Open`] for a long file.
+    pub fn wipe(&self, name: &str) -> Result<(), MailboxError> {
+        let (mut file, size) = self.open_again(name)?;
+        if size > WIPED_BYTES_MAX {
+            return Err(MailboxError::new(Step::Open, Errno::FBIG));
+        }
+        file.write_all(&vec![0; size]).map_err(|source| MailboxError { step: Step::Write, source })
+    }
+
+    /// Opens a file to be written again, and returns its size.
+    fn open_again(&self, name: &str) -> Result<(File, usize), MailboxError> {
         let seen = self.beneath(name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC);
         let seen = seen.map_err(|e| MailboxError::new(Step::Open, e))?;
-        let identity = rewritable(&seen)?;
+        let (identity, _) = rewritable(&seen)?;
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let link = format!("/proc/self/fd/{}", seen.as_raw_fd());
         let opened = match fs::open(link.as_str(), flags, Mode::empty()) {
@@ -45,15 +69,12 @@ impl Directory {
             Err(Errno::NOENT) => self.beneath(name, flags | OFlags::NOFOLLOW),
             other => other,
         };
-        let mut file = File::from(opened.map_err(|e| MailboxError::new(Step::Open, e))?);
-        let now = rewritable(&file)?;
+        let file = File::from(opened.map_err(|e| MailboxError::new(Step::Open, e))?);
+        let (now, size) = rewritable(&file)?;
         if (now.device, now.inode) != (identity.device, identity.inode) {
             return Err(MailboxError::new(Step::Open, Errno::STALE));
         }
-        let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        let is_longer = file.metadata().is_ok_and(|metadata| metadata.len() > length);
-        let written = file.write_all(bytes).and_then(|()| if is_longer { file.set_len(length) } else { Ok(()) });
-        written.map_err(|source| MailboxError { step: Step::Write, source })
+        Ok((file, size))
     }
 
     /// Renames a file, and replaces an earlier one of that name.
@@ -72,8 +93,8 @@ impl Directory {
         fs::linkat(&self.0, from, &self.0, to, AtFlags::empty()).map_err(|e| MailboxError::new(Step::Link, e))
     }
 
-    /// Removes a request that the host has taken, or renames it if its file [is used again](reusable_name). Returns
-    /// `false` if there was none.
+    /// Removes a request that the host has taken, or renames and wipes it if its file
+    /// [is used again](super::reusable_name). Returns `false` if there was none. Its bytes are gone in both cases.
     ///
     /// # Errors
     /// [`MailboxError`] if there is one and it cannot be removed.
@@ -81,7 +102,13 @@ impl Directory {
         if let Some(stem) = name.strip_suffix(REUSABLE) {
             let spare = format!("{SPARE}{stem}");
             match fs::renameat_with(&self.0, name, &self.0, &spare, fs::RenameFlags::NOREPLACE) {
-                Ok(()) => return Ok(true),
+                Ok(()) => {
+                    // ORDER: a request is never wiped under its own name. A later host would read it.
+                    if self.wipe(&spare).is_err() {
+                        self.remove(&spare)?;
+                    }
+                    return Ok(true);
+                }
                 Err(Errno::NOENT) => return Ok(false),
                 // The spare name exists, or the file system cannot rename so.
                 Err(_) => {}
@@ -91,8 +118,8 @@ impl Directory {
     }
 }
 
-/// Returns the identity of a file that may be used again.
-fn rewritable(file: impl AsFd) -> Result<FileIdentity, MailboxError> {
+/// Returns the identity and the size of a file that may be used again.
+fn rewritable(file: impl AsFd) -> Result<(FileIdentity, usize), MailboxError> {
     let stat = fs::fstat(file).map_err(|e| MailboxError::new(Step::Open, e))?;
     let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     if !is_regular || stat.st_blocks > REWRITTEN_BLOCKS_MAX {
@@ -101,7 +128,7 @@ fn rewritable(file: impl AsFd) -> Result<FileIdentity, MailboxError> {
     if stat.st_nlink != 1 {
         return Err(MailboxError::new(Step::Look, Errno::MLINK));
     }
-    Ok(identity_of(&stat))
+    Ok((identity_of(&stat), usize::try_from(stat.st_size).unwrap_or(usize::MAX)))
 }
 
 #[cfg(test)]
@@ -128,6 +155,10 @@ mod tests {
             assert!(!directory.retire(name).unwrap());
         }
         assert_eq!(names(), [".spare-b", ".spare-c"]);
+        assert_eq!(std::fs::read(scratch.0.join(".spare-b")).unwrap(), [0; 12], "its bytes are gone");
+        std::fs::write(scratch.0.join("long.reuse.json"), vec![b'x'; WIPED_BYTES_MAX + 1]).unwrap();
+        assert!(directory.retire("long.reuse.json").unwrap());
+        assert_eq!(names(), [".spare-b", ".spare-c"], "a long file is removed");
         assert_eq!(std::fs::read(scratch.0.join(".spare-c")).unwrap(), b".spare-c", "nothing is replaced");
         assert_eq!([stem("a.json"), stem("b.reuse.json"), stem(".spare-b")], [Some("a"), Some("b"), None]);
     }
