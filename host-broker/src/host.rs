@@ -100,6 +100,11 @@ pub struct Host {
     callback: Option<(Server, SocketAddr)>,
 }
 
+/// The loop has panicked, so the daemon has stopped. A new start recovers like one after a crash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the broker's own code failed, and the daemon has stopped; its log has the reason")]
+pub struct LoopFailed;
+
 /// The host cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -380,14 +385,20 @@ impl Host {
     }
 
     /// Stops: no new requests, the last row, everything that is durable delivered.
-    pub fn stop(self) {
+    ///
+    /// # Errors
+    /// As [`join`](Self::join).
+    pub fn stop(self) -> Result<(), LoopFailed> {
         self.reports.happened(Event::Stopping);
-        self.join();
+        self.join()
     }
 
     /// Waits until the daemon has stopped, for any reason.
-    pub fn join(self) {
-        self.broker.join().ok();
+    ///
+    /// # Errors
+    /// [`LoopFailed`]; the daemon has stopped, too.
+    pub fn join(self) -> Result<(), LoopFailed> {
+        let ended = self.broker.join();
         self.stop.store(true, Ordering::Release);
         self.sweeper.thread().unpark();
         self.sweeper.join().ok();
@@ -398,6 +409,7 @@ impl Host {
             server.stop();
         }
         std::fs::remove_file(&self.socket).ok();
+        ended.map_err(|_panic| LoopFailed)
     }
 
     /// Where news goes; for a signal that asks the daemon to stop.

@@ -398,7 +398,10 @@ impl World {
     pub fn stop(&mut self) {
         match std::mem::replace(&mut self.running, Running::Nothing) {
             Running::Nothing => {}
-            Running::Here(host) => host.stop(),
+            Running::Here(host) => {
+                let ended = host.stop();
+                assert!(std::thread::panicking() || ended.is_ok(), "the loop has panicked");
+            }
             Running::Process(mut child) => {
                 kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
                 until("the daemon's end", || child.try_wait().unwrap());

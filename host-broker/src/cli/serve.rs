@@ -56,7 +56,9 @@ pub fn serve(context: &Context, ready: &Value) -> Result<bool, CliError> {
     let said: Vec<&str> = said.split(',').filter(|command_request| !command_request.contains("rmcp")).collect();
     let said = said.join(",");
     let filter = EnvFilter::try_new(format!("{said},rmcp=off")).unwrap_or_else(|_bad| EnvFilter::new(LOG_FILTER));
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter(filter).try_init().ok();
+    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter(filter);
+    // A log on a full disk stops nothing. The library would panic where it cannot report that it cannot write.
+    log.log_internal_errors(false).try_init().ok();
     let mut loaded = LoadedHome::open_to_serve(context.home.clone(), &context.platform, context.kinds)?;
     let reload = Reload::new(context.home.clone(), &context.platform, context.kinds, &loaded.config);
     loaded.reload = Some(reload.clone());
@@ -73,7 +75,7 @@ pub fn serve(context: &Context, ready: &Value) -> Result<bool, CliError> {
             members.insert("web".to_owned(), inbox.into());
         }
         context.output.show(&ready, || "ready".to_owned());
-        host.join();
+        host.join().map_err(|failed| CliError::internal(&failed))?;
         reloads.abort();
         if !reload.is_wanted() {
             return Ok(false);

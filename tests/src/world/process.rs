@@ -56,6 +56,13 @@ impl World {
         self.spawn(shell);
     }
 
+    /// The same, with a log that cannot be written.
+    pub fn start_process_without_log(&mut self) {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", "exec \"$0\" \"$@\" 2>/dev/full"]).arg(programs::programs().host_broker());
+        self.spawn(shell);
+    }
+
     /// The same, started by somebody who has this open, as number 9, and forgets to close it.
     pub fn start_process_with_descriptor(&mut self, open: &Path) {
         let mut shell = Command::new("/bin/sh");

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::symlink;
 use tests::group::{call, code};
-use tests::world::SCRIPT;
+use tests::world::{CONFIG, SCRIPT};
 use tests::{World, evidence, skipped, until};
 
 /// The database, its log and what is reserved, and not much more.
@@ -83,4 +83,15 @@ fn on_a_full_disk_nothing_is_executed_what_was_under_way_is_recorded_and_freed_s
     until("space is reserved again", || world.path("reserve").exists().then_some(()));
     // It would wait for a reader at the end.
     std::fs::remove_file(world.path("held.log")).unwrap();
+}
+
+#[test]
+fn a_log_that_cannot_be_written_stops_nothing() {
+    // A provider without its secret is a line of the log.
+    let config = format!("{CONFIG}\n[providers.github]\nkind = \"github\"\n");
+    let mut world = World::builder().config(&config).down();
+    world.start_process_without_log();
+    world.grant("developer", 1);
+    assert_eq!(code(&world.group("developer").call("echo", json!({}))), "executed");
+    assert_eq!(world.daemon_log(), "");
 }
