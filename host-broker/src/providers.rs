@@ -9,6 +9,7 @@ pub const KINDS: &[&dyn ProviderKind] = &[
     provider_cloud_logs::KIND,
     provider_files::KIND,
     provider_mail::KIND,
+    provider_calendar::KIND,
     provider_bridge::KIND,
     provider_mcp::KIND,
 ];

@@ -11,6 +11,7 @@
 #![expect(clippy::disallowed_methods, reason = "the harness starts programs and knows the real clock")]
 
 pub mod bridges;
+pub mod calendar_server;
 pub mod canary;
 pub mod chromium;
 pub mod fakes;

@@ -8,6 +8,7 @@ mod all {
     mod approvals;
     mod bridges;
     mod budgets;
+    mod calendar;
     mod clock;
 
     mod documents;

@@ -1,0 +1,106 @@
+//! Calendars: those of one account, read and changed over CalDAV (RFC 4791).
+//!
+//! Each action is one file: its fields are the parameters. The shared modules are `settings` (the table in the
+//! configuration), `reference` (the ids of calendars and events), `client`, `query`, `multistatus` and `discovery` (the
+//! way to the server), `content_lines` (iCalendar, RFC 5545), `event`, `occurrence` and `fields` (an event as it is read
+//! and as a caller gives it), `moment` and `zone` (times and time zones), `reading` and `change` (the common parts of reads
+//! and of changes), and `failures`.
+
+mod client;
+mod content_lines;
+mod discovery;
+mod event;
+mod failures;
+mod fields;
+mod moment;
+mod multistatus;
+mod occurrence;
+mod query;
+mod reference;
+mod settings;
+mod zone;
+
+mod change;
+mod create_event;
+mod delete_event;
+mod get_event;
+mod list_calendar;
+mod list_calendars;
+mod reading;
+mod update_event;
+
+pub use moment::{BadZone, Zone};
+pub use reference::{BadReference, CalendarId};
+pub use settings::{Auth, KIND, Settings};
+
+use change::ChangeAction;
+use discovery::Home;
+use model::{Clock, Exposure};
+use platform::http::Http;
+use provider::contract::{Execution, Failure, Operation};
+use provider::native::{BadDeclaration, operation};
+use reading::ReadAction;
+use secrets::Secret;
+use shared::{Provider, Timestamp};
+use std::sync::{Arc, RwLock};
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+
+/// The exposure of every read: text of other authors, some of it private.
+const READS: Exposure = Exposure { untrusted: true, sensitive: true, egress: false };
+/// The exposure of an event that is written: its parameters leave.
+const WRITES: Exposure = Exposure { untrusted: false, sensitive: false, egress: true };
+/// The exposure of a deletion: nothing leaves but the id.
+const DELETES: Exposure = Exposure { untrusted: false, sensitive: false, egress: false };
+
+/// The state that the actions share.
+struct Calendar {
+    settings: Settings,
+    password: Option<Arc<Secret>>,
+    http: Arc<dyn Http>,
+    clock: Arc<dyn Clock>,
+    /// The home of the calendars, once the server has named it.
+    home: RwLock<Option<Home>>,
+    parsers: Arc<Semaphore>,
+}
+
+impl Calendar {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The one place where the password is exposed.
+    fn password<'a>(&'a self, execution: &'a Execution) -> Result<&'a str, Failure> {
+        // A provider without its secret is switched off, so this refuses only calls that should not have come here.
+        let password = self.password.as_ref().map(|password| password.expose(execution));
+        password.ok_or_else(|| Failure::Unavailable { message: "The password of the calendar is missing.".into() })
+    }
+
+    /// Runs the parsing of a server's answer on a thread for long work. At most two run at once.
+    async fn parse<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let permit = Arc::clone(&self.parsers).acquire_owned().await;
+        let parsed = spawn_blocking(move || {
+            let result = work();
+            drop(permit);
+            result
+        });
+        parsed.await.unwrap_or_else(|_panic| Err(failures::unusable("cannot be parsed")))
+    }
+}
+
+/// Returns the actions; without a password they are declared and refuse to run. It contacts no server.
+fn operations(name: &Provider, calendar: Calendar) -> Result<Vec<Arc<dyn Operation>>, BadDeclaration> {
+    let shared = &Arc::new(calendar);
+    let all = [
+        operation::<ReadAction<list_calendars::ListCalendars>>(name, shared),
+        operation::<ReadAction<list_calendar::ListCalendar>>(name, shared),
+        operation::<ReadAction<get_event::GetEvent>>(name, shared),
+        operation::<ChangeAction<create_event::CreateEvent>>(name, shared),
+        operation::<ChangeAction<update_event::UpdateEvent>>(name, shared),
+        operation::<ChangeAction<delete_event::DeleteEvent>>(name, shared),
+    ];
+    all.into_iter().collect()
+}
