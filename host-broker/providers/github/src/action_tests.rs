@@ -6,9 +6,11 @@ use crate::read::Read;
 use crate::scripted::{Caller, Fixed, NOW, Reply, Scripted, TIMEOUT, TOKEN};
 use crate::write::Write;
 use crate::{
-    Github, Settings, SetupError, close_issue, comment_pr, create_branch, create_issue, get_issue, get_pr, get_repo,
-    list_repos, operations,
+    Github, Settings, SetupError, add_labels, close_issue, comment_pr, create_branch, create_issue, get_file,
+    get_issue, get_pr, get_pr_checks, get_repo, list_repos, operations, search_code, update_branch,
 };
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use provider::contract::{Failure, Guard, Invocation, Operation, Probed};
 use secrets::Secret;
 use serde::de::DeserializeOwned;
@@ -33,7 +35,12 @@ fn shared() -> Github {
 pub(super) fn fitting(action: &str, owner: &str) -> Map<String, Value> {
     let mut params = match action {
         "list_repos" => return Map::new(),
-        "get_issue" | "get_pr" | "get_pr_comments" | "close_issue" => json!({ "number": 1 }),
+        "get_issue" | "get_pr" | "get_pr_comments" | "get_issue_comments" | "get_pr_reviews" | "get_pr_checks"
+        | "close_issue" | "update_branch" => json!({ "number": 1 }),
+        "get_file" => json!({ "path": "Secret plan.txt" }),
+        "search_code" => json!({ "text": "Secret plan" }),
+        "add_labels" => json!({ "number": 1, "labels": ["Secret plan"] }),
+        "request_review" => json!({ "number": 1, "reviewers": ["hubot"] }),
         "create_issue" => json!({ "title": "Secret plan" }),
         "comment_issue" => json!({ "number": 1, "body": "Secret plan" }),
         "create_branch" => json!({ "branch": "topic" }),
@@ -78,12 +85,20 @@ async fn the_catalogue_is_complete_and_every_action_documents_itself() {
         ("get_pr", Level::Read),
         ("get_pr_comments", Level::Read),
         ("list_branches", Level::Read),
+        ("get_issue_comments", Level::Read),
+        ("get_pr_reviews", Level::Read),
+        ("get_pr_checks", Level::Read),
+        ("get_file", Level::Read),
+        ("search_code", Level::Read),
         ("create_issue", Level::Write),
         ("comment_issue", Level::Write),
         ("close_issue", Level::Write),
         ("create_branch", Level::Write),
         ("create_pr", Level::Write),
         ("comment_pr", Level::Write),
+        ("add_labels", Level::Write),
+        ("request_review", Level::Write),
+        ("update_branch", Level::Write),
         ("merge_pr", Level::Production),
     ];
     assert_eq!(levels, expected.map(|(name, level)| (name.to_owned(), level)));
@@ -114,7 +129,7 @@ async fn a_repository_off_the_allow_list_is_neither_read_nor_written() {
             (_, verdict) => panic!("{name}: {verdict:?}"),
         }
         let allowed = operation.parse(&fitting(name, "OctoCat")).unwrap().guard(NOW);
-        let remote = ["close_issue", "create_branch", "comment_pr", "merge_pr"].contains(&name);
+        let remote = ["close_issue", "create_branch", "comment_pr", "update_branch", "merge_pr"].contains(&name);
         assert_eq!(allowed, if remote { Guard::NeedsRemote } else { Guard::Pass }, "{name}");
     }
 }
@@ -136,6 +151,14 @@ async fn parameters_that_do_not_fit_say_where() {
         ("create_branch", json!({ "branch": "refs/heads/main" }), ""),
         ("create_pr", json!({ "head": "a b" }), "/head"),
         ("comment_pr", json!({ "line": null }), ""),
+        ("get_file", json!({ "path": "../../user" }), ""),
+        ("get_file", json!({ "path": "/etc/passwd" }), "/path"),
+        ("get_file", json!({ "ref": "a..b" }), "/ref"),
+        ("search_code", json!({ "text": "" }), "/text"),
+        ("search_code", json!({ "extension": "rs repo:mallory/x" }), "/extension"),
+        ("search_code", json!({ "page": 11 }), "/page"),
+        ("add_labels", json!({ "labels": [] }), "/labels"),
+        ("request_review", json!({ "reviewers": ["o/../x"] }), "/reviewers/0"),
         ("merge_pr", json!({ "method": "octopus" }), "/method"),
         ("merge_pr", json!({ "sha": "abc" }), "/sha"),
     ] {
@@ -464,4 +487,162 @@ async fn settings_that_are_wrong_stop_the_provider_and_not_the_broker() {
     let base = fault(Settings { base_url: "http://api.github.com".into(), ..settings() });
     assert!(matches!(&base, Some(SetupError::BaseUrl(_))), "{base:?}");
     assert!(matches!(fault(Settings { repos: vec!["octocat".into()], ..settings() }), Some(SetupError::Guardrail(_))));
+}
+
+#[tokio::test]
+async fn a_search_stays_in_its_repository() {
+    for text in ["a\" repo:mallory/x \"", "a\\", "a\nb"] {
+        let verdict = parsed("search_code", &json!({ "text": text })).ok().unwrap().guard(NOW);
+        assert!(matches!(&verdict, Guard::Refuse(r) if r.code == Code::Guardrail), "{text}: {verdict:?}");
+    }
+    let found = |repo: &str| {
+        Reply::ok(&json!({ "total_count": 45, "incomplete_results": false, "items": [
+            { "path": "src/a.rs", "html_url": "u", "repository": { "full_name": repo } }] }))
+    };
+    let server = Scripted::new([found("Octocat/Hello-World"), found("mallory/x")]);
+    let caller = Caller::to(&server.base());
+    let search: search_code::SearchCode = action(&json!({ "text": "std::fs repo:mallory/x", "extension": "rs" }));
+    let (found, _) = search.perform(&caller.session(TIMEOUT)).await.unwrap();
+    let found = serde_json::to_value(found).unwrap();
+    assert_eq!((&found["files"][0]["path"], &found["next_page"]), (&json!("src/a.rs"), &json!(2)));
+    assert_eq!(
+        server.lines()[0],
+        "GET /search/code?q=%22std%3A%3Afs%20repo%3Amallory%2Fx%22%20repo%3Aoctocat%2Fhello-world%20extension%3Ars\
+         &per_page=20&page=1"
+    );
+    let elsewhere = search.perform(&caller.session(TIMEOUT)).await.unwrap_err();
+    assert!(matches!(elsewhere, Failure::Refused { .. }), "{elsewhere:?}");
+}
+
+#[tokio::test]
+async fn a_file_comes_in_parts_that_end_between_characters() {
+    // GitHub breaks its base64 into lines.
+    let answer = |bytes: &[u8]| {
+        let lines: Vec<String> = BASE64_STANDARD
+            .encode(bytes)
+            .as_bytes()
+            .chunks(60)
+            .map(|line| String::from_utf8_lossy(line).into())
+            .collect();
+        Reply::ok(
+            &json!({ "type": "file", "encoding": "base64", "size": bytes.len(), "sha": sha('a'), "content": lines.join("\n") }),
+        )
+    };
+    let text = format!("x{}", "ü".repeat(100_000));
+    let binary = [0xff, 0xfe, 0x00];
+    let server = Scripted::new([
+        answer(text.as_bytes()),
+        answer(text.as_bytes()),
+        answer(&binary),
+        Reply::ok(&json!({ "type": "file", "encoding": "none", "size": 2_000_000, "content": "" })),
+        Reply::ok(&json!({ "type": "symlink", "target": "/etc/passwd" })),
+        Reply::ok(&json!([{ "path": "src", "type": "dir", "size": 0 }, { "path": "a.rs", "type": "file", "size": 3 }])),
+        answer(b"short"),
+    ]);
+    let caller = Caller::to(&server.base());
+    let session = &caller.session(TIMEOUT);
+    let read = async |params: Value| action::<get_file::GetFile>(&params).perform(session).await;
+    let first = serde_json::to_value(read(json!({ "path": "a b/ü.txt", "ref": "v1.0" })).await.unwrap().0).unwrap();
+    let offset = first["next_offset"].as_u64().unwrap();
+    let rest = serde_json::to_value(read(json!({ "path": "a", "offset": offset })).await.unwrap().0).unwrap();
+    assert_eq!(format!("{}{}", first["text"].as_str().unwrap(), rest["text"].as_str().unwrap()), text);
+    assert_eq!(rest.get("next_offset"), None);
+    assert_eq!(server.lines()[0], "GET /repos/octocat/hello-world/contents/a%20b/%C3%BC.txt?ref=v1.0");
+    let bytes = serde_json::to_value(read(json!({ "path": "b" })).await.unwrap().0).unwrap();
+    assert_eq!((bytes.get("text"), &bytes["base64"]), (None, &json!(BASE64_STANDARD.encode(binary))));
+    for said in ["more than 1 MiB", "no content of its own"] {
+        let refused = read(json!({ "path": "c" })).await.unwrap_err();
+        assert!(matches!(&refused, Failure::Refused { message } if message.contains(said)), "{refused:?}");
+    }
+    let directory = serde_json::to_value(read(json!({})).await.unwrap().0).unwrap();
+    assert_eq!(directory["entries"][0], json!({ "path": "src", "kind": "dir", "size": 0 }));
+    let behind = read(json!({ "path": "d", "offset": 6 })).await.unwrap_err();
+    assert!(matches!(&behind, Failure::Refused { message } if message.contains("behind the end")), "{behind:?}");
+}
+
+#[tokio::test]
+async fn the_checks_of_a_pull_request_are_those_of_its_head() {
+    let server = Scripted::new([
+        Reply::ok(&json!({ "head": { "sha": sha('c') }, "base": { "repo": { "full_name": "octocat/hello-world" } } })),
+        Reply::ok(
+            &json!({ "total_count": 1, "statuses": [{ "context": "ci/old", "state": "pending", "target_url": "u" }] }),
+        ),
+        Reply::ok(&json!({ "total_count": 150, "check_runs": [
+            { "name": "build", "status": "completed", "conclusion": "failure", "output": { "title": "2 errors" } },
+            { "name": "test", "status": "in_progress", "conclusion": null }] })),
+    ]);
+    let caller = Caller::to(&server.base());
+    let read = action::<get_pr_checks::GetPrChecks>(&json!({ "number": 1 }));
+    let checks = serde_json::to_value(read.perform(&caller.session(TIMEOUT)).await.unwrap().0).unwrap();
+    let expected = json!([
+        { "name": "ci/old", "state": "pending", "url": "u" },
+        { "name": "build", "state": "failure", "description": "2 errors" },
+        { "name": "test", "state": "in_progress" },
+    ]);
+    assert_eq!((&checks["checks"], &checks["more"], &checks["head_sha"]), (&expected, &json!(true), &json!(sha('c'))));
+}
+
+#[tokio::test]
+async fn a_branch_is_updated_only_where_a_push_would_be_allowed() {
+    let pull_request = |head: Value, state: &str| {
+        let base = json!({ "ref": "main", "repo": { "full_name": "octocat/hello-world", "default_branch": "trunk" } });
+        Reply::ok(&json!({ "state": state, "head": head, "base": base }))
+    };
+    let head = |name: &str, repo: &str| json!({ "ref": name, "sha": sha('e'), "repo": { "full_name": repo } });
+    let own = "octocat/hello-world";
+    let heads = [
+        (head("topic", own), "open", None),
+        (head("topic", own), "closed", Some("it is not open")),
+        (head("topic", "mallory/hello-world"), "open", Some("its head branch is in another repository")),
+        (
+            json!({ "ref": "topic", "sha": sha('e'), "repo": null }),
+            "open",
+            Some("its head branch is in another repository"),
+        ),
+        (head("trunk", own), "open", Some("its head branch is the default branch, main or master")),
+        (head("Master", own), "open", Some("its head branch is the default branch, main or master")),
+        (head("release/1", own), "open", Some("its head branch is a production branch")),
+        (head("a..b", own), "open", Some("its head branch has an unusual name")),
+    ];
+    let server =
+        Scripted::new(heads.iter().map(|(head, state, _)| pull_request(head.clone(), state)).chain([
+            Reply::json(202, "", r#"{"message":"Updating pull request branch.","url":"https://api.github.com/repos/octocat/hello-world/pulls/1"}"#),
+            Reply::json(202, "", r#"{"message":"hello"}"#),
+        ]));
+    let caller = Caller::to(&server.base());
+    let session = &caller.session(TIMEOUT);
+    let update = action::<update_branch::UpdateBranch>(&json!({ "number": 1 }));
+    let mut first = None;
+    for (_, _, expected) in &heads {
+        let facts = update.facts(session, &shared().guardrails).await.unwrap();
+        match (update.guard(&shared().guardrails, Some(&facts)), expected) {
+            (Guard::Pass, None) => first = Some(facts),
+            (Guard::Refuse(refusal), Some(reason)) => assert!(refusal.reason.contains(reason), "{}", refusal.reason),
+            (verdict, expected) => panic!("{verdict:?} {expected:?}"),
+        }
+    }
+    let first = first.unwrap();
+    update.perform(session, Some(&first)).await.unwrap();
+    let sent = server.requests()[heads.len()].clone();
+    assert!(sent.starts_with("PUT /repos/octocat/hello-world/pulls/1/update-branch HTTP/1.1"), "{sent}");
+    assert!(sent.ends_with(&json!({ "expected_head_sha": sha('e') }).to_string()), "{sent}");
+    assert!(matches!(update.perform(session, Some(&first)).await, Err(Failure::Unknown { .. })));
+}
+
+#[tokio::test]
+async fn labels_count_as_added_when_github_lists_them() {
+    let labels =
+        |names: &[&str]| Reply::ok(&json!(names.iter().map(|name| json!({ "name": name })).collect::<Vec<_>>()));
+    let server = Scripted::new([labels(&["old", "Bug"]), labels(&["old"])]);
+    let caller = Caller::to(&server.base());
+    let add = action::<add_labels::AddLabels>(&json!({ "number": 1, "labels": ["bug"] }));
+    let (added, _) = add.perform(&caller.session(TIMEOUT), None).await.unwrap();
+    assert_eq!(serde_json::to_value(added).unwrap()["labels"], json!(["old", "Bug"]));
+    assert!(matches!(add.perform(&caller.session(TIMEOUT), None).await, Err(Failure::Unknown { .. })));
+}
+
+#[tokio::test]
+async fn a_review_is_asked_of_somebody() {
+    let verdict = parsed("request_review", &json!({ "reviewers": [] })).ok().unwrap().guard(NOW);
+    assert!(matches!(&verdict, Guard::Refuse(r) if r.reason.contains("a person or a team")), "{verdict:?}");
 }

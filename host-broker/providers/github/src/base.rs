@@ -1,7 +1,7 @@
 //! Where requests go: one base URL, paths below it, and pages of the same path.
 
 use crate::links;
-use crate::params::{BranchName, Number, Repo};
+use crate::params::{BranchName, FilePath, Number, Repo};
 use http::Uri;
 use http::uri::{Authority, Scheme};
 use std::fmt::Write as _;
@@ -174,6 +174,15 @@ impl Target {
     /// Goes down to a branch; its slashes stay, as GitHub's references have them.
     pub(super) fn branch(mut self, branch: &BranchName) -> Self {
         for component in branch.as_str().split('/') {
+            self.0.push('/');
+            self.0.push_str(&escaped(component));
+        }
+        self
+    }
+
+    /// Goes down to a file; the slashes of its path stay.
+    pub(super) fn file(mut self, path: &FilePath) -> Self {
+        for component in path.as_str().split('/') {
             self.0.push('/');
             self.0.push_str(&escaped(component));
         }

@@ -1,9 +1,10 @@
 //! GitHub: repositories, issues and pull requests, through GitHub's REST API.
 //!
 //! Each action is one file: its fields are the parameters, and it implements `read::Read` or `write::Write`, which add
-//! everything that actions have in common. Only `list_repos` names no repository and implements the contract itself. The shared modules are `params` (the parts of a request), `base` and `client`
-//! (the only way out), `departure` and `errors` (what a failure proves), `guardrails`, `nonce` and `probe` (the search for
-//! a lost effect), `pages`, `links`, `etags`, `fields` and `shapes` (the results).
+//! everything that actions have in common. Only `list_repos` names no repository and implements the contract itself. The
+//! shared modules are `params` (the parts of a request), `base` and `client` (the only way out), `send_state` and `errors`
+//! (the meaning of a failure), `guardrails`, `nonce` and `probe` (the search for a lost effect), `pages`, `links`, `etags`,
+//! `fields` and `responses` (the results).
 //!
 //! Enter at [`operations`]. Works with github.com, with an enterprise server, and with a stand-in on loopback.
 
@@ -24,21 +25,29 @@ mod responses;
 mod table;
 mod write;
 
+mod add_labels;
 mod close_issue;
 mod comment_issue;
 mod comment_pr;
 mod create_branch;
 mod create_issue;
 mod create_pr;
+mod get_file;
 mod get_issue;
+mod get_issue_comments;
 mod get_pr;
+mod get_pr_checks;
 mod get_pr_comments;
+mod get_pr_reviews;
 mod get_repo;
 mod list_branches;
 mod list_issues;
 mod list_prs;
 mod list_repos;
 mod merge_pr;
+mod request_review;
+mod search_code;
+mod update_branch;
 
 #[cfg(test)]
 mod action_tests;
@@ -114,7 +123,7 @@ pub enum SetupError {
     Declaration(BadDeclaration),
 }
 
-/// Returns the fifteen actions; without a token they are declared and refuse to run.
+/// Returns the actions; without a token they are declared and refuse to run.
 ///
 /// It contacts no server, and must be called inside the runtime.
 ///
@@ -136,12 +145,20 @@ pub fn operations(
         operation::<ReadAction<get_pr::GetPr>>(name, shared),
         operation::<ReadAction<get_pr_comments::GetPrComments>>(name, shared),
         operation::<ReadAction<list_branches::ListBranches>>(name, shared),
+        operation::<ReadAction<get_issue_comments::GetIssueComments>>(name, shared),
+        operation::<ReadAction<get_pr_reviews::GetPrReviews>>(name, shared),
+        operation::<ReadAction<get_pr_checks::GetPrChecks>>(name, shared),
+        operation::<ReadAction<get_file::GetFile>>(name, shared),
+        operation::<ReadAction<search_code::SearchCode>>(name, shared),
         operation::<WriteAction<create_issue::CreateIssue>>(name, shared),
         operation::<WriteAction<comment_issue::CommentIssue>>(name, shared),
         operation::<WriteAction<close_issue::CloseIssue>>(name, shared),
         operation::<WriteAction<create_branch::CreateBranch>>(name, shared),
         operation::<WriteAction<create_pr::CreatePr>>(name, shared),
         operation::<WriteAction<comment_pr::CommentPr>>(name, shared),
+        operation::<WriteAction<add_labels::AddLabels>>(name, shared),
+        operation::<WriteAction<request_review::RequestReview>>(name, shared),
+        operation::<WriteAction<update_branch::UpdateBranch>>(name, shared),
         operation::<WriteAction<merge_pr::MergePr>>(name, shared),
     ];
     all.into_iter().map(|one| one.map_err(SetupError::Declaration)).collect()

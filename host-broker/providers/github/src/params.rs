@@ -20,6 +20,9 @@ pub(super) type HeadName = Name<HeadNameGrammar>;
 /// A full commit id in lower-case hexadecimal.
 pub(super) type CommitSha = Name<CommitShaGrammar>;
 
+/// The path of a file or directory in a repository: `src/main.rs`.
+pub(super) type FilePath = Name<FilePathGrammar>;
+
 /// Grammar of [`Owner`].
 #[derive(Debug)]
 pub(super) struct OwnerGrammar;
@@ -35,6 +38,10 @@ pub(super) struct HeadNameGrammar;
 /// Grammar of [`CommitSha`].
 #[derive(Debug)]
 pub(super) struct CommitShaGrammar;
+
+/// Grammar of [`FilePath`].
+#[derive(Debug)]
+pub(super) struct FilePathGrammar;
 
 impl Grammar for OwnerGrammar {
     const WHAT: &'static str = "owner";
@@ -100,6 +107,18 @@ impl Grammar for CommitShaGrammar {
     const PATTERN: &'static str = "^([0-9a-f]{40}|[0-9a-f]{64})$";
     fn accepts(text: &str) -> bool {
         matches!(text.len(), 40 | 64) && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    }
+}
+
+impl Grammar for FilePathGrammar {
+    const WHAT: &'static str = "path";
+    const PATTERN: &'static str = r"^[^/\\\x00-\x1f\x7f]+(/[^/\\\x00-\x1f\x7f]+)*$";
+    /// No component is `.` or `..`: a server or a library could take such a path for another endpoint.
+    fn accepts(text: &str) -> bool {
+        let is_name = |name: &str| !matches!(name, "" | "." | "..");
+        text.len() <= 1024
+            && !text.contains(|c: char| c.is_ascii_control() || c == '\\')
+            && text.split('/').all(is_name)
     }
 }
 
@@ -270,6 +289,19 @@ mod tests {
         }
         assert!(accepted::<BranchNameGrammar>("lock"));
         assert!(!accepted::<BranchNameGrammar>(&"a".repeat(201)));
+    }
+
+    #[test]
+    fn a_path_of_a_file_stays_below_its_repository() {
+        for text in ["a", "src/main.rs", ".github/workflows/ci.yml", "a b/ü.txt", "..a", "a..b/c%2F"] {
+            assert!(accepted::<FilePathGrammar>(text) && in_pattern::<FilePathGrammar>(text), "{text}");
+        }
+        for text in ["", "/a", "a/", "a//b", "a\\b", "a\n", "a\0"] {
+            assert!(!accepted::<FilePathGrammar>(text) && !in_pattern::<FilePathGrammar>(text), "{text:?}");
+        }
+        for text in [".", "..", "../x", "a/../b", "a/.", &"a".repeat(1025)] {
+            assert!(!accepted::<FilePathGrammar>(text), "{text}");
+        }
     }
 
     #[test]

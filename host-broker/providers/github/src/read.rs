@@ -27,6 +27,11 @@ pub(crate) trait Read: DeserializeOwned + JsonSchema + Send + Sync + 'static {
     /// Returns one line of public parts: `list open issues of octo/hello`.
     fn summary(&self) -> String;
 
+    /// Checks the parameters as far as their types do not.
+    fn guard(&self) -> Guard {
+        Guard::Pass
+    }
+
     /// Reads, and returns the result with its summary.
     ///
     /// # Errors
@@ -55,7 +60,10 @@ impl<A: Read> NativeAction for ReadAction<A> {
     }
 
     fn guard(&self, github: &Github, _facts: Option<&()>, _now: Timestamp) -> Guard {
-        github.guardrails.repo(self.0.repo())
+        match github.guardrails.repo(self.0.repo()) {
+            Guard::Pass => self.0.guard(),
+            refused @ (Guard::Refuse(_) | Guard::NeedsRemote) => refused,
+        }
     }
 
     async fn run(

@@ -146,6 +146,50 @@ pub(super) struct ReviewComment {
     pub(super) url: Option<String>,
 }
 
+/// A comment in a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct Comment {
+    /// The id.
+    pub(super) id: u64,
+    /// The author; absent if that account is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) author: Option<String>,
+    /// The text.
+    pub(super) body: String,
+    /// The time of writing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) created_at: Option<String>,
+    /// The time of the last change.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) updated_at: Option<String>,
+    /// The page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) url: Option<String>,
+}
+
+/// A review of a pull request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct Review {
+    /// The id.
+    pub(super) id: u64,
+    /// The reviewer; absent if that account is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) author: Option<String>,
+    /// The verdict: `approved`, `changes_requested`, `commented`, `dismissed` or `pending`.
+    pub(super) state: String,
+    /// The text.
+    pub(super) body: String,
+    /// The commit that was reviewed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) commit: Option<String>,
+    /// The time of the review.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) submitted_at: Option<String>,
+    /// The page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) url: Option<String>,
+}
+
 /// A branch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct Branch {
@@ -272,6 +316,35 @@ impl ReviewComment {
             in_reply_to: count(v, "/in_reply_to_id"),
             body: text(v, "/body").unwrap_or_default(),
             created_at: text(v, "/created_at"),
+            url: text(v, "/html_url"),
+        })
+    }
+}
+
+impl Comment {
+    /// From GitHub's document.
+    pub(super) fn from(v: &Value) -> Option<Self> {
+        Some(Self {
+            id: count(v, "/id")?,
+            author: text(v, "/user/login"),
+            body: text(v, "/body").unwrap_or_default(),
+            created_at: text(v, "/created_at"),
+            updated_at: text(v, "/updated_at"),
+            url: text(v, "/html_url"),
+        })
+    }
+}
+
+impl Review {
+    /// From GitHub's document.
+    pub(super) fn from(v: &Value) -> Option<Self> {
+        Some(Self {
+            id: count(v, "/id")?,
+            author: text(v, "/user/login"),
+            state: text(v, "/state")?.to_ascii_lowercase(),
+            body: text(v, "/body").unwrap_or_default(),
+            commit: text(v, "/commit_id"),
+            submitted_at: text(v, "/submitted_at"),
             url: text(v, "/html_url"),
         })
     }

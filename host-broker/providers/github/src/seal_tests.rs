@@ -6,7 +6,10 @@ use crate::merge_pr::{Facts, MergePr};
 use crate::params::Repo;
 use crate::scripted::{Caller, Fixed, Reply, Scripted, TIMEOUT, TOKEN};
 use crate::write::Write;
-use crate::{Github, Settings, close_issue, comment_issue, comment_pr, create_branch, create_issue, create_pr};
+use crate::{
+    Github, Settings, add_labels, close_issue, comment_issue, comment_pr, create_branch, create_issue, create_pr,
+    request_review,
+};
 use model::card::Card;
 use model::{Nonce, SealedRequest};
 use platform::random::SystemRandom;
@@ -82,6 +85,15 @@ impl Bench {
                 let facts = comment_pr::Facts { head_sha: sha('c') };
                 (self.seal(&it, Some(&facts)), it.perform(session, Some(&facts)).await.err())
             }
+            "add_labels" => {
+                let it: add_labels::AddLabels = action(&json!({ "number": 1, "labels": ["bug", "ü"] }));
+                (self.seal(&it, None), it.perform(session, None).await.err())
+            }
+            "request_review" => {
+                let it: request_review::RequestReview =
+                    action(&json!({ "number": 1, "reviewers": ["hubot"], "teams": ["core"] }));
+                (self.seal(&it, None), it.perform(session, None).await.err())
+            }
             "merge_pr, merge" | "merge_pr, squash" | "merge_pr, rebase" => {
                 let it = merge(name.trim_start_matches("merge_pr, "));
                 let facts = checked("A change", 'd').await;
@@ -103,7 +115,9 @@ async fn checked(title: &str, head: char) -> Facts {
     Facts::fetch(&caller.session(TIMEOUT), Repo { owner, name }, 1.try_into().unwrap(), false).await.unwrap()
 }
 
-const WRITES: [&str; 10] = [
+const WRITES: [&str; 12] = [
+    "add_labels",
+    "request_review",
     "create_issue",
     "comment_issue",
     "close_issue",
@@ -117,7 +131,7 @@ const WRITES: [&str; 10] = [
 ];
 
 /// Nothing of the effect can hold the mark.
-const UNMARKED: [&str; 3] = ["close_issue", "create_branch", "merge_pr, rebase"];
+const UNMARKED: [&str; 5] = ["close_issue", "create_branch", "merge_pr, rebase", "add_labels", "request_review"];
 
 #[tokio::test]
 async fn every_write_sends_the_very_bytes_that_were_sealed() {
@@ -225,7 +239,7 @@ async fn every_write_of_the_catalogue_seals_and_no_read_does() {
         let name = declared.action.as_str();
         let sealed = operation.parse(&fitting(name, "octocat")).unwrap().seal(&nonce);
         // The commit belongs into these, and is not known yet.
-        let waits = ["create_branch", "comment_pr", "merge_pr"].contains(&name);
+        let waits = ["create_branch", "comment_pr", "update_branch", "merge_pr"].contains(&name);
         assert_eq!(sealed.is_some(), declared.level > Level::Read && !waits, "{name}");
     }
 }

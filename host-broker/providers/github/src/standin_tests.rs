@@ -1,4 +1,4 @@
-//! All fifteen actions against a stateful GitHub, well and with every fault.
+//! All actions against a stateful GitHub, well and with every fault.
 
 use crate::base::Target;
 use crate::client::{Change, Session};
@@ -11,8 +11,9 @@ use crate::scripted::{Caller, SHORT, TIMEOUT};
 use crate::standin::{Standin, TOKEN};
 use crate::write::Write;
 use crate::{
-    close_issue, comment_issue, comment_pr, create_branch, create_issue, create_pr, get_issue, get_pr, get_pr_comments,
-    get_repo, list_branches, list_issues, list_prs, list_repos,
+    add_labels, close_issue, comment_issue, comment_pr, create_branch, create_issue, create_pr, get_file, get_issue,
+    get_issue_comments, get_pr, get_pr_checks, get_pr_comments, get_pr_reviews, get_repo, list_branches, list_issues,
+    list_prs, list_repos, request_review, search_code, update_branch,
 };
 use http::Method;
 use model::EffectMarker;
@@ -26,10 +27,35 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-const READS: [&str; 8] =
-    ["list_repos", "get_repo", "list_issues", "get_issue", "list_prs", "get_pr", "get_pr_comments", "list_branches"];
-const WRITES: [&str; 7] =
-    ["create_issue", "comment_issue", "close_issue", "create_branch", "create_pr", "comment_pr", "merge_pr"];
+const READS: [&str; 13] = [
+    "list_repos",
+    "get_repo",
+    "list_issues",
+    "get_issue",
+    "list_prs",
+    "get_pr",
+    "get_pr_comments",
+    "list_branches",
+    "get_issue_comments",
+    "get_pr_reviews",
+    "get_pr_checks",
+    "get_file",
+    "search_code",
+];
+const WRITES: [&str; 10] = [
+    "create_issue",
+    "comment_issue",
+    "close_issue",
+    "create_branch",
+    "create_pr",
+    "comment_pr",
+    "add_labels",
+    "request_review",
+    "update_branch",
+    "merge_pr",
+];
+/// Nothing of the effect can hold the mark.
+const UNMARKED: [&str; 5] = ["close_issue", "create_branch", "add_labels", "request_review", "update_branch"];
 const FAULTS: [&str; 21] = [
     "slow30",
     "slowbody",
@@ -92,6 +118,18 @@ async fn perform(
         "get_pr" => told(params::<get_pr::GetPr>(p).perform(&session()).await),
         "get_pr_comments" => told(params::<get_pr_comments::GetPrComments>(p).perform(&session()).await),
         "list_branches" => told(params::<list_branches::ListBranches>(p).perform(&session()).await),
+        "get_issue_comments" => told(params::<get_issue_comments::GetIssueComments>(p).perform(&session()).await),
+        "get_pr_reviews" => told(params::<get_pr_reviews::GetPrReviews>(p).perform(&session()).await),
+        "get_pr_checks" => told(params::<get_pr_checks::GetPrChecks>(p).perform(&session()).await),
+        "get_file" => told(params::<get_file::GetFile>(p).perform(&session()).await),
+        "search_code" => told(params::<search_code::SearchCode>(p).perform(&session()).await),
+        "add_labels" => told(params::<add_labels::AddLabels>(p).perform(&session(), None).await),
+        "request_review" => told(params::<request_review::RequestReview>(p).perform(&session(), None).await),
+        "update_branch" => {
+            let action = params::<update_branch::UpdateBranch>(p);
+            let facts = action.facts(well, &all()).await?;
+            told(action.perform(&session(), Some(&facts)).await)
+        }
         "create_issue" => told(params::<create_issue::CreateIssue>(p).perform(&session(), None).await),
         "comment_issue" => told(params::<comment_issue::CommentIssue>(p).perform(&session(), None).await),
         "close_issue" => told(params::<close_issue::CloseIssue>(p).perform(&session(), None).await),
@@ -129,7 +167,7 @@ async fn branch(caller: &Caller, name: &str) {
     session.write(&Change { method: Method::PUT, target: at(path), body: file }).await.unwrap();
 }
 
-/// An open pull request with a successful check; its number.
+/// An open pull request with a successful check and a review; its number.
 async fn pull_request(caller: &Caller, name: &str) -> u64 {
     branch(caller, name).await;
     let session = &caller.session(TIMEOUT);
@@ -140,6 +178,9 @@ async fn pull_request(caller: &Caller, name: &str) -> u64 {
     let facts = Facts::fetch(session, Repo { owner, name: repo }, number(n), false).await.unwrap();
     let check = json!({ "name": "ci", "head_sha": facts.head_sha, "status": "completed", "conclusion": "success" });
     session.write(&Change { method: Method::POST, target: at("check-runs"), body: check }).await.unwrap();
+    let review = json!({ "event": "COMMENT", "body": "looks good" });
+    let target = at("pulls").number(number(n)).then("reviews");
+    session.write(&Change { method: Method::POST, target, body: review }).await.unwrap();
     n
 }
 
@@ -147,7 +188,7 @@ async fn pull_request(caller: &Caller, name: &str) -> u64 {
 fn thread(action: &str, issue: u64, pr: u64) -> Option<u64> {
     match action {
         "create_issue" | "create_pr" => None,
-        "comment_issue" | "close_issue" => Some(issue),
+        "comment_issue" | "close_issue" | "add_labels" => Some(issue),
         _ => Some(pr),
     }
 }
@@ -165,14 +206,17 @@ async fn look(action: &str, well: &Session<'_>, handle: Value) -> Probed {
         "close_issue" => close_issue::CloseIssue::look(well, handle).await,
         "create_pr" => create_pr::CreatePr::look(well, handle).await,
         "comment_pr" => comment_pr::CommentPr::look(well, handle).await,
+        "add_labels" => add_labels::AddLabels::look(well, handle).await,
+        "request_review" => request_review::RequestReview::look(well, handle).await,
+        "update_branch" => update_branch::UpdateBranch::look(well, handle).await,
         "merge_pr" => MergePr::look(well, handle).await,
         other => panic!("{other}"),
     }
     .unwrap()
 }
 
-/// Returns the parameters of each action, `issue` and `pr` being open.
-fn calls(name: &str, issue: u64, pr: u64) -> BTreeMap<&'static str, Value> {
+/// Returns the parameters of each action, `issue` and the pull requests being open. One of these is merged.
+fn calls(name: &str, issue: u64, pr: u64, other: u64) -> BTreeMap<&'static str, Value> {
     BTreeMap::from([
         ("list_repos", json!({ "limit": 1 })),
         ("get_repo", json!({})),
@@ -182,6 +226,14 @@ fn calls(name: &str, issue: u64, pr: u64) -> BTreeMap<&'static str, Value> {
         ("get_pr", json!({ "number": pr })),
         ("get_pr_comments", json!({ "number": pr })),
         ("list_branches", json!({ "limit": 1 })),
+        ("get_issue_comments", json!({ "number": issue })),
+        ("get_pr_reviews", json!({ "number": pr })),
+        ("get_pr_checks", json!({ "number": pr })),
+        ("get_file", json!({ "path": "README.md" })),
+        ("search_code", json!({ "text": "hello-world" })),
+        ("add_labels", json!({ "number": issue, "labels": ["urgent"] })),
+        ("request_review", json!({ "number": pr, "reviewers": ["mallory"] })),
+        ("update_branch", json!({ "number": other })),
         ("create_issue", json!({ "title": name, "body": "text", "labels": ["bug"] })),
         ("comment_issue", json!({ "number": issue, "body": "text" })),
         ("close_issue", json!({ "number": issue })),
@@ -201,7 +253,8 @@ async fn every_action_does_what_it_says_against_a_stateful_github() {
     let issue = opened["data"]["number"].as_u64().unwrap();
     let pr = pull_request(&caller, "well/pr").await;
     branch(&caller, "well/ready").await;
-    let calls = calls("well", issue, pr);
+    let other = pull_request(&caller, "well/other").await;
+    let calls = calls("well", issue, pr, other);
     let mut done = BTreeMap::new();
     for action in WRITES.iter().filter(|action| **action != "merge_pr").chain(&READS).chain(&["merge_pr"]) {
         let caller = caller.again();
@@ -213,6 +266,10 @@ async fn every_action_does_what_it_says_against_a_stateful_github() {
                 matches!(look(action, &session, handle(&caller, number)).await, Probed::State { message } if message.contains("is closed now."))
             ),
             "create_branch" => {}
+            write if UNMARKED.contains(&write) => {
+                let found = look(write, &session, handle(&caller, number)).await;
+                assert!(matches!(&found, Probed::State { .. }), "{write}: {found:?}");
+            }
             write if WRITES.contains(&write) => {
                 let found = look(write, &session, handle(&caller, number)).await;
                 assert!(
@@ -239,6 +296,14 @@ async fn every_action_does_what_it_says_against_a_stateful_github() {
     assert_eq!(done["get_pr"]["pull_request"]["number"], pr);
     assert_eq!(done["get_pr_comments"]["comments"][0]["line"], 1);
     assert_eq!(done["list_branches"]["branches"].as_array().unwrap().len(), 1);
+    assert_eq!(done["get_issue_comments"]["comments"].as_array().unwrap().len(), 1);
+    assert!(done["get_file"]["text"].as_str().unwrap().contains("hello-world"), "{}", done["get_file"]);
+    assert_eq!(done["search_code"]["files"][0]["path"], "README.md");
+    assert_eq!(done["add_labels"]["labels"], json!(["urgent"]));
+    assert_eq!(done["request_review"]["number"], pr);
+    assert_eq!(done["update_branch"]["updating"], true);
+    assert_eq!(done["get_pr_reviews"]["reviews"][0]["state"], "commented");
+    assert!(done["get_pr_checks"]["checks"].is_array());
     assert_eq!(done["merge_pr"]["merged"], true);
 
     let again = perform("merge_pr", &calls["merge_pr"], &session, &caller, TIMEOUT).await.unwrap_err();
@@ -287,7 +352,8 @@ async fn suffer(standin: Arc<Standin>, fault: &'static str, issue: u64) {
     let session = caller.session(TIMEOUT * 3);
     let pr = pull_request(&caller, &format!("{fault}/pr")).await;
     branch(&caller, &format!("{fault}/ready")).await;
-    for (action, call) in calls(fault, issue, pr) {
+    let other = pull_request(&caller, &format!("{fault}/other")).await;
+    for (action, call) in calls(fault, issue, pr, other) {
         let caller = ill.again();
         let timeout = if fault.starts_with("slow") { SHORT * 2 } else { TIMEOUT };
         let start = Instant::now();
@@ -295,7 +361,7 @@ async fn suffer(standin: Arc<Standin>, fault: &'static str, issue: u64) {
         assert!(start.elapsed() < TIMEOUT * 2, "{fault} {action}");
         assert!(expected(fault, action).contains(&kind(&outcome)), "{fault} {action}: {outcome:?}");
         assert!(!format!("{outcome:?}").contains(TOKEN), "{fault} {action}: {outcome:?}");
-        if fault == "dup-apply" && WRITES.contains(&action) && !matches!(action, "create_branch" | "close_issue") {
+        if fault == "dup-apply" && WRITES.contains(&action) && !UNMARKED.contains(&action) {
             let found = look(action, &session, handle(&caller, thread(action, issue, pr))).await;
             assert!(matches!(found, Probed::Happened(_)), "{action}: {found:?}");
         }
