@@ -15,6 +15,11 @@ const REFUSED: &str = "The approved call differs from the call that would run no
 
 /// A world with a GitHub, whose every change needs a person.
 fn world() -> (World, Github) {
+    world_with("")
+}
+
+/// The same, with these lines in the table of GitHub.
+fn world_with(lines: &str) -> (World, Github) {
     let github = Github::new();
     let mut world = World::builder().file("policy/profiles/developer.toml", ASKS).file("token.key", TOKEN).down();
     let token = world.path("token.key");
@@ -22,7 +27,7 @@ fn world() -> (World, Github) {
     let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
     let base = github.base();
     let table = format!(
-        "\n[web]\nlisten = \"127.0.0.1:0\"\n[providers.github]\nkind = \"github\"\nbase_url = \"{base}\"\nrepos = [\"octo/hello\"]\ntoken = {{ file = {:?} }}\n",
+        "\n[web]\nlisten = \"127.0.0.1:0\"\n[providers.github]\nkind = \"github\"\nbase_url = \"{base}\"\nrepos = [\"octo/hello\"]\ntoken = {{ file = {:?} }}\n{lines}\n",
         token.display().to_string()
     );
     world.rewrite("broker.toml", &(config + &table));
@@ -375,4 +380,23 @@ fn a_write_that_needs_nobody_is_not_stored_and_an_action_without_a_seal_has_none
     assert!(!row["card"].as_str().unwrap().contains("sent"), "{row}");
     assert_eq!(code(&world.command(json!({ "type": "answer", "code": row["code"], "yes": true }))), "executed");
     assert_eq!(code(&developer.reply(&id)), "executed");
+}
+
+#[test]
+fn without_marks_a_lost_answer_stays_unknown_and_says_why() {
+    let (world, github) = world_with("unmarked = [\"octo/hello\"]");
+    let developer = world.group("developer");
+    let asked = ask(&world, &developer, "create_issue", &json!({ "title": "A title", "body": "A text" }));
+    assert_eq!(asked.sealed["body"], json!(json!({ "title": "A title", "body": "A text", "labels": [] }).to_string()));
+    github.lose_replies(true);
+    assert_eq!(code(&world.command(yes(&asked))), "executed");
+    assert_eq!(code(&developer.reply(&asked.id)), "outcome_unknown");
+    github.lose_replies(false);
+    let result = json!({ "type": "ext_result", "of": asked.id, "timeout_ms": 10_000 });
+    until("the look", || {
+        let reply = developer.ask(result.clone());
+        assert_eq!(code(&reply), "outcome_unknown", "{reply}");
+        error(&reply).contains("marks of calls are switched off").then_some(())
+    });
+    assert_eq!(github.changes().len(), 1);
 }

@@ -3,12 +3,11 @@
 use crate::base::Target;
 use crate::client::{Change, Session};
 use crate::fields::text;
-use crate::nonce::Handle;
+use crate::nonce::{Handle, Mark};
 use crate::params::{Number, Owner, Repo, RepoName};
 use crate::unusual;
 use crate::write::Write;
 use http::Method;
-use model::Nonce;
 use provider::contract::{Failure, Probed};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -58,7 +57,7 @@ impl Write for AddLabels {
         format!("add labels to {}#{}", self.repo(), self.number)
     }
 
-    fn change(&self, _facts: Option<&()>, _nonce: &Nonce) -> Option<Change> {
+    fn change(&self, _facts: Option<&()>, _mark: Mark<'_>) -> Option<Change> {
         let target = labels_of(self.repo(), self.number);
         Some(Change { method: Method::POST, target, body: json!({ "labels": self.labels }) })
     }

@@ -10,6 +10,7 @@
 use crate::base::{BaseUrl, Cursor, Target};
 use crate::errors::{BodyError, GithubResponse, Reader, retry_after, unknown};
 use crate::etags::{Etags, Kept};
+use crate::nonce::Mark;
 use crate::send_state::watched;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LINK};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
@@ -108,6 +109,7 @@ pub(super) struct Session<'a> {
     authorization: HeaderValue,
     deadline: Instant,
     nonce: &'a Nonce,
+    has_marks: bool,
     agreed: Option<&'a SealedRequest>,
     pauses: &'static [Duration],
 }
@@ -136,7 +138,7 @@ impl<'a> Session<'a> {
                 .into(),
         })?;
         authorization.set_sensitive(true);
-        Ok(Self { client, authorization, deadline, nonce, agreed: None, pauses: &[] })
+        Ok(Self { client, authorization, deadline, nonce, has_marks: true, agreed: None, pauses: &[] })
     }
 
     /// The same, which sends no change but the one that a person was asked about, if there is one.
@@ -149,9 +151,14 @@ impl<'a> Session<'a> {
         Self { pauses: &MORE_PAUSES, ..self }
     }
 
-    /// Returns the nonce to plant into the effect.
-    pub(super) fn nonce(&self) -> &Nonce {
-        self.nonce
+    /// The same, whose effects have a mark or none.
+    pub(super) fn with_marks(self, has_marks: bool) -> Self {
+        Self { has_marks, ..self }
+    }
+
+    /// Returns the mark to plant into the effect.
+    pub(super) fn mark(&self) -> Mark<'_> {
+        if self.has_marks { Mark::of(self.nonce) } else { Mark::none() }
     }
 
     /// The time now.

@@ -4,13 +4,12 @@ use crate::base::Target;
 use crate::client::{Change, Session};
 use crate::fields::{is_pull_request, text};
 use crate::guardrails::{Guardrails, refusal};
-use crate::nonce::Handle;
+use crate::nonce::{Handle, Mark};
 use crate::params::{Number, Owner, Repo, RepoName};
 use crate::responses::Touched;
 use crate::write::Write;
 use crate::{probe, repo_of_url, same_repo, unusual};
 use http::Method;
-use model::Nonce;
 use provider::contract::{Failure, Guard, Probed};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -95,7 +94,7 @@ impl Write for CloseIssue {
         Ok(Facts { is_pull_request: is_pull_request(&issue) })
     }
 
-    fn change(&self, _facts: Option<&Facts>, _nonce: &Nonce) -> Option<Change> {
+    fn change(&self, _facts: Option<&Facts>, _mark: Mark<'_>) -> Option<Change> {
         let mut body = json!({ "state": "closed" });
         if let (Some(reason), Some(fields)) = (self.reason, body.as_object_mut()) {
             fields.insert("state_reason".into(), reason.word().into());

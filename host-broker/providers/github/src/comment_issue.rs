@@ -2,13 +2,12 @@
 
 use crate::base::Target;
 use crate::client::{Change, Session};
-use crate::nonce::{BODY_CHARS_MAX, Handle, marked};
+use crate::nonce::{BODY_CHARS_MAX, Handle, Mark};
 use crate::params::{Number, Owner, Repo, RepoName};
 use crate::probe;
 use crate::responses::Commented;
 use crate::write::Write;
 use http::Method;
-use model::Nonce;
 use provider::contract::{Failure, Probed};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -48,8 +47,8 @@ impl Write for CommentIssue {
         format!("comment on {}#{}", self.repo(), self.number)
     }
 
-    fn change(&self, _facts: Option<&()>, nonce: &Nonce) -> Option<Change> {
-        Some(added(self.repo(), self.number, &self.body, nonce))
+    fn change(&self, _facts: Option<&()>, mark: Mark<'_>) -> Option<Change> {
+        Some(added(self.repo(), self.number, &self.body, mark))
     }
 
     fn outcome(&self, answer: &Value) -> Option<(Commented, String)> {
@@ -62,8 +61,8 @@ impl Write for CommentIssue {
 }
 
 /// A comment more in the conversation of an issue or pull request.
-pub(super) fn added(repo: Repo<'_>, number: Number, body: &str, nonce: &Nonce) -> Change {
-    let comment = json!({ "body": marked(Some(body), nonce) });
+pub(super) fn added(repo: Repo<'_>, number: Number, body: &str, mark: Mark<'_>) -> Change {
+    let comment = json!({ "body": mark.on(Some(body)) });
     Change { method: Method::POST, target: conversation(repo, number), body: comment }
 }
 

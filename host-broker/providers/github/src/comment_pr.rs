@@ -4,13 +4,12 @@ use crate::base::Target;
 use crate::client::{Change, Session};
 use crate::fields::{commit, text};
 use crate::guardrails::{Guardrails, refusal};
-use crate::nonce::{BODY_CHARS_MAX, Handle, marked};
+use crate::nonce::{BODY_CHARS_MAX, Handle, Mark};
 use crate::params::{Number, Owner, Repo, RepoName};
 use crate::responses::Commented;
 use crate::write::Write;
 use crate::{comment_issue, probe, same_repo, unusual};
 use http::Method;
-use model::Nonce;
 use provider::contract::{Failure, Guard, Probed};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -86,12 +85,12 @@ impl Write for CommentPr {
     }
 
     /// `None` for a comment on a line as long as the pull request's head is not known.
-    fn change(&self, facts: Option<&Facts>, nonce: &Nonce) -> Option<Change> {
+    fn change(&self, facts: Option<&Facts>, mark: Mark<'_>) -> Option<Change> {
         let Some((path, line)) = self.place() else {
-            return Some(comment_issue::added(self.repo(), self.number, &self.body, nonce));
+            return Some(comment_issue::added(self.repo(), self.number, &self.body, mark));
         };
         let comment = json!({
-            "body": marked(Some(&self.body), nonce),
+            "body": mark.on(Some(&self.body)),
             "commit_id": facts?.head_sha,
             "path": path,
             "line": line,

@@ -4,13 +4,13 @@ use crate::base::Target;
 use crate::client::{Change, Session};
 use crate::fields::{commit, text};
 use crate::guardrails::{Guardrails, is_main, refusal};
-use crate::nonce::unreadable;
+use crate::nonce::{Mark, unreadable};
 use crate::params::{BranchName, CommitSha, Owner, Repo, RepoName};
 use crate::responses::Branch;
 use crate::write::Write;
 use crate::{same_repo, unusual};
 use http::Method;
-use model::{EffectMarker, Nonce};
+use model::EffectMarker;
 use provider::contract::{Failure, Guard, Probed};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -112,7 +112,7 @@ impl Write for CreateBranch {
         Ok(Facts { default_branch, sha: sha.ok_or_else(unusual)? })
     }
 
-    fn change(&self, facts: Option<&Facts>, _nonce: &Nonce) -> Option<Change> {
+    fn change(&self, facts: Option<&Facts>, _mark: Mark<'_>) -> Option<Change> {
         let reference = json!({ "ref": format!("refs/heads/{}", self.branch), "sha": facts?.sha });
         Some(Change { method: Method::POST, target: Target::repo(self.repo()).then("git/refs"), body: reference })
     }

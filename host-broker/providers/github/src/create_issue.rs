@@ -2,13 +2,12 @@
 
 use crate::base::Target;
 use crate::client::{Change, Session};
-use crate::nonce::{BODY_CHARS_MAX, Handle, marked};
+use crate::nonce::{BODY_CHARS_MAX, Handle, Mark};
 use crate::params::{Owner, Repo, RepoName};
 use crate::probe;
 use crate::responses::Touched;
 use crate::write::Write;
 use http::Method;
-use model::Nonce;
 use provider::contract::{Failure, Probed};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -50,8 +49,8 @@ impl Write for CreateIssue {
         format!("open an issue in {}", self.repo())
     }
 
-    fn change(&self, _facts: Option<&()>, nonce: &Nonce) -> Option<Change> {
-        let body = marked(self.body.as_deref(), nonce);
+    fn change(&self, _facts: Option<&()>, mark: Mark<'_>) -> Option<Change> {
+        let body = mark.on(self.body.as_deref());
         Some(Change {
             method: Method::POST,
             target: Target::repo(self.repo()).then("issues"),

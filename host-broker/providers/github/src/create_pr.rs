@@ -3,13 +3,12 @@
 use crate::base::Target;
 use crate::client::{Change, Session};
 use crate::guardrails::Guardrails;
-use crate::nonce::{BODY_CHARS_MAX, Handle, marked};
+use crate::nonce::{BODY_CHARS_MAX, Handle, Mark};
 use crate::params::{BranchName, HeadName, Owner, Repo, RepoName};
 use crate::probe;
 use crate::responses::Touched;
 use crate::write::Write;
 use http::Method;
-use model::Nonce;
 use provider::contract::{Failure, Probed};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -59,10 +58,10 @@ impl Write for CreatePr {
         if guardrails.is_production(&self.base) { Level::Production } else { Self::LEVEL }
     }
 
-    fn change(&self, _facts: Option<&()>, nonce: &Nonce) -> Option<Change> {
+    fn change(&self, _facts: Option<&()>, mark: Mark<'_>) -> Option<Change> {
         let pull_request = json!({
             "title": self.title,
-            "body": marked(self.body.as_deref(), nonce),
+            "body": mark.on(self.body.as_deref()),
             "head": self.head,
             "base": self.base,
             "draft": self.draft,

@@ -11,6 +11,8 @@ use std::collections::BTreeSet;
 #[derive(Debug)]
 pub(super) struct Guardrails {
     repos: Allowed,
+    /// The repositories without marks.
+    unmarked: Allowed,
     production: Vec<Pattern>,
     merge_without_checks: bool,
 }
@@ -22,12 +24,40 @@ enum Allowed {
     These(BTreeSet<String>),
 }
 
+impl Allowed {
+    /// Reads a list of repositories.
+    ///
+    /// # Errors
+    /// The entry that is neither `owner/repo` nor `*`.
+    fn read(entries: &[String]) -> Result<Self, String> {
+        let all = entries.iter().any(|entry| entry == "*");
+        let these = entries.iter().filter(|entry| *entry != "*").map(|entry| {
+            let is_repo = entry
+                .split_once('/')
+                .is_some_and(|(owner, repo)| owner.parse::<Owner>().is_ok() && repo.parse::<RepoName>().is_ok());
+            if is_repo { Ok(entry.to_ascii_lowercase()) } else { Err(entry.clone()) }
+        });
+        let these = these.collect::<Result<_, _>>()?;
+        Ok(if all { Self::All } else { Self::These(these) })
+    }
+
+    fn has(&self, full_name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::These(these) => these.contains(&full_name.to_ascii_lowercase()),
+        }
+    }
+}
+
 /// A setting that is not one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadGuardrail {
     /// An entry of the allow-list.
     #[error("repos: `{0}` is neither `owner/repo` nor `*`")]
     Repo(String),
+    /// An entry of the repositories without marks.
+    #[error("unmarked: `{0}` is neither `owner/repo` nor `*`")]
+    Unmarked(String),
     /// A pattern of production branches.
     #[error("production_branches: `{0}` is not a pattern")]
     Pattern(String),
@@ -47,28 +77,30 @@ impl Guardrails {
         production_branches: &[String],
         merge_without_checks: bool,
     ) -> Result<Self, BadGuardrail> {
-        let all = repos.iter().any(|entry| entry == "*");
-        let these = repos.iter().filter(|entry| *entry != "*").map(|entry| {
-            let is_repo = entry
-                .split_once('/')
-                .is_some_and(|(owner, repo)| owner.parse::<Owner>().is_ok() && repo.parse::<RepoName>().is_ok());
-            if is_repo { Ok(entry.to_ascii_lowercase()) } else { Err(BadGuardrail::Repo(entry.clone())) }
-        });
-        let these = these.collect::<Result<_, _>>()?;
+        let repos = Allowed::read(repos).map_err(BadGuardrail::Repo)?;
         let production = production_branches
             .iter()
             .map(|text| Pattern::new(text).map_err(|_why| BadGuardrail::Pattern(text.clone())))
             .collect::<Result<_, _>>()?;
-        let repos = if all { Allowed::All } else { Allowed::These(these) };
-        Ok(Self { repos, production, merge_without_checks })
+        Ok(Self { repos, unmarked: Allowed::These(BTreeSet::new()), production, merge_without_checks })
+    }
+
+    /// The same, without marks in these repositories.
+    ///
+    /// # Errors
+    /// [`BadGuardrail::Unmarked`].
+    pub(super) fn without_marks_in(self, repos: &[String]) -> Result<Self, BadGuardrail> {
+        Ok(Self { unmarked: Allowed::read(repos).map_err(BadGuardrail::Unmarked)?, ..self })
+    }
+
+    /// Checks whether effects in a repository, as `owner/repo`, have marks.
+    pub(super) fn has_marks(&self, full_name: &str) -> bool {
+        !self.unmarked.has(full_name)
     }
 
     /// Checks whether a repository, as `owner/repo`, is on the allow-list.
     pub(super) fn allows(&self, full_name: &str) -> bool {
-        match &self.repos {
-            Allowed::All => true,
-            Allowed::These(these) => these.contains(&full_name.to_ascii_lowercase()),
-        }
+        self.repos.has(full_name)
     }
 
     /// The guard of every action that names a repository.
@@ -134,6 +166,8 @@ mod tests {
             assert_eq!(guardrails(&[entry], &[]).unwrap_err(), BadGuardrail::Repo(entry.to_owned()));
         }
         assert!(guardrails(&["*"], &["release/["]).is_err());
+        let unmarked = guardrails(&["*"], &[]).unwrap().without_marks_in(&["octocat".to_owned()]);
+        assert_eq!(unmarked.unwrap_err(), BadGuardrail::Unmarked("octocat".to_owned()));
     }
 
     #[test]

@@ -93,6 +93,9 @@ pub struct Settings {
     pub production_branches: Vec<String>,
     /// Whether a pull request can be merged without a successful check, or with failed checks.
     pub allow_merge_without_checks: bool,
+    /// The repositories, as `owner/repo`, in which calls leave no hidden marks; `*` is all. The outcome of a call whose
+    /// answer is lost then stays unknown.
+    pub unmarked: Vec<String>,
 }
 
 impl Default for Settings {
@@ -102,6 +105,7 @@ impl Default for Settings {
             repos: Vec::new(),
             production_branches: ["production", "prod", "release/*"].map(str::to_owned).to_vec(),
             allow_merge_without_checks: false,
+            unmarked: Vec::new(),
         }
     }
 }
@@ -173,10 +177,11 @@ struct Github {
 
 impl Github {
     fn new(settings: Settings, token: Option<Arc<Secret>>, clock: Arc<dyn Clock>) -> Result<Self, SetupError> {
-        let Settings { base_url, repos, production_branches, allow_merge_without_checks } = settings;
+        let Settings { base_url, repos, production_branches, allow_merge_without_checks, unmarked } = settings;
         let base = BaseUrl::parse(&base_url).map_err(SetupError::BaseUrl)?;
-        let guardrails =
-            Guardrails::new(&repos, &production_branches, allow_merge_without_checks).map_err(SetupError::Guardrail)?;
+        let guardrails = Guardrails::new(&repos, &production_branches, allow_merge_without_checks)
+            .and_then(|guardrails| guardrails.without_marks_in(&unmarked))
+            .map_err(SetupError::Guardrail)?;
         let client = Client::new(base, clock).map_err(SetupError::Client)?;
         Ok(Self { client, guardrails, token })
     }

@@ -6,13 +6,12 @@ use crate::base::Target;
 use crate::client::{Change, Session};
 use crate::fields::{commit, flag, text};
 use crate::guardrails::{Guardrails, refusal};
-use crate::nonce::{Handle, trailer};
+use crate::nonce::{Handle, Mark};
 use crate::params::{CommitSha, Number, Owner, Repo, RepoName};
 use crate::write::{Write, unknown_facts};
 use crate::{probe, unusual, unusual_write};
 pub(super) use facts::Facts;
 use http::{Method, StatusCode};
-use model::Nonce;
 use provider::contract::{Failure, Guard, Probed, Success};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -107,14 +106,14 @@ impl Write for MergePr {
         Some(json!({ "head": facts.head_sha, "base": facts.base, "title": facts.title }))
     }
 
-    fn change(&self, facts: Option<&Facts>, nonce: &Nonce) -> Option<Change> {
+    fn change(&self, facts: Option<&Facts>, mark: Mark<'_>) -> Option<Change> {
         let facts = facts?;
         let at = Target::repo(self.repo()).then("pulls").number(self.number).then("merge");
         let mut merge = json!({ "merge_method": self.method.word(), "sha": facts.head_sha });
         let message = match self.method {
-            // GitHub's own text, and the mark.
-            How::Merge => Some(format!("{}\n\n{}", facts.title, trailer(nonce))),
-            How::Squash => Some(trailer(nonce)),
+            // GitHub's own text, and the mark. Without a mark GitHub makes the message.
+            How::Merge => mark.trailer().map(|trailer| format!("{}\n\n{trailer}", facts.title)),
+            How::Squash => mark.trailer(),
             // Makes no commit that could hold a message.
             How::Rebase => None,
         };
@@ -129,7 +128,7 @@ impl Write for MergePr {
     }
 
     async fn perform(&self, session: &Session<'_>, facts: Option<&Facts>) -> Result<(Outcome, String), Failure> {
-        let change = self.change(facts, session.nonce()).ok_or_else(unknown_facts)?;
+        let change = self.change(facts, session.mark()).ok_or_else(unknown_facts)?;
         let answer = session.send(&change).await?;
         if answer.status == StatusCode::CONFLICT {
             let moved = format!("{}#{}: its head is no longer the commit that was checked.", self.repo(), self.number);

@@ -9,21 +9,38 @@ use serde_json::Value;
 /// The longest text that a caller may write: GitHub takes 65,536 characters, and the mark goes at the end.
 pub(super) const BODY_CHARS_MAX: usize = 65_000;
 
-/// A text with the mark at its end, in a comment that GitHub does not show.
-pub(super) fn marked(text: Option<&str>, nonce: &Nonce) -> String {
-    let mark = mark(nonce.as_str());
-    match text {
-        Some(text) if !text.is_empty() => format!("{text}\n\n{mark}"),
-        Some(_) | None => mark,
+/// The mark of a call in its effect. An operator can switch marks off for a repository.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mark<'a>(Option<&'a Nonce>);
+
+impl<'a> Mark<'a> {
+    /// The mark with the nonce of a call.
+    pub(super) fn of(nonce: &'a Nonce) -> Self {
+        Self(Some(nonce))
+    }
+
+    /// No mark.
+    pub(super) fn none() -> Self {
+        Self(None)
+    }
+
+    /// Returns a text with the mark at its end, in a comment that GitHub does not show.
+    pub(super) fn on(self, text: Option<&str>) -> String {
+        let text = text.unwrap_or_default();
+        match self.0.map(|nonce| comment(nonce.as_str())) {
+            Some(mark) if text.is_empty() => mark,
+            Some(mark) => format!("{text}\n\n{mark}"),
+            None => text.to_owned(),
+        }
+    }
+
+    /// Returns the mark as a trailer of a commit message.
+    pub(super) fn trailer(self) -> Option<String> {
+        self.0.map(|nonce| format!("Ext-Broker: {}", nonce.as_str()))
     }
 }
 
-/// The mark as a trailer of a commit message.
-pub(super) fn trailer(nonce: &Nonce) -> String {
-    format!("Ext-Broker: {}", nonce.as_str())
-}
-
-fn mark(nonce: &str) -> String {
+fn comment(nonce: &str) -> String {
     format!("<!-- ext-broker:{nonce} -->")
 }
 
@@ -70,7 +87,7 @@ impl Handle {
 
     /// Checks whether an issue, comment or pull request ends with the mark. Elsewhere it would be a quotation.
     pub(super) fn is_on(&self, object: &Value) -> bool {
-        object.get("body").and_then(Value::as_str).is_some_and(|body| body.trim_end().ends_with(&mark(&self.nonce)))
+        object.get("body").and_then(Value::as_str).is_some_and(|body| body.trim_end().ends_with(&comment(&self.nonce)))
     }
 
     /// Checks whether a commit message has the trailer.
@@ -102,18 +119,19 @@ mod tests {
         let nonce = Nonce::fresh(&SystemRandom).unwrap();
         let other = Nonce::fresh(&SystemRandom).unwrap();
         let handle = handle(&nonce);
-        assert!(handle.is_on(&json!({ "body": marked(Some("text"), &nonce) })));
-        assert!(handle.is_on(&json!({ "body": format!("{}\r\n", marked(None, &nonce)) })));
+        assert!(handle.is_on(&json!({ "body": Mark::of(&nonce).on(Some("text")) })));
+        assert!(handle.is_on(&json!({ "body": format!("{}\r\n", Mark::of(&nonce).on(None)) })));
         for body in [
             json!(null),
             json!(""),
-            json!(marked(Some("text"), &other)),
-            json!(format!("> {}\nsee above", marked(None, &nonce))),
+            json!(Mark::of(&other).on(Some("text"))),
+            json!(format!("> {}\nsee above", Mark::of(&nonce).on(None))),
         ] {
             assert!(!handle.is_on(&json!({ "body": body })));
         }
-        assert!(handle.is_in_message(&format!("Title\n\n{}", trailer(&nonce))));
-        assert!(!handle.is_in_message(&format!("Title\n\n{}", trailer(&other))));
+        assert_eq!((Mark::none().on(Some("text")), Mark::none().trailer()), ("text".to_owned(), None));
+        assert!(handle.is_in_message(&format!("Title\n\n{}", Mark::of(&nonce).trailer().unwrap())));
+        assert!(!handle.is_in_message(&format!("Title\n\n{}", Mark::of(&other).trailer().unwrap())));
     }
 
     #[test]

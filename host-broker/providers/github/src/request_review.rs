@@ -4,13 +4,12 @@ use crate::base::Target;
 use crate::client::{Change, Session};
 use crate::fields::text;
 use crate::guardrails::{Guardrails, refusal};
-use crate::nonce::Handle;
+use crate::nonce::{Handle, Mark};
 use crate::params::{Number, Owner, Repo, RepoName};
 use crate::responses::Touched;
 use crate::unusual;
 use crate::write::Write;
 use http::Method;
-use model::Nonce;
 use provider::contract::{Failure, Guard, Probed};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -63,7 +62,7 @@ impl Write for RequestReview {
         Guard::Pass
     }
 
-    fn change(&self, _facts: Option<&()>, _nonce: &Nonce) -> Option<Change> {
+    fn change(&self, _facts: Option<&()>, _mark: Mark<'_>) -> Option<Change> {
         Some(Change {
             method: Method::POST,
             target: Target::repo(self.repo()).then("pulls").number(self.number).then("requested_reviewers"),

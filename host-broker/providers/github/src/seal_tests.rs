@@ -3,12 +3,13 @@
 use crate::action_tests::{action, catalogue, fitting, settings, sha};
 use crate::client::Session;
 use crate::merge_pr::{Facts, MergePr};
+use crate::nonce::Mark;
 use crate::params::Repo;
 use crate::scripted::{Caller, Fixed, Reply, Scripted, TIMEOUT, TOKEN};
 use crate::write::Write;
 use crate::{
     Github, Settings, add_labels, close_issue, comment_issue, comment_pr, create_branch, create_issue, create_pr,
-    request_review,
+    operations, request_review,
 };
 use model::card::Card;
 use model::{Nonce, SealedRequest};
@@ -37,7 +38,7 @@ impl Bench {
     }
 
     fn seal<A: Write>(&self, action: &A, facts: Option<&A::Facts>) -> SealedRequest {
-        self.github.client.seal(&action.change(facts, &self.nonce).unwrap(), &self.nonce)
+        self.github.client.seal(&action.change(facts, Mark::of(&self.nonce)).unwrap(), &self.nonce)
     }
 
     fn session<'a>(&'a self, agreed: Option<&'a SealedRequest>) -> Session<'a> {
@@ -226,7 +227,7 @@ async fn other_facts_and_another_nonce_seal_another_request() {
     assert_eq!(sealed, seal(checked("A change", 'a').await));
     assert_ne!(sealed.body, seal(checked("A change", 'b').await).body);
     assert_ne!(sealed.body, seal(checked("Another change", 'a').await).body);
-    assert!(merge.change(None, &bench.nonce).is_none(), "nothing is sealed before the head is known");
+    assert!(merge.change(None, Mark::of(&bench.nonce)).is_none(), "nothing is sealed before the head is known");
     let other = Bench::new();
     assert_ne!(other.seal(&merge, Some(&checked("A change", 'a').await)).body, sealed.body);
 }
@@ -242,4 +243,24 @@ async fn every_write_of_the_catalogue_seals_and_no_read_does() {
         let waits = ["create_branch", "comment_pr", "update_branch", "merge_pr"].contains(&name);
         assert_eq!(sealed.is_some(), declared.level > Level::Read && !waits, "{name}");
     }
+}
+
+#[tokio::test]
+async fn where_marks_are_switched_off_nothing_of_the_broker_is_sent() {
+    let settings = Settings { unmarked: vec!["Octocat/Hello-World".into()], ..settings() };
+    let token = Some(Arc::new(Secret::new(TOKEN.into())));
+    let all = operations(&"github".parse().unwrap(), settings, token, Arc::new(Fixed)).unwrap();
+    let nonce = Nonce::fresh(&SystemRandom).unwrap();
+    for name in ["create_issue", "comment_issue", "create_pr"] {
+        let operation = all.iter().find(|operation| operation.declaration().action.as_str() == name).unwrap();
+        let sealed = operation.parse(&fitting(name, "octocat")).unwrap().seal(&nonce).unwrap();
+        assert!(
+            !sealed.body.contains(nonce.as_str()) && !sealed.body.contains("ext-broker"),
+            "{name}: {}",
+            sealed.body
+        );
+    }
+    let merge: MergePr = action(&json!({ "number": 1, "method": "squash" }));
+    let change = merge.change(Some(&checked("A change", 'd').await), Mark::none()).unwrap();
+    assert_eq!(change.body, json!({ "merge_method": "squash", "sha": sha('d') }), "the message is GitHub's own");
 }

@@ -4,12 +4,12 @@ use crate::base::Target;
 use crate::client::{Change, Session};
 use crate::fields::{commit, text};
 use crate::guardrails::{Guardrails, is_main, refusal};
-use crate::nonce::unreadable;
+use crate::nonce::{Mark, unreadable};
 use crate::params::{BranchName, Number, Owner, Repo, RepoName};
 use crate::write::Write;
 use crate::{same_repo, unusual};
 use http::Method;
-use model::{EffectMarker, Nonce};
+use model::EffectMarker;
 use provider::contract::{Failure, Guard, Probed};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -104,7 +104,7 @@ impl Write for UpdateBranch {
         })
     }
 
-    fn change(&self, facts: Option<&Facts>, _nonce: &Nonce) -> Option<Change> {
+    fn change(&self, facts: Option<&Facts>, _mark: Mark<'_>) -> Option<Change> {
         Some(Change {
             method: Method::PUT,
             target: Target::repo(self.repo()).then("pulls").number(self.number).then("update-branch"),

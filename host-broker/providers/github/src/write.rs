@@ -2,7 +2,7 @@
 
 use crate::client::{Change, Session};
 use crate::guardrails::{Guardrails, refusal};
-use crate::nonce::Handle;
+use crate::nonce::{Handle, Mark};
 use crate::params::{Number, Repo};
 use crate::{Github, WRITES, unusual_write};
 use model::{EffectMarker, Exposure, Nonce, SealedRequest};
@@ -69,7 +69,7 @@ pub(crate) trait Write: DeserializeOwned + JsonSchema + Send + Sync + 'static {
     }
 
     /// Returns the one request; `None` while the remote facts for it are unknown.
-    fn change(&self, facts: Option<&Self::Facts>, nonce: &Nonce) -> Option<Change>;
+    fn change(&self, facts: Option<&Self::Facts>, mark: Mark<'_>) -> Option<Change>;
 
     /// Returns the result and its summary; `None` if the answer has not its usual fields.
     fn outcome(&self, answer: &Value) -> Option<(Self::Output, String)>;
@@ -89,7 +89,7 @@ pub(crate) trait Write: DeserializeOwned + JsonSchema + Send + Sync + 'static {
         facts: Option<&Self::Facts>,
     ) -> impl Future<Output = Result<(Self::Output, String), Failure>> + Send {
         async move {
-            let change = self.change(facts, session.nonce()).ok_or_else(unknown_facts)?;
+            let change = self.change(facts, session.mark()).ok_or_else(unknown_facts)?;
             let answer = session.write(&change).await?;
             self.outcome(&answer).ok_or_else(unusual_write)
         }
@@ -147,7 +147,8 @@ impl<A: Write> NativeAction for WriteAction<A> {
     }
 
     fn seal(&self, github: &Github, facts: Option<&A::Facts>, nonce: &Nonce) -> Option<SealedRequest> {
-        Some(github.client.seal(&self.0.change(facts, nonce)?, nonce))
+        let mark = if github.guardrails.has_marks(&self.0.repo().to_string()) { Mark::of(nonce) } else { Mark::none() };
+        Some(github.client.seal(&self.0.change(facts, mark)?, nonce))
     }
 
     fn probe_handle(&self, facts: Option<&A::Facts>, marker: &EffectMarker) -> Option<Value> {
@@ -155,7 +156,16 @@ impl<A: Write> NativeAction for WriteAction<A> {
     }
 
     async fn probe(github: &Github, handle: Value, execution: &Execution) -> Result<Probed, Failure> {
-        A::look(&github.session(execution)?.patient(), handle).await
+        let repo = handle.get("owner").and_then(Value::as_str).zip(handle.get("repo").and_then(Value::as_str));
+        let has_marks = repo.is_none_or(|(owner, name)| github.guardrails.has_marks(&format!("{owner}/{name}")));
+        match A::look(&github.session(execution)?.patient(), handle).await? {
+            Probed::Absent { .. } if !has_marks => Ok(Probed::State {
+                message: "The marks of calls are switched off for this repository, so their effects cannot be told \
+                          from those of others."
+                    .into(),
+            }),
+            found @ (Probed::Happened(_) | Probed::Absent { .. } | Probed::State { .. }) => Ok(found),
+        }
     }
 
     async fn run(
@@ -164,6 +174,7 @@ impl<A: Write> NativeAction for WriteAction<A> {
         facts: Option<A::Facts>,
         execution: &Execution,
     ) -> Result<(A::Output, String), Failure> {
-        self.0.perform(&github.session(execution)?, facts.as_ref()).await
+        let has_marks = github.guardrails.has_marks(&self.0.repo().to_string());
+        self.0.perform(&github.session(execution)?.with_marks(has_marks), facts.as_ref()).await
     }
 }
