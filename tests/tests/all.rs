@@ -10,6 +10,7 @@ mod all {
     mod budgets;
     mod calendar;
     mod clock;
+    mod cloud_logs;
 
     mod documents;
     mod exactly_once;

@@ -3,22 +3,33 @@
 use crate::entry::Record;
 use crate::position::EntryId;
 use crate::search::{Newest, Search, Skipped};
+use http::HeaderValue;
 use provider::contract::{Failure, Running};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::time::Instant;
 
 /// Something that holds logs.
 pub(crate) trait Backend: Send + Sync {
     /// The newest entries of a search: up to one more than its limit.
-    fn query(&self, search: Arc<Search>, deadline: Instant) -> Running<Result<Found, BackendError>>;
+    fn query(&self, search: Arc<Search>, access: Access) -> Running<Result<Found, BackendError>>;
 
     /// Returns the entry with this id, if it is still there, and the unread places where it may be.
-    fn entry(&self, id: EntryId, deadline: Instant) -> Running<Result<Found, BackendError>>;
+    fn entry(&self, id: EntryId, access: Access) -> Running<Result<Found, BackendError>>;
 
     /// Whose logs it holds.
-    fn services(&self, deadline: Instant) -> Running<Result<Services, BackendError>>;
+    fn services(&self, access: Access) -> Running<Result<Services, BackendError>>;
+}
+
+/// The permission of one execution: its deadline, and the credentials of the backends that need one.
+#[derive(Debug, Clone)]
+pub(crate) struct Access {
+    /// The deadline.
+    pub(crate) deadline: Instant,
+    /// The headers that sign in, by the names of the backends.
+    pub(crate) credentials: Arc<BTreeMap<String, HeaderValue>>,
 }
 
 /// The result of one backend.
@@ -44,7 +55,7 @@ pub(crate) struct Services {
 pub(crate) struct Source {
     /// Its name, for the `service` parameter of `query_logs`.
     pub(crate) service: String,
-    /// Where its logs are kept: `files` or `journald`.
+    /// Where its logs are kept: `files`, `journald` or `loki`.
     pub(crate) kind: String,
     /// The time of its first entry that is still there, where that can be told cheaply.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,13 +85,9 @@ pub(crate) enum BackendError {
 ///
 /// # Errors
 /// [`Failure`]; nothing is ever changed.
-pub(crate) async fn query_all(
-    backends: &[Arc<dyn Backend>],
-    search: Search,
-    deadline: Instant,
-) -> Result<Found, Failure> {
+pub(crate) async fn query_all(backends: &[Arc<dyn Backend>], search: Search, access: Access) -> Result<Found, Failure> {
     let search = Arc::new(search);
-    let asked: Vec<_> = backends.iter().map(|b| tokio::spawn(b.query(Arc::clone(&search), deadline))).collect();
+    let asked: Vec<_> = backends.iter().map(|b| tokio::spawn(b.query(Arc::clone(&search), access.clone()))).collect();
     let mut newest = Newest::new(search.limit);
     let mut skipped = Vec::new();
     for found in gather(asked, &mut skipped).await? {
@@ -94,12 +101,8 @@ pub(crate) async fn query_all(
 ///
 /// # Errors
 /// [`Failure`]; nothing is ever changed.
-pub(crate) async fn entry_of_any(
-    backends: &[Arc<dyn Backend>],
-    id: EntryId,
-    deadline: Instant,
-) -> Result<Found, Failure> {
-    let asked: Vec<_> = backends.iter().map(|b| tokio::spawn(b.entry(id, deadline))).collect();
+pub(crate) async fn entry_of_any(backends: &[Arc<dyn Backend>], id: EntryId, access: Access) -> Result<Found, Failure> {
+    let asked: Vec<_> = backends.iter().map(|b| tokio::spawn(b.entry(id, access.clone()))).collect();
     let mut all = Found::default();
     for found in gather(asked, &mut all.skipped).await? {
         all.records.extend(found.records);
@@ -112,8 +115,8 @@ pub(crate) async fn entry_of_any(
 ///
 /// # Errors
 /// [`Failure`]; nothing is ever changed.
-pub(crate) async fn services_of_all(backends: &[Arc<dyn Backend>], deadline: Instant) -> Result<Services, Failure> {
-    let asked: Vec<_> = backends.iter().map(|b| tokio::spawn(b.services(deadline))).collect();
+pub(crate) async fn services_of_all(backends: &[Arc<dyn Backend>], access: Access) -> Result<Services, Failure> {
+    let asked: Vec<_> = backends.iter().map(|b| tokio::spawn(b.services(access.clone()))).collect();
     let mut skipped = Vec::new();
     let mut services = Vec::new();
     for found in gather(asked, &mut skipped).await? {

@@ -13,7 +13,7 @@ mod lines;
 mod listing;
 mod scan;
 
-use crate::backend::{Backend, BackendError, Found, Services, Source};
+use crate::backend::{Access, Backend, BackendError, Found, Services, Source};
 use crate::format::Format;
 use crate::position::EntryId;
 use crate::search::{Newest, Search, Skipped};
@@ -275,16 +275,16 @@ fn add_service(services: &mut Vec<Source>, name: &str, span: Option<(i64, i64)>)
 }
 
 impl Backend for Files {
-    fn query(&self, search: Arc<Search>, deadline: Instant) -> Running<Result<Found, BackendError>> {
-        self.blocking(deadline, move |files, meter| files.search(&search, meter))
+    fn query(&self, search: Arc<Search>, access: Access) -> Running<Result<Found, BackendError>> {
+        self.blocking(access.deadline, move |files, meter| files.search(&search, meter))
     }
 
-    fn entry(&self, id: EntryId, deadline: Instant) -> Running<Result<Found, BackendError>> {
-        self.blocking(deadline, move |files, meter| files.find(id, meter))
+    fn entry(&self, id: EntryId, access: Access) -> Running<Result<Found, BackendError>> {
+        self.blocking(access.deadline, move |files, meter| files.find(id, meter))
     }
 
-    fn services(&self, deadline: Instant) -> Running<Result<Services, BackendError>> {
-        self.blocking(deadline, Self::list_services)
+    fn services(&self, access: Access) -> Running<Result<Services, BackendError>> {
+        self.blocking(access.deadline, Self::list_services)
     }
 }
 

@@ -124,6 +124,21 @@ impl Profile {
     }
 }
 
+/// Returns the content of a line whose time is known otherwise, in this form or in the one that the line shows.
+pub(crate) fn undated(format: Format, line: &str, frame: Frame) -> Parsed {
+    let syslog = || syslog::time(line.as_bytes(), frame).and_then(|_| syslog::parse(line));
+    let access = || access::time(line.as_bytes(), frame).and_then(|_| access::parse(line));
+    let structured = match format {
+        Format::Auto => json::parse(line).or_else(|| logfmt::parse_undated(line)).or_else(syslog).or_else(access),
+        Format::Json => json::parse(line),
+        Format::Logfmt => logfmt::parse_undated(line),
+        Format::Syslog => syslog(),
+        Format::Access => access(),
+        Format::Raw => None,
+    };
+    structured.unwrap_or_else(|| raw::parse(line, &raw::Prefix::FRONT, frame))
+}
+
 /// Returns the line without the byte order mark with which a file, or a part of it, begins.
 pub(crate) fn unmarked(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)

@@ -1,7 +1,7 @@
 //! `get_log_entry`: one entry, with all of its text.
 
 use crate::backend;
-use crate::backend::Found;
+use crate::backend::{Access, Found};
 use crate::entry::{Entry, WHOLE};
 use crate::position::{EntryId, ID_PATTERN};
 use crate::search::Skipped;
@@ -12,7 +12,6 @@ use provider::native::NativeAction;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use shared::{Code, Level, Timestamp};
-use tokio::time::Instant;
 
 /// The parameters.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -33,9 +32,9 @@ impl GetLogEntry {
     ///
     /// # Errors
     /// [`Failure`]; nothing is ever changed.
-    pub(crate) async fn entry(&self, logs: &Logs, deadline: Instant) -> Result<Entry, Failure> {
+    pub(crate) async fn entry(&self, logs: &Logs, access: Access) -> Result<Entry, Failure> {
         let id = self.parsed().map_err(Failure::Guard)?;
-        let Found { records, skipped } = backend::entry_of_any(&logs.backends, id, deadline).await?;
+        let Found { records, skipped } = backend::entry_of_any(&logs.backends, id, access).await?;
         if let Some(record) = records.into_iter().next() {
             return Ok(Entry::shown(record, WHOLE));
         }
@@ -71,7 +70,7 @@ impl NativeAction for GetLogEntry {
     }
 
     async fn run(self, shared: &Logs, _facts: Option<()>, execution: &Execution) -> Result<(Entry, String), Failure> {
-        let entry = self.entry(shared, execution.deadline()).await?;
+        let entry = self.entry(shared, shared.access(execution)).await?;
         let summary = format!("log entry of {}", entry.service);
         Ok((entry, summary))
     }

@@ -5,7 +5,7 @@
 
 pub(super) mod decode;
 
-use crate::backend::{Backend, BackendError, Found, Services, Source};
+use crate::backend::{Access, Backend, BackendError, Found, Services, Source};
 use crate::position::{EntryId, StreamKey};
 use crate::search::{Newest, Search, Skipped};
 use crate::window::Window;
@@ -237,19 +237,19 @@ fn note_complaints(done: &Finished, skipped: &mut Vec<Skipped>) {
 }
 
 impl Backend for Journald {
-    fn query(&self, search: Arc<Search>, deadline: Instant) -> Running<Result<Found, BackendError>> {
+    fn query(&self, search: Arc<Search>, access: Access) -> Running<Result<Found, BackendError>> {
         let this = self.clone();
-        Box::pin(async move { this.search(&search, deadline).await })
+        Box::pin(async move { this.search(&search, access.deadline).await })
     }
 
-    fn entry(&self, id: EntryId, deadline: Instant) -> Running<Result<Found, BackendError>> {
+    fn entry(&self, id: EntryId, access: Access) -> Running<Result<Found, BackendError>> {
         let this = self.clone();
-        Box::pin(async move { this.find(id, deadline).await })
+        Box::pin(async move { this.find(id, access.deadline).await })
     }
 
-    fn services(&self, deadline: Instant) -> Running<Result<Services, BackendError>> {
+    fn services(&self, access: Access) -> Running<Result<Services, BackendError>> {
         let this = self.clone();
-        Box::pin(async move { this.list_services(deadline).await })
+        Box::pin(async move { this.list_services(access.deadline).await })
     }
 }
 

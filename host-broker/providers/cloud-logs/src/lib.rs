@@ -1,7 +1,7 @@
-//! `cloud-logs`: the logs of services on this host.
+//! `cloud-logs`: the logs of services on this host, and in Loki.
 //!
 //! Three actions that only read: `query_logs`, `get_log_entry`, `list_services`. They ask all configured backends,
-//! files and journals, and put the answers in one order. Enter at [`operations`].
+//! files, journals and servers, and put the answers in one order. Enter at [`operations`].
 //!
 //! Any party that can make a service write a line is an author of a log. So the text is never believed, never
 //! interpreted and never quoted in a summary.
@@ -14,6 +14,7 @@ pub mod fuzzing;
 mod get_log_entry;
 mod journald;
 mod list_services;
+mod loki;
 mod position;
 mod query_logs;
 mod search;
@@ -27,20 +28,30 @@ pub use format::Format;
 pub use table::KIND;
 pub use time::NotAZone;
 
-use backend::Backend;
+use backend::{Access, Backend};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use files::Files;
+use http::HeaderValue;
 use journald::{Journald, Place};
+use loki::{Loki, Server};
 use model::{Clock, Exposure};
 use platform::commands::Commands;
-use provider::contract::Operation;
+use platform::http::Http;
+use provider::contract::{Execution, Operation};
 use provider::native::{BadDeclaration, operation};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use secrets::Secret;
+use secrets::source::SecretSource;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use shared::Provider;
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use time::Zone;
+use url::{Host, Url};
+use zeroize::Zeroizing;
 
 /// The widest range that can be configured: a month.
 const MAX_HOURS_MAX: u32 = 31 * 24;
@@ -60,6 +71,28 @@ pub struct Settings {
     pub max_results: u32,
     /// The sources of logs; absent means the usual files below `/var/log`, and the journal if there is one.
     pub backends: Option<Vec<BackendSettings>>,
+}
+
+impl Settings {
+    /// Returns the configured Loki servers.
+    pub(crate) fn servers(&self) -> impl Iterator<Item = &LokiSettings> {
+        self.backends.iter().flatten().filter_map(BackendSettings::loki)
+    }
+
+    /// Checks the values of all servers.
+    ///
+    /// # Errors
+    /// [`CloudLogsError::Loki`].
+    pub(crate) fn check_servers(&self) -> Result<(), CloudLogsError> {
+        let mut names = BTreeSet::new();
+        for server in self.servers() {
+            server.check()?;
+            if !names.insert(&server.name) {
+                return Err(CloudLogsError::Loki { name: server.name.clone(), fault: "name: another has it, too" });
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Default for Settings {
@@ -92,6 +125,41 @@ pub enum BackendSettings {
         /// The absolute paths of journal files.
         files: Option<Vec<PathBuf>>,
     },
+    /// A Loki server.
+    Loki(LokiSettings),
+}
+
+/// The settings of a Loki server.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LokiSettings {
+    /// The name of the server in the configuration: `prod`. No other has the same.
+    #[schemars(length(min = 1, max = 32), regex(pattern = "^[a-z0-9-]+$"))]
+    pub name: String,
+    /// The address: `https://logs.example.com`. Plain `http` is valid for loopback addresses only.
+    pub url: String,
+    /// The label whose values are the services; `service_name`, unless set.
+    #[serde(default = "service_label")]
+    pub service_label: String,
+    /// The labels that a stream must have: `{ env = "prod" }`.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// The tenant, for a server with several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// The user name. Without one, the password is a bearer token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub username: Option<String>,
+    /// The source of the password or token; without one, the broker does not sign in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<SecretSource>,
+    /// The format of the lines.
+    #[serde(default)]
+    pub format: Format,
+}
+
+fn service_label() -> String {
+    "service_name".to_owned()
 }
 
 /// The provider cannot be made from its settings.
@@ -117,9 +185,29 @@ pub enum CloudLogsError {
     /// A journal's place is neither a directory nor files, or both, or not absolute.
     #[error("a journal is in a `directory` or in `files`, named by absolute paths")]
     Journal,
+    /// A Loki server.
+    #[error("loki `{name}`: {fault}")]
+    Loki {
+        /// Its name.
+        name: String,
+        /// The fault and the remedy.
+        fault: &'static str,
+    },
     /// An action.
     #[error(transparent)]
     Declaration(#[from] BadDeclaration),
+}
+
+/// The parts of the broker that the provider uses.
+pub struct Parts<'a> {
+    /// Child processes.
+    pub commands: &'a Arc<dyn Commands>,
+    /// Requests to other hosts.
+    pub http: &'a Arc<dyn Http>,
+    /// The time.
+    pub clock: &'a Arc<dyn Clock>,
+    /// The secrets of the provider, by the names of the servers.
+    pub secrets: BTreeMap<String, Arc<Secret>>,
 }
 
 /// The state that the actions share.
@@ -128,6 +216,14 @@ pub(crate) struct Logs {
     max_results: u32,
     backends: Vec<Arc<dyn Backend>>,
     clock: Arc<dyn Clock>,
+    credentials: Vec<Credential>,
+}
+
+/// The credential of a server.
+struct Credential {
+    name: String,
+    username: Option<String>,
+    secret: Arc<Secret>,
 }
 
 /// The actions of the provider.
@@ -137,10 +233,9 @@ pub(crate) struct Logs {
 pub fn operations(
     name: &Provider,
     settings: Settings,
-    commands: &Arc<dyn Commands>,
-    clock: &Arc<dyn Clock>,
+    parts: &Parts<'_>,
 ) -> Result<Vec<Arc<dyn Operation>>, CloudLogsError> {
-    let logs = Arc::new(Logs::new(settings, commands, clock)?);
+    let logs = Arc::new(Logs::new(settings, parts)?);
     Ok(vec![
         operation::<query_logs::QueryLogs>(name, &logs)?,
         operation::<get_log_entry::GetLogEntry>(name, &logs)?,
@@ -149,7 +244,7 @@ pub fn operations(
 }
 
 impl Logs {
-    fn new(settings: Settings, commands: &Arc<dyn Commands>, clock: &Arc<dyn Clock>) -> Result<Self, CloudLogsError> {
+    fn new(settings: Settings, parts: &Parts<'_>) -> Result<Self, CloudLogsError> {
         let Settings { max_hours, max_results, backends } = settings;
         for (setting, value, max) in
             [("max_hours", max_hours, MAX_HOURS_MAX), ("max_results", max_results, MAX_RESULTS_MAX)]
@@ -158,12 +253,33 @@ impl Logs {
                 return Err(CloudLogsError::Limit { setting, max });
             }
         }
-        let backends = backends
-            .unwrap_or_else(usual)
-            .into_iter()
-            .map(|backend| open(backend, commands, clock))
-            .collect::<Result<_, _>>()?;
-        Ok(Self { max_hours, max_results, backends, clock: Arc::clone(clock) })
+        let backends = backends.unwrap_or_else(usual);
+        let servers = backends.iter().filter_map(BackendSettings::loki);
+        let credentials = servers.filter_map(|LokiSettings { name, username, .. }| {
+            let secret = Arc::clone(parts.secrets.get(name)?);
+            Some(Credential { name: name.clone(), username: username.clone(), secret })
+        });
+        let credentials = credentials.collect();
+        let backends = backends.into_iter().map(|backend| open(backend, parts)).collect::<Result<_, _>>()?;
+        Ok(Self { max_hours, max_results, backends, clock: Arc::clone(parts.clock), credentials })
+    }
+
+    /// Returns the permission of one execution. It is the one place where the secrets are exposed.
+    fn access(&self, execution: &Execution) -> Access {
+        let headers = self.credentials.iter().filter_map(|Credential { name, username, secret }| {
+            let secret = secret.expose(execution);
+            let text = Zeroizing::new(match username {
+                Some(username) => {
+                    let pair = Zeroizing::new(format!("{username}:{secret}"));
+                    format!("Basic {}", BASE64_STANDARD.encode(pair.as_bytes()))
+                }
+                None => format!("Bearer {secret}"),
+            });
+            let mut header = HeaderValue::from_str(&text).ok()?;
+            header.set_sensitive(true);
+            Some((name.clone(), header))
+        });
+        Access { deadline: execution.deadline(), credentials: Arc::new(headers.collect()) }
     }
 }
 
@@ -195,12 +311,10 @@ fn holds_something(directory: &Path) -> bool {
     directory.read_dir().is_ok_and(|mut entries| entries.next().is_some())
 }
 
-fn open(
-    settings: BackendSettings,
-    commands: &Arc<dyn Commands>,
-    clock: &Arc<dyn Clock>,
-) -> Result<Arc<dyn Backend>, CloudLogsError> {
+fn open(settings: BackendSettings, parts: &Parts<'_>) -> Result<Arc<dyn Backend>, CloudLogsError> {
+    let (commands, clock) = (parts.commands, parts.clock);
     match settings {
+        BackendSettings::Loki(settings) => Ok(Arc::new(Loki::new(settings.server(parts)?))),
         BackendSettings::Files { service, paths, format, timezone } => {
             let zone = timezone.map_or(Ok(Zone::Local), |zone| zone.parse())?;
             let service = service.map(|name| ServiceName::new(&name)).transpose()?.map(|name| name.0);
@@ -217,6 +331,65 @@ fn open(
             };
             Ok(Arc::new(Journald::new(Arc::clone(commands), place)))
         }
+    }
+}
+
+impl BackendSettings {
+    fn loki(&self) -> Option<&LokiSettings> {
+        match self {
+            Self::Loki(settings) => Some(settings),
+            Self::Files { .. } | Self::Journald { .. } => None,
+        }
+    }
+}
+
+impl LokiSettings {
+    /// Checks the settings.
+    ///
+    /// # Errors
+    /// [`CloudLogsError::Loki`].
+    fn check(&self) -> Result<Url, CloudLogsError> {
+        let fault = |fault| Err(CloudLogsError::Loki { name: self.name.clone(), fault });
+        let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if self.name.is_empty() || self.name.len() > 32 || !self.name.chars().all(is_name) {
+            return fault("name: must have 1 to 32 lower-case letters, digits and hyphens");
+        }
+        let is_label = |label: &str| {
+            let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            !label.is_empty() && label.chars().all(is_part) && !label.starts_with(|c: char| c.is_ascii_digit())
+        };
+        if !self.labels.keys().chain([&self.service_label]).all(|label| is_label(label)) {
+            return fault("service_label, labels: a label has letters, digits and underscores");
+        }
+        if self.username.as_ref().is_some_and(|name| name.contains(|c: char| c == ':' || c.is_control())) {
+            return fault("username: must be one line of text without a colon");
+        }
+        let Ok(url) = Url::parse(&self.url) else { return fault("url: write https://HOST") };
+        let is_loopback = match url.host() {
+            Some(Host::Domain(name)) => name == "localhost",
+            Some(Host::Ipv4(ip)) => ip.is_loopback(),
+            Some(Host::Ipv6(ip)) => ip.is_loopback(),
+            None => false,
+        };
+        if url.scheme() != "https" && !(url.scheme() == "http" && is_loopback) {
+            return fault("url: must be https; http is for loopback addresses only");
+        }
+        let has_more = !url.username().is_empty() || url.password().is_some() || url.query().is_some();
+        if has_more || url.fragment().is_some() {
+            return fault("url: must have no user name, password, query or fragment");
+        }
+        Ok(url)
+    }
+
+    fn server(self, parts: &Parts<'_>) -> Result<Server, CloudLogsError> {
+        let url = self.check()?;
+        let Self { name, service_label, labels, tenant, password, format, .. } = self;
+        let fault = "tenant: must be one line of text";
+        let tenant = tenant.map(|tenant| HeaderValue::from_str(&tenant)).transpose();
+        let tenant = tenant.map_err(|_bad| CloudLogsError::Loki { name: name.clone(), fault })?;
+        let (http, clock) = (Arc::clone(parts.http), Arc::clone(parts.clock));
+        let needs_credential = password.is_some();
+        Ok(Server { name, url, service_label, labels, tenant, needs_credential, format, http, clock })
     }
 }
 

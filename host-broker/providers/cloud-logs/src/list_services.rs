@@ -1,7 +1,7 @@
 //! `list_services`: whose logs there are.
 
 use crate::backend;
-use crate::backend::{Services, Source};
+use crate::backend::{Access, Services, Source};
 use crate::search::Skipped;
 use crate::{Logs, counted};
 use model::Exposure;
@@ -10,7 +10,6 @@ use provider::native::NativeAction;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::{Level, Timestamp};
-use tokio::time::Instant;
 
 /// It has no parameters.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -32,8 +31,8 @@ impl ListServices {
     ///
     /// # Errors
     /// [`Failure`]; nothing is ever changed.
-    pub(crate) async fn list(&self, logs: &Logs, deadline: Instant) -> Result<ServiceList, Failure> {
-        let Services { services, skipped } = backend::services_of_all(&logs.backends, deadline).await?;
+    pub(crate) async fn list(&self, logs: &Logs, access: Access) -> Result<ServiceList, Failure> {
+        let Services { services, skipped } = backend::services_of_all(&logs.backends, access).await?;
         Ok(ServiceList { services, skipped })
     }
 }
@@ -64,7 +63,7 @@ impl NativeAction for ListServices {
         _facts: Option<()>,
         execution: &Execution,
     ) -> Result<(ServiceList, String), Failure> {
-        let list = self.list(shared, execution.deadline()).await?;
+        let list = self.list(shared, shared.access(execution)).await?;
         let summary = counted(list.services.len(), "service", "services");
         Ok((list, summary))
     }

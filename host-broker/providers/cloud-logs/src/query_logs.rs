@@ -1,7 +1,7 @@
 //! `query_logs`: the newest entries of a stretch of time.
 
 use crate::backend;
-use crate::backend::Found;
+use crate::backend::{Access, Found};
 use crate::entry::{BRIEF, Entry, Record};
 use crate::position::{CURSOR_PATTERN, Cursor};
 use crate::search::{Search, Skipped};
@@ -14,7 +14,6 @@ use provider::native::NativeAction;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::{Code, Level, Timestamp};
-use tokio::time::Instant;
 
 /// How many entries are given without a `limit`.
 const LIMIT_DEFAULT: u32 = 50;
@@ -93,9 +92,9 @@ impl QueryLogs {
     ///
     /// # Errors
     /// [`Failure`]; nothing is ever changed.
-    pub(crate) async fn page(&self, logs: &Logs, now: Timestamp, deadline: Instant) -> Result<Page, Failure> {
+    pub(crate) async fn page(&self, logs: &Logs, now: Timestamp, access: Access) -> Result<Page, Failure> {
         let search = self.search(logs, now).map_err(Failure::Guard)?;
-        let Found { records, skipped } = backend::query_all(&logs.backends, search.clone(), deadline).await?;
+        let Found { records, skipped } = backend::query_all(&logs.backends, search.clone(), access).await?;
         let written = |millis| Timestamp::from_millis(millis).to_string();
         let (entries, cursor) = cut(records, &search);
         let Window { since, until } = search.window;
@@ -148,7 +147,7 @@ impl NativeAction for QueryLogs {
     }
 
     async fn run(self, shared: &Logs, _facts: Option<()>, execution: &Execution) -> Result<(Page, String), Failure> {
-        let page = self.page(shared, shared.clock.now(), execution.deadline()).await?;
+        let page = self.page(shared, shared.clock.now(), shared.access(execution)).await?;
         let more = if page.cursor.is_some() { ", and there are more" } else { "" };
         let summary = format!("{}{more}", counted(page.entries.len(), "log entry", "log entries"));
         Ok((page, summary))

@@ -1,6 +1,6 @@
 //! The table of the logs in the configuration, and the provider that is built from it.
 
-use crate::Settings;
+use crate::{Parts, Settings};
 use provider::child;
 use provider::kind::{BuiltProvider, Configured, EnvironmentError, ProviderDeps, ProviderKind, SettingsKind, number};
 use provider::table;
@@ -19,7 +19,11 @@ impl Configured for Settings {
     }
 
     fn secrets(&self) -> BTreeMap<&str, &SecretSource> {
-        BTreeMap::new()
+        self.servers().filter_map(|server| Some((server.name.as_str(), server.password.as_ref()?))).collect()
+    }
+
+    fn check(&self, _name: &Provider) -> Result<(), String> {
+        self.check_servers().map_err(|fault| fault.to_string())
     }
 
     fn child(&self) -> Option<&child::Settings> {
@@ -48,7 +52,14 @@ impl Configured for Settings {
     }
 
     fn build(&self, name: &Provider, deps: &ProviderDeps<'_>) -> Result<Vec<BuiltProvider>, String> {
-        let operations = crate::operations(name, self.clone(), &deps.platform.commands, &deps.platform.clock);
+        let secrets = self.servers().filter_map(|server| Some((server.name.clone(), deps.secret(&server.name)?)));
+        let parts = Parts {
+            commands: &deps.platform.commands,
+            http: &deps.platform.http,
+            clock: &deps.platform.clock,
+            secrets: secrets.collect(),
+        };
+        let operations = crate::operations(name, self.clone(), &parts);
         Ok(vec![BuiltProvider::new(name, operations.map_err(|error| error.to_string())?)])
     }
 }

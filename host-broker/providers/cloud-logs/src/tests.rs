@@ -3,6 +3,7 @@ use crate::get_log_entry::GetLogEntry;
 use crate::list_services::ListServices;
 use crate::query_logs::{Page, QueryLogs};
 use platform::commands::SystemCommands;
+use platform::http::SystemHttp;
 use provider::contract::{Failure, Guard, Operation};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -27,8 +28,17 @@ fn now() -> Timestamp {
     "2026-02-14T12:00:00Z".parse().unwrap()
 }
 
-fn parts() -> (Arc<dyn Commands>, Arc<dyn Clock>) {
-    (Arc::new(SystemCommands::default()), Arc::new(At(now())))
+/// The parts that tests use.
+pub(crate) struct Own(Arc<dyn Commands>, Arc<dyn Http>, Arc<dyn Clock>);
+
+impl Own {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(SystemCommands::default()), Arc::new(SystemHttp::default()), Arc::new(At(now())))
+    }
+
+    pub(crate) fn parts(&self) -> Parts<'_> {
+        Parts { commands: &self.0, http: &self.1, clock: &self.2, secrets: BTreeMap::new() }
+    }
 }
 
 fn settings(text: &str) -> Settings {
@@ -36,21 +46,23 @@ fn settings(text: &str) -> Settings {
 }
 
 fn logs(settings: Settings) -> Logs {
-    let (commands, clock) = parts();
-    Logs::new(settings, &commands, &clock).unwrap()
+    Logs::new(settings, &Own::new().parts()).unwrap()
 }
 
 fn actions() -> Vec<Arc<dyn Operation>> {
-    let (commands, clock) = parts();
-    operations(&"cloud-logs".parse().unwrap(), Settings::default(), &commands, &clock).unwrap()
+    operations(&"cloud-logs".parse().unwrap(), Settings::default(), &Own::new().parts()).unwrap()
 }
 
 fn read<T: DeserializeOwned>(params: Value) -> T {
     serde_json::from_value(params).unwrap()
 }
 
-fn soon() -> Instant {
-    Instant::now() + Duration::from_secs(60)
+fn soon() -> Access {
+    until(Instant::now() + Duration::from_secs(60))
+}
+
+fn until(deadline: Instant) -> Access {
+    Access { deadline, credentials: Arc::default() }
 }
 
 async fn page(logs: &Logs, params: Value) -> Page {
@@ -115,8 +127,11 @@ fn the_guard_knows_the_range_and_the_summary_no_texts() {
 
 #[test]
 fn settings_are_read_and_checked() {
-    let (commands, clock) = parts();
-    let fault = |text: &str| Logs::new(settings(text), &commands, &clock).err().map(|fault| fault.to_string());
+    let own = Own::new();
+    let fault = |text: &str| {
+        let settings = settings(text);
+        settings.check_servers().and_then(|()| Logs::new(settings, &own.parts())).err().map(|fault| fault.to_string())
+    };
     let good = r#"
         max_hours = 48
         [[backends]]
@@ -130,6 +145,21 @@ fn settings_are_read_and_checked() {
         directory = "/var/log/journal"
     "#;
     assert_eq!(fault(good), None);
+    let loki = |lines: &str| format!("backends = [{{ kind = 'loki', name = 'prod', {lines} }}]");
+    assert_eq!(fault(&loki("url = 'https://logs.example.com/x/', tenant = 'a', labels = { env = 'prod' }")), None);
+    for (lines, said) in [
+        ("url = 'http://logs.example.com'", "url: must be https"),
+        ("url = 'https://u:p@logs.example.com'", "must have no user name"),
+        ("url = 'https://logs.example.com', service_label = 'a-b'", "a label has letters"),
+        ("url = 'https://logs.example.com', labels = { 'a=\"b' = 'c' }", "a label has letters"),
+        ("url = 'https://logs.example.com', tenant = \"a\\nb\"", "tenant: must be one line"),
+        ("url = 'https://logs.example.com', username = 'a:b'", "without a colon"),
+    ] {
+        let fault = fault(&loki(lines)).unwrap();
+        assert!(fault.starts_with("loki `prod`: ") && fault.contains(said), "{lines}: {fault}");
+    }
+    let twice = "backends = [{ kind = 'loki', name = 'a', url = 'https://a' }, { kind = 'loki', name = 'a', url = 'https://b' }]";
+    assert!(fault(twice).unwrap().contains("another has it"));
     assert_eq!(fault("max_hours = 0").unwrap(), "`max_hours` must be between 1 and 744");
     assert_eq!(fault("max_results = 1001").unwrap(), "`max_results` must be between 1 and 1000");
     for text in [
@@ -241,7 +271,7 @@ async fn a_deadline_that_has_passed_is_a_timeout() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("a.log"), "2026-02-14T11:00:00Z one\n").unwrap();
     let logs = logs(settings(&format!("backends = [{{kind = 'files', paths = ['{}/*']}}]", dir.path().display())));
-    let failure = read::<QueryLogs>(json!({})).page(&logs, now(), Instant::now()).await.unwrap_err();
+    let failure = read::<QueryLogs>(json!({})).page(&logs, now(), until(Instant::now())).await.unwrap_err();
     assert_eq!(failure, Failure::Timeout);
 }
 

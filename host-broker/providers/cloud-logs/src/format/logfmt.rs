@@ -28,18 +28,34 @@ pub(super) fn time(line: &[u8], frame: Frame) -> Option<i64> {
 /// Parses a line.
 pub(super) fn parse(line: &str) -> Option<Parsed> {
     let mut fields: BTreeMap<String, String> = Pairs(line).map(|(key, value)| (key.to_owned(), value)).collect();
-    if let Some(key) = TIME_KEYS.iter().find(|key| fields.contains_key(**key)) {
-        fields.remove(*key)?;
+    let key = TIME_KEYS.iter().find(|key| fields.contains_key(**key))?;
+    fields.remove(*key);
+    Some(content(fields))
+}
+
+/// Parses a line whose time is known otherwise. It begins with a pair, and has a message or a level.
+pub(super) fn parse_undated(line: &str) -> Option<Parsed> {
+    let begins_with_pair = line.split(' ').next().is_some_and(|word| word.contains('='));
+    let mut fields: BTreeMap<String, String> = if begins_with_pair {
+        Pairs(line).map(|(key, value)| (key.to_owned(), value)).collect()
     } else {
         return None;
+    };
+    MESSAGE_KEYS.iter().chain(&LEVEL_KEYS).find(|key| fields.contains_key(**key))?;
+    for key in TIME_KEYS {
+        fields.remove(key);
     }
+    Some(content(fields))
+}
+
+fn content(mut fields: BTreeMap<String, String>) -> Parsed {
     let level = LEVEL_KEYS.iter().find_map(|key| {
         let level = Severity::of_word(fields.get(*key)?)?;
         fields.remove(*key);
         Some(level)
     });
     let message = MESSAGE_KEYS.iter().find_map(|key| fields.remove(*key)).unwrap_or_default();
-    Some(Parsed { level, program: None, message, fields })
+    Parsed { level, program: None, message, fields }
 }
 
 struct Pairs<'a>(&'a str);

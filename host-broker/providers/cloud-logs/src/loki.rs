@@ -1,0 +1,290 @@
+//! Loki: logs over its HTTP interface (Grafana Loki, HTTP API, `query_range` and `label values`).
+//!
+//! SECURITY: only the origin of the configured address is contacted, and no redirect is followed. Nothing that an agent
+//! writes becomes LogQL: a service and a text are values in quotes.
+
+mod decode;
+
+use crate::backend::{Access, Backend, BackendError, Found, Services, Source};
+use crate::entry::Record;
+use crate::format::Format;
+use crate::position::EntryId;
+use crate::search::{Newest, Search, Skipped};
+use crate::window::Window;
+use decode::{Batch, Streams};
+use http::header::{AUTHORIZATION, CONTENT_ENCODING};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use model::Clock;
+use platform::http::{Exchange, Http, HttpError};
+use provider::contract::Running;
+use shared::limits::RESULT_BYTES_MAX;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+use url::Url;
+
+/// The most entries of one request, and the most requests of one query.
+const BATCH: usize = 1000;
+const BATCHES_MAX: usize = 30;
+/// The most services that are listed.
+const SERVICES_MAX: usize = 500;
+/// Services are listed if they have written within so long.
+const RECENT: Duration = Duration::from_secs(24 * 3600);
+/// The header that names the tenant.
+const TENANT: HeaderName = HeaderName::from_static("x-scope-orgid");
+/// Nanoseconds of a millisecond.
+const NANOS: i64 = 1_000_000;
+
+/// One Loki server.
+#[derive(Clone)]
+pub(crate) struct Loki(Arc<Server>);
+
+/// The settings of a Loki server, checked.
+pub(crate) struct Server {
+    pub(crate) name: String,
+    pub(crate) url: Url,
+    pub(crate) service_label: String,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) tenant: Option<HeaderValue>,
+    pub(crate) needs_credential: bool,
+    pub(crate) format: Format,
+    pub(crate) http: Arc<dyn Http>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+/// The answer to one request.
+enum Answer {
+    Body(Vec<u8>),
+    /// It has more bytes than are read.
+    TooLarge,
+}
+
+impl Loki {
+    pub(crate) fn new(server: Server) -> Self {
+        Self(Arc::new(server))
+    }
+
+    async fn search(&self, search: &Search, access: &Access) -> Result<Found, BackendError> {
+        let server = &self.0;
+        let Window { since, until } = search.open_window();
+        let (start, mut end) = (since.saturating_mul(NANOS), until.saturating_mul(NANOS));
+        let mut query = server.selector(search.service.as_deref());
+        if let Some(needle) = &search.needle {
+            // The line as it is stored. What the broker makes of it is searched again.
+            write!(query, " |~ {}", quoted(&format!("(?i){}", literal(needle)))).unwrap_or_default();
+        }
+        let mut newest = Newest::new(search.limit);
+        let mut skipped = Vec::new();
+        let mut limit = BATCH;
+        for batch in 1.. {
+            let Some(found) = self.batch(&query, (start, end), limit, access).await? else {
+                if limit == 1 {
+                    skipped.push(server.skipped("an entry is too big to be read, and those before it are missing"));
+                    break;
+                }
+                limit = (limit / 8).max(1);
+                continue;
+            };
+            let Batch { records, count, oldest } = found;
+            for record in records {
+                if search.admits(record.position) && search.wants(&record.parsed) {
+                    newest.offer(record);
+                }
+            }
+            let Some(oldest) = oldest.filter(|_| count >= limit) else { break };
+            if newest.floor().is_some_and(|floor| oldest.div_euclid(NANOS) < floor.time) {
+                break;
+            }
+            // The end is not part of a range, and there can be more entries of the oldest instant.
+            end = if oldest + 1 < end {
+                oldest + 1
+            } else {
+                skipped.push(server.skipped("an instant has more entries than are read"));
+                oldest
+            };
+            if end <= start {
+                break;
+            }
+            if batch >= BATCHES_MAX {
+                skipped.push(server.skipped("there are more entries than are read; ask for a shorter time"));
+                break;
+            }
+        }
+        skipped.dedup();
+        Ok(Found { records: newest.into_records(), skipped })
+    }
+
+    /// Reads the newest entries of a time, in nanoseconds; `None` if they have too many bytes.
+    async fn batch(
+        &self,
+        query: &str,
+        (start, end): (i64, i64),
+        limit: usize,
+        access: &Access,
+    ) -> Result<Option<Batch>, BackendError> {
+        let (start, end, limit) = (start.to_string(), end.to_string(), limit.to_string());
+        let pairs = [("query", query), ("start", &start), ("end", &end), ("limit", &limit), ("direction", "backward")];
+        let body = match self.0.get("query_range", &pairs, access).await? {
+            Answer::Body(body) => body,
+            Answer::TooLarge => return Ok(None),
+        };
+        let server = Arc::clone(&self.0);
+        let decoded = tokio::task::spawn_blocking(move || {
+            Streams::read(&body).map(|streams| streams.records(&server.name, &server.service_label, server.format))
+        });
+        let unusable = || self.0.unavailable("its answer is not that of Loki");
+        decoded.await.map_err(|_panic| unusable())?.map(Some).ok_or_else(unusable)
+    }
+
+    async fn find(&self, id: EntryId, access: &Access) -> Result<Found, BackendError> {
+        let start = id.time.saturating_mul(NANOS);
+        let range = (start, start.saturating_add(NANOS));
+        let Some(batch) = self.batch(&self.0.selector(None), range, BATCH, access).await? else {
+            let skipped = vec![self.0.skipped("the entries of that time are too big to be read")];
+            return Ok(Found { skipped, ..Found::default() });
+        };
+        let records: Vec<Record> = batch.records.into_iter().filter(|record| record.id() == id).collect();
+        let is_whole = batch.count < BATCH || !records.is_empty();
+        let note = "that time has more entries than are read";
+        let skipped = if is_whole { Vec::new() } else { vec![self.0.skipped(note)] };
+        Ok(Found { records, skipped })
+    }
+
+    async fn list_services(&self, access: &Access) -> Result<Services, BackendError> {
+        let server = &self.0;
+        let now = server.clock.now();
+        let nanos = |time: shared::Timestamp| time.millis().saturating_mul(NANOS).to_string();
+        let (start, end) = (nanos(now.minus(RECENT)), nanos(now));
+        let selector = server.selector(None);
+        let pairs = [("query", selector.as_str()), ("start", &start), ("end", &end)];
+        let path = format!("label/{}/values", server.service_label);
+        let unusable = || server.unavailable("its answer is not that of Loki");
+        let names = match server.get(&path, &pairs, access).await? {
+            Answer::Body(body) => decode::values(&body).ok_or_else(unusable)?,
+            Answer::TooLarge => return Err(server.unavailable("it has too many services to be listed")),
+        };
+        let mut names: Vec<String> = names.iter().map(|name| crate::public_name(name, decode::NAME_MAX)).collect();
+        names.sort();
+        names.dedup();
+        let has_more = names.len() > SERVICES_MAX;
+        names.truncate(SERVICES_MAX);
+        let service = |service| Source { service, kind: "loki".into(), earliest: None, latest: None };
+        let more = has_more.then(|| server.skipped("there are more services than are listed"));
+        Ok(Services { services: names.into_iter().map(service).collect(), skipped: more.into_iter().collect() })
+    }
+}
+
+impl Server {
+    /// Returns the streams of a service, or of all, in LogQL: `{env="prod",service_name="api"}`.
+    fn selector(&self, service: Option<&str>) -> String {
+        let mut matchers: Vec<String> =
+            self.labels.iter().map(|(label, value)| format!("{label}={}", quoted(value))).collect();
+        let label = &self.service_label;
+        // Loki demands a matcher that does not fit everything.
+        matchers.push(service.map_or_else(|| format!("{label}=~\".+\""), |name| format!("{label}={}", quoted(name))));
+        format!("{{{}}}", matchers.join(","))
+    }
+
+    async fn get(&self, path: &str, pairs: &[(&str, &str)], access: &Access) -> Result<Answer, BackendError> {
+        let mut url = self.url.clone();
+        url.set_path(&format!("{}/loki/api/v1/{path}", self.url.path().trim_end_matches('/')));
+        url.query_pairs_mut().extend_pairs(pairs);
+        let mut headers = HeaderMap::new();
+        headers.extend(self.tenant.clone().map(|tenant| (TENANT, tenant)));
+        match access.credentials.get(&self.name) {
+            Some(credential) => drop(headers.insert(AUTHORIZATION, credential.clone())),
+            None if self.needs_credential => return Err(self.unavailable("its secret is missing")),
+            None => {}
+        }
+        let unwritable = || self.unavailable("the request cannot be written as HTTP");
+        let uri = url.as_str().parse().map_err(|_long| unwritable())?;
+        let exchange = Exchange { method: Method::GET, uri, headers, body: Vec::new(), deadline: access.deadline };
+        let response = self.http.exchange(exchange).await.map_err(|error| match error {
+            HttpError::Deadline => BackendError::Deadline,
+            HttpError::NotHttp => unwritable(),
+            HttpError::Setup(_) | HttpError::Unreachable(_) | HttpError::Lost(_) => {
+                self.unavailable("it cannot be reached")
+            }
+        })?;
+        let (head, body) = response.into_parts();
+        match head.status {
+            StatusCode::OK => {}
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                return Err(self.unavailable(&format!("it refuses the credential ({})", head.status.as_u16())));
+            }
+            status => return Err(self.unavailable(&format!("it answers {}", status.as_u16()))),
+        }
+        if head.headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+            return Err(self.unavailable("its answer is compressed, although nobody asked for that"));
+        }
+        read(body, access.deadline).await.map_err(|why| match why {
+            Unread::Late => BackendError::Deadline,
+            Unread::Broken => self.unavailable("its answer breaks off"),
+        })
+    }
+
+    fn unavailable(&self, reason: &str) -> BackendError {
+        BackendError::Unavailable { what: "loki", reason: format!("{}: {reason}", self.name) }
+    }
+
+    fn skipped(&self, reason: &str) -> Skipped {
+        Skipped::new("loki", &format!("{}: {reason}", self.name))
+    }
+}
+
+/// A body that was not read.
+enum Unread {
+    Late,
+    Broken,
+}
+
+async fn read(
+    body: impl http_body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send,
+    deadline: Instant,
+) -> Result<Answer, Unread> {
+    match timeout_at(deadline, Limited::new(body, RESULT_BYTES_MAX).collect()).await {
+        Ok(Ok(body)) => Ok(Answer::Body(body.to_bytes().to_vec())),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Ok(Answer::TooLarge),
+        Ok(Err(_broken)) => Err(Unread::Broken),
+        Err(_elapsed) => Err(Unread::Late),
+    }
+}
+
+/// Writes a text in quotes, as LogQL reads it: its escapes are those of JSON.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Writes a text as a regular expression that matches it alone.
+fn literal(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut pattern, c| {
+        if c.is_ascii_punctuation() {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+        pattern
+    })
+}
+
+impl Backend for Loki {
+    fn query(&self, search: Arc<Search>, access: Access) -> Running<Result<Found, BackendError>> {
+        let this = self.clone();
+        Box::pin(async move { this.search(&search, &access).await })
+    }
+
+    fn entry(&self, id: EntryId, access: Access) -> Running<Result<Found, BackendError>> {
+        let this = self.clone();
+        Box::pin(async move { this.find(id, &access).await })
+    }
+
+    fn services(&self, access: Access) -> Running<Result<Services, BackendError>> {
+        let this = self.clone();
+        Box::pin(async move { this.list_services(&access).await })
+    }
+}
+
+#[cfg(test)]
+mod tests;
