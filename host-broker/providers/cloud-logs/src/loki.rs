@@ -35,6 +35,8 @@ const SERVICES_MAX: usize = 500;
 const RECENT: Duration = Duration::from_secs(24 * 3600);
 /// The header that names the tenant.
 const TENANT: HeaderName = HeaderName::from_static("x-scope-orgid");
+/// The most bytes of a message or a field that are kept while others are read.
+const KEPT_BYTES: usize = 8 * 1024;
 /// Nanoseconds of a millisecond.
 const NANOS: i64 = 1_000_000;
 
@@ -91,7 +93,7 @@ impl Loki {
             let Batch { records, count, oldest } = found;
             for record in records {
                 if search.admits(record.position) && search.wants(&record.parsed) {
-                    newest.offer(record);
+                    newest.offer(shortened(record));
                 }
             }
             let Some(oldest) = oldest.filter(|_| count >= limit) else { break };
@@ -99,8 +101,9 @@ impl Loki {
                 break;
             }
             // The end is not part of a range, and there can be more entries of the oldest instant.
-            end = if oldest + 1 < end {
-                oldest + 1
+            let after_oldest = oldest.saturating_add(1);
+            end = if after_oldest < end {
+                after_oldest
             } else {
                 skipped.push(server.skipped("an instant has more entries than are read"));
                 oldest
@@ -251,6 +254,21 @@ async fn read(
         Ok(Err(_broken)) => Err(Unread::Broken),
         Err(_elapsed) => Err(Unread::Late),
     }
+}
+
+/// Returns an entry that is kept while others are read. Only a long one loses the end of its message and of its fields.
+fn shortened(mut record: Record) -> Record {
+    let shorten = |text: &mut String| {
+        let is_long = text.len() > KEPT_BYTES;
+        text.truncate(text.floor_char_boundary(KEPT_BYTES));
+        is_long
+    };
+    let mut cut = shorten(&mut record.parsed.message);
+    for value in record.parsed.fields.values_mut() {
+        cut |= shorten(value);
+    }
+    record.cut |= cut;
+    record
 }
 
 /// Writes a text in quotes, as LogQL reads it: its escapes are those of JSON.

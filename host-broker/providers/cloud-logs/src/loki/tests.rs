@@ -179,6 +179,11 @@ async fn pages_over_many_entries_and_equal_instants_lose_none_and_repeat_none() 
 async fn a_server_that_refuses_or_talks_nonsense_is_said() {
     let answer = |head: &str, body: &str| format!("HTTP/1.1 {head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
     let large = "x".repeat(RESULT_BYTES_MAX + 1);
+    let never = r#"{"data":{"resultType":"streams","result":[{"stream":{},"values":[VALUES]}]}}"#;
+    let never = never.replace("VALUES", &vec![r#"["9223372036854775807","x"]"#; BATCH].join(","));
+    let (url, log) = server(Vec::new(), Some(answer("200 OK", &never).into_bytes()));
+    assert_eq!(messages(&page(&logs(&url, ""), json!({})).await), [""; 0]);
+    assert_eq!(log.lock().unwrap().len(), BATCHES_MAX, "a server whose entries never end is left");
     for (odd, said) in [
         (answer("401 x", "no"), "prod: it refuses the credential (401)"),
         (answer("302 x\r\nlocation: http://127.0.0.1:1/", ""), "prod: it answers 302"),
