@@ -28,6 +28,8 @@ use url::Url;
 
 /// The most entries of one request, and the most requests of one query.
 const BATCH: usize = 1000;
+/// With so few, a request still gets past an instant.
+const BATCH_MIN: usize = 2;
 const BATCHES_MAX: usize = 30;
 /// The most services that are listed.
 const SERVICES_MAX: usize = 500;
@@ -35,8 +37,10 @@ const SERVICES_MAX: usize = 500;
 const RECENT: Duration = Duration::from_secs(24 * 3600);
 /// The header that names the tenant.
 const TENANT: HeaderName = HeaderName::from_static("x-scope-orgid");
-/// The most bytes of a message or a field that are kept while others are read.
+/// The most bytes of a message, and of all fields, that are kept while others are read.
 const KEPT_BYTES: usize = 8 * 1024;
+/// What a field costs beside its text.
+const FIELD_BYTES: usize = 64;
 /// Nanoseconds of a millisecond.
 const NANOS: i64 = 1_000_000;
 
@@ -72,27 +76,36 @@ impl Loki {
     async fn search(&self, search: &Search, access: &Access) -> Result<Found, BackendError> {
         let server = &self.0;
         let Window { since, until } = search.open_window();
-        let (start, mut end) = (since.saturating_mul(NANOS), until.saturating_mul(NANOS));
+        let (start, mut end) = (since.saturating_mul(NANOS).max(0), until.saturating_mul(NANOS).max(0));
         let mut query = server.selector(search.service.as_deref());
         if let Some(needle) = &search.needle {
             // The line as it is stored. What the broker makes of it is searched again.
             write!(query, " |~ {}", quoted(&format!("(?i){}", literal(needle)))).unwrap_or_default();
         }
+        let is_service = |record: &Record| search.service.as_ref().is_none_or(|service| *service == record.service);
         let mut newest = Newest::new(search.limit);
         let mut skipped = Vec::new();
         let mut limit = BATCH;
         for batch in 1.. {
-            let Some(found) = self.batch(&query, (start, end), limit, access).await? else {
-                if limit == 1 {
+            let found = match self.batch(&query, (start, end), limit, access).await {
+                Ok(Some(found)) => found,
+                Ok(None) if limit == BATCH_MIN => {
                     skipped.push(server.skipped("an entry is too big to be read, and those before it are missing"));
                     break;
                 }
-                limit = (limit / 8).max(1);
-                continue;
+                Ok(None) => {
+                    limit = (limit / 8).max(BATCH_MIN);
+                    continue;
+                }
+                Err(error) if batch == 1 => return Err(error),
+                Err(_) => {
+                    skipped.push(server.skipped("it stopped answering, and older entries are missing"));
+                    break;
+                }
             };
             let Batch { records, count, oldest } = found;
             for record in records {
-                if search.admits(record.position) && search.wants(&record.parsed) {
+                if search.admits(record.position) && search.wants(&record.parsed) && is_service(&record) {
                     newest.offer(shortened(record));
                 }
             }
@@ -100,8 +113,13 @@ impl Loki {
             if newest.floor().is_some_and(|floor| oldest.div_euclid(NANOS) < floor.time) {
                 break;
             }
+            limit = (limit * 2).min(BATCH);
             // The end is not part of a range, and there can be more entries of the oldest instant.
             let after_oldest = oldest.saturating_add(1);
+            if after_oldest > end {
+                skipped.push(server.skipped("it returns entries of another time"));
+                break;
+            }
             end = if after_oldest < end {
                 after_oldest
             } else {
@@ -128,29 +146,42 @@ impl Loki {
         limit: usize,
         access: &Access,
     ) -> Result<Option<Batch>, BackendError> {
-        let (start, end, limit) = (start.to_string(), end.to_string(), limit.to_string());
-        let pairs = [("query", query), ("start", &start), ("end", &end), ("limit", &limit), ("direction", "backward")];
+        // Loki takes a shorter number for seconds.
+        let (start, end, count) = (format!("{start:019}"), format!("{end:019}"), limit.to_string());
+        let pairs = [("query", query), ("start", &start), ("end", &end), ("limit", &count), ("direction", "backward")];
         let body = match self.0.get("query_range", &pairs, access).await? {
             Answer::Body(body) => body,
             Answer::TooLarge => return Ok(None),
         };
         let server = Arc::clone(&self.0);
         let decoded = tokio::task::spawn_blocking(move || {
-            Streams::read(&body).map(|streams| streams.records(&server.name, &server.service_label, server.format))
+            Streams::read(&body, limit)
+                .map(|streams| streams.records(&server.name, &server.service_label, server.format))
         });
         let unusable = || self.0.unavailable("its answer is not that of Loki");
         decoded.await.map_err(|_panic| unusable())?.map(Some).ok_or_else(unusable)
     }
 
     async fn find(&self, id: EntryId, access: &Access) -> Result<Found, BackendError> {
-        let start = id.time.saturating_mul(NANOS);
-        let range = (start, start.saturating_add(NANOS));
-        let Some(batch) = self.batch(&self.0.selector(None), range, BATCH, access).await? else {
-            let skipped = vec![self.0.skipped("the entries of that time are too big to be read")];
-            return Ok(Found { skipped, ..Found::default() });
+        // The place of an entry is its nanosecond.
+        let Ok(start) = i64::try_from(id.place) else { return Ok(Found::default()) };
+        if start.div_euclid(NANOS) != id.time {
+            return Ok(Found::default());
+        }
+        let mut limit = BATCH;
+        let batch = loop {
+            let range = (start, start.saturating_add(1));
+            match self.batch(&self.0.selector(None), range, limit, access).await? {
+                Some(batch) => break batch,
+                None if limit == BATCH_MIN => {
+                    let skipped = vec![self.0.skipped("the entries of that time are too big to be read")];
+                    return Ok(Found { skipped, ..Found::default() });
+                }
+                None => limit = (limit / 8).max(BATCH_MIN),
+            }
         };
         let records: Vec<Record> = batch.records.into_iter().filter(|record| record.id() == id).collect();
-        let is_whole = batch.count < BATCH || !records.is_empty();
+        let is_whole = batch.count < limit || !records.is_empty();
         let note = "that time has more entries than are read";
         let skipped = if is_whole { Vec::new() } else { vec![self.0.skipped(note)] };
         Ok(Found { records, skipped })
@@ -187,7 +218,15 @@ impl Server {
             self.labels.iter().map(|(label, value)| format!("{label}={}", quoted(value))).collect();
         let label = &self.service_label;
         // Loki demands a matcher that does not fit everything.
-        matchers.push(service.map_or_else(|| format!("{label}=~\".+\""), |name| format!("{label}={}", quoted(name))));
+        matchers.push(match service {
+            None => format!("{label}=~\".+\""),
+            // A list writes `_` for each character that no name of a service has.
+            Some(name) if name.contains('_') => {
+                let pattern: Vec<String> = name.split('_').map(literal).collect();
+                format!("{label}=~{}", quoted(&pattern.join(".")))
+            }
+            Some(name) => format!("{label}={}", quoted(name)),
+        });
         format!("{{{}}}", matchers.join(","))
     }
 
@@ -204,9 +243,12 @@ impl Server {
         }
         let unwritable = || self.unavailable("the request cannot be written as HTTP");
         let uri = url.as_str().parse().map_err(|_long| unwritable())?;
-        let exchange = Exchange { method: Method::GET, uri, headers, body: Vec::new(), deadline: access.deadline };
+        // A server that is silent does not keep the entries of the other backends back.
+        let left = access.deadline.saturating_duration_since(Instant::now());
+        let deadline = Instant::now() + left / 3 * 2;
+        let exchange = Exchange { method: Method::GET, uri, headers, body: Vec::new(), deadline };
         let response = self.http.exchange(exchange).await.map_err(|error| match error {
-            HttpError::Deadline => BackendError::Deadline,
+            HttpError::Deadline => self.unavailable("it does not answer in time"),
             HttpError::NotHttp => unwritable(),
             HttpError::Setup(_) | HttpError::Unreachable(_) | HttpError::Lost(_) => {
                 self.unavailable("it cannot be reached")
@@ -223,8 +265,8 @@ impl Server {
         if head.headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
             return Err(self.unavailable("its answer is compressed, although nobody asked for that"));
         }
-        read(body, access.deadline).await.map_err(|why| match why {
-            Unread::Late => BackendError::Deadline,
+        read(body, deadline).await.map_err(|why| match why {
+            Unread::Late => self.unavailable("it does not answer in time"),
             Unread::Broken => self.unavailable("its answer breaks off"),
         })
     }
@@ -256,22 +298,27 @@ async fn read(
     }
 }
 
-/// Returns an entry that is kept while others are read. Only a long one loses the end of its message and of its fields.
+/// Returns an entry that is kept while others are read. Only a long one loses the end of its message, and fields.
 fn shortened(mut record: Record) -> Record {
-    let shorten = |text: &mut String| {
-        let is_long = text.len() > KEPT_BYTES;
-        text.truncate(text.floor_char_boundary(KEPT_BYTES));
-        is_long
-    };
-    let mut cut = shorten(&mut record.parsed.message);
-    for value in record.parsed.fields.values_mut() {
-        cut |= shorten(value);
+    let message = &mut record.parsed.message;
+    if message.len() > KEPT_BYTES {
+        message.truncate(message.floor_char_boundary(KEPT_BYTES));
+        message.shrink_to_fit();
+        record.cut = true;
     }
-    record.cut |= cut;
+    let (mut left, all) = (KEPT_BYTES, record.parsed.fields.len());
+    let fits = |(name, value): &(String, String)| {
+        let bytes = name.len() + value.len() + FIELD_BYTES;
+        let fits = bytes <= left;
+        left = left.saturating_sub(bytes);
+        fits
+    };
+    record.parsed.fields = std::mem::take(&mut record.parsed.fields).into_iter().take_while(fits).collect();
+    record.cut |= record.parsed.fields.len() < all;
     record
 }
 
-/// Writes a text in quotes, as LogQL reads it: its escapes are those of JSON.
+/// Writes a text in quotes. The escapes of JSON are escapes of Go, too, whose rules LogQL has.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

@@ -538,6 +538,7 @@ async fn a_file_comes_in_parts_that_end_between_characters() {
         Reply::ok(&json!({ "type": "symlink", "target": "/etc/passwd" })),
         Reply::ok(&json!([{ "path": "src", "type": "dir", "size": 0 }, { "path": "a.rs", "type": "file", "size": 3 }])),
         answer(b"short"),
+        answer(&b"a\0".repeat(64 * 1024)),
     ]);
     let caller = Caller::to(&server.base());
     let session = &caller.session(TIMEOUT);
@@ -557,7 +558,18 @@ async fn a_file_comes_in_parts_that_end_between_characters() {
     let directory = serde_json::to_value(read(json!({})).await.unwrap().0).unwrap();
     assert_eq!(directory["entries"][0], json!({ "path": "src", "kind": "dir", "size": 0 }));
     let behind = read(json!({ "path": "d", "offset": 6 })).await.unwrap_err();
-    assert!(matches!(&behind, Failure::Refused { message } if message.contains("behind the end")), "{behind:?}");
+    assert!(matches!(&behind, Failure::Refused { message } if message.contains("past the end")), "{behind:?}");
+    // In JSON, this text is more than three times as long.
+    let escaped = serde_json::to_value(read(json!({ "path": "e" })).await.unwrap().0).unwrap();
+    assert_eq!(
+        escaped["next_offset"].as_u64().unwrap(),
+        u64::try_from(escaped["text"].as_str().unwrap().len()).unwrap()
+    );
+    assert!(escaped.to_string().len() < 256 * 1024);
+    for name in ["pull/7/head", "PULL/7/merge"] {
+        let verdict = parsed("get_file", &json!({ "ref": name })).ok().unwrap().guard(NOW);
+        assert!(matches!(&verdict, Guard::Refuse(_)), "{name}: {verdict:?}");
+    }
 }
 
 #[tokio::test]
@@ -585,7 +597,8 @@ async fn the_checks_of_a_pull_request_are_those_of_its_head() {
 #[tokio::test]
 async fn a_branch_is_updated_only_where_a_push_would_be_allowed() {
     let pull_request = |head: Value, state: &str| {
-        let base = json!({ "ref": "main", "repo": { "full_name": "octocat/hello-world", "default_branch": "trunk" } });
+        let onto = if head["ref"] == "onto-topic" { "topic" } else { "trunk" };
+        let base = json!({ "ref": onto, "repo": { "full_name": "octocat/hello-world", "default_branch": "trunk" } });
         Reply::ok(&json!({ "state": state, "head": head, "base": base }))
     };
     let head = |name: &str, repo: &str| json!({ "ref": name, "sha": sha('e'), "repo": { "full_name": repo } });
@@ -603,6 +616,11 @@ async fn a_branch_is_updated_only_where_a_push_would_be_allowed() {
         (head("Master", own), "open", Some("its head branch is the default branch, main or master")),
         (head("release/1", own), "open", Some("its head branch is a production branch")),
         (head("a..b", own), "open", Some("its head branch has an unusual name")),
+        (
+            head("onto-topic", own),
+            "open",
+            Some("its base branch is neither the default branch nor a production branch"),
+        ),
     ];
     let server =
         Scripted::new(heads.iter().map(|(head, state, _)| pull_request(head.clone(), state)).chain([
@@ -637,7 +655,7 @@ async fn labels_count_as_added_when_github_lists_them() {
     let caller = Caller::to(&server.base());
     let add = action::<add_labels::AddLabels>(&json!({ "number": 1, "labels": ["bug"] }));
     let (added, _) = add.perform(&caller.session(TIMEOUT), None).await.unwrap();
-    assert_eq!(serde_json::to_value(added).unwrap()["labels"], json!(["old", "Bug"]));
+    assert_eq!(serde_json::to_value(added).unwrap()["labels"], json!(["bug"]), "labels of others are their text");
     assert!(matches!(add.perform(&caller.session(TIMEOUT), None).await, Err(Failure::Unknown { .. })));
 }
 

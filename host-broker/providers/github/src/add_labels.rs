@@ -3,11 +3,12 @@
 use crate::base::Target;
 use crate::client::{Change, Session};
 use crate::fields::text;
-use crate::nonce::{Handle, Mark};
+use crate::nonce::{Mark, unreadable};
 use crate::params::{Number, Owner, Repo, RepoName};
 use crate::unusual;
 use crate::write::Write;
 use http::Method;
+use model::EffectMarker;
 use provider::contract::{Failure, Probed};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,12 +29,21 @@ pub(super) struct AddLabels {
     labels: Vec<String>,
 }
 
-/// The labels of an issue or pull request.
+/// An issue or pull request that has the labels.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Labelled {
     /// The number.
     number: Number,
-    /// All its labels.
+    /// The labels of the call. Those of others are not among them.
+    labels: Vec<String>,
+}
+
+/// Where to look for the labels.
+#[derive(Debug, Serialize, Deserialize)]
+struct Handle {
+    owner: Owner,
+    repo: RepoName,
+    number: Number,
     labels: Vec<String>,
 }
 
@@ -63,21 +73,23 @@ impl Write for AddLabels {
     }
 
     fn outcome(&self, answer: &Value) -> Option<(Labelled, String)> {
-        let labels = names(answer)?;
-        // GitHub compares labels without their case.
-        let has = |wanted: &String| labels.iter().any(|label| label.to_lowercase() == wanted.to_lowercase());
-        self.labels.iter().all(has).then(|| {
+        has_all(answer, &self.labels)?.then(|| {
             let summary = format!("added labels to {}#{}", self.repo(), self.number);
-            (Labelled { number: self.number, labels: labels.clone() }, summary)
+            (Labelled { number: self.number, labels: self.labels.clone() }, summary)
         })
     }
 
+    fn handle(&self, _facts: Option<&()>, _marker: &EffectMarker) -> Option<Value> {
+        let (owner, repo) = (self.owner.clone(), self.repo.clone());
+        serde_json::to_value(Handle { owner, repo, number: self.number, labels: self.labels.clone() }).ok()
+    }
+
     async fn look(session: &Session<'_>, handle: Value) -> Result<Probed, Failure> {
-        let handle = Handle::read(handle)?;
-        let (repo, number) = handle.thread()?;
-        let labels = names(&session.get(&labels_of(repo, number)).await?).ok_or_else(unusual)?;
-        let labels = if labels.is_empty() { "no labels".to_owned() } else { labels.join(", ") };
-        let message = format!("{repo}#{number} has {labels} now. Adding a label again does no harm.");
+        let Handle { owner, repo, number, labels } = serde_json::from_value(handle).map_err(|_why| unreadable())?;
+        let repo = Repo { owner: &owner, name: &repo };
+        let found = session.get(&labels_of(repo, number).with("per_page", "100")).await?;
+        let has = if has_all(&found, &labels).ok_or_else(unusual)? { "has" } else { "does not have" };
+        let message = format!("{repo}#{number} {has} the labels of the call now. Adding a label again does no harm.");
         Ok(Probed::State { message })
     }
 }
@@ -86,6 +98,9 @@ fn labels_of(repo: Repo<'_>, number: Number) -> Target {
     Target::repo(repo).then("issues").number(number).then("labels")
 }
 
-fn names(labels: &Value) -> Option<Vec<String>> {
-    labels.as_array()?.iter().map(|label| text(label, "/name")).collect()
+/// Returns whether a list has all labels; `None` if it is no list of labels. GitHub compares labels without their case.
+fn has_all(list: &Value, labels: &[String]) -> Option<bool> {
+    let names: Option<Vec<String>> = list.as_array()?.iter().map(|label| text(label, "/name")).collect();
+    let names: Vec<String> = names?.iter().map(|name| name.to_lowercase()).collect();
+    Some(labels.iter().all(|label| names.contains(&label.to_lowercase())))
 }

@@ -3,18 +3,23 @@
 use crate::base::Target;
 use crate::client::Session;
 use crate::fields::{count, text};
+use crate::guardrails::refusal;
 use crate::params::{BranchName, FilePath, Owner, Repo, RepoName};
 use crate::read::Read;
 use crate::unusual;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use provider::contract::Failure;
+use provider::contract::{Failure, Guard};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
+use shared::limits::DATA_BYTES_MAX;
 
-/// The most bytes of a file in one answer.
+/// The most bytes of a file in one answer, and of their JSON. A cut answer would lose text between two parts.
 const PART_BYTES: usize = 128 * 1024;
+const JSON_BYTES: usize = DATA_BYTES_MAX / 4 * 3;
+/// A directory with so many entries can have more. GitHub lists no others.
+const ENTRIES: usize = 1000;
 
 /// The parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -57,6 +62,9 @@ pub(super) struct Content {
     /// The entries of a directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     entries: Option<Vec<Entry>>,
+    /// Whether the directory can have more entries than GitHub lists.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    more: bool,
 }
 
 /// An entry of a directory.
@@ -64,7 +72,7 @@ pub(super) struct Content {
 struct Entry {
     /// The path.
     path: String,
-    /// `file`, `dir`, `symlink`, or `submodule`.
+    /// `file`, `dir` or `symlink`. GitHub lists a submodule as a file.
     kind: String,
     /// The bytes of a file.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,6 +94,14 @@ impl Read for GetFile {
         format!("read a file of {}", self.repo())
     }
 
+    fn guard(&self) -> Guard {
+        let is_pull = |name: &BranchName| name.as_str().to_ascii_lowercase().starts_with("pull/");
+        if self.r#ref.as_ref().is_some_and(is_pull) {
+            return Guard::Refuse(refusal("ref is a branch, a tag or a full commit id, such as head_sha of get_pr."));
+        }
+        Guard::Pass
+    }
+
     async fn perform(&self, session: &Session<'_>) -> Result<(Content, String), Failure> {
         let at = Target::repo(self.repo()).then("contents");
         let at = self.path.iter().fold(at, Target::file);
@@ -94,7 +110,8 @@ impl Read for GetFile {
         let content = match &v {
             Value::Array(entries) => {
                 let entries: Option<Vec<Entry>> = entries.iter().map(entry).collect();
-                Content { entries: Some(entries.ok_or_else(unusual)?), ..Content::default() }
+                let entries = entries.ok_or_else(unusual)?;
+                Content { more: entries.len() >= ENTRIES, entries: Some(entries), ..Content::default() }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => self.file(&v)?,
         };
@@ -116,21 +133,30 @@ impl GetFile {
         }
         let lines = text(v, "/content").ok_or_else(unusual)?;
         let bytes = BASE64_STANDARD.decode(lines.replace(['\n', '\r'], "")).map_err(|_bad| unusual())?;
-        let rest = bytes.get(self.offset..).ok_or_else(|| refused("The offset is behind the end of the file."))?;
+        let rest = bytes.get(self.offset..).ok_or_else(|| refused("The offset is past the end of the file."))?;
         let whole_text = std::str::from_utf8(&bytes).is_ok();
-        let mut end = rest.len().min(PART_BYTES);
-        while whole_text && end < rest.len() && !is_boundary(rest, end) {
-            end -= 1;
-        }
+        let mut most = rest.len().min(PART_BYTES);
+        let (end, part_text) = loop {
+            let mut end = most;
+            while whole_text && end < rest.len() && !is_boundary(rest, end) {
+                end -= 1;
+            }
+            let part = rest.get(..end).unwrap_or_default();
+            let part_text = String::from_utf8(part.to_vec()).ok().filter(|_| whole_text);
+            let is_small = part_text.as_ref().is_none_or(|text| json!(text).to_string().len() <= JSON_BYTES);
+            if is_small {
+                break (end, part_text);
+            }
+            most /= 2;
+        };
         let part = rest.get(..end).unwrap_or_default();
-        let part_text = String::from_utf8(part.to_vec()).ok().filter(|_| whole_text);
         Ok(Content {
             sha: text(v, "/sha"),
             size: count(v, "/size"),
             base64: part_text.is_none().then(|| BASE64_STANDARD.encode(part)),
             text: part_text,
             next_offset: (end < rest.len()).then_some(self.offset.saturating_add(end)),
-            entries: None,
+            ..Content::default()
         })
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::base::Target;
 use crate::client::{Change, Session};
-use crate::fields::text;
 use crate::guardrails::{Guardrails, refusal};
 use crate::nonce::{Handle, Mark};
 use crate::params::{Number, Owner, Repo, RepoName};
@@ -79,16 +78,12 @@ impl Write for RequestReview {
         let handle = Handle::read(handle)?;
         let (repo, number) = handle.thread()?;
         let v = session.get(&Target::repo(repo).then("pulls").number(number)).await?;
-        let names = |list: &str, field: &str| -> Option<Vec<String>> {
-            let entries = v.pointer(list).and_then(Value::as_array)?;
-            Some(entries.iter().filter_map(|entry| text(entry, field)).collect())
-        };
-        let mut asked = names("/requested_reviewers", "/login").ok_or_else(unusual)?;
-        asked.extend(names("/requested_teams", "/slug").ok_or_else(unusual)?);
-        let asked = if asked.is_empty() { "nobody".to_owned() } else { asked.join(", ") };
+        let count = |list: &str| v.pointer(list).and_then(Value::as_array).map(Vec::len);
+        let (people, teams) = (count("/requested_reviewers"), count("/requested_teams"));
+        let asked = people.ok_or_else(unusual)? + teams.ok_or_else(unusual)?;
         Ok(Probed::State {
             message: format!(
-                "Pull request {repo}#{number} waits for a review of {asked} now. Asking again does no harm."
+                "Pull request {repo}#{number} waits for {asked} people and teams now. Asking again does no harm."
             ),
         })
     }

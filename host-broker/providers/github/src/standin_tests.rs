@@ -194,6 +194,12 @@ fn thread(action: &str, issue: u64, pr: u64) -> Option<u64> {
 }
 
 fn handle(caller: &Caller, n: Option<u64>) -> Value {
+    let mut handle = plain_handle(caller, n);
+    handle.as_object_mut().unwrap().insert("labels".into(), json!(["urgent"]));
+    handle
+}
+
+fn plain_handle(caller: &Caller, n: Option<u64>) -> Value {
     let (owner, name) = (&"octocat".parse().unwrap(), &"hello-world".parse().unwrap());
     let planted = EffectMarker { request_id: "ext-1".parse().unwrap(), nonce: caller.nonce.clone() };
     Handle::stored(Repo { owner, name }, n.map(number), &planted).unwrap()

@@ -31,7 +31,7 @@ pub(super) struct UpdateBranch {
 #[derive(Debug)]
 pub(super) struct Facts {
     is_open: bool,
-    /// The commit that the merge is added to; it rides in the request.
+    /// The commit to which the merge is added; the request has it.
     head_sha: String,
     head: String,
     /// The repository of the head, `owner/name`; `None` if it is gone.
@@ -65,7 +65,7 @@ impl Write for UpdateBranch {
 
     const NAME: &'static str = "update_branch";
     const DESCRIPTION: &'static str =
-        "Merges the base branch of an open pull request into its head branch, which must be in the same repository.";
+        "Merges the default or a production branch into the head branch of an open pull request onto it.";
 
     fn repo(&self) -> Repo<'_> {
         Repo { owner: &self.owner, name: &self.repo }
@@ -116,7 +116,7 @@ impl Write for UpdateBranch {
         // GitHub names the pull request. Another document is not its answer.
         let place = format!("/pulls/{}", self.number);
         text(answer, "/message").and(text(answer, "/url")).filter(|url| url.ends_with(&place))?;
-        let summary = format!("updated the branch of pull request {}#{}", self.repo(), self.number);
+        let summary = format!("asked GitHub to update the branch of pull request {}#{}", self.repo(), self.number);
         Some((Updating { number: self.number, updating: true }, summary))
     }
 
@@ -154,6 +154,12 @@ impl Facts {
         if is_default || is_main(&head) {
             return Some("its head branch is the default branch, main or master");
         }
-        guardrails.is_production(&head).then_some("its head branch is a production branch")
+        if guardrails.is_production(&head) {
+            return Some("its head branch is a production branch");
+        }
+        // SECURITY: any other base could hold code that nobody has reviewed. To add it to a branch is a merge.
+        let Ok(base) = self.base.parse::<BranchName>() else { return Some("its base branch has an unusual name") };
+        let is_reviewed = self.default_branch.as_deref() == Some(base.as_str()) || guardrails.is_production(&base);
+        (!is_reviewed).then_some("its base branch is neither the default branch nor a production branch")
     }
 }

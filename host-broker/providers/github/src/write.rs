@@ -159,10 +159,11 @@ impl<A: Write> NativeAction for WriteAction<A> {
         let repo = handle.get("owner").and_then(Value::as_str).zip(handle.get("repo").and_then(Value::as_str));
         let has_marks = repo.is_none_or(|(owner, name)| github.guardrails.has_marks(&format!("{owner}/{name}")));
         match A::look(&github.session(execution)?.patient(), handle).await? {
-            Probed::Absent { .. } if !has_marks => Ok(Probed::State {
-                message: "The marks of calls are switched off for this repository, so their effects cannot be told \
-                          from those of others."
-                    .into(),
+            Probed::Absent { message } if !has_marks => Ok(Probed::State {
+                message: format!(
+                    "{message} The marks of calls are switched off for this repository, so their effects cannot be \
+                     told from those of others."
+                ),
             }),
             found @ (Probed::Happened(_) | Probed::Absent { .. } | Probed::State { .. }) => Ok(found),
         }

@@ -33,14 +33,22 @@ pub(super) fn parse(line: &str) -> Option<Parsed> {
     Some(content(fields))
 }
 
-/// Parses a line whose time is known otherwise. It begins with a pair, and has a message or a level.
+/// Parses a line whose time is known otherwise. It has pairs only, and a message or a level among them.
 pub(super) fn parse_undated(line: &str) -> Option<Parsed> {
-    let begins_with_pair = line.split(' ').next().is_some_and(|word| word.contains('='));
-    let mut fields: BTreeMap<String, String> = if begins_with_pair {
-        Pairs(line).map(|(key, value)| (key.to_owned(), value)).collect()
-    } else {
+    let mut pairs = Pairs(line);
+    let mut fields = BTreeMap::new();
+    loop {
+        let rest = pairs.0.trim_start();
+        let Some((key, value)) = pairs.next() else { break };
+        // A word without a value stands before the pair.
+        if !rest.starts_with(&format!("{key}=")) {
+            return None;
+        }
+        fields.insert(key.to_owned(), value);
+    }
+    if !pairs.0.trim().is_empty() {
         return None;
-    };
+    }
     MESSAGE_KEYS.iter().chain(&LEVEL_KEYS).find(|key| fields.contains_key(**key))?;
     for key in TIME_KEYS {
         fields.remove(key);

@@ -5,12 +5,16 @@ use crate::format::{Format, undated};
 use crate::position::{Position, StreamKey, check};
 use crate::severity::Severity;
 use crate::time::{Frame, Order, Zone};
-use serde::Deserialize;
+use serde::de::{Error as _, IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// The longest name of a service.
 pub(super) const NAME_MAX: usize = 128;
+/// The most bytes of the labels of a stream. Loki's own limit is lower.
+const LABELS_BYTES: usize = 4 * 1024;
 /// The zone of times in lines; those of entries are in UTC.
 const ZONE: Zone = Zone::Named(chrono_tz::Tz::UTC);
 /// Labels that say how severe the entries of a stream are.
@@ -25,8 +29,48 @@ pub(super) struct Streams(Vec<Stream>);
 struct Stream {
     #[serde(rename = "stream")]
     labels: BTreeMap<String, String>,
-    /// `["1771063200000000000", "the line"]`, with the entry's own labels as a third part.
-    values: Vec<Vec<Value>>,
+    values: Vec<Entry>,
+}
+
+/// `["1771063200000000000", "the line"]`, with the entry's own labels as a third part, which is not read.
+#[derive(Debug)]
+struct Entry {
+    nanos: i64,
+    line: String,
+}
+
+impl<'de> Deserialize<'de> for Entry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Parts;
+        impl<'de> Visitor<'de> for Parts {
+            type Value = Entry;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a time and a line")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Entry, A::Error> {
+                let nanos: String = parts.next_element()?.ok_or_else(|| A::Error::custom("no time"))?;
+                let nanos = nanos.parse().map_err(|_bad| A::Error::custom("no time"))?;
+                let line = parts.next_element()?.ok_or_else(|| A::Error::custom("no line"))?;
+                while parts.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Entry { nanos, line })
+            }
+        }
+        deserializer.deserialize_seq(Parts)
+    }
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    data: Data,
+}
+
+#[derive(Deserialize)]
+struct Data {
+    #[serde(rename = "resultType")]
+    kind: String,
+    result: Streams,
 }
 
 /// Entries of an answer.
@@ -40,12 +84,11 @@ pub(super) struct Batch {
 }
 
 impl Streams {
-    /// Reads an answer to `query_range`; `None` if it is none.
-    pub(super) fn read(body: &[u8]) -> Option<Self> {
-        let mut answer: Value = serde_json::from_slice(body).ok()?;
-        let is_streams = answer.pointer("/data/resultType").and_then(Value::as_str) == Some("streams");
-        let result = answer.pointer_mut("/data/result").filter(|_| is_streams)?.take();
-        serde_json::from_value(result).ok()
+    /// Reads an answer to `query_range` with at most `limit` entries; `None` if it is none.
+    pub(super) fn read(body: &[u8], limit: usize) -> Option<Self> {
+        let Answer { data: Data { kind, result } } = serde_json::from_slice(body).ok()?;
+        let count: usize = result.0.iter().map(|stream| stream.values.len()).sum();
+        (kind == "streams" && count <= limit).then_some(result)
     }
 
     /// Returns the entries, in no order.
@@ -57,7 +100,8 @@ impl Streams {
             let service = labels.get(service_label).map_or("loki", String::as_str);
             let service = crate::public_name(service, NAME_MAX);
             batch.count += values.len();
-            for (nanos, line) in values.iter().filter_map(|value| entry(value)) {
+            let labels = bounded(labels);
+            for Entry { nanos, line } in values {
                 batch.oldest = Some(batch.oldest.map_or(nanos, |oldest| oldest.min(nanos)));
                 let position = Position {
                     time: nanos.div_euclid(super::NANOS),
@@ -67,13 +111,12 @@ impl Streams {
                     check: check(line.as_bytes()),
                 };
                 let frame = Frame { zone: ZONE, latest: position.time, order: Order::default() };
-                let mut parsed = undated(format, line, frame);
+                let mut parsed = undated(format, &line, frame);
                 let level = || LEVELS.iter().find_map(|label| Severity::of_word(labels.get(*label)?));
                 parsed.level = parsed.level.or_else(level);
+                // A line cannot pretend another label than that of its stream.
                 let others = labels.iter().filter(|(label, _)| *label != service_label);
-                for (label, value) in others {
-                    parsed.fields.entry(label.clone()).or_insert_with(|| value.clone());
-                }
+                parsed.fields.extend(others.map(|(label, value)| (label.clone(), value.clone())));
                 batch.records.push(Record { position, service: service.clone(), parsed, cut: false });
             }
         }
@@ -81,9 +124,16 @@ impl Streams {
     }
 }
 
-fn entry(value: &[Value]) -> Option<(i64, &str)> {
-    let (nanos, line) = (value.first()?.as_str()?, value.get(1)?.as_str()?);
-    Some((nanos.parse().ok()?, line))
+/// Returns the first labels of a stream, which each of its entries gets.
+fn bounded(labels: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let mut left = LABELS_BYTES;
+    let fits = |(label, value): &(String, String)| {
+        let bytes = label.len() + value.len();
+        let fits = bytes <= left;
+        left = left.saturating_sub(bytes);
+        fits
+    };
+    labels.into_iter().take_while(fits).collect()
 }
 
 /// Reads an answer to `label values`; `None` if it is none.

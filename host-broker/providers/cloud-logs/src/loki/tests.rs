@@ -69,7 +69,15 @@ fn result(lines: &[Line], query: &str, range: std::ops::Range<i64>, limit: usize
     let (selector, filter) =
         query.split_once(" |~ ").map_or((query, None), |(selector, filter)| (selector, Some(filter)));
     let pattern = filter.map(|filter| regex::Regex::new(&serde_json::from_str::<String>(filter).unwrap()).unwrap());
-    let fits = |service: &str| selector.contains("=~") || selector.contains(&format!("service_name=\"{service}\""));
+    // The last matcher is that of the service.
+    let matcher = selector.trim_end_matches('}').rsplit("service_name=").next().unwrap();
+    let pattern_of = |matcher: &str| serde_json::from_str::<String>(matcher).unwrap();
+    let services = match matcher.strip_prefix('~') {
+        Some(matcher) => format!("^(?:{})$", pattern_of(matcher)),
+        None => format!("^(?:{})$", regex::escape(&pattern_of(matcher))),
+    };
+    let services = regex::Regex::new(&services).unwrap();
+    let fits = |service: &str| services.is_match(service);
     let mut found: Vec<(i64, &str, &str)> = lines
         .iter()
         .map(|(ago, service, line)| (now() - ago, *service, line.as_str()))
@@ -121,18 +129,21 @@ async fn entries_are_found_by_service_text_and_level_and_by_their_id() {
             (2 * minute, "api", r#"{"level":"info","msg":"started"}"#.to_owned()),
             (3 * minute, "web", "plain text".to_owned()),
             (4 * minute, "web", "level=error msg=\"pairs too\" user=ada".to_owned()),
+            (5 * minute, "a/b", "listed with another name".to_owned()),
             (3 * 60 * minute, "web", "too old".to_owned()),
         ],
         None,
     );
     let logs = logs(&url, "labels = { env = 'prod' }, tenant = 'team-a'");
     let all = page(&logs, json!({})).await;
-    assert_eq!(messages(&all), ["Cannot [open] it", "started", "plain text", "pairs too"]);
+    assert_eq!(messages(&all), ["Cannot [open] it", "started", "plain text", "pairs too", "listed with another name"]);
     assert_eq!((&all["entries"][0]["level"], &all["entries"][2]["level"]), (&json!("error"), &json!("warning")));
     assert_eq!(all["entries"][0]["fields"]["user"], json!("ada"));
     assert_eq!(messages(&page(&logs, json!({ "service": "api" })).await), ["Cannot [open] it", "started"]);
     assert_eq!(messages(&page(&logs, json!({ "query": "CANNOT [open]" })).await), ["Cannot [open] it"]);
     assert_eq!(messages(&page(&logs, json!({ "query": "o\" } | x {" })).await), [""; 0]);
+    assert_eq!(messages(&page(&logs, json!({ "service": "w_b" })).await), [""; 0]);
+    assert_eq!(messages(&page(&logs, json!({ "service": "a_b" })).await), ["listed with another name"]);
     assert_eq!(messages(&page(&logs, json!({ "level": "error" })).await), ["Cannot [open] it", "pairs too"]);
     let one = serde_json::from_value::<crate::get_log_entry::GetLogEntry>(json!({ "id": all["entries"][1]["id"] }))
         .unwrap()
@@ -145,7 +156,10 @@ async fn entries_are_found_by_service_text_and_level_and_by_their_id() {
         .list(&logs, access())
         .await
         .unwrap();
-    assert_eq!(services.services.iter().map(|source| source.service.as_str()).collect::<Vec<_>>(), ["api", "web"]);
+    assert_eq!(
+        services.services.iter().map(|source| source.service.as_str()).collect::<Vec<_>>(),
+        ["a_b", "api", "web"]
+    );
     let requests = log.lock().unwrap().concat().to_lowercase();
     assert!(requests.contains("x-scope-orgid: team-a") && requests.contains("authorization: bearer token-of-the-test"));
     let first = log.lock().unwrap()[0].clone();
@@ -154,10 +168,14 @@ async fn entries_are_found_by_service_text_and_level_and_by_their_id() {
     assert_eq!(query, r#"{env="prod",service_name=~".+"}"#);
 }
 
+fn line(n: i64) -> String {
+    if (1_000..1_020).contains(&n) { format!("line {n} {}", "x".repeat(250_000)) } else { format!("line {n}") }
+}
+
 #[tokio::test]
 async fn pages_over_many_entries_and_equal_instants_lose_none_and_repeat_none() {
     let lines: Vec<Line> =
-        (0..2_500).map(|n| (1 + n / 3 * 1_000, if n % 2 == 0 { "a" } else { "b" }, format!("line {n}"))).collect();
+        (0..2_500).map(|n| (1 + n / 3 * 1_000, if n % 2 == 0 { "a" } else { "b" }, line(n))).collect();
     let (url, _) = server(lines, None);
     let logs = logs(&url, "format = 'raw'");
     let (mut seen, mut cursor) = (Vec::new(), Value::Null);
@@ -170,6 +188,7 @@ async fn pages_over_many_entries_and_equal_instants_lose_none_and_repeat_none() 
         }
     }
     let mut all: Vec<String> = (0..2_500).map(|n| format!("line {n}")).collect();
+    let mut seen: Vec<String> = seen.iter().map(|message| message.split(" x").next().unwrap().to_owned()).collect();
     seen.sort();
     all.sort();
     assert_eq!(seen, all);
@@ -183,13 +202,14 @@ async fn a_server_that_refuses_or_talks_nonsense_is_said() {
     let never = never.replace("VALUES", &vec![r#"["9223372036854775807","x"]"#; BATCH].join(","));
     let (url, log) = server(Vec::new(), Some(answer("200 OK", &never).into_bytes()));
     assert_eq!(messages(&page(&logs(&url, ""), json!({})).await), [""; 0]);
-    assert_eq!(log.lock().unwrap().len(), BATCHES_MAX, "a server whose entries never end is left");
+    assert_eq!(log.lock().unwrap().len(), 1, "a server that returns another time is left");
     for (odd, said) in [
         (answer("401 x", "no"), "prod: it refuses the credential (401)"),
         (answer("302 x\r\nlocation: http://127.0.0.1:1/", ""), "prod: it answers 302"),
         (answer("200 OK", "hello"), "its answer is not that of Loki"),
         (answer("200 OK", r#"{"data":{"resultType":"matrix","result":[]}}"#), "its answer is not that of Loki"),
         (answer("200 OK\r\ncontent-encoding: gzip", "x"), "is compressed"),
+        (answer("200 OK", &never.replacen("[[", "[[\"1\",\"x\"],[", 1)), "its answer is not that of Loki"),
         ("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nx".to_owned(), "its answer breaks off"),
         (String::new(), "it cannot be reached"),
     ] {
@@ -218,4 +238,38 @@ async fn without_its_secret_a_server_is_not_asked() {
     let failure = format!("{failure:?}");
     assert!(failure.contains("prod: its secret is missing"), "{failure}");
     assert!(log.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_silent_server_hides_no_other_backend() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("a.log"), "2026-02-14T11:00:00Z one\n").unwrap();
+    let settings = format!(
+        "backends = [{{ kind = 'loki', name = 'prod', url = 'http://{}' }}, {{ kind = 'files', paths = ['{}/*.log'] }}]",
+        silent.local_addr().unwrap(),
+        directory.path().display()
+    );
+    let logs = Logs::new(toml::from_str(&settings).unwrap(), &Own::new().parts()).unwrap();
+    let query: QueryLogs = serde_json::from_value(json!({})).unwrap();
+    let access = Access { deadline: Instant::now() + Duration::from_secs(6), ..access() };
+    let found = query.page(&logs, "2026-02-14T12:00:00Z".parse().unwrap(), access).await.unwrap();
+    let found = serde_json::to_value(found).unwrap();
+    assert_eq!(messages(&found), ["one"]);
+    assert!(found["skipped"][0]["reason"].as_str().unwrap().contains("does not answer in time"), "{found}");
+}
+
+#[test]
+fn a_line_with_a_bare_word_is_text() {
+    for (line, message) in [
+        ("user=bob msg=\"x y\"", "x y"),
+        ("user=bob deleted it msg=ok", "user=bob deleted it msg=ok"),
+        ("level=warn end", "level=warn end"),
+    ] {
+        let body = json!({ "data": { "resultType": "streams", "result": [{ "stream": { "user": "real" }, "values": [["1", line]] }] } });
+        let batch =
+            Streams::read(body.to_string().as_bytes(), 1).unwrap().records("prod", "service_name", Format::Auto);
+        let parsed = &batch.records[0].parsed;
+        assert_eq!((parsed.message.as_str(), parsed.fields["user"].as_str()), (message, "real"), "{line}");
+    }
 }
