@@ -6,6 +6,7 @@
 mod all {
     mod accounts;
     mod approvals;
+    mod assistant;
     mod bridges;
     mod budgets;
     mod calendar;

@@ -51,6 +51,8 @@ pub struct ChannelTable {
     pub approvers: Vec<String>,
     /// Whether notices contain the full card and the approval code.
     pub full_cards: bool,
+    /// Whether that applies to calls that join private data, untrusted content and an egress channel, too.
+    pub trifecta: bool,
     /// The time without an answer after which a notice is sent, in seconds.
     pub escalate_after_s: u64,
     /// The SHA-256 of the token that authenticates answers; absent means that the channel accepts none.

@@ -24,6 +24,10 @@ pub struct PersonTable {
     /// The person's chat identities, such as `telegram:12345`.
     #[serde(default)]
     pub chat: Vec<String>,
+    /// Whether the person can answer in a chat a call that joins private data, untrusted content and an egress channel.
+    /// Such content may have been written to obtain the answer.
+    #[serde(default)]
+    pub chat_trifecta: bool,
     /// Whether the person can administer: grant, stop, mint tokens, accept definitions. The daemon's own user and root
     /// always can. To make a grant, the person also needs `approves` up to its level.
     #[serde(default)]

@@ -1,7 +1,8 @@
 //! Answers from a chat: the text, its writer, and the relay.
 //!
 //! SECURITY: a chat is less safe than the broker's own channels. Production calls, wider grants and anything beyond
-//! calls and files are never answered there. A bridge is trusted about the writer only if the configuration says so.
+//! calls and files are never answered there. A call that joins private data, untrusted content and egress is answered
+//! there only if an operator allows it. A bridge is trusted about the writer only if the configuration says so.
 //! Codes are short, so only a few guesses are permitted.
 
 use crate::approval_requests::{AnswerChannel, ApprovalAnswer};
@@ -139,7 +140,8 @@ pub fn read(line: &str) -> Result<ParsedAnswer, String> {
 }
 
 /// Checks whether such an approval request may be answered in a chat, and its code be shown there. The
-/// subject of each kind says up to which level.
+/// subject of each kind says up to which level. `has_trifecta` says that an operator allows calls that join private data,
+/// untrusted content and egress.
 ///
 /// # Errors
 /// The reason.
@@ -147,10 +149,14 @@ pub fn answerable(
     kind: approval::SubjectKind,
     level: Level,
     asks: &BTreeSet<ApprovalReason>,
+    has_trifecta: bool,
 ) -> Result<(), &'static str> {
+    if asks.contains(&ApprovalReason::Departing) {
+        return Err("A call that would send suspicious data is never answered in a chat");
+    }
     // Untrusted content may have been written to get an approval in the next message.
-    if asks.iter().any(|ask| *ask != ApprovalReason::Tier) {
-        return Err("A call that joins private data, untrusted content and egress is never answered in a chat");
+    if asks.contains(&ApprovalReason::Trifecta) && !has_trifecta {
+        return Err("A call that joins private data, untrusted content and egress is not answered in a chat");
     }
     approval_subjects::of(kind).answerable_in_chat(level)
 }
@@ -202,8 +208,8 @@ impl Broker {
             let reason = "There is no approval request with this code.";
             return missed(tx, header, &handed_in, sender, Code::InvalidParams, reason);
         };
+        let table = channel.and_then(|channel| self.config.channels.iter().find(|table| table.name == *channel));
         if let Some(channel) = channel {
-            let table = self.config.channels.iter().find(|table| table.name == *channel);
             let speaks = table.is_some_and(|table| {
                 (table.approvers.is_empty() || table.approvers.iter().any(|name| name == person))
                     && self.concerns(table, &approval)
@@ -215,8 +221,19 @@ impl Broker {
                 return refuse(tx, header, &handed_in, about, Code::Guardrail, &reason).map(|(answer, _)| answer);
             }
         }
-        if let Err(why) = answerable(approval.kind, approval.level, &approval.asks) {
-            let reason = format!("{why}; nothing was answered. Use the inbox, or: host-broker approvals list.");
+        let can_speak = self.config.people.get(person).is_some_and(|table| table.chat_trifecta);
+        let has_trifecta = can_speak && table.is_none_or(|table| table.trifecta);
+        if let Err(why) = answerable(approval.kind, approval.level, &approval.asks, has_trifecta) {
+            // The line that would allow it, if one would.
+            let line = if answerable(approval.kind, approval.level, &approval.asks, true).is_err() {
+                String::new()
+            } else if can_speak {
+                let channel = table.map_or("", |table| &table.name);
+                format!(" The channel '{channel}' needs `trifecta = true`.")
+            } else {
+                format!(" [people.{person}] needs `chat_trifecta = true`.")
+            };
+            let reason = format!("{why}; nothing was answered.{line} Use the inbox, or: host-broker approvals list.");
             let about = Some(approval.reference());
             return refuse(tx, header, &handed_in, about, Code::Guardrail, &reason).map(|(answer, _)| answer);
         }
@@ -311,10 +328,12 @@ mod tests {
         for kind in SubjectKind::ALL {
             for level in [Level::None, Level::Read, Level::Write, Level::Production] {
                 let is_for_chats = matches!(kind, SubjectKind::Call | SubjectKind::File) && level < Level::Production;
-                assert_eq!(answerable(kind, level, &tier).is_ok(), is_for_chats, "{kind:?} {level:?}");
-                for ask in [ApprovalReason::Trifecta, ApprovalReason::Departing] {
-                    assert!(answerable(kind, level, &BTreeSet::from([ask, ApprovalReason::Tier])).is_err());
-                }
+                assert_eq!(answerable(kind, level, &tier, false).is_ok(), is_for_chats, "{kind:?} {level:?}");
+                let joined = BTreeSet::from([ApprovalReason::Trifecta, ApprovalReason::Tier]);
+                assert!(answerable(kind, level, &joined, false).is_err());
+                assert_eq!(answerable(kind, level, &joined, true).is_ok(), is_for_chats, "{kind:?} {level:?}");
+                let departing = BTreeSet::from([ApprovalReason::Departing, ApprovalReason::Trifecta]);
+                assert!(answerable(kind, level, &departing, true).is_err());
             }
         }
     }

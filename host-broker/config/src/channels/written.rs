@@ -64,6 +64,9 @@ pub(super) struct Written {
     /// Whether notices contain the full card and the approval code. Use it only where no group can read or write.
     #[serde(default)]
     full_cards: bool,
+    /// Whether full cards and answers are for calls that join private data, untrusted content and an egress channel, too.
+    #[serde(default)]
+    trifecta: bool,
     /// The time without an answer after which the notice is sent, in seconds.
     #[serde(default)]
     escalate_after_s: u64,
@@ -97,6 +100,7 @@ impl From<ChannelTable> for Written {
             max_level: table.max_level,
             approvers: table.approvers,
             full_cards: table.full_cards,
+            trifecta: table.trifecta,
             escalate_after_s: table.escalate_after_s,
             accepts_answers: table.token_sha256.is_some(),
             token_sha256: table.token_sha256,
@@ -168,6 +172,7 @@ impl TryFrom<Written> for ChannelTable {
             max_level: written.max_level,
             approvers: written.approvers,
             full_cards: written.full_cards,
+            trifecta: written.trifecta,
             escalate_after_s: written.escalate_after_s,
             token_sha256: written.token_sha256,
         })

@@ -1,0 +1,126 @@
+//! A person's assistant at real servers: it reads mail, creates an event, and sends a mail after a yes from a chat.
+
+use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+use tests::calendar_server::{self, CalendarServer};
+use tests::group::{Group, call, code, error, with};
+use tests::mail_servers::{self, MailServers};
+use tests::{World, skipped, until};
+
+const PROFILE: &str = "write = \"human\"\n
+[providers.mail]\nactions = { archive_email = \"auto\" }\n
+[providers.calendar]\nactions = { create_event = \"rules\" }
+trifecta_off = \"the calendar is the person's own, and nobody else reads it\"\n";
+
+const RULES: &str = "@id(\"own-calendar\")
+permit (principal == Group::\"developer\", action == Action::\"calendar.create_event\", resource)
+when { context.params.calendar == \"work\" };\n";
+
+/// One who may answer such a call in a chat, and one who may not.
+const PEOPLE: &str = "
+[people.ada]\nuid = 77001\napproves = {}\nchat = [\"whatsapp:ada\"]\nchat_trifecta = true
+[people.bob]\nuid = 77002\napproves = {}\nchat = [\"whatsapp:bob\"]\n";
+
+fn world(mail: &MailServers, calendar: &CalendarServer) -> (World, Group) {
+    let mut world = World::builder()
+        .file("policy/profiles/developer.toml", PROFILE)
+        .file("policy/own.cedar", RULES)
+        .file("mail.key", format!("{}\n", mail_servers::PASSWORD))
+        .file("calendar.key", format!("{}\n", calendar_server::PASSWORD))
+        .down();
+    for name in ["mail.key", "calendar.key"] {
+        std::fs::set_permissions(world.path(name), PermissionsExt::from_mode(0o600)).unwrap();
+    }
+    let file = |name: &str| format!("{:?}", world.path(name).display().to_string());
+    let mail = mail.table("mail", "recipients = [\"*\"]\n").replace("\"mail.key\"", &file("mail.key"));
+    let chat = world.outside().join("chat").display().to_string();
+    let config = format!(
+        "{}\n{mail}\n[providers.calendar]\nkind = \"calendar\"\nurl = \"{}\"\nusername = \"ada\"\n\
+         password = {{ file = {} }}\nwritable = [\"work\", \"private\"]\ntime_zone = \"Europe/Berlin\"\n{PEOPLE}\
+         [[channels]]\nname = \"phone\"\nkind = \"command\"\ncommand = [\"/bin/sh\", \"-c\", \"cat >> \\\"$0\\\"\", {chat:?}]\n\
+         full_cards = true\ntrifecta = true\n",
+        std::fs::read_to_string(world.path("broker.toml")).unwrap(),
+        calendar.url("/"),
+        file("calendar.key"),
+    );
+    world.rewrite("broker.toml", &config);
+    world.keep_secret(mail_servers::PASSWORD);
+    world.keep_secret(calendar_server::PASSWORD);
+    world.start();
+    for provider in ["mail", "calendar"] {
+        world.grant_with("developer", 2, json!({ "provider": provider }));
+    }
+    let assistant = world.group("developer");
+    (world, assistant)
+}
+
+fn to(provider: &str, action: &str, params: Value) -> Value {
+    with(call(action, params), "provider", provider)
+}
+
+/// The message of the chat about a request.
+fn message(world: &World, number: usize) -> Value {
+    until("the message", || {
+        let text = std::fs::read_to_string(world.outside().join("chat")).unwrap_or_default();
+        let line = text.split_inclusive('\n').filter(|line| line.ends_with('\n')).nth(number)?;
+        Some(serde_json::from_str(line).unwrap())
+    })
+}
+
+fn says(world: &World, from: &str, text: &str) -> Value {
+    world.command(json!({ "type": "chat_answer", "from": from, "text": text }))
+}
+
+#[test]
+fn mail_is_read_an_event_created_and_a_mail_sent_after_a_yes_from_a_chat() {
+    let mail = match MailServers::start() {
+        Ok(mail) => mail,
+        Err(why) => return skipped(why),
+    };
+    let Some(calendar) = CalendarServer::start() else { return };
+    mail.deliver("", "1.m", "From: grace@example.net\nTo: ada@example.com\nSubject: Lunch\nMessage-ID: <1@example.net>\n\nTuesday at noon?\n");
+    let (world, assistant) = world(&mail, &calendar);
+
+    let found = assistant.ask(to("mail", "search", json!({ "subject": "Lunch" })));
+    let id = found["data"]["messages"][0]["id"].clone();
+    let read = assistant.ask(to("mail", "read_email", json!({ "id": id })));
+    assert!(read["data"]["text"].as_str().unwrap().contains("Tuesday at noon?"), "{read}");
+
+    let lunch = |calendar: &str| {
+        let event = json!({ "calendar": calendar, "summary": "Lunch with Grace", "start": "2026-12-01T12:00", "end": "2026-12-01T13:00" });
+        to("calendar", "create_event", event)
+    };
+    let created = assistant.ask(lunch("work"));
+    assert_eq!(code(&created), "executed", "the rule permits it: {created}");
+    assert_eq!(calendar.events("work").len(), 1);
+    let elsewhere = assistant.ask(lunch("private"));
+    assert_ne!(code(&elsewhere), "executed", "no rule permits it: {elsewhere}");
+    assert!(calendar.events("private").is_empty());
+
+    let letter = json!({ "to": ["grace@example.net"], "subject": "Re: Lunch", "text": "Yes, see you on Tuesday." });
+    let request = assistant.send(to("mail", "send_email", letter.clone()));
+    let told = message(&world, 0);
+    let (text, secret) = (told["text"].as_str().unwrap(), told["code"].as_str().unwrap().to_owned());
+    for field in ["mail.send_email", "grace@example.net", "Re: Lunch", "Yes, see you on Tuesday.", &secret] {
+        assert!(text.contains(field), "{field}: {text}");
+    }
+    // Somebody whom no line allows it hears of the line, and nothing is sent.
+    let refused = says(&world, "whatsapp:bob", &format!("approve {secret}"));
+    assert!(error(&refused).contains("[people.bob] needs `chat_trifecta = true`"), "{refused}");
+    assert!(mail.messages("Sent").is_empty());
+    let yes = says(&world, "whatsapp:ada", &format!("approve {secret}"));
+    assert_eq!(code(&yes), "executed", "{yes}");
+    let sent = assistant.reply(&request);
+    assert_eq!((code(&sent), &sent["data"]["recipients"]), ("executed", &json!(1)));
+    assert_eq!(mail.messages("Sent").len(), 1);
+    // The same answer again sends nothing.
+    assert_eq!(code(&says(&world, "whatsapp:ada", &format!("approve {secret}"))), "approval_expired");
+
+    // Silence is no.
+    let request = assistant.send(to("mail", "send_email", with(letter, "subject", "Again")));
+    message(&world, 1);
+    world.clock.advance(Duration::from_secs(301));
+    assert_eq!(code(&assistant.reply(&request)), "approval_expired");
+    assert_eq!(mail.messages("Sent").len(), 1);
+}
