@@ -1,6 +1,6 @@
 //! Calendar servers that lose answers, send too much, or speak something else.
 
-use super::{WRITABLE, calendar, data, world};
+use super::{WRITABLE, calendar, data, filled, world};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -404,4 +404,64 @@ fn a_change_that_a_server_in_between_has_sent_twice_is_told_as_it_is() {
     let change = calendar("update_event", json!({ "id": id, "summary": "another" }));
     assert_eq!(code(&developer.ask(change)), "executed");
     assert!(real.stored(id).unwrap().contains("SUMMARY:another"));
+}
+
+#[test]
+fn a_broker_that_is_killed_after_a_change_has_left_finds_it_again_and_sends_nothing() {
+    let Some(real) = CalendarServer::start() else { return };
+    let port = real.port;
+    let (url, log) = server(move |seen| {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.write_all(&seen.bytes).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        // The change is made, and its answer never comes.
+        if seen.method == "PUT" {
+            loop {
+                std::thread::park();
+            }
+        }
+        Some(answer)
+    });
+    let (mut world, _) = world(&url, WRITABLE);
+    world.stop();
+    world.start_process();
+    // The clock of the process is the real one.
+    world.grant_with("developer", 2, json!({ "provider": "calendar" }));
+    let developer = world.group("developer");
+    let request = developer.send(create());
+    until("the change", || {
+        assert_eq!(developer.try_reply(&request), None);
+        (real.events("work").len() == 1).then_some(())
+    });
+    world.kill();
+    world.start_process();
+    let result = json!({ "type": "ext_result", "of": request, "timeout_ms": 10_000 });
+    let reply = until("the proof", || Some(developer.ask(result.clone())).filter(|reply| code(reply) == "executed"));
+    let id = reply["data"]["id"].as_str().unwrap();
+    assert!(real.stored(id).is_some());
+    assert_eq!((changes(&log), real.events("work").len()), (1, 1));
+}
+
+#[test]
+fn of_changes_of_one_event_at_once_none_is_lost() {
+    let Some(real) = filled() else { return };
+    let (_world, developer) = world(&real.url("/"), WRITABLE);
+    let fields = ["summary", "location", "description"];
+    let change = |field: &&str| {
+        let mut params = json!({ "id": "work/single.ics" });
+        params[*field] = json!(format!("new {field}"));
+        developer.send(calendar("update_event", params))
+    };
+    let requests: Vec<String> = fields.iter().map(change).collect();
+    let stored = |field: &str| {
+        let line = format!("\n{}:new {field}\n", field.to_ascii_uppercase());
+        real.stored("work/single.ics").unwrap().contains(&line)
+    };
+    let replies: Vec<Value> = requests.iter().map(|request| developer.reply(request)).collect();
+    for (field, reply) in fields.iter().zip(&replies) {
+        assert!(["executed", "guardrail"].contains(&code(reply)), "{reply}");
+        assert_eq!(stored(field), code(reply) == "executed", "{field}: {reply}");
+    }
+    assert!(replies.iter().any(|reply| code(reply) == "executed"));
 }
