@@ -15,5 +15,6 @@ pub mod kind;
 pub mod linking;
 pub mod native;
 pub mod oauth;
+pub mod remote;
 pub mod schemas;
 pub mod table;

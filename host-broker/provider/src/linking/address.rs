@@ -68,7 +68,7 @@ impl Hosts {
 }
 
 /// Checks whether it is this machine.
-fn is_here(host: &Host<&str>) -> bool {
+pub(crate) fn is_here(host: &Host<&str>) -> bool {
     match host {
         Host::Domain(name) => *name == "localhost",
         Host::Ipv4(address) => address.is_loopback(),

@@ -1,7 +1,7 @@
 //! The common part of the actions that change one event.
 //!
-//! The event is read first; a person approves the exact request made of it; the server makes the change only to that
-//! version (`If-Match`, RFC 9110, section 13.1.1), or only if there is none yet (`If-None-Match`).
+//! The event is read first. A person approves the exact request that is made of it. The server makes the change only to
+//! that version (`If-Match`, RFC 9110, section 13.1.1). It creates an event only if there is none (`If-None-Match`).
 
 use crate::Calendar;
 use crate::client::{EVENT_BYTES_MAX, Session, Unmade};

@@ -6,18 +6,15 @@ use crate::Calendar;
 use crate::failures::{refused, unanswered, unanswered_change, unknown, unusable};
 use crate::multistatus::{self, Resource};
 use crate::settings::Auth;
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, ETAG};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use http_body_util::{BodyExt as _, Limited};
 use model::SealedRequest;
 use platform::http::Exchange;
 use provider::contract::{Execution, Failure};
+use provider::remote::{self, BodyError};
 use shared::limits::RESULT_BYTES_MAX;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 use url::Url;
-use zeroize::Zeroizing;
 
 /// The largest event that is read by itself or changed. A person sees a changed event whole.
 pub(crate) const EVENT_BYTES_MAX: usize = 96 * 1024;
@@ -68,19 +65,14 @@ impl Calendar {
     /// # Errors
     /// [`Failure`]; nothing was changed.
     pub(crate) fn session(&self, execution: &Execution) -> Result<Session<'_>, Failure> {
-        let password = self.password(execution)?;
-        let credential = Zeroizing::new(match self.settings.auth {
-            Auth::Basic => {
-                let name = self.settings.username.as_deref().unwrap_or_default();
-                let pair = Zeroizing::new(format!("{name}:{password}"));
-                format!("Basic {}", BASE64_STANDARD.encode(pair.as_bytes()))
-            }
-            Auth::Bearer => format!("Bearer {password}"),
-        });
-        let mut authorization = HeaderValue::from_str(&credential).map_err(|_why| Failure::Refused {
+        let username = match self.settings.auth {
+            Auth::Basic => Some(self.settings.username.as_deref().unwrap_or_default()),
+            Auth::Bearer => None,
+        };
+        let authorization = remote::authorization(username, self.password(execution)?);
+        let authorization = authorization.ok_or_else(|| Failure::Refused {
             message: "The password of the calendar has characters that no header can have. Set it again.".into(),
         })?;
-        authorization.set_sensitive(true);
         Ok(Session { calendar: self, authorization, deadline: execution.deadline() })
     }
 }
@@ -152,19 +144,19 @@ impl Session<'_> {
             return Err(Failure::Timeout.into());
         }
         let response = self.calendar.http.exchange(exchange).await.map_err(|error| unanswered_change(&error))?;
-        let (head, body) = response.into_parts();
-        let is_page = head.headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
-        if matches!(head.status.as_u16(), 200 | 201 | 204) && !is_page {
+        let (status, kind) = (response.status(), response.headers().get(CONTENT_TYPE));
+        let is_page = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
+        if matches!(status.as_u16(), 200 | 201 | 204) && !is_page {
             return Ok(());
         }
         // 202 means later, 207 means in part, and a page is that of another program.
-        if head.status.is_success() || head.status.is_server_error() || head.status.is_informational() {
-            return Err(unknown(&format!("The calendar server answers {}.", head.status)).into());
+        if status.is_success() || status.is_server_error() || status.is_informational() {
+            return Err(unknown(&format!("The calendar server answers {status}.")).into());
         }
         // A refusal without its text is a refusal.
-        let body = timeout_at(self.deadline, Limited::new(body, REFUSAL_BYTES_MAX).collect()).await;
-        let body = body.ok().and_then(Result::ok).map(|body| body.to_bytes().to_vec()).unwrap_or_default();
-        Err(Unmade { status: Some(head.status), failure: refused(head.status, &head.headers, &body) })
+        let (head, body) = remote::read(response, REFUSAL_BYTES_MAX, self.deadline).await;
+        let failure = refused(status, &head.headers, &body.unwrap_or_default());
+        Err(Unmade { status: Some(status), failure })
     }
 
     async fn ask(
@@ -177,20 +169,15 @@ impl Session<'_> {
     ) -> Result<Answer, Failure> {
         let exchange = self.exchange(method, url, headers, body.to_owned())?;
         let response = self.calendar.http.exchange(exchange).await.map_err(|error| unanswered(&error))?;
-        let (head, body) = response.into_parts();
-        if head.headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
-            return Err(unusable("is compressed, although nobody asked for that"));
-        }
-        let body = match timeout_at(self.deadline, Limited::new(body, most).collect()).await {
-            Ok(Ok(body)) => body.to_bytes().to_vec(),
-            Ok(Err(why)) if why.is::<http_body_util::LengthLimitError>() => {
-                return Err(Failure::Refused {
-                    message: format!("The calendar server's answer has more than {} KiB.", most / 1024),
-                });
+        let (head, body) = remote::read(response, most, self.deadline).await;
+        let body = body.map_err(|error| match error {
+            BodyError::TooLarge => {
+                Failure::Refused { message: format!("The calendar server's answer has more than {} KiB.", most / 1024) }
             }
-            Ok(Err(_broken)) => return Err(unusable("breaks off")),
-            Err(_elapsed) => return Err(Failure::Timeout),
-        };
+            BodyError::Encoded => unusable("is compressed, although nobody asked for that"),
+            BodyError::Broken => unusable("breaks off"),
+            BodyError::Late => Failure::Timeout,
+        })?;
         Ok(Answer { status: head.status, headers: head.headers, body })
     }
 

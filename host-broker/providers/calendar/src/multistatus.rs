@@ -62,8 +62,8 @@ pub(crate) fn condition(body: &[u8]) -> Option<String> {
 }
 
 /// SECURITY: a document type could define entities that grow without end, so a document with one is refused. The parser
-/// compares each attribute with all others of its element, and each namespace with all that are declared, so both are
-/// bounded beforehand.
+/// compares each attribute with all others of its element. It compares each namespace with all that are declared. So
+/// both are bounded beforehand.
 fn parsed(text: &str) -> Option<Document<'_>> {
     if !is_bounded(text) {
         return None;

@@ -22,8 +22,8 @@ impl Window {
         format!(r#"start="{}" end="{}""#, self.from.format(FORM), self.to.format(FORM))
     }
 
-    /// Asks a calendar for the events in it, each occurrence by itself (RFC 4791, section 7.8), and for those of one day
-    /// more on both sides: the server places whole days in a time zone of its own.
+    /// Asks a calendar for the events in it, each occurrence by itself (RFC 4791, section 7.8). The request is one day
+    /// longer on both sides, because the server places whole days in a time zone of its own.
     pub(crate) fn events(self) -> String {
         let (from, to) = (self.from - TimeDelta::days(1), self.to + TimeDelta::days(1));
         let times = Self { from, to }.attributes();

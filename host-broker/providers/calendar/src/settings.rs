@@ -5,7 +5,7 @@ use crate::reference::CalendarId;
 use crate::{Calendar, operations};
 use provider::child;
 use provider::kind::{BuiltProvider, Configured, ProviderDeps, ProviderKind, SettingsKind};
-use provider::table;
+use provider::{remote, table};
 use schemars::JsonSchema;
 use secrets::source::SecretSource;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, RwLock};
 use tokio::sync::Semaphore;
-use url::{Host, Url};
+use url::Url;
 
 /// The kind `calendar`.
 pub const KIND: &dyn ProviderKind = &SettingsKind::<Settings>::new("calendar");
@@ -70,23 +70,7 @@ impl Settings {
     /// # Errors
     /// The fault and the remedy.
     pub(crate) fn address(&self) -> Result<Url, String> {
-        let url = Url::parse(&self.url).map_err(|fault| format!("url: {fault}; write https://HOST/PATH/"))?;
-        let is_loopback = match url.host() {
-            Some(Host::Domain(name)) => name == "localhost",
-            Some(Host::Ipv4(ip)) => ip.is_loopback(),
-            Some(Host::Ipv6(ip)) => ip.is_loopback(),
-            None => false,
-        };
-        if url.scheme() != "https" && !(url.scheme() == "http" && is_loopback) {
-            return Err("url: must be https; http is for loopback addresses only".to_owned());
-        }
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err("url: must not contain a user name or a password; use username and password".to_owned());
-        }
-        if url.query().is_some() || url.fragment().is_some() {
-            return Err("url: must have neither a query nor a fragment".to_owned());
-        }
-        Ok(url)
+        remote::address(&self.url).map_err(str::to_owned)
     }
 }
 
@@ -111,8 +95,7 @@ impl Configured for Settings {
         self.address()?;
         match (&self.username, self.auth) {
             (None, Auth::Basic) => Err("username: is missing; it is the name of the account at the server".to_owned()),
-            // A colon would end the name (RFC 7617, section 2).
-            (Some(name), _) if name.is_empty() || name.contains(|c: char| c == ':' || c.is_control()) => {
+            (Some(name), _) if !remote::is_username(name) => {
                 Err("username: must be one line of text without a colon".to_owned())
             }
             (Some(_) | None, _) => Ok(()),

@@ -124,7 +124,7 @@ impl Profile {
     }
 }
 
-/// Returns the content of a line whose time is known otherwise, in this form or in the one that the line shows.
+/// Returns the content of a line whose time is known otherwise. [`Format::Auto`] is the form that the line shows.
 pub(crate) fn undated(format: Format, line: &str, frame: Frame) -> Parsed {
     let syslog = || syslog::time(line.as_bytes(), frame).and_then(|_| syslog::parse(line));
     let access = || access::time(line.as_bytes(), frame).and_then(|_| access::parse(line));

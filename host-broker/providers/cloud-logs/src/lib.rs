@@ -29,8 +29,6 @@ pub use table::KIND;
 pub use time::NotAZone;
 
 use backend::{Access, Backend};
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use files::Files;
 use http::HeaderValue;
 use journald::{Journald, Place};
@@ -40,6 +38,7 @@ use platform::commands::Commands;
 use platform::http::Http;
 use provider::contract::{Execution, Operation};
 use provider::native::{BadDeclaration, operation};
+use provider::remote;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use secrets::Secret;
 use secrets::source::SecretSource;
@@ -50,8 +49,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use time::Zone;
-use url::{Host, Url};
-use zeroize::Zeroizing;
+use url::Url;
 
 /// The widest range that can be configured: a month.
 const MAX_HOURS_MAX: u32 = 31 * 24;
@@ -267,16 +265,7 @@ impl Logs {
     /// Returns the permission of one execution. It is the one place where the secrets are exposed.
     fn access(&self, execution: &Execution) -> Access {
         let headers = self.credentials.iter().filter_map(|Credential { name, username, secret }| {
-            let secret = secret.expose(execution);
-            let text = Zeroizing::new(match username {
-                Some(username) => {
-                    let pair = Zeroizing::new(format!("{username}:{secret}"));
-                    format!("Basic {}", BASE64_STANDARD.encode(pair.as_bytes()))
-                }
-                None => format!("Bearer {secret}"),
-            });
-            let mut header = HeaderValue::from_str(&text).ok()?;
-            header.set_sensitive(true);
+            let header = remote::authorization(username.as_deref(), secret.expose(execution))?;
             Some((name.clone(), header))
         });
         Access { deadline: execution.deadline(), credentials: Arc::new(headers.collect()) }
@@ -349,7 +338,7 @@ impl LokiSettings {
     /// # Errors
     /// [`CloudLogsError::Loki`].
     fn check(&self) -> Result<Url, CloudLogsError> {
-        let fault = |fault| Err(CloudLogsError::Loki { name: self.name.clone(), fault });
+        let fault = |fault: &'static str| Err(CloudLogsError::Loki { name: self.name.clone(), fault });
         let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if self.name.is_empty() || self.name.len() > 32 || !self.name.chars().all(is_name) {
             return fault("name: must have 1 to 32 lower-case letters, digits and hyphens");
@@ -361,24 +350,10 @@ impl LokiSettings {
         if !self.labels.keys().chain([&self.service_label]).all(|label| is_label(label)) {
             return fault("service_label, labels: a label has letters, digits and underscores");
         }
-        if self.username.as_ref().is_some_and(|name| name.contains(|c: char| c == ':' || c.is_control())) {
+        if self.username.as_ref().is_some_and(|name| !remote::is_username(name)) {
             return fault("username: must be one line of text without a colon");
         }
-        let Ok(url) = Url::parse(&self.url) else { return fault("url: write https://HOST") };
-        let is_loopback = match url.host() {
-            Some(Host::Domain(name)) => name == "localhost",
-            Some(Host::Ipv4(ip)) => ip.is_loopback(),
-            Some(Host::Ipv6(ip)) => ip.is_loopback(),
-            None => false,
-        };
-        if url.scheme() != "https" && !(url.scheme() == "http" && is_loopback) {
-            return fault("url: must be https; http is for loopback addresses only");
-        }
-        let has_more = !url.username().is_empty() || url.password().is_some() || url.query().is_some();
-        if has_more || url.fragment().is_some() {
-            return fault("url: must have no user name, password, query or fragment");
-        }
-        Ok(url)
+        remote::address(&self.url).or_else(fault)
     }
 
     fn server(self, parts: &Parts<'_>) -> Result<Server, CloudLogsError> {

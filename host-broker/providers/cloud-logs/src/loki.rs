@@ -12,18 +12,18 @@ use crate::position::EntryId;
 use crate::search::{Newest, Search, Skipped};
 use crate::window::Window;
 use decode::{Batch, Streams};
-use http::header::{AUTHORIZATION, CONTENT_ENCODING};
+use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use model::Clock;
 use platform::http::{Exchange, Http, HttpError};
 use provider::contract::Running;
+use provider::remote::{self, BodyError};
 use shared::limits::RESULT_BYTES_MAX;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 use url::Url;
 
 /// The most entries of one request, and the most requests of one query.
@@ -254,7 +254,7 @@ impl Server {
                 self.unavailable("it cannot be reached")
             }
         })?;
-        let (head, body) = response.into_parts();
+        let (head, body) = remote::read(response, RESULT_BYTES_MAX, deadline).await;
         match head.status {
             StatusCode::OK => {}
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
@@ -262,13 +262,15 @@ impl Server {
             }
             status => return Err(self.unavailable(&format!("it answers {}", status.as_u16()))),
         }
-        if head.headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
-            return Err(self.unavailable("its answer is compressed, although nobody asked for that"));
+        match body {
+            Ok(body) => Ok(Answer::Body(body)),
+            Err(BodyError::TooLarge) => Ok(Answer::TooLarge),
+            Err(BodyError::Encoded) => {
+                Err(self.unavailable("its answer is compressed, although nobody asked for that"))
+            }
+            Err(BodyError::Broken) => Err(self.unavailable("its answer breaks off")),
+            Err(BodyError::Late) => Err(self.unavailable("it does not answer in time")),
         }
-        read(body, deadline).await.map_err(|why| match why {
-            Unread::Late => self.unavailable("it does not answer in time"),
-            Unread::Broken => self.unavailable("its answer breaks off"),
-        })
     }
 
     fn unavailable(&self, reason: &str) -> BackendError {
@@ -277,24 +279,6 @@ impl Server {
 
     fn skipped(&self, reason: &str) -> Skipped {
         Skipped::new("loki", &format!("{}: {reason}", self.name))
-    }
-}
-
-/// A body that was not read.
-enum Unread {
-    Late,
-    Broken,
-}
-
-async fn read(
-    body: impl http_body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send,
-    deadline: Instant,
-) -> Result<Answer, Unread> {
-    match timeout_at(deadline, Limited::new(body, RESULT_BYTES_MAX).collect()).await {
-        Ok(Ok(body)) => Ok(Answer::Body(body.to_bytes().to_vec())),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Ok(Answer::TooLarge),
-        Ok(Err(_broken)) => Err(Unread::Broken),
-        Err(_elapsed) => Err(Unread::Late),
     }
 }
 

@@ -149,7 +149,7 @@ fn settings_are_read_and_checked() {
     assert_eq!(fault(&loki("url = 'https://logs.example.com/x/', tenant = 'a', labels = { env = 'prod' }")), None);
     for (lines, said) in [
         ("url = 'http://logs.example.com'", "url: must be https"),
-        ("url = 'https://u:p@logs.example.com'", "must have no user name"),
+        ("url = 'https://u:p@logs.example.com'", "must not contain a user name"),
         ("url = 'https://logs.example.com', service_label = 'a-b'", "a label has letters"),
         ("url = 'https://logs.example.com', labels = { 'a=\"b' = 'c' }", "a label has letters"),
         ("url = 'https://logs.example.com', tenant = \"a\\nb\"", "tenant: must be one line"),

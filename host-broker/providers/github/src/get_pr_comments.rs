@@ -1,32 +1,18 @@
 //! `get_pr_comments`.
 
-use crate::base::Target;
 use crate::client::Session;
-use crate::pages::{Place, listed};
-use crate::params::{Limit, Number, Owner, Repo, RepoName};
+use crate::params::Repo;
 use crate::read::Read;
 use crate::responses::ReviewComment;
+use crate::thread::Thread;
 use provider::contract::Failure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct GetPrComments {
-    /// Whose repository it is.
-    owner: Owner,
-    /// The repository's name.
-    repo: RepoName,
-    /// The pull request's number.
-    number: Number,
-    /// How many to bring back at most.
-    #[serde(default)]
-    limit: Limit,
-    /// Where an earlier answer ended: its `cursor`, with the same other parameters.
-    #[serde(default)]
-    cursor: Option<Place>,
-}
+#[serde(transparent)]
+pub(super) struct GetPrComments(Thread);
 
 /// The review comments of a pull request.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -35,7 +21,7 @@ pub(super) struct ReviewComments {
     comments: Vec<ReviewComment>,
     /// Whether there may be more.
     more: bool,
-    /// Where the list goes on, if there may be more.
+    /// The place where the list continues, if there may be more.
     #[serde(skip_serializing_if = "Option::is_none")]
     cursor: Option<String>,
 }
@@ -48,19 +34,17 @@ impl Read for GetPrComments {
         "Lists the review comments of a pull request, those on lines of its diff, the oldest first.";
 
     fn repo(&self) -> Repo<'_> {
-        Repo { owner: &self.owner, name: &self.repo }
+        self.0.repo()
     }
 
     fn summary(&self) -> String {
-        format!("list review comments of {}#{}", self.repo(), self.number)
+        format!("list review comments of {}", self.0)
     }
 
     async fn perform(&self, session: &Session<'_>) -> Result<(ReviewComments, String), Failure> {
-        let at = Target::repo(self.repo()).then("pulls").number(self.number).then("comments").with("per_page", "30");
-        let found =
-            listed(session, &at, (self.cursor.as_ref(), self.limit.count()), |_| true, ReviewComment::from).await?;
+        let found = self.0.entries(session, ("pulls", "comments"), ReviewComment::from).await?;
         let (more, cursor) = (found.more(), found.cursor());
-        let summary = format!("review comments of {}#{}: {}", self.repo(), self.number, found.entries.len());
+        let summary = format!("review comments of {}: {}", self.0, found.entries.len());
         Ok((ReviewComments { comments: found.entries, more, cursor }, summary))
     }
 }

@@ -1,38 +1,24 @@
 //! `get_pr_reviews`.
 
-use crate::base::Target;
 use crate::client::Session;
-use crate::pages::{Place, listed};
-use crate::params::{Limit, Number, Owner, Repo, RepoName};
+use crate::params::Repo;
 use crate::read::Read;
 use crate::responses::Review;
+use crate::thread::Thread;
 use provider::contract::Failure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct GetPrReviews {
-    /// The owner of the repository.
-    owner: Owner,
-    /// The name of the repository.
-    repo: RepoName,
-    /// The number of the pull request.
-    number: Number,
-    /// The most reviews to return.
-    #[serde(default)]
-    limit: Limit,
-    /// The `cursor` of an earlier answer, with the same other parameters.
-    #[serde(default)]
-    cursor: Option<Place>,
-}
+#[serde(transparent)]
+pub(super) struct GetPrReviews(Thread);
 
 /// The reviews of a pull request.
 #[derive(Debug, Serialize, JsonSchema)]
 #[expect(clippy::struct_field_names, reason = "the names are those of the answer")]
 pub(super) struct Reviews {
-    /// The reviews, the oldest first.
+    /// The oldest first.
     reviews: Vec<Review>,
     /// Whether there may be more.
     more: bool,
@@ -48,18 +34,17 @@ impl Read for GetPrReviews {
     const DESCRIPTION: &'static str = "Lists the reviews of a pull request with their verdicts, the oldest first.";
 
     fn repo(&self) -> Repo<'_> {
-        Repo { owner: &self.owner, name: &self.repo }
+        self.0.repo()
     }
 
     fn summary(&self) -> String {
-        format!("list reviews of {}#{}", self.repo(), self.number)
+        format!("list reviews of {}", self.0)
     }
 
     async fn perform(&self, session: &Session<'_>) -> Result<(Reviews, String), Failure> {
-        let at = Target::repo(self.repo()).then("pulls").number(self.number).then("reviews").with("per_page", "30");
-        let found = listed(session, &at, (self.cursor.as_ref(), self.limit.count()), |_| true, Review::from).await?;
+        let found = self.0.entries(session, ("pulls", "reviews"), Review::from).await?;
         let (more, cursor) = (found.more(), found.cursor());
-        let summary = format!("reviews of {}#{}: {}", self.repo(), self.number, found.entries.len());
+        let summary = format!("reviews of {}: {}", self.0, found.entries.len());
         Ok((Reviews { reviews: found.entries, more, cursor }, summary))
     }
 }

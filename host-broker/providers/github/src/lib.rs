@@ -4,7 +4,7 @@
 //! everything that actions have in common. Only `list_repos` names no repository and implements the contract itself. The
 //! shared modules are `params` (the parts of a request), `base` and `client` (the only way out), `send_state` and `errors`
 //! (the meaning of a failure), `guardrails`, `nonce` and `probe` (the search for a lost effect), `pages`, `links`, `etags`,
-//! `fields` and `responses` (the results).
+//! `fields` and `responses` (the results), and `thread` (lists of an issue or pull request).
 //!
 //! Enter at [`operations`]. Works with github.com, with an enterprise server, and with a stand-in on loopback.
 
@@ -23,6 +23,7 @@ mod probe;
 mod read;
 mod responses;
 mod table;
+mod thread;
 mod write;
 
 mod add_labels;

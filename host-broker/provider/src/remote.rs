@@ -1,0 +1,122 @@
+//! Servers that a provider asks over HTTP: their address, the sign-in, and the bodies of their answers.
+
+use crate::linking::address::is_here;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use http::header::CONTENT_ENCODING;
+use http::response::Parts;
+use http::{HeaderValue, Response};
+use http_body::Body;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use tokio::time::{Instant, timeout_at};
+use url::Url;
+use zeroize::Zeroizing;
+
+/// Reads the address of a server: `https`, or `http` for a loopback address, and nothing beside host and path.
+///
+/// # Errors
+/// The fault and the remedy, for the key `url`.
+pub fn address(text: &str) -> Result<Url, &'static str> {
+    let url = Url::parse(text).map_err(|_bad| "url: is no address; write https://HOST/PATH/")?;
+    let Some(host) = url.host() else { return Err("url: must be https; http is for loopback addresses only") };
+    if url.scheme() != "https" && !(url.scheme() == "http" && is_here(&host)) {
+        return Err("url: must be https; http is for loopback addresses only");
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("url: must not contain a user name or a password; use username and password");
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err("url: must have neither a query nor a fragment");
+    }
+    Ok(url)
+}
+
+/// Returns the header that signs in: with a user name and a password (RFC 7617), or with a token alone (RFC 6750).
+/// Returns `None` if the secret has characters that no header can have.
+pub fn authorization(username: Option<&str>, secret: &str) -> Option<HeaderValue> {
+    let text = Zeroizing::new(match username {
+        Some(username) => {
+            let pair = Zeroizing::new(format!("{username}:{secret}"));
+            format!("Basic {}", BASE64_STANDARD.encode(pair.as_bytes()))
+        }
+        None => format!("Bearer {secret}"),
+    });
+    let mut header = HeaderValue::from_str(&text).ok()?;
+    header.set_sensitive(true);
+    Some(header)
+}
+
+/// Returns whether a user name can sign in. A colon would end it (RFC 7617, section 2).
+pub fn is_username(name: &str) -> bool {
+    !name.is_empty() && !name.contains(|c: char| c == ':' || c.is_control())
+}
+
+/// A body that was not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyError {
+    /// It has more bytes than the limit.
+    TooLarge,
+    /// It is compressed, although nobody asked for that.
+    Encoded,
+    /// It breaks off.
+    Broken,
+    /// It did not come in time.
+    Late,
+}
+
+/// Reads an answer of at most `most` bytes until the deadline.
+///
+/// # Errors
+/// [`BodyError`], with the head of the answer.
+pub async fn read<B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send>(
+    response: Response<B>,
+    most: usize,
+    deadline: Instant,
+) -> (Parts, Result<Vec<u8>, BodyError>) {
+    let (head, body) = response.into_parts();
+    if head.headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+        return (head, Err(BodyError::Encoded));
+    }
+    let body = match timeout_at(deadline, Limited::new(body, most).collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes().to_vec()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(BodyError::TooLarge),
+        Ok(Err(_broken)) => Err(BodyError::Broken),
+        Err(_elapsed) => Err(BodyError::Late),
+    };
+    (head, body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_https_or_loopback_and_nothing_more() {
+        for text in
+            ["https://cal.example.com", "https://cal.example.com:8443/dav/", "http://127.0.0.1:1/", "http://[::1]/"]
+        {
+            assert!(address(text).is_ok(), "{text}");
+        }
+        for (text, fault) in [
+            ("http://cal.example.com/", "must be https"),
+            ("http://127.0.0.1.evil.example/", "must be https"),
+            ("ftp://127.0.0.1/", "must be https"),
+            ("file:///etc", "must be https"),
+            ("cal.example.com", "write https://HOST/PATH/"),
+            ("https://ada:secret@cal.example.com/", "must not contain a user name"),
+            ("https://cal.example.com/?a=b", "neither a query nor a fragment"),
+            ("https://cal.example.com/#a", "neither a query nor a fragment"),
+        ] {
+            assert!(address(text).unwrap_err().contains(fault), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_header_that_signs_in_is_not_printed() {
+        let header = authorization(Some("ada"), "secret").unwrap();
+        assert_eq!(header.to_str().unwrap(), "Basic YWRhOnNlY3JldA==");
+        assert_eq!(authorization(None, "token").unwrap().to_str().unwrap(), "Bearer token");
+        assert!(header.is_sensitive() && !format!("{header:?}").contains("YWRh"));
+        assert_eq!(authorization(None, "a\nb"), None);
+    }
+}
