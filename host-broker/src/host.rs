@@ -314,7 +314,7 @@ impl Host {
             started_at: platform.clock.now(),
         };
         let host_info = serde_json::to_vec(&info).unwrap_or_default();
-        let outbox = Outbox::new(mailboxes.clone());
+        let outbox = Outbox::new(mailboxes.clone(), Arc::clone(&loaded.vault));
         outbox.host_info(None, &host_info);
         mailboxes.open_sockets(&info);
         let (approval_requests, changes) = watch::channel(0);

@@ -5,8 +5,10 @@
 
 use crate::mailboxes::reply_files::MODE;
 use crate::mailboxes::{GroupMailbox, Handles, Mailboxes};
-use kernel::Settled;
+use engine::one_time_values::with_value;
 use kernel::call::{FileOrigin, FrameOrigin, Origin, ReplyAddress};
+use kernel::{OneTimeValue, Settled};
+use secrets::vault::Vault;
 use shared::digest::Digest;
 use shared::mailbox::{HOST, MailboxError, SNAPSHOT, is_document, progress_name, reply_name};
 use shared::reply::Progress;
@@ -64,12 +66,15 @@ struct Delivery {
     seq: Option<i64>,
     // A connection that repeated the request has the reply.
     is_sent: bool,
+    // The reply has a one-time value, so no file of it is used again.
+    is_private: bool,
 }
 
 /// The way into the groups' directories.
 #[derive(Debug)]
 pub struct Outbox {
     mailboxes: Mailboxes,
+    vault: Arc<Vault>,
     delivered: i64,
     unsent: VecDeque<Unsent>,
     // The calls that have said something while they run.
@@ -78,8 +83,8 @@ pub struct Outbox {
 
 impl Outbox {
     /// Nothing has left yet.
-    pub fn new(mailboxes: Mailboxes) -> Self {
-        Self { mailboxes, delivered: 0, unsent: VecDeque::new(), talking: BTreeSet::new() }
+    pub fn new(mailboxes: Mailboxes, vault: Arc<Vault>) -> Self {
+        Self { mailboxes, vault, delivered: 0, unsent: VecDeque::new(), talking: BTreeSet::new() }
     }
 
     /// Replies up to this row have left.
@@ -110,23 +115,44 @@ impl Outbox {
     /// to the connections of that group over which the request was repeated.
     pub fn reply(&mut self, origin: Origin, settled: Settled, repeated_by: Option<&Group>) {
         let seq = settled.seq();
-        let (request_id, bytes) = settled.into_document();
+        let (request_id, bytes, one_time) = settled.into_document();
+        let is_private = one_time.is_some();
+        let bytes = self.with_one_time_value(bytes, one_time);
         let is_sent = repeated_by.is_some_and(|group| self.send_to_repeats(group, &request_id, &bytes));
-        self.answer(origin, request_id, bytes, Delivery { seq: Some(seq), is_sent });
+        self.answer(origin, request_id, bytes, Delivery { seq: Some(seq), is_sent, is_private });
         self.delivered = self.delivered.max(seq);
     }
 
     /// Delivers a durable reply from before a restart.
-    pub fn redeliver(&mut self, group: Group, id: RequestId, bytes: Vec<u8>, seq: i64) {
+    pub fn redeliver(
+        &mut self,
+        group: Group,
+        id: RequestId,
+        (bytes, one_time): (Vec<u8>, Option<OneTimeValue>),
+        seq: i64,
+    ) {
+        let bytes = self.with_one_time_value(bytes, one_time);
         self.write_reply(ReplyAddress::of(group), id, bytes, Some(seq));
         self.delivered = self.delivered.max(seq);
+    }
+
+    /// Adds the one-time value that leaves with a reply.
+    fn with_one_time_value(&self, document: Vec<u8>, one_time: Option<OneTimeValue>) -> Vec<u8> {
+        let Some(value) = one_time else { return document };
+        match self.vault.open_one_time(&value) {
+            Ok(text) => with_value(&document, value.field(), &text).unwrap_or(document),
+            Err(error) => {
+                tracing::error!(%error, "a one-time value cannot be decrypted; its reply leaves without it");
+                document
+            }
+        }
     }
 
     /// Says that there is no evidence. A host that cannot record must not find the request again and execute it, so
     /// the request goes first.
     pub fn unrecorded(&mut self, origin: Origin, Unrecorded(reply): Unrecorded) {
         let bytes = reply.to_bytes();
-        self.answer(origin, reply.request_id, bytes, Delivery { seq: None, is_sent: false });
+        self.answer(origin, reply.request_id, bytes, Delivery { seq: None, is_sent: false, is_private: false });
     }
 
     /// Removes a request whose row is durable.
@@ -242,14 +268,17 @@ impl Outbox {
         }
     }
 
-    fn answer(&mut self, origin: Origin, request_id: RequestId, bytes: Vec<u8>, Delivery { seq, is_sent }: Delivery) {
+    fn answer(&mut self, origin: Origin, request_id: RequestId, bytes: Vec<u8>, delivery: Delivery) {
+        let Delivery { seq, is_sent, is_private } = delivery;
+        let fitting =
+            |address: ReplyAddress| ReplyAddress { is_reusable: address.is_reusable && !is_private, ..address };
         match origin {
             Origin::File(file) => {
                 // ORDER: the request goes first. The reader of the reply may use the file's name again at once.
                 self.retire(&file);
-                self.write_reply(file.reply_address(), request_id, bytes, seq);
+                self.write_reply(fitting(file.reply_address()), request_id, bytes, seq);
             }
-            Origin::Retired(address) => self.write_reply(address, request_id, bytes, seq),
+            Origin::Retired(address) => self.write_reply(fitting(address), request_id, bytes, seq),
             Origin::Frame(FrameOrigin { group, connection, .. }) => {
                 let (mailbox, now) = (self.mailboxes.mailbox(&group), Instant::now());
                 let is_taken =
@@ -371,15 +400,17 @@ mod tests {
             crate::providers::KINDS,
         )
         .unwrap();
-        let mut outbox = Outbox::new(Mailboxes::open(&home, &config).unwrap());
+        let ids: Arc<dyn model::Random> = Arc::new(platform::random::SystemRandom);
+        let vault = Arc::new(Vault::new(&[7; 32].into(), &[], ids).unwrap());
+        let mut outbox = Outbox::new(Mailboxes::open(&home, &config).unwrap(), vault);
         let [broken, other]: [Group; 2] = ["broken", "other"].map(|name| name.parse().unwrap());
         let responses = |group: &Group| home.mailbox(group).join("responses");
         for group in [&broken, &other] {
             std::fs::remove_dir(responses(group)).unwrap();
         }
-        outbox.redeliver(other.clone(), "the-one".parse().unwrap(), b"{}".to_vec(), 1);
+        outbox.redeliver(other.clone(), "the-one".parse().unwrap(), (b"{}".to_vec(), None), 1);
         for n in 2..100 {
-            outbox.redeliver(broken.clone(), format!("n-{n}").parse().unwrap(), b"{}".to_vec(), n);
+            outbox.redeliver(broken.clone(), format!("n-{n}").parse().unwrap(), (b"{}".to_vec(), None), n);
         }
         assert_eq!(outbox.delivered(), 0, "the first is not there yet");
         for group in [&broken, &other] {

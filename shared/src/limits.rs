@@ -18,6 +18,8 @@ pub const REQUEST_AGE_MAX: Duration = Duration::from_secs(150);
 pub const SIGNED_SKEW_MAX: Duration = Duration::from_secs(300);
 /// How long a reply file stays if the sandbox cannot delete it.
 pub const REPLY_KEEP: Duration = Duration::from_secs(600);
+/// How long a one-time value waits for the reply that delivers it.
+pub const ONE_TIME_KEEP: Duration = Duration::from_secs(600);
 /// How long a stored reply answers a repeated request.
 pub const REPEAT_KEEP: Duration = Duration::from_secs(24 * 3600);
 /// How often the host renews the modification time of `host.json`.

@@ -128,6 +128,10 @@ pub enum Notice {
     Unmarked,
     /// The caller has used most of its quota for the day.
     NearQuota,
+    /// The result holds a value that no other reply holds.
+    OneTimeValue,
+    /// The result lacks a value that another reply holds, or that has expired.
+    OneTimeValueOmitted,
 }
 
 impl Notice {
@@ -140,6 +144,8 @@ impl Notice {
             Self::UntrustedContent => "untrusted_content",
             Self::Unmarked => "unmarked",
             Self::NearQuota => "near_quota",
+            Self::OneTimeValue => "one_time_value",
+            Self::OneTimeValueOmitted => "one_time_value_omitted",
         }
     }
 }

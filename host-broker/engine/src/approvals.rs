@@ -16,10 +16,10 @@
 pub mod sealing;
 
 use config::Policy;
-use kernel::call::Call;
+use kernel::call::{Call, NestedCall};
 use kernel::contract::Invocation;
 use model::{NoRandomness, Person, ProposalId, Random, SealedRequest};
-use serde_json::json;
+use serde_json::{Value, json};
 use shared::Provider;
 use shared::digest::Digest;
 use store::StoreError;
@@ -30,11 +30,7 @@ pub const OPEN_MAX: usize = 20;
 /// Returns the digest of the approved parts of a call, and of the request in which it leaves. It is keyed, because the
 /// parameters' digest is.
 pub fn digest_of(call: &Call, sealed: Option<&SealedRequest>, policy: &Policy) -> Digest {
-    let declared = call.target.operation().map(|operation| {
-        let declaration = operation.declaration();
-        let schema = Digest::of(&shared::json::canonical(&declaration.input_schema));
-        json!([declaration.level, schema, declaration.description])
-    });
+    let declared = declared(call);
     let mut agreed = json!({
         "caller": call.header.caller_key,
         "provider": call.provider,
@@ -48,11 +44,30 @@ pub fn digest_of(call: &Call, sealed: Option<&SealedRequest>, policy: &Policy) -
         "idempotency_key": call.idempotency_key,
         "precondition": call.target.invocation().and_then(Invocation::precondition),
     });
+    let nested = call.nested.as_deref().map(|NestedCall { call, field }| {
+        json!({
+            "provider": call.provider,
+            "action": call.action,
+            "level": call.target.demanded(),
+            "declared": self::declared(call),
+            "provider_settings": policy.settings.get(&call.provider),
+            "params": call.params_digest,
+            "field": field,
+        })
+    });
     if let Some(members) = agreed.as_object_mut() {
+        members.extend(nested.map(|nested| ("nested".to_owned(), nested)));
         members.extend(sealed.map(|sealed| ("sealed".to_owned(), json!(sealed.digest()))));
         members.extend(call.header.behalf.person().map(|person| ("person".to_owned(), json!(agreed_for(person)))));
     }
     Digest::of(&shared::json::canonical(&agreed))
+}
+
+/// Returns the approved parts of the declaration of a call's action.
+fn declared(call: &Call) -> Option<Value> {
+    let declaration = call.target.operation()?.declaration();
+    let schema = Digest::of(&shared::json::canonical(&declaration.input_schema));
+    Some(json!([declaration.level, schema, declaration.description]))
 }
 
 /// Returns the approved claims of the person: the identity and the chat, but not the token.

@@ -15,7 +15,7 @@ use kernel::Effect;
 use kernel::call::{Call, Origin};
 use kernel::contract::{Failure, Invocation, Probed, SideOutput, Success};
 use kernel::execution::{Attempted, Executed, ProviderOutput};
-use model::{LedgerKey, Treatment};
+use model::{LedgerKey, Tier, Treatment};
 use policy::facts::EgressFact;
 use secrets::vault::seen_secrets::SeenSecrets;
 use serde_json::Value;
@@ -355,10 +355,13 @@ pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
     let (mut aside, mut looked, mut kept_back) = (None, None, None);
     let outcome = match result {
         Ok(ProviderOutput::Result(mut success)) => {
+            let success_reveals = success.aside.as_ref().is_some_and(|aside| aside.one_time.is_some());
             aside = success.aside.take();
             let rules = filters.rules(&effect);
             let proposed = aside.as_mut().and_then(|aside| aside.proposed.as_mut());
-            if proposed.is_none_or(|proposed| filters.own_secrets(&mut proposed.diff)) {
+            if success_reveals && !may_reveal(&effect) {
+                Outcome::of(Code::Guardrail, "The action may not reveal a value, so its result is withheld.".to_owned())
+            } else if proposed.is_none_or(|proposed| filters.own_secrets(&mut proposed.diff)) {
                 let seen = filters.look(&effect, &attempted, success, &rules).await;
                 (looked, kept_back) = (seen.looked, seen.kept_back.map(Box::new));
                 succeeded(seen.cleaned, &seen.summary, changes, codes, filters)
@@ -380,6 +383,13 @@ pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
         aside = None;
     }
     Filtered { effect, intent, outcome, took, aside, probe: None, looked, kept_back }
+}
+
+/// Returns whether the effect may have a one-time value: a person has approved exactly this call.
+fn may_reveal(effect: &Effect) -> bool {
+    let Effect::Run(call) = effect else { return false };
+    let declaration = call.target.operation().map(|operation| operation.declaration());
+    declaration.is_some_and(|declaration| declaration.reveals && declaration.tier == Some(Tier::Human))
 }
 
 /// Makes the outcome of a success. A write whose result is withheld is still a success: it happened, and must not be

@@ -4,6 +4,7 @@
 //! again on the same facts, and only that makes a permit.
 
 mod external;
+mod nested;
 
 use crate::accounts;
 use crate::approvals::sealing;
@@ -45,7 +46,11 @@ pub fn judge(
     policy: &Policy,
     filters: Option<&Filters>,
 ) -> Result<(Facts, Decision), StoreError> {
-    let facts = facts(connection, times, call, policy, filters)?;
+    let mut facts = facts(connection, times, call, policy, filters)?;
+    let decision = decide(&facts);
+    // A caller without the authority for a call costs the others no time for the nested one.
+    let Some(nested) = call.nested.as_ref().filter(|_| decision.has_authority()) else { return Ok((facts, decision)) };
+    facts.nested = Some(Box::new(nested::facts(connection, times, (&nested.call, &facts), policy, filters)?));
     let decision = decide(&facts);
     Ok((facts, decision))
 }
@@ -104,6 +109,7 @@ fn facts(
         limits,
         counted_as,
         agreed: agreed(connection, now, call, policy)?,
+        nested: None,
     })
 }
 

@@ -12,6 +12,7 @@ use crate::accounts;
 use crate::broker::Broker;
 use crate::clean::Filtered;
 use crate::file_proposals::FileProposals;
+use crate::one_time_values::OneTimeValues;
 use kernel::authorize::Refusal;
 use kernel::call::Call;
 use shared::{RequestId, Timestamp};
@@ -71,7 +72,7 @@ pub(crate) trait Feature: Sync {
 }
 
 /// Every feature, in the order of its steps.
-pub(crate) const FEATURES: [&dyn Feature; 2] = [&FileProposals, &AccountLinking];
+pub(crate) const FEATURES: [&dyn Feature; 3] = [&FileProposals, &AccountLinking, &OneTimeValues];
 
 /// Supplies a call with everything that its decision needs beside its parameters.
 ///

@@ -31,6 +31,7 @@ pub mod approval_subjects;
 pub mod features;
 pub mod file_proposals;
 pub mod account_linking;
+pub mod one_time_values;
 pub mod definitions;
 pub mod notices;
 pub mod chat;

@@ -19,6 +19,7 @@ use store::state::external_grants;
 use store::state::idempotency;
 use store::state::intents;
 use store::state::kill;
+use store::state::one_time_values;
 use store::state::quarantine;
 use store::state::replies;
 use store::state::requests;
@@ -32,6 +33,7 @@ impl Broker {
             ..Draft::new(RowKind::Started, "broker")
         })?;
         counters::forget_trials(tx)?;
+        one_time_values::free_undelivered(tx)?;
         for intent in intents::left_open(tx)? {
             let closed = intents::close(tx, &intent.caller, intent.seq)?;
             let kind = if closed.mutating { RowKind::Unknown } else { RowKind::TimedOut };

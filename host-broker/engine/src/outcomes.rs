@@ -33,7 +33,10 @@ impl Broker {
     ) -> Result<Step<'tx, Event>, WriteError<Event>> {
         let noted = FEATURES.iter().try_for_each(|feature| feature.with_outcome(self, tx, &mut filtered));
         let answer = match noted {
-            Ok(()) => self.update_breaker(tx, &filtered).and_then(|()| settle(tx, &mut filtered)),
+            Ok(()) => self
+                .update_breaker(tx, &filtered)
+                .and_then(|()| self.update_nested_breaker(tx, &filtered))
+                .and_then(|()| settle(tx, &mut filtered)),
             Err(error) => Err(error),
         };
         closed(tx, Event::Finished(filtered), answer)
@@ -51,13 +54,25 @@ impl Broker {
             (Effect::Run(call) | Effect::Prepare(call), _) => limits::answered(tx, call),
         }
     }
+
+    /// The same for the provider of a nested call, which runs with its outer call.
+    fn update_nested_breaker(&self, tx: &Transaction<'_>, filtered: &Filtered) -> Result<(), StoreError> {
+        let Effect::Run(call) = &filtered.effect else { return Ok(()) };
+        let Some(nested) = &call.nested else { return Ok(()) };
+        match &filtered.outcome {
+            Outcome::Failed { fault: true, .. } => limits::fault(tx, &nested.call, &self.policy.limits),
+            Outcome::Failed { .. } | Outcome::Succeeded(_) | Outcome::Prepared(_) | Outcome::Probed { .. } => {
+                limits::answered(tx, &nested.call)
+            }
+        }
+    }
 }
 
 fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer>, StoreError> {
     let closed = intents::close(tx, filtered.effect.caller(), filtered.intent.seq)?;
     let evidence = tx.append(&outcome_row(filtered, &closed))?;
     keep_back(tx, filtered, evidence)?;
-    let takes_receipt = filtered.aside.as_ref().is_some_and(|aside| aside.progress.is_none());
+    let takes_receipt = filtered.aside.as_ref().is_some_and(|aside| aside.takes_receipt);
     if let (true, Outcome::Succeeded(shown)) = (takes_receipt, &mut filtered.outcome) {
         receipt(&mut shown.data, evidence);
     }
@@ -150,7 +165,7 @@ fn settle_unknown(
         body: json!({ "settles": of, "as": "succeeded", "noted": aside.map(|aside| &aside.noted) }),
         ..Draft::new(RowKind::Settled, &probe.asked_by)
     })?;
-    if aside.is_some() {
+    if aside.is_some_and(|aside| aside.takes_receipt) {
         receipt(&mut shown.data, evidence);
     }
     let reply = success(probe.planted.request_id.clone(), shown, tx);

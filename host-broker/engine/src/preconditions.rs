@@ -3,7 +3,7 @@
 
 use crate::broker::Broker;
 use crate::features::FEATURES;
-use crate::replies::{copied, refused, unfinished};
+use crate::replies::{answer_copy, copied, refused, unfinished};
 
 use crate::approval_requests;
 use kernel::Answer;
@@ -80,7 +80,10 @@ impl Broker {
         if call.is_resumed() {
             return approval_requests::answer(tx, header, true, reply, row.receipt()).map(Before::Answered);
         }
-        kernel::answer_copy(tx, header, reply, row).map(Some).map(Before::Answered)
+        if is_open {
+            return kernel::answer_copy(tx, header, reply, row).map(Some).map(Before::Answered);
+        }
+        answer_copy(tx, header, of, reply, row).map(Some).map(Before::Answered)
     }
 
     /// Returns whether a request may wait for another one: it has time left, and not too many of its caller's wait.

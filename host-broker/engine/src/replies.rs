@@ -20,6 +20,7 @@ use std::time::Duration;
 use store::ledger::chain::{Draft, RowKind};
 use store::ledger::minor::MinorRow;
 use store::state::intents;
+use store::state::one_time_values;
 use store::state::replies;
 use store::state::requests::Earlier;
 use store::{StoreError, Transaction};
@@ -72,7 +73,11 @@ impl Broker {
         })?;
         Ok(match repeat {
             Repeat::Join | Repeat::Silence => None,
-            Repeat::Again(document) => Some(kernel::answer_stored(header.request_id.clone(), document.into_vec(), row)),
+            Repeat::Again(document) => {
+                let notices = serde_json::from_slice::<Reply>(&document).map(|reply| reply.notices).unwrap_or_default();
+                let answer = kernel::answer_stored(header.request_id.clone(), document.into_vec(), row);
+                Some(with_one_time_value(tx, header, &header.request_id, &notices, answer)?)
+            }
             // Not kept: the reply of the first, if there is one, stays the reply under this id.
             Repeat::Refuse(code) => {
                 Some(kernel::answer_unkept(Reply::of_code(header.request_id.clone(), code, tx.now()), row))
@@ -103,7 +108,40 @@ pub(crate) fn while_parked(tx: &Transaction<'_>, header: &Header, parked: &Waiti
 /// Answers with the kept reply of another request, under this request's id. The ledger keeps one copy: the first.
 pub(crate) fn copy_of(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Answer, StoreError> {
     let (reply, row) = copied(tx, header, of)?;
-    kernel::answer_copy(tx, header, reply, row)
+    answer_copy(tx, header, of, reply, row)
+}
+
+/// Answers with a copy of the reply of the request `of`, and with its one-time value unless another reply has it.
+pub(crate) fn answer_copy(
+    tx: &Transaction<'_>,
+    header: &Header,
+    of: &RequestId,
+    reply: Reply,
+    row: MinorRow,
+) -> Result<Answer, StoreError> {
+    let notices = reply.notices.clone();
+    let answer = kernel::answer_copy(tx, header, reply, row)?;
+    with_one_time_value(tx, header, of, &notices, answer)
+}
+
+/// Adds the one-time value of the result to an answer with the stored reply of the request `of`.
+fn with_one_time_value(
+    tx: &Transaction<'_>,
+    header: &Header,
+    of: &RequestId,
+    notices: &[String],
+    answer: Answer,
+) -> Result<Answer, StoreError> {
+    if !lacks_value(notices) {
+        return Ok(answer);
+    }
+    let source = replies::answered_by(tx.view(), tx.steady(), &header.caller_key, of)?;
+    kernel::with_one_time(tx, header, &source, notices, answer)
+}
+
+/// Returns whether a stored reply lacks a one-time value.
+fn lacks_value(notices: &[String]) -> bool {
+    notices.iter().any(|notice| notice == Notice::OneTimeValueOmitted.word())
 }
 
 /// Returns the same as a reply and its row.
@@ -112,11 +150,13 @@ pub(crate) fn copied(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> R
     let reply = stored.and_then(|document| serde_json::from_slice::<Reply>(&document).ok());
     let code = if reply.is_some() { None } else { Some(Code::UnknownRequest) };
     let rests_on = reply.as_ref().and_then(|reply| reply.evidence).map(|evidence| evidence.seq);
-    let row = tx.append_minor(&Draft {
-        reason_code: code,
-        body: json!({ "request": header.request_digest, "of_request": of, "rests_on": rests_on }),
-        ..header.draft(RowKind::Answered)
-    })?;
+    let mut body = json!({ "request": header.request_digest, "of_request": of, "rests_on": rests_on });
+    if reply.as_ref().is_some_and(|reply| lacks_value(&reply.notices)) {
+        let source = replies::answered_by(tx.view(), tx.steady(), &header.caller_key, of)?;
+        let delivers = one_time_values::is_free(tx, &header.caller_key, &source)?;
+        body.as_object_mut().map(|body| body.insert("delivers_one_time_value".to_owned(), delivers.into()));
+    }
+    let row = tx.append_minor(&Draft { reason_code: code, body, ..header.draft(RowKind::Answered) })?;
     let reply = match reply {
         Some(reply) => Reply { request_id: header.request_id.clone(), ..reply },
         None => Reply::of_code(header.request_id.clone(), Code::UnknownRequest, tx.now()),

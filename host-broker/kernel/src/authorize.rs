@@ -43,6 +43,8 @@ pub(crate) struct Obligations {
     pub(crate) charges: Vec<Charge>,
     /// The key under which the use counts.
     pub(crate) counted_as: String,
+    /// The charges of the nested call, and whether the session is recorded as exposed to its action.
+    pub(crate) nested: Option<(Vec<Charge>, bool)>,
 }
 
 impl Authorized<'_> {
@@ -66,6 +68,11 @@ pub enum Outcome<'tx> {
 /// Decides on a call with facts that were gathered in this transaction. No caller can pass a decision in.
 pub fn authorize<'tx>(_tx: &'tx Transaction<'_>, mut call: Box<Call>, facts: Facts) -> Outcome<'tx> {
     let decision = decide(&facts);
+    let is_refused = matches!(decision.verdict, Verdict::Refuse { .. });
+    if !is_refused && call.nested.is_some() != facts.nested.is_some() {
+        let reason = "The call that this call makes was not judged.".to_owned();
+        return Outcome::Refused(call, Refusal::new(Code::Guardrail, reason));
+    }
     match decision.verdict {
         Verdict::Permit => {
             let spend_gates = match facts.gate {
@@ -84,8 +91,19 @@ pub fn authorize<'tx>(_tx: &'tx Transaction<'_>, mut call: Box<Call>, facts: Fac
                 Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => None,
             };
             let counted_as = facts.counted_as;
-            let obligations =
-                Obligations { spend_gates, spend_approval: facts.agreed, exposes, invokes, charges, counted_as };
+            let nested = facts.nested.map(|nested| {
+                let known = call.nested.as_ref().and_then(|nested| nested.call.target.operation()).is_some_and(known);
+                (self::charges(nested.limits), !known)
+            });
+            let obligations = Obligations {
+                spend_gates,
+                spend_approval: facts.agreed,
+                exposes,
+                invokes,
+                charges,
+                counted_as,
+                nested,
+            };
             Outcome::Authorized(Authorized { effect: Effect::Run(call), obligations, tx: PhantomData })
         }
         // A call is prepared once: facts that do not satisfy the guard then will not do so later.

@@ -234,6 +234,17 @@ pub struct Call {
     pub notices: Vec<Notice>,
     /// The tool by which an external agent called it.
     pub tool: Option<Opaque>,
+    /// The call of another provider that this call makes.
+    pub nested: Option<Box<NestedCall>>,
+}
+
+/// A call that another call makes, with a value that its caller does not see. The decision judges both.
+#[derive(Debug)]
+pub struct NestedCall {
+    /// The call. In its parameters, a placeholder is in the place of the value.
+    pub call: Call,
+    /// The parameter that takes the value.
+    pub field: String,
 }
 
 /// The public members of the record of a call whose parameters do not fit. They are for the record only, so they cannot

@@ -18,11 +18,20 @@ pub(crate) fn charge(
     (charges, counted_as): (&[Charge], &str),
     intent: i64,
 ) -> Result<(), StoreError> {
-    let (call, runs) = match effect {
-        Effect::Run(call) => (call, true),
-        Effect::Prepare(call) => (call, false),
-        Effect::Probe(_) => return Ok(()),
-    };
+    match effect {
+        Effect::Run(call) => charge_call(tx, (call, true), (charges, counted_as), intent),
+        Effect::Prepare(call) => charge_call(tx, (call, false), (charges, counted_as), intent),
+        Effect::Probe(_) => Ok(()),
+    }
+}
+
+/// The same for one call. `runs` is false while only its remote facts are fetched.
+pub(crate) fn charge_call(
+    tx: &Transaction<'_>,
+    (call, runs): (&Call, bool),
+    (charges, counted_as): (&[Charge], &str),
+    intent: i64,
+) -> Result<(), StoreError> {
     let (caller, provider) = (&*call.header.caller_key, call.provider.as_str());
     let counter = |counted_as, scope| Counter { counted_as, provider, scope };
     for charge in charges {

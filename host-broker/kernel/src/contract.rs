@@ -9,7 +9,7 @@ use model::{
 };
 use serde_json::{Map, Value};
 use shared::digest::Digest;
-use shared::{AccountRef, Code, FlowId, Level, Timestamp};
+use shared::{AccountRef, Action, Code, FlowId, Level, Provider, Timestamp};
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
@@ -96,6 +96,12 @@ pub trait Invocation: Send + Sync {
         StoreRequest::Nothing
     }
 
+    /// Returns the call of another provider that it makes. The decision judges both calls, and an approval covers both.
+    /// It runs the other call with [`Execution::run_nested`].
+    fn nested(&self) -> Option<NestedRequest> {
+        None
+    }
+
     /// Returns the credential that its preparation renewed. It is stored with the preparation's outcome, before it is
     /// used.
     fn renewed(&self) -> Option<&Renewal> {
@@ -114,6 +120,19 @@ pub trait Invocation: Send + Sync {
     /// # Errors
     /// [`Failure`] says whether anything may have been changed.
     fn run(self: Box<Self>, execution: Execution) -> Running<Result<Success, Failure>>;
+}
+
+/// A call of another provider, without the value that its caller does not see.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NestedRequest {
+    /// The provider.
+    pub provider: Provider,
+    /// The action.
+    pub action: Action,
+    /// The parameters, with a placeholder in the place of the value.
+    pub params: Map<String, Value>,
+    /// The parameter that takes the value.
+    pub field: String,
 }
 
 /// Prepares a call that needs no remote facts, and returns it unchanged.
@@ -245,14 +264,28 @@ pub struct Success {
 }
 
 /// The output of an action beside its result.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct SideOutput {
     /// Additional members of the evidence; public parts only.
     pub noted: Value,
     /// A change to be decided on by a person.
     pub proposed: Option<Proposed>,
-    /// The progress of an account link. Without it, the result has a member `audit` that takes the receipt.
+    /// The progress of an account link.
     pub progress: Option<Progress>,
+    /// A part of the result that one reply delivers and no other. Only an action that
+    /// [reveals](model::Declaration::reveals) one may have it.
+    pub one_time: Option<SealedField>,
+    /// Whether the result has a member `audit` that takes the receipt.
+    pub takes_receipt: bool,
+}
+
+/// A member of a result, encrypted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SealedField {
+    /// The name of the member.
+    pub field: String,
+    /// Its text.
+    pub sealed: Ciphertext,
 }
 
 /// The progress of an action that links an account.

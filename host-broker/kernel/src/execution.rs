@@ -2,19 +2,19 @@
 //!
 //! To audit: `Execution { ` is constructed in [`execute`] only, from an [`Intended`], which only a commit makes.
 
-use crate::call::Call;
-use crate::contract::{Failure, Invocation, Probed, Success};
+use crate::call::{Call, NestedCall};
+use crate::contract::{Failure, Invocation, Operation, Probed, Success};
 use crate::proofs::{Effect, Intended};
 use crate::run_handle::RunHandle;
 use crate::slots::Slots;
 use futures_util::FutureExt as _;
 use model::{EffectMarker, Nonce, Person, SealedRequest, Subject};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use shared::reply::Evidence;
 use shared::{Group, IdempotencyKey, RequestId, limits};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -30,9 +30,51 @@ pub struct Execution {
     sealed: Option<SealedRequest>,
     run_handle: Arc<RunHandle>,
     slots: Slots,
+    nested: Mutex<Option<NestedRun>>,
+}
+
+/// The right to run the nested call once.
+struct NestedRun {
+    operation: Arc<dyn Operation>,
+    params: Map<String, Value>,
+    field: String,
+}
+
+impl std::fmt::Debug for NestedRun {
+    /// Omits the parameters.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NestedRun").field("field", &self.field).finish_non_exhaustive()
+    }
 }
 
 impl Execution {
+    /// Runs the [nested call](crate::contract::Invocation::nested) with this value, once.
+    ///
+    /// The decision has judged the call with a placeholder in the place of the value.
+    ///
+    /// # Errors
+    /// [`Failure`]: of the nested call, or because the value does not fit its parameter, or because there is none.
+    pub async fn run_nested(&self, value: &str) -> Result<Success, Failure> {
+        let nested = self.nested.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let NestedRun { operation, mut params, field } = nested.ok_or_else(nothing_to_run)?;
+        params.insert(field, Value::String(value.to_owned()));
+        let unfit = |_faults| Failure::Refused { message: "The value does not fit the parameter.".to_owned() };
+        let invocation = operation.parse(&params).map_err(unfit)?;
+        let execution = Self {
+            planted: self.planted.clone(),
+            group: self.group.clone(),
+            person: self.person.clone(),
+            account: None,
+            idempotency_key: None,
+            deadline: self.deadline,
+            sealed: None,
+            run_handle: Arc::clone(&self.run_handle),
+            slots: self.slots.clone(),
+            nested: Mutex::default(),
+        };
+        invocation.run(execution).await
+    }
+
     /// Returns the request id.
     pub fn request_id(&self) -> &RequestId {
         &self.planted.request_id
@@ -180,6 +222,7 @@ pub async fn execute(intended: Intended) -> Executed {
     let (effect, result) = match effect {
         Effect::Run(mut call) => {
             let execution = execution_for(&call, slots.clone());
+            let execution = Execution { nested: Mutex::new(nested_run(&call)), ..execution };
             let changes = call.mutating;
             let result = match call.target.start() {
                 Some(invocation) => guarded(changes, execution.deadline, invocation.run(execution)).await,
@@ -207,6 +250,7 @@ pub async fn execute(intended: Intended) -> Executed {
                 sealed: None,
                 run_handle: Arc::default(),
                 slots: slots.clone(),
+                nested: Mutex::default(),
             };
             let handle: Value = probe.handle.clone();
             let result = guarded(false, deadline, probe.operation.probe(handle, execution)).await;
@@ -235,7 +279,15 @@ fn execution_for(call: &Call, slots: Slots) -> Execution {
         sealed: call.sealed.clone(),
         run_handle: Arc::clone(&call.run_handle),
         slots,
+        nested: Mutex::default(),
     }
+}
+
+/// Returns the right to run the nested call of an authorized call.
+fn nested_run(call: &Call) -> Option<NestedRun> {
+    let NestedCall { call, field } = call.nested.as_deref()?;
+    let (operation, params) = (Arc::clone(call.target.operation()?), call.params.members()?.clone());
+    Some(NestedRun { operation, params, field: field.clone() })
 }
 
 /// Turns the deadline and panics into failures that say truly what may have been changed.

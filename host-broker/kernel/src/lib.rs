@@ -18,11 +18,13 @@ mod held;
 mod ledger;
 pub mod run_handle;
 mod notice;
+mod one_time;
 mod proofs;
 mod slots;
 
 pub use held::Held;
 pub use ledger::{Batch, Ledger};
 pub use notice::{Message, NoticeDraft, OutgoingNotice, PendingNotice, announce};
+pub use one_time::OneTimeValue;
 pub use proofs::*;
 pub use slots::Slots;

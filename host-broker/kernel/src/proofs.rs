@@ -10,9 +10,11 @@
 
 use crate::authorize::{Authorized, Obligations};
 use crate::call::{Call, FileOrigin, Header};
-use crate::charge::charge;
+use crate::charge::{charge, charge_call};
 use crate::contract::{Invocation, Operation};
 use crate::notice::{NoticeDraft, OutgoingNotice, PendingNotice};
+use crate::one_time;
+use crate::one_time::OneTimeValue;
 use crate::run_handle::RunHandle;
 use model::EffectMarker;
 use serde_json::{Value, json};
@@ -23,6 +25,7 @@ use std::sync::Arc;
 use store::ledger::chain::{Draft, RowKind};
 use store::ledger::minor::MinorRow;
 use store::state::intents::OpenIntent;
+use store::state::one_time_values::StoredValue;
 use store::state::replies;
 use store::state::replies::Delivery;
 use store::state::{approvals, external_grants, gates, idempotency, intents, proposals, sessions};
@@ -85,6 +88,8 @@ pub struct Answer {
     request_id: RequestId,
     document: Vec<u8>,
     folded: bool,
+    // The value that the document lacks and that leaves with it.
+    one_time: Option<StoredValue>,
 }
 
 /// A reply whose evidence is durable: only this may leave.
@@ -268,9 +273,9 @@ impl Settled {
         self.0.seq
     }
 
-    /// Spends the proof.
-    pub fn into_document(self) -> (RequestId, Vec<u8>) {
-        (self.0.request_id, self.0.document)
+    /// Spends the proof. Returns the id, the document, and the value that the document lacks and that leaves with it.
+    pub fn into_document(self) -> (RequestId, Vec<u8>, Option<OneTimeValue>) {
+        (self.0.request_id, self.0.document, self.0.one_time.map(OneTimeValue::of))
     }
 }
 
@@ -313,6 +318,13 @@ fn intent(tx: &Transaction<'_>, effect: &Effect, obligations: &Obligations) -> R
                 let session = external_grants::session_of(tx.view(), &call.header.caller_key)?;
                 sessions::expose(tx, &session, declaration, evidence.seq)?;
             }
+            if let (Some(nested), Some((charges, exposes))) = (&call.nested, &obligations.nested) {
+                charge_call(tx, (&nested.call, true), (charges, &obligations.counted_as), evidence.seq)?;
+                if let (true, Some(operation)) = (exposes, nested.call.target.operation()) {
+                    let session = external_grants::session_of(tx.view(), &call.header.caller_key)?;
+                    sessions::expose(tx, &session, operation.declaration(), evidence.seq)?;
+                }
+            }
             if let (Some(_), Some(approval)) = (&call.applies, approval) {
                 proposals::begin(tx, approval.id, &call.header.request_id)?;
             }
@@ -351,9 +363,10 @@ fn open_intent<'a>(effect: &'a Effect, seq: i64, handle: Option<&'a Value>) -> O
 /// [`StoreError`]; the reply must not leave.
 pub fn answer(tx: &Transaction<'_>, caller: &str, mut reply: Reply, row: Receipt) -> Result<Answer, StoreError> {
     reply.evidence = Some(*row);
-    let answer = Answer { seq: row.seq, document: reply.to_bytes(), request_id: reply.request_id, folded: false };
-    replies::keep(tx, answer.seq, caller, &answer.request_id, &answer.document, Delivery::Due)?;
-    Ok(answer)
+    let document = reply.to_bytes();
+    replies::keep(tx, row.seq, caller, &reply.request_id, &document, Delivery::Due)?;
+    let one_time = one_time::take(tx, caller, &reply.request_id, &reply.notices, row.seq)?;
+    Ok(Answer { seq: row.seq, document, request_id: reply.request_id, folded: false, one_time })
 }
 
 /// Answers a request that changed nothing. The reply is kept only with a row of the request's own.
@@ -383,6 +396,21 @@ pub fn answer_stored(request_id: RequestId, document: Vec<u8>, row: MinorRow) ->
     Answer { folded: row.is_folded(), ..answer_again(request_id, document, row.receipt().seq) }
 }
 
+/// Adds the one-time value of the call `of` to an answer with its stored reply, unless another reply has taken it.
+///
+/// # Errors
+/// [`StoreError`]; the reply must not leave.
+pub fn with_one_time(
+    tx: &Transaction<'_>,
+    header: &Header,
+    of: &RequestId,
+    notices: &[String],
+    answer: Answer,
+) -> Result<Answer, StoreError> {
+    let one_time = one_time::take(tx, &header.caller_key, of, notices, answer.seq)?;
+    Ok(Answer { one_time, ..answer })
+}
+
 /// Answers with a copy of another request's reply. The ledger keeps a mark that the copy is due, and no second
 /// document. The row names the request whose reply is copied.
 ///
@@ -408,7 +436,7 @@ pub fn keep(tx: &Transaction<'_>, caller: &str, mut reply: Reply, row: Receipt) 
 
 /// Answers with a reply that rests on an earlier row, and does not keep it again.
 pub fn answer_again(request_id: RequestId, document: Vec<u8>, seq: i64) -> Answer {
-    Answer { seq, request_id, document, folded: false }
+    Answer { seq, request_id, document, folded: false, one_time: None }
 }
 
 /// Ends an event with an approval request.

@@ -30,11 +30,11 @@ impl fmt::Debug for Ciphertext {
 pub struct Place<'a> {
     /// The kind of the record.
     pub what: RecordKind,
-    /// The owner, in the ledger's form.
+    /// The owner, in the ledger's form: a person, or the caller that gets a one-time value.
     pub person: &'a str,
-    /// The capability.
+    /// The capability, or the provider of a one-time value.
     pub capability: &'a Provider,
-    /// The account's name or the flow's handle.
+    /// The account's name, the flow's handle, or the id of the call.
     pub name: &'a str,
 }
 
@@ -45,6 +45,8 @@ pub enum RecordKind {
     Credential,
     /// The state of an authorization flow that goes back to the provider.
     Flow,
+    /// A value that one reply delivers and no other.
+    OneTimeValue,
 }
 
 impl RecordKind {
@@ -53,6 +55,7 @@ impl RecordKind {
         match self {
             Self::Credential => "credential",
             Self::Flow => "flow",
+            Self::OneTimeValue => "one-time value",
         }
     }
 }

@@ -123,6 +123,9 @@ pub struct Declaration {
     pub proposes: bool,
     /// Whether results stay unchanged because callers write them back. Only the broker's own secrets are redacted.
     pub verbatim: bool,
+    /// Whether its result has a one-time value, such as a password. A person approves each call, and a call of it changes
+    /// nothing.
+    pub reveals: bool,
     /// The kinds of chats in which it is allowed. Empty allows all, and callers without a chat.
     pub chat_types: Vec<ChatType>,
     /// Whether it needs a linked account of the person.
@@ -145,6 +148,7 @@ impl Declaration {
             deadline: None,
             proposes: false,
             verbatim: false,
+            reveals: false,
             chat_types: Vec::new(),
             needs_account: false,
         }

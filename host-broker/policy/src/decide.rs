@@ -126,10 +126,14 @@ impl Verdict {
     }
 }
 
-/// Decides on a call.
+/// Decides on a call. A call that makes another one is permitted if both are.
 pub fn decide(facts: &Facts) -> Decision {
+    let verdict = |judge: Judge| match facts.nested.as_deref().map(judge) {
+        Some(nested) => stricter(judge(facts), nested),
+        None => judge(facts),
+    };
     let judgements: Vec<Judgement> =
-        STEPS.iter().map(|(step, judge)| Judgement { step: *step, verdict: judge(facts) }).collect();
+        STEPS.iter().map(|(step, judge)| Judgement { step: *step, verdict: verdict(*judge) }).collect();
     // `max_by_key` would take the last of equals.
     let strictest = judgements.iter().rev().max_by_key(|judgement| judgement.verdict.strictness());
     let verdict = strictest.map_or(Verdict::refuse_plainly(Code::NoGrant), |judgement| judgement.verdict.clone());
@@ -137,6 +141,11 @@ pub fn decide(facts: &Facts) -> Decision {
 }
 
 type Judge = fn(&Facts) -> Verdict;
+
+/// Returns the stricter verdict of a step, and of equally strict ones that of the call itself.
+fn stricter(own: Verdict, nested: Verdict) -> Verdict {
+    if nested.strictness() > own.strictness() { nested } else { own }
+}
 
 const STEPS: [(Step, Judge); 15] = [
     (Step::KillSwitch, kill_switch),

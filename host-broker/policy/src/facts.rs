@@ -50,6 +50,8 @@ pub struct Facts {
     pub limits: LimitsFact,
     /// A person's approval of exactly this call, which no intent has spent.
     pub agreed: Option<Agreed>,
+    /// The facts of the call of another provider that this call makes.
+    pub nested: Option<Box<Facts>>,
 }
 
 /// A person's approval.

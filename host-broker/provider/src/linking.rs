@@ -236,7 +236,7 @@ fn no(code: Code, message: &str) -> Failure {
 
 /// Returns the output that an action leaves to the broker.
 fn aside(step: &'static str, progress: Progress) -> SideOutput {
-    SideOutput { noted: json!({ "step": step }), proposed: None, progress: Some(progress) }
+    SideOutput { noted: json!({ "step": step }), progress: Some(progress), ..SideOutput::default() }
 }
 
 /// Why no more flows are begun.

@@ -5,8 +5,8 @@
 
 use jsonschema::Validator;
 use kernel::contract::{
-    Failure, Guard, InverseError, Invocation, Operation, Probed, Proposed, Running, SideOutput, StoreInput,
-    StoreRequest, Success,
+    Failure, Guard, InverseError, Invocation, NestedRequest, Operation, Probed, Proposed, Running, SideOutput,
+    StoreInput, StoreRequest, Success,
 };
 use kernel::execution::Execution;
 use model::{Declaration, EffectMarker, Exposure, Nonce, ParamError, ProposalId, SealedRequest, Tier};
@@ -47,6 +47,9 @@ pub trait NativeAction: DeserializeOwned + JsonSchema + Send + Sync + Sized + 's
     const PROPOSES: bool = false;
     /// Whether its results must come back as they are.
     const VERBATIM: bool = false;
+
+    /// Whether its result has a one-time value ([`SideOutput::one_time`]). Its tier is then [`Tier::Human`].
+    const REVEALS: bool = false;
 
     /// Adds the entries that depend on the settings of the provider to the declaration.
     fn declared(_shared: &Self::Shared, _declaration: &mut Declaration) {}
@@ -92,6 +95,11 @@ pub trait NativeAction: DeserializeOwned + JsonSchema + Send + Sync + Sized + 's
     /// Returns the input that the action needs from the broker's own stores, beside its parameters.
     fn needs(&self) -> StoreRequest<'_> {
         StoreRequest::Nothing
+    }
+
+    /// Returns the call of another provider that it makes ([`Invocation::nested`]).
+    fn nested(&self, _shared: &Self::Shared) -> Option<NestedRequest> {
+        None
     }
 
     /// Converts the input from the stores to facts.
@@ -165,10 +173,14 @@ pub fn operation<A: NativeAction>(
         deadline: None,
         proposes: A::PROPOSES,
         verbatim: A::VERBATIM,
+        reveals: A::REVEALS,
         chat_types: Vec::new(),
         needs_account: false,
     };
     A::declared(shared, &mut declaration);
+    if declaration.reveals && declaration.tier != Some(Tier::Human) {
+        return Err(bad("an action with a one-time value needs the tier `human`".to_owned()));
+    }
     Ok(Arc::new(Native::<A> { declaration, validator, shared: Arc::clone(shared), action: PhantomData }))
 }
 
@@ -290,6 +302,10 @@ impl<A: NativeAction> Invocation for Typed<A> {
         self.params.needs()
     }
 
+    fn nested(&self) -> Option<NestedRequest> {
+        self.params.nested(&self.shared)
+    }
+
     fn supply(&mut self, supplied: StoreInput) {
         self.facts = A::supplied(supplied);
     }
@@ -305,7 +321,7 @@ impl<A: NativeAction> Invocation for Typed<A> {
             let aside = A::aside(&mut output).map(Box::new);
             match serde_json::to_value(output) {
                 Ok(data) => Ok(Success { data, summary, aside }),
-                Err(_) if A::LEVEL >= Level::Write => {
+                Err(_) if A::LEVEL >= Level::Write && !A::REVEALS => {
                     Err(Failure::Unknown { message: "the result could not be written as JSON".into() })
                 }
                 Err(_) => Err(Failure::InvalidOutput { message: "the result could not be written as JSON".into() }),

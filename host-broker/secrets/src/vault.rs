@@ -11,15 +11,19 @@
 //! AES-256-GCM (NIST SP 800-38D) throughout. Nonces are random: a data key encrypts one record, a master key as many
 //! data keys as there are accounts and flows, which is far from the 2^32 that random nonces allow.
 //!
-//! Nothing here knows SQL, and only an [`Execution`] opens a record: that is, after the intent to use it is durable.
+//! Nothing here knows SQL, and only an [`Execution`] opens a record: that is, after the intent to use it is durable. A
+//! [`OneTimeValue`] is opened for the reply that delivers it, after the row of that reply is durable.
 
 pub mod seen_secrets;
 
+use crate::SECRET_CHARS_MIN;
+use kernel::OneTimeValue;
 use kernel::execution::Execution;
-use model::{Ciphertext, NoRandomness, Place, Random};
+use model::{Caller, Ciphertext, NoRandomness, Place, Random, RecordKind};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use seen_secrets::{Credential, SeenSecrets};
 use serde_json::json;
+use shared::Provider;
 use shared::digest::Digest;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -69,6 +73,23 @@ pub enum VaultError {
     /// The system's random source failed.
     #[error(transparent)]
     Randomness(#[from] NoRandomness),
+}
+
+/// The longest one-time value, in bytes: the longest text that a search for it may take.
+pub const ONE_TIME_MAX: usize = 4096;
+
+/// The reason why a value cannot be delivered once. The messages quote nothing of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum OneTimeError {
+    /// No group waits for the result.
+    #[error("only an agent of a group can get it")]
+    NoGroup,
+    /// It is too long.
+    #[error("it is longer than {ONE_TIME_MAX} bytes")]
+    TooLong,
+    /// It cannot be encrypted.
+    #[error(transparent)]
+    Vault(#[from] VaultError),
 }
 
 impl MasterKey {
@@ -131,6 +152,40 @@ impl Vault {
         SeenSecrets::of(proof.slots()).note(&credential.hidden);
         let record = Zeroizing::new(serde_json::to_vec(credential).unwrap_or_default());
         self.encrypted(place, &record)
+    }
+
+    /// Encrypts a value that one reply to the group of this execution delivers.
+    ///
+    /// The value does not come back from this execution in any other way.
+    ///
+    /// # Errors
+    /// [`OneTimeError`]; nothing is to be stored then.
+    pub fn seal_one_time(
+        &self,
+        provider: &Provider,
+        value: &str,
+        proof: &Execution,
+    ) -> Result<Ciphertext, OneTimeError> {
+        let group = proof.group().ok_or(OneTimeError::NoGroup)?;
+        if value.len() > ONE_TIME_MAX {
+            return Err(OneTimeError::TooLong);
+        }
+        // A shorter text would be found in ordinary words.
+        if value.chars().count() >= SECRET_CHARS_MIN {
+            SeenSecrets::of(proof.slots()).note(&[value.to_owned()]);
+        }
+        let (person, name) = (Caller::Group(group.clone()).to_string(), proof.request_id().as_str());
+        let place = Place { what: RecordKind::OneTimeValue, person: &person, capability: provider, name };
+        Ok(self.encrypted(&place, value.as_bytes())?)
+    }
+
+    /// Decrypts the value that a reply delivers.
+    ///
+    /// # Errors
+    /// [`VaultError`]; the reply leaves without it.
+    pub fn open_one_time(&self, value: &OneTimeValue) -> Result<Zeroizing<String>, VaultError> {
+        let mut text = self.decrypted(&value.place(), value.sealed())?;
+        String::from_utf8(std::mem::take(&mut *text)).map(Zeroizing::new).map_err(|_damaged| VaultError::Damaged)
     }
 
     /// Decrypts the credential of an account, for this execution and nothing else.

@@ -2,6 +2,8 @@
 
 use super::{Daemon, Loop, group_of, late};
 use engine::event::Event;
+use kernel::OneTimeValue;
+use std::collections::BTreeMap;
 use store::state::intents;
 use store::state::replies;
 
@@ -17,8 +19,9 @@ impl Loop {
         }
         match replies::undelivered(self.daemon.ledger.view(), self.daemon.ledger.steady()) {
             Ok(replies) => {
+                let mut values = self.undelivered_values();
                 for (seq, caller, document) in replies {
-                    self.redeliver(seq, &caller, document);
+                    self.redeliver(seq, &caller, (document, values.remove(&seq)));
                 }
             }
             Err(error) => tracing::error!(error = ?error, "the undelivered replies cannot be read"),
@@ -29,7 +32,18 @@ impl Loop {
         Ok(())
     }
 
-    fn redeliver(&mut self, seq: i64, caller: &str, document: Vec<u8>) {
+    /// The one-time values of replies that may not have left.
+    fn undelivered_values(&self) -> BTreeMap<i64, OneTimeValue> {
+        match OneTimeValue::undelivered(self.daemon.ledger.view()) {
+            Ok(values) => values.into_iter().collect(),
+            Err(error) => {
+                tracing::error!(error = ?error, "the one-time values cannot be read; their replies leave without them");
+                BTreeMap::new()
+            }
+        }
+    }
+
+    fn redeliver(&mut self, seq: i64, caller: &str, (document, value): (Vec<u8>, Option<OneTimeValue>)) {
         let group = group_of(caller);
         let reply: Option<shared::Reply> = serde_json::from_slice(&document).ok();
         let Daemon { broker, ledger, clock, .. } = &self.daemon;
@@ -41,7 +55,7 @@ impl Loop {
                 &document,
             )
         {
-            self.daemon.outbox.redeliver(group, reply.request_id, document, seq);
+            self.daemon.outbox.redeliver(group, reply.request_id, (document, value), seq);
         }
     }
 

@@ -17,9 +17,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The statements of each version, the first one first. A version that was released never changes.
-const VERSIONS: [&str; 1] = [concat!(include_str!("schema/ledger.sql"), "\n", include_str!("schema/state.sql"))];
-pub(crate) const SCHEMA_VERSION: i64 = 1;
+/// The statements of each version, the first one first. A version never changes.
+const VERSIONS: [&str; 2] = [
+    concat!(include_str!("schema/ledger.sql"), "\n", include_str!("schema/state.sql")),
+    include_str!("schema/one_time_values.sql"),
+];
+pub(crate) const SCHEMA_VERSION: i64 = 2;
 /// The number of rows at the end of the chain that a start verifies; `evidence verify` verifies all.
 const VERIFIED_AT_START: i64 = 10_000;
 /// The number of prepared statements that are kept: more than there are, because parsing one takes longer than running
@@ -196,6 +199,26 @@ fn verify_tail(view: &View) -> Result<(Head, bool), StoreError> {
 mod tests {
     use super::*;
     use rusqlite::StatementStatus;
+
+    #[test]
+    fn a_database_of_an_earlier_version_gets_the_later_tables_and_keeps_its_rows() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("ledger.db");
+        create_private(&path).unwrap();
+        let (view, _log) = connection(&path).unwrap();
+        let first = format!("{}; PRAGMA user_version = 1", VERSIONS[0]);
+        view.connection().execute_batch(&first).unwrap();
+        view.connection().execute_batch("INSERT INTO replies VALUES (7, 'group:a', 'one', 0, x'7b7d', 0)").unwrap();
+        assert!(matches!(view.has_schema(), Err(StoreError::Version { found: 1, known: SCHEMA_VERSION })));
+        migrate(view.connection(), &path).unwrap();
+        assert!(view.has_schema().unwrap());
+        let count = |table| {
+            let rows = view.connection().query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0));
+            rows.unwrap_or(-1)
+        };
+        assert_eq!((count("replies"), count("one_time_values")), (1, 0));
+        assert_eq!(usize::try_from(SCHEMA_VERSION), Ok(VERSIONS.len()));
+    }
 
     #[test]
     fn a_statement_is_prepared_once_for_all_values() {

@@ -16,6 +16,7 @@ pub mod intents;
 pub mod kill;
 pub mod linking;
 pub mod notices;
+pub mod one_time_values;
 pub mod operators;
 pub mod proposals;
 pub mod quarantine;

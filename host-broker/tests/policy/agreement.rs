@@ -344,3 +344,25 @@ fn of_many_earlier_calls_eight_are_named_and_the_others_counted() {
     assert_eq!((reason(9).matches("mail.read").count(), reason(9).matches("1 more").count()), (16, 2));
     assert!(reason(9).contains("an egress channel (this call)"), "{}", reason(9));
 }
+
+#[test]
+fn a_call_that_makes_another_one_is_permitted_only_if_both_are() {
+    let both = (any_facts(), any_facts());
+    check(20_000, &both, |(outer, inner)| {
+        let together = Facts { nested: Some(Box::new(inner.clone())), ..outer.clone() };
+        let (own, nested, found) = (decide(&outer), decide(&inner), decide(&together));
+        let strictest = answer(&outer).strictness().max(answer(&inner).strictness());
+        prop_assert_eq!(Answer::of(&found.verdict).strictness(), strictest);
+        prop_assert_eq!(found.has_authority(), own.has_authority() && nested.has_authority());
+        let kinds = |decision: &policy::decide::Decision| -> BTreeSet<ApprovalReason> {
+            decision.asks().into_iter().map(|(ask, _)| ask).collect()
+        };
+        // A step that only one of them refuses asks nobody.
+        prop_assert!(kinds(&found).is_subset(&kinds(&own).union(&kinds(&nested)).copied().collect()));
+        for (step, judgement) in found.judgements.iter().enumerate() {
+            let parts = [&own.judgements[step].verdict, &nested.judgements[step].verdict];
+            prop_assert!(parts.contains(&&judgement.verdict), "{}", judgement.step);
+        }
+        Ok(())
+    });
+}

@@ -35,6 +35,7 @@ pub(super) fn orderly() -> Facts {
         departing: EgressFact::Clean,
         counted_as: "group:developer".to_owned(),
         limits: LimitsFact::Within(Vec::new()),
+        nested: None,
         agreed: None,
     }
 }
@@ -222,6 +223,7 @@ fn chosen(bytes: &[u8; 26]) -> Facts {
                 exceeded(Code::BreakerOpen),
             ],
         ),
+        nested: None,
         agreed: bytes[2].is_multiple_of(3).then(|| Agreed { covers, ..agreed() }),
         ..orderly()
     }

@@ -317,6 +317,7 @@ impl World {
             run_handle: Arc::default(),
             notices: Vec::new(),
             tool: None,
+            nested: None,
             header,
         }
     }

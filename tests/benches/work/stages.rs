@@ -138,7 +138,7 @@ impl Bench {
             match committed {
                 Committed::Start(effect) => intended.push(effect),
                 Committed::Close(_, settled) => {
-                    replies.extend(settled.map(Settled::into_document).map(|(_, reply)| reply));
+                    replies.extend(settled.map(Settled::into_document).map(|(_, reply, _)| reply));
                 }
                 Committed::Wait(..) | Committed::Ask(_) | Committed::Notify(..) => panic!("nothing waits here"),
             }

@@ -10,6 +10,7 @@ use store::ledger::chain::RowKind;
 use store::state::accounts;
 use store::state::linking as stored;
 use store::state::linking::Resealed;
+use store::state::one_time_values;
 use store::{StoreError, Transaction};
 
 /// The longest label, in bytes.
@@ -99,6 +100,8 @@ impl Broker {
         };
         let Resealed { renewed, unreadable, forgotten, approval_requests } =
             stored::reseal(tx, |place, record| vault.resealed(place, record), forget)?;
+        // They live for minutes, and an agent can ask again.
+        one_time_values::forget_all(tx)?;
         for approval_request in approval_requests {
             self.cancel_link(tx, approval_request)?;
         }

@@ -16,10 +16,10 @@ use crate::own_secrets;
 use crate::request::FlowCommand;
 use config::UnknownRequests;
 use kernel::call::{
-    AboutUnparsed, ApprovalPhase, Call, FileOrigin, FrameOrigin, Header, InFlightGuard, Lane, Origin, Params, Target,
-    Written,
+    AboutUnparsed, ApprovalPhase, Call, FileOrigin, FrameOrigin, Header, InFlightGuard, Lane, NestedCall, Origin,
+    Params, Target, Written,
 };
-use kernel::contract::StoreRequest;
+use kernel::contract::{Invocation, NestedRequest, StoreRequest};
 use model::{Caller, EffectMarker, LedgerKey, Nonce, ParamError, Random, Subject, TokenError};
 use secrets::identity::issuers::Issuers;
 use secrets::identity::token;
@@ -27,7 +27,7 @@ use serde_json::{Map, Value};
 use shared::digest::Digest;
 use shared::mailbox::{self, FileIdentity};
 use shared::request::{self, CallRequest, Document, Malformed, Request};
-use shared::{Code, Group, Level, RequestId, Timestamp, json, limits};
+use shared::{Code, Group, Level, RequestId, TaskId, Timestamp, json, limits};
 use std::any::Any;
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -282,7 +282,9 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], context: &ParseContext)
                 operation.declaration().proposes && !matches!(invocation.needs(), StoreRequest::ToWithdraw(_));
             // A call that ends a flow ends it with any outcome.
             let is_final = matches!(invocation.needs(), StoreRequest::ToComplete(_));
-            is_final || operation.declaration().level.max(invocation.level()) > Level::Read && !only_describes
+            let declaration = operation.declaration();
+            let is_read = declaration.level.max(invocation.level()) <= Level::Read || declaration.reveals;
+            is_final || !is_read && !only_describes
         }
         Target::Action(..)
         | Target::Started(..)
@@ -292,6 +294,9 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], context: &ParseContext)
         | Target::NoProvider => true,
     };
     let planted = EffectMarker { request_id: header.request_id.clone(), nonce };
+    let nested = target.invocation().and_then(Invocation::nested);
+    let nested =
+        nested.map(|request| Box::new(nested_call(request, &header, &planted, body.task_id.as_ref(), context)));
     let document = match header.behalf {
         Subject::Nobody(TokenError::Missing) => Written::new(bytes),
         Subject::Person(_) | Subject::Nobody(_) => Written::without_token(bytes),
@@ -320,7 +325,66 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], context: &ParseContext)
         run_handle: Arc::default(),
         notices: Vec::new(),
         tool: None,
+        nested,
     }))
+}
+
+/// Makes the call that another call makes. It has no origin of its own, so no reply can leave for it.
+fn nested_call(
+    request: NestedRequest,
+    outer: &Header,
+    planted: &EffectMarker,
+    task_id: Option<&TaskId>,
+    context: &ParseContext,
+) -> NestedCall {
+    let NestedRequest { provider, action, params, field } = request;
+    let target = match context.catalogue.find(&provider, &action) {
+        CatalogueEntry::NoProvider => Target::NoProvider,
+        CatalogueEntry::NoAction => Target::NoAction,
+        CatalogueEntry::Disabled(operation, outage) => Target::Disabled(operation, outage),
+        CatalogueEntry::Unusable => Target::Unusable,
+        CatalogueEntry::Enabled(operation) => {
+            let parsed = operation.parse(&params);
+            Target::Action(operation, parsed)
+        }
+    };
+    let call = Call {
+        header: Header {
+            caller: outer.caller.clone(),
+            caller_key: Arc::clone(&outer.caller_key),
+            behalf: outer.behalf.clone(),
+            request_id: outer.request_id.clone(),
+            request_digest: outer.request_digest,
+            origin: Origin::Broker,
+            arrived: outer.arrived,
+            timeout: outer.timeout,
+            weight: None,
+        },
+        provider,
+        action,
+        target,
+        params_digest: context.key.digest(&json::canonical(&params)),
+        task_id: task_id.cloned(),
+        idempotency_key: None,
+        account_ref: None,
+        dry_run: false,
+        planted: planted.clone(),
+        prepared: false,
+        mutating: true,
+        document: Written::default(),
+        params: Params::new(params),
+        about_unparsed: None,
+        departing: None,
+        asked: ApprovalPhase::No,
+        applies: None,
+        flow: None,
+        sealed: None,
+        run_handle: Arc::default(),
+        notices: Vec::new(),
+        tool: None,
+        nested: None,
+    };
+    NestedCall { call, field }
 }
 
 /// Returns how long the caller waits: the provider's time, shortened by the caller's own.

@@ -413,6 +413,7 @@ pub fn operations(
             deadline: Some(bridge.timeout),
             proposes: false,
             verbatim: false,
+            reveals: false,
             chat_types: registered.chat_types.clone(),
             needs_account: operation.requires_auth,
         };

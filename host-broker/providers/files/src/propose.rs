@@ -127,7 +127,8 @@ pub(super) fn propose(
         window: context.settings.window(),
     };
     let path = data.path.clone();
-    let answer = ActionReply::asks(&path, data, hitl, SideOutput { noted, proposed: Some(proposed), progress: None });
+    let aside = SideOutput { noted, proposed: Some(proposed), takes_receipt: true, ..SideOutput::default() };
+    let answer = ActionReply::asks(&path, data, hitl, aside);
     Ok((answer, format!("proposed: {summary}")))
 }
 

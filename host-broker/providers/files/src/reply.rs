@@ -60,7 +60,7 @@ impl<T> ActionReply<T> {
             data,
             hitl: None,
             audit: None,
-            aside: Some(SideOutput { noted, proposed: None, progress: None }),
+            aside: Some(SideOutput { noted, takes_receipt: true, ..SideOutput::default() }),
         }
     }
 

@@ -77,6 +77,7 @@ pub fn operations(
             deadline: Some(timeout),
             proposes: false,
             verbatim: false,
+            reveals: false,
             chat_types: Vec::new(),
             needs_account: accounts.is_some(),
         };

@@ -37,6 +37,7 @@ impl ToolListing {
             deadline: Some(LISTING_TIMEOUT),
             proposes: false,
             verbatim: false,
+            reveals: false,
             chat_types: Vec::new(),
             needs_account: false,
         };

@@ -182,6 +182,7 @@ fn operation(
         deadline: None,
         proposes: false,
         verbatim: false,
+        reveals: false,
         chat_types: Vec::new(),
         needs_account: false,
     };

@@ -3,6 +3,7 @@
 use crate::SECRET_CHARS_MIN;
 use crate::names::is_credential_key;
 use kernel::Slots;
+use kernel::execution::Execution;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
@@ -76,6 +77,21 @@ impl fmt::Debug for Credential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Credential(…)")
     }
+}
+
+/// Keeps a text out of everything that comes back from this execution.
+///
+/// # Errors
+/// [`Unfit`]; the text must not be used.
+pub fn hide(text: &str, proof: &Execution) -> Result<(), Unfit> {
+    if text.chars().count() < SECRET_CHARS_MIN {
+        return Err(Unfit::TooShort);
+    }
+    if text.len() > BYTES_MAX {
+        return Err(Unfit::TooMuch);
+    }
+    SeenSecrets::of(proof.slots()).note(&[text.to_owned()]);
+    Ok(())
 }
 
 /// The texts of credentials that an execution has seen.

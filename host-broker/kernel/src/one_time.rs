@@ -1,0 +1,61 @@
+//! One-time values: parts of results that one reply delivers and no other.
+//!
+//! A stored reply lacks the value and has the notice `one_time_value_omitted`. The first answer with that reply takes the
+//! value, in the transaction of the answer. To audit: `OneTimeValue(` is constructed in this file only, for a
+//! [`Settled`](crate::Settled) or for a reply that is delivered again after a restart.
+
+use model::{Place, RecordKind};
+use shared::RequestId;
+use shared::reply::Notice;
+use store::state::one_time_values;
+use store::state::one_time_values::StoredValue;
+use store::{StoreError, Transaction, View};
+
+/// The encrypted value of a reply whose evidence is durable. The vault opens nothing else for a reply.
+#[must_use]
+#[derive(Debug)]
+pub struct OneTimeValue(StoredValue);
+
+impl OneTimeValue {
+    pub(crate) fn of(taken: StoredValue) -> Self {
+        Self(taken)
+    }
+
+    /// Returns the values of replies that may not have left before a restart, with the rows of the replies.
+    ///
+    /// # Errors
+    /// [`StoreError`] if they cannot be read.
+    pub fn undelivered(view: &View) -> Result<Vec<(i64, Self)>, StoreError> {
+        Ok(one_time_values::taken(view)?.into_iter().map(|(seq, value)| (seq, Self(value))).collect())
+    }
+
+    /// Returns the name of the member of the result.
+    pub fn field(&self) -> &str {
+        &self.0.field
+    }
+
+    /// Returns the value.
+    pub fn sealed(&self) -> &model::Ciphertext {
+        &self.0.sealed
+    }
+
+    /// Returns the place that the value is bound to.
+    pub fn place(&self) -> Place<'_> {
+        let StoredValue { caller, request_id, provider, .. } = &self.0;
+        Place { what: RecordKind::OneTimeValue, person: caller, capability: provider, name: request_id.as_str() }
+    }
+}
+
+/// Takes the value of the call `of` for an answer that rests on the row `seq`. An answer without the notice has none.
+pub(crate) fn take(
+    tx: &Transaction<'_>,
+    caller: &str,
+    of: &RequestId,
+    notices: &[String],
+    seq: i64,
+) -> Result<Option<StoredValue>, StoreError> {
+    if notices.iter().all(|notice| notice != Notice::OneTimeValueOmitted.word()) {
+        return Ok(None);
+    }
+    one_time_values::take(tx, caller, of, seq)
+}
