@@ -10,6 +10,7 @@ pub const KINDS: &[&dyn ProviderKind] = &[
     provider_files::KIND,
     provider_mail::KIND,
     provider_calendar::KIND,
+    provider_passwords::KIND,
     provider_bridge::KIND,
     provider_mcp::KIND,
 ];

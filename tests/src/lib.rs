@@ -10,6 +10,7 @@
 #![expect(clippy::missing_panics_doc, reason = "all of it panics, to fail the test")]
 #![expect(clippy::disallowed_methods, reason = "the harness starts programs and knows the real clock")]
 
+pub mod bitwarden;
 pub mod bridges;
 pub mod calendar_server;
 pub mod canary;
@@ -22,6 +23,7 @@ pub mod group;
 pub mod history;
 pub mod logs;
 pub mod mail_servers;
+pub mod password_store;
 pub mod programs;
 mod sender;
 pub mod servers;

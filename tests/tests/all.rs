@@ -33,6 +33,7 @@ mod all {
     mod mail;
     mod notices;
     mod own_secrets;
+    mod passwords;
     mod persons;
     mod repeats;
     mod sealed;

@@ -1,4 +1,5 @@
-//! A person's assistant at real servers: it reads mail, creates an event, and sends a mail after a yes from a chat.
+//! A person's assistant at real servers: it reads mail, finds a login, creates an event, and gets a password and sends a
+//! mail after a yes from a chat.
 
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
@@ -6,6 +7,7 @@ use std::time::Duration;
 use tests::calendar_server::{self, CalendarServer};
 use tests::group::{Group, call, code, error, with};
 use tests::mail_servers::{self, MailServers};
+use tests::password_store::PasswordStore;
 use tests::{World, skipped, until};
 
 const PROFILE: &str = "write = \"human\"\n
@@ -22,7 +24,7 @@ const PEOPLE: &str = "
 [people.ada]\nuid = 77001\napproves = {}\nchat = [\"whatsapp:ada\"]\nchat_trifecta = true
 [people.bob]\nuid = 77002\napproves = {}\nchat = [\"whatsapp:bob\"]\n";
 
-fn world(mail: &MailServers, calendar: &CalendarServer) -> (World, Group) {
+fn world(mail: &MailServers, calendar: &CalendarServer, logins: &PasswordStore) -> (World, Group) {
     let mut world = World::builder()
         .file("policy/profiles/developer.toml", PROFILE)
         .file("policy/own.cedar", RULES)
@@ -36,19 +38,21 @@ fn world(mail: &MailServers, calendar: &CalendarServer) -> (World, Group) {
     let mail = mail.table("mail", "recipients = [\"*\"]\n").replace("\"mail.key\"", &file("mail.key"));
     let chat = world.outside().join("chat").display().to_string();
     let config = format!(
-        "{}\n{mail}\n[providers.calendar]\nkind = \"calendar\"\nurl = \"{}\"\nusername = \"ada\"\n\
+        "{}\n{mail}\n{}\n[providers.calendar]\nkind = \"calendar\"\nurl = \"{}\"\nusername = \"ada\"\n\
          password = {{ file = {} }}\nwritable = [\"work\", \"private\"]\ntime_zone = \"Europe/Berlin\"\n{PEOPLE}\
          [[channels]]\nname = \"phone\"\nkind = \"command\"\ncommand = [\"/bin/sh\", \"-c\", \"cat >> \\\"$0\\\"\", {chat:?}]\n\
          full_cards = true\ntrifecta = true\n",
         std::fs::read_to_string(world.path("broker.toml")).unwrap(),
+        logins.table("passwords", "entries = [\"web/**\"]"),
         calendar.url("/"),
         file("calendar.key"),
     );
     world.rewrite("broker.toml", &config);
     world.keep_secret(mail_servers::PASSWORD);
     world.keep_secret(calendar_server::PASSWORD);
+    world.keep_secret(LOGIN);
     world.start();
-    for provider in ["mail", "calendar"] {
+    for provider in ["mail", "calendar", "passwords"] {
         world.grant_with("developer", 2, json!({ "provider": provider }));
     }
     let assistant = world.group("developer");
@@ -72,20 +76,27 @@ fn says(world: &World, from: &str, text: &str) -> Value {
     world.command(json!({ "type": "chat_answer", "from": from, "text": text }))
 }
 
+/// The password of a login.
+const LOGIN: &str = "login-Pa55-Gf71-rT4w";
+
 #[test]
-fn mail_is_read_an_event_created_and_a_mail_sent_after_a_yes_from_a_chat() {
+fn mail_is_read_a_login_found_an_event_created_and_a_mail_sent_after_a_yes_from_a_chat() {
     let mail = match MailServers::start() {
         Ok(mail) => mail,
         Err(why) => return skipped(why),
     };
     let Some(calendar) = CalendarServer::start() else { return };
     mail.deliver("", "1.m", "From: grace@example.net\nTo: ada@example.com\nSubject: Lunch\nMessage-ID: <1@example.net>\n\nTuesday at noon?\n");
-    let (world, assistant) = world(&mail, &calendar);
+    let Some(logins) = PasswordStore::new(&[("web/lunch.example.com", LOGIN)]) else { return };
+    let (world, assistant) = world(&mail, &calendar, &logins);
 
     let found = assistant.ask(to("mail", "search", json!({ "subject": "Lunch" })));
     let id = found["data"]["messages"][0]["id"].clone();
     let read = assistant.ask(to("mail", "read_email", json!({ "id": id })));
     assert!(read["data"]["text"].as_str().unwrap().contains("Tuesday at noon?"), "{read}");
+
+    let found = assistant.ask(to("passwords", "find_login", json!({ "query": "lunch" })));
+    assert_eq!(found["data"]["logins"][0]["entry"], "web/lunch.example.com", "{found}");
 
     let lunch = |calendar: &str| {
         let event = json!({ "calendar": calendar, "summary": "Lunch with Grace", "start": "2026-12-01T12:00", "end": "2026-12-01T13:00" });
@@ -98,9 +109,16 @@ fn mail_is_read_an_event_created_and_a_mail_sent_after_a_yes_from_a_chat() {
     assert_ne!(code(&elsewhere), "executed", "no rule permits it: {elsewhere}");
     assert!(calendar.events("private").is_empty());
 
+    let request = assistant.send(to("passwords", "get_password", json!({ "entry": "web/lunch.example.com" })));
+    let told = message(&world, 0);
+    assert!(told["text"].as_str().unwrap().contains("web/lunch.example.com"), "{told}");
+    let yes = says(&world, "whatsapp:ada", &format!("approve {}", told["code"].as_str().unwrap()));
+    assert_eq!(code(&yes), "executed", "{yes}");
+    assert_eq!(assistant.reply(&request)["data"]["password"], LOGIN);
+
     let letter = json!({ "to": ["grace@example.net"], "subject": "Re: Lunch", "text": "Yes, see you on Tuesday." });
     let request = assistant.send(to("mail", "send_email", letter.clone()));
-    let told = message(&world, 0);
+    let told = message(&world, 1);
     let (text, secret) = (told["text"].as_str().unwrap(), told["code"].as_str().unwrap().to_owned());
     for field in ["mail.send_email", "grace@example.net", "Re: Lunch", "Yes, see you on Tuesday.", &secret] {
         assert!(text.contains(field), "{field}: {text}");
@@ -119,7 +137,7 @@ fn mail_is_read_an_event_created_and_a_mail_sent_after_a_yes_from_a_chat() {
 
     // Silence is no.
     let request = assistant.send(to("mail", "send_email", with(letter, "subject", "Again")));
-    message(&world, 1);
+    message(&world, 2);
     world.clock.advance(Duration::from_secs(301));
     assert_eq!(code(&assistant.reply(&request)), "approval_expired");
     assert_eq!(mail.messages("Sent").len(), 1);

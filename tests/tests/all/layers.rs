@@ -29,6 +29,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("provider-mail", A_PROVIDER),
     ("provider-mcp", A_PROVIDER),
     ("provider-mock", A_PROVIDER),
+    ("provider-passwords", A_PROVIDER),
     ("config", &["filter", "model", "platform", "policy", "provider", "rules", "secrets", "shared"]),
     (
         "engine",
@@ -56,6 +57,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "provider-mail",
             "provider-mcp",
             "provider-mock",
+            "provider-passwords",
             "rules",
             "secrets",
             "shared",
@@ -83,6 +85,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "provider-mail",
             "provider-mcp",
             "provider-mock",
+            "provider-passwords",
             "rules",
             "secrets",
             "shared",

@@ -1,0 +1,195 @@
+//! `get_password`.
+
+use crate::entry::{Entry, EntryName, Login};
+use crate::failures::{guardrail, unavailable};
+use crate::{Passwords, READS};
+use filter::holds_own;
+use model::{Exposure, Tier};
+use provider::contract::{Execution, Failure, Guard, SealedField, SideOutput};
+use provider::native::NativeAction;
+use schemars::JsonSchema;
+use secrets::vault::{OneTimeError, VaultError};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use shared::{Level, Timestamp};
+
+/// The member of the result that is delivered once.
+const FIELD: &str = "password";
+
+/// The parameters of `get_password`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GetPassword {
+    /// The name of the entry, as `find_login` returns it.
+    entry: EntryName,
+    /// The user name, where several entries have the same name.
+    #[serde(default)]
+    #[schemars(length(min = 1, max = 300))]
+    username: Option<String>,
+}
+
+/// The entries that fit the parameters.
+pub(crate) struct Fitting(Vec<Entry>);
+
+impl Fitting {
+    /// Returns the entry as a person approves it, if exactly one fits.
+    pub(crate) fn precondition(&self) -> Option<Value> {
+        let [Entry { name, username, url, .. }] = self.0.as_slice() else { return None };
+        Some(json!({ "entry": name, "username": username, "url": url }))
+    }
+}
+
+/// The entry that a call names.
+pub(crate) struct Wanted<'a> {
+    /// The name.
+    pub(crate) entry: &'a EntryName,
+    /// The user name.
+    pub(crate) username: Option<&'a str>,
+}
+
+impl Wanted<'_> {
+    /// Checks that an operator has allowed the entry, and that exactly one fits.
+    pub(crate) fn guard(&self, passwords: &Passwords, facts: Option<&Fitting>) -> Guard {
+        if !passwords.allowed.allows(self.entry) {
+            return Guard::Refuse(guardrail(
+                "This entry may not be read. An operator allows entries in `entries` of the provider's table.",
+            ));
+        }
+        match facts.map(|Fitting(entries)| entries.as_slice()) {
+            None => Guard::NeedsRemote,
+            Some([_one]) => Guard::Pass,
+            Some([]) => {
+                Guard::Refuse(guardrail("The password manager has no such entry. Find its name with find_login."))
+            }
+            Some([..]) if self.username.is_none() => Guard::Refuse(guardrail(
+                "Several entries have this name. Name the user name, too: find_login lists both.",
+            )),
+            Some([..]) => {
+                Guard::Refuse(guardrail("Several entries have this name and user name. A person must rename one."))
+            }
+        }
+    }
+
+    /// Looks the entry up.
+    pub(crate) async fn fitting(&self, passwords: &Passwords, execution: &Execution) -> Result<Fitting, Failure> {
+        let mut entries = passwords.entries(execution).await?.entries;
+        let is_its = |entry: &Entry| self.username.is_none() || self.username == entry.username.as_deref();
+        entries.retain(|entry| entry.name == *self.entry && is_its(entry));
+        Ok(Fitting(entries))
+    }
+}
+
+/// Reads the approved entry. A secret of the broker's own is refused.
+///
+/// # Errors
+/// [`Failure`]; nothing was changed.
+pub(crate) async fn login(
+    passwords: &Passwords,
+    facts: Option<Fitting>,
+    execution: &Execution,
+) -> Result<(Entry, Login), Failure> {
+    let entries = facts.map_or_else(Vec::new, |Fitting(entries)| entries);
+    let Ok([entry]) = <[Entry; 1]>::try_from(entries) else { return Err(changed()) };
+    let login = passwords.store.login(&entry, execution).await?;
+    // A person has approved the entry with its user name and its address.
+    let is_same = |listed: &Option<String>, now: &Option<String>| listed.is_none() || listed == now;
+    if !is_same(&entry.username, &login.username) || !is_same(&entry.url, &login.url) {
+        return Err(changed());
+    }
+    if login.password.is_empty() {
+        return Err(Failure::Refused { message: "The entry has no password.".into() });
+    }
+    let Some(scrubber) = &passwords.scrubber else { return Err(unavailable("The broker does not run.")) };
+    if holds_own(Value::String(login.password.to_string()), scrubber) {
+        return Err(Failure::Guard(guardrail("This is a secret of the broker's own, which no agent gets.")));
+    }
+    Ok((entry, login))
+}
+
+/// A login. The reply that delivers it has one more member: `password`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Revealed {
+    /// The name of the entry.
+    entry: EntryName,
+    /// The user name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    username: Option<String>,
+    /// The address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<String>,
+    #[serde(skip)]
+    password: Option<SealedField>,
+}
+
+impl GetPassword {
+    fn wanted(&self) -> Wanted<'_> {
+        Wanted { entry: &self.entry, username: self.username.as_deref() }
+    }
+}
+
+impl NativeAction for GetPassword {
+    type Shared = Passwords;
+    type Facts = Fitting;
+    type Output = Revealed;
+
+    const NAME: &'static str = "get_password";
+    const LEVEL: Level = Level::Write;
+    const TIER: Option<Tier> = Some(Tier::Human);
+    const REVEALS: bool = true;
+    const DESCRIPTION: &'static str = "Returns one password of the password manager, after a person has approved this \
+                                       call. Only one reply has it, in `password`.";
+    const IDEMPOTENT: bool = true;
+    const EXPOSES: Exposure = READS;
+
+    fn summary(&self) -> String {
+        format!("get the password of {}", self.entry)
+    }
+
+    fn about(&self) -> Option<Value> {
+        Some(json!({ "entry": self.entry, "username": self.username }))
+    }
+
+    fn guard(&self, passwords: &Passwords, facts: Option<&Fitting>, _: Timestamp) -> Guard {
+        self.wanted().guard(passwords, facts)
+    }
+
+    fn precondition(&self, facts: &Fitting) -> Option<Value> {
+        facts.precondition()
+    }
+
+    async fn prepare(&self, passwords: &Passwords, execution: &Execution) -> Result<Fitting, Failure> {
+        self.wanted().fitting(passwords, execution).await
+    }
+
+    fn aside(output: &mut Revealed) -> Option<SideOutput> {
+        let one_time = output.password.take()?;
+        let noted = json!({ "one_time_value": one_time.field });
+        Some(SideOutput { noted, one_time: Some(one_time), ..SideOutput::default() })
+    }
+
+    async fn run(
+        self,
+        passwords: &Passwords,
+        facts: Option<Fitting>,
+        execution: &Execution,
+    ) -> Result<(Revealed, String), Failure> {
+        let (entry, Login { password, username, url }) = login(passwords, facts, execution).await?;
+        let Some(vault) = &passwords.vault else { return Err(unavailable("The vault of the broker is not open.")) };
+        let sealed = vault.seal_one_time(&passwords.name, &password, execution).map_err(|error| match error {
+            OneTimeError::NoGroup | OneTimeError::TooLong => {
+                Failure::Refused { message: format!("The password cannot be delivered: {error}.") }
+            }
+            OneTimeError::Vault(VaultError::OtherKey | VaultError::Damaged | VaultError::Randomness(_)) => {
+                unavailable("The password cannot be encrypted for its delivery.")
+            }
+        })?;
+        let password = Some(SealedField { field: FIELD.to_owned(), sealed });
+        let summary = format!("the password of {}", entry.name);
+        Ok((Revealed { entry: entry.name, username, url, password }, summary))
+    }
+}
+
+/// The entry is no longer the approved one.
+fn changed() -> Failure {
+    Failure::Guard(guardrail("The entry has changed since the approval. Find it again."))
+}

@@ -1,0 +1,63 @@
+//! Passwords: the logins of one password manager, by the manager's own program or file.
+//!
+//! Each action is one file: its fields are the parameters. The shared modules are `settings` (the table in the
+//! configuration), `entry` (the names of entries and the allowed ones), `store` (the password managers behind one
+//! interface, each a file of its own) and `failures`.
+//!
+//! An agent reads the names of entries. A password leaves only in a call that a person has approved: as a one-time value,
+//! or as a parameter of another provider's action, which an operator has named.
+
+mod entry;
+mod failures;
+mod settings;
+mod store;
+
+mod find_login;
+mod get_password;
+mod use_password;
+
+pub use entry::{BadName, BadPattern, EntryName, EntryPattern};
+pub use settings::{Bitwarden, KIND, KeePass, OnePassword, Pass, Settings, Use};
+
+use entry::{Allowed, Listing};
+use filter::scrub::Scrubber;
+use model::Exposure;
+use provider::contract::{Execution, Failure, Operation};
+use provider::native::{BadDeclaration, operation};
+use secrets::vault::Vault;
+use shared::Provider;
+use std::sync::Arc;
+use store::Store;
+
+/// The exposure of every action: private data, and in a shared vault text of other authors.
+const READS: Exposure = Exposure { untrusted: true, sensitive: true, egress: false };
+
+/// The state that the actions share.
+struct Passwords {
+    name: Provider,
+    store: Store,
+    allowed: Allowed,
+    uses: Vec<Use>,
+    // Both are absent where the provider is only listed.
+    vault: Option<Arc<Vault>>,
+    scrubber: Option<Arc<Scrubber>>,
+}
+
+impl Passwords {
+    /// Returns the entries that an operator has allowed.
+    async fn entries(&self, execution: &Execution) -> Result<Listing, Failure> {
+        let mut listing = self.store.entries(execution).await?;
+        listing.entries.retain(|entry| self.allowed.allows(&entry.name));
+        Ok(listing)
+    }
+}
+
+/// Returns the actions. It starts no program and opens no file.
+fn operations(name: &Provider, passwords: Passwords) -> Result<Vec<Arc<dyn Operation>>, BadDeclaration> {
+    let shared = &Arc::new(passwords);
+    Ok(vec![
+        operation::<find_login::FindLogin>(name, shared)?,
+        operation::<get_password::GetPassword>(name, shared)?,
+        operation::<use_password::UsePassword>(name, shared)?,
+    ])
+}

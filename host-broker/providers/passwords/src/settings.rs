@@ -1,0 +1,235 @@
+//! The table of a password manager in the configuration, and the provider that is built from it.
+
+use crate::entry::{Allowed, EntryPattern};
+use crate::store::Store;
+use crate::{Passwords, operations};
+use provider::kind::{BuiltProvider, Configured, ProviderDeps, ProviderKind, SettingsKind};
+use provider::{child, table};
+use schemars::JsonSchema;
+use secrets::source::SecretSource;
+use serde::{Deserialize, Serialize};
+use shared::{Action, Provider};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The kind `passwords`.
+pub const KIND: &dyn ProviderKind = &SettingsKind::<Settings>::new("passwords");
+
+/// The settings of one password manager: exactly one of `pass`, `keepass`, `bitwarden` and `onepassword`.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// The entries that can be found and read: `web/*`, `web/**`, or `**` for all. An empty list allows none.
+    #[serde(default)]
+    pub entries: Vec<EntryPattern>,
+    /// The actions of other providers that `use_password` can call. An empty list allows none.
+    #[serde(default)]
+    pub uses: Vec<Use>,
+    /// A store of `pass`, the standard Unix password manager.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pass: Option<Pass>,
+    /// A database of KeePass or KeePassXC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keepass: Option<KeePass>,
+    /// A vault of Bitwarden, by its program `bw`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bitwarden: Option<Bitwarden>,
+    /// A vault of 1Password, by its program `op`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub onepassword: Option<OnePassword>,
+}
+
+/// An action that can get a password.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Use {
+    /// The provider: `browser`.
+    pub provider: Provider,
+    /// The action: `sign_in`.
+    pub action: Action,
+    /// The parameter that takes the password: `password`.
+    #[schemars(length(min = 1, max = 100))]
+    pub field: String,
+}
+
+/// A store of `pass`.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pass {
+    /// The directory of the store: `/home/ada/.password-store`.
+    pub store: PathBuf,
+    /// The directory of GnuPG, if not `.gnupg` in the broker's own home directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gnupg_home: Option<PathBuf>,
+    /// The program: an absolute path, or the name of an installed program.
+    #[serde(default = "pass_program")]
+    pub program: String,
+}
+
+/// A database of KeePass.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KeePass {
+    /// The file: `/home/ada/logins.kdbx`.
+    pub database: PathBuf,
+    /// The source of the master password.
+    #[serde(default = "keepass_password")]
+    pub password: SecretSource,
+    /// The key file, if the database has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_file: Option<PathBuf>,
+}
+
+/// A vault of Bitwarden.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Bitwarden {
+    /// The source of the session key that `bw unlock --raw` prints.
+    #[serde(default = "bitwarden_session")]
+    pub session: SecretSource,
+    /// The directory of the program's data, if not the usual one in the broker's own home directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<PathBuf>,
+    /// The program: an absolute path, or the name of an installed program.
+    #[serde(default = "bitwarden_program")]
+    pub program: String,
+}
+
+/// A vault of 1Password.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OnePassword {
+    /// The source of the token of a service account.
+    #[serde(default = "onepassword_token")]
+    pub token: SecretSource,
+    /// The name or the id of the vault.
+    #[schemars(length(min = 1, max = 200))]
+    pub vault: String,
+    /// The program: an absolute path, or the name of an installed program.
+    #[serde(default = "onepassword_program")]
+    pub program: String,
+}
+
+fn env(name: &str) -> SecretSource {
+    SecretSource::Env { env: name.to_owned() }
+}
+
+fn keepass_password() -> SecretSource {
+    env("KEEPASS_PASSWORD")
+}
+
+fn bitwarden_session() -> SecretSource {
+    env("BW_SESSION")
+}
+
+fn onepassword_token() -> SecretSource {
+    env("OP_SERVICE_ACCOUNT_TOKEN")
+}
+
+fn pass_program() -> String {
+    "pass".to_owned()
+}
+
+fn bitwarden_program() -> String {
+    "bw".to_owned()
+}
+
+fn onepassword_program() -> String {
+    "op".to_owned()
+}
+
+impl Settings {
+    /// Returns the secret that opens the password manager, with its name within the provider.
+    fn secret(&self) -> Option<(&'static str, &SecretSource)> {
+        let keepass = self.keepass.as_ref().map(|keepass| ("keepass_password", &keepass.password));
+        let bitwarden = self.bitwarden.as_ref().map(|bitwarden| ("bitwarden_session", &bitwarden.session));
+        let onepassword = self.onepassword.as_ref().map(|onepassword| ("onepassword_token", &onepassword.token));
+        keepass.or(bitwarden).or(onepassword)
+    }
+
+    /// Returns the program that reads the password manager.
+    fn program(&self) -> Option<&Path> {
+        let pass = self.pass.as_ref().map(|pass| &pass.program);
+        let bitwarden = self.bitwarden.as_ref().map(|bitwarden| &bitwarden.program);
+        let onepassword = self.onepassword.as_ref().map(|onepassword| &onepassword.program);
+        pass.or(bitwarden).or(onepassword).map(Path::new)
+    }
+
+    fn paths(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let pass = self
+            .pass
+            .iter()
+            .flat_map(|pass| [("pass.store", Some(&pass.store)), ("pass.gnupg_home", pass.gnupg_home.as_ref())]);
+        let keepass = self.keepass.iter().flat_map(|keepass| {
+            [("keepass.database", Some(&keepass.database)), ("keepass.key_file", keepass.key_file.as_ref())]
+        });
+        let bitwarden = self.bitwarden.iter().map(|bitwarden| ("bitwarden.data", bitwarden.data.as_ref()));
+        pass.chain(keepass).chain(bitwarden).filter_map(|(key, path)| Some((key, path?.as_path())))
+    }
+}
+
+impl Configured for Settings {
+    fn to_table(&self) -> Result<toml::Table, toml::ser::Error> {
+        table::write(self)
+    }
+
+    fn secrets(&self) -> BTreeMap<&str, &SecretSource> {
+        self.secret().into_iter().collect()
+    }
+
+    fn child(&self) -> Option<&child::Settings> {
+        None
+    }
+
+    fn trusted_files(&self) -> Vec<&Path> {
+        let files = self
+            .keepass
+            .iter()
+            .flat_map(|keepass| [Some(keepass.database.as_path()), keepass.key_file.as_deref()].into_iter().flatten());
+        let store = self.pass.as_ref().map(|pass| pass.store.as_path());
+        files.chain(store).chain(self.program().filter(|program| program.is_absolute())).collect()
+    }
+
+    fn check(&self, _name: &Provider) -> Result<(), String> {
+        for (index, allowed) in self.uses.iter().enumerate() {
+            let is_same = |other: &Use| other.provider == allowed.provider && other.action == allowed.action;
+            if allowed.field.is_empty() {
+                return Err("uses: `field` must name the parameter that takes the password".to_owned());
+            }
+            if self.uses.iter().skip(index + 1).any(is_same) {
+                return Err(format!("uses: {}.{} occurs twice; remove one", allowed.provider, allowed.action));
+            }
+        }
+        let managers =
+            [self.pass.is_some(), self.keepass.is_some(), self.bitwarden.is_some(), self.onepassword.is_some()];
+        if managers.into_iter().filter(|is_there| *is_there).count() != 1 {
+            return Err("pass: name exactly one of `pass`, `keepass`, `bitwarden` and `onepassword`".to_owned());
+        }
+        let vault = self.onepassword.as_ref().map_or("any", |onepassword| &onepassword.vault);
+        if vault.is_empty() || vault.starts_with('-') || vault.contains(|c: char| c.is_control()) {
+            return Err("onepassword.vault: must be the name or the id of a vault".to_owned());
+        }
+        if let Some((key, path)) = self.paths().find(|(_, path)| !path.is_absolute()) {
+            return Err(format!("{key}: {} is a relative path; use the absolute path", path.display()));
+        }
+        if let Some(program) =
+            self.program().filter(|program| program.is_relative() && program.components().count() > 1)
+        {
+            return Err(format!("program: {} is a relative path; use the absolute path", program.display()));
+        }
+        Ok(())
+    }
+
+    fn build(&self, name: &Provider, deps: &ProviderDeps<'_>) -> Result<Vec<BuiltProvider>, String> {
+        let passwords = Passwords {
+            name: name.clone(),
+            store: Store::new(self, self.secret().and_then(|(name, _)| deps.secret(name)), deps.platform),
+            allowed: Allowed::new(&self.entries)?,
+            uses: self.uses.clone(),
+            vault: deps.runtime.map(|runtime| Arc::clone(&runtime.vault)),
+            scrubber: deps.runtime.map(|runtime| Arc::clone(&runtime.scrubber)),
+        };
+        Ok(vec![BuiltProvider::new(name, operations(name, passwords).map_err(|fault| fault.to_string())?)])
+    }
+}

@@ -1,0 +1,321 @@
+//! A password manager: names are found, and a password leaves once, after a yes to exactly that call.
+
+mod programs;
+mod using;
+
+use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tests::group::{Group, call, code, error, with};
+use tests::password_store::PasswordStore;
+use tests::{World, until};
+
+const ALL: &str = "entries = [\"**\"]";
+const GITHUB: &str = "gh-Vx83-kQ1m-Zz05";
+const BANK: &str = "bank-Jd72-uW9s-Yy14";
+const KEEPASS: &str = "keepass-master-7Qm2";
+
+/// A world with this table of a provider `passwords`, and a group that may ask for passwords.
+fn world(table: &str, secrets: &[&str]) -> (World, Group) {
+    let mut world = World::builder().file("keepass.key", format!("{KEEPASS}\n")).down();
+    let file = world.path("keepass.key");
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+    let table = table.replace("\"keepass.key\"", &format!("{:?}", file.display().to_string()));
+    let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
+    world.rewrite("broker.toml", &format!("{config}\n{table}"));
+    for secret in secrets {
+        world.keep_secret(*secret);
+    }
+    world.start();
+    world.grant_with("developer", 2, json!({ "provider": "passwords" }));
+    let developer = world.group("developer");
+    (world, developer)
+}
+
+fn store() -> Option<PasswordStore> {
+    let github = format!("{GITHUB}\nuser: ada\nurl: https://github.com\n");
+    PasswordStore::new(&[("web/github.com", &github), ("bank", BANK), ("-x", "dash-Lk30-qQ8r-Xx22")])
+}
+
+fn pass(lines: &str) -> Option<(PasswordStore, World, Group)> {
+    let store = store()?;
+    let (world, developer) = world(&store.table("passwords", lines), &[GITHUB, BANK]);
+    Some((store, world, developer))
+}
+
+/// The table of a database of the fixtures.
+fn keepass(file: &str, more: &str) -> String {
+    let file = fixture(file).display().to_string();
+    format!(
+        "[providers.passwords]\nkind = \"passwords\"\n{ALL}\n[providers.passwords.keepass]\ndatabase = {file:?}\n\
+         password = {{ file = \"keepass.key\" }}\n{more}\n"
+    )
+}
+
+fn fixture(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/keepass").join(file)
+}
+
+fn to(action: &str, params: Value) -> Value {
+    with(call(action, params), "provider", "passwords")
+}
+
+fn get(entry: &str) -> Value {
+    to("get_password", json!({ "entry": entry }))
+}
+
+fn result(of: &str) -> Value {
+    json!({ "type": "ext_result", "of": of })
+}
+
+/// The approval request of a call.
+fn approval(world: &World, request: &str) -> Value {
+    let about = format!("SELECT code, card FROM approvals WHERE state = 'waiting' AND request_id = '{request}'");
+    until("the approval request", || world.query(&about).pop())
+}
+
+fn answer(world: &World, request: &str, yes: bool) {
+    let code_of_it = approval(world, request)["code"].clone();
+    assert_eq!(code(&world.command(json!({ "type": "answer", "code": code_of_it, "yes": yes }))), "executed");
+}
+
+/// Sends the call and approves it. Returns its id.
+fn approved(world: &World, group: &Group, document: Value) -> String {
+    let request = group.send(document);
+    answer(world, &request, true);
+    request
+}
+
+fn names(found: &Value) -> Vec<&str> {
+    found["data"]["logins"].as_array().unwrap().iter().map(|login| login["entry"].as_str().unwrap()).collect()
+}
+
+fn has_notice(reply: &Value, notice: &str) -> bool {
+    reply["notices"].as_array().is_some_and(|notices| notices.contains(&json!(notice)))
+}
+
+/// The reply has the result without the password, and says so.
+fn lacks_password(reply: &Value) {
+    assert_eq!(code(reply), "executed", "{reply}");
+    assert_eq!(reply["data"]["password"], Value::Null, "{reply}");
+    assert!(has_notice(reply, "one_time_value_omitted"), "{reply}");
+}
+
+/// The body of the first row of a request.
+fn body(world: &World, group: &Group, request: &str) -> String {
+    world.rows_of(group, request).into_iter().next().unwrap().body
+}
+
+fn values(world: &World) -> Vec<Value> {
+    world.query("SELECT request_id, taken FROM one_time_values")
+}
+
+#[test]
+fn a_password_is_delivered_once_after_a_yes_and_is_nowhere_afterwards() {
+    let Some((_store, world, developer)) = pass(ALL) else { return };
+    let found = developer.ask(to("find_login", json!({ "query": "GitHub" })));
+    assert_eq!(names(&found), ["web/github.com"], "{found}");
+    assert_eq!(names(&developer.ask(to("find_login", json!({ "query": "b" })))), ["bank", "web/github.com"]);
+
+    let request = developer.send(get("web/github.com"));
+    let card = approval(&world, &request).to_string();
+    assert!(card.contains("web/github.com") && !card.contains(GITHUB), "{card}");
+    answer(&world, &request, true);
+    let reply = developer.reply(&request);
+    assert_eq!(code(&reply), "executed", "{reply}");
+    let login =
+        json!({ "entry": "web/github.com", "username": "ada", "url": "https://github.com", "password": GITHUB });
+    assert_eq!(reply["data"], login);
+    assert!(has_notice(&reply, "one_time_value") && !has_notice(&reply, "one_time_value_omitted"), "{reply}");
+
+    // Neither the same request nor its result has it again.
+    lacks_password(&developer.ask(with(get("web/github.com"), "request_id", request.as_str())));
+    let collected = developer.send(result(&request));
+    lacks_password(&developer.reply(&collected));
+    lacks_password(&developer.ask(result(&collected)));
+    // Another call is another approval.
+    let again = developer.send(get("web/github.com"));
+    answer(&world, &again, false);
+    assert_eq!(code(&developer.reply(&again)), "approval_denied");
+
+    assert!(body(&world, &developer, &request).contains("\"about\":{\"entry\":\"web/github.com\""));
+    until("the value is deleted", || {
+        world.clock.advance(Duration::from_secs(1));
+        values(&world).is_empty().then_some(())
+    });
+}
+
+#[test]
+fn a_caller_that_no_longer_waits_collects_the_password_once() {
+    let Some((_store, world, developer)) = pass(ALL) else { return };
+    let request = developer.send(with(get("bank"), "timeout_ms", 2_000));
+    approval(&world, &request);
+    world.clock.advance(Duration::from_secs(3));
+    assert_eq!(code(&developer.reply(&request)), "approval_required");
+    answer(&world, &request, true);
+    until("its outcome", || (!values(&world).is_empty()).then_some(()));
+    assert_eq!(values(&world), [json!({ "request_id": request, "taken": null })], "nobody has collected it");
+    let first = developer.send(result(&request));
+    let reply = developer.reply(&first);
+    assert_eq!((&reply["data"]["password"], code(&reply)), (&json!(BANK), "executed"), "{reply}");
+    assert!(body(&world, &developer, &first).contains("\"delivers_one_time_value\":true"));
+    let second = developer.send(result(&request));
+    lacks_password(&developer.reply(&second));
+    assert!(body(&world, &developer, &second).contains("\"delivers_one_time_value\":false"));
+}
+
+#[test]
+fn an_uncollected_password_expires() {
+    let Some((_store, world, developer)) = pass(ALL) else { return };
+    let request = developer.send(with(get("bank"), "timeout_ms", 2_000));
+    approval(&world, &request);
+    world.clock.advance(Duration::from_secs(3));
+    assert_eq!(code(&developer.reply(&request)), "approval_required");
+    answer(&world, &request, true);
+    until("its outcome", || (!values(&world).is_empty()).then_some(()));
+    world.clock.advance(Duration::from_secs(601));
+    lacks_password(&developer.ask(result(&request)));
+    until("the value is deleted", || values(&world).is_empty().then_some(()));
+}
+
+#[test]
+fn a_reply_that_a_restart_delivers_again_has_the_password() {
+    let Some((_store, mut world, developer)) = pass(ALL) else { return };
+    let developer = developer.by_files();
+    let request = developer.send(get("bank"));
+    approval(&world, &request);
+    std::fs::remove_dir_all(developer.directory().join("responses")).unwrap();
+    answer(&world, &request, true);
+    until("its outcome", || (!values(&world).is_empty()).then_some(()));
+    assert_ne!(values(&world)[0]["taken"], Value::Null, "the reply has taken it");
+    world.stop();
+    std::fs::create_dir(developer.directory().join("responses")).unwrap();
+    world.start();
+    assert_eq!(developer.reply(&request)["data"]["password"], BANK);
+    lacks_password(&developer.ask(result(&request)));
+}
+
+#[test]
+fn a_value_whose_reply_is_not_delivered_again_is_free_after_a_kill() {
+    let Some((_store, mut world, developer)) = pass(ALL) else { return };
+    world.stop();
+    world.start_process();
+    world.grant_with("developer", 2, json!({ "provider": "passwords" }));
+    let developer = developer.by_files();
+    let request = developer.send(with(get("bank"), "timeout_ms", 2_000));
+    assert_eq!(code(&developer.reply(&request)), "approval_required");
+    answer(&world, &request, true);
+    until("its outcome", || (!values(&world).is_empty()).then_some(()));
+    // A repeated request gets the stored reply, which is not kept as due a second time.
+    std::fs::remove_dir_all(developer.directory().join("responses")).unwrap();
+    developer.send(with(with(get("bank"), "timeout_ms", 2_000), "request_id", request.as_str()));
+    until("it is taken", || (values(&world)[0]["taken"] != Value::Null).then_some(()));
+    world.kill();
+    std::fs::create_dir(developer.directory().join("responses")).unwrap();
+    world.start_process();
+    assert_eq!(developer.ask(result(&request))["data"]["password"], BANK);
+    lacks_password(&developer.ask(result(&request)));
+}
+
+#[test]
+fn nobody_gets_a_password_without_the_right_the_pattern_and_a_yes() {
+    let Some((store, mut world, developer)) = pass("entries = [\"web/*\"]") else { return };
+    // The entries that no pattern allows do not exist for an agent, and no program is started for them.
+    assert_eq!(names(&developer.ask(to("find_login", json!({ "query": "b" })))), ["web/github.com"]);
+    let outside = developer.ask(get("bank"));
+    assert_eq!(code(&outside), "guardrail", "{outside}");
+    assert!(error(&outside).contains("`entries` of the provider's table"), "{outside}");
+    for unreal in ["web/nothing", "web/../bank", "web", "web/github.com.gpg"] {
+        let refused = developer.ask(get(unreal));
+        assert_eq!(code(&refused), "guardrail", "{unreal}: {refused}");
+    }
+    for bad in
+        [json!({}), json!({ "entry": "" }), json!({ "entry": "a\nb" }), json!({ "entry": "bank", "reveal": true })]
+    {
+        assert_eq!(code(&developer.ask(to("get_password", bad.clone()))), "invalid_params", "{bad}");
+    }
+    assert_eq!(world.query("SELECT 1 FROM approvals").len(), 0, "no person was asked");
+
+    // A profile can switch the action off and cannot make it automatic.
+    world.rewrite(
+        "policy/profiles/developer.toml",
+        "write = \"auto\"\n[providers.passwords]\nactions = { get_password = \"auto\" }\n",
+    );
+    world.restart();
+    let request = developer.send(get("web/github.com"));
+    approval(&world, &request);
+    // The entry goes while a person thinks.
+    std::fs::remove_file(store.path().join("web/github.com.gpg")).unwrap();
+    answer(&world, &request, true);
+    assert_ne!(code(&developer.reply(&request)), "executed");
+    store.insert("web/github.com", GITHUB);
+
+    world.grant_with("developer", 1, json!({ "provider": "passwords" }));
+    assert_eq!(code(&developer.ask(get("web/github.com"))), "level_too_low");
+    assert_eq!(names(&developer.ask(to("find_login", json!({ "query": "git" })))), ["web/github.com"]);
+    world.revoke("developer");
+}
+
+#[test]
+fn a_secret_of_the_broker_itself_is_no_password_for_an_agent() {
+    let Some(store) =
+        PasswordStore::new(&[("self", KEEPASS), ("in-a-url", &format!("https://ada:{KEEPASS}@example.com"))])
+    else {
+        return;
+    };
+    let other = keepass("logins.kdbx", "").replace("providers.passwords", "providers.logins");
+    let (world, developer) = world(&format!("{}\n{other}", store.table("passwords", ALL)), &[KEEPASS]);
+    for entry in ["self", "in-a-url"] {
+        let request = approved(&world, &developer, get(entry));
+        let reply = developer.reply(&request);
+        assert_eq!(code(&reply), "guardrail", "{reply}");
+        assert!(error(&reply).contains("a secret of the broker's own"), "{reply}");
+    }
+    assert!(values(&world).is_empty());
+}
+
+#[test]
+fn the_entries_of_a_keepass_database_are_read() {
+    let secrets = ["gh-Pa55word-x81Kq", "shared-bob-Kq81", "twice-one-Kq81"];
+    let (world, developer) = world(&keepass("logins.kdbx", ""), &secrets);
+    let found = developer.ask(to("find_login", json!({ "query": "" })));
+    assert_eq!(code(&found), "invalid_params", "{found}");
+    let found = developer.ask(to("find_login", json!({ "query": "ada internet" })));
+    let internet = ["Empty", "Forum", "GitHub", "Shared", "Twice", "Twice"].map(|name| format!("Internet/{name}"));
+    assert_eq!(names(&found), internet, "the recycle bin is not listed: {found}");
+    let short = developer.ask(to("find_login", json!({ "query": "internet", "limit": 2 })));
+    assert_eq!((names(&short).len(), &short["data"]["is_truncated"]), (2, &json!(true)));
+
+    let request = developer.send(get("Internet/GitHub"));
+    let card = approval(&world, &request).to_string();
+    assert!(card.contains("https://github.com") && card.contains("ada"), "the card says whose login it is: {card}");
+    answer(&world, &request, true);
+    let login = json!({ "entry": "Internet/GitHub", "username": "ada", "url": "https://github.com", "password": "gh-Pa55word-x81Kq" });
+    assert_eq!(developer.reply(&request)["data"], login);
+
+    let ambiguous = developer.ask(get("Internet/Shared"));
+    assert!(error(&ambiguous).contains("Name the user name, too"), "{ambiguous}");
+    let of_bob = to("get_password", json!({ "entry": "Internet/Shared", "username": "bob" }));
+    let request = approved(&world, &developer, of_bob);
+    assert_eq!(developer.reply(&request)["data"]["password"], "shared-bob-Kq81");
+    let twins = developer.ask(to("get_password", json!({ "entry": "Internet/Twice", "username": "ada" })));
+    assert!(error(&twins).contains("A person must rename one"), "{twins}");
+    let empty = approved(&world, &developer, get("Internet/Empty"));
+    assert!(error(&developer.reply(&empty)).contains("has no password"));
+}
+
+#[test]
+fn a_keepass_database_needs_its_password_and_its_key_file() {
+    let key = format!("key_file = {:?}", fixture("logins.key").display().to_string());
+    let (world, developer) = self::world(&keepass("argon.kdbx", &key), &["argon-Pa55word-Kq81"]);
+    let request = approved(&world, &developer, get("Argon"));
+    assert_eq!(developer.reply(&request)["data"]["password"], "argon-Pa55word-Kq81");
+    drop(world);
+    for table in [keepass("argon.kdbx", ""), keepass("logins.key", ""), keepass("none.kdbx", "")] {
+        let (_world, developer) = self::world(&table, &[]);
+        let refused = developer.ask(to("find_login", json!({ "query": "a" })));
+        assert_eq!(code(&refused), "provider_failed", "{refused}");
+        assert!(error(&refused).contains("KeePass database"), "{refused}");
+    }
+}

@@ -1,0 +1,228 @@
+//! `use_password`: another provider's action gets a password that the agent does not see.
+
+use super::{ALL, BANK, GITHUB, answer, approval, approved, body, store, to, values};
+use serde_json::{Value, json};
+use tests::group::{Group, code, error, with};
+use tests::password_store::PasswordStore;
+use tests::{World, until};
+
+const ACTIONS: &str = r#"
+[actions.sign_in]
+level = 2
+reply = "$params"
+append_to = "sign_in.log"
+exposes = ["egress", "untrusted"]
+input_schema = { type = "object", required = ["user", "password"], additionalProperties = false, properties = { user = { type = "string" }, password = { type = "string", minLength = 8 } } }
+
+[actions.type_in]
+level = 2
+reply = "$params"
+exposes = []
+
+[actions.open]
+level = 1
+reply = "$params"
+append_to = "open.log"
+exposes = []
+
+[actions.lost]
+level = 2
+lose_reply = true
+append_to = "lost.log"
+exposes = []
+
+[actions.deploy]
+level = 3
+append_to = "deploy.log"
+exposes = []
+"#;
+
+const USES: &str = r#"uses = [
+    { provider = "demo", action = "sign_in", field = "password" },
+    { provider = "demo", action = "type_in", field = "keys" },
+    { provider = "demo", action = "lost", field = "password" },
+    { provider = "demo", action = "deploy", field = "password" },
+    { provider = "demo", action = "missing", field = "password" },
+    { provider = "nowhere", action = "sign_in", field = "password" },
+    { provider = "passwords", action = "use_password", field = "entry" },
+]"#;
+
+/// A world whose `demo` takes passwords in some of its actions.
+fn world(profile: &str) -> Option<(PasswordStore, World, Group)> {
+    let store = store()?;
+    let mut world = World::builder().script("demo", ACTIONS).file("policy/profiles/developer.toml", profile).down();
+    let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
+    world.rewrite("broker.toml", &format!("{config}\n{}", store.table("passwords", &format!("{ALL}\n{USES}"))));
+    world.keep_secret(GITHUB);
+    world.keep_secret(BANK);
+    world.start();
+    world.grant_with("developer", 2, json!({ "provider": "passwords" }));
+    world.grant("developer", 2);
+    let developer = world.group("developer");
+    Some((store, world, developer))
+}
+
+/// A sign-in with the password of the entry.
+fn sign_in(entry: &str) -> Value {
+    using(entry, "demo", "sign_in", &json!({ "user": "ada" }))
+}
+
+fn using(entry: &str, provider: &str, action: &str, params: &Value) -> Value {
+    to("use_password", json!({ "entry": entry, "provider": provider, "action": action, "params": params }))
+}
+
+/// A rule about the parameters of the other action.
+const FORBIDDEN: &str = "@id(\"no-ada\")
+forbid (principal, action == Action::\"demo.sign_in\", resource) when { context.params.user == \"ada\" };\n";
+
+const AUTO: &str = "write = \"auto\"\n";
+
+#[test]
+fn an_action_gets_a_password_that_the_agent_does_not_see() {
+    let Some((_store, world, developer)) = world(AUTO) else { return };
+    let request = developer.send(sign_in("web/github.com"));
+    let card = approval(&world, &request).to_string();
+    for part in ["web/github.com", "demo", "sign_in", "ada"] {
+        assert!(card.contains(part), "{part}: {card}");
+    }
+    assert!(world.effects_of("sign_in").is_empty());
+    answer(&world, &request, true);
+    let reply = developer.reply(&request);
+    assert_eq!(code(&reply), "executed", "{reply}");
+    let data = &reply["data"];
+    assert_eq!(data["user"], "ada");
+    let password = data["password"].as_str().unwrap();
+    assert!(password.starts_with("<redacted"), "the action got it, and it does not come back: {reply}");
+    assert_eq!(world.effects_of("sign_in"), [request.as_str()]);
+    assert!(body(&world, &developer, &request).contains("\"entry\":\"web/github.com\""));
+    assert!(values(&world).is_empty());
+
+    // The exposure of both actions counts, and the same id does nothing again.
+    let exposed = world.query("SELECT provider || '.' || action AS action FROM exposures ORDER BY 1").into_iter();
+    let exposed: Vec<Value> = exposed.map(|row| row["action"].clone()).collect();
+    assert_eq!(exposed, [json!("demo.sign_in"), json!("passwords.use_password")]);
+    developer.ask(with(sign_in("web/github.com"), "request_id", request.as_str()));
+    assert_eq!(world.effects_of("sign_in").len(), 1);
+}
+
+#[test]
+fn a_password_that_an_action_repeats_does_not_come_back() {
+    let Some((_store, world, developer)) = world(AUTO) else { return };
+    // No name of a member says that it is a password.
+    let request = approved(&world, &developer, using("web/github.com", "demo", "type_in", &json!({ "where": "#pw" })));
+    let reply = developer.reply(&request);
+    assert_eq!((code(&reply), &reply["data"]["where"]), ("executed", &json!("#pw")));
+    assert!(reply["data"]["keys"].as_str().unwrap().starts_with("<redacted"), "{reply}");
+    assert!(!reply.to_string().contains(GITHUB), "{reply}");
+}
+
+#[test]
+fn both_calls_must_be_permitted_before_a_person_is_asked() {
+    let Some((_store, mut world, developer)) = world(AUTO) else { return };
+    let refused = |document: Value, expected: &str| {
+        let reply = developer.ask(document);
+        assert_eq!(code(&reply), expected, "{reply}");
+        reply
+    };
+    let user = json!({ "user": "ada" });
+    let other = refused(using("bank", "demo", "open", &json!({})), "guardrail");
+    assert!(error(&other).contains("demo.open may get no password"), "{other}");
+    let filled = refused(using("bank", "demo", "sign_in", &json!({ "user": "a", "password": "x" })), "guardrail");
+    assert!(error(&filled).contains("The broker fills in `password`"), "{filled}");
+    refused(using("nothing", "demo", "sign_in", &user), "guardrail");
+    refused(using("bank", "demo", "sign_in", &json!({ "name": "ada" })), "invalid_params");
+    refused(using("bank", "demo", "missing", &json!({})), "unknown_action");
+    refused(using("bank", "nowhere", "sign_in", &user), "no_grant");
+    let itself = json!({ "provider": "demo", "action": "sign_in" });
+    refused(using("bank", "passwords", "use_password", &itself), "guardrail");
+
+    world.grant_with("developer", 2, json!({ "denied_actions": ["sign_in"] }));
+    refused(sign_in("bank"), "action_denied");
+    world.grant("developer", 1);
+    refused(sign_in("bank"), "level_too_low");
+    world.revoke("developer");
+    refused(sign_in("bank"), "no_grant");
+    world.grant("developer", 3);
+    let production = refused(using("bank", "demo", "deploy", &json!({})), "guardrail");
+    assert!(error(&production).contains("a production action"), "{production}");
+    let kill = |on| world.command(json!({ "type": "kill", "scope": { "provider": "demo" }, "on": on }));
+    kill(true);
+    refused(sign_in("bank"), "kill_switch");
+    kill(false);
+    assert!(world.query("SELECT 1 FROM approvals").is_empty(), "no person was asked");
+
+    for (profile, expected) in [
+        ("[providers.demo]\nactions = { sign_in = \"off\" }\n", "action_denied"),
+        ("[providers.demo]\nactions = { sign_in = \"rules\" }\n", "rule_denied"),
+    ] {
+        world.rewrite("policy/profiles/developer.toml", profile);
+        world.rewrite("policy/own.cedar", FORBIDDEN);
+        world.restart();
+        let reply = developer.ask(sign_in("bank"));
+        assert_eq!(code(&reply), expected, "{reply}");
+    }
+    for action in ["sign_in", "deploy", "open"] {
+        assert!(world.effects_of(action).is_empty(), "{action}");
+    }
+}
+
+#[test]
+fn the_limits_of_the_other_provider_count() {
+    let Some((_store, world, developer)) = world(AUTO) else { return };
+    world.grant_with("developer", 2, json!({ "daily_quota": 1 }));
+    let request = approved(&world, &developer, sign_in("bank"));
+    assert_eq!(code(&developer.reply(&request)), "executed");
+    assert_eq!(code(&developer.ask(sign_in("bank"))), "quota_exceeded");
+    assert_eq!(world.effects_of("sign_in").len(), 1);
+}
+
+#[test]
+fn private_data_before_and_a_way_out_in_the_other_action_come_together() {
+    let Some((_store, world, developer)) = world(AUTO) else { return };
+    // The names are private data of others' making; the other action is the way out.
+    assert_eq!(code(&developer.ask(to("find_login", json!({ "query": "bank" })))), "executed");
+    let request = developer.send(sign_in("bank"));
+    let row = approval(&world, &request);
+    assert!(row["card"].as_str().unwrap().contains("The session would combine"), "{row}");
+    answer(&world, &request, false);
+    assert_eq!(code(&developer.reply(&request)), "approval_denied");
+}
+
+#[test]
+fn a_yes_to_one_use_is_no_yes_to_another() {
+    let Some((store, mut world, developer)) = world(AUTO) else { return };
+    let request = developer.send(sign_in("bank"));
+    let code_of_it = approval(&world, &request)["code"].clone();
+    // Between question and answer an operator gives the password to another parameter.
+    let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
+    world.rewrite("broker.toml", &config.replace("field = \"password\"", "field = \"user\""));
+    world.restart();
+    world.command(json!({ "type": "answer", "code": code_of_it, "yes": true }));
+    let reply = developer.reply(&request);
+    assert_ne!(code(&reply), "executed", "{reply}");
+    assert!(world.effects_of("sign_in").is_empty());
+    drop(store);
+}
+
+#[test]
+fn an_outcome_that_is_lost_is_unknown_and_the_password_is_sent_once() {
+    let Some((_store, world, developer)) = world(AUTO) else { return };
+    let lost = using("bank", "demo", "lost", &json!({}));
+    let request = approved(&world, &developer, lost.clone());
+    assert_eq!(code(&developer.reply(&request)), "outcome_unknown");
+    assert_eq!(code(&developer.ask(with(lost, "request_id", request.as_str()))), "outcome_unknown");
+    assert_eq!(world.effects_of("lost").len(), 1);
+}
+
+#[test]
+fn a_password_that_could_not_be_kept_out_of_the_result_is_not_used() {
+    let Some((store, world, developer)) = world(AUTO) else { return };
+    store.insert("short", "1234567");
+    let request = approved(&world, &developer, sign_in("short"));
+    let reply = developer.reply(&request);
+    assert!(error(&reply).contains("too short to be kept out of the result"), "{reply}");
+    store.insert("long", &"x".repeat(5000));
+    let request = approved(&world, &developer, sign_in("long"));
+    until("its reply", || developer.try_reply(&request));
+    assert!(world.effects_of("sign_in").len() <= 1, "a long one may be used");
+}
