@@ -37,7 +37,6 @@ impl Unrecorded {
 const UNSENT_MAX: usize = 16;
 
 /// A reply that could not be written: a full disk, too many open files.
-#[derive(Debug)]
 struct Unsent {
     address: ReplyAddress,
     request_id: RequestId,
@@ -46,6 +45,13 @@ struct Unsent {
     seq: Option<i64>,
     // The end of the caller's timeout.
     until: Instant,
+}
+
+impl std::fmt::Debug for Unsent {
+    /// Omits the reply, which can have a one-time value.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Unsent({})", self.request_id)
+    }
 }
 
 impl Unsent {

@@ -269,6 +269,7 @@ impl Broker {
             asking: self.config.asking(&call.provider, &call.action),
             born_approved: None,
             asks: BTreeSet::from([ApprovalReason::Tier]),
+            nested: None,
             card: &card,
             document: None,
             params_digest: None,

@@ -147,6 +147,8 @@ pub(crate) struct ApprovalDraft<'a> {
     pub(crate) born_approved: Option<i64>,
     /// The reasons for asking.
     pub(crate) asks: BTreeSet<ApprovalReason>,
+    /// The provider of the nested call.
+    pub(crate) nested: Option<&'a Provider>,
     pub(crate) card: &'a Card,
     /// The document that is admitted again after the answer.
     pub(crate) document: Option<&'a [u8]>,
@@ -294,9 +296,10 @@ impl Broker {
             digest: crate::approvals::digest_of(call, sealed.as_ref(), &self.policy),
             // The denials were checked above.
             subject: None,
-            asking: self.config.asking(&call.provider, &call.action),
+            asking: self.asking(call),
             born_approved: None,
             asks: reasons.iter().map(|(ask, _)| *ask).collect(),
+            nested: call.nested.as_ref().map(|nested| &nested.call.provider),
             card: &card,
             document: Some(&call.to_be_made_again()),
             params_digest: Some(call.params_digest),
@@ -379,6 +382,7 @@ impl Broker {
                 expires_at,
                 reply_by: tx.now().plus(left),
                 asks: &draft.asks,
+                nested: draft.nested,
                 card: draft.card,
             },
         )?;
@@ -520,6 +524,16 @@ fn asked(
     })
 }
 
+impl Broker {
+    /// Returns the quorum and the expiry of approval requests about a call. The stricter ones of a nested call count.
+    fn asking(&self, call: &Call) -> (usize, Duration) {
+        let own = self.config.asking(&call.provider, &call.action);
+        let Some(nested) = &call.nested else { return own };
+        let nested = self.config.asking(&nested.call.provider, &nested.call.action);
+        (own.0.max(nested.0), own.1.min(nested.1))
+    }
+}
+
 /// Refuses a call because too many approval requests wait.
 pub(crate) fn too_many() -> Refusal {
     Refusal::new(Code::Busy, format!("{OPEN_MAX} approval requests of this group wait for people already."))
@@ -537,5 +551,6 @@ fn answered_by(header: &Header, given: &ApprovalAnswer, tx: &Transaction<'_>) ->
 
 /// Returns whether this person may answer this approval request.
 pub fn may_answer(config: &Config, person: &str, approval: &Approval) -> bool {
-    config.may_approve(person, approval.group.as_ref(), &approval.provider, approval.level)
+    let may = |provider| config.may_approve(person, approval.group.as_ref(), provider, approval.level);
+    may(&approval.provider) && approval.nested.as_ref().is_none_or(may)
 }

@@ -44,7 +44,7 @@ pub fn digest_of(call: &Call, sealed: Option<&SealedRequest>, policy: &Policy) -
         "idempotency_key": call.idempotency_key,
         "precondition": call.target.invocation().and_then(Invocation::precondition),
     });
-    let nested = call.nested.as_deref().map(|NestedCall { call, field }| {
+    let nested = call.nested.as_deref().map(|NestedCall { call, field, permitted_at: _ }| {
         json!({
             "provider": call.provider,
             "action": call.action,

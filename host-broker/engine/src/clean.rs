@@ -15,7 +15,7 @@ use kernel::Effect;
 use kernel::call::{Call, Origin};
 use kernel::contract::{Failure, Invocation, Probed, SideOutput, Success};
 use kernel::execution::{Attempted, Executed, ProviderOutput};
-use model::{LedgerKey, Tier, Treatment};
+use model::{Declaration, LedgerKey, Tier, Treatment};
 use policy::facts::EgressFact;
 use secrets::vault::seen_secrets::SeenSecrets;
 use serde_json::Value;
@@ -75,7 +75,12 @@ impl Filters {
             scrubber: &self.scrubber,
             // The output of a probe is not the output of the action.
             output_schema: match effect {
-                Effect::Run(_) => self.schemas.get(&(provider.clone(), action.clone())).map(Arc::as_ref),
+                Effect::Run(call) => {
+                    // The result of a nested call is that of its action.
+                    let nested = call.nested.as_ref().map(|nested| (&nested.call.provider, &nested.call.action));
+                    let (provider, action) = nested.unwrap_or((provider, action));
+                    self.schemas.get(&(provider.clone(), action.clone())).map(Arc::as_ref)
+                }
                 Effect::Prepare(_) | Effect::Probe(_) => None,
             },
             strictness: match is_namespaced {
@@ -93,7 +98,9 @@ impl Filters {
         let mut seen = Seen { cleaned, summary, looked: None, kept_back: None };
         let (Effect::Run(call), Ok(data)) = (effect, &seen.cleaned.data) else { return seen.shortened() };
         let Some(operation) = call.target.operation() else { return seen.shortened() };
-        let declaration = operation.declaration();
+        let nested = call.nested.as_ref().and_then(|nested| nested.call.target.operation());
+        let nested = nested.map(|nested| of_nested(nested.declaration(), operation.declaration()));
+        let declaration = nested.as_ref().unwrap_or_else(|| operation.declaration());
         let until = call.header.reply_deadline();
         let looked = self
             .inspector
@@ -177,6 +184,12 @@ impl Filters {
     }
 }
 
+/// Returns the declaration by which the result of a nested call is inspected: that of its action, with the exposure of
+/// both.
+fn of_nested(nested: &Declaration, outer: &Declaration) -> Declaration {
+    Declaration { exposes: nested.exposes.and(outer.exposes), ..nested.clone() }
+}
+
 /// A result that was cleaned and inspected.
 struct Seen {
     cleaned: Cleaned,
@@ -212,6 +225,8 @@ pub struct Filtered {
     pub(crate) looked: Option<Inspection>,
     /// The result, if it is withheld.
     pub(crate) kept_back: Option<Box<KeptBack>>,
+    /// Whether the nested call was started.
+    pub(crate) nested_begun: bool,
 }
 
 impl Filtered {
@@ -332,6 +347,7 @@ pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
         tokio::task::yield_now().await;
     }
     let wider = filters.beside(&SeenSecrets::of(executed.slots()));
+    let nested_begun = executed.nested_begun();
     let (effect, intent, result, took, attempted) = executed.into_parts();
     let (filters, result) = match (&wider, result) {
         (Ok(Some(wider)), result) => (wider, result),
@@ -382,10 +398,11 @@ pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
     if !matches!(outcome, Outcome::Succeeded(_) | Outcome::Probed { happened: true, .. }) {
         aside = None;
     }
-    Filtered { effect, intent, outcome, took, aside, probe: None, looked, kept_back }
+    Filtered { effect, intent, outcome, took, aside, probe: None, looked, kept_back, nested_begun }
 }
 
-/// Returns whether the effect may have a one-time value: a person has approved exactly this call.
+/// Returns whether the effect may have a one-time value. The decision lets no action with such a value run without an
+/// approval of exactly this call.
 fn may_reveal(effect: &Effect) -> bool {
     let Effect::Run(call) = effect else { return false };
     let declaration = call.target.operation().map(|operation| operation.declaration());

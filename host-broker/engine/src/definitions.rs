@@ -234,6 +234,7 @@ impl Broker {
             asking: (quorum, TIMEOUT),
             born_approved: None,
             asks: BTreeSet::from([ApprovalReason::Tier]),
+            nested: None,
             card: &proposed.card,
             document: Some(&said),
             params_digest: None,

@@ -350,6 +350,7 @@ impl Broker {
             asking: if born.is_some() { (0, Duration::ZERO) } else { (self.quorum_of_changes(asked), proposed.ttl) },
             born_approved: born,
             asks: BTreeSet::from([ApprovalReason::Tier]),
+            nested: None,
             card: &card,
             document: None,
             params_digest: None,

@@ -14,7 +14,7 @@ use crate::features::Feature;
 use kernel::Effect;
 use kernel::authorize::Refusal;
 use kernel::call::Call;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use shared::reply::Notice;
 use shared::{Code, Reply, Timestamp};
 use store::state::one_time_values;
@@ -71,11 +71,19 @@ impl Feature for OneTimeValues {
     }
 }
 
-/// Returns the reply with its one-time value; `None` if the document is no reply with an object as its result.
+/// The member for a result that is no object: the inspection has put all of it between delimiters.
+const RESULT: &str = "result";
+
+/// Returns the reply with its one-time value; `None` if the document is no reply.
 pub fn with_value(document: &[u8], field: &str, value: &str) -> Option<Vec<u8>> {
     let mut reply: Reply = serde_json::from_slice(document).ok()?;
-    let Some(Value::Object(data)) = &mut reply.data else { return None };
+    let mut data = match reply.data.take() {
+        Some(Value::Object(data)) => data,
+        Some(other) => Map::from_iter([(RESULT.to_owned(), other)]),
+        None => Map::new(),
+    };
     data.insert(field.to_owned(), Value::String(value.to_owned()));
+    reply.data = Some(Value::Object(data));
     for notice in &mut reply.notices {
         if notice == Notice::OneTimeValueOmitted.word() {
             Notice::OneTimeValue.word().clone_into(notice);

@@ -47,6 +47,10 @@ impl Broker {
         match (&filtered.effect, &filtered.outcome) {
             // A probe is the broker's own.
             (Effect::Probe(_), _) => Ok(()),
+            // The fault is that of the nested call's provider.
+            (Effect::Run(call), Outcome::Failed { fault: true, .. }) if filtered.nested_begun => {
+                limits::answered(tx, call)
+            }
             (Effect::Run(call) | Effect::Prepare(call), Outcome::Failed { fault: true, .. }) => {
                 limits::fault(tx, call, &self.policy.limits)
             }
@@ -55,11 +59,12 @@ impl Broker {
         }
     }
 
-    /// The same for the provider of a nested call, which runs with its outer call.
+    /// The same for the provider of a nested call. One that was not started leaves its test to the next call.
     fn update_nested_breaker(&self, tx: &Transaction<'_>, filtered: &Filtered) -> Result<(), StoreError> {
         let Effect::Run(call) = &filtered.effect else { return Ok(()) };
         let Some(nested) = &call.nested else { return Ok(()) };
         match &filtered.outcome {
+            _ if !filtered.nested_begun => limits::prepared(tx, &nested.call),
             Outcome::Failed { fault: true, .. } => limits::fault(tx, &nested.call, &self.policy.limits),
             Outcome::Failed { .. } | Outcome::Succeeded(_) | Outcome::Prepared(_) | Outcome::Probed { .. } => {
                 limits::answered(tx, &nested.call)

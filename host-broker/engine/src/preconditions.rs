@@ -76,7 +76,8 @@ impl Broker {
         if is_open && self.may_wait(header) {
             return Ok(Before::Wait(of.clone()));
         }
-        let (reply, row) = if is_open { unfinished(tx, header, of)? } else { copied(tx, header, of)? };
+        let (reply, row) =
+            if is_open { unfinished(tx, header, of)? } else { copied(tx, header, of, !call.is_resumed())? };
         if call.is_resumed() {
             return approval_requests::answer(tx, header, true, reply, row.receipt()).map(Before::Answered);
         }

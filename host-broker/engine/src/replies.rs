@@ -66,15 +66,20 @@ impl Broker {
             Repeat::Refuse(code) => Some(*code),
             Repeat::Silence => Some(Code::ReplayedRequest),
         };
-        let row = tx.append_minor(&Draft {
+        let delivers = match &repeat {
+            Repeat::Again(document) => delivers_value(tx, header, &header.request_id, &notices_of(document))?,
+            Repeat::Join | Repeat::Refuse(_) | Repeat::Silence => false,
+        };
+        let mut body = json!({ "request": header.request_digest });
+        let row = append_delivery(tx, delivers, &mut body, |body| Draft {
             reason_code: code,
-            body: json!({ "request": header.request_digest }),
+            body,
             ..header.draft(if code.is_some() { RowKind::Refused } else { RowKind::Repeated })
         })?;
         Ok(match repeat {
             Repeat::Join | Repeat::Silence => None,
             Repeat::Again(document) => {
-                let notices = serde_json::from_slice::<Reply>(&document).map(|reply| reply.notices).unwrap_or_default();
+                let notices = notices_of(&document);
                 let answer = kernel::answer_stored(header.request_id.clone(), document.into_vec(), row);
                 Some(with_one_time_value(tx, header, &header.request_id, &notices, answer)?)
             }
@@ -107,7 +112,7 @@ pub(crate) fn while_parked(tx: &Transaction<'_>, header: &Header, parked: &Waiti
 
 /// Answers with the kept reply of another request, under this request's id. The ledger keeps one copy: the first.
 pub(crate) fn copy_of(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Answer, StoreError> {
-    let (reply, row) = copied(tx, header, of)?;
+    let (reply, row) = copied(tx, header, of, true)?;
     answer_copy(tx, header, of, reply, row)
 }
 
@@ -139,24 +144,65 @@ fn with_one_time_value(
     kernel::with_one_time(tx, header, &source, notices, answer)
 }
 
+/// Returns the notices of a stored reply.
+fn notices_of(document: &[u8]) -> Vec<String> {
+    serde_json::from_slice::<Reply>(document).map(|reply| reply.notices).unwrap_or_default()
+}
+
+/// Returns whether an answer with the stored reply of the request `of` takes its one-time value.
+fn delivers_value(
+    tx: &Transaction<'_>,
+    header: &Header,
+    of: &RequestId,
+    notices: &[String],
+) -> Result<bool, StoreError> {
+    if !lacks_value(notices) {
+        return Ok(false);
+    }
+    let source = replies::answered_by(tx.view(), tx.steady(), &header.caller_key, of)?;
+    one_time_values::is_free(tx, &header.caller_key, &source)
+}
+
+/// Appends the row of an answer. The delivery of a one-time value has a row of its own, which no other row stands for.
+fn append_delivery<'a>(
+    tx: &Transaction<'_>,
+    delivers: bool,
+    body: &mut Value,
+    draft: impl FnOnce(Value) -> Draft<'a>,
+) -> Result<MinorRow, StoreError> {
+    if !delivers {
+        return tx.append_minor(&draft(body.take()));
+    }
+    body.as_object_mut().map(|body| body.insert("delivers_one_time_value".to_owned(), true.into()));
+    tx.append(&draft(body.take())).map(MinorRow::own)
+}
+
 /// Returns whether a stored reply lacks a one-time value.
 fn lacks_value(notices: &[String]) -> bool {
     notices.iter().any(|notice| notice == Notice::OneTimeValueOmitted.word())
 }
 
-/// Returns the same as a reply and its row.
-pub(crate) fn copied(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<(Reply, MinorRow), StoreError> {
+/// Returns the same as a reply and its row. `takes_value` says whether the answer takes the one-time value.
+pub(crate) fn copied(
+    tx: &Transaction<'_>,
+    header: &Header,
+    of: &RequestId,
+    takes_value: bool,
+) -> Result<(Reply, MinorRow), StoreError> {
     let stored = replies::find(tx, &header.caller_key, of)?;
     let reply = stored.and_then(|document| serde_json::from_slice::<Reply>(&document).ok());
     let code = if reply.is_some() { None } else { Some(Code::UnknownRequest) };
     let rests_on = reply.as_ref().and_then(|reply| reply.evidence).map(|evidence| evidence.seq);
     let mut body = json!({ "request": header.request_digest, "of_request": of, "rests_on": rests_on });
-    if reply.as_ref().is_some_and(|reply| lacks_value(&reply.notices)) {
-        let source = replies::answered_by(tx.view(), tx.steady(), &header.caller_key, of)?;
-        let delivers = one_time_values::is_free(tx, &header.caller_key, &source)?;
-        body.as_object_mut().map(|body| body.insert("delivers_one_time_value".to_owned(), delivers.into()));
-    }
-    let row = tx.append_minor(&Draft { reason_code: code, body, ..header.draft(RowKind::Answered) })?;
+    let delivers = match &reply {
+        Some(reply) if takes_value => delivers_value(tx, header, of, &reply.notices)?,
+        Some(_) | None => false,
+    };
+    let row = append_delivery(tx, delivers, &mut body, |body| Draft {
+        reason_code: code,
+        body,
+        ..header.draft(RowKind::Answered)
+    })?;
     let reply = match reply {
         Some(reply) => Reply { request_id: header.request_id.clone(), ..reply },
         None => Reply::of_code(header.request_id.clone(), Code::UnknownRequest, tx.now()),

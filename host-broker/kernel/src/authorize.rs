@@ -66,12 +66,15 @@ pub enum Outcome<'tx> {
 }
 
 /// Decides on a call with facts that were gathered in this transaction. No caller can pass a decision in.
-pub fn authorize<'tx>(_tx: &'tx Transaction<'_>, mut call: Box<Call>, facts: Facts) -> Outcome<'tx> {
+pub fn authorize<'tx>(tx: &'tx Transaction<'_>, mut call: Box<Call>, facts: Facts) -> Outcome<'tx> {
     let decision = decide(&facts);
     let is_refused = matches!(decision.verdict, Verdict::Refuse { .. });
     if !is_refused && call.nested.is_some() != facts.nested.is_some() {
         let reason = "The call that this call makes was not judged.".to_owned();
         return Outcome::Refused(call, Refusal::new(Code::Guardrail, reason));
+    }
+    if let Some(nested) = &mut call.nested {
+        nested.permitted_at = Some(tx.now());
     }
     match decision.verdict {
         Verdict::Permit => {

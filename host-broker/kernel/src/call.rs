@@ -9,7 +9,7 @@ use shared::digest::Digest;
 use shared::flow::Opaque;
 use shared::mailbox;
 use shared::reply::Notice;
-use shared::{Action, FlowId, Group, IdempotencyKey, Level, Provider, RequestId, TaskId, limits};
+use shared::{Action, FlowId, Group, IdempotencyKey, Level, Provider, RequestId, TaskId, Timestamp, limits};
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
@@ -245,6 +245,8 @@ pub struct NestedCall {
     pub call: Call,
     /// The parameter that takes the value.
     pub field: String,
+    /// The time of the permit.
+    pub permitted_at: Option<Timestamp>,
 }
 
 /// The public members of the record of a call whose parameters do not fit. They are for the record only, so they cannot

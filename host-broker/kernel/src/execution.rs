@@ -3,7 +3,7 @@
 //! To audit: `Execution { ` is constructed in [`execute`] only, from an [`Intended`], which only a commit makes.
 
 use crate::call::{Call, NestedCall};
-use crate::contract::{Failure, Invocation, Operation, Probed, Success};
+use crate::contract::{Failure, Guard, Invocation, Operation, Probed, StoreRequest, Success};
 use crate::proofs::{Effect, Intended};
 use crate::run_handle::RunHandle;
 use crate::slots::Slots;
@@ -11,9 +11,10 @@ use futures_util::FutureExt as _;
 use model::{EffectMarker, Nonce, Person, SealedRequest, Subject};
 use serde_json::{Map, Value};
 use shared::reply::Evidence;
-use shared::{Group, IdempotencyKey, RequestId, limits};
+use shared::{Group, IdempotencyKey, Level, RequestId, Timestamp, limits};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -38,6 +39,10 @@ struct NestedRun {
     operation: Arc<dyn Operation>,
     params: Map<String, Value>,
     field: String,
+    nonce: Nonce,
+    level: Level,
+    permitted_at: Timestamp,
+    has_begun: Arc<AtomicBool>,
 }
 
 impl std::fmt::Debug for NestedRun {
@@ -56,10 +61,20 @@ impl Execution {
     /// [`Failure`]: of the nested call, or because the value does not fit its parameter, or because there is none.
     pub async fn run_nested(&self, value: &str) -> Result<Success, Failure> {
         let nested = self.nested.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let NestedRun { operation, mut params, field } = nested.ok_or_else(nothing_to_run)?;
+        let NestedRun { operation, mut params, field, nonce, level, permitted_at, has_begun } =
+            nested.ok_or_else(nothing_to_run)?;
         params.insert(field, Value::String(value.to_owned()));
-        let unfit = |_faults| Failure::Refused { message: "The value does not fit the parameter.".to_owned() };
-        let invocation = operation.parse(&params).map_err(unfit)?;
+        let unfit = || Failure::Refused { message: "The value does not fit the parameter.".to_owned() };
+        let invocation = operation.parse(&params).map_err(|_faults| unfit())?;
+        // The decision has judged the call with the placeholder.
+        let is_as_judged = invocation.guard(permitted_at) == Guard::Pass
+            && invocation.level() <= level
+            && invocation.needs() == StoreRequest::Nothing
+            && invocation.seal(&nonce).is_none();
+        if !is_as_judged {
+            return Err(unfit());
+        }
+        has_begun.store(true, Ordering::Release);
         let execution = Self {
             planted: self.planted.clone(),
             group: self.group.clone(),
@@ -142,6 +157,7 @@ pub struct Executed {
     result: Result<ProviderOutput, Failure>,
     took: Duration,
     slots: Slots,
+    nested_begun: bool,
     attempted: Attempted,
 }
 
@@ -194,6 +210,11 @@ impl Executed {
     pub fn slots(&self) -> &Slots {
         &self.slots
     }
+
+    /// Returns whether the nested call was started.
+    pub fn nested_begun(&self) -> bool {
+        self.nested_begun
+    }
 }
 
 /// Returns how much of a number of bytes the value leaves, or `None` if it is longer. It reads no further than that.
@@ -219,10 +240,11 @@ pub async fn execute(intended: Intended) -> Executed {
     let started = Instant::now();
     let (effect, intent) = intended.into_parts();
     let slots = Slots::default();
+    let nested_begun = Arc::new(AtomicBool::new(false));
     let (effect, result) = match effect {
         Effect::Run(mut call) => {
             let execution = execution_for(&call, slots.clone());
-            let execution = Execution { nested: Mutex::new(nested_run(&call)), ..execution };
+            let execution = Execution { nested: Mutex::new(nested_run(&call, &nested_begun)), ..execution };
             let changes = call.mutating;
             let result = match call.target.start() {
                 Some(invocation) => guarded(changes, execution.deadline, invocation.run(execution)).await,
@@ -257,7 +279,8 @@ pub async fn execute(intended: Intended) -> Executed {
             (Effect::Probe(probe), result.map(ProviderOutput::Probe))
         }
     };
-    Executed { effect, intent, result, took: started.elapsed(), slots, attempted: Attempted(()) }
+    let nested_begun = nested_begun.load(Ordering::Acquire);
+    Executed { effect, intent, result, took: started.elapsed(), slots, nested_begun, attempted: Attempted(()) }
 }
 
 fn execution_for(call: &Call, slots: Slots) -> Execution {
@@ -284,10 +307,17 @@ fn execution_for(call: &Call, slots: Slots) -> Execution {
 }
 
 /// Returns the right to run the nested call of an authorized call.
-fn nested_run(call: &Call) -> Option<NestedRun> {
-    let NestedCall { call, field } = call.nested.as_deref()?;
-    let (operation, params) = (Arc::clone(call.target.operation()?), call.params.members()?.clone());
-    Some(NestedRun { operation, params, field: field.clone() })
+fn nested_run(call: &Call, has_begun: &Arc<AtomicBool>) -> Option<NestedRun> {
+    let NestedCall { call, field, permitted_at } = call.nested.as_deref()?;
+    Some(NestedRun {
+        operation: Arc::clone(call.target.operation()?),
+        params: call.params.members()?.clone(),
+        field: field.clone(),
+        nonce: call.planted.nonce.clone(),
+        level: call.target.demanded(),
+        permitted_at: (*permitted_at)?,
+        has_begun: Arc::clone(has_begun),
+    })
 }
 
 /// Turns the deadline and panics into failures that say truly what may have been changed.

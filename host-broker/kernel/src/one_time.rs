@@ -5,8 +5,8 @@
 //! [`Settled`](crate::Settled) or for a reply that is delivered again after a restart.
 
 use model::{Place, RecordKind};
-use shared::RequestId;
 use shared::reply::Notice;
+use shared::{RequestId, Timestamp};
 use store::state::one_time_values;
 use store::state::one_time_values::StoredValue;
 use store::{StoreError, Transaction, View};
@@ -18,15 +18,17 @@ pub struct OneTimeValue(StoredValue);
 
 impl OneTimeValue {
     pub(crate) fn of(taken: StoredValue) -> Self {
-        Self(taken)
+        OneTimeValue(taken)
     }
 
-    /// Returns the values of replies that may not have left before a restart, with the rows of the replies.
+    /// Returns the values of replies that may not have left before a restart, with the rows of the replies. Only the start
+    /// of the daemon calls it.
     ///
     /// # Errors
     /// [`StoreError`] if they cannot be read.
-    pub fn undelivered(view: &View) -> Result<Vec<(i64, Self)>, StoreError> {
-        Ok(one_time_values::taken(view)?.into_iter().map(|(seq, value)| (seq, Self(value))).collect())
+    pub fn undelivered(view: &View, steady: Timestamp) -> Result<Vec<(i64, Self)>, StoreError> {
+        let taken = one_time_values::taken(view, steady)?;
+        Ok(taken.into_iter().map(|(seq, value)| (seq, OneTimeValue(value))).collect())
     }
 
     /// Returns the name of the member of the result.

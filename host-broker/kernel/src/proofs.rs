@@ -407,6 +407,10 @@ pub fn with_one_time(
     notices: &[String],
     answer: Answer,
 ) -> Result<Answer, StoreError> {
+    // The row of another request does not say that the value has left.
+    if answer.folded {
+        return Ok(answer);
+    }
     let one_time = one_time::take(tx, &header.caller_key, of, notices, answer.seq)?;
     Ok(Answer { one_time, ..answer })
 }
@@ -456,8 +460,15 @@ fn call_intent<'a>(call: &'a Call, stage: &'static str) -> Draft<'a> {
         "stage": stage,
         "nonce": call.planted.nonce.as_str(),
     });
-    if let (Some(tool), Some(members)) = (&call.tool, body.as_object_mut()) {
-        members.insert("tool".to_owned(), json!(tool));
+    if let Some(members) = body.as_object_mut() {
+        members.extend(call.tool.as_ref().map(|tool| ("tool".to_owned(), json!(tool))));
+        members.extend(call.nested.as_ref().map(|nested| {
+            let Call { provider, action, target, .. } = &nested.call;
+            (
+                "nested".to_owned(),
+                json!({ "provider": provider, "action": action, "level": target.demanded().number() }),
+            )
+        }));
     }
     Draft {
         provider: Some(&call.provider),

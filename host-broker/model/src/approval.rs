@@ -144,6 +144,8 @@ pub struct Approval {
     pub told: bool,
     /// The reasons for asking a person.
     pub asks: BTreeSet<ApprovalReason>,
+    /// The provider of the nested call. An approver needs the right for it, too.
+    pub nested: Option<Provider>,
     /// The card, until the approval is closed.
     pub card: Option<Card>,
 }
@@ -220,6 +222,8 @@ pub struct NewApproval<'a> {
     pub reply_by: Timestamp,
     /// The reasons for asking a person.
     pub asks: &'a BTreeSet<ApprovalReason>,
+    /// The provider of the nested call.
+    pub nested: Option<&'a Provider>,
     /// The card.
     pub card: &'a Card,
 }

@@ -19,7 +19,9 @@ pub fn explain(facts: &Facts, decision: &Decision) -> Value {
             let mut step = describe(&judgement.verdict);
             if let Some(object) = step.as_object_mut() {
                 object.insert("step".into(), judgement.step.to_string().into());
-                if let (Step::Rules, Some(rule)) = (judgement.step, deciding(&facts.rules)) {
+                // The verdict can be that of the nested call, whose rule it then names itself.
+                let own = if facts.nested.is_none() { deciding(&facts.rules) } else { None };
+                if let (Step::Rules, Some(rule)) = (judgement.step, own) {
                     object.insert("rule".into(), rule.into());
                 }
             }

@@ -34,7 +34,7 @@ impl Loop {
 
     /// The one-time values of replies that may not have left.
     fn undelivered_values(&self) -> BTreeMap<i64, OneTimeValue> {
-        match OneTimeValue::undelivered(self.daemon.ledger.view()) {
+        match OneTimeValue::undelivered(self.daemon.ledger.view(), self.daemon.ledger.steady()) {
             Ok(values) => values.into_iter().collect(),
             Err(error) => {
                 tracing::error!(error = ?error, "the one-time values cannot be read; their replies leave without them");

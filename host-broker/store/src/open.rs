@@ -20,7 +20,7 @@ use std::time::Duration;
 /// The statements of each version, the first one first. A version never changes.
 const VERSIONS: [&str; 2] = [
     concat!(include_str!("schema/ledger.sql"), "\n", include_str!("schema/state.sql")),
-    include_str!("schema/one_time_values.sql"),
+    include_str!("schema/version_2.sql"),
 ];
 pub(crate) const SCHEMA_VERSION: i64 = 2;
 /// The number of rows at the end of the chain that a start verifies; `evidence verify` verifies all.

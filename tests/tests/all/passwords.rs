@@ -162,7 +162,7 @@ fn a_caller_that_no_longer_waits_collects_the_password_once() {
     assert!(body(&world, &developer, &first).contains("\"delivers_one_time_value\":true"));
     let second = developer.send(result(&request));
     lacks_password(&developer.reply(&second));
-    assert!(body(&world, &developer, &second).contains("\"delivers_one_time_value\":false"));
+    assert!(!body(&world, &developer, &second).contains("delivers_one_time_value"));
 }
 
 #[test]
@@ -177,6 +177,43 @@ fn an_uncollected_password_expires() {
     world.clock.advance(Duration::from_secs(601));
     lacks_password(&developer.ask(result(&request)));
     until("the value is deleted", || values(&world).is_empty().then_some(()));
+}
+
+#[test]
+fn a_result_that_is_put_between_delimiters_still_delivers_the_password() {
+    // The classifier is down, so the whole result gets delimiters.
+    let Some(store) = store() else { return };
+    let table = format!("{}\n[inspection.classifier]\ncommand = [\"/bin/false\"]\n", store.table("passwords", ALL));
+    let (world, developer) = world(&table, &[BANK]);
+    let request = approved(&world, &developer, get("bank"));
+    let reply = developer.reply(&request);
+    assert_eq!(reply["data"]["password"], BANK, "{reply}");
+    assert!(reply["data"]["result"].as_str().unwrap().contains("bank"), "{reply}");
+}
+
+#[test]
+fn a_delivery_has_a_row_of_its_own_also_when_the_group_has_used_up_its_evidence() {
+    let Some(store) = store() else { return };
+    let table = store.table("passwords", ALL);
+    let (mut world, developer) = world(&table, &[BANK]);
+    let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
+    world.rewrite("broker.toml", &config.replace("[broker]", "[broker]\nevidence_mib_per_hour = 1"));
+    world.restart();
+    let request = developer.send(with(get("bank"), "timeout_ms", 2_000));
+    approval(&world, &request);
+    world.clock.advance(Duration::from_secs(3));
+    assert_eq!(code(&developer.reply(&request)), "approval_required");
+    let rows = || world.query("SELECT seq FROM ledger").len();
+    until("refusals have no rows of their own", || {
+        let before = rows();
+        developer.ask(to("find_login", json!({})));
+        (rows() == before).then_some(())
+    });
+    answer(&world, &request, true);
+    until("its outcome", || (!values(&world).is_empty()).then_some(()));
+    let first = developer.send(result(&request));
+    assert_eq!(developer.reply(&first)["data"]["password"], BANK);
+    assert!(body(&world, &developer, &first).contains("\"delivers_one_time_value\":true"));
 }
 
 #[test]

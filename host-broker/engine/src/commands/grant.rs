@@ -200,6 +200,7 @@ impl Broker {
             asking: self.config.asking_for_grants(),
             born_approved: None,
             asks: BTreeSet::from([ApprovalReason::Tier]),
+            nested: None,
             card: &card,
             document: Some(&document),
             params_digest: None,

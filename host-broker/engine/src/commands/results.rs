@@ -20,6 +20,7 @@ use shared::request::ResultRequest;
 use shared::{Code, RequestId, Timestamp};
 use std::sync::Arc;
 use store::state::approvals;
+use store::state::external_grants::Access;
 use store::state::grants;
 use store::state::grants::Grant;
 use store::state::intents;
@@ -41,7 +42,7 @@ impl Broker {
     ) -> Result<Option<Owner>, StoreError> {
         let key = (Arc::clone(&header.caller_key), of.clone());
         let owner = match self.parked.get(&key) {
-            Some(parked) => Some(Owner { person: parked.person.clone(), at: tx.now(), called: None }),
+            Some(parked) => Some(Owner { person: parked.person.clone(), at: tx.now(), called: None, nested: None }),
             None => requests::owner(tx.view(), &header.caller_key, of)?,
         };
         let Some(owner) = owner else { return Ok(None) };
@@ -122,7 +123,24 @@ impl Broker {
             },
             Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => None,
         };
-        let Some(target) = &owner.called else { return Ok(Ok(())) };
+        for target in [&owner.called, &owner.nested].into_iter().flatten() {
+            let still = self.still_permits(connection, now, (caller, behalf), (access.as_ref(), owner.at), target)?;
+            if still.is_err() {
+                return Ok(still);
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// The same for one action of the call.
+    fn still_permits(
+        &self,
+        connection: &View,
+        now: Timestamp,
+        (caller, behalf): (&Caller, Option<&Subject>),
+        (access, called_at): (Option<&Access>, Timestamp),
+        target: &Called,
+    ) -> Result<Result<(), Code>, StoreError> {
         if kill::find(connection, caller.policy_group(), &target.provider)?.is_some() {
             return Ok(Err(Code::KillSwitch));
         }
@@ -141,7 +159,7 @@ impl Broker {
         };
         let declaration = operation.declaration();
         if let Some(grant) = grant
-            && let Err(code) = granted(&grant, (target, declaration), (behalf, owner.at), now)
+            && let Err(code) = granted(&grant, (target, declaration), (behalf, called_at), now)
         {
             return Ok(Err(code));
         }

@@ -117,6 +117,9 @@ fn inspect_call(call: &mut Call, context: &ParseContext) {
     {
         call.departing = Some(filters.departing(call.params.value()));
     }
+    if let Some(nested) = &mut call.nested {
+        inspect_call(&mut nested.call, context);
+    }
 }
 
 /// Parses a document from a group.
@@ -384,7 +387,7 @@ fn nested_call(
         tool: None,
         nested: None,
     };
-    NestedCall { call, field }
+    NestedCall { call, field, permitted_at: None }
 }
 
 /// Returns how long the caller waits: the provider's time, shortened by the caller's own.

@@ -67,7 +67,10 @@ impl TryFrom<String> for EntryPattern {
 
 /// The allowed names.
 #[derive(Debug, Clone)]
-pub(crate) struct Allowed(GlobSet);
+pub(crate) struct Allowed {
+    set: GlobSet,
+    everything: bool,
+}
 
 impl Allowed {
     /// Compiles the patterns. No pattern allows nothing.
@@ -80,15 +83,25 @@ impl Allowed {
             if pattern.is_empty() {
                 return Err("it is empty".to_owned());
             }
+            // A class matches the slash, too, so it would leave its folder.
+            if pattern.contains('[') {
+                return Err("it has a class of characters, which is not supported".to_owned());
+            }
             let glob = GlobBuilder::new(pattern).literal_separator(true).backslash_escape(true).build();
             set.add(glob.map_err(|error| error.kind().to_string())?);
         }
-        set.build().map(Self).map_err(|error| error.kind().to_string())
+        let everything = patterns.iter().any(|EntryPattern(pattern)| pattern == "**");
+        set.build().map(|set| Self { set, everything }).map_err(|error| error.kind().to_string())
+    }
+
+    /// Returns whether a pattern matches every name.
+    pub(crate) fn allows_everything(&self) -> bool {
+        self.everything
     }
 
     /// Returns whether a pattern matches the name.
     pub(crate) fn allows(&self, name: &EntryName) -> bool {
-        self.0.is_match(name.as_str())
+        self.set.is_match(name.as_str())
     }
 }
 
@@ -159,7 +172,10 @@ mod tests {
         assert_eq!([&web, &deep, &bank].map(|name| all.allows(name)), [true, true, true]);
         // The letter case of a name counts.
         assert!(!allowed(&["WEB/*"]).allows(&web));
-        assert!(EntryPattern::try_from("a{".to_owned()).is_err());
+        assert!(!below.allows_everything() && all.allows_everything());
+        for bad in ["a{", "web[!x]y"] {
+            assert!(EntryPattern::try_from(bad.to_owned()).is_err(), "{bad}");
+        }
         assert!(EntryPattern::try_from(String::new()).is_err());
     }
 

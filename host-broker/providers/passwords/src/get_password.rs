@@ -92,7 +92,8 @@ pub(crate) async fn login(
     let Ok([entry]) = <[Entry; 1]>::try_from(entries) else { return Err(changed()) };
     let login = passwords.store.login(&entry, execution).await?;
     // A person has approved the entry with its user name and its address.
-    let is_same = |listed: &Option<String>, now: &Option<String>| listed.is_none() || listed == now;
+    let lists_all = passwords.store.lists_content();
+    let is_same = |listed: &Option<String>, now: &Option<String>| listed == now || !lists_all && listed.is_none();
     if !is_same(&entry.username, &login.username) || !is_same(&entry.url, &login.url) {
         return Err(changed());
     }

@@ -1,8 +1,8 @@
 //! Passwords: the logins of one password manager, by the manager's own program or file.
 //!
-//! Each action is one file: its fields are the parameters. The shared modules are `settings` (the table in the
-//! configuration), `entry` (the names of entries and the allowed ones), `store` (the password managers behind one
-//! interface, each a file of its own) and `failures`.
+//! Each action is one file: its fields are the parameters. `settings` is the table in the configuration, and `entry` has
+//! the names of entries and the allowed ones. `store` has the password managers behind one interface, each in a file of
+//! its own.
 //!
 //! An agent reads the names of entries. A password leaves only in a call that a person has approved: as a one-time value,
 //! or as a parameter of another provider's action, which an operator has named.
@@ -48,6 +48,10 @@ impl Passwords {
     async fn entries(&self, execution: &Execution) -> Result<Listing, Failure> {
         let mut listing = self.store.entries(execution).await?;
         listing.entries.retain(|entry| self.allowed.allows(&entry.name));
+        // Entries without a name match no pattern but the one for all.
+        if !self.allowed.allows_everything() {
+            listing.unnamable = 0;
+        }
         Ok(listing)
     }
 }

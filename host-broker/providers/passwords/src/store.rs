@@ -52,6 +52,11 @@ impl Store {
         }
     }
 
+    /// Returns whether the list of entries has their user names and addresses.
+    pub(crate) fn lists_content(&self) -> bool {
+        !matches!(self, Self::Pass(_))
+    }
+
     /// Returns all entries.
     ///
     /// # Errors

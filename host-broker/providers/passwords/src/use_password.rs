@@ -8,7 +8,7 @@ use model::{Exposure, Tier};
 use provider::contract::{Execution, Failure, Guard, NestedRequest, Success};
 use provider::native::NativeAction;
 use schemars::JsonSchema;
-use secrets::vault::seen_secrets::hide;
+use secrets::vault::seen_secrets::{Unfit, hide};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use shared::{Action, Level, Provider, Timestamp};
@@ -113,8 +113,11 @@ impl NativeAction for UsePassword {
         execution: &Execution,
     ) -> Result<(Used, String), Failure> {
         let (_, login) = crate::get_password::login(passwords, facts, execution).await.map_err(before)?;
-        let too_short = "The password is too short to be kept out of the result, so it cannot be used.";
-        hide(&login.password, execution).map_err(|_unfit| Failure::Refused { message: too_short.into() })?;
+        hide(&login.password, execution).map_err(|unfit| {
+            let how = if unfit == Unfit::TooShort { "short" } else { "long" };
+            let message = format!("The password is too {how} to be kept out of the result, so it cannot be used.");
+            Failure::Refused { message }
+        })?;
         let Success { data, summary, aside } = execution.run_nested(&login.password).await?;
         if aside.is_some() {
             return Err(Failure::Unknown { message: "The action has more than a result.".into() });

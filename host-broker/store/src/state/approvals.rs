@@ -10,7 +10,7 @@ use shared::digest::Digest;
 use shared::{Group, Provider, RequestId, Timestamp};
 
 const COLUMNS: &str = "id, code, caller, request_id, reply_as, provider, action, level, digest, quorum, state, became, \
-     asked_seq, asked_at, expires_at, reply_by, told, kind, for_group, asks";
+     asked_seq, asked_at, expires_at, reply_by, told, kind, for_group, asks, nested";
 
 /// Finds approvals without the cards, which may be long, and which only people read.
 fn find(view: &View, condition: &str, with: impl rusqlite::Params) -> Result<Vec<Approval>, StoreError> {
@@ -37,7 +37,7 @@ fn read(row: &Row<'_>) -> Result<Approval, StoreError> {
     let (kind, group) = (text(17)?, optional(18)?);
     let caller = text(2)?;
     let group = group.as_deref().or_else(|| caller.strip_prefix("group:"));
-    let card = optional(20)?.map(|card| serde_json::from_str(&card).map_err(|_bad| bad("card"))).transpose()?;
+    let card = optional(21)?.map(|card| serde_json::from_str(&card).map_err(|_bad| bad("card"))).transpose()?;
     Ok(Approval {
         id: number(0)?,
         code: text(1)?,
@@ -59,6 +59,7 @@ fn read(row: &Row<'_>) -> Result<Approval, StoreError> {
         reply_by: Timestamp::from_millis(number(15)?),
         told: number(16)? != 0,
         asks: serde_json::from_str(&text(19)?).map_err(|_bad| bad("reasons"))?,
+        nested: optional(20)?.map(|provider| provider.parse().map_err(|_bad| bad("provider"))).transpose()?,
         card,
     })
 }
@@ -275,8 +276,8 @@ pub fn answers(view: &View, approval: i64) -> Result<Vec<Answered>, StoreError> 
 pub fn ask(tx: &Transaction<'_>, approval_request: &NewApproval<'_>) -> Result<i64, StoreError> {
     const INSERT: &str = "INSERT INTO approvals
         (code, kind, caller, for_group, request_id, reply_as, provider, action, level, digest, quorum, state, asked_seq,
-         asked_at, expires_at, reply_by, told, card, document, asks, person)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?18, ?12, ?13, ?14, ?15, 0, ?16, ?17, ?19, ?20)";
+         asked_at, expires_at, reply_by, told, card, document, asks, person, nested)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?18, ?12, ?13, ?14, ?15, 0, ?16, ?17, ?19, ?20, ?21)";
     let asks = serde_json::to_string(approval_request.asks).map_err(|_bad| StoreError::Stored { what: "reasons" })?;
     let card = serde_json::to_string(approval_request.card).map_err(|_bad| StoreError::Stored { what: "card" })?;
     let person = approval_request.person.map(serde_json::to_string).transpose();
@@ -305,6 +306,7 @@ pub fn ask(tx: &Transaction<'_>, approval_request: &NewApproval<'_>) -> Result<i
                 approval_request.state.word(),
                 asks,
                 person,
+                approval_request.nested.map(Provider::as_str),
             ])
         })
         .map_err(at("store an approval request"))

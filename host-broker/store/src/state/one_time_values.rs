@@ -6,7 +6,7 @@
 use crate::{StoreError, Transaction, View, at};
 use model::Ciphertext;
 use rusqlite::{OptionalExtension as _, Row, params};
-use shared::{Provider, RequestId, limits};
+use shared::{Provider, RequestId, Timestamp, limits};
 
 /// A stored value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,15 +80,15 @@ pub fn take(tx: &Transaction<'_>, caller: &str, of: &RequestId, seq: i64) -> Res
         .transpose()
 }
 
-/// Returns the values that replies have taken, with the rows of these replies.
+/// Returns the values that replies have taken and that have not expired, with the rows of these replies.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
-pub fn taken(view: &View) -> Result<Vec<(i64, StoredValue)>, StoreError> {
-    let select = format!("SELECT {COLUMNS}, taken FROM one_time_values WHERE taken IS NOT NULL");
+pub fn taken(view: &View, steady: Timestamp) -> Result<Vec<(i64, StoredValue)>, StoreError> {
+    let select = format!("SELECT {COLUMNS}, taken FROM one_time_values WHERE taken IS NOT NULL AND until > ?1");
     let found: Vec<(i64, Result<StoredValue, StoreError>)> = view
         .prepare(&select)
-        .and_then(|mut s| s.query_map([], |row| Ok((row.get(5)?, stored(row)?)))?.collect())
+        .and_then(|mut s| s.query_map([steady.millis()], |row| Ok((row.get(5)?, stored(row)?)))?.collect())
         .map_err(at("read the one-time values"))?;
     found.into_iter().map(|(seq, value)| Ok((seq, value?))).collect()
 }

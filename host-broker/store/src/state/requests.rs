@@ -60,6 +60,8 @@ pub struct Owner {
     pub at: Timestamp,
     /// The called action; nothing if it was no call.
     pub called: Option<Called>,
+    /// The action of the nested call.
+    pub nested: Option<Called>,
 }
 
 /// The action that a request called.
@@ -79,32 +81,38 @@ pub struct Called {
 /// [`StoreError`].
 pub fn owner(view: &View, caller: &str, id: &RequestId) -> Result<Option<Owner>, StoreError> {
     // An approval request about anything but a call has an action, too.
-    const FIRST: &str = "SELECT person, ts, provider, action, level FROM (
-             SELECT person, ts, provider, level,
+    const FIRST: &str = "SELECT person, ts, provider, action, level, json_extract(nested, '$.provider'),
+             json_extract(nested, '$.action'), json_extract(nested, '$.level') FROM (
+             SELECT person, ts, provider, level, json_extract(body, '$.nested') AS nested,
                     iif(kind = 'asked' AND json_extract(body, '$.kind') IS NOT 'call', NULL, action) AS action
              FROM ledger WHERE caller = ?1 AND request_id = ?2 ORDER BY seq LIMIT 1)";
-    type Raw = (Option<String>, i64, Option<String>, Option<String>, Option<i64>);
+    type Target = (Option<String>, Option<String>, Option<i64>);
+    type Raw = (Option<String>, i64, Target, Target);
     // SECURITY: its first row is in a segment. The first remaining row may be of any person who has used the id since.
     if segments::is_burnt(view, caller, id.as_str())? {
         return Ok(None);
     }
     let read = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Raw> {
-        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+        let target = |at: usize| -> rusqlite::Result<Target> { Ok((row.get(at)?, row.get(at + 1)?, row.get(at + 2)?)) };
+        Ok((row.get(0)?, row.get(1)?, target(2)?, target(5)?))
     };
     let found = view
         .prepare_cached(FIRST)
         .and_then(|mut s| s.query_row(params![caller, id.as_str()], read).optional())
         .map_err(at("look the request up"))?;
-    let Some((person, ts, provider, action, number)) = found else { return Ok(None) };
-    let target = match (provider, action) {
-        (Some(provider), Some(action)) => Some(Called {
-            provider: provider.parse().map_err(|_bad| StoreError::Stored { what: "provider" })?,
-            action: action.parse().map_err(|_bad| StoreError::Stored { what: "action" })?,
-            level: number.map_or(Ok(Level::None), level)?,
-        }),
-        (None | Some(_), None) | (None, Some(_)) => None,
+    let Some((person, ts, own, nested)) = found else { return Ok(None) };
+    let target = |(provider, action, number): Target| -> Result<Option<Called>, StoreError> {
+        match (provider, action) {
+            (Some(provider), Some(action)) => Ok(Some(Called {
+                provider: provider.parse().map_err(|_bad| StoreError::Stored { what: "provider" })?,
+                action: action.parse().map_err(|_bad| StoreError::Stored { what: "action" })?,
+                level: number.map_or(Ok(Level::None), level)?,
+            })),
+            (None | Some(_), None) | (None, Some(_)) => Ok(None),
+        }
     };
-    Ok(Some(Owner { person, at: Timestamp::from_millis(ts), called: target }))
+    let at = Timestamp::from_millis(ts);
+    Ok(Some(Owner { person, at, called: target(own)?, nested: target(nested)? }))
 }
 
 /// Returns the person on whose behalf a request was made, for later rows about it.

@@ -91,6 +91,7 @@ impl Broker {
             asking: self.config.asking_for_flows(),
             born_approved: None,
             asks: BTreeSet::from([ApprovalReason::Tier]),
+            nested: None,
             card: &card,
             document: None,
             params_digest: None,

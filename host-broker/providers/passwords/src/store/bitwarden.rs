@@ -95,6 +95,13 @@ impl BitwardenStore {
     }
 
     pub(super) async fn login(&self, entry: &Entry, execution: &Execution) -> Result<Login, Failure> {
+        // SECURITY: an id that begins with a hyphen would be an option.
+        if entry.id.is_empty()
+            || !entry.id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-')
+            || entry.id.starts_with('-')
+        {
+            return Err(unusable(self.program.name()));
+        }
         let output = self.output(&["get", "item", &entry.id], execution).await?;
         let item: Item = serde_json::from_slice(&output).map_err(|_error| unusable(self.program.name()))?;
         if item.id != entry.id || item.name != entry.name.as_str() || !item.is_login() {

@@ -47,10 +47,8 @@ impl PassStore {
         if let Some(home) = &self.gnupg_home {
             variables.push(("GNUPGHOME".into(), home.clone().into()));
         }
-        // SECURITY: without the file, `pass` would show the names below a directory.
-        let mut file = self.directory.join(&entry.id).into_os_string();
-        file.push(".gpg");
-        if !Path::new(&file).is_file() {
+        // SECURITY: without the file, `pass` would show the names below a directory. A link could lead elsewhere.
+        if !is_own_file(&self.directory, &entry.id) {
             return Err(gone());
         }
         let shown = self.program.output(&["show", "--", &entry.id], variables, execution).await?;
@@ -65,6 +63,18 @@ pub(super) fn explain(error: &str) -> Option<&'static str> {
         "GnuPG cannot use the key of the store. An operator unlocks it: as the user of the broker, run `pass show` with \
          any entry.",
     )
+}
+
+/// Returns whether the store has the file of this entry, and no part of its path is a link.
+fn is_own_file(store: &Path, id: &str) -> bool {
+    let file = format!("{id}.gpg");
+    let mut path = store.to_path_buf();
+    let parts: Vec<&str> = file.split('/').collect();
+    parts.iter().enumerate().all(|(index, part)| {
+        path.push(part);
+        fs::symlink_metadata(&path)
+            .is_ok_and(|found| if index + 1 < parts.len() { found.is_dir() } else { found.is_file() })
+    })
 }
 
 /// Returns the entries of a store, by the names of its files. It follows no links.
@@ -155,6 +165,11 @@ mod tests {
         let mut names: Vec<String> = listing.entries.into_iter().map(|entry| entry.id).collect();
         names.sort();
         assert_eq!(names, ["bank", "web/github.com", "web/work/a b"]);
+        for (id, is_own) in
+            [("bank", true), ("web/work/a b", true), ("one", false), ("linked/secret", false), ("web", false)]
+        {
+            assert_eq!(is_own_file(store.path(), id), is_own, "{id}");
+        }
         assert!(matches!(list(&store.path().join("none")), Err(Failure::Unavailable { .. })));
     }
 }

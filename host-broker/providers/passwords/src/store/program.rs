@@ -39,7 +39,7 @@ impl Program {
     /// Runs the program with these arguments and variables, and returns its output.
     ///
     /// # Errors
-    /// [`Failure`], also for an end with an error. Its message repeats no output.
+    /// [`Failure`], also for an end with an error. Its message has the last line of standard error, and no output.
     pub(super) async fn output(
         &self,
         arguments: &[&str],

@@ -9,3 +9,6 @@ CREATE TABLE one_time_values (
     taken      INTEGER,              -- the row of the reply that delivers it
     PRIMARY KEY (caller, request_id)
 ) STRICT, WITHOUT ROWID;
+
+-- The provider of a nested call: approvers need the right for it, too.
+ALTER TABLE approvals ADD COLUMN nested TEXT;
