@@ -53,6 +53,8 @@ pub struct ChannelTable {
     pub full_cards: bool,
     /// Whether that applies to calls that join private data, untrusted content and an egress channel, too.
     pub trifecta: bool,
+    /// The highest level of the calls to which both apply.
+    pub chat_max_level: Level,
     /// The time without an answer after which a notice is sent, in seconds.
     pub escalate_after_s: u64,
     /// The SHA-256 of the token that authenticates answers; absent means that the channel accepts none.

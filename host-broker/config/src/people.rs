@@ -28,6 +28,9 @@ pub struct PersonTable {
     /// Such content may have been written to obtain the answer.
     #[serde(default)]
     pub chat_trifecta: bool,
+    /// The highest level of the calls that the person can answer in a chat: 1, 2 or 3.
+    #[serde(default = "write")]
+    pub chat_max_level: Level,
     /// Whether the person can administer: grant, stop, mint tokens, accept definitions. The daemon's own user and root
     /// always can. To make a grant, the person also needs `approves` up to its level.
     #[serde(default)]
@@ -35,6 +38,10 @@ pub struct PersonTable {
     /// Whether the person's processes can relay answers that other people gave in a chat.
     #[serde(default)]
     pub can_relay_answers: bool,
+}
+
+fn write() -> Level {
+    Level::Write
 }
 
 /// The calls that a person can approve; an empty table means all calls.

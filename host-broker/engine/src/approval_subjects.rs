@@ -17,8 +17,8 @@ use crate::request::ParseContext;
 use config::flows::FlowsTable;
 use model::approval::{Approval, ApprovalState, SubjectKind};
 use model::{Caller, Subject};
+use shared::RequestId;
 use shared::digest::Digest;
-use shared::{Level, RequestId};
 use std::sync::Arc;
 use store::{StoreError, Transaction, View};
 
@@ -85,11 +85,11 @@ pub trait ApprovalSubject: Sync {
         Err("its request was over when people were asked".to_owned())
     }
 
-    /// Checks whether an approval request of this level may be answered in a chat.
+    /// Checks whether its approval requests may be answered in a chat at all.
     ///
     /// # Errors
     /// The reason.
-    fn answerable_in_chat(&self, level: Level) -> Result<(), &'static str>;
+    fn answerable_in_chat(&self) -> Result<(), &'static str>;
 
     /// Returns whether an approver can have the subject applied at once.
     fn is_applied_at_once(&self) -> bool {
@@ -151,11 +151,6 @@ pub struct StoredRequest<'a> {
 
 /// The text in place of the parameters of a subject that has none.
 const NO_PARAMETERS: &str = "It has no parameters.";
-
-/// Lets subjects below production be answered in a chat.
-fn below_production(level: Level) -> Result<(), &'static str> {
-    if level < Level::Production { Ok(()) } else { Err("Production actions are never answered in a chat") }
-}
 
 /// Returns the implementation of a kind.
 pub fn of(kind: SubjectKind) -> &'static dyn ApprovalSubject {

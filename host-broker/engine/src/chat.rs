@@ -1,17 +1,18 @@
 //! Answers from a chat: the text, its writer, and the relay.
 //!
-//! SECURITY: a chat is less safe than the broker's own channels. Production calls, wider grants and anything beyond
-//! calls and files are never answered there. A call that joins private data, untrusted content and egress is answered
+//! SECURITY: a chat is less safe than the broker's own channels. Wider grants and anything beyond calls and files are
+//! never answered there. A production call, and one that joins private data, untrusted content and egress, is answered
 //! there only if an operator allows it. A bridge is trusted about the writer only if the configuration says so.
 //! Codes are short, so only a few guesses are permitted.
 
 use crate::approval_requests::{AnswerChannel, ApprovalAnswer};
 use crate::approval_subjects;
 use crate::broker::Broker;
-use config::channels::is_identity;
+use config::channels::{ChannelTable, is_identity};
+use config::people::PersonTable;
 use kernel::Answer;
 use kernel::call::{Header, Origin};
-use model::approval::ApprovalReason;
+use model::approval::{Approval, ApprovalReason};
 use model::{Caller, Subject, approval};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -139,9 +140,33 @@ pub fn read(line: &str) -> Result<ParsedAnswer, String> {
     }
 }
 
-/// Checks whether such an approval request may be answered in a chat, and its code be shown there. The
-/// subject of each kind says up to which level. `has_trifecta` says that an operator allows calls that join private data,
-/// untrusted content and egress.
+/// The calls that an operator lets people answer in a chat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChatLimits {
+    /// The highest level.
+    pub max_level: Level,
+    /// Whether they can join private data, untrusted content and egress.
+    pub trifecta: bool,
+}
+
+impl ChatLimits {
+    /// Everything that an operator can allow.
+    const ALL: Self = Self { max_level: Level::Production, trifecta: true };
+    /// Nothing: of an unknown person.
+    const NONE: Self = Self { max_level: Level::None, trifecta: false };
+
+    /// Returns the calls that a person can answer.
+    fn of_person(table: &PersonTable) -> Self {
+        Self { max_level: table.chat_max_level, trifecta: table.chat_trifecta }
+    }
+
+    /// Returns the calls that are shown and answered over a channel.
+    pub fn of_channel(table: &ChannelTable) -> Self {
+        Self { max_level: table.chat_max_level, trifecta: table.trifecta }
+    }
+}
+
+/// Checks whether such an approval request may be answered in a chat with these limits, and its code be shown there.
 ///
 /// # Errors
 /// The reason.
@@ -149,16 +174,23 @@ pub fn answerable(
     kind: approval::SubjectKind,
     level: Level,
     asks: &BTreeSet<ApprovalReason>,
-    has_trifecta: bool,
+    limits: ChatLimits,
 ) -> Result<(), &'static str> {
+    approval_subjects::of(kind).answerable_in_chat()?;
     if asks.contains(&ApprovalReason::Departing) {
         return Err("A call that would send suspicious data is never answered in a chat");
     }
     // Untrusted content may have been written to get an approval in the next message.
-    if asks.contains(&ApprovalReason::Trifecta) && !has_trifecta {
+    if asks.contains(&ApprovalReason::Trifecta) && !limits.trifecta {
         return Err("A call that joins private data, untrusted content and egress is not answered in a chat");
     }
-    approval_subjects::of(kind).answerable_in_chat(level)
+    if level > limits.max_level {
+        return Err(match level {
+            Level::Production => "A production call is not answered in a chat",
+            Level::None | Level::Read | Level::Write => "A call of this level is not answered in a chat",
+        });
+    }
+    Ok(())
 }
 
 impl Broker {
@@ -221,17 +253,17 @@ impl Broker {
                 return refuse(tx, header, &handed_in, about, Code::Guardrail, &reason).map(|(answer, _)| answer);
             }
         }
-        let can_speak = self.config.people.get(person).is_some_and(|table| table.chat_trifecta);
-        let has_trifecta = can_speak && table.is_none_or(|table| table.trifecta);
-        if let Err(why) = answerable(approval.kind, approval.level, &approval.asks, has_trifecta) {
-            // The line that would allow it, if one would.
-            let line = if answerable(approval.kind, approval.level, &approval.asks, true).is_err() {
+        let own = self.config.people.get(person).map_or(ChatLimits::NONE, ChatLimits::of_person);
+        let of_channel = table.map_or(ChatLimits::ALL, ChatLimits::of_channel);
+        let may = |limits| answerable(approval.kind, approval.level, &approval.asks, limits);
+        if let Err(why) = may(own).and_then(|()| may(of_channel)) {
+            let line = if may(ChatLimits::ALL).is_err() {
                 String::new()
-            } else if can_speak {
-                let channel = table.map_or("", |table| &table.name);
-                format!(" The channel '{channel}' needs `trifecta = true`.")
+            } else if may(own).is_err() {
+                format!(" [people.{person}] needs {}.", missing_line(&approval, own, "chat_trifecta"))
             } else {
-                format!(" [people.{person}] needs `chat_trifecta = true`.")
+                let channel = table.map_or("", |table| &table.name);
+                format!(" The channel '{channel}' needs {}.", missing_line(&approval, of_channel, "trifecta"))
             };
             let reason = format!("{why}; nothing was answered.{line} Use the inbox, or: host-broker approvals list.");
             let about = Some(approval.reference());
@@ -261,6 +293,14 @@ impl Broker {
         };
         self.take_answer(tx, &in_person, &given)
     }
+}
+
+/// Returns the lines that would allow the answer.
+fn missing_line(approval: &Approval, limits: ChatLimits, trifecta: &str) -> String {
+    let joins = approval.asks.contains(&ApprovalReason::Trifecta) && !limits.trifecta;
+    let trifecta = joins.then(|| format!("`{trifecta} = true`"));
+    let level = (approval.level > limits.max_level).then(|| format!("`chat_max_level = {}`", approval.level.number()));
+    trifecta.into_iter().chain(level).collect::<Vec<_>>().join(" and ")
 }
 
 fn refuse(
@@ -322,19 +362,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_calls_and_files_below_production_are_answered_in_a_chat() {
+    fn only_calls_and_files_are_answered_in_a_chat_as_far_as_an_operator_allows() {
         use approval::SubjectKind;
+        const LEVELS: [Level; 4] = [Level::None, Level::Read, Level::Write, Level::Production];
         let tier = BTreeSet::from([ApprovalReason::Tier]);
-        for kind in SubjectKind::ALL {
-            for level in [Level::None, Level::Read, Level::Write, Level::Production] {
-                let is_for_chats = matches!(kind, SubjectKind::Call | SubjectKind::File) && level < Level::Production;
-                assert_eq!(answerable(kind, level, &tier, false).is_ok(), is_for_chats, "{kind:?} {level:?}");
-                let joined = BTreeSet::from([ApprovalReason::Trifecta, ApprovalReason::Tier]);
-                assert!(answerable(kind, level, &joined, false).is_err());
-                assert_eq!(answerable(kind, level, &joined, true).is_ok(), is_for_chats, "{kind:?} {level:?}");
-                let departing = BTreeSet::from([ApprovalReason::Departing, ApprovalReason::Trifecta]);
-                assert!(answerable(kind, level, &departing, true).is_err());
-            }
+        let joined = BTreeSet::from([ApprovalReason::Trifecta, ApprovalReason::Tier]);
+        let departing = BTreeSet::from([ApprovalReason::Departing, ApprovalReason::Trifecta]);
+        for (kind, level, max_level) in SubjectKind::ALL
+            .into_iter()
+            .flat_map(|kind| LEVELS.into_iter().flat_map(move |level| LEVELS.map(|max_level| (kind, level, max_level))))
+        {
+            let is_for_chats = matches!(kind, SubjectKind::Call | SubjectKind::File) && level <= max_level;
+            let [plain, all] = [false, true].map(|trifecta| ChatLimits { max_level, trifecta });
+            assert_eq!(answerable(kind, level, &tier, plain).is_ok(), is_for_chats, "{kind:?} {level:?} {max_level:?}");
+            assert!(answerable(kind, level, &joined, plain).is_err());
+            assert_eq!(answerable(kind, level, &joined, all).is_ok(), is_for_chats, "{kind:?} {level:?} {max_level:?}");
+            assert!(answerable(kind, level, &departing, all).is_err());
         }
     }
 

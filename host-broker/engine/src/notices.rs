@@ -19,6 +19,7 @@ mod text;
 use crate::approval_requests::may_answer;
 use crate::broker::Broker;
 use crate::chat;
+use crate::chat::ChatLimits;
 use config::channels::ChannelTable;
 use kernel::{Message, NoticeDraft, PendingNotice};
 use model::NoticeEvent;
@@ -204,7 +205,7 @@ impl Broker {
         let link = self.config.notices.link_base.clone().or(inbox);
         let may_show = table.full_cards
             && notice.event == NoticeEvent::Asked
-            && chat::answerable(approval.kind, approval.level, &approval.asks, table.trifecta).is_ok();
+            && chat::answerable(approval.kind, approval.level, &approval.asks, ChatLimits::of_channel(table)).is_ok();
         let card = approval.card.as_ref().filter(|_| may_show);
         let full = card.and_then(|card| Some((card, text::full(approval, card)?)));
         let answers = approvals::answers(tx.view(), approval.id)?;

@@ -67,6 +67,9 @@ pub(super) struct Written {
     /// Whether full cards and answers are for calls that join private data, untrusted content and an egress channel, too.
     #[serde(default)]
     trifecta: bool,
+    /// The highest level of the calls with full cards and with answers: 1, 2 or 3.
+    #[serde(default = "write")]
+    chat_max_level: Level,
     /// The time without an answer after which the notice is sent, in seconds.
     #[serde(default)]
     escalate_after_s: u64,
@@ -76,6 +79,10 @@ pub(super) struct Written {
     /// The SHA-256 of the token that authenticates answers, as 64 lower-case hexadecimal digits.
     #[serde(default)]
     token_sha256: Option<String>,
+}
+
+fn write() -> Level {
+    Level::Write
 }
 
 fn usual_events() -> BTreeSet<NoticeEvent> {
@@ -101,6 +108,7 @@ impl From<ChannelTable> for Written {
             approvers: table.approvers,
             full_cards: table.full_cards,
             trifecta: table.trifecta,
+            chat_max_level: table.chat_max_level,
             escalate_after_s: table.escalate_after_s,
             accepts_answers: table.token_sha256.is_some(),
             token_sha256: table.token_sha256,
@@ -173,6 +181,7 @@ impl TryFrom<Written> for ChannelTable {
             approvers: written.approvers,
             full_cards: written.full_cards,
             trifecta: written.trifecta,
+            chat_max_level: written.chat_max_level,
             escalate_after_s: written.escalate_after_s,
             token_sha256: written.token_sha256,
         })

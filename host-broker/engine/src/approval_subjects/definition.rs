@@ -1,7 +1,6 @@
 use super::{ApprovalSubject, Continuation, PageTexts, Resolution};
 use crate::broker::Broker;
 use model::approval::{Approval, ApprovalState};
-use shared::Level;
 use shared::digest::Digest;
 use store::{StoreError, Transaction, View};
 
@@ -26,7 +25,7 @@ impl ApprovalSubject for Definition {
         Continuation::PutInForce
     }
 
-    fn answerable_in_chat(&self, _level: Level) -> Result<(), &'static str> {
+    fn answerable_in_chat(&self) -> Result<(), &'static str> {
         Err("Definitions of servers are never accepted in a chat")
     }
 

@@ -1,7 +1,6 @@
 use super::{ApprovalSubject, Continuation, PageTexts, Resolution};
 use crate::broker::Broker;
 use model::approval::Approval;
-use shared::Level;
 use shared::digest::Digest;
 use store::{StoreError, Transaction, View};
 
@@ -23,7 +22,7 @@ impl ApprovalSubject for Flow {
         Continuation::Wake
     }
 
-    fn answerable_in_chat(&self, _level: Level) -> Result<(), &'static str> {
+    fn answerable_in_chat(&self) -> Result<(), &'static str> {
         Err("Flows are never approved in a chat")
     }
 

@@ -4,7 +4,6 @@ use crate::request::{ParseContext, Parsed, readmit_grant};
 use config::flows::FlowsTable;
 use model::Caller;
 use model::approval::Approval;
-use shared::Level;
 use shared::digest::Digest;
 use store::{StoreError, View};
 
@@ -23,7 +22,7 @@ impl ApprovalSubject for Grant {
         Ok(Event::Arrived(Parsed::CommandRequest(request)))
     }
 
-    fn answerable_in_chat(&self, _level: Level) -> Result<(), &'static str> {
+    fn answerable_in_chat(&self) -> Result<(), &'static str> {
         Err("Access is never given in a chat")
     }
 

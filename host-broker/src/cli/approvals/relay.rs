@@ -10,7 +10,7 @@ use engine::request;
 /// Relay the answer that a person gave in a chat.
 ///
 /// The bridge that reads the chat runs this command. The sender must be in `chat` of a person's table in broker.toml, and
-/// has the rights of that person. Nobody can approve production actions in a chat.
+/// has the rights of that person. `chat_max_level` and `chat_trifecta` of that table limit the calls.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   host-broker approvals relay --from telegram:12345 -- 'approve k7f3qd'

@@ -67,7 +67,7 @@ fn whoever_is_nobody_or_may_not_answer_changes_nothing_and_is_on_record() {
 }
 
 #[test]
-fn production_and_access_are_never_answered_in_a_chat() {
+fn production_is_answered_in_a_chat_only_where_an_operator_allows_it_and_access_never() {
     let mut world = world_down(|_| String::new());
     world.start();
     world.grant_with("developer", 3, json!({ "requires_task_gate": "Security" }));
@@ -76,7 +76,8 @@ fn production_and_access_are_never_answered_in_a_chat() {
     let (deploy, approval_request) = ask(&world, &developer, with(call("deploy", json!({})), "task_id", "t1"));
     for word in ["approve", "deny"] {
         let reply = says(&world, "telegram:12345", &format!("{word} {approval_request}"));
-        assert!(error(&reply).contains("never answered in a chat"), "{reply}");
+        assert!(error(&reply).contains("A production call is not answered in a chat"), "{reply}");
+        assert!(error(&reply).contains("[people.alice] needs `chat_max_level = 3`"), "{reply}");
     }
     let main = world.group("main");
     let wanted = json!({ "type": "ext_grant", "group_folder": "security", "provider": "demo", "access_level": 2 });
@@ -88,6 +89,28 @@ fn production_and_access_are_never_answered_in_a_chat() {
         super::answer(&world, &approval_request, false);
         assert_eq!(code(&group.reply(&id)), "approval_denied");
     }
+    for (level, call_of_it) in
+        [(3, with(call("deploy", json!({ "n": 2 })), "task_id", "t1")), (1, call("charge", json!({})))]
+    {
+        let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
+        let lines = config.lines().filter(|line| !line.starts_with("chat_max_level"));
+        let config = lines.collect::<Vec<_>>().join("\n");
+        let person = format!("[people.alice]\nchat_max_level = {level}\n");
+        world.rewrite("broker.toml", &config.replace("[people.alice]\n", &person));
+        world.restart();
+        let developer = world.group("developer");
+        let (id, approval_request) = ask(&world, &developer, call_of_it);
+        let reply = says(&world, "telegram:12345", &format!("approve {approval_request}"));
+        if level == 3 {
+            assert_eq!(code(&reply), "executed", "{reply}");
+            assert_eq!(code(&developer.reply(&id)), "executed");
+        } else {
+            assert!(error(&reply).contains("[people.alice] needs `chat_max_level = 2`"), "{reply}");
+            super::answer(&world, &approval_request, false);
+            assert_eq!(code(&developer.reply(&id)), "approval_denied");
+        }
+    }
+    assert_eq!(world.effects_of("deploy").len(), 1);
 }
 
 #[test]
