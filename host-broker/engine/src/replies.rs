@@ -66,12 +66,13 @@ impl Broker {
             Repeat::Refuse(code) => Some(*code),
             Repeat::Silence => Some(Code::ReplayedRequest),
         };
-        let delivers = match &repeat {
-            Repeat::Again(document) => delivers_value(tx, header, &header.request_id, &notices_of(document))?,
-            Repeat::Join | Repeat::Refuse(_) | Repeat::Silence => false,
+        let notices = match &repeat {
+            Repeat::Again(document) => notices_of(document),
+            Repeat::Join | Repeat::Refuse(_) | Repeat::Silence => Vec::new(),
         };
-        let mut body = json!({ "request": header.request_digest });
-        let row = append_delivery(tx, delivers, &mut body, |body| Draft {
+        let delivers = delivers_value(tx, header, &header.request_id, &notices)?;
+        let body = json!({ "request": header.request_digest });
+        let row = append_delivery(tx, delivers, body, |body| Draft {
             reason_code: code,
             body,
             ..header.draft(if code.is_some() { RowKind::Refused } else { RowKind::Repeated })
@@ -79,7 +80,6 @@ impl Broker {
         Ok(match repeat {
             Repeat::Join | Repeat::Silence => None,
             Repeat::Again(document) => {
-                let notices = notices_of(&document);
                 let answer = kernel::answer_stored(header.request_id.clone(), document.into_vec(), row);
                 Some(with_one_time_value(tx, header, &header.request_id, &notices, answer)?)
             }
@@ -167,14 +167,14 @@ fn delivers_value(
 fn append_delivery<'a>(
     tx: &Transaction<'_>,
     delivers: bool,
-    body: &mut Value,
+    mut body: Value,
     draft: impl FnOnce(Value) -> Draft<'a>,
 ) -> Result<MinorRow, StoreError> {
     if !delivers {
-        return tx.append_minor(&draft(body.take()));
+        return tx.append_minor(&draft(body));
     }
     body.as_object_mut().map(|body| body.insert("delivers_one_time_value".to_owned(), true.into()));
-    tx.append(&draft(body.take())).map(MinorRow::own)
+    tx.append(&draft(body)).map(MinorRow::own)
 }
 
 /// Returns whether a stored reply lacks a one-time value.
@@ -193,12 +193,12 @@ pub(crate) fn copied(
     let reply = stored.and_then(|document| serde_json::from_slice::<Reply>(&document).ok());
     let code = if reply.is_some() { None } else { Some(Code::UnknownRequest) };
     let rests_on = reply.as_ref().and_then(|reply| reply.evidence).map(|evidence| evidence.seq);
-    let mut body = json!({ "request": header.request_digest, "of_request": of, "rests_on": rests_on });
+    let body = json!({ "request": header.request_digest, "of_request": of, "rests_on": rests_on });
     let delivers = match &reply {
         Some(reply) if takes_value => delivers_value(tx, header, of, &reply.notices)?,
         Some(_) | None => false,
     };
-    let row = append_delivery(tx, delivers, &mut body, |body| Draft {
+    let row = append_delivery(tx, delivers, body, |body| Draft {
         reason_code: code,
         body,
         ..header.draft(RowKind::Answered)

@@ -295,6 +295,14 @@ fn nobody_gets_a_password_without_the_right_the_pattern_and_a_yes() {
 }
 
 #[test]
+fn without_a_pattern_an_agent_hears_of_the_line_that_is_missing() {
+    let Some((_store, _world, developer)) = pass("") else { return };
+    let refused = developer.ask(to("find_login", json!({ "query": "b" })));
+    assert_eq!(code(&refused), "guardrail", "{refused}");
+    assert!(error(&refused).contains("`entries` of the provider's table"), "{refused}");
+}
+
+#[test]
 fn a_secret_of_the_broker_itself_is_no_password_for_an_agent() {
     let Some(store) =
         PasswordStore::new(&[("self", KEEPASS), ("in-a-url", &format!("https://ada:{KEEPASS}@example.com"))])

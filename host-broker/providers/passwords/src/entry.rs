@@ -94,6 +94,11 @@ impl Allowed {
         set.build().map(|set| Self { set, everything }).map_err(|error| error.kind().to_string())
     }
 
+    /// Returns whether there is no pattern.
+    pub(crate) fn allows_nothing(&self) -> bool {
+        self.set.is_empty()
+    }
+
     /// Returns whether a pattern matches every name.
     pub(crate) fn allows_everything(&self) -> bool {
         self.everything

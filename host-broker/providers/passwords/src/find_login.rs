@@ -1,6 +1,7 @@
 //! `find_login`.
 
 use crate::entry::{Entry, EntryName, Listing};
+use crate::failures::guardrail;
 use crate::{Passwords, READS};
 use model::Exposure;
 use provider::contract::{Execution, Failure, Guard};
@@ -75,7 +76,12 @@ impl NativeAction for FindLogin {
         "find logins".to_owned()
     }
 
-    fn guard(&self, _: &Passwords, _: Option<&()>, _: Timestamp) -> Guard {
+    fn guard(&self, passwords: &Passwords, _: Option<&()>, _: Timestamp) -> Guard {
+        if passwords.allowed.allows_nothing() {
+            return Guard::Refuse(guardrail(
+                "No entry may be read. An operator allows entries in `entries` of the provider's table.",
+            ));
+        }
         Guard::Pass
     }
 

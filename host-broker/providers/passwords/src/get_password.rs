@@ -10,7 +10,7 @@ use provider::native::NativeAction;
 use schemars::JsonSchema;
 use secrets::vault::{OneTimeError, VaultError};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use shared::{Level, Timestamp};
 
 /// The member of the result that is delivered once.
@@ -32,10 +32,13 @@ pub(crate) struct GetPassword {
 pub(crate) struct Fitting(Vec<Entry>);
 
 impl Fitting {
-    /// Returns the entry as a person approves it, if exactly one fits.
+    /// Returns the user name and the address that a person approves with the entry, as far as the manager lists them.
     pub(crate) fn precondition(&self) -> Option<Value> {
-        let [Entry { name, username, url, .. }] = self.0.as_slice() else { return None };
-        Some(json!({ "entry": name, "username": username, "url": url }))
+        let [Entry { username, url, .. }] = self.0.as_slice() else { return None };
+        let parts = [("username", username), ("url", url)];
+        let listed: Map<String, Value> =
+            parts.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text.clone()?.into()))).collect();
+        (!listed.is_empty()).then_some(Value::Object(listed))
     }
 }
 
