@@ -4,6 +4,7 @@ use super::{ALL, BANK, GITHUB, answer, approval, approved, body, store, to, valu
 use serde_json::{Value, json};
 use tests::group::{Group, code, error, with};
 use tests::password_store::PasswordStore;
+use tests::servers::{self, Server, installed};
 use tests::{World, until};
 
 const ACTIONS: &str = r#"
@@ -308,4 +309,28 @@ fn a_password_that_could_not_be_kept_out_of_the_result_is_not_used() {
     let request = approved(&world, &developer, sign_in("long"));
     until("its reply", || developer.try_reply(&request));
     assert!(world.effects_of("sign_in").len() <= 1, "a long one may be used");
+}
+
+#[test]
+fn a_tool_of_a_real_mcp_server_gets_the_password_and_its_echo_does_not_come_back() {
+    let (Some(store), Some(modules)) = (store(), installed("npm")) else { return };
+    let modules = modules.join("node_modules");
+    let program = modules.join("@modelcontextprotocol/server-everything/dist/index.js").display().to_string();
+    let server = Server {
+        name: "everything",
+        command: &["node", &program, "stdio"],
+        readable: &[&modules],
+        tools: "echo = { level = 1, exposes = [] }",
+        more: "",
+    };
+    let uses = "uses = [{ provider = \"everything\", action = \"echo\", field = \"message\" }]";
+    let mut world = servers::home(&[server], &store.table("passwords", &format!("{ALL}\n{uses}")));
+    world.keep_secret(GITHUB);
+    servers::open(&mut world, &["everything"]);
+    world.grant_with("developer", 2, json!({ "provider": "passwords" }));
+    let developer = world.group("developer").by_files();
+    let request = approved(&world, &developer, using("web/github.com", "everything", "echo", &json!({})));
+    let reply = developer.reply(&request);
+    assert_eq!(code(&reply), "executed", "{reply}");
+    assert!(servers::text(&reply).starts_with("Echo: <redacted"), "{reply}");
 }
