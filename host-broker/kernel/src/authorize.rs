@@ -86,8 +86,6 @@ pub fn authorize<'tx>(tx: &'tx Transaction<'_>, mut call: Box<Call>, facts: Fact
                 |operation: &Arc<dyn Operation>| sessions::knows(&facts.session.earlier, operation.declaration());
             let exposes = !call.target.operation().is_some_and(known);
             let charges = charges(facts.limits);
-            // Replaced and not appended: a call that could not be written is decided again.
-            call.notices = charges.iter().any(Charge::is_near).then_some(Notice::NearQuota).into_iter().collect();
             // The approval is spent and stands on the row, independent of the reason for asking.
             let invokes = match &call.header.caller {
                 Caller::External(access) => Some(access.clone()),
@@ -98,6 +96,9 @@ pub fn authorize<'tx>(tx: &'tx Transaction<'_>, mut call: Box<Call>, facts: Fact
                 let known = call.nested.as_ref().and_then(|nested| nested.call.target.operation()).is_some_and(known);
                 (self::charges(nested.limits), !known)
             });
+            let mut all = charges.iter().chain(nested.iter().flat_map(|(charges, _)| charges));
+            // Replaced and not appended: a call that could not be written is decided again.
+            call.notices = all.any(Charge::is_near).then_some(Notice::NearQuota).into_iter().collect();
             let obligations = Obligations {
                 spend_gates,
                 spend_approval: facts.agreed,
@@ -121,10 +122,11 @@ pub fn authorize<'tx>(tx: &'tx Transaction<'_>, mut call: Box<Call>, facts: Fact
         ),
         Verdict::RequireApproval { .. } => Outcome::Ask(call, decision.asks()),
         Verdict::Refuse { code, reason } => {
-            let retry_after = match facts.limits {
-                LimitsFact::Exceeded { code: limit, retry_after, .. } if limit == code => retry_after,
+            let of = |limits: &LimitsFact| match limits {
+                LimitsFact::Exceeded { code: limit, retry_after, .. } if *limit == code => *retry_after,
                 LimitsFact::Exceeded { .. } | LimitsFact::Within(_) => None,
             };
+            let retry_after = of(&facts.limits).max(facts.nested.as_ref().and_then(|nested| of(&nested.limits)));
             Outcome::Refused(call, Refusal { code, reason, retry_after })
         }
     }

@@ -4,7 +4,7 @@ use kernel::call::Call;
 use kernel::contract::Invocation;
 use model::approval::ApprovalReason;
 use model::card::{Card, Together};
-use model::{Caller, ChatType, SealedRequest, Subject};
+use model::{Caller, ChatType, Exposure, SealedRequest, Subject};
 use shared::Level;
 use store::state::external_grants::{Access, session_of};
 use store::state::sessions;
@@ -79,7 +79,9 @@ pub(super) fn together(
     let Some(reason) = reasons.iter().position(|(ask, _)| *ask == ApprovalReason::Trifecta) else { return Ok(None) };
     let Some(operation) = call.target.operation() else { return Ok(None) };
     let earlier = sessions::exposures(connection, &session_of(connection, &call.header.caller_key)?)?;
-    Ok(Some(sessions::together(&earlier, operation.declaration().exposes, reason)))
+    let nested = call.nested.as_ref().and_then(|nested| nested.call.target.operation());
+    let nested = nested.map_or(Exposure::NONE, |operation| operation.declaration().exposes);
+    Ok(Some(sessions::together(&earlier, operation.declaration().exposes.and(nested), reason)))
 }
 
 /// Adds the person on whose behalf it is made. The key and the kind of chat are proved. Names are the person's own

@@ -256,7 +256,9 @@ fn the_limits_of_the_other_provider_count() {
     world.grant_with("developer", 2, json!({ "daily_quota": 1 }));
     let request = approved(&world, &developer, sign_in("bank"));
     assert_eq!(code(&developer.reply(&request)), "executed");
-    assert_eq!(code(&developer.ask(sign_in("bank"))), "quota_exceeded");
+    let exceeded = developer.ask(sign_in("bank"));
+    assert_eq!(code(&exceeded), "quota_exceeded");
+    assert!(exceeded["retry_after_ms"].is_u64(), "{exceeded}");
     assert_eq!(world.effects_of("sign_in").len(), 1);
 }
 
@@ -267,7 +269,9 @@ fn private_data_before_and_a_way_out_in_the_other_action_come_together() {
     assert_eq!(code(&developer.ask(to("find_login", json!({ "query": "bank" })))), "executed");
     let request = developer.send(sign_in("bank"));
     let row = approval(&world, &request);
-    assert!(row["card"].as_str().unwrap().contains("The session would combine"), "{row}");
+    let card: Value = serde_json::from_str(row["card"].as_str().unwrap()).unwrap();
+    assert!(card.to_string().contains("The session would combine"), "{card}");
+    assert_eq!(card["together"]["ways_out"][0]["action"], "this call", "the way out is the other action's: {card}");
     answer(&world, &request, false);
     assert_eq!(code(&developer.reply(&request)), "approval_denied");
 }
