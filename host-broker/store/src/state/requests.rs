@@ -81,11 +81,11 @@ pub struct Called {
 /// [`StoreError`].
 pub fn owner(view: &View, caller: &str, id: &RequestId) -> Result<Option<Owner>, StoreError> {
     // An approval request about anything but a call has an action, too.
-    const FIRST: &str = "SELECT person, ts, provider, action, level, json_extract(nested, '$.provider'),
-             json_extract(nested, '$.action'), json_extract(nested, '$.level') FROM (
-             SELECT person, ts, provider, level, json_extract(body, '$.nested') AS nested,
-                    iif(kind = 'asked' AND json_extract(body, '$.kind') IS NOT 'call', NULL, action) AS action
-             FROM ledger WHERE caller = ?1 AND request_id = ?2 ORDER BY seq LIMIT 1)";
+    const FIRST: &str = "SELECT person, ts, provider,
+             iif(kind = 'asked' AND json_extract(body, '$.kind') IS NOT 'call', NULL, action), level,
+             json_extract(body, '$.nested.provider'), json_extract(body, '$.nested.action'),
+             json_extract(body, '$.nested.level')
+         FROM ledger WHERE caller = ?1 AND request_id = ?2 ORDER BY seq LIMIT 1";
     type Target = (Option<String>, Option<String>, Option<i64>);
     type Raw = (Option<String>, i64, Target, Target);
     // SECURITY: its first row is in a segment. The first remaining row may be of any person who has used the id since.
