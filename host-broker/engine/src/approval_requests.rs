@@ -12,7 +12,7 @@ mod unanswerable;
 pub(crate) use call_card::say_for_whom;
 pub use unanswerable::{Unanswerable, Why};
 
-pub(crate) use pending_reply::{Ended, answer, behind, ended, pending, said_no, still_asked, told};
+pub(crate) use pending_reply::{Ended, answer, behind, ended, keep, pending, said_no, still_asked, told};
 
 use crate::approval_subjects;
 use crate::approval_subjects::{Continuation, Resolution};

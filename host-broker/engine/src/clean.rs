@@ -227,6 +227,8 @@ pub struct Filtered {
     pub(crate) kept_back: Option<Box<KeptBack>>,
     /// Whether the nested call was started.
     pub(crate) nested_begun: bool,
+    /// Whether the caller was told that the outcome is unknown, because it could not be written in time.
+    pub(crate) withheld: bool,
 }
 
 impl Filtered {
@@ -238,8 +240,10 @@ impl Filtered {
         }
     }
 
-    /// Takes the origin of the request out. No other code can reply then.
-    pub fn take_origin(&mut self) -> Option<Origin> {
+    /// Takes the origin of the request out, to tell its caller that the outcome is unknown. The outcome is then kept and
+    /// not delivered.
+    pub fn withhold(&mut self) -> Option<Origin> {
+        self.withheld = true;
         match &mut self.effect {
             Effect::Run(call) | Effect::Prepare(call) => {
                 Some(std::mem::replace(&mut call.header.origin, Origin::Broker))
@@ -398,7 +402,7 @@ pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
     if !matches!(outcome, Outcome::Succeeded(_) | Outcome::Probed { happened: true, .. }) {
         aside = None;
     }
-    Filtered { effect, intent, outcome, took, aside, probe: None, looked, kept_back, nested_begun }
+    Filtered { effect, intent, outcome, took, aside, probe: None, looked, kept_back, nested_begun, withheld: false }
 }
 
 /// Returns whether the effect may have a one-time value. The decision lets no action with such a value run without an

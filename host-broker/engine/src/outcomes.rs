@@ -90,6 +90,9 @@ fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer
             }
             let mut reply = reply_to(call.header.request_id.clone(), outcome, tx);
             reply.notices.extend(call.notices.iter().map(|notice| notice.word().to_owned()));
+            if filtered.withheld {
+                return approval_requests::keep(tx, &call.header, call.is_resumed(), reply, evidence).map(|()| None);
+            }
             approval_requests::answer(tx, &call.header, call.is_resumed(), reply, evidence)
         }
         (Effect::Probe(probe), _) => {

@@ -10,7 +10,7 @@ use engine::approval_subjects::Continuation;
 use engine::event::Event;
 use engine::file_proposals::internal_request_id;
 use engine::request::Parsed;
-use kernel::call::{Origin, ReplyAddress};
+use kernel::call::{Header, Origin, ReplyAddress};
 use model::approval::ApprovalState;
 use model::{Caller, Nonce};
 use serde_json::json;
@@ -219,7 +219,9 @@ impl Loop {
     /// Callers that stop waiting before the answer hear that a person is asked.
     pub(super) fn tell_impatient(&mut self) {
         let now = Instant::now();
-        let late = self.asked.iter_mut().filter(|(_, asker)| asker.until <= now);
+        // A caller whose outcome cannot be written hears that instead.
+        let withheld: Vec<_> = self.unsettled.iter().filter_map(Event::asked).map(Header::key).collect();
+        let late = self.asked.iter_mut().filter(|(key, asker)| asker.until <= now && !withheld.contains(key));
         let told: Vec<Event> = late
             .map(|(key, asker)| {
                 // Where it cannot be written it is tried again.

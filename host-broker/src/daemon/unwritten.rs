@@ -64,7 +64,7 @@ impl Loop {
             let key = header.key();
             let asker = self.asked.get(&key).map(|asker| asker.until);
             if Instant::now() >= asker.unwrap_or_else(|| header.reply_deadline()) {
-                let origin = filtered.take_origin();
+                let origin = filtered.withhold();
                 if let Some(origin) = self.asked.remove(&key).map(|asker| asker.origin).or(origin) {
                     self.daemon.outbox.unrecorded(origin, Unrecorded::outcome_withheld(key.1, now));
                 }

@@ -7,11 +7,11 @@ use tests::group::{call, code, with};
 use tests::{World, evidence, until};
 
 /// The largest file that the daemon may write from now on: enough for a reply, too little for the ledger's log.
-fn limit_files(world: &World, bytes: Option<u64>) {
+pub(super) fn limit_files(world: &World, bytes: Option<u64>) {
     prlimit(Some(world.pid()), Resource::Fsize, Rlimit { current: bytes, maximum: None }).unwrap();
 }
 
-const SMALL: Option<u64> = Some(4096);
+pub(super) const SMALL: Option<u64> = Some(4096);
 
 fn world_with_limits() -> World {
     let mut world = World::builder().down();

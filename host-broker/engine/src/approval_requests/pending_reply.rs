@@ -67,15 +67,30 @@ pub(crate) fn answer(
     reply: Reply,
     evidence: Receipt,
 ) -> Result<Option<Answer>, StoreError> {
-    let caller = &header.caller_key;
+    if asked && approvals::is_told(tx, &header.caller_key, &header.request_id)? {
+        return keep(tx, header, asked, reply, evidence).map(|()| None);
+    }
+    close(tx, header, asked, &reply)?;
+    kernel::answer(tx, &header.caller_key, reply, evidence).map(Some)
+}
+
+/// Ends a request whose caller has had its one reply. The caller can ask for this one.
+pub(crate) fn keep(
+    tx: &Transaction<'_>,
+    header: &Header,
+    asked: bool,
+    reply: Reply,
+    evidence: Receipt,
+) -> Result<(), StoreError> {
+    close(tx, header, asked, &reply)?;
+    kernel::keep(tx, &header.caller_key, reply, evidence)
+}
+
+fn close(tx: &Transaction<'_>, header: &Header, asked: bool, reply: &Reply) -> Result<(), StoreError> {
     if !asked {
-        return kernel::answer(tx, caller, reply, evidence).map(Some);
+        return Ok(());
     }
-    approvals::close(tx, caller, &header.request_id, reply.code.as_deref().unwrap_or("spent"))?;
-    if approvals::is_told(tx, caller, &header.request_id)? {
-        return kernel::keep(tx, caller, reply, evidence).map(|()| None);
-    }
-    kernel::answer(tx, caller, reply, evidence).map(Some)
+    approvals::close(tx, &header.caller_key, &header.request_id, reply.code.as_deref().unwrap_or("spent"))
 }
 
 /// Answers `pending`: the caller stops waiting before an approver has answered, or before the approved call is over.

@@ -1,13 +1,14 @@
 //! Password managers behind a program: 1Password and Bitwarden.
 
-use super::{approved, get, lacks_password, names, result, to};
+use super::super::ledger::{SMALL, limit_files};
+use super::{approved, get, lacks_password, names, result, to, values};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tests::bitwarden::BitwardenVault;
-use tests::group::{Group, code, error};
+use tests::group::{Group, code, error, with};
 use tests::servers::misbehaving;
-use tests::{World, skipped};
+use tests::{World, skipped, until};
 
 /// A world with this table, whose secret is in the file `manager.key`.
 fn world(table: &str, secret: &str, passwords: &[&str]) -> (World, Group) {
@@ -101,6 +102,32 @@ fn script(directory: &Path, text: &str) -> PathBuf {
     std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
     path
+}
+
+#[test]
+fn a_password_whose_outcome_cannot_be_written_is_collected_once_it_can_be() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name);
+    let item = r#"[{"id": "i1", "title": "Slow", "vault": {"id": "v1", "name": "Agents"}}]"#;
+    let (began, go) = (file("began").display().to_string(), file("go").display().to_string());
+    // It gives the password when the test says so.
+    let text = format!(
+        "case $1 in item) echo '{item}' ;; read) : > {began}; until [ -e {go} ]; do sleep 0.02; done; printf slow-Pa55word-kQ ;; esac"
+    );
+    let program = script(directory.path(), &text);
+    let (mut world, developer) = world(&onepassword(&program), "ops_token-of-the-tests", &["slow-Pa55word-kQ"]);
+    world.stop();
+    world.start_process_that_survives_limits();
+    world.grant_with("developer", 2, json!({ "provider": "passwords" }));
+    let request = approved(&world, &developer, with(get("Agents/Slow"), "timeout_ms", 4_000));
+    until("the program runs", || file("began").exists().then_some(()));
+    limit_files(&world, SMALL);
+    std::fs::write(file("go"), "").unwrap();
+    assert_eq!(code(&developer.reply(&request)), "outcome_unknown");
+    limit_files(&world, None);
+    until("its outcome", || (!values(&world).is_empty()).then_some(()));
+    assert_eq!(developer.ask(result(&request))["data"]["password"], "slow-Pa55word-kQ");
+    lacks_password(&developer.ask(result(&request)));
 }
 
 #[test]
