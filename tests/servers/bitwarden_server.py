@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""As much of a Bitwarden server as its command line client `bw` needs to log in, to unlock, to sync and to show what it has: one
-account, read only, over TLS on a port of 127.0.0.1.
+"""A server of Bitwarden for one account, as far as the command line client `bw` needs it to log in, unlock and sync.
 
     bitwarden_server.py DIRECTORY
 
-DIRECTORY/vault.json   the account; read again at each sync, and its time is when the vault was last changed:
-    {"email": .., "password": .., "name"?: .., "items": [ITEM..]}, where an ITEM is {"name": ..} and any of
-    "id" (else one of its place in the list), "kind" (login, note, card or identity; login), "folder" (the name of one), "notes",
-    "favorite", "reprompt", "deleted" (true), "fields" ({name: hidden value}), "username", "password", "totp",
-    "uris" ([..]; all four of a login), "card" and "identity" (what Bitwarden calls their members: {"number": ..})
-DIRECTORY/cert.pem     the certificate; what a client has to trust (NODE_EXTRA_CA_CERTS)
-DIRECTORY/port         the port, as soon as it listens
-DIRECTORY/requests.log a line for each request: its method, its path and the status of the answer
+It is read only and listens with TLS on a port of 127.0.0.1. The client refuses `http` also for a loopback address.
 
-The keys come from the master password as Bitwarden publishes it: PBKDF2 and HKDF with SHA-256; values are encrypted with AES-256
-in CBC mode and then authenticated with HMAC-SHA-256. That this is right is seen by the client, which decrypts. What is asked for
-and what has to be in an answer was seen in the requests and in the source of @bitwarden/cli 2026.9.0, which refuses http:// even
-to a loopback address; 2026.6.0 and 2025.12.1 can log in as well.
+DIRECTORY/vault.json   The account. It is read again at each sync.
+    {"email": .., "password": .., "name"?: .., "items": [ITEM..]}
+    An ITEM is {"name": ..} with any of: "id", "kind" (login, note, card or identity; login), "folder", "notes",
+    "favorite", "reprompt", "deleted", "fields" ({name: hidden value}), "username", "password", "totp", "uris",
+    "card" and "identity".
+DIRECTORY/cert.pem     The certificate that a client must trust (NODE_EXTRA_CA_CERTS).
+DIRECTORY/port         The port, once it listens.
+DIRECTORY/requests.log One line for each request: method, path and status.
+
+The keys come from the master password as Bitwarden documents it: PBKDF2 and HKDF with SHA-256. Values are encrypted with
+AES-256-CBC and authenticated with HMAC-SHA-256. The client decrypts them, so an error here shows there. The requests and
+answers are those of @bitwarden/cli 2026.9.0.
 """
 
 import base64
@@ -35,87 +35,25 @@ import time
 import urllib.parse
 import uuid
 
-ITERATIONS = 5000  # the fewest that the client takes from a server
-MOST = 1 << 20  # bytes of a vault, a request's body or the log
-LIVES = 3600  # seconds of an access token
+ITERATIONS = 5000  # the minimum of the client
+MOST = 1 << 20  # bytes of a vault, a request or the log
+LIVES = 3600  # the life of an access token in seconds
 KINDS = {"login": 1, "note": 2, "card": 3, "identity": 4}
-ITS_OWN = uuid.UUID("5f4b6a0e-0000-4000-8000-000000000000")  # the ids are made from it
-
-
-# AES-256, forwards only: the standard library has none, and what is encrypted here is small.
-def times_two(byte):
-    return (byte << 1 ^ (0x11B if byte & 0x80 else 0)) & 0xFF
-
-
-def substitutes():
-    power, inverse, box = 1, 1, [0] * 256
-    box[0] = 0x63
-    for _ in range(255):  # 3 and its inverse, 0xf6, go through all bytes but 0
-        power ^= times_two(power)
-        for shift in (1, 2, 4):
-            inverse ^= inverse << shift & 0xFF
-        inverse ^= 0x09 if inverse & 0x80 else 0
-        turned = inverse * 0x101
-        box[power] = (turned ^ turned >> 4 ^ turned >> 5 ^ turned >> 6 ^ turned >> 7) & 0xFF ^ 0x63
-    return box
-
-
-BOX = substitutes()
-
-
-def round_keys(key):
-    words, turn = [key[at : at + 4] for at in range(0, 32, 4)], 1
-    while len(words) < 60:
-        word = words[-1]
-        if len(words) % 8 == 0:
-            word = bytes([BOX[word[1]] ^ turn, BOX[word[2]], BOX[word[3]], BOX[word[0]]])
-            turn = times_two(turn)
-        elif len(words) % 8 == 4:
-            word = bytes(BOX[byte] for byte in word)
-        words.append(bytes(a ^ b for a, b in zip(word, words[-8])))
-    return [b"".join(words[at : at + 4]) for at in range(0, 60, 4)]
-
-
-def aes(keys, block):
-    state = [a ^ b for a, b in zip(block, keys[0])]
-    for number, key in enumerate(keys[1:], 1):
-        state = [BOX[state[at * 5 % 16]] for at in range(16)]
-        if number < 14:
-            mixed = []
-            for at in range(0, 16, 4):
-                a, b, c, d = column = state[at : at + 4]
-                every = a ^ b ^ c ^ d
-                mixed += [x ^ every ^ times_two(x ^ y) for x, y in zip(column, (b, c, d, a))]
-            state = mixed
-        state = [a ^ b for a, b in zip(state, key)]
-    return bytes(state)
-
-
-def aes_cbc(keys, vector, plain):
-    more = 16 - len(plain) % 16
-    plain += bytes([more]) * more
-    out = [vector]
-    for at in range(0, len(plain), 16):
-        out.append(aes(keys, bytes(a ^ b for a, b in zip(plain[at : at + 16], out[-1]))))
-    return b"".join(out[1:])
-
-
-assert aes(round_keys(bytes(range(32))), bytes.fromhex("00112233445566778899aabbccddeeff")).hex() == (
-    "8ea2b7ca516745bfeafc49904b496089"  # FIPS 197, appendix C.3
-)
+ITS_OWN = uuid.UUID("5f4b6a0e-0000-4000-8000-000000000000")  # the namespace of all ids
 
 
 class Key:
-    """32 bytes to encrypt with, and 32 to authenticate with."""
+    """A key of 64 bytes: the first half encrypts, the second half authenticates."""
 
     def __init__(self, both):
-        self.both, self.rounds, self.mac = both, round_keys(both[:32]), both[32:]
+        self.both, self.key, self.mac = both, both[:32], both[32:]
 
     def encrypt(self, plain):
         if plain is None:
             return None
         vector = os.urandom(16)
-        text = aes_cbc(self.rounds, vector, plain.encode() if isinstance(plain, str) else plain)
+        given = plain.encode() if isinstance(plain, str) else plain
+        text = openssl("enc", "-aes-256-cbc", "-K", self.key.hex(), "-iv", vector.hex(), given=given)
         parts = [vector, text, hmac.digest(self.mac, vector + text, "sha256")]
         return "2." + "|".join(base64.b64encode(part).decode() for part in parts)
 
@@ -129,7 +67,7 @@ class Account:
         self.stamp, self.key_id = self.made("stamp", self.email), None
         master = hashlib.pbkdf2_hmac("sha256", password, self.email.encode(), ITERATIONS)
         self.hash = base64.b64encode(hashlib.pbkdf2_hmac("sha256", master, password, 1)).decode()
-        # Only the second half of HKDF: the master key is as good as what the first would make of it.
+        # HKDF-Expand only (RFC 5869): the master key is random enough.
         stretched = b"".join(hmac.digest(master, use + b"\1", "sha256") for use in (b"enc", b"mac"))
         self.key = Key(os.urandom(64))
         self.protected_key = Key(stretched).encrypt(self.key.both)
@@ -241,11 +179,11 @@ class Server(http.server.ThreadingHTTPServer):
                     "-keyout", key, "-out", certificate)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, key)
-        # The handshake is the thread's of the connection, so that a slow client holds up no other one.
+        # The handshake runs in the thread of the connection, so a slow client delays no other.
         self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
 
     def handle_error(self, request, client_address):
-        # A client that goes away is no error; anything else is one of this program.
+        # A client can go away. Any other error is one of this program.
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
@@ -300,8 +238,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
             return self.refuse(413, "Too large")
         body = self.rfile.read(length).decode()
-        if self.path in ("/identity/accounts/prelogin", "/identity/accounts/prelogin/password"):  # the first: until 2025
-            # Also for an address that nobody has: a server does not tell which it knows.
+        if self.path in ("/identity/accounts/prelogin", "/identity/accounts/prelogin/password"):  # the first until 2025
+            # A server answers the same for an address that it does not know.
             asked = json.loads(body)["email"]
             settings = {"kdfType": 0, "iterations": ITERATIONS, "memory": None, "parallelism": None}
             return self.give({"kdf": 0, "kdfIterations": ITERATIONS, "kdfSettings": settings, "salt": asked})
@@ -318,13 +256,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if not self.may():
             return
         if self.path == "/api/accounts/key-management/user-key-id":
-            # Where a server does not know this, a login ends with an error although all of it happened.
+            # Without this answer, a login ends with an error.
             account.key_id = json.loads(body)["userKeyId"]
             return self.give({})
         self.refuse(404, "Not found")
 
     def first(self):
-        """What an answer to a login has beside the tokens."""
+        """The members of an answer to a login beside the tokens."""
         account = self.server.account
         options = {"HasMasterPassword": True, "MasterPasswordUnlock": account.unlock(), "Object": "userDecryptionOptions"}
         return {"Key": account.protected_key, "PrivateKey": account.private_key, "AccountKeys": account.keys(), "Kdf": 0,

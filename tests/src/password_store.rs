@@ -33,8 +33,8 @@ impl PasswordStore {
             "-",
             "never",
         ];
-        store.run("gpg", &key, "");
-        store.run("pass", &["init", "tests@example.com"], "");
+        store.run("gpg", &key, b"");
+        store.run("pass", &["init", "tests@example.com"], b"");
         for (entry, text) in entries {
             store.insert(entry, text);
         }
@@ -43,7 +43,12 @@ impl PasswordStore {
 
     /// Adds an entry, or replaces it.
     pub fn insert(&self, entry: &str, text: &str) {
-        self.run("pass", &["insert", "--multiline", "--force", "--", entry], text);
+        self.insert_bytes(entry, text.as_bytes());
+    }
+
+    /// Adds an entry that need be no text.
+    pub fn insert_bytes(&self, entry: &str, bytes: &[u8]) {
+        self.run("pass", &["insert", "--multiline", "--force", "--", entry], bytes);
     }
 
     /// The directory of the entries.
@@ -64,14 +69,14 @@ impl PasswordStore {
         )
     }
 
-    fn run(&self, program: &str, arguments: &[&str], input: &str) {
+    fn run(&self, program: &str, arguments: &[&str], input: &[u8]) {
         use std::io::Write as _;
         let mut command = Command::new(program);
         command.args(arguments).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", self.directory.path());
         command.env("GNUPGHOME", self.gnupg_home()).env("PASSWORD_STORE_DIR", self.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child.stdin.take().unwrap().write_all(input).unwrap();
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     }

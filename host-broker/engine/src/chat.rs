@@ -166,7 +166,7 @@ impl ChatLimits {
     }
 }
 
-/// Checks whether such an approval request may be answered in a chat with these limits, and its code be shown there.
+/// Checks whether a chat with these limits may answer such an approval request and show its code.
 ///
 /// # Errors
 /// The reason.

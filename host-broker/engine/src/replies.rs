@@ -81,7 +81,7 @@ impl Broker {
             Repeat::Join | Repeat::Silence => None,
             Repeat::Again(document) => {
                 let answer = kernel::answer_stored(header.request_id.clone(), document.into_vec(), row);
-                Some(with_one_time_value(tx, header, &header.request_id, &notices, answer)?)
+                Some(kernel::with_one_time_value(tx, header, &header.request_id, &notices, answer)?)
             }
             // Not kept: the reply of the first, if there is one, stays the reply under this id.
             Repeat::Refuse(code) => {
@@ -116,7 +116,7 @@ pub(crate) fn copy_of(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> 
     answer_copy(tx, header, of, reply, row)
 }
 
-/// Answers with a copy of the reply of the request `of`, and with its one-time value unless another reply has it.
+/// Answers with a copy of the reply of the request `of`. It has the one-time value unless another reply has it.
 pub(crate) fn answer_copy(
     tx: &Transaction<'_>,
     header: &Header,
@@ -126,22 +126,7 @@ pub(crate) fn answer_copy(
 ) -> Result<Answer, StoreError> {
     let notices = reply.notices.clone();
     let answer = kernel::answer_copy(tx, header, reply, row)?;
-    with_one_time_value(tx, header, of, &notices, answer)
-}
-
-/// Adds the one-time value of the result to an answer with the stored reply of the request `of`.
-fn with_one_time_value(
-    tx: &Transaction<'_>,
-    header: &Header,
-    of: &RequestId,
-    notices: &[String],
-    answer: Answer,
-) -> Result<Answer, StoreError> {
-    if !lacks_value(notices) {
-        return Ok(answer);
-    }
-    let source = replies::answered_by(tx.view(), tx.steady(), &header.caller_key, of)?;
-    kernel::with_one_time(tx, header, &source, notices, answer)
+    kernel::with_one_time_value(tx, header, of, &notices, answer)
 }
 
 /// Returns the notices of a stored reply.
@@ -156,7 +141,7 @@ fn delivers_value(
     of: &RequestId,
     notices: &[String],
 ) -> Result<bool, StoreError> {
-    if !lacks_value(notices) {
+    if !kernel::lacks_one_time_value(notices) {
         return Ok(false);
     }
     let source = replies::answered_by(tx.view(), tx.steady(), &header.caller_key, of)?;
@@ -175,11 +160,6 @@ fn append_delivery<'a>(
     }
     body.as_object_mut().map(|body| body.insert("delivers_one_time_value".to_owned(), true.into()));
     tx.append(&draft(body)).map(MinorRow::own)
-}
-
-/// Returns whether a stored reply lacks a one-time value.
-fn lacks_value(notices: &[String]) -> bool {
-    notices.iter().any(|notice| notice == Notice::OneTimeValueOmitted.word())
 }
 
 /// Returns the same as a reply and its row. `takes_value` says whether the answer takes the one-time value.

@@ -413,6 +413,42 @@ impl Target {
 }
 
 impl Call {
+    /// Makes a call with nothing but its required parts. It counts as a change until more is known.
+    pub fn new(
+        header: Header,
+        (provider, action): (Provider, Action),
+        target: Target,
+        (params, params_digest): (Map<String, Value>, Digest),
+        planted: EffectMarker,
+    ) -> Self {
+        Self {
+            header,
+            provider,
+            action,
+            target,
+            params_digest,
+            task_id: None,
+            idempotency_key: None,
+            account_ref: None,
+            dry_run: false,
+            planted,
+            prepared: false,
+            mutating: true,
+            document: Written::default(),
+            params: Params::new(params),
+            about_unparsed: None,
+            departing: None,
+            asked: ApprovalPhase::No,
+            applies: None,
+            flow: None,
+            sealed: None,
+            run_handle: Arc::default(),
+            notices: Vec::new(),
+            tool: None,
+            nested: None,
+        }
+    }
+
     /// Returns the call's idempotency key, if it has one. `person` is in the ledger's form.
     pub fn claim_key<'a>(&'a self, person: Option<&'a str>) -> Option<ClaimKey<'a>> {
         self.idempotency_key.as_ref().map(|key| ClaimKey {

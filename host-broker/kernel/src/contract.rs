@@ -135,6 +135,21 @@ pub struct NestedRequest {
     pub field: String,
 }
 
+/// Returns whether a call can be a nested one: its parameters are its whole request, and its data the whole result.
+pub fn can_be_nested(
+    declaration: &Declaration,
+    invocation: &dyn Invocation,
+    planted: &EffectMarker,
+    now: Timestamp,
+) -> bool {
+    let Declaration { proposes, verbatim, reveals, needs_account, .. } = declaration;
+    !(*proposes || *verbatim || *reveals || *needs_account)
+        && invocation.nested().is_none()
+        && invocation.needs() == StoreRequest::Nothing
+        && invocation.seal(&planted.nonce).is_none()
+        && invocation.guard(now) != Guard::NeedsRemote
+}
+
 /// Prepares a call that needs no remote facts, and returns it unchanged.
 pub fn unprepared(invocation: Box<dyn Invocation>) -> Running<Result<Box<dyn Invocation>, Failure>> {
     Box::pin(async move { Ok(invocation) })

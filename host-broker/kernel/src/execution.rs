@@ -1,9 +1,9 @@
 //! The right to perform one action once, and the only place that performs it.
 //!
-//! To audit: `Execution { ` is constructed in [`execute`] only, from an [`Intended`], which only a commit makes.
+//! To audit: `Execution { ` is constructed in this file only, for [`execute`] of an [`Intended`], which only a commit makes.
 
 use crate::call::{Call, NestedCall};
-use crate::contract::{Failure, Guard, Invocation, Operation, Probed, StoreRequest, Success};
+use crate::contract::{Failure, Guard, Invocation, Operation, Probed, Success, can_be_nested};
 use crate::proofs::{Effect, Intended};
 use crate::run_handle::RunHandle;
 use crate::slots::Slots;
@@ -31,7 +31,7 @@ pub struct Execution {
     sealed: Option<SealedRequest>,
     run_handle: Arc<RunHandle>,
     slots: Slots,
-    nested: Mutex<Option<NestedRun>>,
+    nested: Mutex<Option<Box<NestedRun>>>,
 }
 
 /// The right to run the nested call once.
@@ -39,9 +39,9 @@ struct NestedRun {
     operation: Arc<dyn Operation>,
     params: Map<String, Value>,
     field: String,
-    nonce: Nonce,
     level: Level,
     permitted_at: Timestamp,
+    execution: Execution,
     has_begun: Arc<AtomicBool>,
 }
 
@@ -61,32 +61,20 @@ impl Execution {
     /// [`Failure`]: of the nested call, or because the value does not fit its parameter, or because there is none.
     pub async fn run_nested(&self, value: &str) -> Result<Success, Failure> {
         let nested = self.nested.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let NestedRun { operation, mut params, field, nonce, level, permitted_at, has_begun } =
-            nested.ok_or_else(nothing_to_run)?;
+        let NestedRun { operation, mut params, field, level, permitted_at, execution, has_begun } =
+            *nested.ok_or_else(nothing_to_run)?;
         params.insert(field, Value::String(value.to_owned()));
         let unfit = || Failure::Refused { message: "The value does not fit the parameter.".to_owned() };
         let invocation = operation.parse(&params).map_err(|_faults| unfit())?;
         // The decision has judged the call with the placeholder.
-        let is_as_judged = invocation.guard(permitted_at) == Guard::Pass
-            && invocation.level() <= level
-            && invocation.needs() == StoreRequest::Nothing
-            && invocation.seal(&nonce).is_none();
+        let is_as_judged =
+            can_be_nested(operation.declaration(), invocation.as_ref(), &execution.planted, permitted_at)
+                && invocation.guard(permitted_at) == Guard::Pass
+                && invocation.level() <= level;
         if !is_as_judged {
             return Err(unfit());
         }
         has_begun.store(true, Ordering::Release);
-        let execution = Self {
-            planted: self.planted.clone(),
-            group: self.group.clone(),
-            person: self.person.clone(),
-            account: None,
-            idempotency_key: None,
-            deadline: self.deadline,
-            sealed: None,
-            run_handle: Arc::clone(&self.run_handle),
-            slots: self.slots.clone(),
-            nested: Mutex::default(),
-        };
         invocation.run(execution).await
     }
 
@@ -244,7 +232,8 @@ pub async fn execute(intended: Intended) -> Executed {
     let (effect, result) = match effect {
         Effect::Run(mut call) => {
             let execution = execution_for(&call, slots.clone());
-            let execution = Execution { nested: Mutex::new(nested_run(&call, &nested_begun)), ..execution };
+            let nested = nested_run(&call, &execution, &nested_begun);
+            let execution = Execution { nested: Mutex::new(nested), ..execution };
             let changes = call.mutating;
             let result = match call.target.start() {
                 Some(invocation) => guarded(changes, execution.deadline, invocation.run(execution)).await,
@@ -307,17 +296,22 @@ fn execution_for(call: &Call, slots: Slots) -> Execution {
 }
 
 /// Returns the right to run the nested call of an authorized call.
-fn nested_run(call: &Call, has_begun: &Arc<AtomicBool>) -> Option<NestedRun> {
+fn nested_run(call: &Call, outer: &Execution, has_begun: &Arc<AtomicBool>) -> Option<Box<NestedRun>> {
     let NestedCall { call, field, permitted_at } = call.nested.as_deref()?;
-    Some(NestedRun {
+    Some(Box::new(NestedRun {
         operation: Arc::clone(call.target.operation()?),
         params: call.params.members()?.clone(),
         field: field.clone(),
-        nonce: call.planted.nonce.clone(),
         level: call.target.demanded(),
         permitted_at: (*permitted_at)?,
+        // The secrets that either of the two sees are kept out of the result.
+        execution: Execution {
+            deadline: outer.deadline,
+            run_handle: Arc::clone(&outer.run_handle),
+            ..execution_for(call, outer.slots.clone())
+        },
         has_begun: Arc::clone(has_begun),
-    })
+    }))
 }
 
 /// Turns the deadline and panics into failures that say truly what may have been changed.

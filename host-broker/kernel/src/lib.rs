@@ -25,6 +25,6 @@ mod slots;
 pub use held::Held;
 pub use ledger::{Batch, Ledger};
 pub use notice::{Message, NoticeDraft, OutgoingNotice, PendingNotice, announce};
-pub use one_time::OneTimeValue;
+pub use one_time::{OneTimeValue, lacks_one_time_value};
 pub use proofs::*;
 pub use slots::Slots;

@@ -5,11 +5,11 @@
 //! [`Settled`](crate::Settled) or for a reply that is delivered again after a restart.
 
 use model::{Place, RecordKind};
+use shared::Timestamp;
 use shared::reply::Notice;
-use shared::{RequestId, Timestamp};
 use store::state::one_time_values;
 use store::state::one_time_values::StoredValue;
-use store::{StoreError, Transaction, View};
+use store::{StoreError, View};
 
 /// The encrypted value of a reply whose evidence is durable. The vault opens nothing else for a reply.
 #[must_use]
@@ -48,16 +48,7 @@ impl OneTimeValue {
     }
 }
 
-/// Takes the value of the call `of` for an answer that rests on the row `seq`. An answer without the notice has none.
-pub(crate) fn take(
-    tx: &Transaction<'_>,
-    caller: &str,
-    of: &RequestId,
-    notices: &[String],
-    seq: i64,
-) -> Result<Option<StoredValue>, StoreError> {
-    if notices.iter().all(|notice| notice != Notice::OneTimeValueOmitted.word()) {
-        return Ok(None);
-    }
-    one_time_values::take(tx, caller, of, seq)
+/// Returns whether a stored reply with these notices lacks a one-time value.
+pub fn lacks_one_time_value(notices: &[String]) -> bool {
+    notices.iter().any(|notice| notice == Notice::OneTimeValueOmitted.word())
 }

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use store::ledger::chain::{Draft, RowKind};
 use store::ledger::minor::MinorRow;
 use store::state::intents::OpenIntent;
+use store::state::one_time_values;
 use store::state::one_time_values::StoredValue;
 use store::state::replies;
 use store::state::replies::Delivery;
@@ -365,7 +366,11 @@ pub fn answer(tx: &Transaction<'_>, caller: &str, mut reply: Reply, row: Receipt
     reply.evidence = Some(*row);
     let document = reply.to_bytes();
     replies::keep(tx, row.seq, caller, &reply.request_id, &document, Delivery::Due)?;
-    let one_time = one_time::take(tx, caller, &reply.request_id, &reply.notices, row.seq)?;
+    let one_time = if one_time::lacks_one_time_value(&reply.notices) {
+        one_time_values::take(tx, caller, &reply.request_id, row.seq)?
+    } else {
+        None
+    };
     Ok(Answer { seq: row.seq, document, request_id: reply.request_id, folded: false, one_time })
 }
 
@@ -396,11 +401,12 @@ pub fn answer_stored(request_id: RequestId, document: Vec<u8>, row: MinorRow) ->
     Answer { folded: row.is_folded(), ..answer_again(request_id, document, row.receipt().seq) }
 }
 
-/// Adds the one-time value of the call `of` to an answer with its stored reply, unless another reply has taken it.
+/// Adds the one-time value to an answer with the stored reply of the request `of`. A value that another reply has taken
+/// is not added.
 ///
 /// # Errors
 /// [`StoreError`]; the reply must not leave.
-pub fn with_one_time(
+pub fn with_one_time_value(
     tx: &Transaction<'_>,
     header: &Header,
     of: &RequestId,
@@ -408,10 +414,11 @@ pub fn with_one_time(
     answer: Answer,
 ) -> Result<Answer, StoreError> {
     // The row of another request does not say that the value has left.
-    if answer.folded {
+    if answer.folded || !one_time::lacks_one_time_value(notices) {
         return Ok(answer);
     }
-    let one_time = one_time::take(tx, &header.caller_key, of, notices, answer.seq)?;
+    let source = replies::answered_by(tx.view(), tx.steady(), &header.caller_key, of)?;
+    let one_time = one_time_values::take(tx, &header.caller_key, &source, answer.seq)?;
     Ok(Answer { one_time, ..answer })
 }
 

@@ -19,7 +19,7 @@ pub fn explain(facts: &Facts, decision: &Decision) -> Value {
             let mut step = describe(&judgement.verdict);
             if let Some(object) = step.as_object_mut() {
                 object.insert("step".into(), judgement.step.to_string().into());
-                // The verdict can be that of the nested call, whose rule it then names itself.
+                // With a nested call, the verdict can be that of either.
                 let own = if facts.nested.is_none() { deciding(&facts.rules) } else { None };
                 if let (Step::Rules, Some(rule)) = (judgement.step, own) {
                     object.insert("rule".into(), rule.into());

@@ -12,7 +12,7 @@ use engine::request::Parsed;
 use filter::values::Formats;
 use host_broker::assembly::filters::scrubber;
 use host_broker::control::{CommandDispatcher, administer};
-use kernel::call::{Call, Header, Origin, Params, Target, Written};
+use kernel::call::{Call, Header, Origin, Target};
 use kernel::contract::{Failure, Guard, Invocation, Operation, Probed, Running, Success};
 use kernel::execution::Execution;
 use kernel::{Batch, Ledger};
@@ -291,35 +291,12 @@ impl World {
                 }
             },
         };
-        Call {
-            provider,
-            action,
-            mutating: !matches!(&target, Target::Action(operation, _) if operation.declaration().level <= Level::Read),
-            target,
-            params_digest: Digest::of(b"params"),
-            task_id: task.map(|task| task.parse().unwrap()),
-            idempotency_key: None,
-            account_ref: None,
-            dry_run: false,
-            planted: EffectMarker {
-                request_id: header.request_id.clone(),
-                nonce: Nonce::stored(format!("{:032x}", self.calls)),
-            },
-            prepared: false,
-            document: Written::default(),
-            params: Params::new(params.as_object().unwrap().clone()),
-            about_unparsed: None,
-            departing: None,
-            asked: kernel::call::ApprovalPhase::No,
-            applies: None,
-            flow: None,
-            sealed: None,
-            run_handle: Arc::default(),
-            notices: Vec::new(),
-            tool: None,
-            nested: None,
-            header,
-        }
+        let mutating = !matches!(&target, Target::Action(operation, _) if operation.declaration().level <= Level::Read);
+        let params = (params.as_object().unwrap().clone(), Digest::of(b"params"));
+        let nonce = Nonce::stored(format!("{:032x}", self.calls));
+        let planted = EffectMarker { request_id: header.request_id.clone(), nonce };
+        let task_id = task.map(|task| task.parse().unwrap());
+        Call { mutating, task_id, ..Call::new(header, (provider, action), target, params, planted) }
     }
 
     /// A batch of calls.

@@ -1,5 +1,5 @@
-//! A person's assistant at real servers: it reads mail, finds a login, creates an event, and gets a password and sends a
-//! mail after a yes from a chat.
+//! A person's assistant at real servers: it reads mail, finds a login and creates an event. After a yes from a chat it
+//! gets a password and sends a mail.
 
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;

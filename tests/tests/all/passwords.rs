@@ -102,6 +102,15 @@ fn lacks_password(reply: &Value) {
     assert!(has_notice(reply, "one_time_value_omitted"), "{reply}");
 }
 
+/// Asks for the password of the bank, stops waiting, and hears that a person is asked. Returns the id.
+fn told_pending(world: &World, group: &Group) -> String {
+    let request = group.send(with(get("bank"), "timeout_ms", 2_000));
+    approval(world, &request);
+    world.clock.advance(Duration::from_secs(3));
+    assert_eq!(code(&group.reply(&request)), "approval_required");
+    request
+}
+
 /// The body of the first row of a request.
 fn body(world: &World, group: &Group, request: &str) -> String {
     world.rows_of(group, request).into_iter().next().unwrap().body
@@ -149,10 +158,7 @@ fn a_password_is_delivered_once_after_a_yes_and_is_nowhere_afterwards() {
 #[test]
 fn a_caller_that_no_longer_waits_collects_the_password_once() {
     let Some((_store, world, developer)) = pass(ALL) else { return };
-    let request = developer.send(with(get("bank"), "timeout_ms", 2_000));
-    approval(&world, &request);
-    world.clock.advance(Duration::from_secs(3));
-    assert_eq!(code(&developer.reply(&request)), "approval_required");
+    let request = told_pending(&world, &developer);
     answer(&world, &request, true);
     until("its outcome", || (!values(&world).is_empty()).then_some(()));
     assert_eq!(values(&world), [json!({ "request_id": request, "taken": null })], "nobody has collected it");
@@ -168,10 +174,7 @@ fn a_caller_that_no_longer_waits_collects_the_password_once() {
 #[test]
 fn an_uncollected_password_expires() {
     let Some((_store, world, developer)) = pass(ALL) else { return };
-    let request = developer.send(with(get("bank"), "timeout_ms", 2_000));
-    approval(&world, &request);
-    world.clock.advance(Duration::from_secs(3));
-    assert_eq!(code(&developer.reply(&request)), "approval_required");
+    let request = told_pending(&world, &developer);
     answer(&world, &request, true);
     until("its outcome", || (!values(&world).is_empty()).then_some(()));
     world.clock.advance(Duration::from_secs(601));
@@ -199,10 +202,7 @@ fn a_delivery_has_a_row_of_its_own_also_when_the_group_has_used_up_its_evidence(
     let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
     world.rewrite("broker.toml", &config.replace("[broker]", "[broker]\nevidence_mib_per_hour = 1"));
     world.restart();
-    let request = developer.send(with(get("bank"), "timeout_ms", 2_000));
-    approval(&world, &request);
-    world.clock.advance(Duration::from_secs(3));
-    assert_eq!(code(&developer.reply(&request)), "approval_required");
+    let request = told_pending(&world, &developer);
     let rows = || world.query("SELECT seq FROM ledger").len();
     until("refusals have no rows of their own", || {
         let before = rows();
@@ -251,8 +251,60 @@ fn a_value_whose_reply_is_not_delivered_again_is_free_after_a_kill() {
     world.kill();
     std::fs::create_dir(developer.directory().join("responses")).unwrap();
     world.start_process();
-    assert_eq!(developer.ask(result(&request))["data"]["password"], BANK);
+    let collected = developer.ask(result(&request));
+    if collected["data"]["password"] != BANK {
+        // The broker died before it removed the file of the repeated request, which has got the value now.
+        assert_eq!(developer.reply(&request)["data"]["password"], BANK, "{collected}");
+    }
     lacks_password(&developer.ask(result(&request)));
+}
+
+#[test]
+fn of_many_that_collect_at_once_one_gets_the_password() {
+    let Some((_store, world, developer)) = pass(ALL) else { return };
+    let request = told_pending(&world, &developer);
+    answer(&world, &request, true);
+    until("its outcome", || (!values(&world).is_empty()).then_some(()));
+    // As many as may be under way, and the request itself once more.
+    let mut sent: Vec<String> = (0..8).map(|_| developer.send(result(&request))).collect();
+    sent.push(developer.send(with(with(get("bank"), "timeout_ms", 2_000), "request_id", request.as_str())));
+    let replies: Vec<Value> = sent.iter().map(|id| developer.reply(id)).collect();
+    let with_it = replies.iter().filter(|reply| reply["data"]["password"] == BANK).count();
+    assert_eq!(with_it, 1, "{replies:?}");
+    assert!(replies.iter().all(|reply| code(reply) == "executed"), "{replies:?}");
+}
+
+#[test]
+fn killed_at_any_moment_after_the_yes_the_password_is_not_lost_and_not_left() {
+    let Some((_store, mut world, developer)) = pass(ALL) else { return };
+    world.stop();
+    // People are asked only so often.
+    for round in 0..if tests::is_long() { 15 } else { 6 } {
+        world.start_process();
+        world.grant_with("developer", 2, json!({ "provider": "passwords" }));
+        let developer = developer.clone().by_files();
+        let request = developer.send(with(get("bank"), "timeout_ms", 2_000));
+        assert_eq!(code(&developer.reply(&request)), "approval_required");
+        answer(&world, &request, true);
+        // Each round comes further: at once, after the outcome, and while it is collected.
+        let collected = (round % 3 > 0).then(|| until("its outcome", || (!values(&world).is_empty()).then_some(())));
+        let early = collected.filter(|()| round % 3 == 2).map(|()| developer.send(result(&request)));
+        world.kill();
+        world.start_process();
+        let reply = match early.map(|id| developer.reply(&id)) {
+            Some(reply) if reply["data"]["password"] == BANK => reply,
+            Some(_) | None => developer.ask(result(&request)),
+        };
+        match code(&reply) {
+            "executed" => assert_eq!(reply["data"]["password"], BANK, "round {round}: {reply}"),
+            // Nothing was read yet, and the caller hears it.
+            "provider_timeout" if round % 3 == 0 => {}
+            other => panic!("round {round}: {other}: {reply}"),
+        }
+        world.stop();
+    }
+    world.start_process();
+    until("no value is left", || values(&world).is_empty().then_some(()));
 }
 
 #[test]
@@ -318,6 +370,25 @@ fn a_secret_of_the_broker_itself_is_no_password_for_an_agent() {
         assert!(error(&reply).contains("a secret of the broker's own"), "{reply}");
     }
     assert!(values(&world).is_empty());
+}
+
+#[test]
+fn a_password_that_is_too_long_or_no_text_is_refused_and_the_host_lives() {
+    let long = "x".repeat(5_000);
+    let Some(store) = PasswordStore::new(&[("long", &long), ("fits", &"y".repeat(4_096)), ("none", "\nuser: ada\n")])
+    else {
+        return;
+    };
+    store.insert_bytes("binary", b"\xff\xfe\x00password");
+    let (world, developer) = world(&store.table("passwords", ALL), &[]);
+    for (entry, said) in [("long", "longer than 4096 bytes"), ("binary", "cannot be read"), ("none", "has no password")]
+    {
+        let request = approved(&world, &developer, get(entry));
+        let reply = developer.reply(&request);
+        assert!(error(&reply).contains(said), "{entry}: {reply}");
+    }
+    let request = approved(&world, &developer, get("fits"));
+    assert_eq!(developer.reply(&request)["data"]["password"].as_str().map(str::len), Some(4_096));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::is_granted;
 use crate::clean::Filters;
 use config::Policy;
 use kernel::call::Call;
-use kernel::contract::{Guard, StoreRequest};
+use kernel::contract::can_be_nested;
 use policy::facts::{Facts, GuardFact};
 use shared::{Code, Level, Timestamp};
 use store::{StoreError, View};
@@ -31,19 +31,11 @@ pub(super) fn facts(
     Ok(facts)
 }
 
-/// Returns why an action cannot be a nested call. Its request must consist of its parameters, and its result of data.
+/// Returns why an action cannot be a nested call.
 fn unsupported(call: &Call, now: Timestamp) -> Option<String> {
     let (operation, invocation) = (call.target.operation()?, call.target.invocation()?);
-    let declaration = operation.declaration();
-    let is_plain = !call.provider.is_namespaced()
-        && !declaration.proposes
-        && !declaration.verbatim
-        && !declaration.reveals
-        && !declaration.needs_account
-        && invocation.nested().is_none()
-        && invocation.needs() == StoreRequest::Nothing
-        && invocation.seal(&call.planted.nonce).is_none()
-        && !matches!(invocation.guard(now), Guard::NeedsRemote);
+    let is_plain =
+        !call.provider.is_namespaced() && can_be_nested(operation.declaration(), invocation, &call.planted, now);
     if !is_plain {
         return Some(format!("Action '{}' of {} cannot take a hidden value.", call.action, call.provider));
     }

@@ -6,6 +6,7 @@
 //! from it.
 
 mod created;
+mod nested;
 
 pub use created::{Invoked, hypothetical, hypothetical_of_tool, invoked, made, readmit, readmit_grant};
 
@@ -16,10 +17,9 @@ use crate::own_secrets;
 use crate::request::FlowCommand;
 use config::UnknownRequests;
 use kernel::call::{
-    AboutUnparsed, ApprovalPhase, Call, FileOrigin, FrameOrigin, Header, InFlightGuard, Lane, NestedCall, Origin,
-    Params, Target, Written,
+    AboutUnparsed, Call, FileOrigin, FrameOrigin, Header, InFlightGuard, Lane, Origin, Target, Written,
 };
-use kernel::contract::{Invocation, NestedRequest, StoreRequest};
+use kernel::contract::{Invocation, Operation, StoreRequest};
 use model::{Caller, EffectMarker, LedgerKey, Nonce, ParamError, Random, Subject, TokenError};
 use secrets::identity::issuers::Issuers;
 use secrets::identity::token;
@@ -27,7 +27,7 @@ use serde_json::{Map, Value};
 use shared::digest::Digest;
 use shared::mailbox::{self, FileIdentity};
 use shared::request::{self, CallRequest, Document, Malformed, Request};
-use shared::{Code, Group, Level, RequestId, TaskId, Timestamp, json, limits};
+use shared::{Action, Code, Group, Level, Provider, RequestId, Timestamp, json, limits};
 use std::any::Any;
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -249,30 +249,23 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], context: &ParseContext)
     };
     let params = body.params;
     let params_digest = context.key.digest(&json::canonical(&params));
-    let target = match context.catalogue.find(&body.provider, &body.action) {
-        CatalogueEntry::NoProvider => Target::NoProvider,
-        CatalogueEntry::NoAction => Target::NoAction,
-        CatalogueEntry::Disabled(operation, outage) => Target::Disabled(operation, outage),
-        CatalogueEntry::Unusable => Target::Unusable,
-        CatalogueEntry::Enabled(operation) => {
-            let mut faults = inexact(bytes, &params);
-            if body.provider.is_namespaced() {
-                faults.extend(model::claimed_in(&params).map(|name| ParamError {
-                    pointer: format!("/{name}"),
-                    fault: "who the person is only the context token says".to_owned(),
-                }));
-            }
-            let parsed = match operation.parse(&params) {
-                Ok(invocation) if faults.is_empty() => Ok(invocation),
-                Ok(_) => Err(faults),
-                Err(more) => {
-                    faults.extend(more);
-                    Err(faults)
-                }
-            };
-            Target::Action(operation, parsed)
+    let target = target(context, (&body.provider, &body.action), |operation| {
+        let mut faults = inexact(bytes, &params);
+        if body.provider.is_namespaced() {
+            faults.extend(model::claimed_in(&params).map(|name| ParamError {
+                pointer: format!("/{name}"),
+                fault: "who the person is only the context token says".to_owned(),
+            }));
         }
-    };
+        match operation.parse(&params) {
+            Ok(invocation) if faults.is_empty() => Ok(invocation),
+            Ok(_) => Err(faults),
+            Err(more) => {
+                faults.extend(more);
+                Err(faults)
+            }
+        }
+    });
     let about_unparsed = match target.invocation() {
         Some(_) => None,
         None => context.catalogue.about_unparsed(&body.provider, &body.action, &params).map(AboutUnparsed),
@@ -297,97 +290,41 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], context: &ParseContext)
         | Target::NoProvider => true,
     };
     let planted = EffectMarker { request_id: header.request_id.clone(), nonce };
-    let nested = target.invocation().and_then(Invocation::nested);
-    let nested =
-        nested.map(|request| Box::new(nested_call(request, &header, &planted, body.task_id.as_ref(), context)));
     let document = match header.behalf {
         Subject::Nobody(TokenError::Missing) => Written::new(bytes),
         Subject::Person(_) | Subject::Nobody(_) => Written::without_token(bytes),
     };
+    let nested = nested::of(&target, (&header, &planted, body.task_id.as_ref()), context);
+    let call = Call::new(header, (body.provider, body.action), target, (params, params_digest), planted);
     Parsed::Call(Box::new(Call {
-        header,
-        provider: body.provider,
-        action: body.action,
-        target,
-        params_digest,
         task_id: body.task_id,
         idempotency_key: body.idempotency_key,
         account_ref: body.account_ref,
         dry_run: body.dry_run,
-        planted,
-        prepared: false,
         mutating,
         document,
-        params: Params::new(params),
         about_unparsed,
-        departing: None,
-        asked: ApprovalPhase::No,
-        applies: None,
-        flow: None,
-        sealed: None,
-        run_handle: Arc::default(),
-        notices: Vec::new(),
-        tool: None,
         nested,
+        ..call
     }))
 }
 
-/// Makes the call that another call makes. It has no origin of its own, so no reply can leave for it.
-fn nested_call(
-    request: NestedRequest,
-    outer: &Header,
-    planted: &EffectMarker,
-    task_id: Option<&TaskId>,
+/// Returns the target of a call. `parse` parses the parameters of an action that can be called.
+fn target(
     context: &ParseContext,
-) -> NestedCall {
-    let NestedRequest { provider, action, params, field } = request;
-    let target = match context.catalogue.find(&provider, &action) {
+    (provider, action): (&Provider, &Action),
+    parse: impl FnOnce(&dyn Operation) -> Result<Box<dyn Invocation>, Vec<ParamError>>,
+) -> Target {
+    match context.catalogue.find(provider, action) {
         CatalogueEntry::NoProvider => Target::NoProvider,
         CatalogueEntry::NoAction => Target::NoAction,
         CatalogueEntry::Disabled(operation, outage) => Target::Disabled(operation, outage),
         CatalogueEntry::Unusable => Target::Unusable,
         CatalogueEntry::Enabled(operation) => {
-            let parsed = operation.parse(&params);
+            let parsed = parse(operation.as_ref());
             Target::Action(operation, parsed)
         }
-    };
-    let call = Call {
-        header: Header {
-            caller: outer.caller.clone(),
-            caller_key: Arc::clone(&outer.caller_key),
-            behalf: outer.behalf.clone(),
-            request_id: outer.request_id.clone(),
-            request_digest: outer.request_digest,
-            origin: Origin::Broker,
-            arrived: outer.arrived,
-            timeout: outer.timeout,
-            weight: None,
-        },
-        provider,
-        action,
-        target,
-        params_digest: context.key.digest(&json::canonical(&params)),
-        task_id: task_id.cloned(),
-        idempotency_key: None,
-        account_ref: None,
-        dry_run: false,
-        planted: planted.clone(),
-        prepared: false,
-        mutating: true,
-        document: Written::default(),
-        params: Params::new(params),
-        about_unparsed: None,
-        departing: None,
-        asked: ApprovalPhase::No,
-        applies: None,
-        flow: None,
-        sealed: None,
-        run_handle: Arc::default(),
-        notices: Vec::new(),
-        tool: None,
-        nested: None,
-    };
-    NestedCall { call, field, permitted_at: None }
+    }
 }
 
 /// Returns how long the caller waits: the provider's time, shortened by the caller's own.

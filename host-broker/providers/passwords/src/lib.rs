@@ -1,7 +1,7 @@
 //! Passwords: the logins of one password manager, by the manager's own program or file.
 //!
 //! Each action is one file: its fields are the parameters. `settings` is the table in the configuration, and `entry` has
-//! the names of entries and the allowed ones. `store` has the password managers behind one interface, each in a file of
+//! the names of entries and the allowed ones. `lookup` finds and reads the entry that a call names. `store` has the password managers behind one interface, each in a file of
 //! its own.
 //!
 //! An agent reads the names of entries. A password leaves only in a call that a person has approved: as a one-time value,
@@ -9,6 +9,7 @@
 
 mod entry;
 mod failures;
+mod lookup;
 mod settings;
 mod store;
 

@@ -139,6 +139,9 @@ fn onepassword_program() -> String {
     "op".to_owned()
 }
 
+/// The fault of a table that names no password manager, or several.
+const ONE_MANAGER: &str = "pass: name exactly one of `pass`, `keepass`, `bitwarden` and `onepassword`";
+
 impl Settings {
     /// Returns the secret that opens the password manager, with its name within the provider.
     fn secret(&self) -> Option<(&'static str, &SecretSource)> {
@@ -204,7 +207,7 @@ impl Configured for Settings {
         let managers =
             [self.pass.is_some(), self.keepass.is_some(), self.bitwarden.is_some(), self.onepassword.is_some()];
         if managers.into_iter().filter(|is_there| *is_there).count() != 1 {
-            return Err("pass: name exactly one of `pass`, `keepass`, `bitwarden` and `onepassword`".to_owned());
+            return Err(ONE_MANAGER.to_owned());
         }
         let vault = self.onepassword.as_ref().map_or("any", |onepassword| &onepassword.vault);
         if vault.is_empty() || vault.starts_with('-') || vault.contains(|c: char| c.is_control()) {
@@ -222,9 +225,10 @@ impl Configured for Settings {
     }
 
     fn build(&self, name: &Provider, deps: &ProviderDeps<'_>) -> Result<Vec<BuiltProvider>, String> {
+        let secret = self.secret().and_then(|(name, _)| deps.secret(name));
         let passwords = Passwords {
             name: name.clone(),
-            store: Store::new(self, self.secret().and_then(|(name, _)| deps.secret(name)), deps.platform),
+            store: Store::new(self, secret, deps.platform).ok_or(ONE_MANAGER)?,
             allowed: Allowed::new(&self.entries)?,
             uses: self.uses.clone(),
             vault: deps.runtime.map(|runtime| Arc::clone(&runtime.vault)),

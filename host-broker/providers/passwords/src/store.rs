@@ -28,16 +28,14 @@ pub(crate) enum Store {
     Bitwarden(BitwardenStore),
     /// A vault of 1Password.
     OnePassword(OnePasswordStore),
-    /// None: the table is not valid.
-    None,
 }
 
 impl Store {
-    /// The password manager of this table. It starts no program and opens no file.
-    pub(crate) fn new(settings: &Settings, secret: Option<Arc<Secret>>, platform: &Platform) -> Self {
+    /// The password manager of this table; `None` if it names none. It starts no program and opens no file.
+    pub(crate) fn new(settings: &Settings, secret: Option<Arc<Secret>>, platform: &Platform) -> Option<Self> {
         let Settings { entries: _, uses: _, pass, keepass, bitwarden, onepassword } = settings;
         let program = |program: &str, explain| Program::new(program, explain, platform);
-        match (pass, keepass, bitwarden, onepassword) {
+        Some(match (pass, keepass, bitwarden, onepassword) {
             (Some(pass), ..) => Self::Pass(PassStore::new(pass, program(&pass.program, pass::explain))),
             (None, Some(keepass), ..) => Self::KeePass(KeePassStore::new(keepass, secret)),
             (None, None, Some(bitwarden), _) => {
@@ -48,8 +46,8 @@ impl Store {
                 secret,
                 program(&onepassword.program, |_error| None),
             )),
-            (None, None, None, None) => Self::None,
-        }
+            (None, None, None, None) => return None,
+        })
     }
 
     /// Returns whether the list of entries has their user names and addresses.
@@ -67,7 +65,6 @@ impl Store {
             Self::KeePass(store) => store.entries(execution).await,
             Self::Bitwarden(store) => store.entries(execution).await,
             Self::OnePassword(store) => store.entries(execution).await,
-            Self::None => Err(none()),
         }
     }
 
@@ -81,13 +78,8 @@ impl Store {
             Self::KeePass(store) => store.login(entry, execution).await,
             Self::Bitwarden(store) => store.login(entry, execution).await,
             Self::OnePassword(store) => store.login(entry, execution).await,
-            Self::None => Err(none()),
         }
     }
-}
-
-fn none() -> Failure {
-    Failure::Unavailable { message: "The table of the provider names no password manager.".into() }
 }
 
 /// The password manager holds no such entry any more.

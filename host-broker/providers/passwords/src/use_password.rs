@@ -3,7 +3,7 @@
 use crate::Passwords;
 use crate::entry::EntryName;
 use crate::failures::{guardrail, unavailable};
-use crate::get_password::{Fitting, Wanted};
+use crate::lookup::{Fitting, Wanted, login};
 use model::{Exposure, Tier};
 use provider::contract::{Execution, Failure, Guard, NestedRequest, Success};
 use provider::native::NativeAction;
@@ -112,7 +112,7 @@ impl NativeAction for UsePassword {
         facts: Option<Fitting>,
         execution: &Execution,
     ) -> Result<(Used, String), Failure> {
-        let (_, login) = crate::get_password::login(passwords, facts, execution).await.map_err(before)?;
+        let (_, login) = login(passwords, facts, execution).await.map_err(before)?;
         hide(&login.password, execution).map_err(|unfit| {
             let how = if unfit == Unfit::TooShort { "short" } else { "long" };
             let message = format!("The password is too {how} to be kept out of the result, so it cannot be used.");

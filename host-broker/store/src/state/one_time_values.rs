@@ -70,11 +70,12 @@ pub fn is_free(tx: &Transaction<'_>, caller: &str, of: &RequestId) -> Result<boo
 /// # Errors
 /// [`StoreError`]; the value is not taken.
 pub fn take(tx: &Transaction<'_>, caller: &str, of: &RequestId, seq: i64) -> Result<Option<StoredValue>, StoreError> {
-    const TAKE: &str = "UPDATE one_time_values SET taken = ?4
-        WHERE caller = ?1 AND request_id = ?2 AND taken IS NULL AND until > ?3
-        RETURNING caller, request_id, provider, field, sealed";
+    let take = format!(
+        "UPDATE one_time_values SET taken = ?4 WHERE caller = ?1 AND request_id = ?2 AND taken IS NULL AND until > ?3
+         RETURNING {COLUMNS}"
+    );
     tx.view()
-        .prepare_cached(TAKE)
+        .prepare_cached(&take)
         .and_then(|mut s| s.query_row(params![caller, of.as_str(), tx.steady().millis(), seq], stored).optional())
         .map_err(at("take a one-time value"))?
         .transpose()
