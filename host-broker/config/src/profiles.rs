@@ -226,6 +226,18 @@ fn check(profile: &Profile, known: Known<'_>) -> Result<(), String> {
         if posture.trifecta_off.as_ref().is_some_and(|why| why.trim().is_empty()) {
             return Err(format!("providers.{provider}.trifecta_off must not be empty; state the reason"));
         }
+        let kinds = named.actions.iter().filter_map(|named| named.declaration.destinations);
+        let kind = kinds.into_iter().next();
+        if let Some(own) = posture.own.iter().find(|own| kind.is_none_or(|kind| kind.read(own).is_none())) {
+            return Err(match kind {
+                Some(kind) => {
+                    format!("providers.{provider}.own: `{own}` is no single destination; write {}", kind.example())
+                }
+                None => format!(
+                    "providers.{provider}.own: the actions of {provider} do not name their destinations; remove the line"
+                ),
+            });
+        }
         if !posture.paths.is_empty() && !known.has_workspaces(provider) {
             return Err(format!("providers.{provider}.paths: only providers of files have paths; remove them"));
         }

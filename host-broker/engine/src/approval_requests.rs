@@ -277,7 +277,7 @@ impl Broker {
             Caller::External(access) => external_grants::find(tx.view(), access)?,
             Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => None,
         };
-        let together = call_card::together(tx.view(), call, reasons)?;
+        let together = call_card::together(tx.view(), call, reasons, &self.policy.profiles)?;
         let Some(card) = call_card::card(call, access.as_ref(), sealed.as_ref(), reasons, together) else {
             let reason = "The call is too large for an approval request, which shows it in full.".to_owned();
             return no(Code::Guardrail, reason);

@@ -204,12 +204,31 @@ fn counted_as(connection: &View, call: &Call) -> Result<String, StoreError> {
 }
 
 fn session_fact(connection: &View, call: &Call, policy: &Policy) -> Result<SessionFact, StoreError> {
-    let adds = call.target.operation().map_or(Exposure::NONE, |operation| operation.declaration().exposes);
+    let (adds, own) = exposure(call, &policy.profiles);
     Ok(SessionFact {
         earlier: sessions::exposures(connection, &session_of(connection, &call.header.caller_key)?)?,
         adds,
+        own,
         waived: call.header.caller.policy_group().is_some_and(|group| policy.profiles.waives(group, &call.provider)),
     })
+}
+
+/// Returns the exposure of a call, and whether it has no egress channel because all of its destinations are the owner's
+/// own.
+pub(crate) fn exposure(call: &Call, profiles: &Profiles) -> (Exposure, bool) {
+    let Some(declaration) = call.target.operation().map(|operation| operation.declaration()) else {
+        return (Exposure::NONE, false);
+    };
+    let exposes = declaration.exposes;
+    let own = || {
+        let (group, kind) = (call.header.caller.policy_group()?, declaration.destinations?);
+        let destinations = call.target.invocation()?.destinations()?;
+        Some(profiles.own(group, &call.provider, (kind, &destinations)))
+    };
+    if exposes.egress && own() == Some(true) {
+        return (Exposure { egress: false, ..exposes }, true);
+    }
+    (exposes, false)
 }
 
 fn sentence_subject(caller: &Caller) -> String {

@@ -3,10 +3,9 @@
 //! To audit: `Authorized { ` is constructed in this file only, in [`authorize`] and [`authorize_probe`].
 
 use crate::call::Call;
-use crate::contract::Operation;
 use crate::proofs::{Effect, Probe};
-use model::Caller;
 use model::approval::ApprovalReason;
+use model::{Caller, Exposure};
 use policy::decide::{Verdict, decide};
 use policy::facts::{Agreed, Facts, GateFact, LimitsFact, OperationFact};
 use policy::limits::Charge;
@@ -14,7 +13,6 @@ use shared::flow::GrantId;
 use shared::reply::Notice;
 use shared::{Code, Level};
 use std::marker::PhantomData;
-use std::sync::Arc;
 use std::time::Duration;
 use store::Transaction;
 use store::state::sessions;
@@ -35,16 +33,16 @@ pub(crate) struct Obligations {
     pub(crate) spend_gates: Vec<i64>,
     /// The approval that the intent spends.
     pub(crate) spend_approval: Option<Agreed>,
-    /// Whether the session is recorded as exposed to the action.
-    pub(crate) exposes: bool,
+    /// The exposure to the action that is recorded for the session, unless the session has it.
+    pub(crate) exposes: Option<Exposure>,
     /// The external grant that loses one call.
     pub(crate) invokes: Option<GrantId>,
     /// The rates, quotas and amounts that the intent uses up.
     pub(crate) charges: Vec<Charge>,
     /// The key under which the use counts.
     pub(crate) counted_as: String,
-    /// The charges of the nested call, and whether the session is recorded as exposed to its action.
-    pub(crate) nested: Option<(Vec<Charge>, bool)>,
+    /// The charges of the nested call, and the same exposure to its action.
+    pub(crate) nested: Option<(Vec<Charge>, Option<Exposure>)>,
 }
 
 impl Authorized<'_> {
@@ -82,9 +80,11 @@ pub fn authorize<'tx>(tx: &'tx Transaction<'_>, mut call: Box<Call>, facts: Fact
                 GateFact::Open(_, approvals) if demanded(facts.operation) >= Level::Production => approvals,
                 GateFact::Open(..) | GateFact::Closed(_) | GateFact::NotConfigured => Vec::new(),
             };
-            let known =
-                |operation: &Arc<dyn Operation>| sessions::knows(&facts.session.earlier, operation.declaration());
-            let exposes = !call.target.operation().is_some_and(known);
+            let added = |call: &Call, exposes: Exposure| {
+                let is_known = sessions::knows(&facts.session.earlier, (&call.provider, &call.action), exposes);
+                (!is_known).then_some(exposes)
+            };
+            let exposes = added(&call, facts.session.adds);
             let charges = charges(facts.limits);
             // The approval is spent and stands on the row, independent of the reason for asking.
             let invokes = match &call.header.caller {
@@ -93,8 +93,11 @@ pub fn authorize<'tx>(tx: &'tx Transaction<'_>, mut call: Box<Call>, facts: Fact
             };
             let counted_as = facts.counted_as;
             let nested = facts.nested.map(|nested| {
-                let known = call.nested.as_ref().and_then(|nested| nested.call.target.operation()).is_some_and(known);
-                (self::charges(nested.limits), !known)
+                let operation = call.nested.as_ref().and_then(|nested| nested.call.target.operation());
+                let exposes = operation.map(|operation| operation.declaration().exposes);
+                let added =
+                    call.nested.as_ref().zip(exposes).and_then(|(nested, exposes)| added(&nested.call, exposes));
+                (self::charges(nested.limits), added)
             });
             let mut all = charges.iter().chain(nested.iter().flat_map(|(charges, _)| charges));
             // Replaced and not appended: a call that could not be written is decided again.

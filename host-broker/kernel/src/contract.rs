@@ -4,8 +4,8 @@ use crate::execution::Execution;
 use model::proposal::Listed;
 use model::proposal::StoredProposal;
 use model::{
-    Ciphertext, Declaration, EffectMarker, Flow, LinkSessionState, Nonce, ParamError, ProposalId, Refusal, Renewal,
-    SealedRequest,
+    Ciphertext, Declaration, Destination, EffectMarker, Flow, LinkSessionState, Nonce, ParamError, ProposalId, Refusal,
+    Renewal, SealedRequest,
 };
 use serde_json::{Map, Value};
 use shared::digest::Digest;
@@ -75,6 +75,11 @@ pub trait Invocation: Send + Sync {
     /// # Errors
     /// [`Failure`]; this is a read, nothing was changed.
     fn prepare(self: Box<Self>, execution: Execution) -> Running<Result<Box<dyn Invocation>, Failure>>;
+
+    /// Returns every place to which its data goes. `None` if they are not known; the data can then go anywhere.
+    fn destinations(&self) -> Option<Vec<Destination>> {
+        None
+    }
 
     /// Returns the state that must still hold at the remote when the action runs, as far as it is known. A person
     /// approves it with the parameters, so a later change is not approved. `{"head": "<commit>"}`; `None` where no

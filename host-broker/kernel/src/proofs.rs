@@ -16,7 +16,7 @@ use crate::notice::{NoticeDraft, OutgoingNotice, PendingNotice};
 use crate::one_time;
 use crate::one_time::OneTimeValue;
 use crate::run_handle::RunHandle;
-use model::EffectMarker;
+use model::{EffectMarker, Exposure};
 use serde_json::{Value, json};
 use shared::reply::Evidence;
 use shared::{Group, Reply, RequestId};
@@ -314,17 +314,10 @@ fn intent(tx: &Transaction<'_>, effect: &Effect, obligations: &Obligations) -> R
     }
     match effect {
         Effect::Run(call) => {
-            if let (true, Some(operation)) = (obligations.exposes, call.target.operation()) {
-                let declaration = operation.declaration();
-                let session = external_grants::session_of(tx.view(), &call.header.caller_key)?;
-                sessions::expose(tx, &session, declaration, evidence.seq)?;
-            }
+            expose(tx, call, obligations.exposes, evidence.seq)?;
             if let (Some(nested), Some((charges, exposes))) = (&call.nested, &obligations.nested) {
                 charge_call(tx, (&nested.call, true), (charges, &obligations.counted_as), evidence.seq)?;
-                if let (true, Some(operation)) = (exposes, nested.call.target.operation()) {
-                    let session = external_grants::session_of(tx.view(), &call.header.caller_key)?;
-                    sessions::expose(tx, &session, operation.declaration(), evidence.seq)?;
-                }
+                expose(tx, &nested.call, *exposes, evidence.seq)?;
             }
             if let (Some(_), Some(approval)) = (&call.applies, approval) {
                 proposals::begin(tx, approval.id, &call.header.request_id)?;
@@ -339,6 +332,12 @@ fn intent(tx: &Transaction<'_>, effect: &Effect, obligations: &Obligations) -> R
         Effect::Prepare(_) | Effect::Probe(_) => intents::open(tx, &open_intent(effect, evidence.seq, None))?,
     }
     Ok(evidence)
+}
+
+fn expose(tx: &Transaction<'_>, call: &Call, exposes: Option<Exposure>, intent: i64) -> Result<(), StoreError> {
+    let Some(exposes) = exposes else { return Ok(()) };
+    let session = external_grants::session_of(tx.view(), &call.header.caller_key)?;
+    sessions::expose(tx, &session, (&call.provider, &call.action), exposes, intent)
 }
 
 fn open_intent<'a>(effect: &'a Effect, seq: i64, handle: Option<&'a Value>) -> OpenIntent<'a> {

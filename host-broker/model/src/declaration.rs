@@ -1,6 +1,6 @@
 //! Declarations: the properties of an action that decisions look at.
 
-use crate::ChatType;
+use crate::{ChatType, DestinationKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -117,6 +117,9 @@ pub struct Declaration {
     pub idempotent: bool,
     /// Its exposure.
     pub exposes: Exposure,
+    /// The kind of its destinations, if each call names all places to which its data goes. An owner's own destinations are
+    /// no egress channel.
+    pub destinations: Option<DestinationKind>,
     /// Its own time limit, instead of the configured timeout.
     pub deadline: Option<Duration>,
     /// Whether it only proposes a change or withdraws a proposal. It needs no approval; the change does.
@@ -145,6 +148,7 @@ impl Declaration {
             output_schema: None,
             idempotent: false,
             exposes: Exposure::ALL,
+            destinations: None,
             deadline: None,
             proposes: false,
             verbatim: false,

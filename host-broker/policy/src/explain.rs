@@ -24,6 +24,9 @@ pub fn explain(facts: &Facts, decision: &Decision) -> Value {
                 if let (Step::Rules, Some(rule)) = (judgement.step, own) {
                     object.insert("rule".into(), rule.into());
                 }
+                if judgement.step == Step::Trifecta && facts.session.own {
+                    object.insert("note".into(), OWN.into());
+                }
             }
             step
         })
@@ -37,6 +40,9 @@ pub fn explain(facts: &Facts, decision: &Decision) -> Value {
     }
     whole
 }
+
+/// The note of a call whose destinations are the owner's own.
+const OWN: &str = "all destinations are the owner's own";
 
 fn deciding(rules: &RulesFact) -> Option<&str> {
     match rules {

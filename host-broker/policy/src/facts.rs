@@ -103,6 +103,8 @@ pub struct SessionFact {
     pub earlier: Arc<[Exposed]>,
     /// The exposure that this call would add.
     pub adds: Exposure,
+    /// Whether the call sends data to the owner's own destinations alone, so that it adds no egress channel.
+    pub own: bool,
     /// Whether the profile has switched the step off for this provider.
     pub waived: bool,
 }

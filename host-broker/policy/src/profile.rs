@@ -6,7 +6,7 @@
 use model::Patterns;
 use model::Treatment;
 use model::WorkspacePath;
-use model::{Declaration, Tier};
+use model::{Declaration, Destination, DestinationKind, Tier};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::digest::Digest;
@@ -46,6 +46,9 @@ pub struct ProviderProfile {
     /// The reason why this provider's actions can complete the trifecta without a person: private data, untrusted
     /// content and an egress channel. Absent means that they cannot.
     pub trifecta_off: Option<String>,
+    /// The destinations that are the owner's own: an address, a calendar, a repository. A call that sends data to these
+    /// alone has no egress channel.
+    pub own: Vec<String>,
     /// The mode of changes to paths, for providers of files: `auto` or `human`. The strictest matching pattern applies;
     /// without a match the mode is `human`. A pattern covers the path that it names and everything below. With `auto`,
     /// a pattern matches at the root only, unless it begins with `**/`.
@@ -163,6 +166,20 @@ impl Profiles {
     pub fn waives(&self, group: &Group, provider: &Provider) -> bool {
         let posture = self.0.get(group).and_then(|profile| profile.providers.get(provider));
         posture.is_some_and(|posture| posture.trifecta_off.is_some())
+    }
+
+    /// Returns whether all of these destinations are the owner's own. No destination at all is not.
+    pub fn own(
+        &self,
+        group: &Group,
+        provider: &Provider,
+        (kind, destinations): (DestinationKind, &[Destination]),
+    ) -> bool {
+        let posture = self.0.get(group).and_then(|profile| profile.providers.get(provider));
+        let own = posture.map(|posture| posture.own.as_slice()).unwrap_or_default();
+        let is_own =
+            |destination: &Destination| own.iter().any(|own| kind.read(own).is_some_and(|own| own == *destination));
+        !destinations.is_empty() && destinations.iter().all(is_own)
     }
 
     /// Returns the treatments of the provider's suspicious results and of its hostile ones.

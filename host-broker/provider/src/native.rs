@@ -9,7 +9,10 @@ use kernel::contract::{
     StoreInput, StoreRequest, Success,
 };
 use kernel::execution::Execution;
-use model::{Declaration, EffectMarker, Exposure, Nonce, ParamError, ProposalId, SealedRequest, Tier};
+use model::{
+    Declaration, Destination, DestinationKind, EffectMarker, Exposure, Nonce, ParamError, ProposalId, SealedRequest,
+    Tier,
+};
 use schemars::JsonSchema;
 use schemars::generate::Contract;
 use serde::Serialize;
@@ -41,6 +44,8 @@ pub trait NativeAction: DeserializeOwned + JsonSchema + Send + Sync + Sized + 's
     const IDEMPOTENT: bool;
     /// The exposure of the action.
     const EXPOSES: Exposure;
+    /// The kind of its destinations, if [`destinations`](NativeAction::destinations) names them.
+    const DESTINATIONS: Option<DestinationKind> = None;
     /// A stricter tier than the level's own.
     const TIER: Option<Tier> = None;
     /// Whether it only describes a change, or takes such a description back.
@@ -69,6 +74,12 @@ pub trait NativeAction: DeserializeOwned + JsonSchema + Send + Sync + Sized + 's
 
     /// Checks whether the guardrails let it pass; `facts` are there once `prepare` has run.
     fn guard(&self, shared: &Self::Shared, facts: Option<&Self::Facts>, now: Timestamp) -> Guard;
+
+    /// Returns every place to which its data goes, each as the kind [`DESTINATIONS`](NativeAction::DESTINATIONS) reads it
+    /// ([`Invocation::destinations`]).
+    fn destinations(&self, _shared: &Self::Shared) -> Option<Vec<Destination>> {
+        None
+    }
 
     /// Returns the condition that must still hold at the remote at execution, from the facts of `prepare`.
     fn precondition(&self, _facts: &Self::Facts) -> Option<Value> {
@@ -170,6 +181,7 @@ pub fn operation<A: NativeAction>(
         output_schema: Some(schema_of::<A::Output>(Contract::Serialize)),
         idempotent: A::IDEMPOTENT,
         exposes: A::EXPOSES,
+        destinations: A::DESTINATIONS,
         deadline: None,
         proposes: A::PROPOSES,
         verbatim: A::VERBATIM,
@@ -288,6 +300,10 @@ impl<A: NativeAction> Invocation for Typed<A> {
             let prepared: Box<dyn Invocation> = Box::new(Self { facts: Some(facts), ..*self });
             Ok(prepared)
         })
+    }
+
+    fn destinations(&self) -> Option<Vec<Destination>> {
+        self.params.destinations(&self.shared)
     }
 
     fn precondition(&self) -> Option<Value> {

@@ -33,7 +33,7 @@ use store::steady_estimate;
   host-broker explain family person.mail.send '{\"to\":\"bob\"}' --person broker:ann --chat-type private
   host-broker explain fgrnt_9c1f… query_logs '{\"query\":\"timeout\"}'
 
---json prints {verdict, code?, reason?, caller, provider, action, steps: [{step, verdict, code?, reason?, rule?}]};
+--json prints {verdict, code?, reason?, caller, provider, action, steps: [{step, verdict, code?, reason?, rule?, note?}]};
 verdict is `permit`, `ask a person`, `needs remote facts` or `refuse`")]
 pub struct Explain {
     /// The group that makes the call, or an access of an external agent.
@@ -184,6 +184,7 @@ fn text(explained: &Value) -> String {
     let word = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let because = |value: &Value| match (word(value, "code").as_str(), word(value, "reason").as_str()) {
         ("", "") if !word(value, "rule").is_empty() => format!("rule `{}`", word(value, "rule")),
+        ("", "") => word(value, "note"),
         ("", reason) => reason.to_owned(),
         (code, reason) => format!("{code}: {reason}"),
     };

@@ -31,7 +31,7 @@ pub(super) fn orderly() -> Facts {
         task: TaskFact::NotGiven,
         gate: GateFact::NotConfigured,
         rules: RulesFact::Permit { rule: "default".to_owned() },
-        session: SessionFact { earlier: Arc::default(), adds: Exposure::NONE, waived: false },
+        session: SessionFact { earlier: Arc::default(), adds: Exposure::NONE, own: false, waived: false },
         departing: EgressFact::Clean,
         counted_as: "group:developer".to_owned(),
         limits: LimitsFact::Within(Vec::new()),
@@ -93,7 +93,7 @@ pub(super) fn session(before: Exposure, adds: Exposure) -> SessionFact {
         at: Timestamp::from_millis(0),
         exposes: before,
     };
-    SessionFact { earlier: Arc::from([earlier]), adds, waived: false }
+    SessionFact { earlier: Arc::from([earlier]), adds, own: false, waived: false }
 }
 
 /// Nothing says who stands behind the call.

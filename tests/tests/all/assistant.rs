@@ -13,7 +13,7 @@ use tests::{World, skipped, until};
 const PROFILE: &str = "write = \"human\"\n
 [providers.mail]\nactions = { archive_email = \"auto\" }\n
 [providers.calendar]\nactions = { create_event = \"rules\" }
-trifecta_off = \"the calendar is the person's own, and nobody else reads it\"\n";
+own = [\"work\"]\n";
 
 const RULES: &str = "@id(\"own-calendar\")
 permit (principal == Group::\"developer\", action == Action::\"calendar.create_event\", resource)
@@ -141,4 +141,90 @@ fn mail_is_read_a_login_found_an_event_created_and_a_mail_sent_after_a_yes_from_
     world.clock.advance(Duration::from_secs(301));
     assert_eq!(code(&assistant.reply(&request)), "approval_expired");
     assert_eq!(mail.messages("Sent").len(), 1);
+}
+
+#[test]
+fn a_mail_to_the_owner_joins_nothing_and_one_that_only_looks_alike_does() {
+    let mail = match MailServers::start() {
+        Ok(mail) => mail,
+        Err(why) => return skipped(why),
+    };
+    let Some(calendar) = CalendarServer::start() else { return };
+    let Some(logins) = PasswordStore::new(&[("web/lunch.example.com", LOGIN)]) else { return };
+    let (mut world, assistant) = world(&mail, &calendar, &logins);
+    world.stop();
+    let own = PROFILE.replace("[providers.mail]", "[providers.mail]\nown = [\"ada@example.com\"]");
+    world.rewrite("policy/profiles/developer.toml", &own);
+    world.start();
+    assert_eq!(code(&assistant.ask(to("mail", "list_messages", json!({})))), "executed");
+
+    let letter = |extra: Value| {
+        let mut params = json!({ "to": ["ada@EXAMPLE.com"], "subject": "Note", "text": "Milk." });
+        params.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        params
+    };
+    let asks = |params: Value| {
+        let request = assistant.send(to("mail", "send_email", params));
+        let asks = until("the approval request", || {
+            let found = world.query("SELECT request_id, asks FROM approvals");
+            found.into_iter().find(|asked| asked["request_id"] == request.as_str()).map(|asked| asked["asks"].clone())
+        });
+        assistant.ask(json!({ "type": "ext_cancel", "of": request }));
+        asks
+    };
+    assert_eq!(asks(letter(json!({}))), "[\"tier\"]");
+    let exposed = || String::from_utf8(world.cli(&["exposure", "list", "--json"]).stdout).unwrap();
+    for beside in [
+        json!({ "to": ["Ada@example.com"] }),
+        json!({ "to": ["ada@example.com.evil.org"] }),
+        json!({ "to": ["ada+x@example.com"] }),
+        json!({ "cc": ["grace@example.net"] }),
+        json!({ "bcc": ["grace@example.net"] }),
+        json!({ "to": ["ada@example.com", "grace@example.net"] }),
+    ] {
+        assert_eq!(asks(letter(beside.clone())), "[\"trifecta\",\"tier\"]", "{beside}");
+    }
+    let explained = |to: &str| {
+        let params = letter(json!({ "to": [to] })).to_string();
+        String::from_utf8(world.cli(&["explain", "developer", "mail.send_email", &params]).stdout).unwrap()
+    };
+    let note = "all destinations are the owner's own";
+    assert!(explained("ada@example.com").contains(note), "{}", explained("ada@example.com"));
+    assert!(!explained("eve@example.com").contains(note));
+    assert!(!exposed().contains("egress"), "{}", exposed());
+
+    // A sent mail to the owner leaves the session as it was; a mail to another one does not.
+    for (to_whom, leaves) in [("ada@example.com", false), ("grace@example.net", true)] {
+        let request = assistant.send(to("mail", "send_email", letter(json!({ "to": [to_whom] }))));
+        let secret = until("the approval request", || {
+            let found = world.query("SELECT request_id, code FROM approvals WHERE state = 'waiting'");
+            found.into_iter().find(|asked| asked["request_id"] == request.as_str()).map(|asked| asked["code"].clone())
+        });
+        assert_eq!(code(&world.command(json!({ "type": "answer", "code": secret, "yes": true }))), "executed");
+        assert_eq!(code(&assistant.reply(&request)), "executed");
+        assert_eq!(exposed().contains("egress"), leaves, "{to_whom}: {}", exposed());
+    }
+}
+
+#[test]
+fn a_line_about_own_destinations_that_cannot_hold_stops_the_start() {
+    let mail = match MailServers::start() {
+        Ok(mail) => mail,
+        Err(why) => return skipped(why),
+    };
+    let Some(calendar) = CalendarServer::start() else { return };
+    let Some(logins) = PasswordStore::new(&[("web/lunch.example.com", LOGIN)]) else { return };
+    let (mut world, _) = world(&mail, &calendar, &logins);
+    world.stop();
+    for (provider, own, says) in [
+        ("mail", "*@example.com", "is no single destination; write an address such as me@example.com"),
+        ("mail", "Ada <ada@example.com>", "is no single destination"),
+        ("calendar", "*", "write the id of a calendar such as work"),
+        ("passwords", "web", "do not name their destinations; remove the line"),
+    ] {
+        world.rewrite("policy/profiles/developer.toml", &format!("[providers.{provider}]\nown = [\"{own}\"]\n"));
+        let checked = world.cli(&["policy", "check"]);
+        let said = String::from_utf8(checked.stderr).unwrap();
+        assert!(!checked.status.success() && said.contains(says) && said.contains("developer.toml"), "{own}: {said}");
+    }
 }

@@ -1,10 +1,12 @@
 //! The card of a call, with the person on whose behalf it is made.
 
+use crate::facts;
 use kernel::call::Call;
 use kernel::contract::Invocation;
 use model::approval::ApprovalReason;
 use model::card::{Card, Together};
 use model::{Caller, ChatType, Exposure, SealedRequest, Subject};
+use policy::profile::Profiles;
 use shared::Level;
 use store::state::external_grants::{Access, session_of};
 use store::state::sessions;
@@ -75,13 +77,14 @@ pub(super) fn together(
     connection: &View,
     call: &Call,
     reasons: &[(ApprovalReason, String)],
+    profiles: &Profiles,
 ) -> Result<Option<Together>, StoreError> {
     let Some(reason) = reasons.iter().position(|(ask, _)| *ask == ApprovalReason::Trifecta) else { return Ok(None) };
-    let Some(operation) = call.target.operation() else { return Ok(None) };
     let earlier = sessions::exposures(connection, &session_of(connection, &call.header.caller_key)?)?;
     let nested = call.nested.as_ref().and_then(|nested| nested.call.target.operation());
     let nested = nested.map_or(Exposure::NONE, |operation| operation.declaration().exposes);
-    Ok(Some(sessions::together(&earlier, operation.declaration().exposes.and(nested), reason)))
+    let (own, _) = facts::exposure(call, profiles);
+    Ok(Some(sessions::together(&earlier, own.and(nested), reason)))
 }
 
 /// Adds the person on whose behalf it is made. The key and the kind of chat are proved. Names are the person's own

@@ -5,7 +5,8 @@ use crate::clean::Filters;
 use config::Policy;
 use kernel::call::Call;
 use kernel::contract::can_be_nested;
-use policy::facts::{Facts, GuardFact};
+use model::Exposure;
+use policy::facts::{Facts, GuardFact, SessionFact};
 use shared::{Code, Level, Timestamp};
 use store::{StoreError, View};
 
@@ -23,8 +24,9 @@ pub(super) fn facts(
     let mut facts = super::facts(connection, times, call, policy, filters)?;
     // One approval covers both calls: its digest has both.
     facts.agreed.clone_from(&outer.agreed);
-    // Both add to the session at once.
-    facts.session.adds = facts.session.adds.and(outer.session.adds);
+    // Both add to the session at once, and the value could go anywhere.
+    let declared = call.target.operation().map_or(Exposure::NONE, |operation| operation.declaration().exposes);
+    facts.session = SessionFact { adds: declared.and(outer.session.adds), own: false, ..facts.session };
     if let (Some(reason), true) = (unsupported(call, times.0), is_granted(&facts.grant, call)) {
         facts.guard = GuardFact::Refuse { code: Code::Guardrail, reason };
     }

@@ -410,6 +410,7 @@ pub fn operations(
             output_schema: operation.output_schema.clone(),
             idempotent: !operation.mutating,
             exposes: exposes.get(&name).map_or(Exposure::ALL, |listed| Exposes::all(listed)),
+            destinations: None,
             deadline: Some(bridge.timeout),
             proposes: false,
             verbatim: false,

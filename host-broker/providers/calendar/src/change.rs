@@ -13,7 +13,7 @@ use crate::occurrence::changed;
 use crate::reference::{CalendarId, EventId, Occurrence};
 use chrono::DateTime;
 use http::StatusCode;
-use model::{EffectMarker, Exposure, Nonce, SealedRequest, Tier};
+use model::{Destination, DestinationKind, EffectMarker, Exposure, Nonce, SealedRequest, Tier};
 use provider::contract::{Execution, Failure, Guard, Probed, Success};
 use provider::native::NativeAction;
 use schemars::JsonSchema;
@@ -163,6 +163,7 @@ impl<A: Change> NativeAction for ChangeAction<A> {
     const DESCRIPTION: &'static str = A::DESCRIPTION;
     const IDEMPOTENT: bool = false;
     const EXPOSES: Exposure = A::EXPOSES;
+    const DESTINATIONS: Option<DestinationKind> = Some(DestinationKind::Calendar);
 
     fn summary(&self) -> String {
         let [verb, _] = A::VERBS;
@@ -191,6 +192,13 @@ impl<A: Change> NativeAction for ChangeAction<A> {
             Ok(_) => Guard::Pass,
             Err(reason) => Guard::Refuse(guardrail(reason)),
         }
+    }
+
+    fn destinations(&self, calendar: &Calendar) -> Option<Vec<Destination>> {
+        // The server can write to guests, who are not known before the event is read.
+        let is_alone = !calendar.settings.change_events_with_guests;
+        is_alone
+            .then(|| DestinationKind::Calendar.read(&self.0.calendar().to_string()).map(|calendar| vec![calendar]))?
     }
 
     async fn prepare(&self, calendar: &Calendar, execution: &Execution) -> Result<Facts, Failure> {

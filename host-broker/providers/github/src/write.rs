@@ -5,7 +5,7 @@ use crate::guardrails::{Guardrails, refusal};
 use crate::nonce::{Handle, Mark};
 use crate::params::{Number, Repo};
 use crate::{Github, WRITES, unusual_write};
-use model::{EffectMarker, Exposure, Nonce, SealedRequest};
+use model::{Destination, DestinationKind, EffectMarker, Exposure, Nonce, SealedRequest};
 use provider::contract::{Execution, Failure, Guard, Probed};
 use provider::native::NativeAction;
 use schemars::JsonSchema;
@@ -122,6 +122,7 @@ impl<A: Write> NativeAction for WriteAction<A> {
     const DESCRIPTION: &'static str = A::DESCRIPTION;
     const IDEMPOTENT: bool = A::IDEMPOTENT;
     const EXPOSES: Exposure = WRITES;
+    const DESTINATIONS: Option<DestinationKind> = Some(DestinationKind::Repository);
 
     fn level(&self, github: &Github) -> Level {
         self.0.level(&github.guardrails)
@@ -136,6 +137,10 @@ impl<A: Write> NativeAction for WriteAction<A> {
             Guard::Pass => self.0.guard(&github.guardrails, facts),
             refused @ (Guard::Refuse(_) | Guard::NeedsRemote) => refused,
         }
+    }
+
+    fn destinations(&self, _github: &Github) -> Option<Vec<Destination>> {
+        DestinationKind::Repository.read(&self.0.repo().to_string()).map(|repository| vec![repository])
     }
 
     fn precondition(&self, facts: &A::Facts) -> Option<Value> {

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use lettre::message::header::{ContentTransferEncoding, ContentType, Date, Headers};
 use lettre::message::{Attachment, Body, Mailbox, Message, MultiPart, SinglePart};
-use model::Nonce;
+use model::{Destination, DestinationKind, Nonce};
 use provider::contract::Failure;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -104,6 +104,13 @@ impl Fields {
     /// Returns all recipients.
     pub(crate) fn recipients(&self) -> Vec<&Address> {
         self.to.iter().chain(&self.cc).chain(&self.bcc).collect()
+    }
+
+    /// Returns the recipients as destinations; `None` if there are none, or if one is not known to be a single place.
+    pub(crate) fn destinations(&self) -> Option<Vec<Destination>> {
+        let recipients = self.recipients();
+        let read = |address: &Address| DestinationKind::Address.read(address.as_str());
+        (!recipients.is_empty()).then(|| recipients.into_iter().map(read).collect())?
     }
 
     /// Returns the message without its date; `None` if the fields have a [fault](Self::fault). Only a draft names the

@@ -7,7 +7,7 @@ use crate::outgoing;
 use crate::reference::Folder;
 use crate::settings::Encryption;
 use crate::{Mail, SENDS};
-use model::{EffectMarker, Exposure, Nonce, SealedRequest, Tier};
+use model::{Destination, DestinationKind, EffectMarker, Exposure, Nonce, SealedRequest, Tier};
 use provider::contract::{Execution, Failure, Guard, Probed};
 use provider::native::NativeAction;
 use schemars::JsonSchema;
@@ -71,6 +71,7 @@ impl NativeAction for SendEmail {
     const DESCRIPTION: &'static str = "Sends a mail from the account, in plain text, to all recipients or to none.";
     const IDEMPOTENT: bool = false;
     const EXPOSES: Exposure = SENDS;
+    const DESTINATIONS: Option<DestinationKind> = Some(DestinationKind::Address);
 
     fn summary(&self) -> String {
         self.summary_of("send")
@@ -97,6 +98,10 @@ impl NativeAction for SendEmail {
             ))),
             None => Guard::Pass,
         }
+    }
+
+    fn destinations(&self, _mail: &Mail) -> Option<Vec<Destination>> {
+        self.0.destinations()
     }
 
     fn seal(&self, mail: &Mail, _facts: Option<&()>, nonce: &Nonce) -> Option<SealedRequest> {

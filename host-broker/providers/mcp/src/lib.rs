@@ -74,6 +74,7 @@ pub fn operations(
             output_schema: Some(result_schema(said.output_schema())),
             idempotent: table.idempotent,
             exposes: table.exposes.as_ref().map_or(Exposure::ALL, |listed| Exposes::all(listed)),
+            destinations: None,
             deadline: Some(timeout),
             proposes: false,
             verbatim: false,

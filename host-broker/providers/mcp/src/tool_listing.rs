@@ -34,6 +34,7 @@ impl ToolListing {
             output_schema: None,
             idempotent: true,
             exposes: Exposure::ALL,
+            destinations: None,
             deadline: Some(LISTING_TIMEOUT),
             proposes: false,
             verbatim: false,

@@ -179,6 +179,7 @@ fn operation(
         output_schema: scripted.output_schema.clone(),
         idempotent: scripted.idempotent,
         exposes: scripted.exposes.as_deref().map_or(Exposure::ALL, Exposes::all),
+        destinations: None,
         deadline: None,
         proposes: false,
         verbatim: false,

@@ -11,12 +11,12 @@ use crate::Transaction;
 use crate::View;
 use crate::{StoreError, at};
 use model::Exposed;
+use model::Exposure;
 use model::card::{Bringer, Together};
-use model::{Declaration, Exposure};
 use rusqlite::params;
 use serde::{Deserialize, Serialize};
 use shared::flow::GrantId;
-use shared::{Group, Provider, Timestamp};
+use shared::{Action, Group, Provider, Timestamp};
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -112,13 +112,13 @@ pub(crate) fn stored(view: &View, caller: &str) -> Result<Vec<Exposed>, StoreErr
     rows.into_iter().map(exposed).collect()
 }
 
-/// Returns whether a call of this action would add nothing to the session.
-pub fn knows(earlier: &[Exposed], declaration: &Declaration) -> bool {
-    declaration.exposes == Exposure::NONE
+/// Returns whether a call of this action with this exposure would add nothing to the session.
+pub fn knows(earlier: &[Exposed], (provider, action): (&Provider, &Action), exposes: Exposure) -> bool {
+    exposes == Exposure::NONE
         || earlier.iter().any(|exposed| {
-            exposed.provider == declaration.provider
-                && exposed.action == declaration.action
-                && exposed.exposes.and(declaration.exposes) == exposed.exposes
+            exposed.provider == *provider
+                && exposed.action == *action
+                && exposed.exposes.and(exposes) == exposed.exposes
         })
 }
 
@@ -146,12 +146,18 @@ pub fn together(earlier: &[Exposed], adds: Exposure, reason: usize) -> Together 
     }
 }
 
-/// Notes that the session calls this action, with the intent's row.
+/// Notes that the session calls this action with this exposure, with the intent's row.
 ///
 /// # Errors
 /// [`StoreError`]; the intent must then not be written.
-pub fn expose(tx: &Transaction<'_>, caller: &str, declaration: &Declaration, intent: i64) -> Result<(), StoreError> {
-    add(tx, caller, (&declaration.provider, declaration.action.as_str()), declaration.exposes, intent)
+pub fn expose(
+    tx: &Transaction<'_>,
+    caller: &str,
+    (provider, action): (&Provider, &Action),
+    exposes: Exposure,
+    intent: i64,
+) -> Result<(), StoreError> {
+    add(tx, caller, (provider, action.as_str()), exposes, intent)
 }
 
 /// Notes that the session's agent has given access to this provider: a way out to another group or to an external

@@ -127,7 +127,10 @@ fn an_exposure_and_its_end_hold_with_the_next_read() {
         ..Declaration::new(provider(), action.parse().unwrap(), Level::Read)
     };
     for action in ["read_mail", "read_file"] {
-        let expose = |tx: &Transaction<'_>| sessions::expose(tx, CALLER, &declaration(action), 1);
+        let expose = |tx: &Transaction<'_>| {
+            let declared = declaration(action);
+            sessions::expose(tx, CALLER, (&declared.provider, &declared.action), declared.exposes, 1)
+        };
         check(&home, &mut store, action, &Case { fact: &fact, change: &expose });
     }
     let let_out = |tx: &Transaction<'_>| sessions::let_out(tx, CALLER, (&provider(), "ext-1"), 1);
