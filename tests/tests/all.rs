@@ -41,6 +41,7 @@ mod all {
     mod shim;
     mod signatures;
     mod sockets;
+    mod standing;
     mod trifecta;
     mod snapshots;
     mod tutorial;

@@ -13,6 +13,8 @@ use std::time::Duration;
 pub struct ApprovalsTable {
     /// The time after which an unanswered approval request expires, in seconds: 1 to 604800, which is a week.
     pub expires_s: u64,
+    /// The longest time of a standing approval, in seconds: 0 to 31536000, which is a year. With 0 there are none.
+    pub standing_max_s: u64,
     /// The settings of single actions, by provider and action.
     pub actions: BTreeMap<Provider, BTreeMap<Action, AskTable>>,
     /// The settings of approval requests for grants above the grant ceiling.
@@ -33,7 +35,13 @@ pub struct AskTable {
 
 impl Default for ApprovalsTable {
     fn default() -> Self {
-        Self { expires_s: 300, actions: BTreeMap::new(), grants: AskTable::default(), flows: AskTable::default() }
+        Self {
+            expires_s: 300,
+            standing_max_s: 90 * 24 * 3600,
+            actions: BTreeMap::new(),
+            grants: AskTable::default(),
+            flows: AskTable::default(),
+        }
     }
 }
 
@@ -43,6 +51,9 @@ pub const FLOWS: &str = "flows";
 /// The longest time until expiry of an approval request, in seconds.
 const EXPIRES_MAX_S: u64 = 7 * 24 * 3600;
 
+/// The longest time that an operator can allow for standing approvals, in seconds.
+const STANDING_MAX_S: u64 = 365 * 24 * 3600;
+
 impl Config {
     pub(crate) fn check_approvals(&self) -> Result<(), String> {
         let within = |seconds: u64, place: &str| {
@@ -50,6 +61,9 @@ impl Config {
             if fits { Ok(()) } else { Err(format!("{place}expires_s must be 1 to {EXPIRES_MAX_S}, which is a week")) }
         };
         within(self.approvals.expires_s, "approvals.")?;
+        if self.approvals.standing_max_s > STANDING_MAX_S {
+            return Err(format!("approvals.standing_max_s must be 0 to {STANDING_MAX_S}, which is a year"));
+        }
         let approvers = self.people.values().filter(|person| person.approves.is_some()).count();
         let tables = self.approvals.actions.iter().flat_map(|(provider, actions)| {
             actions.iter().map(move |(action, table)| (format!("approvals.actions.{provider}.{action}."), table))

@@ -45,7 +45,7 @@ fn write() -> Level {
 }
 
 /// The calls that a person can approve; an empty table means all calls.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ApprovesTable {
     /// The groups whose calls the person can approve; absent means all groups.
@@ -54,6 +54,15 @@ pub struct ApprovesTable {
     pub providers: Option<Vec<Provider>>,
     /// The highest level of calls that the person can approve; absent means any level.
     pub max_level: Option<Level>,
+}
+
+impl ApprovesTable {
+    /// Returns whether it covers a call of this group.
+    pub fn covers(&self, group: Option<&Group>, provider: &Provider, level: Level) -> bool {
+        self.groups.as_ref().is_none_or(|groups| group.is_some_and(|group| groups.contains(group)))
+            && self.providers.as_ref().is_none_or(|providers| providers.iter().any(|named| named.covers(provider)))
+            && self.max_level.is_none_or(|most| level <= most)
+    }
 }
 
 /// The superuser, who can replace the broker.
@@ -106,10 +115,8 @@ impl Config {
 
     /// Returns whether this person may approve a call of this group.
     pub fn may_approve(&self, person: &str, group: Option<&Group>, provider: &Provider, level: Level) -> bool {
-        let Some(approves) = self.people.get(person).and_then(|table| table.approves.as_ref()) else { return false };
-        approves.groups.as_ref().is_none_or(|groups| group.is_some_and(|group| groups.contains(group)))
-            && approves.providers.as_ref().is_none_or(|providers| providers.iter().any(|named| named.covers(provider)))
-            && approves.max_level.is_none_or(|most| level <= most)
+        let approves = self.people.get(person).and_then(|table| table.approves.as_ref());
+        approves.is_some_and(|approves| approves.covers(group, provider, level))
     }
 
     /// Returns whether this is the name of a person in the ledger's form: a known issuer, and its id of the person.

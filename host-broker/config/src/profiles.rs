@@ -1,9 +1,9 @@
 //! The files of the groups' profiles: `policy/profiles/<group>.toml`.
 
-use crate::Policy;
 use crate::error::parse;
 use crate::known::Known;
 use crate::{Config, ConfigError, rules};
+use crate::{PersonTable, Policy};
 use ::rules::{NamedProvider, RuleFile};
 use model::Patterns;
 use platform::home::Home;
@@ -45,7 +45,10 @@ impl Written {
         let profiles = self.profiles(Known { config, providers })?;
         let rules = rules::parse(&self.rules, config, providers)?;
         let flows = config.flows.clone();
-        Ok(Policy { quorum: config.quorums(), profiles, rules, limits: config.limits.clone(), flows, settings })
+        let rights = |(name, table): (&String, &PersonTable)| Some((name.clone(), table.approves.clone()?));
+        let approvers = config.people.iter().filter_map(rights).collect();
+        let limits = config.limits.clone();
+        Ok(Policy { quorum: config.quorums(), profiles, rules, limits, flows, settings, approvers })
     }
 
     fn profiles(&self, known: Known<'_>) -> Result<Profiles, ConfigError> {

@@ -24,6 +24,7 @@ use crate::features::FEATURES;
 use crate::file_proposals::Collected;
 use crate::pipeline::event_of;
 use crate::replies::{copy_of, refused, still_running};
+use crate::standing_approvals;
 use config::Config;
 use kernel::authorize::Refusal;
 use kernel::call::{ApprovalPhase, Call, Header};
@@ -32,6 +33,7 @@ use kernel::{Answer, Step, WriteError};
 use model::Caller;
 use model::approval::{Answered, Approval, ApprovalReason, ApprovalState, NewApproval, SubjectKind};
 use model::card::Card;
+use model::standing_approval::{StandingApproval, StandingOffer, StandingScope};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shared::digest::Digest;
@@ -43,8 +45,10 @@ use std::time::Duration;
 use store::ledger::chain::Draft;
 use store::state::counters;
 use store::state::external_grants;
+use store::state::external_grants::session_of;
 use store::state::intents;
 use store::state::requests;
+use store::state::sessions;
 use store::state::{approvals, denials};
 use store::{Receipt, StoreError, Transaction};
 use tokio::time::Instant;
@@ -61,6 +65,9 @@ pub struct ApprovalAnswer {
     /// Whether changes to files are to be made at once.
     #[serde(default)]
     pub apply: bool,
+    /// The standing approval that the approver gives with the answer.
+    #[serde(default)]
+    pub standing: Option<StandingScope>,
     /// The channel. The broker sets it; a document cannot.
     #[serde(skip)]
     pub channel: AnswerChannel,
@@ -102,7 +109,7 @@ impl std::fmt::Debug for ApprovalAnswer {
 impl ApprovalAnswer {
     /// Makes an answer at the command line.
     pub fn new(code: String, yes: bool, reason: Option<String>, apply: bool) -> Self {
-        Self { code, yes, reason, apply, channel: AnswerChannel::Cli, handed_in: None }
+        Self { code, yes, reason, apply, standing: None, channel: AnswerChannel::Cli, handed_in: None }
     }
 
     /// Adds the channel of the answer to a row's body.
@@ -120,8 +127,8 @@ impl ApprovalAnswer {
 
 /// The result of an answer.
 pub(crate) enum AnswerOutcome {
-    /// It counts: the row's kind, and the approval after it.
-    Counted(store::ledger::chain::RowKind, Box<Approval>),
+    /// It counts: the row's kind, the approval after it, and the standing approval that was given with it.
+    Counted(store::ledger::chain::RowKind, Box<Approval>, Option<Box<StandingApproval>>),
     /// It does not count; the name of the approval request, if it was one.
     No(Code, String, Option<String>),
 }
@@ -149,6 +156,8 @@ pub(crate) struct ApprovalDraft<'a> {
     pub(crate) asks: BTreeSet<ApprovalReason>,
     /// The provider of the nested call.
     pub(crate) nested: Option<&'a Provider>,
+    /// The standing approval that a person can give with the answer.
+    pub(crate) standing: Option<&'a StandingOffer>,
     pub(crate) card: &'a Card,
     /// The document that is admitted again after the answer.
     pub(crate) document: Option<&'a [u8]>,
@@ -278,10 +287,13 @@ impl Broker {
             Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => None,
         };
         let together = call_card::together(tx.view(), call, reasons, &self.policy.profiles)?;
-        let Some(card) = call_card::card(call, access.as_ref(), sealed.as_ref(), reasons, together) else {
+        let earlier = sessions::exposures(tx.view(), &session_of(tx.view(), &header.caller_key)?)?;
+        let offer = standing_approvals::offer(call, &self.policy, &earlier);
+        let Some(mut card) = call_card::card(call, access.as_ref(), sealed.as_ref(), reasons, together) else {
             let reason = "The call is too large for an approval request, which shows it in full.".to_owned();
             return no(Code::Guardrail, reason);
         };
+        card.may_vary = offer.as_ref().map(|offer| offer.may_vary.clone());
         let Some(group) = header.caller.policy_group() else {
             return no(Code::ApprovalRequired, Code::ApprovalRequired.meaning().to_owned());
         };
@@ -300,6 +312,7 @@ impl Broker {
             born_approved: None,
             asks: reasons.iter().map(|(ask, _)| *ask).collect(),
             nested: call.nested.as_ref().map(|nested| &nested.call.provider),
+            standing: offer.as_ref(),
             card: &card,
             document: Some(&call.to_be_made_again()),
             params_digest: Some(call.params_digest),
@@ -383,6 +396,7 @@ impl Broker {
                 reply_by: tx.now().plus(left),
                 asks: &draft.asks,
                 nested: draft.nested,
+                standing: draft.standing,
                 card: draft.card,
             },
         )?;
@@ -424,7 +438,8 @@ impl Broker {
             approvals::retract(tx, approval.id, &answered_by(header, given, tx))?;
             self.resolve(tx, &approval, ApprovalState::Denied, &header.caller_key)?;
             let kind = store::ledger::chain::RowKind::Denied;
-            return Ok(AnswerOutcome::Counted(kind, Box::new(Approval { state: ApprovalState::Denied, ..approval })));
+            let denied = Approval { state: ApprovalState::Denied, ..approval };
+            return Ok(AnswerOutcome::Counted(kind, Box::new(denied), None));
         }
         if approval.state != ApprovalState::Waiting || approval.expires_at <= tx.now() {
             let silent = approval.state == ApprovalState::Waiting;
@@ -435,6 +450,13 @@ impl Broker {
                 about,
             ));
         }
+        let standing = match given.standing.as_ref().filter(|_| given.yes) {
+            Some(scope) => match self.standing_approval(tx, (&approval, &header.caller_key), scope)? {
+                Ok(standing) => Some(standing),
+                Err((code, reason)) => return Ok(AnswerOutcome::No(code, reason, about)),
+            },
+            None => None,
+        };
         if !approvals::answer(tx, approval.id, &answered_by(header, given, tx))? {
             return Ok(AnswerOutcome::No(
                 Code::Guardrail,
@@ -457,11 +479,18 @@ impl Broker {
             // The row of the answer is the next one.
             self.resolve(tx, &approval, state, &header.caller_key)?;
         }
+        let standing = match standing {
+            Some(standing) => {
+                let id = store::state::standing_approvals::give(tx, &standing)?;
+                Some(Box::new(StandingApproval { id, ..standing }))
+            }
+            None => None,
+        };
         // The inbox also shows who has answered.
         self.follow_ups.approvals_changed = true;
         let kind =
             if given.yes { store::ledger::chain::RowKind::Approved } else { store::ledger::chain::RowKind::Denied };
-        Ok(AnswerOutcome::Counted(kind, Box::new(Approval { state, ..approval })))
+        Ok(AnswerOutcome::Counted(kind, Box::new(Approval { state, ..approval }), standing))
     }
 
     /// Turns missing answers into denials, and records them as expired.

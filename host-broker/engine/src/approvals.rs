@@ -64,14 +64,14 @@ pub fn digest_of(call: &Call, sealed: Option<&SealedRequest>, policy: &Policy) -
 }
 
 /// Returns the approved parts of the declaration of a call's action.
-fn declared(call: &Call) -> Option<Value> {
+pub(crate) fn declared(call: &Call) -> Option<Value> {
     let declaration = call.target.operation()?.declaration();
     let schema = Digest::of(&shared::json::canonical(&declaration.input_schema));
     Some(json!([declaration.level, schema, declaration.description]))
 }
 
 /// Returns the approved claims of the person: the identity and the chat, but not the token.
-fn agreed_for(person: &Person) -> Person {
+pub(crate) fn agreed_for(person: &Person) -> Person {
     Person { jti: None, ..person.clone() }
 }
 

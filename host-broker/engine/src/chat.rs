@@ -288,6 +288,7 @@ impl Broker {
             yes,
             reason,
             apply: false,
+            standing: None,
             channel: AnswerChannel::Chat,
             handed_in: Some(handed_in),
         };

@@ -15,6 +15,7 @@ mod operators;
 mod results;
 mod revoke;
 mod sessions;
+mod standing_approvals;
 mod tasks;
 
 pub use grant::grant_value;
@@ -202,6 +203,7 @@ impl Broker {
             Command::List(request) => revoke::list(tx, request)?,
             Command::TaskCreate(request) => self.create_task(tx, header, request)?,
             Command::GateApprove(request) => self.approve_gate(tx, header, request)?,
+            Command::EndStandingApproval { name } => self.end_standing_approval(tx, header, name)?,
             Command::TaskClose { task_id, cancelled } => tasks::close_task(tx, task_id, *cancelled)?,
             Command::Kill { scope, on } => kill::set_kill(tx, header, scope, *on)?,
             Command::Flow(command) => self.flow(tx, header, command)?,
@@ -237,7 +239,7 @@ impl Broker {
             Command::RenewVault { forget } => self.renew_vault(tx, *forget)?,
             Command::AcceptClock => self.accept_clock(tx)?,
             Command::Settle(finding) => by_person::settle(tx, header, finding)?,
-            Command::ResetSession { group } => self.reset_session(tx, group)?,
+            Command::ResetSession { group } => self.reset_session(tx, &header.caller_key, group)?,
             Command::Release { id } => self.release(tx, header, id)?,
             Command::Answer(given) => {
                 return self.take_answer(tx, header, given).map(Some).map(CommandOutcome::Answered);

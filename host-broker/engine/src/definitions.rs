@@ -235,6 +235,7 @@ impl Broker {
             born_approved: None,
             asks: BTreeSet::from([ApprovalReason::Tier]),
             nested: None,
+            standing: None,
             card: &proposed.card,
             document: Some(&said),
             params_digest: None,

@@ -10,15 +10,16 @@ use crate::accounts;
 use crate::approvals::sealing;
 use crate::clean::Filters;
 use crate::limits;
+use crate::standing_approvals;
 use config::Policy;
 use kernel::call::{Call, Target};
 use kernel::contract::{Guard, Invocation, StoreRequest};
 use model::approval::{Approval, ApprovalState};
 use model::{Caller, ChatType, Declaration, Exposure, KillScope, Person, Subject};
-use policy::decide::{Decision, decide};
+use policy::decide::{Decision, Verdict, decide};
 use policy::facts::{
-    Agreed, ChatsFact, EgressFact, Facts, GateFact, GrantFact, GuardFact, KilledBy, LiveGrant, OperationFact, Outage,
-    ParamsFact, PersonFact, ProviderFact, RulesFact, SessionFact, TaskFact,
+    Agreed, AgreedBy, ChatsFact, EgressFact, Facts, GateFact, GrantFact, GuardFact, KilledBy, LiveGrant, OperationFact,
+    Outage, ParamsFact, PersonFact, ProviderFact, RulesFact, SessionFact, TaskFact,
 };
 use policy::profile::{ApprovalMode, Profiles};
 use rules::Asking;
@@ -49,9 +50,18 @@ pub fn judge(
     let mut facts = facts(connection, times, call, policy, filters)?;
     let decision = decide(&facts);
     // A caller without the authority for a call costs the others no time for the nested one.
-    let Some(nested) = call.nested.as_ref().filter(|_| decision.has_authority()) else { return Ok((facts, decision)) };
-    facts.nested = Some(Box::new(nested::facts(connection, times, (&nested.call, &facts), policy, filters)?));
-    let decision = decide(&facts);
+    if let Some(nested) = call.nested.as_ref().filter(|_| decision.has_authority()) {
+        facts.nested = Some(Box::new(nested::facts(connection, times, (&nested.call, &facts), policy, filters)?));
+        let decision = decide(&facts);
+        return Ok((facts, decision));
+    }
+    // A standing approval is looked for only where a person would be asked.
+    if facts.agreed.is_none() && matches!(decision.verdict, Verdict::RequireApproval { .. }) {
+        let asks = decision.asks().into_iter().map(|(ask, _)| ask).collect();
+        facts.agreed = standing_approvals::covering(connection, times.0, call, policy, (&facts.session, &asks))?;
+        let decision = if facts.agreed.is_some() { decide(&facts) } else { decision };
+        return Ok((facts, decision));
+    }
     Ok((facts, decision))
 }
 
@@ -135,7 +145,7 @@ fn agreed(connection: &View, now: Timestamp, call: &Call, policy: &Policy) -> Re
 }
 
 fn yes(approval: Approval) -> Agreed {
-    Agreed { id: approval.id, reference: approval.reference(), covers: approval.asks }
+    Agreed { by: AgreedBy::Approval(approval.id), reference: approval.reference(), covers: approval.asks }
 }
 
 /// Returns the judgement of the rules. They decide where the profile leaves the call to them; elsewhere they can only

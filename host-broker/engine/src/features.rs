@@ -13,6 +13,7 @@ use crate::broker::Broker;
 use crate::clean::Filtered;
 use crate::file_proposals::FileProposals;
 use crate::one_time_values::OneTimeValues;
+use crate::standing_approvals::StandingApprovals;
 use kernel::authorize::Refusal;
 use kernel::call::Call;
 use shared::{RequestId, Timestamp};
@@ -72,7 +73,7 @@ pub(crate) trait Feature: Sync {
 }
 
 /// Every feature, in the order of its steps.
-pub(crate) const FEATURES: [&dyn Feature; 3] = [&FileProposals, &AccountLinking, &OneTimeValues];
+pub(crate) const FEATURES: [&dyn Feature; 4] = [&FileProposals, &AccountLinking, &OneTimeValues, &StandingApprovals];
 
 /// Supplies a call with everything that its decision needs beside its parameters.
 ///

@@ -351,6 +351,7 @@ impl Broker {
             born_approved: born,
             asks: BTreeSet::from([ApprovalReason::Tier]),
             nested: None,
+            standing: None,
             card: &card,
             document: None,
             params_digest: None,
@@ -466,7 +467,7 @@ impl Broker {
         given: &ApprovalAnswer,
         taken: &AnswerOutcome,
     ) -> Result<Option<RequestId>, StoreError> {
-        let AnswerOutcome::Counted(_, approval) = taken else { return Ok(None) };
+        let AnswerOutcome::Counted(_, approval, _) = taken else { return Ok(None) };
         if !approval_subjects::of(approval.kind).is_applied_at_once() || !given.yes {
             return Ok(None);
         }

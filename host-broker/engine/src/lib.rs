@@ -32,6 +32,7 @@ pub mod features;
 pub mod file_proposals;
 pub mod account_linking;
 pub mod one_time_values;
+pub mod standing_approvals;
 pub mod definitions;
 pub mod notices;
 pub mod chat;

@@ -17,6 +17,7 @@ use crate::one_time;
 use crate::one_time::OneTimeValue;
 use crate::run_handle::RunHandle;
 use model::{EffectMarker, Exposure};
+use policy::facts::AgreedBy;
 use serde_json::{Value, json};
 use shared::reply::Evidence;
 use shared::{Group, Reply, RequestId};
@@ -29,7 +30,7 @@ use store::state::one_time_values;
 use store::state::one_time_values::StoredValue;
 use store::state::replies;
 use store::state::replies::Delivery;
-use store::state::{approvals, external_grants, gates, idempotency, intents, proposals, sessions};
+use store::state::{approvals, external_grants, gates, idempotency, intents, proposals, sessions, standing_approvals};
 use store::{Receipt, StoreError, Transaction};
 
 /// The effect to be attempted.
@@ -306,7 +307,10 @@ fn intent(tx: &Transaction<'_>, effect: &Effect, obligations: &Obligations) -> R
     };
     gates::spend(tx, &obligations.spend_gates, evidence.seq)?;
     if let Some(approval) = approval {
-        approvals::spend(tx, approval.id)?;
+        match approval.by {
+            AgreedBy::Approval(id) => approvals::spend(tx, id)?,
+            AgreedBy::Standing(id) => standing_approvals::count_use(tx, id)?,
+        }
     }
     charge(tx, effect, (&obligations.charges, &obligations.counted_as), evidence.seq)?;
     if let Some(access) = &obligations.invokes {
@@ -320,7 +324,10 @@ fn intent(tx: &Transaction<'_>, effect: &Effect, obligations: &Obligations) -> R
                 expose(tx, &nested.call, *exposes, evidence.seq)?;
             }
             if let (Some(_), Some(approval)) = (&call.applies, approval) {
-                proposals::begin(tx, approval.id, &call.header.request_id)?;
+                // A standing approval covers no proposal.
+                if let AgreedBy::Approval(id) = approval.by {
+                    proposals::begin(tx, id, &call.header.request_id)?;
+                }
             }
             let person = call.header.behalf.key();
             let handle = call.target.invocation().and_then(|invocation| invocation.probe_handle(&call.planted));

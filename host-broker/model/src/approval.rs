@@ -2,6 +2,7 @@
 
 use crate::Person;
 use crate::card::Card;
+use crate::standing_approval::StandingOffer;
 use shared::digest::Digest;
 use shared::{Action, Group, Level, Provider, RequestId, Timestamp};
 use std::collections::BTreeSet;
@@ -224,6 +225,8 @@ pub struct NewApproval<'a> {
     pub asks: &'a BTreeSet<ApprovalReason>,
     /// The provider of the nested call.
     pub nested: Option<&'a Provider>,
+    /// The standing approval that a person can give with the answer.
+    pub standing: Option<&'a StandingOffer>,
     /// The card.
     pub card: &'a Card,
 }

@@ -8,6 +8,7 @@ use crate::hidden::Count;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use shared::Timestamp;
+use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 
 /// The largest card, in bytes. A larger one cannot be shown in full, so no approval request is sent.
@@ -46,6 +47,9 @@ pub struct Card {
     /// The calls that the session would bring together, if one of the reasons names the trifecta.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub together: Option<Together>,
+    /// The parameters that may vary if a person gives a standing approval; absent if the call can have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub may_vary: Option<BTreeSet<String>>,
 }
 
 /// One line of a difference.

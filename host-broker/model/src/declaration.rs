@@ -133,6 +133,8 @@ pub struct Declaration {
     pub chat_types: Vec<ChatType>,
     /// Whether it needs a linked account of the person.
     pub needs_account: bool,
+    /// The parameters that may vary under a standing approval; all others stay as they were on the card.
+    pub may_vary: Vec<String>,
 }
 
 impl Declaration {
@@ -155,6 +157,7 @@ impl Declaration {
             reveals: false,
             chat_types: Vec::new(),
             needs_account: false,
+            may_vary: Vec::new(),
         }
     }
 }

@@ -15,3 +15,10 @@ pub struct Exposed {
     /// Its exposure.
     pub exposes: Exposure,
 }
+
+impl Exposed {
+    /// Returns whether it brought nothing into the session: neither private data nor untrusted content.
+    pub fn is_egress_alone(&self) -> bool {
+        !self.exposes.untrusted && !self.exposes.sensitive
+    }
+}

@@ -25,6 +25,7 @@ pub mod proposal;
 mod proposal_id;
 mod random;
 mod sealed_request;
+pub mod standing_approval;
 mod token_id;
 mod treatment;
 mod workspace_path;

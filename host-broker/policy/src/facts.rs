@@ -48,7 +48,7 @@ pub struct Facts {
     pub counted_as: String,
     /// Rate, quota and breaker.
     pub limits: LimitsFact,
-    /// A person's approval of exactly this call, which no intent has spent.
+    /// A person's approval of exactly this call, which no intent has spent, or a standing approval that covers it.
     pub agreed: Option<Agreed>,
     /// The facts of the call of another provider that this call makes.
     pub nested: Option<Box<Facts>>,
@@ -57,12 +57,21 @@ pub struct Facts {
 /// A person's approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agreed {
-    /// The approval's number.
-    pub id: i64,
+    /// The approval.
+    pub by: AgreedBy,
     /// The name that the caller knows it by.
     pub reference: String,
     /// The reasons on the card.
     pub covers: BTreeSet<ApprovalReason>,
+}
+
+/// An approval, by its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgreedBy {
+    /// The approval of exactly this call, which the intent spends.
+    Approval(i64),
+    /// A standing approval, which counts the call.
+    Standing(i64),
 }
 
 /// The judgement of the rules on a call. They are asked where the profile says `rules`.

@@ -53,6 +53,10 @@ pub trait NativeAction: DeserializeOwned + JsonSchema + Send + Sync + Sized + 's
     /// Whether its results must come back as they are.
     const VERBATIM: bool = false;
 
+    /// The parameters that may vary under a standing approval ([`Declaration::may_vary`]): never one that says where the
+    /// data goes.
+    const MAY_VARY: &[&str] = &[];
+
     /// Whether its result has a one-time value ([`SideOutput::one_time`]). Its tier is then [`Tier::Human`].
     const REVEALS: bool = false;
 
@@ -188,6 +192,7 @@ pub fn operation<A: NativeAction>(
         reveals: A::REVEALS,
         chat_types: Vec::new(),
         needs_account: false,
+        may_vary: A::MAY_VARY.iter().copied().map(str::to_owned).collect(),
     };
     A::declared(shared, &mut declaration);
     if declaration.reveals && declaration.tier != Some(Tier::Human) {

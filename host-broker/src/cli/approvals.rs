@@ -1,6 +1,7 @@
 //! `approvals`: approval requests, and their answers.
 
 mod relay;
+mod standing;
 mod watch;
 
 use crate::cli::Context;
@@ -15,6 +16,7 @@ use model::approval::{Approval, ApprovalState};
 use relay::Relay;
 use serde_json::{Value, json};
 use shared::Timestamp;
+use standing::{Later, Standing};
 use store::View;
 use store::state::approvals as stored;
 use watch::Watch;
@@ -39,6 +41,8 @@ enum Command {
     Approve(Approve),
     /// Deny a request.
     Deny(Deny),
+    /// List and end standing approvals.
+    Standing(Standing),
     /// Watch for approval requests and answer them as they arrive.
     Watch(Watch),
     /// Relay the answer that a person gave in a chat.
@@ -70,7 +74,15 @@ struct Show {
 #[command(
     after_help = "You must have `approves` in your table of broker.toml. First read the card: approvals show CODE.
 
---json prints the reply: {status, summary, data: {code, ref, state}, evidence: {…}}"
+With --for, the broker executes the call, and later calls like it without asking: the same caller, action and
+parameters. `approvals show` names the parameters that may differ.
+
+Examples:
+  host-broker approvals approve k7f3qd
+  host-broker approvals approve k7f3qd --for 8h
+  host-broker approvals approve k7f3qd --for 30d --fix subject --trifecta
+
+--json prints the reply: {status, summary, data: {code, ref, state, standing?}, evidence: {…}}"
 )]
 struct Approve {
     /// The approval code.
@@ -78,6 +90,8 @@ struct Approve {
     /// Apply a change to files now, without a request of the agent.
     #[arg(long)]
     apply: bool,
+    #[command(flatten)]
+    later: Later,
 }
 
 #[derive(Debug, Args)]
@@ -99,8 +113,11 @@ impl Approvals {
         match self.command {
             Command::List(List { all }) => list(context, all),
             Command::Show(Show { code }) => show(context, &code),
-            Command::Approve(Approve { code, apply }) => {
-                let command = request::Command::Answer(ApprovalAnswer::new(code, true, None, apply));
+            Command::Standing(standing) => standing.run(context),
+            Command::Approve(approve) => {
+                let (standing, apply) = (approve.later.scope(), approve.apply);
+                let answer = ApprovalAnswer { standing, ..ApprovalAnswer::new(approve.code, true, None, apply) };
+                let command = request::Command::Answer(answer);
                 if apply { apply::ask(context, command) } else { ask(context, command) }
             }
             Command::Deny(Deny { code, reason }) => {
@@ -173,8 +190,14 @@ fn text(context: &Context, approval: &Approval) -> String {
         };
         let code = &approval.code;
         let program = context.program();
+        let standing = approval.card.as_ref().and_then(|card| card.may_vary.as_ref()).map_or_else(String::new, |vary| {
+            let vary: Vec<&str> = vary.iter().map(String::as_str).collect();
+            let differ = if vary.is_empty() { "no parameter".to_owned() } else { vary.join(", ") };
+            format!("\nTo approve later calls like it, too ({differ} may differ): {program} approvals approve {code} --for 8h")
+        });
         format!(
-            "\nTo approve {what}: {program} approvals approve {code}{at_once}\nTo deny: {program} approvals deny {code}"
+            "\nTo approve {what}: {program} approvals approve {code}{at_once}{standing}\nTo deny: {program} approvals deny \
+             {code}"
         )
     } else {
         String::new()

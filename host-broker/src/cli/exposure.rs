@@ -29,7 +29,7 @@ use store::state::sessions::SessionName;
 
 --json prints {sessions: [{group, exposed: [{provider, action, at, exposes: [\"untrusted\", \"sensitive\", \
 \"egress\"]}]}], external: [{session, exposed: […]}]};
-reset prints the reply: {status, summary, data: {group, session, forgotten}, evidence: {…}}")]
+reset prints the reply: {status, summary, data: {group, session, forgotten, standing_ended}, evidence: {…}}")]
 pub struct Exposure {
     #[command(subcommand)]
     command: Command,

@@ -18,6 +18,7 @@ mod live;
 mod page;
 pub mod sessions;
 mod signing;
+mod standing;
 
 use crate::control::CommandDispatcher;
 use crate::daemon::EventSender;
@@ -109,6 +110,8 @@ pub fn router(web: Web) -> Router {
         .route("/approvals/{reference}", get(inbox::approval))
         .route("/approvals/{reference}/standing", get(inbox::standing))
         .route("/approvals/{reference}/answer", post(decide::answer))
+        .route("/standing-approvals", get(standing::list))
+        .route("/standing-approvals/{name}/end", post(standing::end))
         .route("/events", get(live::events))
         .route("/sign-in", get(signing::page))
         .route("/sign-in/link", post(signing::with_link))

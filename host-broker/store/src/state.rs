@@ -23,3 +23,4 @@ pub mod quarantine;
 pub mod replies;
 pub mod requests;
 pub mod sessions;
+pub mod standing_approvals;

@@ -4,8 +4,8 @@ use model::Exposed;
 use model::Exposure;
 use model::approval::ApprovalReason;
 use policy::facts::{
-    AccountFact, Agreed, ChatsFact, EgressFact, Facts, GateFact, GrantFact, GuardFact, KilledBy, LimitsFact, LiveGrant,
-    OperationFact, Outage, ParamsFact, PersonFact, ProviderFact, RulesFact, SessionFact, TaskFact,
+    AccountFact, Agreed, AgreedBy, ChatsFact, EgressFact, Facts, GateFact, GrantFact, GuardFact, KilledBy, LimitsFact,
+    LiveGrant, OperationFact, Outage, ParamsFact, PersonFact, ProviderFact, RulesFact, SessionFact, TaskFact,
 };
 use policy::profile::ApprovalMode;
 use proptest::prelude::*;
@@ -77,7 +77,7 @@ fn evenly<T: Clone, const N: usize>(byte: u8, choices: &[T; N]) -> T {
 
 /// A person's yes to the call.
 pub(super) fn agreed() -> Agreed {
-    Agreed { id: 1, reference: "ask-1".to_owned(), covers: BTreeSet::from([ApprovalReason::Tier]) }
+    Agreed { by: AgreedBy::Approval(1), reference: "ask-1".to_owned(), covers: BTreeSet::from([ApprovalReason::Tier]) }
 }
 
 /// What these bits say.

@@ -48,6 +48,7 @@ fn table() -> Vec<(Value, &'static str)> {
         (json!({ "type": "task_close", "task_id": "gov-1", "cancelled": false }), "yynnn"),
         (json!({ "type": "gate_approve", "task_id": "gov-1", "gate": "Security" }), "ynnnn"),
         (json!({ "type": "answer", "code": "aaaaaa", "yes": true, "reason": null }), "yyyyy"),
+        (json!({ "type": "end_standing_approval", "name": "standing-1" }), "yyyyy"),
         (json!({ "type": "revert", "id": "hitl-00000000-0000-4000-8000-000000000000" }), "yyyyy"),
         (json!({ "type": "release", "id": "q-1" }), "yyyyy"),
         (json!({ "type": "accept_definitions", "provider": "mock", "digest": digest }), "yynnn"),
@@ -82,6 +83,7 @@ fn word(command: &Command) -> &'static str {
         Command::TaskClose { .. } => "task_close",
         Command::GateApprove(_) => "gate_approve",
         Command::Answer { .. } => "answer",
+        Command::EndStandingApproval { .. } => "end_standing_approval",
         Command::Revert { .. } => "revert",
         Command::AcceptDefinitions { .. } => "accept_definitions",
         Command::LinkAccount { .. } => "link_account",
@@ -133,7 +135,7 @@ fn every_command_is_given_by_those_who_have_the_right_and_refused_to_all_others_
         }
         assert_eq!(found, expected, "{document}");
     }
-    assert_eq!(covered.len(), 23, "every command that becomes a row is in the table");
+    assert_eq!(covered.len(), 24, "every command that becomes a row is in the table");
 }
 
 #[test]

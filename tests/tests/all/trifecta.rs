@@ -147,7 +147,10 @@ fn what_a_session_has_read_outlives_the_daemon_and_ends_only_on_the_host() {
     developer.reply(&waits);
     world.settle();
     let reply = world.command(reset);
-    assert_eq!(reply["data"], json!({ "group": "developer", "session": "group:developer", "forgotten": 2 }));
+    assert_eq!(
+        reply["data"],
+        json!({ "group": "developer", "session": "group:developer", "forgotten": 2, "standing_ended": [] })
+    );
     assert!(world.rows().iter().any(|row| row.kind == "session_reset" && row.caller == "person:operator"));
     run(&developer, "post");
     let again = developer.ask(json!({ "type": "ext_result", "of": read }));

@@ -2,6 +2,7 @@
 
 mod browser;
 mod doors;
+mod later;
 mod telling;
 
 use serde_json::{Value, json};

@@ -5,6 +5,7 @@ use crate::approval_requests::AnswerOutcome;
 use crate::approval_requests::ApprovalAnswer;
 use crate::approval_subjects;
 use crate::broker::Broker;
+use crate::standing_approvals;
 use kernel::Answer;
 use kernel::call::Header;
 use model::approval::ApprovalState;
@@ -27,8 +28,8 @@ impl Broker {
     ) -> Result<Answer, StoreError> {
         let taken = self.answer_approval_request(tx, header, given)?;
         let applying = self.apply_at_once(tx, given, &taken)?;
-        let (kind, approval) = match taken {
-            AnswerOutcome::Counted(kind, approval) => (kind, approval),
+        let (kind, approval, standing) = match taken {
+            AnswerOutcome::Counted(kind, approval, standing) => (kind, approval, standing),
             AnswerOutcome::No(code, reason, about) => {
                 let evidence = tx.append(&Draft {
                     reason_code: Some(code),
@@ -52,6 +53,9 @@ impl Broker {
         if let (Some(became), Some(members)) = (&became, body.as_object_mut()) {
             members.insert("became".to_owned(), json!(became));
         }
+        if let (Some(standing), Some(members)) = (&standing, body.as_object_mut()) {
+            members.insert("standing".to_owned(), standing_approvals::in_row(standing));
+        }
         let evidence = tx.append(&Draft {
             provider: Some(&approval.provider),
             action: Some(&approval.action),
@@ -73,7 +77,14 @@ impl Broker {
                 subject.denied(&approval)
             }
         };
+        let summary = match &standing {
+            Some(standing) => format!("{summary} {}", standing_approvals::in_words(standing)),
+            None => summary,
+        };
         let mut data = json!({ "code": approval.code, "ref": approval.reference(), "state": approval.state });
+        if let (Some(standing), Some(object)) = (&standing, data.as_object_mut()) {
+            object.insert("standing".into(), standing.reference().into());
+        }
         if let (Some(request), Some(object)) = (applying, data.as_object_mut()) {
             object.insert("applied_by".into(), json!(request));
         }

@@ -201,6 +201,7 @@ impl Broker {
             born_approved: None,
             asks: BTreeSet::from([ApprovalReason::Tier]),
             nested: None,
+            standing: None,
             card: &card,
             document: Some(&document),
             params_digest: None,

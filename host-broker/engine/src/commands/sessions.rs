@@ -2,18 +2,24 @@
 
 use super::CommandResult;
 use crate::broker::Broker;
-use model::{Caller, external};
+use model::{Caller, external, standing_approval};
 use serde_json::json;
 use shared::Code;
 use store::ledger::chain::RowKind;
 use store::state::external_grants;
 use store::state::sessions;
 use store::state::sessions::SessionName;
+use store::state::standing_approvals;
 use store::{StoreError, Transaction};
 
 impl Broker {
     /// Resets a session: forgets its exposure.
-    pub(super) fn reset_session(&self, tx: &Transaction<'_>, name: &SessionName) -> Result<CommandResult, StoreError> {
+    pub(super) fn reset_session(
+        &self,
+        tx: &Transaction<'_>,
+        by: &str,
+        name: &SessionName,
+    ) -> Result<CommandResult, StoreError> {
         let connection = tx.view();
         let unknown = || {
             Ok(CommandResult::no(
@@ -46,12 +52,17 @@ impl Broker {
             return Ok(CommandResult::no(Code::Busy, format!("Calls of {name} are still under way.")));
         }
         let forgotten = sessions::reset(tx, &session)?;
+        let ended = standing_approvals::end_with_session(tx, &session, by)?;
+        let ended: Vec<String> = ended.into_iter().map(standing_approval::reference).collect();
         let group = match name {
             SessionName::Group(group) => group,
             SessionName::Access(_) | SessionName::External(_) => external(),
         };
-        let data = json!({ "group": group, "session": session, "forgotten": forgotten });
-        let summary = format!("The exposure of {name} is reset; {forgotten} action(s) removed.");
+        let data = json!({ "group": group, "session": session, "forgotten": forgotten, "standing_ended": ended });
+        let mut summary = format!("The exposure of {name} is reset; {forgotten} action(s) removed.");
+        if !ended.is_empty() {
+            summary.extend([" Ended with the session: ", &ended.join(", "), "."]);
+        }
         Ok(CommandResult::done(RowKind::SessionReset, data.clone(), data, summary))
     }
 }

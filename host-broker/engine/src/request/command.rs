@@ -64,6 +64,11 @@ pub enum Command {
     /// Answer an approval request for a person who answered in a chat.
     #[serde(rename = "chat_answer")]
     RelayedAnswer(RelayedAnswer),
+    /// End a standing approval.
+    EndStandingApproval {
+        /// Its name: `standing-3`.
+        name: String,
+    },
     /// Undo an applied proposal.
     Revert {
         /// The proposal.
@@ -226,9 +231,11 @@ impl Command {
                 (Administrators, right, if ends { Ends } else { Adds })
             }
             // People. No document of an agent has such a type, and people are not bounded.
-            Self::Answer(_) | Self::RelayedAnswer(_) | Self::Revert { .. } | Self::Release { .. } => {
-                (Administrators, OwnCheck, Adds)
-            }
+            Self::Answer(_)
+            | Self::RelayedAnswer(_)
+            | Self::EndStandingApproval { .. }
+            | Self::Revert { .. }
+            | Self::Release { .. } => (Administrators, OwnCheck, Adds),
             Self::TaskClose { .. }
             | Self::Settle(_)
             | Self::AcceptDefinitions { .. }

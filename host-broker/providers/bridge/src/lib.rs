@@ -417,6 +417,7 @@ pub fn operations(
             reveals: false,
             chat_types: registered.chat_types.clone(),
             needs_account: operation.requires_auth,
+            may_vary: Vec::new(),
         };
         Ok(Arc::new(Performed { declaration, validator, bridge: Arc::clone(bridge) }))
     };

@@ -65,6 +65,8 @@ pub(crate) trait Change: DeserializeOwned + JsonSchema + Send + Sync + 'static {
     const TIER: Option<Tier> = None;
     /// The exposure of the action.
     const EXPOSES: Exposure;
+    /// The parameters that may vary under a standing approval.
+    const MAY_VARY: &[&str] = &[];
     /// The action in the present and in the past: `create`, `created`.
     const VERBS: [&'static str; 2];
 
@@ -163,6 +165,7 @@ impl<A: Change> NativeAction for ChangeAction<A> {
     const DESCRIPTION: &'static str = A::DESCRIPTION;
     const IDEMPOTENT: bool = false;
     const EXPOSES: Exposure = A::EXPOSES;
+    const MAY_VARY: &[&str] = A::MAY_VARY;
     const DESTINATIONS: Option<DestinationKind> = Some(DestinationKind::Calendar);
 
     fn summary(&self) -> String {

@@ -62,6 +62,8 @@ impl Change for CreateEvent {
     const NAME: &'static str = "create_event";
     const DESCRIPTION: &'static str = "Creates an event without guests, once or repeated.";
     const EXPOSES: Exposure = WRITES;
+    const MAY_VARY: &[&str] =
+        &["summary", "start", "end", "time_zone", "location", "description", "repeat", "reminders"];
     const VERBS: [&'static str; 2] = ["create", "created"];
 
     fn calendar(&self) -> &CalendarId {

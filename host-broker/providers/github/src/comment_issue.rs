@@ -34,6 +34,7 @@ impl Write for CommentIssue {
 
     const NAME: &'static str = "comment_issue";
     const DESCRIPTION: &'static str = "Adds a comment to an issue.";
+    const MAY_VARY: &[&str] = &["body"];
 
     fn repo(&self) -> Repo<'_> {
         Repo { owner: &self.owner, name: &self.repo }

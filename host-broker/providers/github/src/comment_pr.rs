@@ -52,6 +52,7 @@ impl Write for CommentPr {
     const NAME: &'static str = "comment_pr";
     const DESCRIPTION: &'static str =
         "Adds a comment to a pull request: to a line of its diff with `path` and `line`, else to its conversation.";
+    const MAY_VARY: &[&str] = &["body"];
 
     fn repo(&self) -> Repo<'_> {
         Repo { owner: &self.owner, name: &self.repo }

@@ -27,6 +27,8 @@ pub(crate) trait Write: DeserializeOwned + JsonSchema + Send + Sync + 'static {
     const LEVEL: Level = Level::Write;
     /// The description for an agent.
     const DESCRIPTION: &'static str;
+    /// The parameters that may vary under a standing approval.
+    const MAY_VARY: &[&str] = &[];
     /// Whether a repetition is harmless.
     const IDEMPOTENT: bool = false;
 
@@ -122,6 +124,7 @@ impl<A: Write> NativeAction for WriteAction<A> {
     const DESCRIPTION: &'static str = A::DESCRIPTION;
     const IDEMPOTENT: bool = A::IDEMPOTENT;
     const EXPOSES: Exposure = WRITES;
+    const MAY_VARY: &[&str] = A::MAY_VARY;
     const DESTINATIONS: Option<DestinationKind> = Some(DestinationKind::Repository);
 
     fn level(&self, github: &Github) -> Level {

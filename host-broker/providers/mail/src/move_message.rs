@@ -90,6 +90,7 @@ impl<D: Destination> NativeAction for MoveMessage<D> {
     const DESCRIPTION: &'static str = D::DESCRIPTION;
     const IDEMPOTENT: bool = false;
     const EXPOSES: Exposure = KEEPS;
+    const MAY_VARY: &[&str] = &["id"];
 
     fn summary(&self) -> String {
         let [verb, _] = D::VERBS;

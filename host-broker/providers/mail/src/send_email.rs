@@ -71,6 +71,7 @@ impl NativeAction for SendEmail {
     const DESCRIPTION: &'static str = "Sends a mail from the account, in plain text, to all recipients or to none.";
     const IDEMPOTENT: bool = false;
     const EXPOSES: Exposure = SENDS;
+    const MAY_VARY: &[&str] = &["subject", "text", "in_reply_to", "attachments"];
     const DESTINATIONS: Option<DestinationKind> = Some(DestinationKind::Address);
 
     fn summary(&self) -> String {

@@ -81,6 +81,7 @@ pub fn operations(
             reveals: false,
             chat_types: Vec::new(),
             needs_account: accounts.is_some(),
+            may_vary: Vec::new(),
         };
         let (upstream, accounts) = (Arc::clone(upstream), accounts.cloned());
         Ok(Arc::new(Tool { declaration, accepted: said.digest(), validator, timeout, upstream, accounts }))

@@ -41,6 +41,7 @@ impl ToolListing {
             reveals: false,
             chat_types: Vec::new(),
             needs_account: false,
+            may_vary: Vec::new(),
         };
         (Arc::new(Self { declaration, upstream: Arc::clone(upstream), told: Mutex::new(Some(told)) }), seen)
     }

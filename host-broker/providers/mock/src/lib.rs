@@ -114,6 +114,9 @@ pub struct Scripted {
     pub human: bool,
     /// What it exposes: of `untrusted`, `sensitive`, `egress`. Absent means all three.
     pub exposes: Option<Vec<Exposes>>,
+    /// The parameters that may vary under a standing approval.
+    #[serde(default)]
+    pub may_vary: Vec<String>,
 }
 
 /// The script cannot be used.
@@ -186,6 +189,7 @@ fn operation(
         reveals: false,
         chat_types: Vec::new(),
         needs_account: false,
+        may_vary: scripted.may_vary.clone(),
     };
     Ok(Arc::new(Mock { declaration, validator, scripted: Arc::new(scripted) }))
 }

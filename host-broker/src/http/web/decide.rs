@@ -13,9 +13,11 @@ use axum::response::Response;
 use engine::approval_requests::{AnswerChannel, ApprovalAnswer, may_answer};
 use engine::request::Command;
 use model::approval::{Approval, ApprovalState, SubjectKind};
+use model::standing_approval::StandingScope;
 use serde::Deserialize;
 use shared::Reply;
 use shared::reply::Status;
+use std::num::ParseIntError;
 use std::sync::Arc;
 use std::time::Duration;
 use store::state::approvals;
@@ -33,6 +35,36 @@ pub(super) struct AnswerForm {
     said: Choice,
     #[serde(default)]
     reason: String,
+    // Of a standing approval: its time in seconds, or `session`.
+    #[serde(default)]
+    standing: String,
+    // The names of the parameters that must stay as they are.
+    #[serde(default)]
+    fixed: String,
+    #[serde(default)]
+    production: Option<String>,
+    #[serde(default)]
+    trifecta: Option<String>,
+}
+
+/// The time of a standing approval for a session, which can end it earlier.
+const SESSION_S: u64 = 24 * 3600;
+
+impl AnswerForm {
+    /// Returns the scope of the standing approval that the person gives, if the form asks for one.
+    ///
+    /// # Errors
+    /// The time is none of the form's.
+    fn scope(&self) -> Result<Option<StandingScope>, ParseIntError> {
+        if self.standing.is_empty() || self.said != Choice::Yes {
+            return Ok(None);
+        }
+        let session = self.standing == "session";
+        let for_s = if session { SESSION_S } else { self.standing.parse()? };
+        let fixed = self.fixed.split([',', ' ']).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let (production, trifecta) = (self.production.is_some(), self.trifecta.is_some());
+        Ok(Some(StandingScope { for_s, session, fixed, production, trifecta }))
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -90,7 +122,10 @@ pub(super) async fn answer(
             "The approval request has changed since the page was loaded. Open it again.",
         );
     }
-    let came = put(&shared, &visitor, &approval, &form).await;
+    let Ok(standing) = form.scope() else {
+        return told(StatusCode::BAD_REQUEST, "The time of the standing approval is not one of the page's.");
+    };
+    let came = put(&shared, &visitor, &approval, &form, standing).await;
     let status = match came {
         FormOutcome::Counted(_) => StatusCode::OK,
         FormOutcome::Refused(_) => StatusCode::CONFLICT,
@@ -165,12 +200,24 @@ fn is_refused(approval: &Approval) -> bool {
 }
 
 /// Sends the answer to the broker. The code always belongs to this approval request, whose subject never changes.
-async fn put(shared: &Shared, visitor: &Visitor, approval: &Approval, form: &AnswerForm) -> FormOutcome {
+async fn put(
+    shared: &Shared,
+    visitor: &Visitor,
+    approval: &Approval,
+    form: &AnswerForm,
+    standing: Option<StandingScope>,
+) -> FormOutcome {
     let reason = Some(form.reason.trim()).filter(|reason| !reason.is_empty()).map(ToOwned::to_owned);
     let (code, yes, apply) = (approval.code.clone(), form.said != Choice::No, form.said == Choice::Apply);
     let reason = reason.filter(|_| !yes);
-    let given = ApprovalAnswer { channel: AnswerChannel::Web, ..ApprovalAnswer::new(code, yes, reason, apply) };
-    let asked = Asked { person: visitor.person.clone(), command: Command::Answer(given), channel: "web" };
+    let given =
+        ApprovalAnswer { standing, channel: AnswerChannel::Web, ..ApprovalAnswer::new(code, yes, reason, apply) };
+    send(shared, visitor, Command::Answer(given)).await
+}
+
+/// Sends a command of a person to the broker.
+pub(super) async fn send(shared: &Shared, visitor: &Visitor, command: Command) -> FormOutcome {
+    let asked = Asked { person: visitor.person.clone(), command, channel: "web" };
     let reply = match tokio::time::timeout(TIMEOUT, shared.web.dispatcher.ask(&shared.web.reports, asked)).await {
         Ok(Ok(reply)) => serde_json::from_slice::<Reply>(&reply).ok(),
         Ok(Err(why)) => return FormOutcome::Unknown(format!("The broker has not answered: {why}.")),

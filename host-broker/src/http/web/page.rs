@@ -13,6 +13,7 @@ mod outcome;
 mod reasons;
 mod sides;
 pub(super) mod sign_in;
+pub(super) mod standing;
 pub(super) mod told;
 
 use super::assets::{SCRIPT_NAME, STYLE_NAME};

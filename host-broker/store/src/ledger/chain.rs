@@ -70,6 +70,8 @@ pub enum RowKind {
     Released,
     /// A group's session was reset.
     SessionReset,
+    /// A standing approval was ended.
+    StandingEnded,
     /// A version of a flow was proposed, deprecated or withdrawn.
     Flow,
     /// The oldest rows are in a segment.
@@ -111,6 +113,7 @@ impl RowKind {
             Self::Revived => "revived",
             Self::Released => "released",
             Self::SessionReset => "session_reset",
+            Self::StandingEnded => "standing_ended",
             Self::Flow => "flow",
             Self::Rotated => "rotated",
             Self::ClockAccepted => "clock_accepted",

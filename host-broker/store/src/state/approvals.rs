@@ -4,6 +4,7 @@ use crate::Transaction;
 use crate::View;
 use crate::{StoreError, at};
 use model::approval::{Answered, Approval, ApprovalState, NewApproval, SubjectKind, reference};
+use model::standing_approval::StandingOffer;
 use model::{SealedRequest, Subject};
 use rusqlite::{OptionalExtension as _, Row, params};
 use shared::digest::Digest;
@@ -276,10 +277,12 @@ pub fn answers(view: &View, approval: i64) -> Result<Vec<Answered>, StoreError> 
 pub fn ask(tx: &Transaction<'_>, approval_request: &NewApproval<'_>) -> Result<i64, StoreError> {
     const INSERT: &str = "INSERT INTO approvals
         (code, kind, caller, for_group, request_id, reply_as, provider, action, level, digest, quorum, state, asked_seq,
-         asked_at, expires_at, reply_by, told, card, document, asks, person, nested)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?18, ?12, ?13, ?14, ?15, 0, ?16, ?17, ?19, ?20, ?21)";
+         asked_at, expires_at, reply_by, told, card, document, asks, person, nested, standing)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?18, ?12, ?13, ?14, ?15, 0, ?16, ?17, ?19, ?20, ?21, ?22)";
     let asks = serde_json::to_string(approval_request.asks).map_err(|_bad| StoreError::Stored { what: "reasons" })?;
     let card = serde_json::to_string(approval_request.card).map_err(|_bad| StoreError::Stored { what: "card" })?;
+    let standing = approval_request.standing.map(serde_json::to_string).transpose();
+    let standing = standing.map_err(|_bad| StoreError::Stored { what: "standing approval" })?;
     let person = approval_request.person.map(serde_json::to_string).transpose();
     let person = person.map_err(|_bad| StoreError::Stored { what: "person" })?;
     tx.view()
@@ -307,6 +310,7 @@ pub fn ask(tx: &Transaction<'_>, approval_request: &NewApproval<'_>) -> Result<i
                 asks,
                 person,
                 approval_request.nested.map(Provider::as_str),
+                standing,
             ])
         })
         .map_err(at("store an approval request"))
@@ -364,7 +368,8 @@ pub fn resolve(tx: &Transaction<'_>, approval: i64, state: ApprovalState) -> Res
 /// [`StoreError`], also if it is not approved or was spent before; the intent must then not be written.
 pub fn spend(tx: &Transaction<'_>, approval: i64) -> Result<(), StoreError> {
     const UPDATE: &str = "UPDATE approvals
-         SET state = 'closed', became = 'spent', card = NULL, document = NULL, person = NULL, sealed = NULL
+         SET state = 'closed', became = 'spent', card = NULL, document = NULL, person = NULL, sealed = NULL,
+             standing = NULL
          WHERE id = ?1 AND state = 'approved'";
     changed_one(tx, UPDATE, params![approval])
 }
@@ -377,7 +382,8 @@ pub fn close(tx: &Transaction<'_>, caller: &str, id: &RequestId, became: &str) -
     tx.view()
         .prepare_cached(
             "UPDATE approvals
-             SET state = 'closed', became = ?3, card = NULL, document = NULL, person = NULL, sealed = NULL
+             SET state = 'closed', became = ?3, card = NULL, document = NULL, person = NULL, sealed = NULL,
+                 standing = NULL
              WHERE caller = ?1 AND request_id = ?2 AND state <> 'closed'",
         )
         .and_then(|mut s| s.execute(params![caller, id.as_str(), became]))
@@ -433,5 +439,17 @@ pub fn sealed(view: &View, approval: i64) -> Result<Option<SealedRequest>, Store
         .prepare_cached("SELECT sealed FROM approvals WHERE id = ?1")
         .and_then(|mut s| s.query_row(params![approval], |row| row.get(0)))
         .map_err(at("read a sealed request"))?;
+    Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+}
+
+/// Returns the standing approval that a person can give with the answer. An unreadable one counts as none.
+///
+/// # Errors
+/// [`StoreError`] if the approval cannot be read.
+pub fn standing_offer(view: &View, approval: i64) -> Result<Option<StandingOffer>, StoreError> {
+    let text: Option<String> = view
+        .prepare_cached("SELECT standing FROM approvals WHERE id = ?1")
+        .and_then(|mut s| s.query_row(params![approval], |row| row.get(0)))
+        .map_err(at("read the offer of a standing approval"))?;
     Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
 }

@@ -58,6 +58,7 @@ fn ask(tx: &Transaction<'_>, name: &str, code: &str, state: ApprovalState) -> Re
             reply_by: Timestamp::from_millis(START + 30_000),
             asks: &BTreeSet::new(),
             nested: None,
+            standing: None,
             card: &Card::new(),
         },
     )

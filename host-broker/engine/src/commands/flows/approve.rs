@@ -92,6 +92,7 @@ impl Broker {
             born_approved: None,
             asks: BTreeSet::from([ApprovalReason::Tier]),
             nested: None,
+            standing: None,
             card: &card,
             document: None,
             params_digest: None,

@@ -6,10 +6,11 @@ use crate::http::web::read_pool::{Listed, waits};
 use crate::http::web::sessions::Visitor;
 use engine::approval_subjects;
 use maud::{Markup, html};
-use model::approval::{Answered, Approval, ApprovalState};
+use model::approval::{Answered, Approval, ApprovalReason, ApprovalState};
 use model::card::{Card, Line};
 use model::hidden::Count;
 use shared::{Level, Timestamp};
+use std::collections::BTreeSet;
 
 /// The page.
 pub(in crate::http::web) fn page(visitor: &Visitor, now: Timestamp, listed: &Listed) -> Markup {
@@ -128,6 +129,48 @@ fn shown(approval: &Approval, card: &Card) -> Markup {
     }
 }
 
+/// The times for which a person can approve later calls.
+const TIMES: [(&str, &str); 6] = [
+    ("", "This call alone"),
+    ("session", "Until the session ends, at most a day"),
+    ("3600", "1 hour"),
+    ("28800", "8 hours"),
+    ("86400", "1 day"),
+    ("2592000", "30 days"),
+];
+
+/// The scope of a standing approval.
+fn later(approval: &Approval, vary: &BTreeSet<String>) -> Markup {
+    html! {
+        details.later {
+            summary { "Approve later calls like it, too" }
+            p {
+                @if vary.is_empty() { "They must have the same parameters." }
+                @else {
+                    "They must have the same parameters, except "
+                    @for (index, name) in vary.iter().enumerate() { @if index > 0 { ", " } code { (seen(name)) } }
+                    "."
+                }
+            }
+            label for="standing" { "For how long?" }
+            select #standing name="standing" { @for (value, words) in TIMES { option value=(value) { (words) } } }
+            @if !vary.is_empty() {
+                label for="fixed" { "Names of those that must stay the same, too" }
+                input #fixed type="text" name="fixed" maxlength="500" placeholder="optional";
+            }
+            @if approval.level >= Level::Production {
+                label { input type="checkbox" name="production" value="yes"; " Although it is a production action" }
+            }
+            @if approval.asks.contains(&ApprovalReason::Trifecta) {
+                label {
+                    input type="checkbox" name="trifecta" value="yes";
+                    " Although they join private data, untrusted content and an egress channel"
+                }
+            }
+        }
+    }
+}
+
 /// Two forms, so that neither button is the other's default.
 fn buttons(visitor: &Visitor, approval: &Approval) -> Markup {
     let action = format!("/approvals/{}/answer", approval.reference());
@@ -143,6 +186,9 @@ fn buttons(visitor: &Visitor, approval: &Approval) -> Markup {
                 (hidden)
                 p { (subject.page().scope) }
                 button #approve.go type="submit" name="answer" value="yes" { "Approve" }
+                @if let Some(vary) = approval.card.as_ref().and_then(|card| card.may_vary.as_ref()) {
+                    (later(approval, vary))
+                }
                 @if subject.is_applied_at_once() {
                     p { "The agent makes the change when it asks for it; or you make it now." }
                     button type="submit" name="answer" value="apply" { "Approve and make it now" }

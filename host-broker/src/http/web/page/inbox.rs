@@ -12,6 +12,7 @@ use shared::{Code, Level, Timestamp};
 pub(in crate::http::web) fn page(visitor: &Visitor, now: Timestamp, found: &Waiting) -> Markup {
     let content = html! {
         div #live data-fragment="/fragment" { (fragment(now, found)) }
+        p.ways { a href="/standing-approvals" { "Standing approvals" } }
         p.keys { "Keys: " kbd { "j" } " next, " kbd { "k" } " previous, " kbd { "Enter" } " opens" }
     };
     let title = match found.mine.len() {

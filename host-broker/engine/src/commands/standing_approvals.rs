@@ -1,0 +1,49 @@
+//! The end of a standing approval, by a person.
+
+use super::CommandResult;
+use crate::broker::Broker;
+use kernel::call::Header;
+use model::{Caller, standing_approval};
+use serde_json::json;
+use shared::{Code, Group};
+use store::ledger::chain::RowKind;
+use store::state::standing_approvals;
+use store::{StoreError, Transaction};
+
+impl Broker {
+    /// Ends a standing approval. Its approver, every other person who may approve its calls, and administrators can.
+    pub(super) fn end_standing_approval(
+        &self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        name: &str,
+    ) -> Result<CommandResult, StoreError> {
+        let found = match standing_approval::numbered(name) {
+            Some(id) => standing_approvals::find(tx.view(), id)?,
+            None => None,
+        };
+        let Some(standing) = found else {
+            let reason = format!("There is no standing approval {name}; see: host-broker approvals standing list.");
+            return Ok(CommandResult::no(Code::InvalidParams, reason));
+        };
+        let Caller::Person(person) = &header.caller else {
+            return Ok(CommandResult::no(Code::MainOnly, Code::MainOnly.meaning()));
+        };
+        let group: Option<Group> = standing.caller.strip_prefix("group:").and_then(|group| group.parse().ok());
+        let may = self.config.administers(person)
+            || standing.given_by == *header.caller_key
+            || self.config.may_approve(person, group.as_ref(), &standing.provider, standing.level);
+        if !may {
+            let reason = format!(
+                "{person} may not end this: [people.{person}] in broker.toml needs `approves` with this group, provider \
+                 and level."
+            );
+            return Ok(CommandResult::no(Code::Guardrail, reason));
+        }
+        let changed = standing_approvals::end(tx, standing.id, &header.caller_key)?;
+        let already = if changed { "" } else { " (as before)" };
+        let body = json!({ "standing": name, "of_caller": standing.caller, "uses": standing.uses, "changed": changed });
+        let summary = format!("{name} is ended{already}; it has covered {} call(s).", standing.uses);
+        Ok(CommandResult::done(RowKind::StandingEnded, body.clone(), body, summary))
+    }
+}

@@ -1,0 +1,290 @@
+//! Standing approvals: a person approves a call, and later calls like it for a while.
+//!
+//! ```text
+//! approval request ── offer: the parameters that may vary, and a digest of everything else
+//!   └─ yes with a scope ──► standing approval ──► covers a later call ──► its intent counts the use
+//!                                └──► ended: by a person, with the session, at its time
+//! ```
+//! A standing approval answers only where a person would be asked, and only for the reasons on its card. The decision
+//! judges every other step as usual. A call that needs a person for one more reason asks for all of them.
+
+use crate::broker::Broker;
+use crate::clean::Filtered;
+use crate::features::Feature;
+use config::Policy;
+use kernel::authorize::Refusal;
+use kernel::call::Call;
+use kernel::contract::StoreRequest;
+use model::approval::{Approval, ApprovalReason, SubjectKind};
+use model::standing_approval::{ParamPattern, Params, StandingApproval, StandingOffer, StandingScope};
+use model::{Caller, Exposed};
+use policy::facts::{Agreed, AgreedBy, SessionFact};
+use serde_json::{Map, Value, json};
+use shared::digest::Digest;
+use shared::{Code, Level, Provider, Timestamp};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use store::state::{approvals, standing_approvals};
+use store::{StoreError, Transaction, View};
+
+/// The standing approvals that have expired.
+pub(crate) struct StandingApprovals;
+
+impl Feature for StandingApprovals {
+    fn before_decision(&self, _: &View, _: Timestamp, _: &mut Call) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn precondition(&self, _: &View, _: &Call) -> Result<Option<Refusal>, StoreError> {
+        Ok(None)
+    }
+
+    fn with_intent(&self, _: &mut Broker, _: &Transaction<'_>, _: &mut Call) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn with_outcome(&self, _: &mut Broker, _: &Transaction<'_>, _: &mut Filtered) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn forget_old(&self, tx: &Transaction<'_>) -> Result<(), StoreError> {
+        standing_approvals::end_expired(tx)
+    }
+}
+
+/// The shortest time of a standing approval.
+const SHORTEST_S: u64 = 60;
+/// The most bytes of the parameters of an offer, as JSON.
+const OFFER_BYTES_MAX: usize = 64 * 1024;
+
+/// Returns the parameters of a call that a standing approval can cover. It covers no call of an external agent, with a
+/// one-time value or a nested call, of a file proposal, or that depends on the state of its target.
+fn coverable(call: &Call) -> Option<&Map<String, Value>> {
+    let (Caller::Group(_), Some(operation), Some(invocation)) =
+        (&call.header.caller, call.target.operation(), call.target.invocation())
+    else {
+        return None;
+    };
+    let is_plain = !operation.declaration().reveals
+        && call.nested.is_none()
+        && call.flow.is_none()
+        && call.tool.is_none()
+        && matches!(invocation.needs(), StoreRequest::Nothing | StoreRequest::Credential)
+        && invocation.precondition().is_none();
+    call.params.members().filter(|_| is_plain)
+}
+
+/// Returns the digest of everything about a call that must be the same, beside its parameters and the policy.
+fn terms(call: &Call) -> Digest {
+    Digest::of(&shared::json::canonical(&json!({
+        "caller": call.header.caller_key,
+        "person": call.header.behalf.person().map(crate::approvals::agreed_for),
+        "provider": call.provider,
+        "action": call.action,
+        "level": call.target.demanded(),
+        "declared": crate::approvals::declared(call),
+        "task": call.task_id,
+        "account": call.account_ref,
+    })))
+}
+
+/// Returns the digest of the profiles, and of the settings of a provider.
+pub fn policy_digest(policy: &Policy, provider: &Provider) -> Digest {
+    Digest::of(&shared::json::canonical(&json!([policy.profiles.version(), policy.settings.get(provider)])))
+}
+
+fn name(exposed: &Exposed) -> String {
+    format!("{}.{}", exposed.provider, exposed.action)
+}
+
+/// Returns the standing approval that a person can give with the answer to an approval request about this call.
+/// `earlier` is the exposure that its card names.
+pub(crate) fn offer(call: &Call, policy: &Policy, earlier: &[Exposed]) -> Option<StandingOffer> {
+    let params = coverable(call)?;
+    let declaration = call.target.operation()?.declaration();
+    let offer = StandingOffer {
+        params: Params(params.clone()),
+        may_vary: declaration.may_vary.iter().cloned().collect(),
+        terms: terms(call),
+        policy: policy_digest(policy, &call.provider),
+        exposures: earlier.iter().map(name).collect(),
+    };
+    let bytes = serde_json::to_vec(&offer.params).ok()?.len();
+    (bytes <= OFFER_BYTES_MAX).then_some(offer)
+}
+
+/// Returns the standing approval that covers all of these reasons to ask about a call.
+///
+/// # Errors
+/// [`StoreError`] if they cannot be read; a person is asked then.
+pub(crate) fn covering(
+    view: &View,
+    now: Timestamp,
+    call: &Call,
+    policy: &Policy,
+    (session, asks): (&SessionFact, &BTreeSet<ApprovalReason>),
+) -> Result<Option<Agreed>, StoreError> {
+    let (false, Some(params), Some(group)) = (call.is_resumed(), coverable(call), call.header.caller.group()) else {
+        return Ok(None);
+    };
+    let found = standing_approvals::in_force(view, &call.header.caller_key, (&call.provider, &call.action), now)?;
+    if found.is_empty() {
+        return Ok(None);
+    }
+    let (terms, policy_digest) = (terms(call), policy_digest(policy, &call.provider));
+    let approves = |standing: &StandingApproval| {
+        let person = standing.given_by.strip_prefix("person:");
+        let table = person.and_then(|person| policy.approvers.get(person));
+        table.is_some_and(|table| table.covers(Some(group), &call.provider, call.target.demanded()))
+    };
+    // SECURITY: what was read since is not what the card named.
+    let is_known = |standing: &StandingApproval| {
+        session.earlier.iter().all(|exposed| exposed.is_egress_alone() || standing.exposures.contains(&name(exposed)))
+    };
+    let covers = |standing: &StandingApproval| {
+        standing.terms == terms
+            && standing.policy == policy_digest
+            && asks.is_subset(&standing.covers)
+            && (!asks.contains(&ApprovalReason::Trifecta) || is_known(standing))
+            && standing.pattern.as_ref().is_some_and(|pattern| pattern.covers(params))
+            && approves(standing)
+    };
+    Ok(found.into_iter().find(covers).map(|standing| Agreed {
+        by: AgreedBy::Standing(standing.id),
+        reference: standing.reference(),
+        covers: standing.covers,
+    }))
+}
+
+impl Broker {
+    /// Returns the standing approval with this scope, if the approver can give it with the answer.
+    ///
+    /// # Errors
+    /// Outside: [`StoreError`]. Inside: the reason why it cannot be given; nothing is answered then.
+    pub(crate) fn standing_approval(
+        &self,
+        tx: &Transaction<'_>,
+        (approval, by): (&Approval, &str),
+        scope: &StandingScope,
+    ) -> Result<Result<StandingApproval, (Code, String)>, StoreError> {
+        let no = |reason: String| Ok(Err((Code::Guardrail, reason)));
+        let longest = self.config.approvals.standing_max_s;
+        if longest == 0 {
+            return no(
+                "Standing approvals are switched off: `approvals.standing_max_s` in broker.toml is 0.".to_owned()
+            );
+        }
+        if !(SHORTEST_S..=longest).contains(&scope.for_s) {
+            return Ok(Err((
+                Code::InvalidParams,
+                format!(
+                    "A standing approval lasts {SHORTEST_S} to {longest} seconds; `approvals.standing_max_s` in broker.toml \
+                     sets the longest time."
+                ),
+            )));
+        }
+        let offer = match approval.kind {
+            SubjectKind::Call => approvals::standing_offer(tx.view(), approval.id)?,
+            SubjectKind::Grant
+            | SubjectKind::File
+            | SubjectKind::Account
+            | SubjectKind::Definition
+            | SubjectKind::Flow => None,
+        };
+        let Some(StandingOffer { params: Params(params), may_vary, terms, policy, exposures }) = offer else {
+            return no(format!("A standing approval cannot cover {UNCOVERED}; approve this request alone."));
+        };
+        if approval.quorum > 1 {
+            return no(format!("It takes {} approvers, so a standing approval cannot cover it.", approval.quorum));
+        }
+        if approval.level >= Level::Production && !scope.production {
+            return no("It is a production action; a standing approval must name that with --production.".to_owned());
+        }
+        if let Some(unknown) = scope.fixed.iter().find(|name| !may_vary.contains(*name)) {
+            let known: Vec<&str> = may_vary.iter().map(String::as_str).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            return Ok(Err((
+                Code::InvalidParams,
+                format!("'{unknown}' is no parameter that may vary; these may: {known}."),
+            )));
+        }
+        let mut covers = approval.asks.clone();
+        covers.remove(&ApprovalReason::Departing);
+        if !scope.trifecta {
+            covers.remove(&ApprovalReason::Trifecta);
+        }
+        if covers.is_empty() {
+            return no(
+                "No reason on the card can be covered: suspicious data never is, and the combination of private data, \
+                 untrusted content and an egress channel only with --trifecta."
+                    .to_owned(),
+            );
+        }
+        if standing_approvals::is_full(tx.view(), &approval.caller)? {
+            return no(format!(
+                "{} standing approvals of this group are in force; end one: host-broker approvals standing list.",
+                standing_approvals::IN_FORCE_MAX
+            ));
+        }
+        let person = approvals::waiting(tx.view(), &approval.caller, &approval.request_id)?;
+        let may_vary: BTreeSet<String> = may_vary.difference(&scope.fixed).cloned().collect();
+        Ok(Ok(StandingApproval {
+            id: 0,
+            caller: approval.caller.clone(),
+            person: person.and_then(|waiting| waiting.behalf.key()),
+            provider: approval.provider.clone(),
+            action: approval.action.clone(),
+            level: approval.level,
+            terms,
+            policy,
+            pattern: Some(ParamPattern::new(&params, may_vary)),
+            covers,
+            exposures,
+            asked_seq: approval.asked_seq,
+            given_by: by.to_owned(),
+            given_at: tx.now(),
+            until: tx.now().plus(Duration::from_secs(scope.for_s)),
+            of_session: scope.session,
+            ended: None,
+            uses: 0,
+            used_at: None,
+        }))
+    }
+}
+
+/// The calls that a standing approval cannot cover.
+const UNCOVERED: &str = "this: it is no call of a group, reveals a one-time value, makes another call, or depends on the \
+                         state of its target";
+
+/// Returns the members of the row of an approver's answer that gives a standing approval. They are public: the names of
+/// parameters, and no values.
+pub(crate) fn in_row(standing: &StandingApproval) -> Value {
+    let pattern = standing.pattern.as_ref();
+    let fixed: Vec<&String> = pattern.iter().flat_map(|pattern| pattern.fixed.keys()).collect();
+    json!({
+        "name": standing.reference(),
+        "fixed": fixed,
+        "may_vary": pattern.map(|pattern| &pattern.may_vary),
+        "covers": standing.covers,
+        "until": standing.until,
+        "of_session": standing.of_session,
+    })
+}
+
+/// Returns the sentence that tells an approver its scope.
+pub(crate) fn in_words(standing: &StandingApproval) -> String {
+    let words = standing.pattern.as_ref().map(ParamPattern::words).unwrap_or_default();
+    let session = if standing.of_session { ", and no longer than the session" } else { "" };
+    let still = if standing.covers.contains(&ApprovalReason::Trifecta) {
+        ""
+    } else {
+        " A call that joins private data, untrusted content and an egress channel still needs a person."
+    };
+    format!(
+        "{} covers {}.{} with {words}, until {}{session}.{still}",
+        standing.reference(),
+        standing.provider,
+        standing.action,
+        standing.until
+    )
+}

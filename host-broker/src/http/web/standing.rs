@@ -1,0 +1,74 @@
+//! The standing approvals that a person may end.
+
+use super::decide::{FormOutcome, send};
+use super::{Shared, html, page};
+use crate::http::web::sessions::Use;
+use axum::extract::rejection::FormRejection;
+use axum::extract::{Form, Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use engine::request::Command;
+use model::standing_approval::StandingApproval;
+use serde::Deserialize;
+use shared::Group;
+use std::sync::Arc;
+use store::state::standing_approvals;
+
+/// The path of the page.
+const PATH: &str = "/standing-approvals";
+
+/// The content of the form.
+#[derive(Deserialize)]
+pub(super) struct EndForm {
+    // Of the session.
+    form: String,
+}
+
+/// `GET /standing-approvals`
+pub(super) async fn list(State(shared): State<Shared>, headers: HeaderMap) -> Response {
+    let Some(visitor) = shared.visitor(&headers, Use::Page) else {
+        return shared.sign_in_first(&headers, PATH);
+    };
+    let read_pool = Arc::clone(&shared.read_pool);
+    let found = tokio::task::spawn_blocking(move || read_pool.look(standing_approvals::not_ended)).await;
+    let Ok(Ok(mut found)) = found else {
+        let words = "The ledger cannot be read just now; the broker's log says why.";
+        return shared.told(StatusCode::SERVICE_UNAVAILABLE, Some(&visitor), "Nothing to show", words);
+    };
+    let now = shared.web.clock.now();
+    let may_end = |standing: &StandingApproval| {
+        let group: Option<Group> = standing.caller.strip_prefix("group:").and_then(|group| group.parse().ok());
+        standing.given_by == format!("person:{}", visitor.person)
+            || shared.web.config.may_approve(&visitor.person, group.as_ref(), &standing.provider, standing.level)
+    };
+    found.retain(|standing| standing.is_in_force(now) && may_end(standing));
+    html(StatusCode::OK, page::standing::page(&visitor, now, &found))
+}
+
+/// `POST /standing-approvals/standing-N/end`
+pub(super) async fn end(
+    State(shared): State<Shared>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    form: Result<Form<EndForm>, FormRejection>,
+) -> Response {
+    let Some(visitor) = shared.visitor(&headers, Use::Page) else {
+        return shared.sign_in_first(&headers, PATH);
+    };
+    let told = |status: StatusCode, title: &str, words: &str| shared.told(status, Some(&visitor), title, words);
+    let form = match form {
+        Ok(Form(form)) => form,
+        Err(rejection) => return told(rejection.status(), "Nothing was ended", "The form cannot be read."),
+    };
+    if !visitor.sent(&form.form) {
+        let words = "The page is older than your sign-in. Open it again.";
+        return told(StatusCode::FORBIDDEN, "Nothing was ended", words);
+    }
+    match send(&shared, &visitor, Command::EndStandingApproval { name }).await {
+        FormOutcome::Counted(words) => told(StatusCode::OK, "Ended", &words),
+        FormOutcome::Refused(words) => told(StatusCode::CONFLICT, "Nothing was ended", &words),
+        FormOutcome::Unknown(words) => {
+            told(StatusCode::SERVICE_UNAVAILABLE, "It is not known whether it ended", &words)
+        }
+    }
+}
