@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The settings of approval requests.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ApprovalsTable {
     /// The time after which an unanswered approval request expires, in seconds: 1 to 604800, which is a week.
@@ -42,6 +42,19 @@ impl Default for ApprovalsTable {
             grants: AskTable::default(),
             flows: AskTable::default(),
         }
+    }
+}
+
+impl ApprovalsTable {
+    fn of(&self, provider: &Provider, action: &Action) -> AskTable {
+        self.actions.get(provider).and_then(|actions| actions.get(action)).copied().unwrap_or_default()
+    }
+
+    /// Returns the longest time of a standing approval for calls of this action; `None` if there can be none, because it
+    /// takes several approvers or the operator has switched them off.
+    pub fn standing_max(&self, provider: &Provider, action: &Action) -> Option<Duration> {
+        let quorum = self.of(provider, action).quorum.unwrap_or(1);
+        (quorum <= 1 && self.standing_max_s > 0).then(|| Duration::from_secs(self.standing_max_s))
     }
 }
 
@@ -91,8 +104,7 @@ impl Config {
 
     /// Returns the quorum and the expiry of approval requests about an action.
     pub fn asking(&self, provider: &Provider, action: &Action) -> (usize, Duration) {
-        let table = self.approvals.actions.get(provider).and_then(|actions| actions.get(action)).copied();
-        self.asking_by(table.unwrap_or_default())
+        self.asking_by(self.approvals.of(provider, action))
     }
 
     /// Returns the quorum and the expiry of approval requests about a grant.

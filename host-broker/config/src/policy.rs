@@ -1,6 +1,7 @@
 //! The policy of the operators, as the decision uses it.
 
 use crate::ApprovesTable;
+use crate::approvals::ApprovalsTable;
 use crate::flows::FlowsTable;
 use policy::limits::Limits;
 use policy::profile::Profiles;
@@ -24,6 +25,8 @@ pub struct Policy {
     pub flows: FlowsTable,
     /// The digest of each provider's settings: an approval for one endpoint does not hold for another.
     pub settings: BTreeMap<Provider, Digest>,
+    /// The settings of approval requests: a standing approval ends with what they allow.
+    pub approvals: ApprovalsTable,
     /// The calls that each person can approve: a standing approval ends with the right of its approver.
     pub approvers: BTreeMap<String, ApprovesTable>,
 }

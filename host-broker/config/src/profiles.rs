@@ -47,8 +47,8 @@ impl Written {
         let flows = config.flows.clone();
         let rights = |(name, table): (&String, &PersonTable)| Some((name.clone(), table.approves.clone()?));
         let approvers = config.people.iter().filter_map(rights).collect();
-        let limits = config.limits.clone();
-        Ok(Policy { quorum: config.quorums(), profiles, rules, limits, flows, settings, approvers })
+        let (limits, approvals) = (config.limits.clone(), config.approvals.clone());
+        Ok(Policy { quorum: config.quorums(), profiles, rules, limits, flows, settings, approvals, approvers })
     }
 
     fn profiles(&self, known: Known<'_>) -> Result<Profiles, ConfigError> {

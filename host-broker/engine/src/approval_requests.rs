@@ -288,7 +288,7 @@ impl Broker {
         };
         let together = call_card::together(tx.view(), call, reasons, &self.policy.profiles)?;
         let earlier = sessions::exposures(tx.view(), &session_of(tx.view(), &header.caller_key)?)?;
-        let offer = standing_approvals::offer(call, &self.policy, &earlier);
+        let offer = standing_approvals::offer(call, &self.policy, (&earlier, together.as_ref()));
         let Some(mut card) = call_card::card(call, access.as_ref(), sealed.as_ref(), reasons, together) else {
             let reason = "The call is too large for an approval request, which shows it in full.".to_owned();
             return no(Code::Guardrail, reason);

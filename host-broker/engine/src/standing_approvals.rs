@@ -10,18 +10,22 @@
 
 use crate::broker::Broker;
 use crate::clean::Filtered;
+use crate::facts;
 use crate::features::Feature;
 use config::Policy;
 use kernel::authorize::Refusal;
 use kernel::call::Call;
 use kernel::contract::StoreRequest;
 use model::approval::{Approval, ApprovalReason, SubjectKind};
-use model::standing_approval::{ParamPattern, Params, StandingApproval, StandingOffer, StandingScope};
-use model::{Caller, Exposed};
+use model::card::Together;
+use model::standing_approval::{
+    NamedExposures, ParamPattern, Params, StandingApproval, StandingOffer, StandingScope, is_named,
+};
+use model::{Caller, Exposed, Exposure};
 use policy::facts::{Agreed, AgreedBy, SessionFact};
 use serde_json::{Map, Value, json};
 use shared::digest::Digest;
-use shared::{Code, Level, Provider, Timestamp};
+use shared::{Action, Code, Group, Level, Provider, Timestamp};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use store::state::{approvals, standing_approvals};
@@ -93,21 +97,32 @@ pub fn policy_digest(policy: &Policy, provider: &Provider) -> Digest {
     Digest::of(&shared::json::canonical(&json!([policy.profiles.version(), policy.settings.get(provider)])))
 }
 
-fn name(exposed: &Exposed) -> String {
-    format!("{}.{}", exposed.provider, exposed.action)
+fn name(provider: &Provider, action: &Action) -> String {
+    format!("{provider}.{action}")
 }
 
-/// Returns the standing approval that a person can give with the answer to an approval request about this call.
-/// `earlier` is the exposure that its card names.
-pub(crate) fn offer(call: &Call, policy: &Policy, earlier: &[Exposed]) -> Option<StandingOffer> {
+/// Returns the standing approval that a person can give with the answer to an approval request about this call. `earlier`
+/// is the exposure of its session, and `together` the part of it that the card names.
+pub(crate) fn offer(
+    call: &Call,
+    policy: &Policy,
+    (earlier, together): (&[Exposed], Option<&Together>),
+) -> Option<StandingOffer> {
     let params = coverable(call)?;
+    policy.approvals.standing_max(&call.provider, &call.action)?;
+    let words = |exposure: Exposure| exposure.words().into_iter().map(str::to_owned);
+    let mut exposures = NamedExposures::new();
+    let own = (name(&call.provider, &call.action), facts::exposure(call, &policy.profiles).0);
+    for (name, exposure) in earlier.iter().map(|one| (name(&one.provider, &one.action), one.exposes)).chain([own]) {
+        exposures.entry(name).or_default().extend(words(exposure));
+    }
     let declaration = call.target.operation()?.declaration();
     let offer = StandingOffer {
         params: Params(params.clone()),
         may_vary: declaration.may_vary.iter().cloned().collect(),
         terms: terms(call),
         policy: policy_digest(policy, &call.provider),
-        exposures: earlier.iter().map(name).collect(),
+        exposures: together.is_none_or(Together::is_complete).then_some(exposures),
     };
     let bytes = serde_json::to_vec(&offer.params).ok()?.len();
     (bytes <= OFFER_BYTES_MAX).then_some(offer)
@@ -124,36 +139,75 @@ pub(crate) fn covering(
     policy: &Policy,
     (session, asks): (&SessionFact, &BTreeSet<ApprovalReason>),
 ) -> Result<Option<Agreed>, StoreError> {
-    let (false, Some(params), Some(group)) = (call.is_resumed(), coverable(call), call.header.caller.group()) else {
+    let (false, Some(params)) = (call.is_resumed(), coverable(call)) else {
         return Ok(None);
     };
-    let found = standing_approvals::in_force(view, &call.header.caller_key, (&call.provider, &call.action), now)?;
-    if found.is_empty() {
-        return Ok(None);
-    }
-    let (terms, policy_digest) = (terms(call), policy_digest(policy, &call.provider));
-    let approves = |standing: &StandingApproval| {
-        let person = standing.given_by.strip_prefix("person:");
-        let table = person.and_then(|person| policy.approvers.get(person));
-        table.is_some_and(|table| table.covers(Some(group), &call.provider, call.target.demanded()))
-    };
+    let digests = (terms(call), policy_digest(policy, &call.provider));
+    let action = (&call.provider, &call.action);
+    let found = standing_approvals::in_force(view, &call.header.caller_key, action, digests, now)?;
     // SECURITY: what was read since is not what the card named.
     let is_known = |standing: &StandingApproval| {
-        session.earlier.iter().all(|exposed| exposed.is_egress_alone() || standing.exposures.contains(&name(exposed)))
+        let is_named = |one: &Exposed| is_named(&standing.exposures, &name(&one.provider, &one.action), one.exposes);
+        session.earlier.iter().all(|exposed| exposed.is_egress_alone() || is_named(exposed))
     };
     let covers = |standing: &StandingApproval| {
-        standing.terms == terms
-            && standing.policy == policy_digest
+        state(standing, policy, now) == State::InForce
             && asks.is_subset(&standing.covers)
             && (!asks.contains(&ApprovalReason::Trifecta) || is_known(standing))
             && standing.pattern.as_ref().is_some_and(|pattern| pattern.covers(params))
-            && approves(standing)
     };
     Ok(found.into_iter().find(covers).map(|standing| Agreed {
         by: AgreedBy::Standing(standing.id),
         reference: standing.reference(),
         covers: standing.covers,
     }))
+}
+
+/// The state of a standing approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It covers calls.
+    InForce,
+    /// It covers none, because the profiles or the settings of the provider are not those at the approval, its approver
+    /// has not the right any more, or `[approvals]` allows none.
+    Suspended,
+    /// Its time is over.
+    Expired,
+    /// A person or the end of the session ended it.
+    Ended,
+}
+
+impl State {
+    /// Returns the word for people.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::InForce => "in force",
+            Self::Suspended => "suspended",
+            Self::Expired => "expired",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+/// Returns the state of a standing approval under this policy.
+pub fn state(standing: &StandingApproval, policy: &Policy, now: Timestamp) -> State {
+    let StandingApproval { provider, action, .. } = standing;
+    match &standing.ended {
+        Some((_, by)) if by == store::state::standing_approvals::EXPIRY => return State::Expired,
+        Some(_) => return State::Ended,
+        None if !standing.is_in_force(now) => return State::Expired,
+        None => {}
+    }
+    let group: Option<Group> = standing.caller.strip_prefix("group:").and_then(|group| group.parse().ok());
+    let table = standing.given_by.strip_prefix("person:").and_then(|person| policy.approvers.get(person));
+    let approves = table.is_some_and(|table| table.covers(group.as_ref(), provider, standing.level));
+    let longest = policy.approvals.standing_max(provider, action);
+    let lasts = longest.is_some_and(|longest| now < standing.given_at.plus(longest));
+    if approves && lasts && standing.policy == policy_digest(policy, provider) {
+        State::InForce
+    } else {
+        State::Suspended
+    }
 }
 
 impl Broker {
@@ -191,12 +245,10 @@ impl Broker {
             | SubjectKind::Definition
             | SubjectKind::Flow => None,
         };
+        let offer = offer.filter(|_| approval.quorum <= 1);
         let Some(StandingOffer { params: Params(params), may_vary, terms, policy, exposures }) = offer else {
             return no(format!("A standing approval cannot cover {UNCOVERED}; approve this request alone."));
         };
-        if approval.quorum > 1 {
-            return no(format!("It takes {} approvers, so a standing approval cannot cover it.", approval.quorum));
-        }
         if approval.level >= Level::Production && !scope.production {
             return no("It is a production action; a standing approval must name that with --production.".to_owned());
         }
@@ -210,9 +262,18 @@ impl Broker {
         }
         let mut covers = approval.asks.clone();
         covers.remove(&ApprovalReason::Departing);
-        if !scope.trifecta {
-            covers.remove(&ApprovalReason::Trifecta);
-        }
+        let exposures = match (scope.trifecta, exposures) {
+            (true, None) if covers.contains(&ApprovalReason::Trifecta) => {
+                let reason = "The card does not name all calls that brought private data or untrusted content, so a \
+                              standing approval cannot cover them.";
+                return no(reason.to_owned());
+            }
+            (true, exposures) => exposures.unwrap_or_default(),
+            (false, _) => {
+                covers.remove(&ApprovalReason::Trifecta);
+                NamedExposures::new()
+            }
+        };
         if covers.is_empty() {
             return no(
                 "No reason on the card can be covered: suspicious data never is, and the combination of private data, \
@@ -253,8 +314,8 @@ impl Broker {
 }
 
 /// The calls that a standing approval cannot cover.
-const UNCOVERED: &str = "this: it is no call of a group, reveals a one-time value, makes another call, or depends on the \
-                         state of its target";
+const UNCOVERED: &str = "this: it is no call of a group, reveals a one-time value, makes another call, takes several \
+                         approvers, or depends on the state of its target";
 
 /// Returns the members of the row of an approver's answer that gives a standing approval. They are public: the names of
 /// parameters, and no values.
@@ -266,6 +327,9 @@ pub(crate) fn in_row(standing: &StandingApproval) -> Value {
         "fixed": fixed,
         "may_vary": pattern.map(|pattern| &pattern.may_vary),
         "covers": standing.covers,
+        "exposures": standing.exposures,
+        "terms": standing.terms,
+        "policy": standing.policy,
         "until": standing.until,
         "of_session": standing.of_session,
     })
@@ -273,7 +337,7 @@ pub(crate) fn in_row(standing: &StandingApproval) -> Value {
 
 /// Returns the sentence that tells an approver its scope.
 pub(crate) fn in_words(standing: &StandingApproval) -> String {
-    let words = standing.pattern.as_ref().map(ParamPattern::words).unwrap_or_default();
+    let words = standing.pattern.as_ref().map(ParamPattern::names).unwrap_or_default();
     let session = if standing.of_session { ", and no longer than the session" } else { "" };
     let still = if standing.covers.contains(&ApprovalReason::Trifecta) {
         ""
@@ -281,7 +345,7 @@ pub(crate) fn in_words(standing: &StandingApproval) -> String {
         " A call that joins private data, untrusted content and an egress channel still needs a person."
     };
     format!(
-        "{} covers {}.{} with {words}, until {}{session}.{still}",
+        "{} covers {}.{}, until {}{session}: {words}.{still}",
         standing.reference(),
         standing.provider,
         standing.action,

@@ -74,6 +74,9 @@ pub struct Together {
     pub ways_out: Vec<Bringer>,
 }
 
+/// The [`Bringer::action`] of the call that needs the approval.
+pub const THIS_CALL: &str = "this call";
+
 /// One action that brings something into a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bringer {
@@ -85,6 +88,12 @@ pub struct Bringer {
 }
 
 impl Together {
+    /// Returns whether each list names all of its calls.
+    pub fn is_complete(&self) -> bool {
+        let is_named = |bringer: &Bringer| bringer.at.is_some() || bringer.action == THIS_CALL;
+        self.lists().into_iter().all(|(_, calls)| calls.iter().all(is_named))
+    }
+
     /// Returns the three lists with their names.
     pub fn lists(&self) -> [(&'static str, &[Bringer]); 3] {
         [("Private data", &self.private), ("Untrusted content", &self.others), ("Egress channels", &self.ways_out)]

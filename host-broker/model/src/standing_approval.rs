@@ -1,11 +1,12 @@
 //! Standing approvals: an approval that also covers later calls like the one on the card.
 
+use crate::Exposure;
 use crate::approval::ApprovalReason;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use shared::digest::Digest;
 use shared::{Action, Level, Provider, Timestamp};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// The parameters of the calls that a standing approval covers. A parameter without a line is absent.
@@ -39,6 +40,15 @@ impl ParamPattern {
     pub fn covers(&self, params: &Map<String, Value>) -> bool {
         params.keys().all(|name| self.fixed.contains_key(name) || self.may_vary.contains(name))
             && self.fixed.iter().all(|(name, value)| params.get(name) == Some(value))
+    }
+
+    /// Returns its names: `to as on the card; subject, text as the agent likes`.
+    pub fn names(&self) -> String {
+        let join = |names: Vec<&str>, verb: &str| (!names.is_empty()).then(|| format!("{} {verb}", names.join(", ")));
+        let fixed = join(self.fixed.keys().map(String::as_str).collect(), "as on the card");
+        let vary = join(self.may_vary.iter().map(String::as_str).collect(), "as the agent likes");
+        let words: Vec<String> = fixed.into_iter().chain(vary).collect();
+        if words.is_empty() { "no parameters".to_owned() } else { words.join("; ") }
     }
 
     /// Returns its words: `to = ["bob@example.com"]; subject, text may differ`.
@@ -76,8 +86,17 @@ pub struct StandingOffer {
     pub terms: Digest,
     /// The digest of the profiles, and of the settings of the provider.
     pub policy: Digest,
-    /// The actions whose exposure the session had, by provider and action.
-    pub exposures: BTreeSet<String>,
+    /// The exposure of the session with this call; absent if the card does not name all of its calls.
+    pub exposures: Option<NamedExposures>,
+}
+
+/// The exposure of each action, in words: `{"mail.read_email": ["untrusted", "sensitive"]}`.
+pub type NamedExposures = BTreeMap<String, BTreeSet<String>>;
+
+/// Returns whether the exposure of an action is among the named ones.
+pub fn is_named(named: &NamedExposures, action: &str, exposure: Exposure) -> bool {
+    let words = named.get(action);
+    exposure.words().into_iter().all(|word| words.is_some_and(|words| words.contains(word)))
 }
 
 /// The parameters of a call.
@@ -134,8 +153,8 @@ pub struct StandingApproval {
     pub pattern: Option<ParamPattern>,
     /// The reasons for asking that it covers.
     pub covers: BTreeSet<ApprovalReason>,
-    /// The actions whose exposure was on the card.
-    pub exposures: BTreeSet<String>,
+    /// The exposure that was on the card, if it is covered.
+    pub exposures: NamedExposures,
     /// The ledger row of the approval request.
     pub asked_seq: i64,
     /// The approver, in the ledger's form.
@@ -171,7 +190,7 @@ pub fn reference(id: i64) -> String {
     format!("standing-{id}")
 }
 
-/// Returns the number behind a name, if it is one, written as [`reference`] writes it.
+/// Returns the number behind a name, if it is one, written as the function `reference` writes it.
 pub fn numbered(name: &str) -> Option<i64> {
     let id = name.strip_prefix("standing-")?.parse().ok()?;
     (reference(id) == name).then_some(id)

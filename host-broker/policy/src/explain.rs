@@ -1,7 +1,7 @@
 //! The judgements of a call, step by step, for a person.
 
 use crate::decide::{Decision, Step, Verdict};
-use crate::facts::{Facts, RulesFact};
+use crate::facts::{Agreed, AgreedBy, Facts, RulesFact};
 use serde_json::{Value, json};
 
 /// Returns every step with its verdict, as an object.
@@ -23,6 +23,11 @@ pub fn explain(facts: &Facts, decision: &Decision) -> Value {
                 let own = if facts.nested.is_none() { deciding(&facts.rules) } else { None };
                 if let (Step::Rules, Some(rule)) = (judgement.step, own) {
                     object.insert("rule".into(), rule.into());
+                }
+                if let (Step::Tier, Some(Agreed { by: AgreedBy::Standing(_), reference, .. })) =
+                    (judgement.step, &facts.agreed)
+                {
+                    object.insert("note".into(), format!("covered by {reference}").into());
                 }
                 if judgement.step == Step::Trifecta && facts.session.own {
                     object.insert("note".into(), OWN.into());

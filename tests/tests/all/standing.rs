@@ -199,6 +199,21 @@ fn it_ends_at_its_time_by_a_command_with_its_session_with_the_policy_and_with_th
     world.rewrite("broker.toml", &config);
     world.start();
     assert!(!asks(&world, &developer, again()), "and now again");
+    for (line, why) in [
+        ("[approvals]\nstanding_max_s = 0\n", "an operator has switched them off"),
+        ("[approvals]\nstanding_max_s = 1\n", "an operator has shortened them"),
+        ("[people.cleo]\nuid = 77009\napproves = {}\n[approvals.actions.demo.mail]\nquorum = 2\n", "it takes two"),
+    ] {
+        world.stop();
+        world.rewrite("broker.toml", &format!("{config}\n{line}"));
+        world.start();
+        world.clock.advance(Duration::from_secs(2));
+        assert!(asks(&world, &developer, again()), "{why}");
+    }
+    world.stop();
+    world.rewrite("broker.toml", &config);
+    world.start();
+    assert!(!asks(&world, &developer, again()), "and again");
 
     assert_eq!(code(&world.command(json!({ "type": "kill", "scope": "all", "on": true }))), "executed");
     assert_eq!(code(&developer.ask(again())), "kill_switch");
@@ -295,14 +310,18 @@ fn it_outlives_a_kill_and_a_document_of_a_sandbox_neither_gives_nor_ends_one() {
     let secret = asked(&world, &id).0;
     let approved = world.cli(&["approvals", "approve", &secret, "--for", "8h"]);
     let said = String::from_utf8(approved.stdout).unwrap();
-    assert!(
-        said.contains("standing-2 covers demo.mail with to = \"bob@example.com\"; subject, text may differ, until"),
-        "{said}"
-    );
+    assert!(said.contains(": to as on the card; subject, text as the agent likes."), "{said}");
     assert_eq!(code(&developer.reply(&id)), "executed");
     world.kill();
     world.start_process();
     assert!(!asks(&world, &developer, mail("bob@example.com", "three")));
+    let explained = world.cli(&["explain", "developer", "demo.mail", "{\"to\":\"bob@example.com\"}"]);
+    let explained = String::from_utf8(explained.stdout).unwrap();
+    assert!(explained.contains("permit") && explained.contains("covered by standing-2"), "{explained}");
+    let used = world.query("SELECT request_id FROM ledger WHERE approval = 'standing-2' AND kind = 'intended'");
+    let shown = world.cli(&["calls", "show", used[0]["request_id"].as_str().unwrap()]);
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("standing-2") && shown.contains("approved by person:operator"), "{shown}");
     for document in [
         json!({ "type": "end_standing_approval", "name": name }),
         json!({ "type": "answer", "code": "aaaaaa", "yes": true, "reason": null, "standing": hour() }),
@@ -317,7 +336,59 @@ fn it_outlives_a_kill_and_a_document_of_a_sandbox_neither_gives_nor_ends_one() {
     let listed: Value = serde_json::from_str(&list(&["approvals", "standing", "list", "--json"])).unwrap();
     let one = listed["standing"].as_array().unwrap().iter().find(|one| one["name"] == "standing-2").unwrap();
     assert_eq!((&one["state"], &one["uses"]), (&json!("in force"), &json!(1)), "{one}");
+    world.rewrite("policy/profiles/developer.toml", "write = \"human\"\nread = \"auto\"\n");
+    assert!(list(&["approvals", "standing", "list"]).contains("suspended"), "another profile");
+    world.rewrite("policy/profiles/developer.toml", PROFILE);
     assert!(list(&["approvals", "standing", "end", "standing-2"]).contains("it has covered 1 call"));
     assert!(asks(&world, &developer, mail("bob@example.com", "four")));
     assert!(list(&["approvals", "standing", "list", "--all"]).contains("ended"));
+}
+
+#[test]
+fn an_action_that_itself_brings_content_is_covered_and_a_card_that_leaves_calls_out_covers_no_combination() {
+    let world = world();
+    let developer = world.group("developer");
+    let all = || json!({ "for_s": 3600, "trifecta": true });
+    // It completes the combination alone.
+    given(&world, &developer, call("unsaid", json!({})), &all());
+    assert!(!asks(&world, &developer, call("unsaid", json!({}))));
+
+    // More actions that bring something than a card names.
+    let mut world = World::builder()
+        .config(CONFIG)
+        .script("demo", &format!("{SCRIPT}\n{EXPOSING}\n{MAIL}{}", many()))
+        .file("policy/profiles/developer.toml", PROFILE)
+        .up();
+    world.grant("developer", 2);
+    let developer = world.group("developer");
+    for number in 0..8 {
+        assert_eq!(code(&developer.call(&format!("read_{number}"), json!({}))), "executed");
+    }
+    given(&world, &developer, mail("bob@example.com", "one"), &all());
+    assert!(!asks(&world, &developer, mail("bob@example.com", "two")));
+    world.command(json!({ "type": "end_standing_approval", "name": "standing-1" }));
+    let ninth = developer.send(call("read_8", json!({})));
+    answer(&world, &asked_or_done(&world, &developer, &ninth), &Value::Null);
+    let id = developer.send(mail("bob@example.com", "three"));
+    let secret = asked(&world, &id).0;
+    assert!(error(&answer(&world, &secret, &all())).contains("does not name all calls"));
+    let reply = answer(&world, &secret, &hour());
+    assert!(reply["summary"].as_str().unwrap().contains("still needs a person"), "{reply}");
+    world.stop();
+}
+
+/// Returns nine actions that bring private data and untrusted content.
+fn many() -> String {
+    let one = |number| format!("\n[actions.read_{number}]\nlevel = 1\nexposes = [\"sensitive\", \"untrusted\"]\n");
+    (0..9).map(one).collect::<Vec<_>>().concat()
+}
+
+/// Returns the code of the approval request about a call, or nothing if it is done without one.
+fn asked_or_done(world: &World, group: &Group, id: &str) -> String {
+    until("a reply or an approval request", || {
+        let waits = world.query("SELECT code, request_id FROM approvals WHERE state = 'waiting'");
+        let waits = waits.into_iter().find(|approval| approval["request_id"] == id);
+        let code = waits.and_then(|waits| Some(waits["code"].as_str()?.to_owned()));
+        code.or_else(|| group.try_reply(id).map(|_| String::new()))
+    })
 }

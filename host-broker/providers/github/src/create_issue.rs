@@ -40,7 +40,7 @@ impl Write for CreateIssue {
 
     const NAME: &'static str = "create_issue";
     const DESCRIPTION: &'static str = "Opens an issue.";
-    const MAY_VARY: &[&str] = &["title", "body", "labels"];
+    const MAY_VARY: &[&str] = &["title", "body"];
 
     fn repo(&self) -> Repo<'_> {
         Repo { owner: &self.owner, name: &self.repo }

@@ -38,7 +38,7 @@ impl NativeAction for CreateDraft {
     const IDEMPOTENT: bool = false;
     // The draft goes to the server, where every other program of the account sees it.
     const EXPOSES: Exposure = SENDS;
-    const MAY_VARY: &[&str] = &["to", "cc", "bcc", "subject", "text", "in_reply_to", "attachments"];
+    const MAY_VARY: &[&str] = &["subject", "text", "in_reply_to", "attachments"];
 
     fn summary(&self) -> String {
         "save a draft".to_owned()

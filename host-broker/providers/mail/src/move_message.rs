@@ -22,6 +22,8 @@ pub(crate) trait Destination: Send + Sync + 'static {
     const DESCRIPTION: &'static str;
     /// A stricter tier than the level's own.
     const TIER: Option<Tier>;
+    /// The parameters that may vary under a standing approval.
+    const MAY_VARY: &[&str];
     /// The key of the folder in the table of the account.
     const KEY: &'static str;
     /// The action in two words, before and after it.
@@ -38,6 +40,7 @@ impl Destination for Archive {
     const NAME: &'static str = "archive_email";
     const DESCRIPTION: &'static str = "Moves a message to the archive folder.";
     const TIER: Option<Tier> = None;
+    const MAY_VARY: &[&str] = &["id"];
     const KEY: &'static str = "archive";
     const VERBS: [&'static str; 2] = ["archive", "archived"];
 
@@ -53,6 +56,8 @@ impl Destination for Trash {
     const NAME: &'static str = "delete_email";
     const DESCRIPTION: &'static str = "Moves a message to the folder for deleted mail.";
     const TIER: Option<Tier> = Some(Tier::Human);
+    // A standing approval for every id would be one for the whole mailbox.
+    const MAY_VARY: &[&str] = &[];
     const KEY: &'static str = "trash";
     const VERBS: [&'static str; 2] = ["delete", "deleted"];
 
@@ -90,7 +95,7 @@ impl<D: Destination> NativeAction for MoveMessage<D> {
     const DESCRIPTION: &'static str = D::DESCRIPTION;
     const IDEMPOTENT: bool = false;
     const EXPOSES: Exposure = KEEPS;
-    const MAY_VARY: &[&str] = &["id"];
+    const MAY_VARY: &[&str] = D::MAY_VARY;
 
     fn summary(&self) -> String {
         let [verb, _] = D::VERBS;

@@ -7,7 +7,7 @@ use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand};
 use config::Policy;
 use engine::request;
-use engine::standing_approvals::policy_digest;
+use engine::standing_approvals::state;
 use model::approval::reference;
 use model::standing_approval::{ParamPattern, StandingApproval, StandingScope};
 use serde_json::{Value, json};
@@ -68,7 +68,7 @@ enum Command {
 #[command(
     after_help = "--json prints {standing: [{name, caller, person, provider, action, level, state, pattern: {fixed, \
     may_vary}, covers, ref, given_by, given_at, until, of_session, ended_at, ended_by, uses, used_at}]}; state is `in force`, \
-    `policy changed`, `expired` or `ended`"
+    `suspended`, `expired` or `ended`"
 )]
 struct List {
     /// Include the latest ended ones.
@@ -113,7 +113,7 @@ fn list(context: &Context, all: bool) -> Result<(), CliError> {
                     standing.caller.clone(),
                     format!("{}.{}", standing.provider, standing.action),
                     standing.pattern.as_ref().map_or_else(|| "-".to_owned(), ParamPattern::words),
-                    format!("{} {}", state(standing, &policy, now), standing.until),
+                    format!("{} {}", state(standing, &policy, now).word(), standing.until),
                     standing.uses.to_string(),
                     standing.given_by.clone(),
                 ]
@@ -125,17 +125,6 @@ fn list(context: &Context, all: bool) -> Result<(), CliError> {
     Ok(())
 }
 
-/// A standing approval that was given under another policy covers no call.
-fn state(standing: &StandingApproval, policy: &Policy, now: Timestamp) -> &'static str {
-    match &standing.ended {
-        Some((_, by)) if by == "expiry" => "expired",
-        Some(_) => "ended",
-        None if !standing.is_in_force(now) => "expired",
-        None if standing.policy != policy_digest(policy, &standing.provider) => "policy changed",
-        None => "in force",
-    }
-}
-
 fn document(standing: &StandingApproval, policy: &Policy, now: Timestamp) -> Value {
     json!({
         "name": standing.reference(),
@@ -144,7 +133,7 @@ fn document(standing: &StandingApproval, policy: &Policy, now: Timestamp) -> Val
         "provider": standing.provider,
         "action": standing.action,
         "level": standing.level,
-        "state": state(standing, policy, now),
+        "state": state(standing, policy, now).word(),
         "pattern": standing.pattern,
         "covers": standing.covers,
         "ref": reference(standing.asked_seq),

@@ -2,8 +2,8 @@
 
 use crate::cli::Context;
 use crate::cli::output::{CliError, Output};
-use model::approval::Answered;
-use model::approval::reference;
+use model::approval::{Answered, reference};
+use model::standing_approval;
 use serde_json::{Value, json};
 use shared::{Code, Group, Level, RequestId};
 use std::collections::BTreeMap;
@@ -13,6 +13,7 @@ use store::ledger::chain::Row;
 use store::state::approvals;
 use store::state::gates;
 use store::state::gates::GateApproval;
+use store::state::standing_approvals;
 
 pub(super) fn show(context: &Context, ledger: &View, id: &RequestId, group: Option<&Group>) -> Result<(), CliError> {
     let rows = calls::story(ledger, id, group)?;
@@ -36,10 +37,15 @@ pub(super) fn show(context: &Context, ledger: &View, id: &RequestId, group: Opti
 /// Returns the answers of people, by the approval request that the rows name.
 fn agreed(ledger: &View, rows: &[Row]) -> Result<BTreeMap<String, Vec<Answered>>, CliError> {
     let mut found = BTreeMap::new();
-    for reference in rows.iter().filter_map(approval_request) {
-        if let Some(approval) = approvals::named(ledger, &reference)? {
+    for name in rows.iter().filter_map(approval_request) {
+        let asked = match standing_approval::numbered(&name) {
+            Some(id) => standing_approvals::find(ledger, id)?.map(|standing| reference(standing.asked_seq)),
+            None => Some(name.clone()),
+        };
+        let Some(asked) = asked else { continue };
+        if let Some(approval) = approvals::named(ledger, &asked)? {
             let answers = approvals::answers(ledger, approval.id)?;
-            found.insert(reference, answers);
+            found.insert(name, answers);
         }
     }
     Ok(found)
@@ -79,7 +85,7 @@ fn paragraph(row: &Row, opened: &[GateApproval], agreed: &BTreeMap<String, Vec<A
     let answers =
         approval_request(row).and_then(|reference| agreed.get(&reference)).map(Vec::as_slice).unwrap_or_default();
     let answers: Vec<_> = answers.iter().map(answered).collect();
-    let facts: [(&str, Option<String>); 15] = [
+    let facts: [(&str, Option<String>); 16] = [
         ("caller", Some(row.caller.clone())),
         ("action", action.map(|name| level.map_or(name.clone(), |level| format!("{name}, {level}")))),
         ("summary", row.summary.clone()),
@@ -87,6 +93,7 @@ fn paragraph(row: &Row, opened: &[GateApproval], agreed: &BTreeMap<String, Vec<A
         ("result", row.result_summary.clone()),
         ("task", row.task_id.clone()),
         ("gate", (!gate.is_empty()).then(|| gate.join("; "))),
+        ("covered by", row.approval.clone().filter(|name| standing_approval::numbered(name).is_some())),
         ("answered", (!answers.is_empty()).then(|| answers.join("; "))),
         ("duration", row.duration_ms.map(|ms| format!("{ms} ms"))),
         ("outcome of", number("of").map(|seq| format!("row {seq}"))),

@@ -59,7 +59,7 @@ impl Shared {
 fn place(next: &str) -> &str {
     let digits = next.strip_prefix("/approvals/ask-").unwrap_or_default();
     let is_one = !digits.is_empty() && digits.len() < 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    if is_one { next } else { "/" }
+    if is_one || next == "/standing-approvals" { next } else { "/" }
 }
 
 const SPENT: &str = "This link is not good: it was used, or it is older than ten minutes. Make another one.";

@@ -12,7 +12,7 @@ use crate::View;
 use crate::{StoreError, at};
 use model::Exposed;
 use model::Exposure;
-use model::card::{Bringer, Together};
+use model::card::{Bringer, THIS_CALL, Together};
 use rusqlite::params;
 use serde::{Deserialize, Serialize};
 use shared::flow::GrantId;
@@ -135,7 +135,7 @@ pub fn together(earlier: &[Exposed], adds: Exposure, reason: usize) -> Together 
             at: Some(exposed.at),
         });
         let say = |words: String| Bringer { action: words, at: None };
-        let this = is(&adds).then(|| say("this call".to_owned()));
+        let this = is(&adds).then(|| say(THIS_CALL.to_owned()));
         named.chain(this).chain((more > 0).then(|| say(format!("{more} more")))).collect()
     };
     Together {

@@ -11,6 +11,8 @@ use shared::{Action, Provider, Timestamp};
 const COLUMNS: &str = "id, caller, person, provider, action, level, terms, policy, pattern, covers, exposures, asked_seq, \
      given_by, given_at, until, of_session, ended_at, ended_by, uses, used_at";
 
+/// The one that ends a standing approval whose time is over.
+pub const EXPIRY: &str = "expiry";
 /// The most standing approvals of one caller that are in force.
 pub const IN_FORCE_MAX: usize = 100;
 
@@ -64,7 +66,7 @@ fn written(value: &impl serde::Serialize, what: &'static str) -> Result<String, 
     serde_json::to_string(value).map_err(|_bad| StoreError::Stored { what })
 }
 
-/// Returns the standing approvals of a caller for an action that are in force, oldest first.
+/// Returns the standing approvals of a caller for an action that are in force, with these digests, oldest first.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read; none may then cover a call.
@@ -72,10 +74,13 @@ pub fn in_force(
     view: &View,
     caller: &str,
     (provider, action): (&Provider, &Action),
+    (terms, policy): (Digest, Digest),
     now: Timestamp,
 ) -> Result<Vec<StandingApproval>, StoreError> {
-    let condition = "ended_at IS NULL AND caller = ?1 AND provider = ?2 AND action = ?3 AND until > ?4 ORDER BY id";
-    select(view, condition, params![caller, provider.as_str(), action.as_str(), now.millis()])
+    let condition = "ended_at IS NULL AND caller = ?1 AND provider = ?2 AND action = ?3 AND terms = ?4 AND policy = ?5
+         AND until > ?6 ORDER BY id";
+    let (terms, policy, now) = (terms.as_bytes(), policy.as_bytes(), now.millis());
+    select(view, condition, params![caller, provider.as_str(), action.as_str(), terms, policy, now])
 }
 
 /// Returns the standing approvals of all callers that are not ended, oldest first.
@@ -190,11 +195,11 @@ pub fn end_with_session(tx: &Transaction<'_>, caller: &str, by: &str) -> Result<
 /// # Errors
 /// [`StoreError`]; nothing is changed.
 pub fn end_expired(tx: &Transaction<'_>) -> Result<(), StoreError> {
-    const UPDATE: &str = "UPDATE standing_approvals SET ended_at = until, ended_by = 'expiry', pattern = NULL
+    const UPDATE: &str = "UPDATE standing_approvals SET ended_at = until, ended_by = ?2, pattern = NULL
          WHERE ended_at IS NULL AND until <= ?1";
     tx.view()
         .prepare_cached(UPDATE)
-        .and_then(|mut s| s.execute(params![tx.now().millis()]))
+        .and_then(|mut s| s.execute(params![tx.now().millis(), EXPIRY]))
         .map_err(at("end standing approvals"))?;
     Ok(())
 }
