@@ -42,10 +42,15 @@ impl ParamPattern {
             && self.fixed.iter().all(|(name, value)| params.get(name) == Some(value))
     }
 
+    /// Returns the parameters that have exactly these values, in the order of their names.
+    fn sorted(&self) -> BTreeMap<&String, &Value> {
+        self.fixed.iter().collect()
+    }
+
     /// Returns its names: `to as on the card; subject, text as the agent likes`.
     pub fn names(&self) -> String {
         let join = |names: Vec<&str>, verb: &str| (!names.is_empty()).then(|| format!("{} {verb}", names.join(", ")));
-        let fixed = join(self.fixed.keys().map(String::as_str).collect(), "as on the card");
+        let fixed = join(self.sorted().into_keys().map(String::as_str).collect(), "as on the card");
         let vary = join(self.may_vary.iter().map(String::as_str).collect(), "as the agent likes");
         let words: Vec<String> = fixed.into_iter().chain(vary).collect();
         if words.is_empty() { "no parameters".to_owned() } else { words.join("; ") }
@@ -53,11 +58,8 @@ impl ParamPattern {
 
     /// Returns its words: `to = ["bob@example.com"]; subject, text may differ`.
     pub fn words(&self) -> String {
-        let fixed: Vec<String> = self
-            .fixed
-            .iter()
-            .map(|(name, value)| format!("{name} = {}", crate::card::visible(&value.to_string())))
-            .collect();
+        let value = |(name, value): (&String, &Value)| format!("{name} = {}", crate::card::visible(&value.to_string()));
+        let fixed: Vec<String> = self.sorted().into_iter().map(value).collect();
         let vary: Vec<&str> = self.may_vary.iter().map(String::as_str).collect();
         match (fixed.is_empty(), vary.is_empty()) {
             (true, true) => "no parameters".to_owned(),

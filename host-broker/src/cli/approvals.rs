@@ -74,8 +74,8 @@ struct Show {
 #[command(
     after_help = "You must have `approves` in your table of broker.toml. First read the card: approvals show CODE.
 
-With --for, the broker executes the call, and later calls like it without asking: the same caller, action and
-parameters. `approvals show` names the parameters that may differ.
+With --for, later calls with the same caller, action and parameters need no further approval.
+`approvals show` names the parameters that may differ.
 
 Examples:
   host-broker approvals approve k7f3qd

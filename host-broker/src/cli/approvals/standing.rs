@@ -113,16 +113,21 @@ fn list(context: &Context, all: bool) -> Result<(), CliError> {
                     standing.caller.clone(),
                     format!("{}.{}", standing.provider, standing.action),
                     standing.pattern.as_ref().map_or_else(|| "-".to_owned(), ParamPattern::words),
-                    format!("{} {}", state(standing, &policy, now).word(), standing.until),
+                    format!("{} {}", state(standing, &policy, now).word(), end(standing)),
                     standing.uses.to_string(),
                     standing.given_by.clone(),
                 ]
             })
             .collect();
-        let columns = ["NAME", "CALLER", "ACTION", "PARAMETERS", "STATE AND EXPIRY", "USES", "GIVEN BY"];
+        let columns = ["NAME", "CALLER", "ACTION", "PARAMETERS", "STATE AND END", "USES", "GIVEN BY"];
         Output::table_or("No standing approvals.", &columns, &rows)
     });
     Ok(())
+}
+
+/// Returns the time at which it was ended, or will be.
+fn end(standing: &StandingApproval) -> Timestamp {
+    standing.ended.as_ref().map_or(standing.until, |(at, _)| *at)
 }
 
 fn document(standing: &StandingApproval, policy: &Policy, now: Timestamp) -> Value {
