@@ -41,7 +41,7 @@ use engine::ruleset::Ruleset;
 use kernel::run_handle::RunHandle;
 use kernel::{Batch, Committed, Held, Intended, Ledger};
 pub use messages::{Checked, EventSender, Invocation, Message, OAuthCallback, Resumed};
-use model::Clock;
+use model::{Caller, Clock};
 pub use ruleset_reload::Exchange;
 use store::ledger::health::Health;
 use store::ledger::verification;
@@ -246,7 +246,7 @@ async fn with_progress(
 
 /// The group that the ledger names as a caller.
 fn group_of(caller: &str) -> Option<Group> {
-    caller.strip_prefix("group:").and_then(|name| name.parse().ok())
+    Caller::stored(caller)?.group().cloned()
 }
 
 impl Loop {

@@ -50,8 +50,8 @@ impl ApprovalsTable {
         self.actions.get(provider).and_then(|actions| actions.get(action)).copied().unwrap_or_default()
     }
 
-    /// Returns the longest time of a standing approval for calls of this action; `None` if there can be none, because it
-    /// takes several approvers or the operator has switched them off.
+    /// Returns the longest time of a standing approval for calls of this action. There can be none if the action takes
+    /// several approvers, or if the operator has switched them off.
     pub fn standing_max(&self, provider: &Provider, action: &Action) -> Option<Duration> {
         let quorum = self.of(provider, action).quorum.unwrap_or(1);
         (quorum <= 1 && self.standing_max_s > 0).then(|| Duration::from_secs(self.standing_max_s))

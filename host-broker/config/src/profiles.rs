@@ -2,8 +2,7 @@
 
 use crate::error::parse;
 use crate::known::Known;
-use crate::{Config, ConfigError, rules};
-use crate::{PersonTable, Policy};
+use crate::{Config, ConfigError, PersonTable, Policy, rules};
 use ::rules::{NamedProvider, RuleFile};
 use model::Patterns;
 use platform::home::Home;
@@ -229,8 +228,7 @@ fn check(profile: &Profile, known: Known<'_>) -> Result<(), String> {
         if posture.trifecta_off.as_ref().is_some_and(|why| why.trim().is_empty()) {
             return Err(format!("providers.{provider}.trifecta_off must not be empty; state the reason"));
         }
-        let kinds = named.actions.iter().filter_map(|named| named.declaration.destinations);
-        let kind = kinds.into_iter().next();
+        let kind = named.actions.iter().find_map(|named| named.declaration.destinations);
         if let Some(own) = posture.own.iter().find(|own| kind.is_none_or(|kind| kind.read(own).is_none())) {
             return Err(match kind {
                 Some(kind) => {

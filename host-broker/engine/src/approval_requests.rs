@@ -286,8 +286,8 @@ impl Broker {
             Caller::External(access) => external_grants::find(tx.view(), access)?,
             Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => None,
         };
-        let together = call_card::together(tx.view(), call, reasons, &self.policy.profiles)?;
         let earlier = sessions::exposures(tx.view(), &session_of(tx.view(), &header.caller_key)?)?;
+        let together = call_card::together(&earlier, call, reasons, &self.policy.profiles);
         let offer = standing_approvals::offer(call, &self.policy, (&earlier, together.as_ref()));
         let Some(mut card) = call_card::card(call, access.as_ref(), sealed.as_ref(), reasons, together) else {
             let reason = "The call is too large for an approval request, which shows it in full.".to_owned();

@@ -7,9 +7,9 @@ use crate::replies::success;
 use kernel::call::Header;
 use model::Caller;
 use serde_json::json;
+use shared::Code;
 use shared::digest::Digest;
 use shared::reply::Notice;
-use shared::{Code, Group};
 use store::ledger::chain::{Draft, RowKind};
 use store::state::quarantine;
 use store::state::quarantine::Quarantined;
@@ -25,8 +25,9 @@ impl Broker {
         let Caller::Person(person) = &header.caller else {
             return Ok(CommandResult::no(Code::Guardrail, "Only people can release a withheld result."));
         };
-        let group = kept.caller.strip_prefix("group:").and_then(|name| name.parse::<Group>().ok());
-        if !self.config.may_approve(person, group.as_ref(), &kept.provider, kept.level) {
+        let group = Caller::stored(&kept.caller);
+        let group = group.as_ref().and_then(Caller::group);
+        if !self.config.may_approve(person, group, &kept.provider, kept.level) {
             let reason = format!(
                 "{person} may not release this: [people.{person}] in broker.toml needs `approves` with this group, \
                  provider and level."

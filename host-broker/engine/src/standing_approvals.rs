@@ -12,7 +12,7 @@ use crate::broker::Broker;
 use crate::clean::Filtered;
 use crate::facts;
 use crate::features::Feature;
-use config::Policy;
+use config::{Config, Policy};
 use kernel::authorize::Refusal;
 use kernel::call::Call;
 use kernel::contract::StoreRequest;
@@ -25,7 +25,7 @@ use model::{Caller, Exposed, Exposure};
 use policy::facts::{Agreed, AgreedBy, SessionFact};
 use serde_json::{Map, Value, json};
 use shared::digest::Digest;
-use shared::{Action, Code, Group, Level, Provider, Timestamp};
+use shared::{Action, Code, Level, Provider, Timestamp};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use store::state::{approvals, standing_approvals};
@@ -62,7 +62,8 @@ const SHORTEST_S: u64 = 60;
 const OFFER_BYTES_MAX: usize = 64 * 1024;
 
 /// Returns the parameters of a call that a standing approval can cover. It covers no call of an external agent, with a
-/// one-time value or a nested call, of a file proposal, or that depends on the state of its target.
+/// one-time value or with a nested call. It covers no file proposal, and no call that depends on the state of its
+/// target.
 fn coverable(call: &Call) -> Option<&Map<String, Value>> {
     let (Caller::Group(_), Some(operation), Some(invocation)) =
         (&call.header.caller, call.target.operation(), call.target.invocation())
@@ -118,6 +119,7 @@ pub(crate) fn offer(
     }
     let declaration = call.target.operation()?.declaration();
     let offer = StandingOffer {
+        person: call.header.behalf.key(),
         params: Params(params.clone()),
         may_vary: declaration.may_vary.iter().cloned().collect(),
         terms: terms(call),
@@ -168,8 +170,8 @@ pub(crate) fn covering(
 pub enum State {
     /// It covers calls.
     InForce,
-    /// It covers none, because the profiles or the settings of the provider are not those at the approval, its approver
-    /// has not the right any more, or `[approvals]` allows none.
+    /// It covers none. The profiles or the settings of the provider are not those at the approval. Or its approver has
+    /// lost the right, or `[approvals]` allows none.
     Suspended,
     /// Its time is over.
     Expired,
@@ -198,7 +200,7 @@ pub fn state(standing: &StandingApproval, policy: &Policy, now: Timestamp) -> St
         None if !standing.is_in_force(now) => return State::Expired,
         None => {}
     }
-    let group: Option<Group> = standing.caller.strip_prefix("group:").and_then(|group| group.parse().ok());
+    let group = standing.group();
     let table = standing.given_by.strip_prefix("person:").and_then(|person| policy.approvers.get(person));
     let approves = table.is_some_and(|table| table.covers(group.as_ref(), provider, standing.level));
     let longest = policy.approvals.standing_max(provider, action);
@@ -208,6 +210,12 @@ pub fn state(standing: &StandingApproval, policy: &Policy, now: Timestamp) -> St
     } else {
         State::Suspended
     }
+}
+
+/// Returns whether this person may end a standing approval: its approver, and each one who may approve its calls.
+pub fn may_end(config: &Config, person: &str, standing: &StandingApproval) -> bool {
+    standing.given_by == Caller::Person(person.to_owned()).to_string()
+        || config.may_approve(person, standing.group().as_ref(), &standing.provider, standing.level)
 }
 
 impl Broker {
@@ -246,59 +254,41 @@ impl Broker {
             | SubjectKind::Flow => None,
         };
         let offer = offer.filter(|_| approval.quorum <= 1);
-        let Some(StandingOffer { params: Params(params), may_vary, terms, policy, exposures }) = offer else {
+        let Some(offer) = offer else {
             return no(format!("A standing approval cannot cover {UNCOVERED}; approve this request alone."));
         };
         if approval.level >= Level::Production && !scope.production {
             return no("It is a production action; a standing approval must name that with --production.".to_owned());
         }
-        if let Some(unknown) = scope.fixed.iter().find(|name| !may_vary.contains(*name)) {
-            let known: Vec<&str> = may_vary.iter().map(String::as_str).collect();
+        if let Some(unknown) = scope.fixed.iter().find(|name| !offer.may_vary.contains(*name)) {
+            let known: Vec<&str> = offer.may_vary.iter().map(String::as_str).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             return Ok(Err((
                 Code::InvalidParams,
                 format!("'{unknown}' is no parameter that may vary; these may: {known}."),
             )));
         }
-        let mut covers = approval.asks.clone();
-        covers.remove(&ApprovalReason::Departing);
-        let exposures = match (scope.trifecta, exposures) {
-            (true, None) if covers.contains(&ApprovalReason::Trifecta) => {
-                let reason = "The card does not name all calls that brought private data or untrusted content, so a \
-                              standing approval cannot cover them.";
-                return no(reason.to_owned());
-            }
-            (true, exposures) => exposures.unwrap_or_default(),
-            (false, _) => {
-                covers.remove(&ApprovalReason::Trifecta);
-                NamedExposures::new()
-            }
+        let (covers, exposures) = match covered(&approval.asks, offer.exposures, scope.trifecta) {
+            Ok(covered) => covered,
+            Err(reason) => return no(reason.to_owned()),
         };
-        if covers.is_empty() {
-            return no(
-                "No reason on the card can be covered: suspicious data never is, and the combination of private data, \
-                 untrusted content and an egress channel only with --trifecta."
-                    .to_owned(),
-            );
-        }
         if standing_approvals::is_full(tx.view(), &approval.caller)? {
             return no(format!(
                 "{} standing approvals of this group are in force; end one: host-broker approvals standing list.",
                 standing_approvals::IN_FORCE_MAX
             ));
         }
-        let person = approvals::waiting(tx.view(), &approval.caller, &approval.request_id)?;
-        let may_vary: BTreeSet<String> = may_vary.difference(&scope.fixed).cloned().collect();
+        let may_vary: BTreeSet<String> = offer.may_vary.difference(&scope.fixed).cloned().collect();
         Ok(Ok(StandingApproval {
             id: 0,
             caller: approval.caller.clone(),
-            person: person.and_then(|waiting| waiting.behalf.key()),
+            person: offer.person,
             provider: approval.provider.clone(),
             action: approval.action.clone(),
             level: approval.level,
-            terms,
-            policy,
-            pattern: Some(ParamPattern::new(&params, may_vary)),
+            terms: offer.terms,
+            policy: offer.policy,
+            pattern: Some(ParamPattern::new(&offer.params.0, may_vary)),
             covers,
             exposures,
             asked_seq: approval.asked_seq,
@@ -311,6 +301,32 @@ impl Broker {
             used_at: None,
         }))
     }
+}
+
+/// Returns the reasons on a card that a standing approval covers, with the exposure if it covers the combination.
+fn covered(
+    asks: &BTreeSet<ApprovalReason>,
+    exposures: Option<NamedExposures>,
+    trifecta: bool,
+) -> Result<(BTreeSet<ApprovalReason>, NamedExposures), &'static str> {
+    let mut covers = asks.clone();
+    covers.remove(&ApprovalReason::Departing);
+    let mut named = NamedExposures::new();
+    if !trifecta {
+        covers.remove(&ApprovalReason::Trifecta);
+    } else if covers.contains(&ApprovalReason::Trifecta) {
+        named = exposures.ok_or(
+            "The card does not name all calls that brought private data or untrusted content, so a standing approval \
+             cannot cover them.",
+        )?;
+    }
+    if covers.is_empty() {
+        return Err(
+            "No reason on the card can be covered: suspicious data never is, and the combination of private data, \
+                    untrusted content and an egress channel only with --trifecta.",
+        );
+    }
+    Ok((covers, named))
 }
 
 /// The calls that a standing approval cannot cover.

@@ -324,10 +324,11 @@ fn intent(tx: &Transaction<'_>, effect: &Effect, obligations: &Obligations) -> R
                 expose(tx, &nested.call, *exposes, evidence.seq)?;
             }
             if let (Some(_), Some(approval)) = (&call.applies, approval) {
-                // A standing approval covers no proposal.
-                if let AgreedBy::Approval(id) = approval.by {
-                    proposals::begin(tx, id, &call.header.request_id)?;
-                }
+                let AgreedBy::Approval(id) = approval.by else {
+                    // A standing approval covers no proposal.
+                    return Err(StoreError::Conflict { what: "approval" });
+                };
+                proposals::begin(tx, id, &call.header.request_id)?;
             }
             let person = call.header.behalf.key();
             let handle = call.target.invocation().and_then(|invocation| invocation.probe_handle(&call.planted));

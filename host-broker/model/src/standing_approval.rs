@@ -1,11 +1,11 @@
 //! Standing approvals: an approval that also covers later calls like the one on the card.
 
-use crate::Exposure;
 use crate::approval::ApprovalReason;
+use crate::{Caller, Exposure};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use shared::digest::Digest;
-use shared::{Action, Level, Provider, Timestamp};
+use shared::{Action, Group, Level, Provider, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -80,6 +80,8 @@ impl fmt::Debug for ParamPattern {
 /// The standing approval that a person can give with the answer to an approval request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StandingOffer {
+    /// The person on whose behalf the call is made, in the ledger's form.
+    pub person: Option<String>,
     /// All parameters of the call.
     pub params: Params,
     /// The parameters that may vary.
@@ -179,6 +181,11 @@ impl StandingApproval {
     /// Returns its name in rows and commands: `standing-3`.
     pub fn reference(&self) -> String {
         reference(self.id)
+    }
+
+    /// Returns the group whose calls it covers.
+    pub fn group(&self) -> Option<Group> {
+        Caller::stored(&self.caller)?.group().cloned()
     }
 
     /// Returns whether it is neither ended nor expired.

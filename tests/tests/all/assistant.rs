@@ -59,6 +59,12 @@ fn world(mail: &MailServers, calendar: &CalendarServer, logins: &PasswordStore) 
     (world, assistant)
 }
 
+/// Starts the servers, unless one of them is missing.
+fn servers() -> Option<(MailServers, CalendarServer, PasswordStore)> {
+    let mail = MailServers::start().map_err(skipped).ok()?;
+    Some((mail, CalendarServer::start()?, PasswordStore::new(&[("web/lunch.example.com", LOGIN)])?))
+}
+
 fn to(provider: &str, action: &str, params: Value) -> Value {
     with(call(action, params), "provider", provider)
 }
@@ -81,13 +87,8 @@ const LOGIN: &str = "login-Pa55-Gf71-rT4w";
 
 #[test]
 fn mail_is_read_a_login_found_an_event_created_and_a_mail_sent_after_a_yes_from_a_chat() {
-    let mail = match MailServers::start() {
-        Ok(mail) => mail,
-        Err(why) => return skipped(why),
-    };
-    let Some(calendar) = CalendarServer::start() else { return };
+    let Some((mail, calendar, logins)) = servers() else { return };
     mail.deliver("", "1.m", "From: grace@example.net\nTo: ada@example.com\nSubject: Lunch\nMessage-ID: <1@example.net>\n\nTuesday at noon?\n");
-    let Some(logins) = PasswordStore::new(&[("web/lunch.example.com", LOGIN)]) else { return };
     let (world, assistant) = world(&mail, &calendar, &logins);
 
     let found = assistant.ask(to("mail", "search", json!({ "subject": "Lunch" })));
@@ -145,12 +146,7 @@ fn mail_is_read_a_login_found_an_event_created_and_a_mail_sent_after_a_yes_from_
 
 #[test]
 fn a_mail_to_the_owner_joins_nothing_and_one_that_only_looks_alike_does() {
-    let mail = match MailServers::start() {
-        Ok(mail) => mail,
-        Err(why) => return skipped(why),
-    };
-    let Some(calendar) = CalendarServer::start() else { return };
-    let Some(logins) = PasswordStore::new(&[("web/lunch.example.com", LOGIN)]) else { return };
+    let Some((mail, calendar, logins)) = servers() else { return };
     let (mut world, assistant) = world(&mail, &calendar, &logins);
     world.stop();
     let own = PROFILE.replace("[providers.mail]", "[providers.mail]\nown = [\"ada@example.com\"]");
@@ -208,12 +204,7 @@ fn a_mail_to_the_owner_joins_nothing_and_one_that_only_looks_alike_does() {
 
 #[test]
 fn a_line_about_own_destinations_that_cannot_hold_stops_the_start() {
-    let mail = match MailServers::start() {
-        Ok(mail) => mail,
-        Err(why) => return skipped(why),
-    };
-    let Some(calendar) = CalendarServer::start() else { return };
-    let Some(logins) = PasswordStore::new(&[("web/lunch.example.com", LOGIN)]) else { return };
+    let Some((mail, calendar, logins)) = servers() else { return };
     let (mut world, _) = world(&mail, &calendar, &logins);
     world.stop();
     for (provider, own, says) in [

@@ -58,24 +58,41 @@ fn given(world: &World, group: &Group, document: Value, scope: &Value) -> String
     reply["data"]["standing"].as_str().unwrap().to_owned()
 }
 
+/// Sends a call. Returns its id, and the code of its approval request if a person is asked; otherwise it is executed.
+fn sent(world: &World, group: &Group, document: Value) -> (String, Option<String>) {
+    let id = group.send(document);
+    let code = until("a reply or an approval request", || {
+        let waits = world.query("SELECT code, request_id FROM approvals WHERE state = 'waiting'");
+        let waits = waits.into_iter().find(|approval| approval["request_id"] == id.as_str());
+        match (waits, group.try_reply(&id)) {
+            (Some(approval), _) => Some(Some(approval["code"].as_str().unwrap().to_owned())),
+            (None, Some(reply)) => {
+                assert_eq!(reply["code"], Value::Null, "{reply}");
+                Some(None)
+            }
+            (None, None) => None,
+        }
+    });
+    (id, code)
+}
+
 /// Whether a person is asked about this call; the request is withdrawn then.
 fn asks(world: &World, group: &Group, document: Value) -> bool {
-    let id = group.send(document);
-    let is_asked = until("a reply or an approval request", || {
-        let waits = world.query("SELECT request_id FROM approvals WHERE state = 'waiting'");
-        if waits.iter().any(|approval| approval["request_id"] == id.as_str()) {
-            return Some(true);
-        }
-        group.try_reply(&id).map(|reply| {
-            assert_eq!(code(&reply), "executed", "{reply}");
-            false
-        })
-    });
-    if is_asked {
+    let (id, secret) = sent(world, group, document);
+    if secret.is_some() {
         assert_eq!(code(&group.ask(json!({ "type": "ext_cancel", "of": id }))), "executed");
         group.reply(&id);
     }
-    is_asked
+    secret.is_some()
+}
+
+/// Makes this call, with a person's yes if it needs one.
+fn executed(world: &World, group: &Group, document: Value) {
+    let (id, secret) = sent(world, group, document);
+    if let Some(secret) = secret {
+        assert_eq!(code(&answer(world, &secret, &Value::Null)), "executed");
+        assert_eq!(code(&group.reply(&id)), "executed");
+    }
 }
 
 fn hour() -> Value {
@@ -235,23 +252,7 @@ fn the_combination_is_covered_only_where_it_is_named_and_with_nothing_read_since
     let again = || mail("bob@example.com", "again");
     given(&world, &developer, mail("bob@example.com", "one"), &hour());
     for action in ["read_mail", "read_files"] {
-        let id = developer.send(call(action, json!({})));
-        if developer.try_reply(&id).is_none()
-            && world.query("SELECT 1 AS n FROM approvals WHERE state = 'waiting'").len() == 1
-        {
-            let (secret, _) = asked(&world, &id);
-            answer(&world, &secret, &Value::Null);
-        }
-        until("its end", || {
-            if let Some(reply) = developer.try_reply(&id) {
-                assert_eq!(code(&reply), "executed");
-                return Some(());
-            }
-            let waits = world.query("SELECT code, request_id FROM approvals WHERE state = 'waiting'");
-            let waits = waits.into_iter().find(|approval| approval["request_id"] == id.as_str())?;
-            answer(&world, waits["code"].as_str().unwrap(), &Value::Null);
-            None
-        });
+        executed(&world, &developer, call(action, json!({})));
     }
     // It did not stand on the card, so a person is asked, for all reasons.
     let id = developer.send(again());
@@ -265,9 +266,7 @@ fn the_combination_is_covered_only_where_it_is_named_and_with_nothing_read_since
     given(&world, &developer, again(), &json!({ "for_s": 3600, "trifecta": true }));
     assert!(!asks(&world, &developer, again()));
     // An action whose content the card did not name.
-    let id = developer.send(call("unsaid", json!({})));
-    answer(&world, &asked(&world, &id).0, &Value::Null);
-    assert_eq!(code(&developer.reply(&id)), "executed");
+    executed(&world, &developer, call("unsaid", json!({})));
     assert!(asks(&world, &developer, again()));
 }
 
@@ -287,6 +286,11 @@ fn a_scope_that_cannot_be_given_answers_nothing() {
         assert_eq!(world.query("SELECT state FROM approvals")[0]["state"], "waiting", "{scope}");
     }
     assert!(world.query("SELECT id FROM standing_approvals").is_empty());
+    // Parameters that are too large to be stored for later.
+    let large = developer.send(call("charge", json!({ "text": "x".repeat(70_000) })));
+    let refused = answer(&world, &asked(&world, &large).0, &hour());
+    assert!(error(&refused).contains("cannot cover"), "{refused}");
+    developer.ask(json!({ "type": "ext_cancel", "of": large }));
     // In a chat an approval is for one call.
     let said = json!({ "type": "chat_answer", "from": "whatsapp:ada", "text": format!("approve {secret} for 8h") });
     assert!(error(&world.command(said)).contains("cannot have conditions"));
@@ -367,8 +371,7 @@ fn an_action_that_itself_brings_content_is_covered_and_a_card_that_leaves_calls_
     given(&world, &developer, mail("bob@example.com", "one"), &all());
     assert!(!asks(&world, &developer, mail("bob@example.com", "two")));
     world.command(json!({ "type": "end_standing_approval", "name": "standing-1" }));
-    let ninth = developer.send(call("read_8", json!({})));
-    answer(&world, &asked_or_done(&world, &developer, &ninth), &Value::Null);
+    executed(&world, &developer, call("read_8", json!({})));
     let id = developer.send(mail("bob@example.com", "three"));
     let secret = asked(&world, &id).0;
     assert!(error(&answer(&world, &secret, &all())).contains("does not name all calls"));
@@ -383,12 +386,45 @@ fn many() -> String {
     (0..9).map(one).collect::<Vec<_>>().concat()
 }
 
-/// Returns the code of the approval request about a call, or nothing if it is done without one.
-fn asked_or_done(world: &World, group: &Group, id: &str) -> String {
-    until("a reply or an approval request", || {
-        let waits = world.query("SELECT code, request_id FROM approvals WHERE state = 'waiting'");
-        let waits = waits.into_iter().find(|approval| approval["request_id"] == id);
-        let code = waits.and_then(|waits| Some(waits["code"].as_str()?.to_owned()));
-        code.or_else(|| group.try_reply(id).map(|_| String::new()))
-    })
+#[test]
+fn of_many_calls_at_once_each_is_counted_and_none_starts_after_the_end_or_twice_after_kills() {
+    let mut world = world();
+    world.stop();
+    world.start_process();
+    world.grant("developer", 2);
+    let developer = world.group("developer");
+    let name = given(&world, &developer, mail("bob@example.com", "first"), &json!({ "for_s": 86_400 }));
+    let mut ids = Vec::new();
+    for round in 0..4 {
+        for number in 0..6 {
+            ids.push(developer.send(mail("bob@example.com", &format!("{round}-{number}"))));
+        }
+        let some = ids[ids.len() - 4].clone();
+        until("a beginning", || (!world.kinds_of(&developer, &some).is_empty()).then_some(()));
+        world.kill();
+        world.start_process();
+    }
+    for id in &ids {
+        let reply = developer.reply(id);
+        assert!(matches!(code(&reply), "executed" | "outcome_unknown"), "{reply}");
+    }
+    let named = || world.query("SELECT seq FROM ledger WHERE approval = 'standing-1' AND kind = 'intended'");
+    assert_eq!(named().len(), ids.len());
+    assert_eq!(uses(&world), ids.len());
+    let effects = world.effects_of("mail");
+    assert!(effects.iter().all(|id| effects.iter().filter(|other| *other == id).count() == 1), "{effects:?}");
+
+    // It is ended while calls come in.
+    let before: Vec<String> = (0..8).map(|n| developer.send(mail("bob@example.com", &format!("b{n}")))).collect();
+    assert_eq!(code(&world.command(json!({ "type": "end_standing_approval", "name": name }))), "executed");
+    let after: Vec<String> = (0..4).map(|n| developer.send(mail("bob@example.com", &format!("a{n}")))).collect();
+    for id in &after {
+        asked(&world, id);
+    }
+    let end = world.rows().into_iter().find(|row| row.kind == "standing_ended").unwrap().seq;
+    assert!(named().iter().all(|row| row["seq"].as_i64().unwrap() < end));
+    for id in &before {
+        until("its row", || (!world.kinds_of(&developer, id).is_empty()).then_some(()));
+    }
+    assert_eq!(uses(&world), named().len());
 }

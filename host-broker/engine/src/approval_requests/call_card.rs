@@ -5,12 +5,11 @@ use kernel::call::Call;
 use kernel::contract::Invocation;
 use model::approval::ApprovalReason;
 use model::card::{Card, Together};
-use model::{Caller, ChatType, Exposure, SealedRequest, Subject};
+use model::{Caller, ChatType, Exposed, Exposure, SealedRequest, Subject};
 use policy::profile::Profiles;
 use shared::Level;
-use store::state::external_grants::{Access, session_of};
+use store::state::external_grants::Access;
 use store::state::sessions;
-use store::{StoreError, View};
 
 /// Returns everything that a person approves; `None` if it cannot be shown in full.
 pub(super) fn card(
@@ -70,21 +69,18 @@ pub(super) fn card(
 }
 
 /// Returns the calls behind the trifecta reason, if that is one of the reasons.
-///
-/// # Errors
-/// [`StoreError`] if the session cannot be read; no approval request is sent then.
+/// `earlier` is the exposure of the session.
 pub(super) fn together(
-    connection: &View,
+    earlier: &[Exposed],
     call: &Call,
     reasons: &[(ApprovalReason, String)],
     profiles: &Profiles,
-) -> Result<Option<Together>, StoreError> {
-    let Some(reason) = reasons.iter().position(|(ask, _)| *ask == ApprovalReason::Trifecta) else { return Ok(None) };
-    let earlier = sessions::exposures(connection, &session_of(connection, &call.header.caller_key)?)?;
+) -> Option<Together> {
+    let reason = reasons.iter().position(|(ask, _)| *ask == ApprovalReason::Trifecta)?;
     let nested = call.nested.as_ref().and_then(|nested| nested.call.target.operation());
     let nested = nested.map_or(Exposure::NONE, |operation| operation.declaration().exposes);
     let (own, _) = facts::exposure(call, profiles);
-    Ok(Some(sessions::together(&earlier, own.and(nested), reason)))
+    Some(sessions::together(earlier, own.and(nested), reason))
 }
 
 /// Adds the person on whose behalf it is made. The key and the kind of chat are proved. Names are the person's own

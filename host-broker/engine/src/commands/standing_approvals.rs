@@ -2,10 +2,11 @@
 
 use super::CommandResult;
 use crate::broker::Broker;
+use crate::standing_approvals::may_end;
 use kernel::call::Header;
 use model::{Caller, standing_approval};
 use serde_json::json;
-use shared::{Code, Group};
+use shared::Code;
 use store::ledger::chain::RowKind;
 use store::state::standing_approvals;
 use store::{StoreError, Transaction};
@@ -29,11 +30,7 @@ impl Broker {
         let Caller::Person(person) = &header.caller else {
             return Ok(CommandResult::no(Code::MainOnly, Code::MainOnly.meaning()));
         };
-        let group: Option<Group> = standing.caller.strip_prefix("group:").and_then(|group| group.parse().ok());
-        let may = self.config.administers(person)
-            || standing.given_by == *header.caller_key
-            || self.config.may_approve(person, group.as_ref(), &standing.provider, standing.level);
-        if !may {
+        if !self.config.administers(person) && !may_end(&self.config, person, &standing) {
             let reason = format!(
                 "{person} may not end this: [people.{person}] in broker.toml needs `approves` with this group, provider \
                  and level."

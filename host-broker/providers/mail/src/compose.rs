@@ -106,7 +106,7 @@ impl Fields {
         self.to.iter().chain(&self.cc).chain(&self.bcc).collect()
     }
 
-    /// Returns the recipients as destinations; `None` if there are none, or if one is not known to be a single place.
+    /// Returns the recipients as destinations. `None` if there are none, or if one is no single place.
     pub(crate) fn destinations(&self) -> Option<Vec<Destination>> {
         let recipients = self.recipients();
         let read = |address: &Address| DestinationKind::Address.read(address.as_str());

@@ -48,7 +48,7 @@ pub(super) struct AnswerForm {
 }
 
 /// The time of a standing approval for a session, which can end it earlier.
-const SESSION_S: u64 = 24 * 3600;
+pub(super) const SESSION_S: u64 = 24 * 3600;
 
 impl AnswerForm {
     /// Returns the scope of the standing approval that the person gives, if the form asks for one.

@@ -34,8 +34,9 @@ pub(super) async fn approval(
     };
     let (config, person, now) = (Arc::clone(&shared.web.config), visitor.person.clone(), shared.web.clock.now());
     let here = shared.clone();
+    let longest = config.approvals.standing_max_s;
     let show = move |found: Option<read_pool::Listed>| match found {
-        Some(listed) => html(StatusCode::OK, page::approval::page(&visitor, now, &listed)),
+        Some(listed) => html(StatusCode::OK, page::approval::page(&visitor, now, &listed, longest)),
         None => here.told(StatusCode::NOT_FOUND, Some(&visitor), "Not here", NOT_YOURS),
     };
     shared.read(move |ledger| read_pool::one(ledger, &config, &person, &reference), show).await

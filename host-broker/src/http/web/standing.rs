@@ -8,9 +8,8 @@ use axum::extract::{Form, Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use engine::request::Command;
-use model::standing_approval::StandingApproval;
+use engine::standing_approvals::may_end;
 use serde::Deserialize;
-use shared::Group;
 use std::sync::Arc;
 use store::state::standing_approvals;
 
@@ -36,12 +35,7 @@ pub(super) async fn list(State(shared): State<Shared>, headers: HeaderMap) -> Re
         return shared.told(StatusCode::SERVICE_UNAVAILABLE, Some(&visitor), "Nothing to show", words);
     };
     let now = shared.web.clock.now();
-    let may_end = |standing: &StandingApproval| {
-        let group: Option<Group> = standing.caller.strip_prefix("group:").and_then(|group| group.parse().ok());
-        standing.given_by == format!("person:{}", visitor.person)
-            || shared.web.config.may_approve(&visitor.person, group.as_ref(), &standing.provider, standing.level)
-    };
-    found.retain(|standing| standing.is_in_force(now) && may_end(standing));
+    found.retain(|standing| standing.is_in_force(now) && may_end(&shared.web.config, &visitor.person, standing));
     html(StatusCode::OK, page::standing::page(&visitor, now, &found))
 }
 

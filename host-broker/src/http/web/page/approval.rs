@@ -2,6 +2,7 @@
 
 use super::inbox::{ended, name};
 use super::{by, folded, frame, left, lines, moment, outcome, reasons, seen, sides, stakes, time};
+use crate::http::web::decide::SESSION_S;
 use crate::http::web::read_pool::{Listed, waits};
 use crate::http::web::sessions::Visitor;
 use engine::approval_subjects;
@@ -12,8 +13,8 @@ use model::hidden::Count;
 use shared::{Level, Timestamp};
 use std::collections::BTreeSet;
 
-/// The page.
-pub(in crate::http::web) fn page(visitor: &Visitor, now: Timestamp, listed: &Listed) -> Markup {
+/// The page. `longest` is the longest time of a standing approval, in seconds.
+pub(in crate::http::web) fn page(visitor: &Visitor, now: Timestamp, listed: &Listed, longest: u64) -> Markup {
     let approval = &listed.approval;
     let reference = approval.reference();
     let content = html! {
@@ -26,7 +27,7 @@ pub(in crate::http::web) fn page(visitor: &Visitor, now: Timestamp, listed: &Lis
             None => p.none { "The request is no longer stored." },
         }
         (folded::all(approval, approval.card.as_ref()))
-        @if waits(approval, now) { (buttons(visitor, approval)) }
+        @if waits(approval, now) { (buttons(visitor, approval, longest)) }
     };
     frame(&format!("{reference} {}.{}", approval.provider, approval.action), Some(visitor), now, &content)
 }
@@ -130,17 +131,17 @@ fn shown(approval: &Approval, card: &Card) -> Markup {
 }
 
 /// The times for which a person can approve later calls.
-const TIMES: [(&str, &str); 6] = [
-    ("", "This call alone"),
-    ("session", "Until the session ends, at most a day"),
-    ("3600", "1 hour"),
-    ("28800", "8 hours"),
-    ("86400", "1 day"),
-    ("2592000", "30 days"),
+const TIMES: [(&str, u64, &str); 6] = [
+    ("", 0, "This call alone"),
+    ("session", SESSION_S, "Until the session ends, at most a day"),
+    ("3600", 3_600, "1 hour"),
+    ("28800", 28_800, "8 hours"),
+    ("86400", 86_400, "1 day"),
+    ("2592000", 2_592_000, "30 days"),
 ];
 
 /// The scope of a standing approval.
-fn later(approval: &Approval, vary: &BTreeSet<String>) -> Markup {
+fn later(approval: &Approval, vary: &BTreeSet<String>, longest: u64) -> Markup {
     html! {
         details.later {
             summary { "Approve later calls like it, too" }
@@ -153,7 +154,11 @@ fn later(approval: &Approval, vary: &BTreeSet<String>) -> Markup {
                 }
             }
             label for="standing" { "For how long?" }
-            select #standing name="standing" { @for (value, words) in TIMES { option value=(value) { (words) } } }
+            select #standing name="standing" {
+                @for (value, seconds, words) in TIMES {
+                    @if seconds <= longest { option value=(value) { (words) } }
+                }
+            }
             @if !vary.is_empty() {
                 label for="fixed" { "Names of those that must stay the same, too" }
                 input #fixed type="text" name="fixed" maxlength="500" placeholder="optional";
@@ -172,7 +177,7 @@ fn later(approval: &Approval, vary: &BTreeSet<String>) -> Markup {
 }
 
 /// Two forms, so that neither button is the other's default.
-fn buttons(visitor: &Visitor, approval: &Approval) -> Markup {
+fn buttons(visitor: &Visitor, approval: &Approval, longest: u64) -> Markup {
     let action = format!("/approvals/{}/answer", approval.reference());
     let subject = approval_subjects::of(approval.kind);
     let hidden = html! {
@@ -187,7 +192,7 @@ fn buttons(visitor: &Visitor, approval: &Approval) -> Markup {
                 p { (subject.page().scope) }
                 button #approve.go type="submit" name="answer" value="yes" { "Approve" }
                 @if let Some(vary) = approval.card.as_ref().and_then(|card| card.may_vary.as_ref()) {
-                    (later(approval, vary))
+                    (later(approval, vary, longest))
                 }
                 @if subject.is_applied_at_once() {
                     p { "The agent makes the change when it asks for it; or you make it now." }
