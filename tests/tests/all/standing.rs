@@ -2,6 +2,7 @@
 //! say.
 
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tests::group::{Group, call, code, error, with};
 use tests::world::{CONFIG, EXPOSING, SCRIPT};
@@ -394,18 +395,30 @@ fn of_many_calls_at_once_each_is_counted_and_none_starts_after_the_end_or_twice_
     world.grant("developer", 2);
     let developer = world.group("developer");
     let name = given(&world, &developer, mail("bob@example.com", "first"), &json!({ "for_s": 86_400 }));
-    let mut ids = Vec::new();
+    let mut sent = Vec::new();
+    let mut replies = BTreeMap::new();
     for round in 0..4 {
         for number in 0..6 {
-            ids.push(developer.send(mail("bob@example.com", &format!("{round}-{number}"))));
+            let document = mail("bob@example.com", &format!("{round}-{number}"));
+            sent.push((developer.send(document.clone()), document));
         }
-        let some = ids[ids.len() - 4].clone();
+        let some = sent[sent.len() - 4].0.clone();
         until("a beginning", || (!world.kinds_of(&developer, &some).is_empty()).then_some(()));
         world.kill();
         world.start_process();
+        // A client that is not answered sends the same request again.
+        for (id, document) in &sent {
+            if let Some(reply) = developer.try_reply(id) {
+                replies.insert(id.clone(), reply);
+            }
+            if !replies.contains_key(id) {
+                developer.send(with(document.clone(), "request_id", id.as_str()));
+            }
+        }
     }
+    let ids: Vec<String> = sent.into_iter().map(|(id, _)| id).collect();
     for id in &ids {
-        let reply = developer.reply(id);
+        let reply = replies.remove(id).unwrap_or_else(|| developer.reply(id));
         assert!(matches!(code(&reply), "executed" | "outcome_unknown"), "{reply}");
     }
     let named = || world.query("SELECT seq FROM ledger WHERE approval = 'standing-1' AND kind = 'intended'");
