@@ -46,6 +46,7 @@ impl Calls {
             Request::Call(call) => (Some(call.provider.clone()), Some(call.action.clone())),
             Request::Grant(grant) => (Some(grant.provider.clone()), None),
             Request::Revoke(revoke) => (Some(revoke.provider.clone()), None),
+            Request::Access(access) => (Some(access.provider.clone()), None),
             // Which of its actions says the type.
             Request::Auth(auth) => (Some(auth.capability()), None),
             Request::Capabilities(_)

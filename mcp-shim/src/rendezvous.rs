@@ -168,6 +168,7 @@ impl Rendezvous {
             | Request::Capabilities(_)
             | Request::Grant(_)
             | Request::Revoke(_)
+            | Request::Access(_)
             | Request::List(_)
             | Request::TaskCreate(_)
             | Request::GateApprove(_)

@@ -67,6 +67,7 @@ fn timeout(settings: &Settings, view: &View, request: &mut Request) -> Duration 
         Request::Capabilities(_)
         | Request::Grant(_)
         | Request::Revoke(_)
+        | Request::Access(_)
         | Request::List(_)
         | Request::TaskCreate(_)
         | Request::GateApprove(_)

@@ -143,6 +143,11 @@ impl View {
         self.is_main || self.snapshot.as_ref().is_some_and(|snapshot| !snapshot.opens_gates.is_empty())
     }
 
+    /// Checks whether the group may request access to a provider.
+    pub fn requests_access(&self) -> bool {
+        self.snapshot.as_ref().is_some_and(|snapshot| !snapshot.may_request.is_empty())
+    }
+
     /// Checks whether the group may link accounts of persons.
     pub fn links_accounts(&self) -> bool {
         self.snapshot.as_ref().is_some_and(tools::action::links_accounts)

@@ -14,6 +14,7 @@ mod ext_cancel;
 mod ext_capabilities;
 mod ext_grant;
 mod ext_list;
+mod ext_request;
 mod ext_result;
 mod ext_revoke;
 mod flow;
@@ -52,13 +53,15 @@ enum SeenBy {
     Main,
     GateOpeners,
     AccountLinkers,
+    AccessRequesters,
 }
 
-const TOOLS: [Entry; 14] = [
+const TOOLS: [Entry; 15] = [
     ext_call::ENTRY,
     ext_capabilities::ENTRY,
     ext_result::ENTRY,
     ext_cancel::ENTRY,
+    ext_request::ENTRY,
     ext_auth_begin::ENTRY,
     ext_auth_complete::ENTRY,
     ext_auth_poll::ENTRY,
@@ -83,6 +86,7 @@ pub fn list(view: &View) -> Vec<Tool> {
         SeenBy::Main => view.is_main,
         SeenBy::GateOpeners => view.opens_gates(),
         SeenBy::AccountLinkers => view.links_accounts(),
+        SeenBy::AccessRequesters => view.requests_access(),
     });
     let fixed = visible.map(|entry| {
         Tool::new(entry.name, entry.words.description, (entry.schema)())
@@ -166,7 +170,7 @@ mod tests {
     fn linker(provider: &str, status: &str) -> View {
         let begin = json!({"level": 2, "description": "x", "status": status});
         let capability = json!({"provider": provider, "access_level": 2, "actions": {"auth_begin": begin}});
-        let snapshot = json!({"generatedAt": "x", "capabilities": [capability]});
+        let snapshot = json!({"generatedAt": "x", "capabilities": [capability], "may_request": ["mail"]});
         View { snapshot: serde_json::from_value(snapshot).unwrap(), ..View::default() }
     }
 
@@ -230,6 +234,30 @@ mod tests {
     fn null_is_the_same_as_absent() {
         let arguments = json!({"provider": "p", "action": "a", "params": null, "task_id": null, "dry_run": null});
         assert!(request("ext_call", arguments.as_object().unwrap().clone()).is_ok());
+    }
+
+    #[test]
+    fn access_is_requested_where_the_host_allows_it() {
+        let snapshot = json!({"generatedAt": "x", "capabilities": [], "may_request": ["mail"]});
+        let view = View { snapshot: serde_json::from_value(snapshot).unwrap(), ..View::default() };
+        assert!(list(&view).iter().any(|tool| tool.name == "ext_request"));
+        let request = json!({"provider": "mail", "access_level": 2, "reason": "to send", "duration_s": 3600});
+        assert!(request_of(&request).is_ok());
+        let with = |name: &str, value: Value| {
+            let mut request = request.clone();
+            request[name] = value;
+            request_of(&request).unwrap_err()
+        };
+        assert!(with("access_level", json!(0)).contains("must be 1, 2 or 3"));
+        assert!(with("duration_s", json!(59)).contains("must be 60 to 2592000 seconds"));
+        assert!(with("duration_s", json!(2_592_001)).contains("must be 60 to 2592000 seconds"));
+        assert!(with("reason", json!(" ")).contains("must be 1 to 2000 bytes"));
+        assert!(with("actions", json!([])).contains("must list 1 to 256 actions"));
+        assert!(with("group_folder", json!("x")).contains("unknown field"));
+    }
+
+    fn request_of(arguments: &Value) -> Result<Request, String> {
+        request("ext_request", arguments.as_object().unwrap().clone())
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Every limit of the protocol: a name, a number, a unit.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// The largest request document, in bytes.
@@ -50,6 +51,10 @@ pub const DATA_BYTES_MAX: usize = 256 * 1024;
 pub const WRITE_GRANT_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How many actions a grant may list.
 pub const GRANT_ACTIONS_MAX: usize = 256;
+/// The shortest and the longest time for which access can be requested, in seconds.
+pub const ACCESS_S: RangeInclusive<u64> = 60..=30 * 24 * 3600;
+/// The longest reason of a request for access, in bytes.
+pub const REASON_BYTES_MAX: usize = 2_000;
 /// The longest text of a task's title, in bytes.
 pub const TITLE_BYTES_MAX: usize = 256;
 /// The longest one-line summary in a row or a reply, in bytes.

@@ -53,6 +53,8 @@ pub enum Request {
     Grant(GrantRequest),
     /// `ext_revoke`
     Revoke(RevokeRequest),
+    /// `ext_request`
+    Access(AccessRequest),
     /// `ext_list`
     List(ListRequest),
     /// `task_create`
@@ -153,6 +155,30 @@ pub struct RevokeRequest {
     pub group_folder: Group,
     /// The provider.
     pub provider: Provider,
+}
+
+/// Ask for access to a provider, for a while. A person decides, and may give less or more.
+///
+/// ```
+/// let document = br#"{"type": "ext_request", "provider": "mail", "access_level": 2, "actions": ["send_email"],
+///     "reason": "To send the invitations.", "duration_s": 3600}"#;
+/// let shared::Request::Access(request) = shared::request::parse(document).unwrap().request else { panic!() };
+/// assert_eq!(request.duration_s, 3600);
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AccessRequest {
+    /// The provider.
+    pub provider: Provider,
+    /// How much: 1 = read, 2 = write with guardrails, 3 = production or money.
+    pub access_level: Level,
+    /// Only these actions; absent means all that the provider has now at this level.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actions: Option<Vec<Action>>,
+    /// Why it is needed, for the person who decides.
+    pub reason: String,
+    /// How long it is needed, in seconds, from the person's answer.
+    pub duration_s: u64,
 }
 
 /// List grants.
@@ -258,6 +284,7 @@ impl Request {
             Self::Capabilities(_) => "ext_capabilities",
             Self::Grant(_) => "ext_grant",
             Self::Revoke(_) => "ext_revoke",
+            Self::Access(_) => "ext_request",
             Self::List(_) => "ext_list",
             Self::TaskCreate(_) => "task_create",
             Self::GateApprove(_) => "gate_approve",
@@ -279,6 +306,7 @@ impl Request {
             other @ (Self::Capabilities(_)
             | Self::Grant(_)
             | Self::Revoke(_)
+            | Self::Access(_)
             | Self::List(_)
             | Self::TaskCreate(_)
             | Self::GateApprove(_)
@@ -295,6 +323,7 @@ impl Request {
             Self::Capabilities(body) => serde_json::to_value(body),
             Self::Grant(body) => serde_json::to_value(body),
             Self::Revoke(body) => serde_json::to_value(body),
+            Self::Access(body) => serde_json::to_value(body),
             Self::List(body) => serde_json::to_value(body),
             Self::TaskCreate(body) => serde_json::to_value(body),
             Self::GateApprove(body) => serde_json::to_value(body),
@@ -421,6 +450,7 @@ fn parse_rest(mut map: Map<String, Value>, request_id: Option<RequestId>) -> Res
         "ext_call" => Request::Call(body("ext_call", map)?),
         "ext_capabilities" => Request::Capabilities(body("ext_capabilities", map)?),
         "ext_grant" => Request::Grant(grant(map)?),
+        "ext_request" => Request::Access(access(map)?),
         "ext_revoke" => Request::Revoke(body("ext_revoke", map)?),
         "ext_list" => Request::List(body("ext_list", map)?),
         "task_create" => Request::TaskCreate(task(map)?),
@@ -479,6 +509,23 @@ fn grant(map: Map<String, Value>) -> Result<GrantRequest, Malformed> {
         return Err(fault("too many actions in one list"));
     }
     Ok(grant)
+}
+
+fn access(map: Map<String, Value>) -> Result<AccessRequest, Malformed> {
+    let access: AccessRequest = body("ext_request", map)?;
+    let fault = if access.access_level == Level::None {
+        "`access_level` must be 1, 2 or 3".to_owned()
+    } else if access.actions.as_ref().is_some_and(|list| list.is_empty() || list.len() > limits::GRANT_ACTIONS_MAX) {
+        format!("`actions` must list 1 to {} actions", limits::GRANT_ACTIONS_MAX)
+    } else if access.reason.trim().is_empty() || access.reason.len() > limits::REASON_BYTES_MAX {
+        format!("`reason` must be 1 to {} bytes", limits::REASON_BYTES_MAX)
+    } else if !limits::ACCESS_S.contains(&access.duration_s) {
+        let (shortest, longest) = limits::ACCESS_S.into_inner();
+        format!("`duration_s` must be {shortest} to {longest} seconds")
+    } else {
+        return Ok(access);
+    };
+    Err(Malformed::Body { word: "ext_request", fault })
 }
 
 fn task(map: Map<String, Value>) -> Result<TaskRequest, Malformed> {

@@ -30,6 +30,9 @@ pub struct Snapshot {
     /// The names of all providers for the main group, else of the granted ones.
     #[serde(default)]
     pub providers_available: Vec<Provider>,
+    /// The providers to which this group may request access.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub may_request: Vec<Provider>,
     /// The gates that this group may open.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub opens_gates: Vec<String>,
@@ -111,6 +114,9 @@ pub struct ActionEntry {
     /// Whether repeating it does no harm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotent: Option<bool>,
+    /// When a temporary grant that gives it ends; absent if the group's own grant gives it, or none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
     /// Whether it works with an account of the person on whose behalf it is called.
     #[serde(default, skip_serializing_if = "is_false")]
     pub requires_auth: bool,

@@ -4,6 +4,7 @@
 // Always set here; it tells the lints that what the tests share is test code too.
 #[cfg(test)]
 mod all {
+    mod access;
     mod accounts;
     mod approvals;
     mod assistant;

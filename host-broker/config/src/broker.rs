@@ -2,7 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use shared::Level;
+use shared::{Level, Provider};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// The general settings of the broker.
@@ -83,4 +84,6 @@ pub struct GroupTable {
     pub uid: Option<u32>,
     /// The file with the key that signs the group's requests; absent means that requests are not signed.
     pub signing_key_file: Option<PathBuf>,
+    /// The providers to which the group's agent may request access; absent means none. A person decides on each request.
+    pub may_request: BTreeSet<Provider>,
 }

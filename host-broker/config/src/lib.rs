@@ -185,6 +185,13 @@ impl Config {
         let is_group = |name: &str| self.groups.keys().any(|group| group.as_str() == name);
         let is_provider = |name: &str| name.parse().is_ok_and(|name| self.table_of(&name).is_some());
         self.limits.check(is_group, is_provider).or_else(fault)?;
+        for (group, table) in &self.groups {
+            if let Some(unknown) = table.may_request.iter().find(|provider| self.table_of(provider).is_none()) {
+                return fault(format!(
+                    "groups.{group}.may_request: there is no provider `{unknown}`; add [providers.{unknown}]"
+                ));
+            }
+        }
         self.inspection.check().or_else(fault)?;
         self.identity.check().or_else(fault)?;
         self.vault.check().or_else(fault)?;
@@ -206,6 +213,11 @@ impl Config {
     /// Returns the configured places of the groups' files; a group without a line has its directory in the home.
     pub fn workspaces(&self) -> impl Iterator<Item = &BTreeMap<Group, PathBuf>> {
         self.providers.values().filter_map(|table| table.configured.workspaces())
+    }
+
+    /// Returns whether this group's agent may request access to a provider.
+    pub fn may_request(&self, group: &Group, provider: &Provider) -> bool {
+        self.groups.get(group).is_some_and(|table| table.may_request.contains(provider))
     }
 
     /// Returns whether this is the name of a group, or of all external agents.

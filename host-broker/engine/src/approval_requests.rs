@@ -31,6 +31,7 @@ use kernel::call::{ApprovalPhase, Call, Header};
 use kernel::contract::{Invocation, StoreRequest};
 use kernel::{Answer, Step, WriteError};
 use model::Caller;
+use model::access::AccessScope;
 use model::approval::{Answered, Approval, ApprovalReason, ApprovalState, NewApproval, SubjectKind};
 use model::card::Card;
 use model::standing_approval::{StandingApproval, StandingOffer, StandingScope};
@@ -68,6 +69,9 @@ pub struct ApprovalAnswer {
     /// The standing approval that the approver gives with the answer.
     #[serde(default)]
     pub standing: Option<StandingScope>,
+    /// The access that the approver gives, if it is not the requested one.
+    #[serde(default)]
+    pub access: Option<AccessScope>,
     /// The channel. The broker sets it; a document cannot.
     #[serde(skip)]
     pub channel: AnswerChannel,
@@ -109,7 +113,7 @@ impl std::fmt::Debug for ApprovalAnswer {
 impl ApprovalAnswer {
     /// Makes an answer at the command line.
     pub fn new(code: String, yes: bool, reason: Option<String>, apply: bool) -> Self {
-        Self { code, yes, reason, apply, standing: None, channel: AnswerChannel::Cli, handed_in: None }
+        Self { code, yes, reason, apply, standing: None, access: None, channel: AnswerChannel::Cli, handed_in: None }
     }
 
     /// Adds the channel of the answer to a row's body.
@@ -457,6 +461,12 @@ impl Broker {
             },
             None => None,
         };
+        let access = given.access.as_ref().filter(|access| given.yes && !access.is_empty());
+        if let Some(access) = access
+            && let Err((code, reason)) = self.check_access(tx, (&approval, person), access)?
+        {
+            return Ok(AnswerOutcome::No(code, reason, about));
+        }
         if !approvals::answer(tx, approval.id, &answered_by(header, given, tx))? {
             return Ok(AnswerOutcome::No(
                 Code::Guardrail,
@@ -465,6 +475,9 @@ impl Broker {
             ));
         }
         let yes = approvals::answers(tx.view(), approval.id)?.iter().filter(|answer| answer.yes).count();
+        if let Some(access) = access {
+            approvals::keep_access(tx, approval.id, access)?;
+        }
         let state = match given.yes {
             false => ApprovalState::Denied,
             true if yes >= approval.quorum => ApprovalState::Approved,

@@ -3,6 +3,7 @@
 //! An approval request has one life for all kinds: it is sent, answered, and resolved once. Everything that differs is
 //! here: the effect of the end, and the texts for agents and approvers. [`of`] returns the implementation of a kind.
 
+mod access;
 mod account;
 mod call;
 mod definition;
@@ -161,6 +162,7 @@ pub fn of(kind: SubjectKind) -> &'static dyn ApprovalSubject {
         SubjectKind::Account => &account::Account,
         SubjectKind::Definition => &definition::Definition,
         SubjectKind::Flow => &flow::Flow,
+        SubjectKind::Access => &access::Access,
     }
 }
 

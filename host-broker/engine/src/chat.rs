@@ -289,6 +289,7 @@ impl Broker {
             reason,
             apply: false,
             standing: None,
+            access: None,
             channel: AnswerChannel::Chat,
             handed_in: Some(handed_in),
         };

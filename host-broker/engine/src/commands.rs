@@ -2,6 +2,7 @@
 //!
 //! They have no external effect, so one row records everything. It is written with the change in one transaction.
 
+mod access;
 mod accounts;
 mod answer;
 mod cancel;
@@ -18,6 +19,7 @@ mod sessions;
 mod standing_approvals;
 mod tasks;
 
+pub(crate) use access::pause_key;
 pub use grant::grant_value;
 
 use crate::approval_requests;
@@ -199,6 +201,7 @@ impl Broker {
             Command::Cancel(request) => self.cancel(tx, header, &request.of)?,
             Command::Capabilities(request) => self.capabilities(tx, header, request)?,
             Command::Grant(request) => return self.grant(tx, command_request, request),
+            Command::RequestAccess(request) => return self.request_access(tx, command_request, request),
             Command::Revoke(request) => self.revoke(tx, header, request)?,
             Command::List(request) => revoke::list(tx, request)?,
             Command::TaskCreate(request) => self.create_task(tx, header, request)?,

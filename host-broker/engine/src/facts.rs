@@ -25,6 +25,7 @@ use policy::profile::{ApprovalMode, Profiles};
 use rules::Asking;
 use shared::{Action, Gate, Group, TaskId, Timestamp};
 use std::borrow::Cow;
+use std::sync::Arc;
 use store::state::approvals;
 use store::state::external_grants::session_of;
 use store::state::gates;
@@ -73,18 +74,20 @@ fn facts(
     filters: Option<&Filters>,
 ) -> Result<Facts, StoreError> {
     let killed = kill::find(connection, call.header.caller.policy_group(), &call.provider)?;
-    let stored = match call.header.caller.group() {
+    let grants = match call.header.caller.group() {
         Some(group) => grants::find(connection, group, &call.provider)?,
-        None => None,
+        None => Arc::default(),
     };
+    let declared = call.target.operation().map(|operation| operation.declaration().level);
+    let stored = grants.deciding(&call.action, (declared, call.target.demanded()), now);
     let counted_as = counted_as(connection, call)?;
-    let limits = limits::fact(connection, (now, steady), (call, &counted_as), &policy.limits, stored.as_deref())?;
+    let limits = limits::fact(connection, (now, steady), (call, &counted_as), &policy.limits, stored)?;
     let session = session_fact(connection, call, policy)?;
     let (grant, gate) = match &call.header.caller {
         Caller::External(access) => external::grant_fact(connection, now, call, access, &policy.flows)?,
         Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => {
-            let gate = stored.as_ref().and_then(|grant| grant.gate.clone());
-            (grant_fact(stored.as_deref(), &call.action, call.header.behalf.person(), now), gate)
+            let gate = stored.and_then(|grant| grant.gate.clone());
+            (grant_fact(stored, &call.action, call.header.behalf.person(), now), gate)
         }
     };
     let departing = departing_fact(call, &grant, filters);

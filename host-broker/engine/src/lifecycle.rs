@@ -16,6 +16,7 @@ use store::state::approvals;
 use store::state::counters;
 use store::state::denials;
 use store::state::external_grants;
+use store::state::grants;
 use store::state::idempotency;
 use store::state::intents;
 use store::state::kill;
@@ -66,6 +67,7 @@ impl Broker {
     pub(crate) fn ticked(&mut self, tx: &Transaction<'_>, delivered: i64) -> Result<(), StoreError> {
         replies::mark_delivered(tx, delivered)?;
         replies::forget_old(tx)?;
+        grants::forget_old(tx)?;
         idempotency::forget_old(tx)?;
         segments::delete_rows(tx)?;
         quarantine::forget_old(tx)?;

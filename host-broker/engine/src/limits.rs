@@ -12,6 +12,7 @@ use policy::limits::Charge;
 use policy::limits::{AmountTable, BreakerTable, Limits, RateTable};
 use serde_json::Value;
 use shared::{Code, Level, Timestamp};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use store::state::counters::{self, Counter, MINUTE_US, Used, micros};
 use store::state::external_grants::issuer_key;
@@ -227,12 +228,17 @@ pub fn prepared(tx: &Transaction<'_>, call: &Call) -> Result<(), StoreError> {
 /// [`StoreError`] if it cannot be read.
 pub fn in_force(view: &View, now: Timestamp, limits: &Limits) -> Result<Vec<Used>, StoreError> {
     let (mut all, steady) = (counters::list(view, now)?, steady_estimate(view, now)?);
+    // A temporary grant has the limits of the group's own grant, which is before it.
+    let mut shown = BTreeSet::new();
     for grant in grants::list(view, None)?.iter().filter(|grant| grant.is_live(now)) {
         let table = limits.of(&grant.group, &grant.provider);
         let levels = [Level::Read, Level::Write, Level::Production].into_iter().filter(|level| *level <= grant.level);
         let scopes = levels.map(|level| (word(level), table.rates(level))).chain([("grant", of_grant(Some(grant)))]);
         for (scope, rates) in scopes.filter(|(_, rates)| *rates != RateTable::NONE) {
             let (caller, provider) = (format!("group:{}", grant.group), grant.provider.to_string());
+            if !shown.insert((caller.clone(), provider.clone(), scope)) {
+                continue;
+            }
             let is_its = |used: &Used| (&*used.caller, &*used.provider, &*used.scope) == (&*caller, &*provider, scope);
             let found = all.iter().position(is_its).map(|place| all.swap_remove(place));
             let empty_at = counters::empty_at(view, &Counter { counted_as: &caller, provider: &provider, scope })?;

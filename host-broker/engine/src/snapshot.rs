@@ -9,8 +9,8 @@ use policy::facts::{ChatsFact, RulesFact};
 use policy::profile::ApprovalMode;
 use rules::{Asking, Foretold, Replay, Unknown};
 use shared::snapshot::{ActionEntry, Availability, Capability, PROTOCOL, Snapshot};
-use shared::{Group, Level, Provider, Timestamp};
-use std::collections::BTreeSet;
+use shared::{Action, Group, Level, Provider, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
 use store::state::grants;
 use store::state::grants::Grant;
 use store::{StoreError, View};
@@ -33,11 +33,16 @@ pub fn snapshot(
 ) -> Result<Snapshot, StoreError> {
     let is_main = config.is_main(group);
     let grants = grants::list(connection, Some(group))?;
-    let live: Vec<&Grant> = grants.iter().filter(|grant| grant.is_live(now)).collect();
+    let mut live: BTreeMap<&Provider, Vec<&Grant>> = BTreeMap::new();
+    for grant in grants.iter().filter(|grant| grant.is_live(now)) {
+        live.entry(&grant.provider).or_default().push(grant);
+    }
     let replay = Replay::new(&policy.rules, Unknown::OfActions).ok();
     let capabilities: Vec<Capability> = live
         .iter()
-        .filter_map(|grant| capability(grant, config, catalogue, (policy, replay.as_ref()), behalf))
+        .filter_map(|(provider, grants)| {
+            capability((group, provider, grants), config, catalogue, (policy, replay.as_ref()), (now, behalf))
+        })
         .collect();
     let providers_available: Vec<Provider> = if is_main {
         catalogue.providers().map(|(name, _)| name.clone()).collect()
@@ -51,29 +56,38 @@ pub fn snapshot(
         is_main,
         capabilities,
         providers_available,
+        may_request: config
+            .groups
+            .get(group)
+            .map(|table| table.may_request.iter().cloned().collect())
+            .unwrap_or_default(),
         opens_gates: config.gates_opened_by_group(group),
         token_fault: None,
     })
 }
 
+/// Returns the permissions at one provider. Its live grants are not empty: the group's own one first.
 fn capability(
-    grant: &Grant,
+    (group, provider, grants): (&Group, &Provider, &[&Grant]),
     config: &Config,
     catalogue: &Catalogue,
     (policy, replay): (&Policy, Option<&Replay>),
-    behalf: Option<&Subject>,
+    (now, behalf): (Timestamp, Option<&Subject>),
 ) -> Option<Capability> {
-    let listed = catalogue.provider(&grant.provider)?;
+    let listed = catalogue.provider(provider)?;
+    let first = *grants.first()?;
     let timeout = listed.timeout.unwrap_or(config.timeout());
     let actions = listed
         .operations
         .iter()
         .map(|(name, operation)| {
             let declaration = operation.declaration();
-            let setting = policy.profiles.setting(Some(&grant.group), declaration, declaration.level);
+            let levels = (Some(declaration.level), declaration.level);
+            let grant = grants.iter().find(|grant| grant.gives(name, levels, now)).copied().unwrap_or(first);
+            let setting = policy.profiles.setting(Some(group), declaration, declaration.level);
             let offered = listed.state.is_ok()
                 && operation.withdrawn().is_none()
-                && !always_refused(replay, &grant.group, declaration, setting);
+                && !always_refused(replay, group, declaration, setting);
             let enabled = offered && behalf.is_none_or(|behalf| is_for(behalf, grant, declaration));
             (name.clone(), entry(grant, declaration, setting, enabled))
         })
@@ -81,17 +95,29 @@ fn capability(
     let chats = listed.operations.values().flat_map(|operation| &operation.declaration().chat_types);
     let chats: BTreeSet<ChatType> = chats.copied().collect();
     Some(Capability {
-        provider: grant.provider.clone(),
+        provider: provider.clone(),
         description: listed.description.clone().or_else(|| of_kind(listed.kind).map(ToOwned::to_owned)),
         accounts: Vec::new(),
         chat_types: chats.into_iter().map(|kind| kind.word().to_owned()).collect(),
-        access_level: grant.level,
-        allowed_actions: grant.allowed_list(),
-        denied_actions: grant.denied_list(),
-        expires_at: grant.expires_at,
+        access_level: grants.iter().map(|grant| grant.level).max().unwrap_or(Level::None),
+        allowed_actions: allowed(grants),
+        denied_actions: first.denied_list(),
+        // Each action of a temporary grant has its own expiry beside the group's own grant.
+        expires_at: if first.is_temporary {
+            grants.iter().filter_map(|grant| grant.expires_at).max()
+        } else {
+            first.expires_at
+        },
         timeout_ms: u64::try_from(timeout.as_millis()).ok(),
         actions,
     })
+}
+
+/// Returns the list of all allowed actions; `None` if one of the grants has no list.
+fn allowed(grants: &[&Grant]) -> Option<Vec<Action>> {
+    let lists: Option<Vec<&BTreeSet<Action>>> = grants.iter().map(|grant| grant.allowed.as_ref()).collect();
+    let all: BTreeSet<&Action> = lists?.into_iter().flatten().collect();
+    Some(all.into_iter().cloned().collect())
 }
 
 /// Returns the description of a kind of provider, for an agent that chooses between many.
@@ -150,6 +176,7 @@ fn entry(grant: &Grant, declaration: &Declaration, setting: ApprovalMode, enable
         input_schema: schema(&declaration.input_schema),
         output_schema: declaration.output_schema.as_ref().and_then(schema),
         idempotent: Some(declaration.idempotent),
+        expires_at: grant.expires_at.filter(|_| grant.is_temporary && !refused),
         requires_auth: declaration.needs_account,
     }
 }

@@ -251,7 +251,8 @@ impl Broker {
             | SubjectKind::File
             | SubjectKind::Account
             | SubjectKind::Definition
-            | SubjectKind::Flow => None,
+            | SubjectKind::Flow
+            | SubjectKind::Access => None,
         };
         let offer = offer.filter(|_| approval.quorum <= 1);
         let Some(offer) = offer else {

@@ -35,11 +35,14 @@ pub enum SubjectKind {
     Definition,
     /// A version of a flow, which is canonical after the approval.
     Flow,
+    /// Access for a while, at the request of the group that gets it.
+    Access,
 }
 
 impl SubjectKind {
     /// Every kind.
-    pub const ALL: [Self; 6] = [Self::Call, Self::Grant, Self::File, Self::Account, Self::Definition, Self::Flow];
+    pub const ALL: [Self; 7] =
+        [Self::Call, Self::Grant, Self::File, Self::Account, Self::Definition, Self::Flow, Self::Access];
 
     /// Returns the subject, for use in a sentence.
     pub fn noun(self) -> &'static str {
@@ -50,6 +53,7 @@ impl SubjectKind {
             Self::Account => "account",
             Self::Definition => "change of definitions",
             Self::Flow => "version of a flow",
+            Self::Access => "request for access",
         }
     }
 
@@ -62,6 +66,7 @@ impl SubjectKind {
             Self::Account => "account",
             Self::Definition => "definition",
             Self::Flow => "flow",
+            Self::Access => "access",
         }
     }
 }

@@ -4,6 +4,7 @@
 //! The crate does no I/O and knows neither SQL nor Tokio. Every other crate of the broker uses it.
 
 mod account;
+pub mod access;
 pub mod approval;
 pub mod bearer;
 mod caller;

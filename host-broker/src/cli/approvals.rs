@@ -1,5 +1,6 @@
 //! `approvals`: approval requests, and their answers.
 
+mod access;
 mod relay;
 mod standing;
 mod watch;
@@ -8,11 +9,12 @@ use crate::cli::Context;
 use crate::cli::apply;
 use crate::cli::ask::ask;
 use crate::cli::output::{CliError, Output};
+use access::Access;
 use clap::{Args, Subcommand};
 use engine::approval_requests::ApprovalAnswer;
 use engine::approval_subjects;
 use engine::request;
-use model::approval::{Approval, ApprovalState};
+use model::approval::{Approval, ApprovalState, SubjectKind};
 use relay::Relay;
 use serde_json::{Value, json};
 use shared::Timestamp;
@@ -75,12 +77,13 @@ struct Show {
     after_help = "You must have `approves` in your table of broker.toml. First read the card: approvals show CODE.
 
 With --for, later calls with the same caller, action and parameters need no further approval.
-`approvals show` names the parameters that may differ.
+`approvals show` names the parameters that may differ. For a request for access, --for is the time of the access.
 
 Examples:
   host-broker approvals approve k7f3qd
   host-broker approvals approve k7f3qd --for 8h
   host-broker approvals approve k7f3qd --for 30d --fix subject --trifecta
+  host-broker approvals approve k7f3qd --level 1 --actions list_messages --for 2h
 
 --json prints the reply: {status, summary, data: {code, ref, state, standing?}, evidence: {…}}"
 )]
@@ -92,6 +95,8 @@ struct Approve {
     apply: bool,
     #[command(flatten)]
     later: Later,
+    #[command(flatten)]
+    access: Access,
 }
 
 #[derive(Debug, Args)]
@@ -114,12 +119,7 @@ impl Approvals {
             Command::List(List { all }) => list(context, all),
             Command::Show(Show { code }) => show(context, &code),
             Command::Standing(standing) => standing.run(context),
-            Command::Approve(approve) => {
-                let (standing, apply) = (approve.later.scope(), approve.apply);
-                let answer = ApprovalAnswer { standing, ..ApprovalAnswer::new(approve.code, true, None, apply) };
-                let command = request::Command::Answer(answer);
-                if apply { apply::ask(context, command) } else { ask(context, command) }
-            }
+            Command::Approve(approve) => give(context, approve),
             Command::Deny(Deny { code, reason }) => {
                 ask(context, request::Command::Answer(ApprovalAnswer::new(code, false, reason, false)))
             }
@@ -127,6 +127,19 @@ impl Approvals {
             Command::Relay(relay) => relay.run(context),
         }
     }
+}
+
+fn give(context: &Context, Approve { code, apply, later, access }: Approve) -> Result<(), CliError> {
+    let asked = context.ledger_if_any()?.map(|ledger| stored::with_code(&ledger, &code.to_ascii_lowercase()));
+    let is_access = asked.transpose()?.flatten().is_some_and(|approval| approval.kind == SubjectKind::Access);
+    let (standing, access) = if is_access {
+        (None, access.scope(later.time_alone().map_err(CliError::usage)?))
+    } else {
+        (later.scope(), access.scope(None))
+    };
+    let answer = ApprovalAnswer { standing, access, ..ApprovalAnswer::new(code, true, None, apply) };
+    let command = request::Command::Answer(answer);
+    if apply { apply::ask(context, command) } else { ask(context, command) }
 }
 
 /// How many that are over are listed.
@@ -195,6 +208,11 @@ fn text(context: &Context, approval: &Approval) -> String {
             let differ = if vary.is_empty() { "no parameter".to_owned() } else { vary.join(", ") };
             format!("\nTo approve later calls like it, too ({differ} may differ): {program} approvals approve {code} --for 8h")
         });
+        let standing = if approval.kind == SubjectKind::Access {
+            format!("\nTo give less or more: {program} approvals approve {code} --level 1 --actions NAME,NAME --for 2h")
+        } else {
+            standing
+        };
         format!(
             "\nTo approve {what}: {program} approvals approve {code}{at_once}{standing}\nTo deny: {program} approvals deny \
              {code}"

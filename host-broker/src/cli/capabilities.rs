@@ -5,15 +5,15 @@ use crate::cli::home_reader::known_group;
 use crate::cli::output::{CliError, Output};
 use clap::Args;
 use engine::snapshot::snapshot;
-use shared::Group;
 use shared::snapshot::{Availability, Capability, Snapshot};
+use shared::{Group, Timestamp};
 
 /// Show the actions that a group can perform now.
 #[derive(Debug, Args)]
 #[command(
     after_help = "The agent of the group reads the same document. --json prints the snapshot of the group's directory: {generatedAt, group, is_main, \
     capabilities: [{provider, access_level, expires_at, actions: {NAME: {level, tier, status, description, \
-    input_schema}}}], providers_available}"
+    input_schema}}}], providers_available, may_request?}"
 )]
 pub struct Capabilities {
     /// The group.
@@ -51,8 +51,11 @@ fn table(snapshot: &Snapshot, all: bool) -> String {
 }
 
 fn rows(capability: &Capability, all: bool) -> Vec<Vec<String>> {
-    let until = capability.expires_at.map_or_else(|| "never".to_owned(), |time| time.to_string());
-    let head = [capability.provider.to_string(), capability.access_level.to_string(), until];
+    // An action of a temporary grant ends earlier than the group's own grant.
+    let head = |expires_at: Option<Timestamp>| {
+        let until = expires_at.or(capability.expires_at).map_or_else(|| "never".to_owned(), |time| time.to_string());
+        [capability.provider.to_string(), capability.access_level.to_string(), until]
+    };
     let shown = capability
         .actions
         .iter()
@@ -60,11 +63,11 @@ fn rows(capability: &Capability, all: bool) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = shown
         .map(|(name, entry)| {
             let cells = [name.to_string(), entry.level.to_string(), word(entry.status).to_owned()];
-            head.iter().cloned().chain(cells).collect()
+            head(entry.expires_at).into_iter().chain(cells).collect()
         })
         .collect();
     if rows.is_empty() {
-        rows.push(head.into_iter().chain(["(no action)".to_owned()]).collect());
+        rows.push(head(None).into_iter().chain(["(no action)".to_owned()]).collect());
     }
     rows
 }

@@ -93,7 +93,7 @@ fn words(kinds: Option<Vec<ChatType>>) -> Option<Vec<String>> {
     kinds.map(|kinds| kinds.into_iter().map(|kind| kind.word().to_owned()).collect())
 }
 
-fn level(text: &str) -> Result<Level, String> {
+pub(in crate::cli) fn level(text: &str) -> Result<Level, String> {
     let number = text.strip_prefix(['L', 'l']).unwrap_or(text).parse().ok();
     number.and_then(Level::from_number).ok_or_else(|| "a level is 0, 1, 2 or 3".to_owned())
 }

@@ -10,7 +10,7 @@ use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand};
 use config::profiles;
 use serde_json::{Value, json};
-use shared::Group as Name;
+use shared::{Group as Name, Provider};
 use store::state::grants;
 
 /// Manage groups; each group shares one directory with one sandbox.
@@ -35,7 +35,9 @@ enum Command {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "--json prints {groups: [{group, main, uid, signed, mailbox, opens_gates, providers}]}")]
+#[command(
+    after_help = "--json prints {groups: [{group, main, uid, signed, mailbox, opens_gates, providers, may_request}]}"
+)]
 struct List {}
 
 #[derive(Debug, Args)]
@@ -51,6 +53,9 @@ struct Add {
     /// The user id of the sandbox; the broker refuses requests of any other owner.
     #[arg(long)]
     uid: Option<u32>,
+    /// Providers to which the group's agent may request access (comma-separated); a person decides on each request.
+    #[arg(long, value_name = "PROVIDER", value_delimiter = ',')]
+    may_request: Vec<Provider>,
 }
 
 #[derive(Debug, Args)]
@@ -73,7 +78,7 @@ impl Group {
     pub fn run(self, context: &Context) -> Result<(), CliError> {
         match self.command {
             Command::List(List {}) => list(context),
-            Command::Add(Add { name, uid }) => add(context, &name, uid),
+            Command::Add(Add { name, uid, may_request }) => add(context, &name, uid, &may_request),
             Command::Remove(Remove { name }) => remove(context, &name),
         }
     }
@@ -101,6 +106,7 @@ fn list(context: &Context) -> Result<(), CliError> {
                 "mailbox": context.home.mailbox(name),
                 "opens_gates": config.gates_opened_by_group(name),
                 "providers": providers(name),
+                "may_request": table.may_request,
             })
         })
         .collect();
@@ -122,14 +128,14 @@ fn list(context: &Context) -> Result<(), CliError> {
     Ok(())
 }
 
-fn add(context: &Context, name: &Name, uid: Option<u32>) -> Result<(), CliError> {
+fn add(context: &Context, name: &Name, uid: Option<u32>, may_request: &[Provider]) -> Result<(), CliError> {
     if context.config()?.groups.contains_key(name) {
         return Err(CliError::usage(format!("there is a group `{name}` already; nothing was changed")));
     }
     // The profile comes first, because it can be removed again if the edit fails. The broker refuses a profile without
     // a group.
     profiles::write(&context.home, name, policy::profile::STARTING).map_err(|error| CliError::configuration(&error))?;
-    if let Err(fault) = edit::change(context, |text| edit::added(text, name, uid)) {
+    if let Err(fault) = edit::change(context, |text| edit::added(text, name, uid, may_request)) {
         std::fs::remove_file(context.home.profile(name)).ok();
         return Err(fault);
     }

@@ -16,7 +16,13 @@ pub(super) fn lane(snapshot: Option<&Snapshot>, parsed: &Parsed) -> Lane {
         Parsed::CommandRequest(command_request) if matches!(command_request.command, Command::GateApprove(_)) => {
             !snapshot.opens_gates.is_empty()
         }
-        Parsed::CommandRequest(_) => !snapshot.capabilities.is_empty(),
+        Parsed::CommandRequest(command_request) => {
+            if let Command::RequestAccess(request) = &command_request.command {
+                snapshot.may_request.contains(&request.provider)
+            } else {
+                !snapshot.capabilities.is_empty() || !snapshot.may_request.is_empty()
+            }
+        }
         Parsed::InvalidDocument(_) => false,
     });
     if is_permitted { Lane::Permitted } else { Lane::Refused }
@@ -24,5 +30,8 @@ pub(super) fn lane(snapshot: Option<&Snapshot>, parsed: &Parsed) -> Lane {
 
 /// Returns whether the group can ask for anything that is permitted.
 pub(super) fn has_any(snapshot: &Snapshot) -> bool {
-    snapshot.is_main || !snapshot.capabilities.is_empty() || !snapshot.opens_gates.is_empty()
+    snapshot.is_main
+        || !snapshot.capabilities.is_empty()
+        || !snapshot.opens_gates.is_empty()
+        || !snapshot.may_request.is_empty()
 }

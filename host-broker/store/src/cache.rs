@@ -6,7 +6,7 @@
 //!
 //! INVARIANT: a kept fact is what a read of the database returns. Debug builds check it with each commit.
 
-use crate::state::grants::Grant;
+use crate::state::grants::Grants;
 use crate::state::{counters, grants, kill, sessions};
 use crate::{StoreError, View};
 use model::Exposed;
@@ -52,7 +52,7 @@ pub(crate) struct Cache {
     /// Whether any row is in a segment only.
     pub(crate) has_burnt_ids: Kept<Option<bool>>,
     /// Only grants that exist: a sandbox can name any provider.
-    pub(crate) grants: Kept<BTreeMap<(Group, Provider), Arc<Grant>>>,
+    pub(crate) grants: Kept<BTreeMap<(Group, Provider), Arc<Grants>>>,
     exposures: Kept<BTreeMap<String, Arc<[Exposed]>>>,
 }
 
@@ -125,7 +125,7 @@ impl Cache {
             assert_eq!(kept, crate::ledger::segments::has_burnt_ids(view)?, "a kept fact is stale");
         }
         for ((group, provider), kept) in &self.grants.facts {
-            assert_eq!(Some(&**kept), grants::stored(view, group, provider)?.as_ref(), "a kept fact is stale");
+            assert_eq!(**kept, grants::stored(view, group, provider)?, "a kept fact is stale");
         }
         for (caller, kept) in &self.exposures.facts {
             assert_eq!(kept[..], sessions::stored(view, caller)?[..], "a kept fact is stale");

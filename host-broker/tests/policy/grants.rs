@@ -70,6 +70,7 @@ fn chosen(bytes: [u8; 16]) -> Grant {
         chat_types: chats(bytes[12]),
         chat_ids: chats(bytes[13]),
         revoked_by: None,
+        is_temporary: false,
     }
 }
 
@@ -295,7 +296,7 @@ fn nobody_but_people_grants_to_the_main_group_and_nobody_but_its_agent_and_peopl
 
 fn stored(world: &World) -> Grant {
     let found = grants::find(world.ledger.view(), &"developer".parse().unwrap(), &"mock".parse().unwrap());
-    Grant::clone(&found.unwrap().unwrap())
+    found.unwrap().own.clone().unwrap()
 }
 
 #[test]
@@ -322,6 +323,7 @@ fn a_grant_is_stored_as_it_was_asked_for_and_the_next_one_replaces_it_whole() {
         chat_types: Some(vec!["private".to_owned()]),
         chat_ids: Some(vec!["c2".to_owned(), "c1".to_owned()]),
         revoked_by: None,
+        is_temporary: false,
     };
     assert_eq!(stored(&world), first);
     world.clock.turn(5);

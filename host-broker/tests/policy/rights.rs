@@ -105,6 +105,7 @@ fn word(command: &Command) -> &'static str {
         | Command::Capabilities(_)
         | Command::Result(_)
         | Command::Cancel(_)
+        | Command::RequestAccess(_)
         | Command::ReadFlow(_) => "elsewhere",
     }
 }

@@ -41,6 +41,7 @@ pub fn summary(snapshot: &Snapshot) -> Value {
         "group": snapshot.group,
         "is_main": snapshot.is_main,
         "opens_gates": snapshot.opens_gates,
+        "may_request": snapshot.may_request,
         "providers_available": names_more.then_some(&snapshot.providers_available),
         "more": (!capabilities.is_empty()).then_some(MORE),
     }));
@@ -116,6 +117,7 @@ fn called(entry: &ActionEntry) -> Value {
         "status": (entry.status != Availability::Available).then(|| word(entry.status)),
         "description": entry.description,
         "input_schema": entry.input_schema.as_ref().map(plain),
+        "expires_at": entry.expires_at,
         "requires_auth": entry.requires_auth.then_some(true),
     }))
 }

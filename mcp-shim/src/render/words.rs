@@ -59,6 +59,13 @@ pub const EXT_CANCEL: ToolWords = ToolWords {
     title: "Cancel an earlier call",
     description: "Stops an earlier call that has not started, or withdraws its approval request. A started call runs on.",
 };
+/// `ext_request`
+pub const EXT_REQUEST: ToolWords = ToolWords {
+    title: "Request access",
+    description: "Requests access to a provider for a while, for example after no_grant, level_too_low or \
+                  action_not_allowed. A person decides, and may give less or more. Ask for the least that the task \
+                  needs, and give the person the reason. may_request of ext_capabilities lists the providers.",
+};
 /// `ext_auth_begin`
 pub const EXT_AUTH_BEGIN: ToolWords = ToolWords {
     title: "Begin to link an account",

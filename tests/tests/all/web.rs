@@ -1,5 +1,6 @@
 //! The inbox: real pages of the real host, spoken to as a browser does, and as nobody should.
 
+mod access;
 mod browser;
 mod doors;
 mod later;

@@ -56,6 +56,10 @@ impl Broker {
         if let (Some(standing), Some(members)) = (&standing, body.as_object_mut()) {
             members.insert("standing".to_owned(), standing_approvals::in_row(standing));
         }
+        let access = given.access.as_ref().filter(|access| given.yes && !access.is_empty());
+        if let (Some(access), Some(members)) = (access, body.as_object_mut()) {
+            members.insert("access".to_owned(), json!(access));
+        }
         let evidence = tx.append(&Draft {
             provider: Some(&approval.provider),
             action: Some(&approval.action),

@@ -57,18 +57,18 @@ impl Broker {
         if grant.is_expired(tx.now()) {
             return no(asked.as_ref(), Code::InvalidParams, "The grant would have expired already.".into());
         }
-        let stored = grants::find(tx.view(), &grant.group, &grant.provider)?;
+        let stored = grants::find(tx.view(), &grant.group, &grant.provider)?.own.clone();
         let above = match header.caller.group() {
-            Some(group) => match self.above_the_ceiling(group, &grant, stored.as_deref()) {
+            Some(group) => match self.above_the_ceiling(group, &grant, stored.as_ref()) {
                 Some(reason) => Some((group, reason)),
                 None => self.lets_out(tx, &header.caller_key, group, &grant)?.map(|reason| (group, reason)),
             },
             None => None,
         };
         if let Some((granter, reason)) = &above {
-            let digest = agreement(granter, &header.behalf, request, &grant, stored.as_deref());
+            let digest = agreement(granter, &header.behalf, request, &grant, stored.as_ref());
             match &asked {
-                None => return self.ask_for(tx, command_request, granter, request, &grant, stored.as_deref(), reason),
+                None => return self.ask_for(tx, command_request, granter, request, &grant, stored.as_ref(), reason),
                 Some(approval) if approval.state == ApprovalState::Approved && approval.digest == digest => {
                     approvals::spend(tx, approval.id)?;
                     // An agent later gives no more than an approver approved.
@@ -85,7 +85,7 @@ impl Broker {
         }
         if above.is_none()
             && header.caller.group().is_some()
-            && let Some(stored) = stored.filter(|stored| stored.was_set_by_person())
+            && let Some(stored) = stored.as_ref().filter(|stored| stored.was_set_by_person())
         {
             // SECURITY: a grant that an agent repeats or narrows remains a person's; the next one must not widen it.
             grant.granted_by.clone_from(&stored.granted_by);
@@ -381,5 +381,6 @@ pub fn grant_value(grant: &Grant) -> Value {
         "daily_quota": grant.daily_quota,
         "chat_types": grant.chat_types,
         "chat_ids": grant.chat_ids,
+        "temporary": grant.is_temporary,
     })
 }

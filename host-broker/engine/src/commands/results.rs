@@ -17,7 +17,7 @@ use policy::facts::{ChatsFact, GrantFact};
 use policy::profile::ApprovalMode;
 use shared::flow::Opaque;
 use shared::request::ResultRequest;
-use shared::{Code, RequestId, Timestamp};
+use shared::{Code, Level, RequestId, Timestamp};
 use std::sync::Arc;
 use store::state::approvals;
 use store::state::external_grants::Access;
@@ -52,8 +52,9 @@ impl Broker {
         let (Some(_), Some(group), Some(called)) = (&owner.person, header.caller.group(), &owner.called) else {
             return Ok(Some(owner));
         };
-        let grant = grants::find(tx.view(), group, &called.provider)?;
-        let elsewhere = grant.is_some_and(|grant| chats_fact(&grant, header.behalf.person()) == ChatsFact::Elsewhere);
+        let grants = grants::find(tx.view(), group, &called.provider)?;
+        let grant = grants.deciding(&called.action, (self.declared(called), called.level), tx.now());
+        let elsewhere = grant.is_some_and(|grant| chats_fact(grant, header.behalf.person()) == ChatsFact::Elsewhere);
         Ok((!elsewhere).then_some(owner))
     }
 
@@ -145,11 +146,14 @@ impl Broker {
             return Ok(Err(Code::KillSwitch));
         }
         let grant = match caller.group() {
-            Some(group) => match grants::find(connection, group, &target.provider)? {
-                Some(grant) if grant.is_live(now) => Some(grant),
-                Some(grant) if grant.active && grant.is_expired(now) => return Ok(Err(Code::GrantExpired)),
-                Some(_) | None => return Ok(Err(Code::NoGrant)),
-            },
+            Some(group) => {
+                let grants = grants::find(connection, group, &target.provider)?;
+                match grants.deciding(&target.action, (self.declared(target), target.level), now) {
+                    Some(grant) if grant.is_live(now) => Some(grant.clone()),
+                    Some(grant) if grant.active && grant.is_expired(now) => return Ok(Err(Code::GrantExpired)),
+                    Some(_) | None => return Ok(Err(Code::NoGrant)),
+                }
+            }
             None => None,
         };
         let operation = match self.catalogue.find(&target.provider, &target.action) {
@@ -177,6 +181,16 @@ impl Broker {
             }
         }
         Ok(Ok(()))
+    }
+
+    /// Returns the level that the called action declares now.
+    fn declared(&self, called: &Called) -> Option<Level> {
+        match self.catalogue.find(&called.provider, &called.action) {
+            CatalogueEntry::Enabled(operation) | CatalogueEntry::Disabled(operation, _) => {
+                Some(operation.declaration().level)
+            }
+            CatalogueEntry::NoProvider | CatalogueEntry::NoAction | CatalogueEntry::Unusable => None,
+        }
     }
 
     /// Waits like a call: the reply of the other request is the reply of this one.

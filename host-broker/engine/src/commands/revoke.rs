@@ -13,7 +13,7 @@ use shared::request::RevokeRequest;
 use store::StoreError;
 use store::Transaction;
 use store::ledger::chain::RowKind;
-use store::state::grants;
+use store::state::grants::{self, Grants};
 
 impl Broker {
     pub(super) fn revoke(
@@ -24,7 +24,7 @@ impl Broker {
     ) -> Result<CommandResult, StoreError> {
         let RevokeRequest { group_folder: group, provider } = request;
         // A grant can be revoked even if its group or provider is no longer configured.
-        if grants::find(tx.view(), group, provider)?.is_none()
+        if *grants::find(tx.view(), group, provider)? == Grants::default()
             && let Some(fault) = self.unknown_group(group).or_else(|| self.unknown_provider(provider))
         {
             return Ok(CommandResult::no(Code::InvalidParams, fault));

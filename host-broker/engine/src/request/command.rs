@@ -10,8 +10,8 @@ use shared::digest::Digest;
 use shared::flow::Vault;
 use shared::flow::request::FlowRequest;
 use shared::request::{
-    CancelRequest, CapabilitiesRequest, GateRequest, GrantRequest, ListRequest, ResultRequest, RevokeRequest,
-    TaskRequest,
+    AccessRequest, CancelRequest, CapabilitiesRequest, GateRequest, GrantRequest, ListRequest, ResultRequest,
+    RevokeRequest, TaskRequest,
 };
 use shared::{Group, Provider, TaskId};
 use std::collections::BTreeSet;
@@ -44,6 +44,9 @@ pub enum Command {
     Grant(GrantRequest),
     /// End access: `ext_revoke`.
     Revoke(RevokeRequest),
+    /// Request access for a while: `ext_request`.
+    #[serde(skip)]
+    RequestAccess(AccessRequest),
     /// List access: `ext_list`.
     List(ListRequest),
     /// Create a task: `task_create`.
@@ -217,7 +220,7 @@ impl Command {
             // Agents.
             Self::Capabilities(_) | Self::Result(_) => (Everyone, OwnCheck, Reads),
             Self::Cancel(_) | Self::ReadFlow(_) => (Everyone, OwnCheck, Ends),
-            Self::GateApprove(_) => (Everyone, OwnCheck, Adds),
+            Self::GateApprove(_) | Self::RequestAccess(_) => (Everyone, OwnCheck, Adds),
             // The main group's agent, and people.
             Self::Grant(request) => (Administrators, Right::Grant(request), Adds),
             Self::Revoke(_) => (Administrators, Administer, Ends),

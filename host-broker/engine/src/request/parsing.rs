@@ -8,7 +8,7 @@
 mod created;
 mod nested;
 
-pub use created::{Invoked, hypothetical, hypothetical_of_tool, invoked, made, readmit, readmit_grant};
+pub use created::{Invoked, hypothetical, hypothetical_of_tool, invoked, made, readmit, readmit_access, readmit_grant};
 
 use super::{Command, CommandRequest, InvalidDocument, Parsed};
 use crate::catalogue::{Catalogue, CatalogueEntry};
@@ -225,6 +225,7 @@ fn sort(document: Document, header: Header, bytes: &[u8], context: &ParseContext
         Request::Capabilities(body) => Command::Capabilities(body),
         Request::Grant(body) => Command::Grant(body),
         Request::Revoke(body) => Command::Revoke(body),
+        Request::Access(body) => Command::RequestAccess(body),
         Request::List(body) => Command::List(body),
         Request::TaskCreate(body) => Command::TaskCreate(body),
         Request::GateApprove(body) => Command::GateApprove(body),
@@ -336,6 +337,7 @@ fn timeout(request: &Request, context: &ParseContext) -> Duration {
         Request::Capabilities(_)
         | Request::Grant(_)
         | Request::Revoke(_)
+        | Request::Access(_)
         | Request::List(_)
         | Request::TaskCreate(_)
         | Request::GateApprove(_)

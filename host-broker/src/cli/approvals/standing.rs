@@ -26,8 +26,9 @@ pub(super) struct Standing {
 
 /// The scope of a standing approval, beside the answer.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Later calls")]
 pub(super) struct Later {
-    /// Approve later calls like this one, too, for this time: 90m, 8h, 7d.
+    /// Approve later calls like this one, too, for this time: 90m, 8h, 7d. For a request for access: its time.
     #[arg(long = "for", value_name = "DURATION", value_parser = seconds, conflicts_with = "apply")]
     time: Option<u64>,
     /// End the standing approval with the session of the group, too.
@@ -45,6 +46,18 @@ pub(super) struct Later {
 }
 
 impl Later {
+    /// Returns the time, if nothing else is given.
+    ///
+    /// # Errors
+    /// The options that are for calls only.
+    pub(super) fn time_alone(self) -> Result<Option<u64>, &'static str> {
+        let Self { time, session, fix, production, trifecta } = self;
+        if session || production || trifecta || !fix.is_empty() {
+            return Err("a request for access takes --for, and no --session, --fix, --production or --trifecta");
+        }
+        Ok(time)
+    }
+
     /// Returns the scope, if the person gives a standing approval.
     pub(super) fn scope(self) -> Option<StandingScope> {
         let Self { time, session, fix, production, trifecta } = self;

@@ -6,7 +6,7 @@
 use crate::cli::Context;
 use crate::cli::output::CliError;
 use config::{Config, ConfigError};
-use shared::Group;
+use shared::{Group, Provider};
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -34,7 +34,7 @@ pub(in crate::cli) fn change(
 }
 
 /// The text with a table for the group at its end.
-pub(super) fn added(text: &str, group: &Group, uid: Option<u32>) -> Result<String, CliError> {
+pub(super) fn added(text: &str, group: &Group, uid: Option<u32>, may_request: &[Provider]) -> Result<String, CliError> {
     let mut edited = text.trim_end().to_owned();
     if !edited.is_empty() {
         edited.push_str("\n\n");
@@ -45,6 +45,12 @@ pub(super) fn added(text: &str, group: &Group, uid: Option<u32>) -> Result<Strin
         writeln!(edited, "uid = {uid}").ok();
     }
     let mut table = toml::Table::new();
+    if !may_request.is_empty() {
+        let names = may_request.iter().map(|provider| toml::Value::String(provider.to_string())).collect();
+        let names = toml::Value::Array(names);
+        writeln!(edited, "may_request = {names}").ok();
+        table.insert("may_request".to_owned(), names);
+    }
     table.extend(uid.map(|uid| ("uid".to_owned(), toml::Value::Integer(uid.into()))));
     let mut expected = parse(text)?;
     let groups = expected.entry("groups").or_insert_with(|| toml::Value::Table(toml::Table::new()));
@@ -122,9 +128,12 @@ mod tests {
     #[test]
     fn a_group_is_added_below_and_nothing_else_changes() {
         let text = "# mine\n[groups.main] # the first\nmain = true\n";
-        let edited = added(text, &group("web"), Some(1000)).unwrap();
+        let edited = added(text, &group("web"), Some(1000), &[]).unwrap();
         assert_eq!(edited, "# mine\n[groups.main] # the first\nmain = true\n\n[groups.web]\nuid = 1000\n");
-        assert_eq!(added("", &group("web"), None).unwrap(), "[groups.web]\n");
+        assert_eq!(
+            added("", &group("web"), None, &["mail".parse().unwrap()]).unwrap(),
+            "[groups.web]\nmay_request = [\"mail\"]\n"
+        );
     }
 
     #[test]
@@ -138,7 +147,7 @@ mod tests {
     #[test]
     fn what_cannot_be_edited_safely_is_left_to_the_person() {
         let fault = |result: Result<String, CliError>| result.unwrap_err().text;
-        assert!(fault(added("groups = { a = {} }\n", &group("b"), None)).contains("by hand"));
+        assert!(fault(added("groups = { a = {} }\n", &group("b"), None, &[])).contains("by hand"));
         assert!(fault(removed("groups = { a = {} }\n", &group("a"))).contains("by hand"));
         assert!(fault(removed("[groups]\na = {}\n", &group("a"))).contains("by hand"));
         // A header inside a text is no header.

@@ -12,11 +12,13 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use engine::approval_requests::{AnswerChannel, ApprovalAnswer, may_answer};
 use engine::request::Command;
+use model::access::AccessScope;
 use model::approval::{Approval, ApprovalState, SubjectKind};
 use model::standing_approval::StandingScope;
 use serde::Deserialize;
-use shared::Reply;
 use shared::reply::Status;
+use shared::{Action, Level, Reply};
+use std::collections::BTreeSet;
 use std::num::ParseIntError;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,6 +47,15 @@ pub(super) struct AnswerForm {
     production: Option<String>,
     #[serde(default)]
     trifecta: Option<String>,
+    // Of the access to be given; empty as requested.
+    #[serde(default)]
+    level: String,
+    #[serde(default)]
+    actions: String,
+    #[serde(default)]
+    access_s: String,
+    #[serde(default)]
+    gate: String,
 }
 
 /// The time of a standing approval for a session, which can end it earlier.
@@ -64,6 +75,28 @@ impl AnswerForm {
         let fixed = self.fixed.split([',', ' ']).filter(|name| !name.is_empty()).map(str::to_owned).collect();
         let (production, trifecta) = (self.production.is_some(), self.trifecta.is_some());
         Ok(Some(StandingScope { for_s, session, fixed, production, trifecta }))
+    }
+}
+
+impl AnswerForm {
+    /// Returns the access that the person gives, if it is not the requested one.
+    ///
+    /// # Errors
+    /// The field whose text is not valid.
+    fn access(&self) -> Result<Option<AccessScope>, &'static str> {
+        let set = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty() && self.said == Choice::Yes);
+        let level = |text: String| text.parse().ok().and_then(Level::from_number).ok_or("level");
+        let actions = |text: String| {
+            let names = text.split([',', ' ']).filter(|name| !name.is_empty());
+            names.map(str::parse).collect::<Result<BTreeSet<Action>, _>>().map_err(|_bad| "actions")
+        };
+        let scope = AccessScope {
+            access_level: set(&self.level).map(level).transpose()?,
+            actions: set(&self.actions).map(actions).transpose()?,
+            duration_s: set(&self.access_s).map(|text| text.parse().map_err(|_bad| "time")).transpose()?,
+            gate: set(&self.gate).map(|text| text.parse().map_err(|_bad| "gate")).transpose()?,
+        };
+        Ok((!scope.is_empty()).then_some(scope))
     }
 }
 
@@ -125,7 +158,11 @@ pub(super) async fn answer(
     let Ok(standing) = form.scope() else {
         return told(StatusCode::BAD_REQUEST, "The time of the standing approval is not one of the page's.");
     };
-    let came = put(&shared, &visitor, &approval, &form, standing).await;
+    let access = match form.access() {
+        Ok(access) => access,
+        Err(field) => return told(StatusCode::BAD_REQUEST, &format!("The {field} of the access is not valid.")),
+    };
+    let came = put(&shared, &visitor, &approval, &form, (standing, access)).await;
     let status = match came {
         FormOutcome::Counted(_) => StatusCode::OK,
         FormOutcome::Refused(_) => StatusCode::CONFLICT,
@@ -189,7 +226,9 @@ fn is_open(Listed { approval, outcome, .. }: &Listed, wants_now: bool) -> bool {
     match (approval.kind, outcome) {
         (SubjectKind::File, _) if !wants_now => false,
         (_, Some(outcome)) => outcome.is_open() && !is_refused(approval),
-        (SubjectKind::File | SubjectKind::Grant, None) => approval.state == ApprovalState::Approved,
+        (SubjectKind::File | SubjectKind::Grant | SubjectKind::Access, None) => {
+            approval.state == ApprovalState::Approved
+        }
         (SubjectKind::Call | SubjectKind::Account | SubjectKind::Definition | SubjectKind::Flow, None) => false,
     }
 }
@@ -205,13 +244,17 @@ async fn put(
     visitor: &Visitor,
     approval: &Approval,
     form: &AnswerForm,
-    standing: Option<StandingScope>,
+    (standing, access): (Option<StandingScope>, Option<AccessScope>),
 ) -> FormOutcome {
     let reason = Some(form.reason.trim()).filter(|reason| !reason.is_empty()).map(ToOwned::to_owned);
     let (code, yes, apply) = (approval.code.clone(), form.said != Choice::No, form.said == Choice::Apply);
     let reason = reason.filter(|_| !yes);
-    let given =
-        ApprovalAnswer { standing, channel: AnswerChannel::Web, ..ApprovalAnswer::new(code, yes, reason, apply) };
+    let given = ApprovalAnswer {
+        standing,
+        access,
+        channel: AnswerChannel::Web,
+        ..ApprovalAnswer::new(code, yes, reason, apply)
+    };
     send(shared, visitor, Command::Answer(given)).await
 }
 

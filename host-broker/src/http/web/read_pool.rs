@@ -127,9 +127,12 @@ fn outcome(connection: &View, approval: &Approval) -> Result<Option<Outcome>, St
         SubjectKind::Call if is_spent => Some(approval.request_id.clone()),
         SubjectKind::Call if approval.state == ApprovalState::Approved => return Ok(Some(Outcome::Waits)),
         SubjectKind::File => proposals::asked_by(connection, approval.id)?.and_then(|proposal| proposal.applied_by),
-        SubjectKind::Call | SubjectKind::Grant | SubjectKind::Account | SubjectKind::Definition | SubjectKind::Flow => {
-            None
-        }
+        SubjectKind::Call
+        | SubjectKind::Grant
+        | SubjectKind::Account
+        | SubjectKind::Definition
+        | SubjectKind::Flow
+        | SubjectKind::Access => None,
     };
     let Some(request) = request else { return Ok(None) };
     let rows = calls::story(connection, &request, approval.group.as_ref())?;

@@ -3,6 +3,7 @@
 use crate::Transaction;
 use crate::View;
 use crate::{StoreError, at};
+use model::access::AccessScope;
 use model::approval::{Answered, Approval, ApprovalState, NewApproval, SubjectKind, reference};
 use model::standing_approval::StandingOffer;
 use model::{SealedRequest, Subject};
@@ -369,7 +370,7 @@ pub fn resolve(tx: &Transaction<'_>, approval: i64, state: ApprovalState) -> Res
 pub fn spend(tx: &Transaction<'_>, approval: i64) -> Result<(), StoreError> {
     const UPDATE: &str = "UPDATE approvals
          SET state = 'closed', became = 'spent', card = NULL, document = NULL, person = NULL, sealed = NULL,
-             standing = NULL
+             standing = NULL, access = NULL
          WHERE id = ?1 AND state = 'approved'";
     changed_one(tx, UPDATE, params![approval])
 }
@@ -383,7 +384,7 @@ pub fn close(tx: &Transaction<'_>, caller: &str, id: &RequestId, became: &str) -
         .prepare_cached(
             "UPDATE approvals
              SET state = 'closed', became = ?3, card = NULL, document = NULL, person = NULL, sealed = NULL,
-                 standing = NULL
+                 standing = NULL, access = NULL
              WHERE caller = ?1 AND request_id = ?2 AND state <> 'closed'",
         )
         .and_then(|mut s| s.execute(params![caller, id.as_str(), became]))
@@ -440,6 +441,28 @@ pub fn sealed(view: &View, approval: i64) -> Result<Option<SealedRequest>, Store
         .and_then(|mut s| s.query_row(params![approval], |row| row.get(0)))
         .map_err(at("read a sealed request"))?;
     Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+}
+
+/// Stores the access that a person gives with the answer.
+///
+/// # Errors
+/// [`StoreError`]; the answer must then not count.
+pub fn keep_access(tx: &Transaction<'_>, approval: i64, access: &AccessScope) -> Result<(), StoreError> {
+    let access = serde_json::to_string(access).map_err(|_bad| StoreError::Stored { what: "access" })?;
+    changed_one(tx, "UPDATE approvals SET access = ?2 WHERE id = ?1", params![approval, access])
+}
+
+/// Returns the access that a person gave with the answer; an empty one if it is the requested access.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read; nothing may then be given.
+pub fn access(view: &View, approval: i64) -> Result<AccessScope, StoreError> {
+    let stored: Option<String> = view
+        .prepare_cached("SELECT access FROM approvals WHERE id = ?1")
+        .and_then(|mut s| s.query_row(params![approval], |row| row.get(0)))
+        .map_err(at("read the access of an answer"))?;
+    let access = stored.map(|text| serde_json::from_str(&text)).transpose();
+    access.map(Option::unwrap_or_default).map_err(|_bad| StoreError::Stored { what: "access" })
 }
 
 /// Returns the standing approval that a person can give with the answer. An unreadable one counts as none.

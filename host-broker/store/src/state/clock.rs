@@ -4,8 +4,13 @@ use crate::{StoreError, Transaction, at};
 use rusqlite::params;
 
 /// The statements that end records made while the clock was ahead, by the name that people see.
-const ENDED: [(&str, &str); 4] = [
+const ENDED: [(&str, &str); 6] = [
     ("grants", "UPDATE grants SET expires_at = ?1 WHERE active AND granted_at > ?1 AND expires_at > ?1"),
+    ("temporary_grants", "UPDATE temporary_grants SET expires_at = ?1 WHERE granted_at > ?1 AND expires_at > ?1"),
+    (
+        "standing_approvals",
+        "UPDATE standing_approvals SET until = ?1 WHERE ended_at IS NULL AND given_at > ?1 AND until > ?1",
+    ),
     ("external_grants", "UPDATE flow_grants SET expires_at = ?1 WHERE issued_at > ?1 AND expires_at > ?1"),
     ("operator_tokens", "UPDATE operator_tokens SET expires_at = ?1 WHERE issued_at > ?1 AND expires_at > ?1"),
     ("approvals", "UPDATE approvals SET expires_at = ?1 WHERE state = 'waiting' AND asked_at > ?1 AND expires_at > ?1"),

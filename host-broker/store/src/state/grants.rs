@@ -1,13 +1,14 @@
 //! Grants: the levels of groups at providers.
 //!
-//! A grant is bound to the catalogue as it was when it was made: an action that appears later, or that changes its
-//! level, is not included until the grant is repeated.
+//! A group has at most one grant of its own at a provider, and temporary grants beside it. A grant is bound to the
+//! catalogue as it was when it was made: an action that appears later, or that changes its level, is not included until
+//! the grant is repeated.
 
 use crate::Transaction;
 use crate::View;
 use crate::state::requests;
 use crate::{StoreError, at};
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::params;
 use shared::request::{Expiry, GrantRequest};
 use shared::{Action, Gate, Group, Level, Provider, Timestamp, limits};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +50,38 @@ pub struct Grant {
     pub chat_ids: Option<Vec<String>>,
     /// The caller that revoked it, if it was revoked.
     pub revoked_by: Option<String>,
+    /// Whether it is temporary: a person gave it for a while, at the group's request.
+    pub is_temporary: bool,
+}
+
+/// The grants of a group at one provider.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Grants {
+    /// The group's own grant, active or not.
+    pub own: Option<Grant>,
+    /// Its temporary grants, expired ones too. The first one is the oldest.
+    pub temporary: Vec<Grant>,
+}
+
+impl Grants {
+    /// Returns the grant that decides on an action: the first one that gives it, the group's own before temporary ones.
+    /// Without one, it is the first live grant, and then any.
+    ///
+    /// `declared` is the level of the action, and `demanded` the level that the call takes.
+    pub fn deciding(
+        &self,
+        action: &Action,
+        (declared, demanded): (Option<Level>, Level),
+        now: Timestamp,
+    ) -> Option<&Grant> {
+        let all = || self.own.iter().chain(&self.temporary);
+        let gives = all().find(|grant| grant.gives(action, (declared, demanded), now));
+        gives.or_else(|| all().find(|grant| grant.is_live(now))).or_else(|| all().next())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.own.is_none() && self.temporary.is_empty()
+    }
 }
 
 impl Grant {
@@ -71,7 +104,18 @@ impl Grant {
             chat_types: request.chat_types.clone(),
             chat_ids: request.chat_ids.clone(),
             revoked_by: None,
+            is_temporary: false,
         }
+    }
+
+    /// Returns whether it gives an action with these levels now.
+    pub fn gives(&self, action: &Action, (declared, demanded): (Option<Level>, Level), now: Timestamp) -> bool {
+        self.is_live(now)
+            && demanded <= self.level
+            && declared.is_some()
+            && self.catalogue.get(action).copied() == declared
+            && !self.denied.contains(action)
+            && self.allowed.as_ref().is_none_or(|allowed| allowed.contains(action))
     }
 
     /// Returns whether a person made or revoked it. An agent then gives no more than it.
@@ -154,44 +198,62 @@ fn expiry(request: &GrantRequest, now: Timestamp) -> Option<Timestamp> {
 const COLUMNS: &str = "group_folder, provider, access_level, allowed_actions, denied_actions, requires_task_gate,
     granted_by, granted_at, expires_at, active, catalogue, rate_per_minute, daily_quota, chat_types, chat_ids, revoked_by";
 
-/// Returns the grant of a group at a provider, active or not.
+/// The same columns of a temporary grant, which denies nothing and is deleted when it is revoked.
+const TEMPORARY: &str = "group_folder, provider, access_level, allowed_actions, NULL, requires_task_gate,
+    granted_by, granted_at, expires_at, 1, catalogue, rate_per_minute, daily_quota, chat_types, chat_ids, NULL";
+
+/// Returns the grants of a group at a provider, in force or not.
 ///
 /// # Errors
-/// [`StoreError`] if it cannot be read; nothing may then be permitted.
-pub fn find(view: &View, group: &Group, provider: &Provider) -> Result<Option<Arc<Grant>>, StoreError> {
+/// [`StoreError`] if they cannot be read; nothing may then be permitted.
+pub fn find(view: &View, group: &Group, provider: &Provider) -> Result<Arc<Grants>, StoreError> {
     let key = (group.clone(), provider.clone());
     view.kept(
-        |cache| cache.grants.facts().get(&key).map(|grant| Some(Arc::clone(grant))),
-        |view| stored(view, group, provider).map(|grant| grant.map(Arc::new)),
-        |cache, grant| {
-            if let Some(grant) = grant {
-                cache.grants.keep(|facts| drop(facts.insert(key.clone(), Arc::clone(grant))));
+        |cache| cache.grants.facts().get(&key).map(Arc::clone),
+        |view| stored(view, group, provider).map(Arc::new),
+        |cache, grants| {
+            if !grants.is_empty() {
+                cache.grants.keep(|facts| drop(facts.insert(key.clone(), Arc::clone(grants))));
             }
         },
     )
 }
 
-pub(crate) fn stored(view: &View, group: &Group, provider: &Provider) -> Result<Option<Grant>, StoreError> {
-    view.prepare_cached(&format!("SELECT {COLUMNS} FROM grants WHERE group_folder = ?1 AND provider = ?2"))
-        .and_then(|mut s| s.query_row(params![group.as_str(), provider.as_str()], |row| Ok(read(row))).optional())
-        .map_err(at("look a grant up"))?
-        .transpose()
+pub(crate) fn stored(view: &View, group: &Group, provider: &Provider) -> Result<Grants, StoreError> {
+    let with = params![group.as_str(), provider.as_str()];
+    let own = select(view, &format!("SELECT {COLUMNS} FROM grants WHERE group_folder = ?1 AND provider = ?2"), with)?;
+    let temporary =
+        format!("SELECT {TEMPORARY} FROM temporary_grants WHERE group_folder = ?1 AND provider = ?2 ORDER BY id");
+    Ok(Grants { own: own.into_iter().next(), temporary: of_requests(select(view, &temporary, with)?) })
 }
 
-/// Returns every grant, of one group or of all.
+fn select(view: &View, sql: &str, with: impl rusqlite::Params) -> Result<Vec<Grant>, StoreError> {
+    let mut statement = view.prepare_cached(sql).map_err(at("look grants up"))?;
+    let mut rows = statement.query(with).map_err(at("look grants up"))?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().map_err(at("look grants up"))? {
+        found.push(read(row)?);
+    }
+    Ok(found)
+}
+
+fn of_requests(grants: Vec<Grant>) -> Vec<Grant> {
+    grants.into_iter().map(|grant| Grant { is_temporary: true, ..grant }).collect()
+}
+
+/// Returns every grant, of one group or of all: of each provider the own one first, then the temporary ones.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
 pub fn list(view: &View, group: Option<&Group>) -> Result<Vec<Grant>, StoreError> {
-    let sql =
-        format!("SELECT {COLUMNS} FROM grants WHERE ?1 IS NULL OR group_folder = ?1 ORDER BY group_folder, provider");
-    let mut statement = view.prepare(&sql).map_err(at("list the grants"))?;
-    let mut rows = statement.query(params![group.map(Group::as_str)]).map_err(at("list the grants"))?;
-    let mut grants = Vec::new();
-    while let Some(row) = rows.next().map_err(at("list the grants"))? {
-        grants.push(read(row)?);
-    }
-    Ok(grants)
+    let with = params![group.map(Group::as_str)];
+    let mut all = select(view, &format!("SELECT {COLUMNS} FROM grants WHERE ?1 IS NULL OR group_folder = ?1"), with)?;
+    let temporary =
+        format!("SELECT {TEMPORARY} FROM temporary_grants WHERE ?1 IS NULL OR group_folder = ?1 ORDER BY id");
+    all.extend(of_requests(select(view, &temporary, with)?));
+    // The order of equal ones stays.
+    all.sort_by(|a, b| (&a.group, &a.provider).cmp(&(&b.group, &b.provider)));
+    Ok(all)
 }
 
 /// Returns the next time at which a grant ends, after `now`.
@@ -201,7 +263,9 @@ pub fn list(view: &View, group: Option<&Group>) -> Result<Vec<Grant>, StoreError
 pub fn next_expiry(view: &View, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
     let millis: Option<i64> = view
         .query_row(
-            "SELECT min(expires_at) FROM grants WHERE active = 1 AND expires_at > ?1",
+            "SELECT min(expires_at) FROM (
+                SELECT min(expires_at) AS expires_at FROM grants WHERE active = 1 AND expires_at > ?1
+                UNION ALL SELECT min(expires_at) FROM temporary_grants WHERE expires_at > ?1)",
             params![now.millis()],
             |row| row.get(0),
         )
@@ -209,7 +273,7 @@ pub fn next_expiry(view: &View, now: Timestamp) -> Result<Option<Timestamp>, Sto
     Ok(millis.map(Timestamp::from_millis))
 }
 
-/// Stores a grant, replacing the one of the same group and provider.
+/// Stores a grant of a group's own. It replaces each grant of the same group and provider, temporary ones too.
 ///
 /// # Errors
 /// [`StoreError`]; the stored grant is as it was.
@@ -246,14 +310,78 @@ pub fn put(tx: &Transaction<'_>, grant: &Grant) -> Result<(), StoreError> {
             ])
         })
         .map_err(at("store a grant"))?;
+    end_temporary(tx, &grant.group, &grant.provider).map(drop)
+}
+
+/// The most temporary grants of a group at one provider that are in force.
+pub const TEMPORARY_MAX: usize = 8;
+
+/// Adds a temporary grant beside the others of the same group and provider.
+///
+/// # Errors
+/// [`StoreError`], also if the grant has no list of actions or no expiry; nothing was stored.
+pub fn add_temporary(tx: &Transaction<'_>, grant: &Grant) -> Result<(), StoreError> {
+    const INSERT: &str = "INSERT INTO temporary_grants (group_folder, provider, access_level, allowed_actions,
+            requires_task_gate, granted_by, granted_at, expires_at, catalogue, rate_per_minute, daily_quota,
+            chat_types, chat_ids)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+    let (Some(allowed), Some(expires_at)) = (&grant.allowed, grant.expires_at) else {
+        return Err(StoreError::Stored { what: "temporary grant" });
+    };
+    tx.view()
+        .prepare_cached(INSERT)
+        .and_then(|mut s| {
+            s.execute(params![
+                grant.group.as_str(),
+                grant.provider.as_str(),
+                i64::from(grant.level.number()),
+                text(allowed),
+                grant.gate.as_ref().map(Gate::as_str),
+                grant.granted_by,
+                grant.granted_at.millis(),
+                expires_at.millis(),
+                text(&grant.catalogue),
+                grant.rate_per_minute,
+                grant.daily_quota,
+                grant.chat_types.as_ref().map(text),
+                grant.chat_ids.as_ref().map(text),
+            ])
+        })
+        .map_err(at("store a temporary grant"))?;
     Ok(())
 }
 
-/// Revokes a grant; `false` if there was no active one.
+/// Ends the temporary grants of a group at a provider; `false` if there were none.
+fn end_temporary(tx: &Transaction<'_>, group: &Group, provider: &Provider) -> Result<bool, StoreError> {
+    let changed = tx
+        .view()
+        .prepare_cached("DELETE FROM temporary_grants WHERE group_folder = ?1 AND provider = ?2")
+        .and_then(|mut s| s.execute(params![group.as_str(), provider.as_str()]))
+        .map_err(at("end temporary grants"))?;
+    Ok(changed > 0)
+}
+
+/// How long an expired temporary grant is stored, so that a late call is told that it has expired.
+const EXPIRED_LIFE: Duration = Duration::from_hours(24);
+
+/// Deletes the temporary grants that have been expired for a while.
 ///
 /// # Errors
-/// [`StoreError`]; the stored grant is as it was.
+/// [`StoreError`].
+pub fn forget_old(tx: &Transaction<'_>) -> Result<(), StoreError> {
+    tx.view()
+        .prepare_cached("DELETE FROM temporary_grants WHERE expires_at < ?1")
+        .and_then(|mut s| s.execute(params![tx.now().minus(EXPIRED_LIFE).millis()]))
+        .map_err(at("delete expired grants"))?;
+    Ok(())
+}
+
+/// Revokes each grant of a group at a provider; `false` if there was no active one.
+///
+/// # Errors
+/// [`StoreError`]; the stored grants are as they were.
 pub fn revoke(tx: &Transaction<'_>, group: &Group, provider: &Provider, by: &str) -> Result<bool, StoreError> {
+    let had_temporary = end_temporary(tx, group, provider)?;
     let changed = tx
         .view()
         .prepare_cached(
@@ -261,7 +389,7 @@ pub fn revoke(tx: &Transaction<'_>, group: &Group, provider: &Provider, by: &str
         )
         .and_then(|mut s| s.execute(params![group.as_str(), provider.as_str(), by]))
         .map_err(at("revoke a grant"))?;
-    Ok(changed == 1)
+    Ok(changed == 1 || had_temporary)
 }
 
 fn text<T: serde::Serialize>(value: &T) -> String {
@@ -308,5 +436,6 @@ fn read(row: &rusqlite::Row<'_>) -> Result<Grant, StoreError> {
         chat_types: types.map(|text| serde_json::from_str(&text)).transpose().map_err(stored("list of chats"))?,
         chat_ids: ids.map(|text| serde_json::from_str(&text)).transpose().map_err(stored("list of chats"))?,
         revoked_by,
+        is_temporary: false,
     })
 }

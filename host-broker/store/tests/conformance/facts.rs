@@ -5,7 +5,7 @@ use model::{Declaration, Exposure, KillScope};
 use serde_json::json;
 use shared::request::GrantRequest;
 use shared::{Group, Level, Provider};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::time::Duration;
 use store::ledger::chain::RowKind;
@@ -73,7 +73,7 @@ fn a_kill_switch_holds_with_the_next_read() {
 fn a_grant_and_its_end_hold_with_the_next_read() {
     let home = Home::new();
     let mut store = home.store();
-    let fact = |view: &View| grants::find(view, &group(), &provider()).unwrap().map(|grant| (*grant).clone());
+    let fact = |view: &View| (*grants::find(view, &group(), &provider()).unwrap()).clone();
     let give = |level: Level| {
         move |tx: &Transaction<'_>| {
             let request = request(level);
@@ -83,6 +83,14 @@ fn a_grant_and_its_end_hold_with_the_next_read() {
     };
     check(&home, &mut store, "given", &Case { fact: &fact, change: &give(Level::Read) });
     check(&home, &mut store, "widened", &Case { fact: &fact, change: &give(Level::Write) });
+    let add = |tx: &Transaction<'_>| {
+        let grant = Grant::of(&request(Level::Production), CALLER, tx.now(), BTreeMap::new());
+        let (allowed, expires_at) = (Some(BTreeSet::new()), Some(tx.now().plus(Duration::from_secs(60))));
+        grants::add_temporary(tx, &Grant { allowed, expires_at, is_temporary: true, ..grant })
+    };
+    check(&home, &mut store, "temporary", &Case { fact: &fact, change: &add });
+    check(&home, &mut store, "given again", &Case { fact: &fact, change: &give(Level::Read) });
+    check(&home, &mut store, "temporary again", &Case { fact: &fact, change: &add });
     let revoke = |tx: &Transaction<'_>| grants::revoke(tx, &group(), &provider(), CALLER).map(drop);
     check(&home, &mut store, "revoked", &Case { fact: &fact, change: &revoke });
 }
@@ -91,12 +99,18 @@ fn a_grant_and_its_end_hold_with_the_next_read() {
 fn the_end_of_grants_of_a_clock_that_was_ahead_holds_with_the_next_read() {
     let home = Home::new();
     let mut store = home.store();
-    let fact = |view: &View| grants::find(view, &group(), &provider()).unwrap().and_then(|grant| grant.expires_at);
+    let fact = |view: &View| {
+        let grants = grants::find(view, &group(), &provider()).unwrap();
+        let all = grants.own.iter().chain(&grants.temporary);
+        all.map(|grant| grant.expires_at).collect::<Vec<_>>()
+    };
     commit(&mut store, |tx| {
         let request = request(Level::Read);
         let later = tx.now().plus(Duration::from_secs(600));
         let ends = Some(later.plus(Duration::from_secs(600)));
-        grants::put(tx, &Grant { expires_at: ends, ..Grant::of(&request, CALLER, later, BTreeMap::new()) })
+        let grant = Grant { expires_at: ends, ..Grant::of(&request, CALLER, later, BTreeMap::new()) };
+        grants::put(tx, &grant)?;
+        grants::add_temporary(tx, &Grant { allowed: Some(BTreeSet::new()), ..grant })
     })
     .unwrap();
     let end = |tx: &Transaction<'_>| store::state::clock::end_later(tx).map(drop);

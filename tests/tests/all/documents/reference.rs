@@ -132,7 +132,8 @@ fn the_page_of_the_http_api_is_current() {
 
 #[test]
 fn the_page_of_mcp_tools_is_current() {
-    let files = format!("{CONFIG}\n[providers.files]\nkind = \"files\"\n");
+    let config = CONFIG.replace("main = true", "main = true\nmay_request = [\"files\"]");
+    let files = format!("{config}\n[providers.files]\nkind = \"files\"\n");
     let world = World::builder().config(&files).up();
     world.command(json!({
         "type": "grant", "group_folder": "main", "provider": "files", "access_level": 2, "expires_at": "never",

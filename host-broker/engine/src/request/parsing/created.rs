@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use shared::Group;
 use shared::digest::Digest;
 use shared::flow::{GrantId, Opaque};
-use shared::request::{self, CallRequest, GrantRequest, Request};
+use shared::request::{self, AccessRequest, CallRequest, GrantRequest, Request};
 use shared::{IdempotencyKey, RequestId, limits};
 use std::sync::Arc;
 use std::time::Duration;
@@ -154,11 +154,34 @@ pub fn readmit_grant(
     context: &ParseContext,
 ) -> Result<Box<CommandRequest>, String> {
     let request: GrantRequest = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-    let request = Request::Grant(request);
-    let request_digest = digest_of(&request, &behalf, context);
-    let Request::Grant(request) = request else { return Err("not a grant".into()) };
+    let digest = digest_of(&Request::Grant(request.clone()), &behalf, context);
+    Ok(again((group, request_id, behalf), digest, Command::Grant(request), context))
+}
+
+/// Makes a request for access again from its stored document, after a person's answer.
+///
+/// # Errors
+/// The error in the document; it was right when it was stored.
+pub fn readmit_access(
+    group: Group,
+    request_id: RequestId,
+    behalf: Subject,
+    bytes: &[u8],
+    context: &ParseContext,
+) -> Result<Box<CommandRequest>, String> {
+    let request: AccessRequest = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let digest = digest_of(&Request::Access(request.clone()), &behalf, context);
+    Ok(again((group, request_id, behalf), digest, Command::RequestAccess(request), context))
+}
+
+fn again(
+    (group, request_id, behalf): (Group, RequestId, Subject),
+    request_digest: Digest,
+    command: Command,
+    context: &ParseContext,
+) -> Box<CommandRequest> {
     let header = made_header(Caller::Group(group), request_id, behalf, request_digest, context.timeout);
-    Ok(Box::new(CommandRequest { header, command: Command::Grant(request), asked: true }))
+    Box::new(CommandRequest { header, command, asked: true })
 }
 
 /// Makes a call as if it had come from the group's directory on this person's behalf, to explain the decision on it.

@@ -7,7 +7,7 @@ use crate::http::web::read_pool::{Listed, waits};
 use crate::http::web::sessions::Visitor;
 use engine::approval_subjects;
 use maud::{Markup, html};
-use model::approval::{Answered, Approval, ApprovalReason, ApprovalState};
+use model::approval::{Answered, Approval, ApprovalReason, ApprovalState, SubjectKind};
 use model::card::{Card, Line};
 use model::hidden::Count;
 use shared::{Level, Timestamp};
@@ -176,6 +176,36 @@ fn later(approval: &Approval, vary: &BTreeSet<String>, longest: u64) -> Markup {
     }
 }
 
+/// The times for which a person can give access.
+const ACCESS_TIMES: [(u64, &str); 5] =
+    [(3_600, "1 hour"), (28_800, "8 hours"), (86_400, "1 day"), (604_800, "7 days"), (2_592_000, "30 days")];
+
+/// The access that a person gives in place of the requested one.
+fn other_access() -> Markup {
+    html! {
+        details.later {
+            summary { "Give less or more" }
+            p { "An empty field is as requested." }
+            label for="level" { "Level" }
+            select #level name="level" {
+                option value="" { "As requested" }
+                @for (value, words) in [("1", "1, read"), ("2", "2, write with guardrails"), ("3", "3, production or money")] {
+                    option value=(value) { (words) }
+                }
+            }
+            label for="actions" { "Only these actions" }
+            input #actions type="text" name="actions" maxlength="4000" placeholder="as requested";
+            label for="access_s" { "For how long?" }
+            select #access_s name="access_s" {
+                option value="" { "As requested" }
+                @for (seconds, words) in ACCESS_TIMES { option value=(seconds) { (words) } }
+            }
+            label for="gate" { "Gate of production actions" }
+            input #gate type="text" name="gate" maxlength="200" placeholder="optional";
+        }
+    }
+}
+
 /// Two forms, so that neither button is the other's default.
 fn buttons(visitor: &Visitor, approval: &Approval, longest: u64) -> Markup {
     let action = format!("/approvals/{}/answer", approval.reference());
@@ -194,6 +224,7 @@ fn buttons(visitor: &Visitor, approval: &Approval, longest: u64) -> Markup {
                 @if let Some(vary) = approval.card.as_ref().and_then(|card| card.may_vary.as_ref()) {
                     (later(approval, vary, longest))
                 }
+                @if approval.kind == SubjectKind::Access && approval.quorum <= 1 { (other_access()) }
                 @if subject.is_applied_at_once() {
                     p { "The agent makes the change when it asks for it; or you make it now." }
                     button type="submit" name="answer" value="apply" { "Approve and make it now" }

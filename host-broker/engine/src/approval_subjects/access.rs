@@ -1,0 +1,56 @@
+use super::{ApprovalSubject, Continuation, PageTexts, StoredRequest};
+use crate::commands::pause_key;
+use crate::event::Event;
+use crate::request::{ParseContext, Parsed, readmit_access};
+use config::flows::FlowsTable;
+use model::Caller;
+use model::approval::Approval;
+use shared::digest::Digest;
+use store::state::approvals;
+use store::{StoreError, View};
+
+/// Access for a while, at the request of the group that gets it.
+pub(super) struct Access;
+
+impl ApprovalSubject for Access {
+    fn continuation(&self) -> Continuation {
+        Continuation::Readmit
+    }
+
+    fn readmit(&self, stored: StoredRequest<'_>, _flows: &FlowsTable, context: &ParseContext) -> Result<Event, String> {
+        let StoredRequest { caller, request_id, behalf, document } = stored;
+        let Caller::Group(group) = caller else { return Err("only a group requests access".to_owned()) };
+        let request = readmit_access(group, request_id, behalf, document, context)?;
+        Ok(Event::Arrived(Parsed::CommandRequest(request)))
+    }
+
+    fn answerable_in_chat(&self) -> Result<(), &'static str> {
+        Err("Access is never given in a chat")
+    }
+
+    fn pause_key(&self, view: &View, approval: &Approval) -> Result<Option<Digest>, StoreError> {
+        let stored = approvals::waiting(view, &approval.caller, &approval.request_id)?;
+        let request = stored.and_then(|stored| serde_json::from_slice(&stored.document).ok());
+        Ok(request.map(|request| pause_key(&request)))
+    }
+
+    fn waiting(&self, approval: &Approval) -> String {
+        format!("a request for access to {} waits for a person", approval.provider)
+    }
+
+    fn approved(&self, approval: &Approval, _took_effect: bool) -> String {
+        format!("The access to {} is given.", approval.provider)
+    }
+
+    fn denied(&self, approval: &Approval) -> String {
+        format!("No access to {} is given.", approval.provider)
+    }
+
+    fn page(&self) -> PageTexts {
+        PageTexts {
+            heading: "The access",
+            no_values: super::NO_PARAMETERS,
+            scope: "An approval gives exactly this, unless you change it below. It ends by itself.",
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! `ext_request`: a group requests access, and a person gives it for a while.
+//!
+//! ```text
+//! request ── may the group request it? ── has it already? ──► card ──► answer, perhaps with less or more
+//!                                                                        └──► temporary grant, until it expires
+//! ```
+//! A temporary grant stands beside the group's own grant and restricts nothing. It has the limits of the own grant, and
+//! ends with it.
+
+use super::grant::grant_value;
+use super::{CommandOutcome, CommandResult, RowSubject, refuse, write};
+use crate::approval_requests;
+use crate::approval_requests::{ApprovalDraft, Ended};
+use crate::broker::Broker;
+use crate::request::CommandRequest;
+use config::near_miss;
+use model::access::{AccessScope, duration};
+use model::approval::{Approval, ApprovalReason, ApprovalState, SubjectKind};
+use model::card::Card;
+use serde_json::{Value, json};
+use shared::digest::Digest;
+use shared::request::AccessRequest;
+use shared::{Action, Code, Gate, Group, Level, Timestamp, limits};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use store::ledger::chain::RowKind;
+use store::state::grants::{Grant, Grants, TEMPORARY_MAX};
+use store::state::{approvals, grants};
+use store::{StoreError, Transaction};
+
+impl Broker {
+    /// Sends an approval request for access, or gives the access after the answer.
+    pub(super) fn request_access(
+        &mut self,
+        tx: &Transaction<'_>,
+        command_request: &CommandRequest,
+        request: &AccessRequest,
+    ) -> Result<CommandOutcome, StoreError> {
+        let header = &command_request.header;
+        let no = |approval: Option<&Approval>, code: Code, reason: String| {
+            write(tx, command_request, approval, CommandResult::No { code, reason }).map(CommandOutcome::Answered)
+        };
+        let mut asked = None;
+        if command_request.asked {
+            asked = approvals::of_request(tx.view(), &header.caller_key, &header.request_id)?;
+            match approval_requests::ended(tx, header)? {
+                Ended::No => {}
+                Ended::Before => return Ok(CommandOutcome::Answered(None)),
+                Ended::Refused(refusal) => return no(asked.as_ref(), refusal.code, refusal.reason),
+            }
+        }
+        // SECURITY: the refusal is the same for a provider that does not exist.
+        let group = header.caller.group().filter(|group| self.config.may_request(group, &request.provider));
+        let Some(group) = group else { return no(asked.as_ref(), Code::Guardrail, MAY_NOT.to_owned()) };
+        let grants = grants::find(tx.view(), group, &request.provider)?;
+        let scope = match &asked {
+            Some(approval) => approvals::access(tx.view(), approval.id)?,
+            None => AccessScope::default(),
+        };
+        let mut grant = match self.temporary_grant(group, request, (&scope, &grants), tx.now()) {
+            Ok(grant) => grant,
+            Err((code, reason)) => return no(asked.as_ref(), code, reason),
+        };
+        let digest = agreement(group, header.behalf.key().as_deref(), request, &grant, &grants);
+        let Some(approval) = asked else {
+            if is_given(&grants, &grant, tx.now()) {
+                let summary = format!("{group} has this access already.");
+                let said = CommandResult::told(json!({ "granted": false }), summary);
+                return write(tx, command_request, None, said).map(CommandOutcome::Answered);
+            }
+            return self.ask_for_access(tx, command_request, (group, request), (&grant, digest));
+        };
+        if approval.state != ApprovalState::Approved || approval.digest != digest {
+            let reason = "The approved access differs from the access that would be given now.".to_owned();
+            return no(Some(&approval), Code::ApprovalRequired, reason);
+        }
+        let answers = approvals::answers(tx.view(), approval.id)?;
+        let Some(person) = answers.into_iter().find(|answer| answer.yes) else {
+            return no(Some(&approval), Code::ApprovalRequired, Code::ApprovalRequired.meaning().to_owned());
+        };
+        approvals::spend(tx, approval.id)?;
+        grant.granted_by = person.by;
+        grants::add_temporary(tx, &grant)?;
+        self.follow_ups.stale_snapshots.insert(group.clone());
+        let changed = if scope.is_empty() { "" } else { " A person changed the request." };
+        let said = CommandResult::Done {
+            kind: RowKind::Granted,
+            subject: RowSubject { provider: Some(grant.provider.clone()), level: Some(grant.level), task_id: None },
+            body: json!({ "grant": grant_value(&grant) }),
+            data: json!({ "granted": true, "grant": grant_value(&grant) }),
+            summary: format!(
+                "{group} has {} access to {} until {}: {}.{changed}",
+                grant.level,
+                grant.provider,
+                grant.expires_at.map_or_else(String::new, |at| at.to_string()),
+                listed(&grant)
+            ),
+        };
+        write(tx, command_request, Some(&approval), said).map(CommandOutcome::Answered)
+    }
+
+    /// Sends the approval request.
+    fn ask_for_access(
+        &mut self,
+        tx: &Transaction<'_>,
+        command_request: &CommandRequest,
+        (group, request): (&Group, &AccessRequest),
+        (grant, digest): (&Grant, Digest),
+    ) -> Result<CommandOutcome, StoreError> {
+        let header = &command_request.header;
+        let open = approvals::open(tx.view(), Some(&header.caller_key))?;
+        let lives = |approval: &&Approval| {
+            approval.digest == digest && approval.state == ApprovalState::Waiting && approval.expires_at > tx.now()
+        };
+        if let Some(equal) = open.iter().find(lives) {
+            return approval_requests::told(tx, header, equal).map(Some).map(CommandOutcome::Answered);
+        }
+        let time = duration(request.duration_s);
+        let mut card = Card::new();
+        card.say("Workspace", group.as_str());
+        approval_requests::say_for_whom(&mut card, &header.behalf);
+        card.say("Action", "get access for a while");
+        card.say("In short", &format!("{group} gets {} access to {} for {time}", grant.level, grant.provider));
+        card.reasons.push("The agent requests access that the group does not have.".to_owned());
+        if !card.list(&shown(request, grant)) {
+            let reason = "The request is too long to be shown to a person in full.".to_owned();
+            return write(tx, command_request, None, CommandResult::No { code: Code::Guardrail, reason })
+                .map(CommandOutcome::Answered);
+        }
+        let document = serde_json::to_vec(request).unwrap_or_default();
+        #[expect(clippy::expect_used, reason = "six letters satisfy the grammar")]
+        let action: Action = "access".parse().expect("an action");
+        let draft = ApprovalDraft {
+            kind: SubjectKind::Access,
+            caller: &header.caller_key,
+            group: Some(group),
+            request_id: &header.request_id,
+            provider: &grant.provider,
+            action: &action,
+            level: grant.level,
+            digest,
+            subject: Some(pause_key(request)),
+            asking: self.config.asking_for_grants(),
+            born_approved: None,
+            asks: BTreeSet::from([ApprovalReason::Tier]),
+            nested: None,
+            standing: None,
+            card: &card,
+            document: Some(&document),
+            params_digest: None,
+            summary: Some(format!("asks for {} access to {} for {time}", grant.level, grant.provider)),
+            task_id: None,
+        };
+        match self.request_approval(tx, header, &draft)? {
+            Ok(_) => Ok(CommandOutcome::Asked),
+            Err(refusal) => refuse(tx, command_request, None, &refusal).map(CommandOutcome::Answered),
+        }
+    }
+
+    /// Checks whether this person may give this access with the answer.
+    ///
+    /// # Errors
+    /// Outside: [`StoreError`]. Inside: the reason; nothing is answered then.
+    pub(crate) fn check_access(
+        &self,
+        tx: &Transaction<'_>,
+        (approval, person): (&Approval, &str),
+        scope: &AccessScope,
+    ) -> Result<Result<(), (Code, String)>, StoreError> {
+        let no = |code, reason: &str| Ok(Err((code, reason.to_owned())));
+        let (SubjectKind::Access, Some(group)) = (approval.kind, &approval.group) else {
+            return no(Code::InvalidParams, "Only a request for access takes a level, actions, a time or a gate.");
+        };
+        if approval.quorum > 1 {
+            return no(
+                Code::Guardrail,
+                "It takes several approvers, so the access is given as requested or not at all.",
+            );
+        }
+        let stored = approvals::waiting(tx.view(), &approval.caller, &approval.request_id)?;
+        let request = stored.and_then(|stored| serde_json::from_slice::<AccessRequest>(&stored.document).ok());
+        let Some(request) = request else { return Err(StoreError::Stored { what: "request for access" }) };
+        let grants = grants::find(tx.view(), group, &request.provider)?;
+        let grant = match self.temporary_grant(group, &request, (scope, &grants), tx.now()) {
+            Ok(grant) => grant,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        if self.config.may_approve(person, Some(group), &grant.provider, grant.level) {
+            return Ok(Ok(()));
+        }
+        let reason = format!(
+            "{person} may not give {} at {}: [people.{person}] in broker.toml needs `approves` with this group, provider \
+             and level.",
+            grant.level, grant.provider
+        );
+        no(Code::Guardrail, &reason)
+    }
+
+    /// Makes the temporary grant of a request. Where `scope` has a value, it replaces the requested one.
+    ///
+    /// # Errors
+    /// Why it cannot be given.
+    fn temporary_grant(
+        &self,
+        group: &Group,
+        request: &AccessRequest,
+        (scope, grants): (&AccessScope, &Grants),
+        now: Timestamp,
+    ) -> Result<Grant, (Code, String)> {
+        let provider = &request.provider;
+        let invalid = |reason: String| Err((Code::InvalidParams, reason));
+        let Some(catalogue) = self.catalogue.levels(provider) else {
+            return Err((Code::ProviderDisabled, Code::ProviderDisabled.meaning().to_owned()));
+        };
+        let level = scope.access_level.unwrap_or(request.access_level);
+        let seconds = scope.duration_s.unwrap_or(request.duration_s);
+        let (shortest, longest) = limits::ACCESS_S.into_inner();
+        if level == Level::None {
+            return invalid("The level must be 1, 2 or 3; deny the request to give nothing.".to_owned());
+        }
+        if !limits::ACCESS_S.contains(&seconds) {
+            return invalid(format!("The access must last {} to {}.", duration(shortest), duration(longest)));
+        }
+        let named: Option<BTreeSet<Action>> =
+            scope.actions.clone().or_else(|| request.actions.as_ref().map(|list| list.iter().cloned().collect()));
+        if let Some(unknown) = named.iter().flatten().find(|action| !catalogue.contains_key(*action)) {
+            let hint = near_miss(unknown.as_str(), catalogue.keys().map(Action::as_str));
+            return invalid(format!("Provider '{provider}' has no action '{unknown}'{hint}."));
+        }
+        let own = grants.own.as_ref().filter(|own| own.is_live(now));
+        let is_denied = |action: &Action| own.is_some_and(|own| own.denied.contains(action));
+        if let Some(denied) = named.iter().flatten().find(|action| is_denied(action)) {
+            return invalid(format!("The group's grant denies '{denied}'; only another grant can allow it."));
+        }
+        // A person who lowers the level leaves out the actions above it.
+        let lowered = scope.actions.is_none() && level < request.access_level;
+        let above = |action: &&Action| catalogue.get(*action).is_some_and(|demanded| *demanded > level);
+        if let Some(above) = named.iter().flatten().find(above).filter(|_| !lowered) {
+            return invalid(format!("Action '{above}' is above {level}."));
+        }
+        let allowed: BTreeSet<Action> = match named {
+            Some(named) => named.into_iter().filter(|action| !above(&action)).collect(),
+            None => catalogue.keys().filter(|action| !above(action) && !is_denied(action)).cloned().collect(),
+        };
+        if allowed.is_empty() {
+            return invalid(format!("Provider '{provider}' has no such action within {level}."));
+        }
+        if let Some(gate) = scope.gate.as_ref().filter(|gate| !self.config.gates.contains_key(*gate)) {
+            let hint = near_miss(gate.as_str(), self.config.gates.keys().map(Gate::as_str));
+            return invalid(format!("There is no gate '{gate}' in the configuration{hint}."));
+        }
+        if grants.temporary.iter().filter(|grant| grant.is_live(now)).count() >= TEMPORARY_MAX {
+            let reason = format!("The group has {TEMPORARY_MAX} temporary grants at this provider already.");
+            return Err((Code::Guardrail, reason));
+        }
+        Ok(Grant {
+            group: group.clone(),
+            provider: provider.clone(),
+            level,
+            allowed: Some(allowed),
+            denied: BTreeSet::new(),
+            gate: scope.gate.clone().or_else(|| own.and_then(|own| own.gate.clone())),
+            granted_by: String::new(),
+            granted_at: now,
+            expires_at: Some(now.plus(Duration::from_secs(seconds))),
+            active: true,
+            catalogue,
+            rate_per_minute: own.and_then(|own| own.rate_per_minute),
+            daily_quota: own.and_then(|own| own.daily_quota),
+            chat_types: own.and_then(|own| own.chat_types.clone()),
+            chat_ids: own.and_then(|own| own.chat_ids.clone()),
+            revoked_by: None,
+            is_temporary: true,
+        })
+    }
+}
+
+/// The refusal of a request that the configuration does not allow.
+const MAY_NOT: &str = "This group may not request access to this provider. An operator can add the provider to \
+                       `may_request` of the group in broker.toml.";
+
+/// Returns whether the group has all of the access for at least the requested time.
+fn is_given(grants: &Grants, wanted: &Grant, now: Timestamp) -> bool {
+    let lasts = |grant: &Grant| grant.expires_at.is_none_or(|at| Some(at) >= wanted.expires_at);
+    wanted.allowed.iter().flatten().all(|action| {
+        let level = wanted.catalogue.get(action).copied();
+        let levels = (level, level.unwrap_or(Level::Production));
+        grants.own.iter().chain(&grants.temporary).any(|grant| grant.gives(action, levels, now) && lasts(grant))
+    })
+}
+
+/// Returns the digest of the approved access: exactly this request, with the group's own grant and the provider's
+/// present actions.
+fn agreement(group: &Group, person: Option<&str>, request: &AccessRequest, grant: &Grant, grants: &Grants) -> Digest {
+    Digest::of(&shared::json::canonical(&json!({
+        "group": group,
+        "person": person,
+        "access": request,
+        "catalogue": grant.catalogue,
+        "own": grants.own.as_ref().map(grant_value),
+    })))
+}
+
+/// Returns the digest that is not asked about again for a while after a denial. Another reason or time is no other
+/// request.
+pub(crate) fn pause_key(request: &AccessRequest) -> Digest {
+    let actions: Option<BTreeSet<&Action>> = request.actions.as_ref().map(|list| list.iter().collect());
+    Digest::of(&shared::json::canonical(&json!({
+        "provider": request.provider,
+        "access_level": request.access_level,
+        "actions": actions,
+    })))
+}
+
+/// Returns the actions of a grant in words: `send_email, delete_email`.
+fn listed(grant: &Grant) -> String {
+    let names: Vec<&str> = grant.allowed.iter().flatten().map(Action::as_str).collect();
+    names.join(", ")
+}
+
+/// Returns the request for a card, with the level of each action.
+fn shown(request: &AccessRequest, grant: &Grant) -> Value {
+    let actions: BTreeMap<&Action, Option<Level>> =
+        grant.allowed.iter().flatten().map(|action| (action, grant.catalogue.get(action).copied())).collect();
+    let mut shown = json!({
+        "provider": request.provider,
+        "access_level": request.access_level,
+        "actions": actions,
+        "duration": duration(request.duration_s),
+        "reason": request.reason,
+        "requires_task_gate": grant.gate,
+        "rate_per_minute": grant.rate_per_minute,
+        "daily_quota": grant.daily_quota,
+        "chat_types": grant.chat_types,
+        "chat_ids": grant.chat_ids,
+    });
+    if let Some(members) = shown.as_object_mut() {
+        members.retain(|_, value| !value.is_null());
+    }
+    shown
+}
