@@ -131,10 +131,19 @@ impl ApprovalAnswer {
 
 /// The result of an answer.
 pub(crate) enum AnswerOutcome {
-    /// It counts: the row's kind, the approval after it, and the standing approval that was given with it.
-    Counted(store::ledger::chain::RowKind, Box<Approval>, Option<Box<StandingApproval>>),
+    /// It counts: the row's kind, the approval after it, and everything else that was given with it.
+    Counted(store::ledger::chain::RowKind, Box<Approval>, Given),
     /// It does not count; the name of the approval request, if it was one.
     No(Code, String, Option<String>),
+}
+
+/// The things that an approver gives with the answer.
+#[derive(Default)]
+pub(crate) struct Given {
+    /// The standing approval.
+    pub(crate) standing: Option<Box<StandingApproval>>,
+    /// The access, if it is not the requested one.
+    pub(crate) access: Option<AccessScope>,
 }
 
 /// An approval request to be sent.
@@ -199,11 +208,15 @@ fn paused(
     let person = header.behalf.key();
     let subject = denials::Subject { caller: &header.caller_key, person: person.as_deref(), provider, action, digest };
     Ok(denials::paused_until(tx, &subject)?.map(|until| {
-        let what = kind.noun();
-        let reason = format!(
-            "A person has denied exactly this {what}, so the broker does not ask about it again before {}. It may ask about another {what}.",
-            until.clock()
-        );
+        let (what, until_clock) = (kind.noun(), until.clock());
+        let reason = if kind == SubjectKind::Access {
+            format!("A person has denied access to {provider}, so the broker does not ask about it again before {until_clock}.")
+        } else {
+            format!(
+                "A person has denied exactly this {what}, so the broker does not ask about it again before {until_clock}. \
+                 It may ask about another {what}."
+            )
+        };
         Refusal { retry_after: Some(until.since(tx.now())), ..Refusal::new(Code::ApprovalDenied, reason) }
     }))
 }
@@ -443,7 +456,7 @@ impl Broker {
             self.resolve(tx, &approval, ApprovalState::Denied, &header.caller_key)?;
             let kind = store::ledger::chain::RowKind::Denied;
             let denied = Approval { state: ApprovalState::Denied, ..approval };
-            return Ok(AnswerOutcome::Counted(kind, Box::new(denied), None));
+            return Ok(AnswerOutcome::Counted(kind, Box::new(denied), Given::default()));
         }
         if approval.state != ApprovalState::Waiting || approval.expires_at <= tx.now() {
             let silent = approval.state == ApprovalState::Waiting;
@@ -454,15 +467,18 @@ impl Broker {
                 about,
             ));
         }
-        let standing = match given.standing.as_ref().filter(|_| given.yes) {
+        let (standing, access) = match wanted(given, approval.kind) {
+            Ok(wanted) => wanted,
+            Err(reason) => return Ok(AnswerOutcome::No(Code::InvalidParams, reason.to_owned(), about)),
+        };
+        let standing = match standing {
             Some(scope) => match self.standing_approval(tx, (&approval, &header.caller_key), scope)? {
                 Ok(standing) => Some(standing),
                 Err((code, reason)) => return Ok(AnswerOutcome::No(code, reason, about)),
             },
             None => None,
         };
-        let access = given.access.as_ref().filter(|access| given.yes && !access.is_empty());
-        if let Some(access) = access
+        if let Some(access) = &access
             && let Err((code, reason)) = self.check_access(tx, (&approval, person), access)?
         {
             return Ok(AnswerOutcome::No(code, reason, about));
@@ -475,7 +491,7 @@ impl Broker {
             ));
         }
         let yes = approvals::answers(tx.view(), approval.id)?.iter().filter(|answer| answer.yes).count();
-        if let Some(access) = access {
+        if let Some(access) = &access {
             approvals::keep_access(tx, approval.id, access)?;
         }
         let state = match given.yes {
@@ -503,7 +519,7 @@ impl Broker {
         self.follow_ups.approvals_changed = true;
         let kind =
             if given.yes { store::ledger::chain::RowKind::Approved } else { store::ledger::chain::RowKind::Denied };
-        Ok(AnswerOutcome::Counted(kind, Box::new(Approval { state, ..approval }), standing))
+        Ok(AnswerOutcome::Counted(kind, Box::new(Approval { state, ..approval }), Given { standing, access }))
     }
 
     /// Turns missing answers into denials, and records them as expired.
@@ -538,6 +554,31 @@ impl Broker {
         self.follow_ups.approvals_changed = true;
         approval_subjects::of(approval.kind).on_resolved(self, tx, &Resolution { approval, state, by })
     }
+}
+
+/// Returns the things that an approver wants to give with the answer. The time of a request for access is its time, not
+/// that of a standing approval.
+fn wanted(
+    given: &ApprovalAnswer,
+    kind: SubjectKind,
+) -> Result<(Option<&StandingScope>, Option<AccessScope>), &'static str> {
+    if !given.yes {
+        return Ok((None, None));
+    }
+    let mut access = given.access.clone().unwrap_or_default();
+    let standing = match &given.standing {
+        Some(StandingScope { for_s, session: false, fixed, production: false, trifecta: false })
+            if kind == SubjectKind::Access && fixed.is_empty() =>
+        {
+            access.duration_s.get_or_insert(*for_s);
+            None
+        }
+        Some(_) if kind == SubjectKind::Access => {
+            return Err("A request for access takes a time, and no --session, --fix, --production or --trifecta.");
+        }
+        other => other.as_ref(),
+    };
+    Ok((standing, (!access.is_empty()).then_some(access)))
 }
 
 /// Appends the row of an approval request.

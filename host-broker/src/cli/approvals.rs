@@ -130,13 +130,8 @@ impl Approvals {
 }
 
 fn give(context: &Context, Approve { code, apply, later, access }: Approve) -> Result<(), CliError> {
-    let asked = context.ledger_if_any()?.map(|ledger| stored::with_code(&ledger, &code.to_ascii_lowercase()));
-    let is_access = asked.transpose()?.flatten().is_some_and(|approval| approval.kind == SubjectKind::Access);
-    let (standing, access) = if is_access {
-        (None, access.scope(later.time_alone().map_err(CliError::usage)?))
-    } else {
-        (later.scope(), access.scope(None))
-    };
+    // The broker knows whether the time is that of a standing approval, or of the access.
+    let (standing, access) = (later.scope(), access.scope());
     let answer = ApprovalAnswer { standing, access, ..ApprovalAnswer::new(code, true, None, apply) };
     let command = request::Command::Answer(answer);
     if apply { apply::ask(context, command) } else { ask(context, command) }

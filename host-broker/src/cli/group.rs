@@ -165,7 +165,9 @@ fn remove(context: &Context, name: &Name) -> Result<(), CliError> {
     if let Some(ledger) = context.ledger_if_any()? {
         let now = context.platform.clock.now();
         let live = grants::list(&ledger, Some(name))?.into_iter().filter(|grant| grant.is_live(now));
-        let commands: Vec<_> = live.map(|grant| format!("host-broker revoke {name} {}", grant.provider)).collect();
+        let mut commands: Vec<_> = live.map(|grant| format!("host-broker revoke {name} {}", grant.provider)).collect();
+        // The grants of one provider are beside each other.
+        commands.dedup();
         if !commands.is_empty() {
             return Err(CliError::refused(format!(
                 "group {name} still has access, which a new group of that name would get; revoke it \

@@ -150,7 +150,7 @@ fn a_person_gives_less_or_more_within_the_own_right() {
 }
 
 #[test]
-fn it_stands_beside_the_own_grant_and_ends_with_it() {
+fn it_stands_beside_the_own_grant_until_the_next_grant_or_revocation() {
     let world = world();
     let developer = world.group("developer");
     world.grant_with("developer", 1, json!({ "denied_actions": ["lossy"], "rate_per_minute": 100 }));
@@ -183,11 +183,76 @@ fn it_stands_beside_the_own_grant_and_ends_with_it() {
     given(&world, &developer, request(), &Value::Null);
     world.revoke("developer");
     assert_eq!(code(&developer.ask(charge())), "no_grant");
+    let refused = developer.ask(with(request(), "actions", json!(["lossy"])));
+    assert!(error(&refused).contains("denies 'lossy'"), "{refused}");
     given(&world, &developer, request(), &Value::Null);
     assert_eq!(code(&developer.ask(charge())), "executed");
     world.grant("developer", 1);
     assert_eq!(code(&developer.ask(charge())), "level_too_low");
     assert!(world.query("SELECT id FROM temporary_grants").is_empty());
+}
+
+#[test]
+fn the_restrictions_of_an_expired_grant_hold_and_a_higher_level_adds_no_action() {
+    let world = world();
+    let developer = world.group("developer");
+    let limits = json!({ "denied_actions": ["strict"], "daily_quota": 2, "expires_in_s": 100 });
+    world.grant_with("developer", 1, limits);
+    let mut all = with(request(), "access_level", 2);
+    all.as_object_mut().unwrap().remove("actions");
+    let id = developer.send(all.clone());
+    let secret = asked(&world, &id);
+    let card = world.query("SELECT card FROM approvals")[0]["card"].as_str().unwrap().to_owned();
+    for words in ["L1 (read), until", "denies strict", "daily_quota", "every call of the workspace"] {
+        assert!(card.contains(words), "no `{words}` in {card}");
+    }
+    world.clock.advance(Duration::from_secs(101));
+    assert_eq!(code(&answer(&world, &secret, &Value::Null)), "executed");
+    let grant = developer.reply(&id)["data"]["grant"].clone();
+    assert_eq!(grant["daily_quota"], 2);
+    let allowed = grant["allowed_actions"].as_array().unwrap();
+    assert!(allowed.contains(&json!("charge")) && !allowed.contains(&json!("strict")), "{grant}");
+    assert!(!allowed.contains(&json!("deploy")), "{grant}");
+    assert_eq!(code(&developer.ask(call("strict", json!({})))), "action_not_allowed");
+
+    // A grant of nothing with a ban is shown, and the ban holds.
+    world.grant_with("developer", 0, json!({ "denied_actions": ["lossy"] }));
+    let id = developer.send(all);
+    let secret = asked(&world, &id);
+    assert_eq!(code(&answer(&world, &secret, &json!({ "access_level": 3, "gate": "Security" }))), "executed");
+    let grant = developer.reply(&id)["data"]["grant"].clone();
+    let allowed = grant["allowed_actions"].as_array().unwrap();
+    assert_eq!(grant["access_level"], 3);
+    assert!(
+        !allowed.contains(&json!("deploy")) && !allowed.contains(&json!("lossy")),
+        "it was not on the card: {grant}"
+    );
+}
+
+#[test]
+fn the_main_group_gives_nothing_that_a_person_has_ended_and_a_killed_group_gets_nothing() {
+    let world = world();
+    let (main, developer) = (world.group("main"), world.group("developer"));
+    let read = with(with(request(), "access_level", 1), "actions", json!(["echo"]));
+    given(&world, &developer, read.clone(), &Value::Null);
+    world.revoke("developer");
+    let grant = json!({ "type": "ext_grant", "group_folder": "developer", "provider": "demo", "access_level": 1 });
+    let id = main.send(grant);
+    asked(&world, &id);
+    assert_eq!(code(&main.ask(json!({ "type": "ext_cancel", "of": id }))), "executed");
+
+    let kill = |on: bool| {
+        let reply = world.command(json!({ "type": "kill", "scope": { "group": "developer" }, "on": on }));
+        assert_eq!(code(&reply), "executed", "{reply}");
+    };
+    let waits = developer.send(read.clone());
+    let secret = asked(&world, &waits);
+    kill(true);
+    assert_eq!(code(&developer.ask(request())), "kill_switch");
+    assert_eq!(code(&answer(&world, &secret, &Value::Null)), "executed");
+    assert_eq!(code(&developer.reply(&waits)), "kill_switch");
+    kill(false);
+    assert_eq!(code(&developer.ask(call("echo", json!({})))), "no_grant");
 }
 
 #[test]
@@ -230,6 +295,11 @@ fn a_no_pauses_the_request_with_any_reason_and_a_changed_grant_voids_the_yes() {
     let other = with(with(request(), "reason", "Please!"), "duration_s", 60);
     assert_eq!(code(&developer.ask(other)), "approval_denied");
     let narrower = with(with(request(), "access_level", 1), "actions", json!(["echo"]));
+    let paused = developer.ask(narrower.clone());
+    assert!(code(&paused) == "approval_denied" && error(&paused).contains("denied access to demo"), "{paused}");
+    let other = developer.send(with(request(), "provider", "other"));
+    asked(&world, &other);
+    world.clock.advance(Duration::from_secs(301));
     let id = developer.send(narrower);
     let secret = asked(&world, &id);
     world.grant_with("developer", 1, json!({ "allowed_actions": ["strict"] }));
@@ -259,7 +329,8 @@ fn it_survives_kills_and_is_given_once() {
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(shown.contains("To give less or more") && shown.contains("To pay for the domain."), "{shown}");
     let refused = world.cli(&["approvals", "approve", &secret, "--for", "2h", "--session"]);
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("no --session"), "{refused:?}");
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned() + &String::from_utf8_lossy(&refused.stdout);
+    assert!(!refused.status.success() && text.contains("no --session"), "{refused:?}");
     let output = world.cli(&["approvals", "approve", &secret, "--level", "1", "--actions", "echo", "--for", "2h"]);
     assert!(output.status.success(), "{output:?}");
     world.kill();

@@ -6,7 +6,6 @@ use config::flows::FlowsTable;
 use model::Caller;
 use model::approval::Approval;
 use shared::digest::Digest;
-use store::state::approvals;
 use store::{StoreError, View};
 
 /// Access for a while, at the request of the group that gets it.
@@ -28,10 +27,8 @@ impl ApprovalSubject for Access {
         Err("Access is never given in a chat")
     }
 
-    fn pause_key(&self, view: &View, approval: &Approval) -> Result<Option<Digest>, StoreError> {
-        let stored = approvals::waiting(view, &approval.caller, &approval.request_id)?;
-        let request = stored.and_then(|stored| serde_json::from_slice(&stored.document).ok());
-        Ok(request.map(|request| pause_key(&request)))
+    fn pause_key(&self, _view: &View, approval: &Approval) -> Result<Option<Digest>, StoreError> {
+        Ok(Some(pause_key(&approval.provider)))
     }
 
     fn waiting(&self, approval: &Approval) -> String {
@@ -39,7 +36,7 @@ impl ApprovalSubject for Access {
     }
 
     fn approved(&self, approval: &Approval, _took_effect: bool) -> String {
-        format!("The access to {} is given.", approval.provider)
+        format!("The group gets the access to {}, unless its own grant has changed since.", approval.provider)
     }
 
     fn denied(&self, approval: &Approval) -> String {

@@ -4,8 +4,8 @@
 //! request ── may the group request it? ── has it already? ──► card ──► answer, perhaps with less or more
 //!                                                                        └──► temporary grant, until it expires
 //! ```
-//! A temporary grant stands beside the group's own grant and restricts nothing. It has the limits of the own grant, and
-//! ends with it.
+//! A temporary grant stands beside the group's own grant and takes nothing from it. It has the restrictions of the own
+//! grant, expired and revoked ones too. A new grant and a revocation end it.
 
 use super::grant::grant_value;
 use super::{CommandOutcome, CommandResult, RowSubject, refuse, write};
@@ -20,12 +20,12 @@ use model::card::Card;
 use serde_json::{Value, json};
 use shared::digest::Digest;
 use shared::request::AccessRequest;
-use shared::{Action, Code, Gate, Group, Level, Timestamp, limits};
+use shared::{Action, Code, Gate, Group, Level, Provider, Timestamp, limits};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use store::ledger::chain::RowKind;
 use store::state::grants::{Grant, Grants, TEMPORARY_MAX};
-use store::state::{approvals, grants};
+use store::state::{approvals, grants, kill};
 use store::{StoreError, Transaction};
 
 impl Broker {
@@ -52,32 +52,41 @@ impl Broker {
         // SECURITY: the refusal is the same for a provider that does not exist.
         let group = header.caller.group().filter(|group| self.config.may_request(group, &request.provider));
         let Some(group) = group else { return no(asked.as_ref(), Code::Guardrail, MAY_NOT.to_owned()) };
+        if kill::find(tx.view(), Some(group), &request.provider)?.is_some() {
+            return no(asked.as_ref(), Code::KillSwitch, Code::KillSwitch.meaning().to_owned());
+        }
         let grants = grants::find(tx.view(), group, &request.provider)?;
-        let scope = match &asked {
-            Some(approval) => approvals::access(tx.view(), approval.id)?,
-            None => AccessScope::default(),
-        };
-        let mut grant = match self.temporary_grant(group, request, (&scope, &grants), tx.now()) {
+        let requested = match self.temporary_grant(group, request, (&AccessScope::default(), &grants), tx.now()) {
             Ok(grant) => grant,
             Err((code, reason)) => return no(asked.as_ref(), code, reason),
         };
-        let digest = agreement(group, header.behalf.key().as_deref(), request, &grant, &grants);
+        let digest = agreement(header.behalf.key().as_deref(), request, &requested, &grants);
         let Some(approval) = asked else {
-            if is_given(&grants, &grant, tx.now()) {
+            if is_given(&grants, &requested, tx.now()) {
                 let summary = format!("{group} has this access already.");
                 let said = CommandResult::told(json!({ "granted": false }), summary);
                 return write(tx, command_request, None, said).map(CommandOutcome::Answered);
             }
-            return self.ask_for_access(tx, command_request, (group, request), (&grant, digest));
+            return self.ask_for_access(tx, command_request, (group, request), (&requested, &grants, digest));
         };
         if approval.state != ApprovalState::Approved || approval.digest != digest {
             let reason = "The approved access differs from the access that would be given now.".to_owned();
             return no(Some(&approval), Code::ApprovalRequired, reason);
         }
         let answers = approvals::answers(tx.view(), approval.id)?;
-        let Some(person) = answers.into_iter().find(|answer| answer.yes) else {
+        let Some(person) = answers.into_iter().rfind(|answer| answer.yes) else {
             return no(Some(&approval), Code::ApprovalRequired, Code::ApprovalRequired.meaning().to_owned());
         };
+        let scope = approvals::access(tx.view(), approval.id)?;
+        // The time runs from the answer, which a restart does not move.
+        let mut grant = match self.temporary_grant(group, request, (&scope, &grants), person.at) {
+            Ok(grant) => grant,
+            Err((code, reason)) => return no(Some(&approval), code, reason),
+        };
+        if grant.is_expired(tx.now()) {
+            let reason = "The access would have expired already.".to_owned();
+            return no(Some(&approval), Code::ApprovalExpired, reason);
+        }
         approvals::spend(tx, approval.id)?;
         grant.granted_by = person.by;
         grants::add_temporary(tx, &grant)?;
@@ -105,7 +114,7 @@ impl Broker {
         tx: &Transaction<'_>,
         command_request: &CommandRequest,
         (group, request): (&Group, &AccessRequest),
-        (grant, digest): (&Grant, Digest),
+        (grant, grants, digest): (&Grant, &Grants, Digest),
     ) -> Result<CommandOutcome, StoreError> {
         let header = &command_request.header;
         let open = approvals::open(tx.view(), Some(&header.caller_key))?;
@@ -120,7 +129,9 @@ impl Broker {
         card.say("Workspace", group.as_str());
         approval_requests::say_for_whom(&mut card, &header.behalf);
         card.say("Action", "get access for a while");
+        card.say("Holds for", "every call of the workspace, for any person and chat that the grant allows");
         card.say("In short", &format!("{group} gets {} access to {} for {time}", grant.level, grant.provider));
+        card.say("Own grant", &own_grant(grants, tx.now()));
         card.reasons.push("The agent requests access that the group does not have.".to_owned());
         if !card.list(&shown(request, grant)) {
             let reason = "The request is too long to be shown to a person in full.".to_owned();
@@ -139,7 +150,7 @@ impl Broker {
             action: &action,
             level: grant.level,
             digest,
-            subject: Some(pause_key(request)),
+            subject: Some(pause_key(&grant.provider)),
             asking: self.config.asking_for_grants(),
             born_approved: None,
             asks: BTreeSet::from([ApprovalReason::Tier]),
@@ -181,16 +192,22 @@ impl Broker {
         let request = stored.and_then(|stored| serde_json::from_slice::<AccessRequest>(&stored.document).ok());
         let Some(request) = request else { return Err(StoreError::Stored { what: "request for access" }) };
         let grants = grants::find(tx.view(), group, &request.provider)?;
-        let grant = match self.temporary_grant(group, &request, (scope, &grants), tx.now()) {
-            Ok(grant) => grant,
+        let of = |scope: &AccessScope| self.temporary_grant(group, &request, (scope, &grants), tx.now());
+        let (requested, grant) = match of(&AccessScope::default()).and_then(|requested| Ok((requested, of(scope)?))) {
+            Ok(both) => both,
             Err(fault) => return Ok(Err(fault)),
         };
-        if self.config.may_approve(person, Some(group), &grant.provider, grant.level) {
+        let approves = self.config.may_approve(person, Some(group), &grant.provider, grant.level);
+        if approves && (self.config.administers(person) || is_within(&grant, &requested)) {
             return Ok(Ok(()));
         }
+        let needed = if approves {
+            "`admin = true` to give more than is requested".to_owned()
+        } else {
+            "`approves` with this group, provider and level".to_owned()
+        };
         let reason = format!(
-            "{person} may not give {} at {}: [people.{person}] in broker.toml needs `approves` with this group, provider \
-             and level.",
+            "{person} may not give {} at {}: [people.{person}] in broker.toml needs {needed}.",
             grant.level, grant.provider
         );
         no(Code::Guardrail, &reason)
@@ -227,20 +244,23 @@ impl Broker {
             let hint = near_miss(unknown.as_str(), catalogue.keys().map(Action::as_str));
             return invalid(format!("Provider '{provider}' has no action '{unknown}'{hint}."));
         }
-        let own = grants.own.as_ref().filter(|own| own.is_live(now));
+        // SECURITY: restrictions hold in any state of the own grant. An agent could wait for its expiry.
+        let own = grants.own.as_ref();
         let is_denied = |action: &Action| own.is_some_and(|own| own.denied.contains(action));
         if let Some(denied) = named.iter().flatten().find(|action| is_denied(action)) {
             return invalid(format!("The group's grant denies '{denied}'; only another grant can allow it."));
         }
-        // A person who lowers the level leaves out the actions above it.
-        let lowered = scope.actions.is_none() && level < request.access_level;
-        let above = |action: &&Action| catalogue.get(*action).is_some_and(|demanded| *demanded > level);
-        if let Some(above) = named.iter().flatten().find(above).filter(|_| !lowered) {
+        // A person who lowers the level leaves out the actions above it. One who raises it gives no action that is not
+        // on the card, unless by its name.
+        let is_lowered = scope.actions.is_none() && level < request.access_level;
+        let is_above = |action: &Action, level: Level| catalogue.get(action).is_some_and(|demanded| *demanded > level);
+        if let Some(above) = named.iter().flatten().find(|action| is_above(action, level)).filter(|_| !is_lowered) {
             return invalid(format!("Action '{above}' is above {level}."));
         }
+        let is_left_out = |action: &Action| is_above(action, level.min(request.access_level)) || is_denied(action);
         let allowed: BTreeSet<Action> = match named {
-            Some(named) => named.into_iter().filter(|action| !above(&action)).collect(),
-            None => catalogue.keys().filter(|action| !above(action) && !is_denied(action)).cloned().collect(),
+            Some(named) => named.into_iter().filter(|action| !is_above(action, level)).collect(),
+            None => catalogue.keys().filter(|action| !is_left_out(action)).cloned().collect(),
         };
         if allowed.is_empty() {
             return invalid(format!("Provider '{provider}' has no such action within {level}."));
@@ -291,25 +311,44 @@ fn is_given(grants: &Grants, wanted: &Grant, now: Timestamp) -> bool {
 
 /// Returns the digest of the approved access: exactly this request, with the group's own grant and the provider's
 /// present actions.
-fn agreement(group: &Group, person: Option<&str>, request: &AccessRequest, grant: &Grant, grants: &Grants) -> Digest {
+fn agreement(person: Option<&str>, request: &AccessRequest, grant: &Grant, grants: &Grants) -> Digest {
     Digest::of(&shared::json::canonical(&json!({
-        "group": group,
+        "group": grant.group,
         "person": person,
+        "gives": shown(request, grant),
         "access": request,
         "catalogue": grant.catalogue,
         "own": grants.own.as_ref().map(grant_value),
     })))
 }
 
-/// Returns the digest that is not asked about again for a while after a denial. Another reason or time is no other
-/// request.
-pub(crate) fn pause_key(request: &AccessRequest) -> Digest {
-    let actions: Option<BTreeSet<&Action>> = request.actions.as_ref().map(|list| list.iter().collect());
-    Digest::of(&shared::json::canonical(&json!({
-        "provider": request.provider,
-        "access_level": request.access_level,
-        "actions": actions,
-    })))
+/// Returns the digest that is not asked about again for a while after a denial: an agent can write any reason, and list
+/// any actions.
+pub(crate) fn pause_key(provider: &Provider) -> Digest {
+    Digest::of(&shared::json::canonical(&json!({ "access": provider })))
+}
+
+/// Returns whether a grant gives no more than the requested one.
+fn is_within(grant: &Grant, requested: &Grant) -> bool {
+    let actions = |grant: &Grant| grant.allowed.clone().unwrap_or_default();
+    grant.level <= requested.level
+        && actions(grant).is_subset(&actions(requested))
+        && grant.expires_at <= requested.expires_at
+        && grant.gate == requested.gate
+}
+
+/// Returns the group's own grant in words: `L1 (read), expired; denies delete_email`.
+fn own_grant(grants: &Grants, now: Timestamp) -> String {
+    let Some(own) = &grants.own else { return "none".to_owned() };
+    let state = match own.expires_at {
+        _ if !own.active => "revoked".to_owned(),
+        Some(at) if at <= now => format!("expired {at}"),
+        Some(at) => format!("until {at}"),
+        None => "without expiry".to_owned(),
+    };
+    let denied: Vec<&str> = own.denied.iter().map(Action::as_str).collect();
+    let denies = if denied.is_empty() { String::new() } else { format!("; denies {}", denied.join(", ")) };
+    format!("{}, {state}{denies}", own.level)
 }
 
 /// Returns the actions of a grant in words: `send_email, delete_email`.

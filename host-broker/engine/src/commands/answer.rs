@@ -2,7 +2,7 @@
 
 use super::refusal;
 use crate::approval_requests::AnswerOutcome;
-use crate::approval_requests::ApprovalAnswer;
+use crate::approval_requests::{ApprovalAnswer, Given};
 use crate::approval_subjects;
 use crate::broker::Broker;
 use crate::standing_approvals;
@@ -28,8 +28,8 @@ impl Broker {
     ) -> Result<Answer, StoreError> {
         let taken = self.answer_approval_request(tx, header, given)?;
         let applying = self.apply_at_once(tx, given, &taken)?;
-        let (kind, approval, standing) = match taken {
-            AnswerOutcome::Counted(kind, approval, standing) => (kind, approval, standing),
+        let (kind, approval, Given { standing, access }) = match taken {
+            AnswerOutcome::Counted(kind, approval, given) => (kind, approval, given),
             AnswerOutcome::No(code, reason, about) => {
                 let evidence = tx.append(&Draft {
                     reason_code: Some(code),
@@ -56,8 +56,7 @@ impl Broker {
         if let (Some(standing), Some(members)) = (&standing, body.as_object_mut()) {
             members.insert("standing".to_owned(), standing_approvals::in_row(standing));
         }
-        let access = given.access.as_ref().filter(|access| given.yes && !access.is_empty());
-        if let (Some(access), Some(members)) = (access, body.as_object_mut()) {
+        if let (Some(access), Some(members)) = (&access, body.as_object_mut()) {
             members.insert("access".to_owned(), json!(access));
         }
         let evidence = tx.append(&Draft {

@@ -21,11 +21,11 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// Returns the access, with its time in seconds; `None` if it is the requested access.
-    pub(super) fn scope(self, duration_s: Option<u64>) -> Option<AccessScope> {
+    /// Returns the access; `None` if it is the requested access. Its time is in `--for`.
+    pub(super) fn scope(self) -> Option<AccessScope> {
         let Self { level, actions, gate } = self;
         let actions = actions.map(|actions| actions.into_iter().collect());
-        let scope = AccessScope { access_level: level, actions, duration_s, gate };
+        let scope = AccessScope { access_level: level, actions, duration_s: None, gate };
         (!scope.is_empty()).then_some(scope)
     }
 }

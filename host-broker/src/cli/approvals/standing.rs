@@ -46,18 +46,6 @@ pub(super) struct Later {
 }
 
 impl Later {
-    /// Returns the time, if nothing else is given.
-    ///
-    /// # Errors
-    /// The options that are for calls only.
-    pub(super) fn time_alone(self) -> Result<Option<u64>, &'static str> {
-        let Self { time, session, fix, production, trifecta } = self;
-        if session || production || trifecta || !fix.is_empty() {
-            return Err("a request for access takes --for, and no --session, --fix, --production or --trifecta");
-        }
-        Ok(time)
-    }
-
     /// Returns the scope, if the person gives a standing approval.
     pub(super) fn scope(self) -> Option<StandingScope> {
         let Self { time, session, fix, production, trifecta } = self;

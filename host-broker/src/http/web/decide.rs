@@ -58,6 +58,11 @@ pub(super) struct AnswerForm {
     gate: String,
 }
 
+/// Whether a character stands between two names of a list.
+fn is_between(c: char) -> bool {
+    c == ',' || c.is_whitespace()
+}
+
 /// The time of a standing approval for a session, which can end it earlier.
 pub(super) const SESSION_S: u64 = 24 * 3600;
 
@@ -72,7 +77,7 @@ impl AnswerForm {
         }
         let session = self.standing == "session";
         let for_s = if session { SESSION_S } else { self.standing.parse()? };
-        let fixed = self.fixed.split([',', ' ']).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let fixed = self.fixed.split(is_between).filter(|name| !name.is_empty()).map(str::to_owned).collect();
         let (production, trifecta) = (self.production.is_some(), self.trifecta.is_some());
         Ok(Some(StandingScope { for_s, session, fixed, production, trifecta }))
     }
@@ -87,7 +92,7 @@ impl AnswerForm {
         let set = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty() && self.said == Choice::Yes);
         let level = |text: String| text.parse().ok().and_then(Level::from_number).ok_or("level");
         let actions = |text: String| {
-            let names = text.split([',', ' ']).filter(|name| !name.is_empty());
+            let names = text.split(is_between).filter(|name| !name.is_empty());
             names.map(str::parse).collect::<Result<BTreeSet<Action>, _>>().map_err(|_bad| "actions")
         };
         let scope = AccessScope {

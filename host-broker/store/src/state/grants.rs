@@ -116,6 +116,8 @@ impl Grant {
             && self.catalogue.get(action).copied() == declared
             && !self.denied.contains(action)
             && self.allowed.as_ref().is_none_or(|allowed| allowed.contains(action))
+            // Without a gate, no production call is permitted.
+            && (demanded < Level::Production || self.gate.is_some())
     }
 
     /// Returns whether a person made or revoked it. An agent then gives no more than it.
@@ -369,10 +371,17 @@ const EXPIRED_LIFE: Duration = Duration::from_hours(24);
 /// # Errors
 /// [`StoreError`].
 pub fn forget_old(tx: &Transaction<'_>) -> Result<(), StoreError> {
-    tx.view()
-        .prepare_cached("DELETE FROM temporary_grants WHERE expires_at < ?1")
-        .and_then(|mut s| s.execute(params![tx.now().minus(EXPIRED_LIFE).millis()]))
+    let fault = at("delete expired grants");
+    let until = tx.now().minus(EXPIRED_LIFE).millis();
+    // A deletion makes the view forget all grants that it keeps.
+    let mut any = tx
+        .view()
+        .prepare_cached("SELECT id FROM temporary_grants WHERE expires_at < ?1 LIMIT 1")
         .map_err(at("delete expired grants"))?;
+    if any.exists(params![until]).map_err(at("delete expired grants"))? {
+        let delete = "DELETE FROM temporary_grants WHERE expires_at < ?1";
+        tx.view().prepare_cached(delete).and_then(|mut s| s.execute(params![until])).map_err(fault)?;
+    }
     Ok(())
 }
 
@@ -381,7 +390,19 @@ pub fn forget_old(tx: &Transaction<'_>) -> Result<(), StoreError> {
 /// # Errors
 /// [`StoreError`]; the stored grants are as they were.
 pub fn revoke(tx: &Transaction<'_>, group: &Group, provider: &Provider, by: &str) -> Result<bool, StoreError> {
-    let had_temporary = end_temporary(tx, group, provider)?;
+    if end_temporary(tx, group, provider)? {
+        // The row tells a later grant who ended the access.
+        const REVOKED: &str =
+            "INSERT INTO grants (group_folder, provider, access_level, granted_by, granted_at, active, catalogue,
+                revoked_by)
+            VALUES (?1, ?2, 0, ?3, ?4, 0, '{}', ?3)
+            ON CONFLICT (group_folder, provider) DO UPDATE SET active = 0, revoked_by = excluded.revoked_by";
+        tx.view()
+            .prepare_cached(REVOKED)
+            .and_then(|mut s| s.execute(params![group.as_str(), provider.as_str(), by, tx.now().millis()]))
+            .map_err(at("revoke a grant"))?;
+        return Ok(true);
+    }
     let changed = tx
         .view()
         .prepare_cached(
@@ -389,7 +410,7 @@ pub fn revoke(tx: &Transaction<'_>, group: &Group, provider: &Provider, by: &str
         )
         .and_then(|mut s| s.execute(params![group.as_str(), provider.as_str(), by]))
         .map_err(at("revoke a grant"))?;
-    Ok(changed == 1 || had_temporary)
+    Ok(changed == 1)
 }
 
 fn text<T: serde::Serialize>(value: &T) -> String {

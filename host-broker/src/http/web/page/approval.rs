@@ -161,7 +161,7 @@ fn later(approval: &Approval, vary: &BTreeSet<String>, longest: u64) -> Markup {
             }
             @if !vary.is_empty() {
                 label for="fixed" { "Names of those that must stay the same, too" }
-                input #fixed type="text" name="fixed" maxlength="500" placeholder="optional";
+                textarea #fixed name="fixed" rows="1" maxlength="500" placeholder="optional" {}
             }
             @if approval.level >= Level::Production {
                 label { input type="checkbox" name="production" value="yes"; " Although it is a production action" }
@@ -194,14 +194,15 @@ fn other_access() -> Markup {
                 }
             }
             label for="actions" { "Only these actions" }
-            input #actions type="text" name="actions" maxlength="4000" placeholder="as requested";
+            // Enter must not press the button.
+            textarea #actions name="actions" rows="1" maxlength="4000" placeholder="as requested" {}
             label for="access_s" { "For how long?" }
             select #access_s name="access_s" {
                 option value="" { "As requested" }
                 @for (seconds, words) in ACCESS_TIMES { option value=(seconds) { (words) } }
             }
             label for="gate" { "Gate of production actions" }
-            input #gate type="text" name="gate" maxlength="200" placeholder="optional";
+            textarea #gate name="gate" rows="1" maxlength="200" placeholder="optional" {}
         }
     }
 }
