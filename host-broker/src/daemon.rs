@@ -27,6 +27,7 @@ mod waiting;
 
 use crate::assembly::ruleset::RulesetBuilder;
 use crate::outbox::Outbox;
+use crate::receivers::AnswerReceiver;
 use crate::request_watcher::RequestWatcher;
 use engine::approval_subjects::Continuation;
 use engine::broker::Broker;
@@ -62,6 +63,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 /// The largest batch, in events.
@@ -97,6 +99,8 @@ pub struct Daemon {
     pub clock: Arc<dyn Clock>,
     /// The sender of notices.
     pub notice_sender: Arc<NoticeSender>,
+    /// The receiver of answers from chats.
+    pub receiver: Option<AnswerReceiver>,
     /// Where effects run.
     pub runtime: Handle,
     /// The number of changes to the approval requests, for those who watch.
@@ -137,6 +141,8 @@ struct Loop {
     // When the next approval request expires.
     lapses: Lapses,
     // Which notices are under way, and when the next is due.
+    // The receivers of answers from chats. They end with the loop.
+    receiving: JoinSet<()>,
     notices: Notices,
     // The accepted definitions that are not in force yet.
     exchanges: Exchanges,
@@ -183,6 +189,7 @@ impl Daemon {
             wanted: true,
             lapses: Lapses { next: None, is_stale: true },
             notices: Notices::default(),
+            receiving: JoinSet::new(),
             exchanges: Exchanges::default(),
             rotation: Rotation::default(),
             verification: None,
@@ -473,7 +480,9 @@ impl Loop {
                 Committed::Wait(event, of) => self.park(event, of),
                 Committed::Ask(event) => self.wait_for_a_person(event),
                 Committed::Notify(event, notices) => {
-                    if matches!(event, Event::Verified(_)) {
+                    if matches!(event, Event::Started) {
+                        self.receive(notices);
+                    } else if matches!(event, Event::Verified(_)) {
                         self.send_alarms(notices);
                     } else {
                         self.set_out(notices);

@@ -15,6 +15,7 @@ use crate::http::web::sign_in::Address;
 use crate::http::{self, Server};
 use crate::mailboxes::{Mailboxes, MailboxesError};
 use crate::outbox::{Outbox, sweep};
+use crate::receivers::AnswerReceiver;
 use crate::request_watcher::{ParseWorker, RequestWatcher};
 use config::provider::Kinds;
 use config::socket::group_number;
@@ -323,7 +324,7 @@ impl Host {
         let served = Inbox::open(loaded, platform)?;
         let callback = callback_address(loaded, platform)?;
         let (worker, parse) = ParseWorker::new(reports.clone());
-        let daemon = Daemon {
+        let mut daemon = Daemon {
             ledger,
             broker: loaded.broker(&platform.ids),
             intake: RequestWatcher::new(mailboxes.clone(), parse_context, Arc::clone(&platform.clock), worker),
@@ -336,6 +337,7 @@ impl Host {
             catalogue,
             clock: Arc::clone(&platform.clock),
             notice_sender: Arc::clone(&loaded.notice_sender),
+            receiver: None,
             runtime: runtime.clone(),
             approval_requests,
             health,
@@ -356,6 +358,11 @@ impl Host {
         dispatcher.callback = callback.as_ref().map(|(_, address)| http::callback::url(*address));
         dispatcher.inbox = served.as_ref().map(|inbox| Arc::clone(&inbox.entrance));
         runtime.spawn(control::listen(listener, dispatcher.clone(), reports.clone()));
+        daemon.receiver = Some(AnswerReceiver {
+            notice_sender: Arc::clone(&loaded.notice_sender),
+            dispatcher: dispatcher.clone(),
+            reports: reports.clone(),
+        });
         let (ready, started) = channel();
         // It ends with the daemon.
         thread("parser", parse)?;

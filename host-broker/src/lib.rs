@@ -5,6 +5,7 @@ pub mod mailboxes;
 pub mod sockets;
 pub mod request_watcher;
 pub mod outbox;
+pub mod receivers;
 pub mod daemon;
 pub mod control;
 pub mod http;

@@ -30,6 +30,7 @@ pub mod servers;
 pub mod shim;
 pub mod socket;
 pub mod strace;
+pub mod telegram;
 pub mod visitor;
 pub mod world;
 

@@ -57,8 +57,10 @@ pub struct ChannelTable {
     pub chat_max_level: Level,
     /// The time without an answer after which a notice is sent, in seconds.
     pub escalate_after_s: u64,
-    /// The SHA-256 of the token that authenticates answers; absent means that the channel accepts none.
+    /// The SHA-256 of the token that authenticates answers; absent means that none are handed in.
     pub token_sha256: Option<String>,
+    /// Whether the broker fetches answers from the chat.
+    pub receives: bool,
 }
 
 /// The way out of a notice.
@@ -83,6 +85,15 @@ pub enum Way {
         directory: PathBuf,
         /// The chat.
         chat_jid: String,
+    },
+    /// A chat of a Telegram bot.
+    Telegram {
+        /// The URL of the Bot API.
+        url: String,
+        /// The token of the bot.
+        bot_token: SecretSource,
+        /// The chat.
+        chat_id: i64,
     },
 }
 
@@ -117,6 +128,7 @@ impl ChannelTable {
                 let named = [("signing", signing.as_ref()), ("bearer", bearer.as_ref())];
                 named.into_iter().filter_map(|(key, source)| Some((key, source?))).collect()
             }
+            Way::Telegram { bot_token, .. } => BTreeMap::from([("bot_token", bot_token)]),
             Way::Command(_) | Way::Nanoclaw { .. } => BTreeMap::new(),
         }
     }
@@ -132,6 +144,7 @@ impl ChannelTable {
             Way::Command(_) => "command",
             Way::Webhook { .. } => "webhook",
             Way::Nanoclaw { .. } => "nanoclaw",
+            Way::Telegram { .. } => "telegram",
         }
     }
 
@@ -144,6 +157,11 @@ impl ChannelTable {
 }
 
 impl Config {
+    /// Returns the channels from whose chats the broker fetches answers.
+    pub fn receiving_channels(&self) -> impl Iterator<Item = &ChannelTable> {
+        self.channels.iter().filter(|table| table.receives)
+    }
+
     /// Returns the person who has this identity in a chat.
     pub fn speaker(&self, identity: &str) -> Option<&str> {
         let speaks = |table: &super::PersonTable| table.chat.iter().any(|known| known == identity);

@@ -105,7 +105,7 @@ fn commands(config: &Config) -> impl Iterator<Item = &[String]> {
     let providers = children(config).map(|child| &child.command);
     let channels = config.channels.iter().filter_map(|table| match &table.way {
         Way::Command(command) => Some(command),
-        Way::Webhook { .. } | Way::Nanoclaw { .. } => None,
+        Way::Webhook { .. } | Way::Nanoclaw { .. } | Way::Telegram { .. } => None,
     });
     let classifier = config.inspection.classifier.iter().filter_map(|table| table.command.as_ref());
     let secrets = config.providers.values().flat_map(|table| table.configured.secrets().into_values());

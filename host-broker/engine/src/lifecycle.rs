@@ -29,10 +29,12 @@ use store::{StoreError, Transaction};
 impl Broker {
     /// Closes the effects that a dead daemon left open: their outcomes are unknown, and nothing is repeated.
     pub(crate) fn started(&mut self, tx: &Transaction<'_>) -> Result<(), StoreError> {
-        tx.append(&Draft {
-            body: json!({ "version": env!("CARGO_PKG_VERSION"), "catalogue": self.catalogue.version() }),
-            ..Draft::new(RowKind::Started, "broker")
-        })?;
+        let mut body = json!({ "version": env!("CARGO_PKG_VERSION"), "catalogue": self.catalogue.version() });
+        let receives = self.config.receiving_channels().map(|table| &table.name).collect::<Vec<_>>();
+        if let Some(members) = body.as_object_mut().filter(|_| !receives.is_empty()) {
+            members.insert("receives".to_owned(), json!(receives));
+        }
+        tx.append(&Draft { body, ..Draft::new(RowKind::Started, "broker") })?;
         counters::forget_trials(tx)?;
         one_time_values::free_undelivered(tx)?;
         for intent in intents::left_open(tx)? {

@@ -78,7 +78,10 @@ impl BatchWriter<Event> for Broker {
                 let told = notices::told(tx, &attempt);
                 closed(tx, Event::NoticeDelivered(attempt), told.map(|()| None))
             }
-            Event::Started => closed(tx, Event::Started, self.started(tx).map(|()| None)),
+            Event::Started => {
+                let pending = self.started(tx).map(|()| self.receiving(tx));
+                notified(Event::Started, pending)
+            }
             Event::Ticked { delivered } => closed(tx, event, self.ticked(tx, delivered).map(|()| None)),
             Event::MailboxReopened(group) => {
                 let noted = self.reopened(tx, &group);

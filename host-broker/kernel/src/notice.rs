@@ -1,8 +1,8 @@
 //! Outgoing notices: each leaves only after the transaction that announces it is durable.
 //!
 //! A repeated attempt with the same text rests on the row of the first one, so `announce` takes no receipt. To audit:
-//! `announce(` is called in `Broker::word` and `Broker::alarm` only. Both call it in the transaction that writes the
-//! row or has found it.
+//! `announce(` is called in `Broker::word`, `Broker::alarm` and `Broker::receiving` only. Each calls it in the
+//! transaction that writes the row or has found it.
 
 use serde_json::Value;
 use std::fmt;

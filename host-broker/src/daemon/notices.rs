@@ -133,6 +133,14 @@ impl Loop {
         }
     }
 
+    /// The row that names the channels is durable: their answers are fetched.
+    pub(super) fn receive(&mut self, channels: Vec<OutgoingNotice>) {
+        let Some(receiver) = &self.daemon.receiver else { return };
+        for channel in channels {
+            self.receiving.spawn_on(receiver.clone().run(channel), &self.daemon.runtime);
+        }
+    }
+
     /// When the next notice of a free channel is due.
     fn next_due(&self) -> Result<Option<Timestamp>, store::StoreError> {
         let reader = self.daemon.ledger.view();

@@ -1,6 +1,7 @@
 //! People are told of what waits for them, and answer from a chat.
 
 mod chat;
+mod telegram;
 mod webhook;
 
 use serde_json::{Value, json};

@@ -73,7 +73,7 @@ impl Config {
                     Err(format!("{path} lies in {place}, which group `{group}` can write to; put it elsewhere"))
                 })
             }
-            Way::Webhook { .. } => Ok(()),
+            Way::Webhook { .. } | Way::Telegram { .. } => Ok(()),
             Way::Nanoclaw { .. } if !table.full_cards => Ok(()),
             Way::Nanoclaw { directory, .. } => {
                 let shown = directory.display();

@@ -32,6 +32,7 @@ fn a_channel_is_what_its_few_lines_say_and_the_rest_is_usual() {
 #[test]
 fn what_is_wrong_with_a_channel_is_named_with_its_remedy() {
     let command = "kind = \"command\"\ncommand = [\"x\"]\nname = \"a\"\n";
+    let telegram = "kind = \"telegram\"\nbot_token = { env = \"T\" }\nchat_id = -7\nname = \"a\"\n";
     for (text, words) in [
         ("name = \"A b\"\nkind = \"command\"\ncommand = [\"x\"]", "lower-case letters"),
         ("name = \"a\"\nkind = \"comand\"", "did you mean `command`?"),
@@ -41,6 +42,12 @@ fn what_is_wrong_with_a_channel_is_named_with_its_remedy() {
         ("name = \"a\"\nkind = \"webhook\"\nurl = \"http://example.com/\"", "must be https"),
         ("name = \"a\"\nkind = \"webhook\"\nurl = \"ftp://x/y\"", "must begin with https://"),
         (&format!("{command}url = \"https://x/\""), "which has no `url`; remove it"),
+        ("name = \"a\"\nkind = \"telegram\"\nchat_id = 7", "needs `bot_token`"),
+        ("name = \"a\"\nkind = \"telegram\"\nbot_token = { env = \"T\" }", "needs `chat_id`"),
+        (&format!("{telegram}url = \"http://example.com\""), "must be https"),
+        (&format!("{telegram}token_sha256 = \"abc\""), "which has no `token_sha256`; remove it"),
+        (&format!("{telegram}format = \"slack\""), "which has no `format`; remove it"),
+        (&format!("{command}chat_id = 7"), "which has no `chat_id`; remove it"),
         (&format!("{command}aproverz = []"), "did you mean `approvers`?"),
         (&format!("{command}accepts_answers = true"), "token_sha256 together"),
         (&format!("{command}accepts_answers = true\ntoken_sha256 = \"abc\""), "64 lower-case hexadecimal"),

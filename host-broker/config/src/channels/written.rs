@@ -14,6 +14,7 @@ enum Kind {
     Command,
     Webhook,
     Nanoclaw,
+    Telegram,
 }
 
 /// A channel through which people are notified.
@@ -22,12 +23,13 @@ enum Kind {
 pub(super) struct Written {
     /// The channel's name: 1 to 64 lower-case letters, digits, `-` and `_`.
     name: String,
-    /// The type of the channel: `command`, `webhook` or `nanoclaw`.
+    /// The type of the channel: `command`, `webhook`, `nanoclaw` or `telegram`.
     kind: Kind,
     /// command: the program and its arguments. The program reads one JSON document from standard input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     command: Option<Vec<String>>,
-    /// webhook: the URL; https, or http on this machine.
+    /// webhook: the URL; https, or http on this machine. telegram: the URL of the Bot API; absent means
+    /// `https://api.telegram.org`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     url: Option<String>,
     /// webhook: the format of the body, `json`, `ntfy` or `slack`; absent means `json`.
@@ -45,6 +47,12 @@ pub(super) struct Written {
     /// nanoclaw: the chat that receives the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     chat_jid: Option<String>,
+    /// telegram: the secret with the token of the bot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bot_token: Option<SecretSource>,
+    /// telegram: the number of the chat. The bot talks to this chat only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    chat_id: Option<i64>,
     /// The events that the channel notifies of.
     #[serde(default = "usual_events")]
     events: BTreeSet<NoticeEvent>,
@@ -73,13 +81,16 @@ pub(super) struct Written {
     /// The time without an answer after which the notice is sent, in seconds.
     #[serde(default)]
     escalate_after_s: u64,
-    /// Whether the channel accepts answers; requires `token_sha256`.
+    /// Whether the channel accepts answers. A telegram channel fetches them; another one requires `token_sha256`.
     #[serde(default)]
     accepts_answers: bool,
     /// The SHA-256 of the token that authenticates answers, as 64 lower-case hexadecimal digits.
     #[serde(default)]
     token_sha256: Option<String>,
 }
+
+/// The Bot API of Telegram.
+const TELEGRAM: &str = "https://api.telegram.org";
 
 fn write() -> Level {
     Level::Write
@@ -101,6 +112,8 @@ impl From<ChannelTable> for Written {
             bearer: None,
             directory: None,
             chat_jid: None,
+            bot_token: None,
+            chat_id: None,
             events: table.events,
             groups: table.groups,
             providers: table.providers,
@@ -110,7 +123,7 @@ impl From<ChannelTable> for Written {
             trifecta: table.trifecta,
             chat_max_level: table.chat_max_level,
             escalate_after_s: table.escalate_after_s,
-            accepts_answers: table.token_sha256.is_some(),
+            accepts_answers: table.token_sha256.is_some() || table.receives,
             token_sha256: table.token_sha256,
         };
         match table.way {
@@ -123,6 +136,10 @@ impl From<ChannelTable> for Written {
             Way::Nanoclaw { directory, chat_jid } => {
                 written.kind = Kind::Nanoclaw;
                 (written.directory, written.chat_jid) = (Some(directory), Some(chat_jid));
+            }
+            Way::Telegram { url, bot_token, chat_id } => {
+                written.kind = Kind::Telegram;
+                (written.url, written.bot_token, written.chat_id) = (Some(url), Some(bot_token), Some(chat_id));
             }
         }
         written
@@ -140,7 +157,8 @@ impl TryFrom<Written> for ChannelTable {
         }
         written.foreign().map_or(Ok(()), Err)?;
         let lacks = |key: &str| format!("the channel `{name}` needs `{key}`");
-        if written.accepts_answers != written.token_sha256.is_some() {
+        let receives = written.accepts_answers && matches!(written.kind, Kind::Telegram);
+        if written.accepts_answers != written.token_sha256.is_some() && !receives {
             return Err(lacks("accepts_answers = true and token_sha256 together, or neither"));
         }
         let is_hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
@@ -170,6 +188,15 @@ impl TryFrom<Written> for ChannelTable {
                 directory: written.directory.ok_or_else(|| lacks("directory"))?,
                 chat_jid: written.chat_jid.filter(|jid| !jid.is_empty()).ok_or_else(|| lacks("chat_jid"))?,
             },
+            Kind::Telegram => {
+                let url = written.url.unwrap_or_else(|| TELEGRAM.to_owned());
+                is_safe(&url).map_err(|fault| format!("the channel `{name}`: {fault}"))?;
+                Way::Telegram {
+                    url: url.trim_end_matches('/').to_owned(),
+                    bot_token: written.bot_token.ok_or_else(|| lacks("bot_token"))?,
+                    chat_id: written.chat_id.ok_or_else(|| lacks("chat_id"))?,
+                }
+            }
         };
         Ok(Self {
             name: written.name,
@@ -184,6 +211,7 @@ impl TryFrom<Written> for ChannelTable {
             chat_max_level: written.chat_max_level,
             escalate_after_s: written.escalate_after_s,
             token_sha256: written.token_sha256,
+            receives,
         })
     }
 }
@@ -192,17 +220,18 @@ impl Written {
     /// Returns a key that belongs to another kind.
     fn foreign(&self) -> Option<String> {
         let command = [("command", self.command.is_some())];
-        let webhook = [
-            ("url", self.url.is_some()),
-            ("format", self.format.is_some()),
-            ("signing", self.signing.is_some()),
-            ("bearer", self.bearer.is_some()),
-        ];
+        let url = [("url", self.url.is_some())];
+        let webhook =
+            [("format", self.format.is_some()), ("signing", self.signing.is_some()), ("bearer", self.bearer.is_some())];
         let nanoclaw = [("directory", self.directory.is_some()), ("chat_jid", self.chat_jid.is_some())];
+        let telegram = [("bot_token", self.bot_token.is_some()), ("chat_id", self.chat_id.is_some())];
+        // A telegram channel fetches its answers, so nobody hands them in with a token.
+        let token = [("token_sha256", self.token_sha256.is_some())];
         let (kind, others) = match self.kind {
-            Kind::Command => ("command", [&webhook[..], &nanoclaw[..]]),
-            Kind::Webhook => ("webhook", [&command[..], &nanoclaw[..]]),
-            Kind::Nanoclaw => ("nanoclaw", [&command[..], &webhook[..]]),
+            Kind::Command => ("command", vec![&url[..], &webhook, &nanoclaw, &telegram]),
+            Kind::Webhook => ("webhook", vec![&command[..], &nanoclaw, &telegram]),
+            Kind::Nanoclaw => ("nanoclaw", vec![&url[..], &command, &webhook, &telegram]),
+            Kind::Telegram => ("telegram", vec![&command[..], &webhook, &nanoclaw, &token]),
         };
         let (key, _) = others.into_iter().flatten().find(|(_, is_set)| *is_set)?;
         Some(format!("the channel `{}` is of kind `{kind}`, which has no `{key}`; remove it", self.name))

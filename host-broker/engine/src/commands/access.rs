@@ -346,9 +346,9 @@ fn own_grant(grants: &Grants, now: Timestamp) -> String {
         Some(at) => format!("until {at}"),
         None => "without expiry".to_owned(),
     };
-    let denied: Vec<&str> = own.denied.iter().map(Action::as_str).collect();
-    let denies = if denied.is_empty() { String::new() } else { format!("; denies {}", denied.join(", ")) };
-    format!("{}, {state}{denies}", own.level)
+    let names: Vec<&str> = own.denied.iter().map(Action::as_str).collect();
+    let ban = if names.is_empty() { String::new() } else { format!("; denies {}", names.join(", ")) };
+    format!("{}, {state}{ban}", own.level)
 }
 
 /// Returns the actions of a grant in words: `send_email, delete_email`.

@@ -1,5 +1,6 @@
-//! Delivery of notices: a program, a request, a document. No attempt takes longer than ten seconds.
+//! Delivery of notices: a program, a request, a document, a message. No attempt takes longer than ten seconds.
 
+use super::telegram::{Bot, BotError, ChatAnswer, Fetched};
 use config::Config;
 use config::channels::fit::is_closed;
 use config::channels::{ChannelTable, Format, Way};
@@ -90,6 +91,10 @@ impl NoticeSender {
         match &channel.table.way {
             Way::Command(command) => self.run(command, outgoing, deadline).await,
             Way::Webhook { url, format, .. } => self.post(channel, url, *format, outgoing, deadline).await,
+            Way::Telegram { .. } => {
+                let sent = self.bot(outgoing)?.send(outgoing.message(), deadline).await;
+                sent.map_err(|fault| fault.reason)
+            }
             Way::Nanoclaw { directory, chat_jid } => {
                 let group = self.main.as_ref().map_or("main", Group::as_str);
                 let document = json!({
@@ -116,6 +121,35 @@ impl NoticeSender {
                 }
             }
         }
+    }
+
+    /// Waits for the next answers in the chat of a channel, from this number on.
+    ///
+    /// # Errors
+    /// [`BotError`], without anything of the response. The chat delivers its answers again.
+    pub async fn fetch(&self, channel: &OutgoingNotice, offset: i64) -> Result<Fetched, BotError> {
+        self.bot(channel)?.fetch(offset).await
+    }
+
+    /// Tells the writer of an answer its effect. The buttons disappear if the answer counts.
+    ///
+    /// # Errors
+    /// [`BotError`], without anything of the response. The effect of the answer remains.
+    pub async fn respond(
+        &self,
+        channel: &OutgoingNotice,
+        answer: &ChatAnswer,
+        (text, counts): (&str, bool),
+    ) -> Result<(), BotError> {
+        self.bot(channel)?.respond(answer, (text, counts), Instant::now() + TIMEOUT).await
+    }
+
+    fn bot<'a>(&'a self, outgoing: &'a OutgoingNotice) -> Result<Bot<'a>, String> {
+        let missing = || "the channel is not configured as a chat".to_owned();
+        let channel = self.channels.get(outgoing.channel()).ok_or_else(missing)?;
+        let Way::Telegram { url, chat_id, .. } = &channel.table.way else { return Err(missing()) };
+        let token = channel.secret("bot_token")?.ok_or_else(missing)?.expose_to(outgoing);
+        Ok(Bot { http: self.http.as_ref(), url, token, chat_id: *chat_id })
     }
 
     async fn run(&self, command: &[String], outgoing: &OutgoingNotice, deadline: Instant) -> Result<(), String> {

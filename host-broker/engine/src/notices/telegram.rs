@@ -1,0 +1,332 @@
+//! A chat of a Telegram bot: notices as messages with buttons, and the answers of the chat.
+//!
+//! ```text
+//! POST /bot<token>/sendMessage     {"chat_id": 12345, "text": "…", "reply_markup": {"inline_keyboard": …}}
+//! POST /bot<token>/getUpdates      {"offset": 7, "timeout": 50, …}     waits for the next updates
+//! ```
+//! SECURITY: the chat names the writer of an answer, and only messages of the configured chat count. A forwarded
+//! message, or one that another bot wrote, is no answer of its sender. The token of the bot is in the path of each
+//! request, so no error quotes a URL or a response.
+//!
+//! Source: the Bot API, <https://core.telegram.org/bots/api>.
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue};
+use kernel::Message;
+use platform::http::{Http, Post};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::Instant;
+use zeroize::Zeroizing;
+
+/// How long Telegram waits for the next update, and how much longer the broker waits for its response.
+const WAIT_S: u64 = 50;
+const MARGIN: Duration = Duration::from_secs(10);
+/// The most updates of one response, and its most bytes.
+const UPDATES_MAX: usize = 10;
+const RESPONSE_MAX: usize = 4 * 1024 * 1024;
+/// The longest text in response to a button, in characters.
+const TOLD_MAX: usize = 200;
+
+/// A bot and its chat.
+pub(super) struct Bot<'a> {
+    pub(super) http: &'a dyn Http,
+    pub(super) url: &'a str,
+    pub(super) token: &'a str,
+    pub(super) chat_id: i64,
+}
+
+/// The reason why a request of a bot failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BotError {
+    /// One sentence for the operator, without anything of the response.
+    pub reason: String,
+    /// The time before which the bot must not ask again.
+    pub retry_after: Option<Duration>,
+}
+
+impl From<String> for BotError {
+    fn from(reason: String) -> Self {
+        Self { reason, retry_after: None }
+    }
+}
+
+/// An answer in the chat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChatAnswer {
+    /// The writer: `telegram:12345`.
+    pub from: String,
+    /// The text: `approve k7f3qd`.
+    pub text: String,
+    /// The place of the response.
+    place: Place,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Place {
+    /// Below this message.
+    Message(i64),
+    /// At the button of this message.
+    Button { query: String, message: i64 },
+}
+
+/// The fetched answers.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Fetched {
+    /// The answers, oldest first.
+    pub answers: Vec<ChatAnswer>,
+    /// The number from which to fetch next. That confirms the updates before it.
+    pub next: i64,
+}
+
+#[derive(Deserialize)]
+struct Response {
+    ok: bool,
+    result: Option<Value>,
+    parameters: Option<Parameters>,
+}
+
+#[derive(Deserialize)]
+struct Parameters {
+    retry_after: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Update {
+    message: Option<ChatMessage>,
+    callback_query: Option<Query>,
+}
+
+#[derive(Deserialize)]
+struct ChatMessage {
+    message_id: i64,
+    from: Option<User>,
+    chat: Chat,
+    text: Option<String>,
+    forward_origin: Option<IgnoredAny>,
+    via_bot: Option<IgnoredAny>,
+    sender_chat: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct Query {
+    id: String,
+    from: User,
+    message: Option<QueryMessage>,
+    data: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct QueryMessage {
+    message_id: i64,
+    chat: Chat,
+}
+
+#[derive(Deserialize)]
+struct User {
+    id: i64,
+    #[serde(default)]
+    is_bot: bool,
+}
+
+#[derive(Deserialize)]
+struct Chat {
+    id: i64,
+}
+
+impl Bot<'_> {
+    /// Sends a notice. One with a card has two buttons.
+    pub(super) async fn send(&self, message: &Message, deadline: Instant) -> Result<(), BotError> {
+        self.call("sendMessage", &self.message(message), deadline).await.map(drop)
+    }
+
+    /// Waits for the next updates from this number on, and returns the answers among them.
+    pub(super) async fn fetch(&self, offset: i64) -> Result<Fetched, BotError> {
+        let deadline = Instant::now() + Duration::from_secs(WAIT_S) + MARGIN;
+        let request = json!({
+            "offset": offset,
+            "limit": UPDATES_MAX,
+            "timeout": WAIT_S,
+            "allowed_updates": ["message", "callback_query"],
+        });
+        let Value::Array(updates) = self.call("getUpdates", &request, deadline).await? else {
+            return Err("its updates are no list".to_owned().into());
+        };
+        Ok(self.fetched(offset, updates))
+    }
+
+    /// Tells the writer of an answer its effect. The buttons disappear once an answer counts.
+    pub(super) async fn respond(
+        &self,
+        answer: &ChatAnswer,
+        (text, counts): (&str, bool),
+        deadline: Instant,
+    ) -> Result<(), BotError> {
+        match &answer.place {
+            Place::Message(id) => {
+                let reply = json!({ "message_id": id, "allow_sending_without_reply": true });
+                let request = json!({ "chat_id": self.chat_id, "text": text, "reply_parameters": reply });
+                self.call("sendMessage", &request, deadline).await.map(drop)
+            }
+            Place::Button { query, message } => {
+                let told: String = text.chars().take(TOLD_MAX).collect();
+                let request = json!({ "callback_query_id": query, "text": told, "show_alert": true });
+                self.call("answerCallbackQuery", &request, deadline).await?;
+                if counts {
+                    let none = json!({ "inline_keyboard": [] });
+                    let request = json!({ "chat_id": self.chat_id, "message_id": message, "reply_markup": none });
+                    self.call("editMessageReplyMarkup", &request, deadline).await?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn message(&self, message: &Message) -> Value {
+        let mut request = json!({
+            "chat_id": self.chat_id,
+            "text": message.text,
+            "link_preview_options": { "is_disabled": true },
+        });
+        let code = message.document.get("code").and_then(Value::as_str).filter(|_| message.shows_card);
+        if let (Some(code), Some(members)) = (code, request.as_object_mut()) {
+            let button = |word: &str, name: &str| json!({ "text": name, "callback_data": format!("{word} {code}") });
+            let row = [button("approve", "Approve"), button("deny", "Deny")];
+            members.insert("reply_markup".to_owned(), json!({ "inline_keyboard": [row] }));
+        }
+        request
+    }
+
+    async fn call(&self, method: &str, request: &Value, deadline: Instant) -> Result<Value, BotError> {
+        let is_of_token = |c: char| c.is_ascii_alphanumeric() || matches!(c, ':' | '_' | '-');
+        if self.token.is_empty() || !self.token.chars().all(is_of_token) {
+            return Err("its secret `bot_token` has characters that no token has; set it again".to_owned().into());
+        }
+        let address = Zeroizing::new(format!("{}/bot{}/{method}", self.url, self.token));
+        let uri = address.parse().map_err(|_bad| "the url is no address".to_owned())?;
+        let json = HeaderValue::from_static("application/json");
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, json)]);
+        let post = Post { uri, headers, body: request.to_string().into_bytes(), deadline };
+        let (status, body) = self.http.ask(post, RESPONSE_MAX).await.map_err(|fault| fault.to_string())?;
+        let response: Option<Response> = serde_json::from_slice(&body).ok();
+        match (status, response) {
+            (200, Some(Response { ok: true, result: Some(result), .. })) => Ok(result),
+            (status, response) => {
+                let seconds = response.and_then(|response| response.parameters?.retry_after);
+                Err(BotError { reason: fault(status), retry_after: seconds.map(Duration::from_secs) })
+            }
+        }
+    }
+
+    fn fetched(&self, offset: i64, updates: Vec<Value>) -> Fetched {
+        let mut fetched = Fetched { answers: Vec::new(), next: offset };
+        for update in updates {
+            // An update that cannot be read is confirmed, too, or it would come for ever.
+            let Some(number) = update.get("update_id").and_then(Value::as_i64) else { continue };
+            fetched.next = fetched.next.max(number.saturating_add(1));
+            fetched.answers.extend(serde_json::from_value(update).ok().and_then(|update| self.answer(update)));
+        }
+        fetched
+    }
+
+    /// Returns the answer of an update, if it is one.
+    fn answer(&self, update: Update) -> Option<ChatAnswer> {
+        let (user, chat, text, place) = match update {
+            Update { message: Some(message), .. } => {
+                let ChatMessage { message_id, from, chat, text, forward_origin, via_bot, sender_chat } = message;
+                let is_own = forward_origin.is_none() && via_bot.is_none() && sender_chat.is_none();
+                (from.filter(|_| is_own)?, chat, text?, Place::Message(message_id))
+            }
+            Update { callback_query: Some(Query { id, from, message, data }), .. } => {
+                let message = message?;
+                (from, message.chat, data?, Place::Button { query: id, message: message.message_id })
+            }
+            Update { message: None, callback_query: None } => return None,
+        };
+        // People also write other things in a chat.
+        let is_answer = text.split_whitespace().next().is_some_and(|word| {
+            let word = word.to_ascii_lowercase();
+            word == "approve" || word == "deny"
+        });
+        (is_answer && chat.id == self.chat_id && !user.is_bot).then(|| ChatAnswer {
+            from: format!("telegram:{}", user.id),
+            text,
+            place,
+        })
+    }
+}
+
+/// Returns the reason for a status, with its remedy.
+fn fault(status: u16) -> String {
+    let remedy = match status {
+        400 => ": it does not know the chat; correct chat_id, and write to the bot once",
+        401 | 404 => ": it refuses the token of the bot; set bot_token again",
+        403 => ": the bot may not write to the chat; add it to the chat, or write to it once",
+        409 => ": another program fetches the answers of this bot, or it has a webhook; use one bot for each broker",
+        429 => ": too many requests",
+        _ => "",
+    };
+    format!("it answered HTTP {status}{remedy}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use platform::http::SystemHttp;
+
+    fn fetched(updates: Value) -> Fetched {
+        let http = SystemHttp::default();
+        let bot = Bot { http: &http, url: "http://127.0.0.1:1", token: "1:x", chat_id: -5 };
+        let Value::Array(updates) = updates else { panic!("not a list") };
+        bot.fetched(7, updates)
+    }
+
+    #[test]
+    fn only_the_own_words_of_a_person_in_the_configured_chat_are_an_answer() {
+        let message = |more: Value| {
+            let mut message = json!({
+                "message_id": 1, "from": { "id": 12345, "is_bot": false }, "chat": { "id": -5 }, "text": "Approve k7f3qd"
+            });
+            message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            fetched(json!([{ "update_id": 9, "message": message }]))
+        };
+        let found = message(json!({}));
+        assert_eq!(
+            (found.answers[0].from.as_str(), found.answers[0].text.as_str()),
+            ("telegram:12345", "Approve k7f3qd")
+        );
+        assert_eq!(found.next, 10);
+        for more in [
+            json!({ "chat": { "id": -6 } }),
+            json!({ "from": { "id": 12345, "is_bot": true } }),
+            json!({ "from": null }),
+            json!({ "text": "I approve k7f3qd" }),
+            json!({ "text": "" }),
+            json!({ "text": null }),
+            json!({ "forward_origin": { "type": "user" } }),
+            json!({ "via_bot": { "id": 1 } }),
+            json!({ "sender_chat": { "id": -5 } }),
+            json!({ "from": { "id": "12345" } }),
+        ] {
+            let found = message(more.clone());
+            assert_eq!(found, Fetched { answers: Vec::new(), next: 10 }, "{more}");
+        }
+    }
+
+    #[test]
+    fn an_unreadable_update_is_passed_over_and_the_next_number_never_falls() {
+        let query = |chat: i64| {
+            let message = json!({ "message_id": 3, "chat": { "id": chat } });
+            json!({ "update_id": 8, "callback_query": {
+                "id": "q", "from": { "id": 1 }, "message": message, "data": "deny k7f3qd" } })
+        };
+        let found =
+            fetched(json!([{ "update_id": 3 }, "x", { "update_id": "8" }, query(-5), { "update_id": i64::MAX }]));
+        assert_eq!(found.next, i64::MAX);
+        assert_eq!(found.answers[0].place, Place::Button { query: "q".to_owned(), message: 3 });
+        assert_eq!(fetched(json!([query(5)])), Fetched { answers: Vec::new(), next: 9 });
+        assert_eq!(fetched(json!([])).next, 7);
+    }
+}
