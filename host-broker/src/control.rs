@@ -20,6 +20,7 @@ use crate::host::StartError;
 use crate::host::reload::Reload;
 use crate::http::web::sign_in::Entrance;
 use crate::mailboxes::Mailboxes;
+use crate::receivers::ReceiverFaults;
 use config::{Config, ROOT, unlisted};
 use engine::catalogue::Catalogue;
 use engine::event::Event;
@@ -138,6 +139,8 @@ pub struct CommandDispatcher {
     pub inbox: Option<Arc<Entrance>>,
     /// Where browsers bring persons back to, if they do.
     pub callback: Option<String>,
+    /// The state of the receivers of answers from chats.
+    pub receiving: ReceiverFaults,
     /// The inspector of results in the running daemon.
     pub inspector: Option<Arc<Inspector>>,
     /// The configuration of the running daemon; `None` in a command that works in place.
@@ -383,6 +386,7 @@ mod tests {
             inbox: None,
             callback: None,
             inspector: None,
+            receiving: ReceiverFaults::default(),
             ruleset_builder: None,
             reload: None,
             start: String::new(),

@@ -141,9 +141,9 @@ struct Loop {
     // When the next approval request expires.
     lapses: Lapses,
     // Which notices are under way, and when the next is due.
+    notices: Notices,
     // The receivers of answers from chats. They end with the loop.
     receiving: JoinSet<()>,
-    notices: Notices,
     // The accepted definitions that are not in force yet.
     exchanges: Exchanges,
     // The rows that move out of the ledger.
@@ -280,6 +280,8 @@ impl Loop {
                 Message::Happened(Event::Stopping) => {
                     self.stopping.get_or_insert_with(Instant::now);
                     self.daemon.outbox.stop();
+                    // An answer that is dropped now must not be confirmed.
+                    self.receiving.abort_all();
                 }
                 Message::Happened(event @ (Event::Finished(_) | Event::NoticeDelivered(_))) => {
                     self.pending.push_back(event);

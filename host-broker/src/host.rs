@@ -15,7 +15,7 @@ use crate::http::web::sign_in::Address;
 use crate::http::{self, Server};
 use crate::mailboxes::{Mailboxes, MailboxesError};
 use crate::outbox::{Outbox, sweep};
-use crate::receivers::AnswerReceiver;
+use crate::receivers::{AnswerReceiver, ReceiverFaults};
 use crate::request_watcher::{ParseWorker, RequestWatcher};
 use config::provider::Kinds;
 use config::socket::group_number;
@@ -244,6 +244,7 @@ impl LoadedHome {
             inbox: None,
             callback: None,
             inspector: None,
+            receiving: ReceiverFaults::default(),
             ruleset_builder: None,
             reload: None,
             start: String::new(),

@@ -5,26 +5,50 @@
 //!                               ▲                                           │
 //!                               └──────── the next fetch confirms it ◄──────┘
 //! ```
-//! An answer is confirmed after the broker has recorded it. After a crash the chat delivers it again, and the approval
-//! request is closed by then.
+//! An answer is confirmed after the broker has recorded it. Otherwise the chat delivers it again, and it counts once.
 
 use crate::control::{Asked, CommandDispatcher};
 use crate::daemon::EventSender;
 use engine::chat::RelayedAnswer;
 use engine::notices::pause;
 use engine::notices::sender::NoticeSender;
-use engine::notices::telegram::ChatAnswer;
+use engine::notices::telegram::{BotError, ChatAnswer};
 use engine::request::Command;
+use futures_util::FutureExt as _;
 use kernel::OutgoingNotice;
-use shared::Reply;
+use serde_json::Value;
 use shared::reply::Status;
-use std::sync::Arc;
+use shared::{Code, Reply};
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::time::Instant;
 
-/// How long the broker may take for an answer.
-const TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest pause after failures.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// The shortest time of a fetch without a new update. A chat that answers sooner is not asked again at once.
+const FETCH_MIN: Duration = Duration::from_secs(1);
+
+/// The state of the receivers, for people: the last fault of each channel, or none.
+#[derive(Debug, Clone, Default)]
+pub struct ReceiverFaults(Arc<Mutex<BTreeMap<String, Option<String>>>>);
+
+impl ReceiverFaults {
+    /// Returns the fault of each channel whose answers are fetched: `{"phone": null}`.
+    pub fn all(&self) -> BTreeMap<String, Option<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note(&self, channel: &str, fault: Option<&str>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = all.insert(channel.to_owned(), fault.map(str::to_owned)).flatten();
+        // The same reason again and again says nothing new.
+        if let Some(reason) = fault.filter(|fault| before.as_deref() != Some(*fault)) {
+            tracing::warn!(channel, reason, "the answers of the chat cannot be fetched");
+        }
+    }
+}
 
 /// The parts of every receiver.
 #[derive(Clone)]
@@ -37,59 +61,92 @@ pub struct AnswerReceiver {
     pub reports: EventSender,
 }
 
+/// The broker's reply to an answer.
+struct Taken {
+    /// The words for the chat.
+    text: String,
+    /// Whether the approval request is closed by it.
+    is_closed: bool,
+}
+
 impl AnswerReceiver {
     /// Fetches the answers of a channel until it is dropped.
     pub async fn run(self, channel: OutgoingNotice) {
-        let name = channel.channel();
-        tracing::info!(channel = name, "the answers of the chat are fetched");
-        let (mut next, mut failures, mut known) = (0, 0_u32, String::new());
+        tracing::info!(channel = channel.channel(), "the answers of the chat are fetched");
         loop {
-            match self.notice_sender.fetch(&channel, next).await {
-                Ok(fetched) => {
-                    (failures, known) = (0, String::new());
-                    for answer in fetched.answers {
-                        self.take(&channel, &answer).await;
-                    }
-                    next = fetched.next;
-                }
-                Err(fault) => {
-                    failures = failures.saturating_add(1);
-                    // The same reason again and again says nothing new.
-                    if known != fault.reason {
-                        tracing::warn!(channel = name, reason = %fault.reason, "the answers cannot be fetched");
-                        known.clone_from(&fault.reason);
-                    }
-                    let wait = pause(failures).min(PAUSE_MAX);
-                    tokio::time::sleep(fault.retry_after.map_or(wait, |told| told.max(wait))).await;
-                }
+            if AssertUnwindSafe(self.receive(&channel)).catch_unwind().await.is_err() {
+                self.dispatcher.receiving.note(channel.channel(), Some("the broker's own code failed; see its log"));
             }
+            tokio::time::sleep(PAUSE_MAX).await;
         }
     }
 
-    async fn take(&self, channel: &OutgoingNotice, answer: &ChatAnswer) {
-        let (text, counts) = self.ask(channel.channel(), answer).await;
-        if let Err(fault) = self.notice_sender.respond(channel, answer, (&text, counts)).await {
+    async fn receive(&self, channel: &OutgoingNotice) {
+        let (mut next, mut failures) = (0, 0_u32);
+        // The last update that was taken. A chat that delivers it again and again gets no second reply.
+        let mut last = None;
+        loop {
+            let began = Instant::now();
+            let wait = match self.fetch(channel, &mut next, &mut last).await {
+                Ok(is_new) => {
+                    self.dispatcher.receiving.note(channel.channel(), None);
+                    failures = 0;
+                    if is_new { Duration::ZERO } else { FETCH_MIN.saturating_sub(began.elapsed()) }
+                }
+                Err(fault) => {
+                    self.dispatcher.receiving.note(channel.channel(), Some(&fault.reason));
+                    failures = failures.saturating_add(1);
+                    let wait = pause(failures).min(PAUSE_MAX);
+                    fault.retry_after.map_or(wait, |told| told.max(wait))
+                }
+            };
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Fetches once, and takes the answers. Returns whether there was a new update.
+    async fn fetch(&self, channel: &OutgoingNotice, next: &mut i64, last: &mut Option<i64>) -> Result<bool, BotError> {
+        let fetched = self.notice_sender.fetch(channel, *next).await?;
+        let Some(after) = fetched.next else { return Ok(false) };
+        let is_new = *last != Some(after);
+        for answer in fetched.answers.iter().filter(|_| is_new) {
+            let Some(taken) = self.ask(channel.channel(), answer).await else {
+                // It is not recorded: it stays in the chat.
+                *next = answer.update;
+                return Err(BotError::from("the broker cannot record answers now".to_owned()));
+            };
+            self.tell(channel, answer, &taken).await;
+        }
+        (*next, *last) = (after, Some(after));
+        Ok(is_new)
+    }
+
+    async fn tell(&self, channel: &OutgoingNotice, answer: &ChatAnswer, taken: &Taken) {
+        // The members of a group whom the broker does not know get no reply to each of their lines.
+        if !answer.is_private && self.dispatcher.config.speaker(&answer.from).is_none() {
+            return;
+        }
+        if let Err(fault) = self.notice_sender.respond(channel, answer, (&taken.text, taken.is_closed)).await {
             tracing::warn!(channel = channel.channel(), reason = %fault.reason, "the chat was not told of an answer");
         }
     }
 
-    /// Puts an answer to the broker. Returns the words for the chat, and whether the answer counts.
-    async fn ask(&self, channel: &str, answer: &ChatAnswer) -> (String, bool) {
+    /// Puts an answer to the broker. `None` means that the broker has not recorded it.
+    async fn ask(&self, channel: &str, answer: &ChatAnswer) -> Option<Taken> {
         let relayed = RelayedAnswer::new(answer.from.clone(), answer.text.clone());
         let relayed = RelayedAnswer { may_relay: true, channel: Some(channel.to_owned()), ..relayed };
         let command = Command::RelayedAnswer(relayed);
-        if let Err(why) = command.check() {
-            return (why, false);
+        if let Err(text) = command.check() {
+            return Some(Taken { text, is_closed: false });
         }
         let asked = Asked { person: format!("channel:{channel}"), command, channel: "chat" };
-        let reply = match tokio::time::timeout(TIMEOUT, self.dispatcher.ask(&self.reports, asked)).await {
-            Ok(Ok(reply)) => serde_json::from_slice::<Reply>(&reply).ok(),
-            Ok(Err(_)) | Err(_) => None,
-        };
-        match reply {
-            Some(Reply { status: Status::Executed, summary, .. }) => (summary.unwrap_or_default(), true),
-            Some(Reply { error: Some(error), .. }) => (error, false),
-            Some(_) | None => ("The broker has not answered; use the inbox.".to_owned(), false),
+        let reply = self.dispatcher.ask(&self.reports, asked).await.ok()?;
+        let reply: Reply = serde_json::from_slice(&reply).ok()?;
+        if reply.code.as_deref() == Some(Code::EvidenceUnavailable.word()) {
+            return None;
         }
+        let state = reply.data.as_ref().and_then(|data| data.get("state")).and_then(Value::as_str);
+        let is_closed = reply.status == Status::Executed && state != Some("waiting");
+        Some(Taken { text: reply.error.or(reply.summary).unwrap_or_default(), is_closed })
     }
 }

@@ -162,7 +162,7 @@ pub struct RevokeRequest {
 /// ```
 /// let document = br#"{"type": "ext_request", "provider": "mail", "access_level": 2, "actions": ["send_email"],
 ///     "reason": "To send the invitations.", "duration_s": 3600}"#;
-/// let shared::Request::Access(request) = shared::request::parse(document).unwrap().request else { panic!() };
+/// let shared::request::Request::Access(request) = shared::request::parse(document).unwrap().request else { panic!() };
 /// assert_eq!(request.duration_s, 3600);
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -10,8 +10,7 @@
 //! The database itself writes the events, with the approval request. A due notice is a row, so a restart continues it.
 //! After a success one notice is not sent again; an attempt without a known end is made again.
 //!
-//! [`store::state::notices`] stores them, `text` words them, [`sender`] delivers them, and
-//! fetches the answers of chats.
+//! [`store::state::notices`] stores them, `text` words them, [`sender`] delivers them and fetches the answers of chats.
 
 mod alarm;
 mod receiving;

@@ -39,7 +39,7 @@ use store::state::notices::Notice;
     after_help = "--json prints {home, running, daemon: {version, pid, start, web, is_behind, limits, evidence: {cannot_write: \
     {since, reason: disk_full|read_only|clock_behind|corrupt|locked|io_error|other, error}, verification: {state: \
     waiting|running|whole|broken|unfinished, row, of, error}}, servers: {NAME: {state: \
-    idle|starting|up|down, starts, fault, withdrawn: {TOOL: WHY}}}}, web, head: {seq, event_hash, time}, \
+    idle|starting|up|down, starts, fault, withdrawn: {TOOL: WHY}}}, receiving: {CHANNEL: FAULT}}, web, head: {seq, event_hash, time}, \
     groups: [{group, main, grants, socket: {open, connections}, file_system, replies}], providers: [{provider, kind, works, reason, secrets: [{secret, \
     source, state: present|missing|refused|unasked}]}], open_intents: [{seq, caller, \
     request_id, provider, action, since}], unknown_outcomes: [the same], kill_switches: [SCOPE], \
@@ -233,6 +233,10 @@ Ledger  {head}{written}{verified}{limits}",
             let rows: Vec<_> = self.recorded.silent.iter().map(row).collect();
             parts.push(format!("Notices fail:\n{}", Output::table(&["CHANNEL", "LAST NOTICE"], &rows)));
         }
+        let faults = self.receiver_faults();
+        if !faults.is_empty() {
+            parts.push(format!("Answers cannot be fetched:\n{}", Output::table(&["CHANNEL", "REASON"], &faults)));
+        }
         if !self.recorded.refused_accesses.is_empty() {
             let row =
                 |(issuer, count, why): &(String, i64, String)| vec![issuer.clone(), count.to_string(), why.clone()];
@@ -265,6 +269,14 @@ Ledger  {head}{written}{verified}{limits}",
             parts.push(format!("Warnings:\n  {}", self.warnings.join("\n  ")));
         }
         parts.join("\n\n")
+    }
+
+    /// The channels whose answers cannot be fetched, as the daemon knows them.
+    fn receiver_faults(&self) -> Vec<Vec<String>> {
+        let daemon = self.daemon.as_ref().ok().and_then(Option::as_ref);
+        let all = daemon.and_then(|daemon| daemon.pointer("/data/receiving")?.as_object());
+        let row = |(channel, fault): (&String, &Value)| Some(vec![channel.clone(), fault.as_str()?.to_owned()]);
+        all.into_iter().flatten().filter_map(row).collect()
     }
 
     /// The state of the ledger, as the daemon knows it.

@@ -88,6 +88,7 @@ pub(super) fn hello(dispatcher: &CommandDispatcher) -> Value {
             "unready": unready(dispatcher),
             "classifier_fault": inspector.and_then(|inspector| inspector.classifier_fault()),
             "limits": dispatcher.limits,
+            "receiving": dispatcher.receiving.all(),
         },
     })
 }

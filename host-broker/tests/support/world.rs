@@ -238,6 +238,7 @@ impl World {
                 inbox: None,
                 callback: None,
                 inspector: None,
+                receiving: host_broker::receivers::ReceiverFaults::default(),
                 ruleset_builder: None,
                 reload: None,
                 start: String::new(),

@@ -237,7 +237,15 @@ fn the_main_group_gives_nothing_that_a_person_has_ended_and_a_killed_group_gets_
     given(&world, &developer, read.clone(), &Value::Null);
     world.revoke("developer");
     let grant = json!({ "type": "ext_grant", "group_folder": "developer", "provider": "demo", "access_level": 1 });
-    let id = main.send(grant);
+    let id = main.send(grant.clone());
+    asked(&world, &id);
+    assert_eq!(code(&main.ask(json!({ "type": "ext_cancel", "of": id }))), "executed");
+    // Its own revocation later does not hide the person's.
+    given(&world, &developer, read.clone(), &Value::Null);
+    let revoke = json!({ "type": "ext_revoke", "group_folder": "developer", "provider": "demo" });
+    assert_eq!(main.ask(revoke.clone())["data"]["revoked"], true);
+    assert_eq!(main.ask(revoke)["data"]["revoked"], false);
+    let id = main.send(with(grant, "expires_in_s", 60));
     asked(&world, &id);
     assert_eq!(code(&main.ask(json!({ "type": "ext_cancel", "of": id }))), "executed");
 
@@ -260,7 +268,7 @@ fn without_a_line_of_the_configuration_nobody_is_asked_and_no_provider_is_named(
     let world = world();
     let (security, developer) = (world.group("security"), world.group("developer"));
     let refused = security.ask(request());
-    assert_eq!(code(&refused), "guardrail");
+    assert_eq!(code(&refused), "no_grant");
     let unknown = security.ask(with(request(), "provider", "nowhere"));
     assert_eq!(error(&refused), error(&unknown), "it does not tell whether the provider exists");
     assert_eq!(error(&developer.ask(with(request(), "provider", "nowhere"))), error(&unknown));

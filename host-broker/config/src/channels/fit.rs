@@ -23,6 +23,14 @@ impl Config {
             if let Some(unknown) = table.groups.iter().flatten().find(|group| !self.groups.contains_key(*group)) {
                 return Err(format!("{place}: there is no group `{unknown}`; add [groups.{unknown}]"));
             }
+            let source = |table: &ChannelTable| table.receives.then(|| table.secrets().into_values().next().cloned());
+            let others = self.channels.iter().take_while(|other| other.name != table.name);
+            if let Some(other) = others.into_iter().find(|other| table.receives && source(other) == source(table)) {
+                return Err(format!(
+                    "{place}: `{}` fetches the answers of the same bot; take another bot, or remove accepts_answers",
+                    other.name
+                ));
+            }
             let mut providers = table.providers.iter().flatten();
             if let Some(unknown) = providers.find(|provider| !self.is_asked_about(provider)) {
                 return Err(format!("{place}: there is no provider `{unknown}`; add [providers.{unknown}]"));

@@ -46,6 +46,13 @@ fn what_is_wrong_with_a_channel_is_named_with_its_remedy() {
         ("name = \"a\"\nkind = \"telegram\"\nbot_token = { env = \"T\" }", "needs `chat_id`"),
         (&format!("{telegram}url = \"http://example.com\""), "must be https"),
         (&format!("{telegram}token_sha256 = \"abc\""), "which has no `token_sha256`; remove it"),
+        (
+            &format!(
+                "{telegram}accepts_answers = true\n[[channels]]\n{}accepts_answers = true",
+                telegram.replace("\"a\"", "\"b\"")
+            ),
+            "`a` fetches the answers of the same bot",
+        ),
         (&format!("{telegram}format = \"slack\""), "which has no `format`; remove it"),
         (&format!("{command}chat_id = 7"), "which has no `chat_id`; remove it"),
         (&format!("{command}aproverz = []"), "did you mean `approvers`?"),

@@ -51,7 +51,7 @@ impl Broker {
         }
         // SECURITY: the refusal is the same for a provider that does not exist.
         let group = header.caller.group().filter(|group| self.config.may_request(group, &request.provider));
-        let Some(group) = group else { return no(asked.as_ref(), Code::Guardrail, MAY_NOT.to_owned()) };
+        let Some(group) = group else { return no(asked.as_ref(), Code::NoGrant, MAY_NOT.to_owned()) };
         if kill::find(tx.view(), Some(group), &request.provider)?.is_some() {
             return no(asked.as_ref(), Code::KillSwitch, Code::KillSwitch.meaning().to_owned());
         }

@@ -131,7 +131,7 @@ impl NoticeSender {
         self.bot(channel)?.fetch(offset).await
     }
 
-    /// Tells the writer of an answer its effect. The buttons disappear if the answer counts.
+    /// Tells the writer of an answer its effect. The buttons disappear once the approval request is closed.
     ///
     /// # Errors
     /// [`BotError`], without anything of the response. The effect of the answer remains.
@@ -139,9 +139,9 @@ impl NoticeSender {
         &self,
         channel: &OutgoingNotice,
         answer: &ChatAnswer,
-        (text, counts): (&str, bool),
+        (text, is_closed): (&str, bool),
     ) -> Result<(), BotError> {
-        self.bot(channel)?.respond(answer, (text, counts), Instant::now() + TIMEOUT).await
+        self.bot(channel)?.respond(answer, (text, is_closed), Instant::now() + TIMEOUT).await
     }
 
     fn bot<'a>(&'a self, outgoing: &'a OutgoingNotice) -> Result<Bot<'a>, String> {

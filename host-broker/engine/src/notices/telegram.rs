@@ -29,6 +29,8 @@ const UPDATES_MAX: usize = 10;
 const RESPONSE_MAX: usize = 4 * 1024 * 1024;
 /// The longest text in response to a button, in characters.
 const TOLD_MAX: usize = 200;
+/// The longest pause that a response can ask for.
+const RETRY_MAX: Duration = Duration::from_hours(1);
 
 /// A bot and its chat.
 pub(super) struct Bot<'a> {
@@ -56,6 +58,10 @@ impl From<String> for BotError {
 /// An answer in the chat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatAnswer {
+    /// The number of its update.
+    pub update: i64,
+    /// Whether its writer is alone with the bot.
+    pub is_private: bool,
     /// The writer: `telegram:12345`.
     pub from: String,
     /// The text: `approve k7f3qd`.
@@ -77,8 +83,9 @@ enum Place {
 pub struct Fetched {
     /// The answers, oldest first.
     pub answers: Vec<ChatAnswer>,
-    /// The number from which to fetch next. That confirms the updates before it.
-    pub next: i64,
+    /// The number from which to fetch next, if there was any update. That confirms the updates before it. After a quiet
+    /// week it can be lower than before.
+    pub next: Option<i64>,
 }
 
 #[derive(Deserialize)]
@@ -106,6 +113,8 @@ struct ChatMessage {
     chat: Chat,
     text: Option<String>,
     forward_origin: Option<IgnoredAny>,
+    // Of servers before version 7.0.
+    forward_date: Option<IgnoredAny>,
     via_bot: Option<IgnoredAny>,
     sender_chat: Option<IgnoredAny>,
 }
@@ -154,34 +163,39 @@ impl Bot<'_> {
         let Value::Array(updates) = self.call("getUpdates", &request, deadline).await? else {
             return Err("its updates are no list".to_owned().into());
         };
-        Ok(self.fetched(offset, updates))
+        Ok(self.fetched(updates))
     }
 
-    /// Tells the writer of an answer its effect. The buttons disappear once an answer counts.
+    /// Tells the writer of an answer its effect. The buttons disappear once the approval request is closed.
     pub(super) async fn respond(
         &self,
         answer: &ChatAnswer,
-        (text, counts): (&str, bool),
+        (text, is_closed): (&str, bool),
         deadline: Instant,
     ) -> Result<(), BotError> {
-        match &answer.place {
-            Place::Message(id) => {
-                let reply = json!({ "message_id": id, "allow_sending_without_reply": true });
-                let request = json!({ "chat_id": self.chat_id, "text": text, "reply_parameters": reply });
-                self.call("sendMessage", &request, deadline).await.map(drop)
-            }
-            Place::Button { query, message } => {
-                let told: String = text.chars().take(TOLD_MAX).collect();
-                let request = json!({ "callback_query_id": query, "text": told, "show_alert": true });
-                self.call("answerCallbackQuery", &request, deadline).await?;
-                if counts {
-                    let none = json!({ "inline_keyboard": [] });
-                    let request = json!({ "chat_id": self.chat_id, "message_id": message, "reply_markup": none });
-                    self.call("editMessageReplyMarkup", &request, deadline).await?;
-                }
-                Ok(())
-            }
+        let (query, message) = match &answer.place {
+            Place::Message(id) => return self.reply(*id, text, deadline).await,
+            Place::Button { query, message } => (query, *message),
+        };
+        let told: String = text.chars().take(TOLD_MAX).collect();
+        let request = json!({ "callback_query_id": query, "text": told, "show_alert": true });
+        // A press of long ago can no longer be answered at its button.
+        let told = match self.call("answerCallbackQuery", &request, deadline).await {
+            Ok(_) => Ok(()),
+            Err(_) => self.reply(message, text, deadline).await,
+        };
+        if is_closed {
+            let none = json!({ "inline_keyboard": [] });
+            let request = json!({ "chat_id": self.chat_id, "message_id": message, "reply_markup": none });
+            self.call("editMessageReplyMarkup", &request, deadline).await?;
         }
+        told
+    }
+
+    async fn reply(&self, to: i64, text: &str, deadline: Instant) -> Result<(), BotError> {
+        let reply = json!({ "message_id": to, "allow_sending_without_reply": true });
+        let request = json!({ "chat_id": self.chat_id, "text": text, "reply_parameters": reply });
+        self.call("sendMessage", &request, deadline).await.map(drop)
     }
 
     fn message(&self, message: &Message) -> Value {
@@ -215,28 +229,32 @@ impl Bot<'_> {
             (200, Some(Response { ok: true, result: Some(result), .. })) => Ok(result),
             (status, response) => {
                 let seconds = response.and_then(|response| response.parameters?.retry_after);
-                Err(BotError { reason: fault(status), retry_after: seconds.map(Duration::from_secs) })
+                let retry_after = seconds.map(|seconds| Duration::from_secs(seconds).min(RETRY_MAX));
+                Err(BotError { reason: fault(method, status), retry_after })
             }
         }
     }
 
-    fn fetched(&self, offset: i64, updates: Vec<Value>) -> Fetched {
-        let mut fetched = Fetched { answers: Vec::new(), next: offset };
+    fn fetched(&self, updates: Vec<Value>) -> Fetched {
+        let mut fetched = Fetched::default();
         for update in updates {
             // An update that cannot be read is confirmed, too, or it would come for ever.
-            let Some(number) = update.get("update_id").and_then(Value::as_i64) else { continue };
-            fetched.next = fetched.next.max(number.saturating_add(1));
-            fetched.answers.extend(serde_json::from_value(update).ok().and_then(|update| self.answer(update)));
+            let number = update.get("update_id").and_then(Value::as_i64);
+            let Some(number) = number.filter(|number| (0..i64::from(i32::MAX)).contains(number)) else { continue };
+            fetched.next = fetched.next.max(Some(number + 1));
+            fetched.answers.extend(serde_json::from_value(update).ok().and_then(|update| self.answer(number, update)));
         }
         fetched
     }
 
     /// Returns the answer of an update, if it is one.
-    fn answer(&self, update: Update) -> Option<ChatAnswer> {
+    fn answer(&self, number: i64, update: Update) -> Option<ChatAnswer> {
         let (user, chat, text, place) = match update {
             Update { message: Some(message), .. } => {
-                let ChatMessage { message_id, from, chat, text, forward_origin, via_bot, sender_chat } = message;
-                let is_own = forward_origin.is_none() && via_bot.is_none() && sender_chat.is_none();
+                let ChatMessage { message_id, from, chat, text, forward_origin, forward_date, via_bot, sender_chat } =
+                    message;
+                let foreign = [&forward_origin, &forward_date, &via_bot, &sender_chat];
+                let is_own = foreign.into_iter().all(Option::is_none);
                 (from.filter(|_| is_own)?, chat, text?, Place::Message(message_id))
             }
             Update { callback_query: Some(Query { id, from, message, data }), .. } => {
@@ -251,6 +269,9 @@ impl Bot<'_> {
             word == "approve" || word == "deny"
         });
         (is_answer && chat.id == self.chat_id && !user.is_bot).then(|| ChatAnswer {
+            update: number,
+            // The chats of several people have negative numbers.
+            is_private: chat.id > 0,
             from: format!("telegram:{}", user.id),
             text,
             place,
@@ -259,9 +280,9 @@ impl Bot<'_> {
 }
 
 /// Returns the reason for a status, with its remedy.
-fn fault(status: u16) -> String {
+fn fault(method: &str, status: u16) -> String {
     let remedy = match status {
-        400 => ": it does not know the chat; correct chat_id, and write to the bot once",
+        400 if method == "sendMessage" => ": it does not know the chat; correct chat_id, and write to the bot once",
         401 | 404 => ": it refuses the token of the bot; set bot_token again",
         403 => ": the bot may not write to the chat; add it to the chat, or write to it once",
         409 => ": another program fetches the answers of this bot, or it has a webhook; use one bot for each broker",
@@ -280,7 +301,7 @@ mod tests {
         let http = SystemHttp::default();
         let bot = Bot { http: &http, url: "http://127.0.0.1:1", token: "1:x", chat_id: -5 };
         let Value::Array(updates) = updates else { panic!("not a list") };
-        bot.fetched(7, updates)
+        bot.fetched(updates)
     }
 
     #[test]
@@ -297,7 +318,7 @@ mod tests {
             (found.answers[0].from.as_str(), found.answers[0].text.as_str()),
             ("telegram:12345", "Approve k7f3qd")
         );
-        assert_eq!(found.next, 10);
+        assert_eq!((found.next, found.answers[0].update, found.answers[0].is_private), (Some(10), 9, false));
         for more in [
             json!({ "chat": { "id": -6 } }),
             json!({ "from": { "id": 12345, "is_bot": true } }),
@@ -306,17 +327,18 @@ mod tests {
             json!({ "text": "" }),
             json!({ "text": null }),
             json!({ "forward_origin": { "type": "user" } }),
+            json!({ "forward_date": 1 }),
             json!({ "via_bot": { "id": 1 } }),
             json!({ "sender_chat": { "id": -5 } }),
             json!({ "from": { "id": "12345" } }),
         ] {
             let found = message(more.clone());
-            assert_eq!(found, Fetched { answers: Vec::new(), next: 10 }, "{more}");
+            assert_eq!(found, Fetched { answers: Vec::new(), next: Some(10) }, "{more}");
         }
     }
 
     #[test]
-    fn an_unreadable_update_is_passed_over_and_the_next_number_never_falls() {
+    fn an_unreadable_update_is_passed_over_and_the_next_number_follows_the_response() {
         let query = |chat: i64| {
             let message = json!({ "message_id": 3, "chat": { "id": chat } });
             json!({ "update_id": 8, "callback_query": {
@@ -324,9 +346,9 @@ mod tests {
         };
         let found =
             fetched(json!([{ "update_id": 3 }, "x", { "update_id": "8" }, query(-5), { "update_id": i64::MAX }]));
-        assert_eq!(found.next, i64::MAX);
+        assert_eq!(found.next, Some(9));
         assert_eq!(found.answers[0].place, Place::Button { query: "q".to_owned(), message: 3 });
-        assert_eq!(fetched(json!([query(5)])), Fetched { answers: Vec::new(), next: 9 });
-        assert_eq!(fetched(json!([])).next, 7);
+        assert_eq!(fetched(json!([query(5)])), Fetched { answers: Vec::new(), next: Some(9) });
+        assert_eq!(fetched(json!([])).next, None);
     }
 }

@@ -353,14 +353,14 @@ pub fn add_temporary(tx: &Transaction<'_>, grant: &Grant) -> Result<(), StoreErr
     Ok(())
 }
 
-/// Ends the temporary grants of a group at a provider; `false` if there were none.
+/// Ends the temporary grants of a group at a provider; `false` if none was in force.
 fn end_temporary(tx: &Transaction<'_>, group: &Group, provider: &Provider) -> Result<bool, StoreError> {
-    let changed = tx
-        .view()
+    let grants = find(tx.view(), group, provider)?;
+    tx.view()
         .prepare_cached("DELETE FROM temporary_grants WHERE group_folder = ?1 AND provider = ?2")
         .and_then(|mut s| s.execute(params![group.as_str(), provider.as_str()]))
         .map_err(at("end temporary grants"))?;
-    Ok(changed > 0)
+    Ok(grants.temporary.iter().any(|grant| !grant.is_expired(tx.now())))
 }
 
 /// How long an expired temporary grant is stored, so that a late call is told that it has expired.
@@ -396,7 +396,8 @@ pub fn revoke(tx: &Transaction<'_>, group: &Group, provider: &Provider, by: &str
             "INSERT INTO grants (group_folder, provider, access_level, granted_by, granted_at, active, catalogue,
                 revoked_by)
             VALUES (?1, ?2, 0, ?3, ?4, 0, '{}', ?3)
-            ON CONFLICT (group_folder, provider) DO UPDATE SET active = 0, revoked_by = excluded.revoked_by";
+            ON CONFLICT (group_folder, provider) DO UPDATE SET active = 0, revoked_by =
+                CASE WHEN active = 1 OR excluded.revoked_by LIKE 'person:%' THEN excluded.revoked_by ELSE revoked_by END";
         tx.view()
             .prepare_cached(REVOKED)
             .and_then(|mut s| s.execute(params![group.as_str(), provider.as_str(), by, tx.now().millis()]))

@@ -11,12 +11,16 @@ const CHAT: i64 = 12_345;
 
 /// A world whose channel `phone` is this bot.
 fn phone(telegram: &Telegram, token: &str, more: &str) -> World {
+    in_chat(telegram, CHAT, token, more)
+}
+
+fn in_chat(telegram: &Telegram, chat: i64, token: &str, more: &str) -> World {
     world_down(|world| {
         let path = world.path("bot.key");
         std::fs::write(&path, token).unwrap();
         std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
         format!(
-            "[[channels]]\nname = \"phone\"\nkind = \"telegram\"\nurl = \"{}\"\nchat_id = {CHAT}\n\
+            "[[channels]]\nname = \"phone\"\nkind = \"telegram\"\nurl = \"{}\"\nchat_id = {chat}\n\
              bot_token = {{ file = {:?} }}\nevents = [\"asked\", \"lapsed\", \"answered\"]\n{more}\n",
             telegram.url(),
             path.display().to_string()
@@ -133,6 +137,37 @@ fn others_chats_and_words_answer_nothing() {
     assert_eq!(world.query("SELECT state FROM approvals"), [json!({ "state": "waiting" })]);
     telegram.press(CHAT, CHAT, &approve);
     assert_eq!(code(&developer.reply(&id)), "executed");
+}
+
+#[test]
+fn in_a_group_the_buttons_stay_until_enough_people_have_agreed_and_strangers_get_no_reply() {
+    const GROUP: i64 = -1_001_234;
+    let telegram = Telegram::start();
+    let more = format!(
+        "{BOTH}\n[people.bob]\nuid = 77003\napproves = {{}}\nchat = [\"telegram:222\"]\n\
+         [approvals.actions.demo.charge]\nquorum = 2\n"
+    );
+    let world = up(in_chat(&telegram, GROUP, TOKEN, &more));
+    let developer = world.group("developer");
+    let (id, secret) = ask(&world, &developer, call("charge", json!({})));
+    let approve = format!("approve {secret}");
+    telegram.called("sendMessage", 1);
+    telegram.write(999, GROUP, &approve);
+    telegram.press(999, GROUP, &approve);
+    telegram.press(CHAT, GROUP, &approve);
+    let told = telegram.called("answerCallbackQuery", 1);
+    assert!(told["text"].as_str().unwrap().contains("Your yes counts: 1 of 2"), "{told}");
+    telegram.wait_confirmed();
+    assert_eq!((telegram.count("editMessageReplyMarkup"), telegram.count("sendMessage")), (0, 1));
+    // After a quiet week the numbers of updates can fall.
+    telegram.restart_numbers();
+    telegram.press(222, GROUP, &approve);
+    assert_eq!(code(&developer.reply(&id)), "executed");
+    telegram.called("editMessageReplyMarkup", 1);
+    telegram.wait_confirmed();
+    let fetched = telegram.fetches();
+    until("the next fetch", || (telegram.fetches() > fetched).then_some(()));
+    assert_eq!(telegram.count("answerCallbackQuery"), 2, "each answer has one reply");
 }
 
 #[test]
