@@ -2,13 +2,16 @@
 //!
 //! `Broker::ask` sends the approval request; `Broker::answer_approval_request` takes an approver's answer; `Broker::lapse`
 //! turns a missing answer into a denial. A request whose approval request is resolved is admitted again, and decided on
-//! like the first time. The card is in `approval_requests/call_card`, the replies of callers in
-//! `approval_requests/pending_reply`.
+//! like the first time. Answers are in `approval_requests/answering`, cards in
+//! `approval_requests/call_card`, and the replies of callers in `approval_requests/pending_reply`.
 
+mod answering;
 mod call_card;
 mod pending_reply;
 mod unanswerable;
 
+pub use answering::{AnswerChannel, ApprovalAnswer, may_answer};
+pub(crate) use answering::{AnswerOutcome, Given};
 pub(crate) use call_card::say_for_whom;
 pub use unanswerable::{Unanswerable, Why};
 
@@ -18,24 +21,20 @@ use crate::approval_subjects;
 use crate::approval_subjects::{Continuation, Resolution};
 use crate::approvals::{OPEN_MAX, sealing};
 use crate::broker::Broker;
-use crate::chat::ChatRelay;
 use crate::event::Event;
 use crate::features::FEATURES;
 use crate::file_proposals::Collected;
 use crate::pipeline::event_of;
 use crate::replies::{copy_of, refused, still_running};
 use crate::standing_approvals;
-use config::Config;
 use kernel::authorize::Refusal;
 use kernel::call::{ApprovalPhase, Call, Header};
 use kernel::contract::{Invocation, StoreRequest};
 use kernel::{Answer, Step, WriteError};
 use model::Caller;
-use model::access::AccessScope;
-use model::approval::{Answered, Approval, ApprovalReason, ApprovalState, NewApproval, SubjectKind};
+use model::approval::{Approval, ApprovalReason, ApprovalState, NewApproval, SubjectKind};
 use model::card::Card;
-use model::standing_approval::{StandingApproval, StandingOffer, StandingScope};
-use serde::{Deserialize, Serialize};
+use model::standing_approval::StandingOffer;
 use serde_json::json;
 use shared::digest::Digest;
 use shared::time::Timestamp;
@@ -53,98 +52,6 @@ use store::state::sessions;
 use store::state::{approvals, denials};
 use store::{Receipt, StoreError, Transaction};
 use tokio::time::Instant;
-
-/// An approver's answer, as it arrived.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ApprovalAnswer {
-    /// The code of the approval request.
-    pub code: String,
-    /// Whether it is an approval.
-    pub yes: bool,
-    /// The reason.
-    pub reason: Option<String>,
-    /// Whether changes to files are to be made at once.
-    #[serde(default)]
-    pub apply: bool,
-    /// The standing approval that the approver gives with the answer.
-    #[serde(default)]
-    pub standing: Option<StandingScope>,
-    /// The access that the approver gives, if it is not the requested one.
-    #[serde(default)]
-    pub access: Option<AccessScope>,
-    /// The channel. The broker sets it; a document cannot.
-    #[serde(skip)]
-    pub channel: AnswerChannel,
-    /// The relay, if another person delivered the answer. A document cannot set it.
-    #[serde(skip)]
-    pub handed_in: Option<ChatRelay>,
-}
-
-/// The channel of an approver's answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum AnswerChannel {
-    /// The command line.
-    #[default]
-    Cli,
-    /// The inbox.
-    Web,
-    /// A chat.
-    Chat,
-}
-
-impl AnswerChannel {
-    /// Returns the word in rows: `cli`, `web` or `chat`.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Cli => "cli",
-            Self::Web => "web",
-            Self::Chat => "chat",
-        }
-    }
-}
-
-impl std::fmt::Debug for ApprovalAnswer {
-    /// Omits the code, which is a secret.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "ApprovalAnswer({}, by {})", if self.yes { "yes" } else { "no" }, self.channel.word())
-    }
-}
-
-impl ApprovalAnswer {
-    /// Makes an answer at the command line.
-    pub fn new(code: String, yes: bool, reason: Option<String>, apply: bool) -> Self {
-        Self { code, yes, reason, apply, standing: None, access: None, channel: AnswerChannel::Cli, handed_in: None }
-    }
-
-    /// Adds the channel of the answer to a row's body.
-    pub(crate) fn way(&self, mut body: serde_json::Value) -> serde_json::Value {
-        if let Some(body) = body.as_object_mut() {
-            body.insert("channel".into(), self.channel.word().into());
-            if let Some(ChatRelay { from, by }) = &self.handed_in {
-                body.insert("from".into(), from.as_str().into());
-                body.insert("handed_in_by".into(), by.as_str().into());
-            }
-        }
-        body
-    }
-}
-
-/// The result of an answer.
-pub(crate) enum AnswerOutcome {
-    /// It counts: the row's kind, the approval after it, and everything else that was given with it.
-    Counted(store::ledger::chain::RowKind, Box<Approval>, Given),
-    /// It does not count; the name of the approval request, if it was one.
-    No(Code, String, Option<String>),
-}
-
-/// The things that an approver gives with the answer.
-#[derive(Default)]
-pub(crate) struct Given {
-    /// The standing approval.
-    pub(crate) standing: Option<Box<StandingApproval>>,
-    /// The access, if it is not the requested one.
-    pub(crate) access: Option<AccessScope>,
-}
 
 /// An approval request to be sent.
 pub(crate) struct ApprovalDraft<'a> {
@@ -421,107 +328,6 @@ impl Broker {
         Ok(Ok(id))
     }
 
-    /// Takes an approver's answer. An answer of a person without the right changes nothing.
-    pub(crate) fn answer_approval_request(
-        &mut self,
-        tx: &Transaction<'_>,
-        header: &Header,
-        given: &ApprovalAnswer,
-    ) -> Result<AnswerOutcome, StoreError> {
-        let Caller::Person(person) = &header.caller else {
-            return Ok(AnswerOutcome::No(Code::Guardrail, "Only people answer approval requests.".to_owned(), None));
-        };
-        let code = given.code.trim().to_ascii_lowercase();
-        let Some(approval) = approvals::with_code(tx.view(), &code)? else {
-            return Ok(AnswerOutcome::No(
-                Code::InvalidParams,
-                "There is no approval request with this code.".to_owned(),
-                None,
-            ));
-        };
-        let about = Some(approval.reference());
-        if !may_answer(&self.config, person, &approval) {
-            return Ok(AnswerOutcome::No(
-                Code::Guardrail,
-                format!(
-                    "{person} may not answer this: [people.{person}] in broker.toml needs `approves` with this group, \
-                     provider and level."
-                ),
-                about,
-            ));
-        }
-        let subject = approval_subjects::of(approval.kind);
-        if !given.yes && subject.is_retractable(tx, &approval)? {
-            approvals::retract(tx, approval.id, &answered_by(header, given, tx))?;
-            self.resolve(tx, &approval, ApprovalState::Denied, &header.caller_key)?;
-            let kind = store::ledger::chain::RowKind::Denied;
-            let denied = Approval { state: ApprovalState::Denied, ..approval };
-            return Ok(AnswerOutcome::Counted(kind, Box::new(denied), Given::default()));
-        }
-        if approval.state != ApprovalState::Waiting || approval.expires_at <= tx.now() {
-            let silent = approval.state == ApprovalState::Waiting;
-            let state = approval.became.as_deref().unwrap_or(if silent { "expired" } else { approval.state.word() });
-            return Ok(AnswerOutcome::No(
-                Code::ApprovalExpired,
-                format!("It is too late: the approval request is {state}."),
-                about,
-            ));
-        }
-        let (standing, access) = match wanted(given, approval.kind) {
-            Ok(wanted) => wanted,
-            Err(reason) => return Ok(AnswerOutcome::No(Code::InvalidParams, reason.to_owned(), about)),
-        };
-        let standing = match standing {
-            Some(scope) => match self.standing_approval(tx, (&approval, &header.caller_key), scope)? {
-                Ok(standing) => Some(standing),
-                Err((code, reason)) => return Ok(AnswerOutcome::No(code, reason, about)),
-            },
-            None => None,
-        };
-        if let Some(access) = &access
-            && let Err((code, reason)) = self.check_access(tx, (&approval, person), access)?
-        {
-            return Ok(AnswerOutcome::No(code, reason, about));
-        }
-        if !approvals::answer(tx, approval.id, &answered_by(header, given, tx))? {
-            return Ok(AnswerOutcome::No(
-                Code::Guardrail,
-                format!("{person} has answered this approval request before."),
-                about,
-            ));
-        }
-        let yes = approvals::answers(tx.view(), approval.id)?.iter().filter(|answer| answer.yes).count();
-        if let Some(access) = &access {
-            approvals::keep_access(tx, approval.id, access)?;
-        }
-        let state = match given.yes {
-            false => ApprovalState::Denied,
-            true if yes >= approval.quorum => ApprovalState::Approved,
-            true => ApprovalState::Waiting,
-        };
-        if state == ApprovalState::Denied
-            && let Some(denied) = subject.pause_key(tx.view(), &approval)?
-        {
-            denials::note(tx, &approval, denied)?;
-        }
-        if state != ApprovalState::Waiting {
-            // The row of the answer is the next one.
-            self.resolve(tx, &approval, state, &header.caller_key)?;
-        }
-        let standing = match standing {
-            Some(standing) => {
-                let id = store::state::standing_approvals::give(tx, &standing)?;
-                Some(Box::new(StandingApproval { id, ..standing }))
-            }
-            None => None,
-        };
-        // The inbox also shows who has answered.
-        self.follow_ups.approvals_changed = true;
-        let kind =
-            if given.yes { store::ledger::chain::RowKind::Approved } else { store::ledger::chain::RowKind::Denied };
-        Ok(AnswerOutcome::Counted(kind, Box::new(Approval { state, ..approval }), Given { standing, access }))
-    }
-
     /// Turns missing answers into denials, and records them as expired.
     pub(crate) fn lapse(&mut self, tx: &Transaction<'_>) -> Result<(), StoreError> {
         // The next expiry time changes in any case.
@@ -554,31 +360,6 @@ impl Broker {
         self.follow_ups.approvals_changed = true;
         approval_subjects::of(approval.kind).on_resolved(self, tx, &Resolution { approval, state, by })
     }
-}
-
-/// Returns the things that an approver wants to give with the answer. The time of a request for access is its time, not
-/// that of a standing approval.
-fn wanted(
-    given: &ApprovalAnswer,
-    kind: SubjectKind,
-) -> Result<(Option<&StandingScope>, Option<AccessScope>), &'static str> {
-    if !given.yes {
-        return Ok((None, None));
-    }
-    let mut access = given.access.clone().unwrap_or_default();
-    let standing = match &given.standing {
-        Some(StandingScope { for_s, session: false, fixed, production: false, trifecta: false })
-            if kind == SubjectKind::Access && fixed.is_empty() =>
-        {
-            access.duration_s.get_or_insert(*for_s);
-            None
-        }
-        Some(_) if kind == SubjectKind::Access => {
-            return Err("A request for access takes a time, and no --session, --fix, --production or --trifecta.");
-        }
-        other => other.as_ref(),
-    };
-    Ok((standing, (!access.is_empty()).then_some(access)))
 }
 
 /// Appends the row of an approval request.
@@ -620,20 +401,4 @@ impl Broker {
 /// Refuses a call because too many approval requests wait.
 pub(crate) fn too_many() -> Refusal {
     Refusal::new(Code::Busy, format!("{OPEN_MAX} approval requests of this group wait for people already."))
-}
-
-fn answered_by(header: &Header, given: &ApprovalAnswer, tx: &Transaction<'_>) -> Answered {
-    Answered {
-        by: header.caller_key.to_string(),
-        channel: given.channel.word().to_owned(),
-        yes: given.yes,
-        reason: given.reason.clone(),
-        at: tx.now(),
-    }
-}
-
-/// Returns whether this person may answer this approval request.
-pub fn may_answer(config: &Config, person: &str, approval: &Approval) -> bool {
-    let may = |provider| config.may_approve(person, approval.group.as_ref(), provider, approval.level);
-    may(&approval.provider) && approval.nested.as_ref().is_none_or(may)
 }

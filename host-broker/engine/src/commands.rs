@@ -11,6 +11,7 @@ mod clock;
 mod external_grants;
 mod flows;
 mod grant;
+mod grant_approval;
 mod kill;
 mod operators;
 mod results;

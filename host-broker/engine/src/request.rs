@@ -8,7 +8,7 @@ mod parsing;
 pub use command::{Command, FlowCommand};
 pub use parsing::{
     DocumentMemory, InboundRequest, Invoked, ParseContext, Source, hypothetical, hypothetical_of_tool, inspect,
-    invoked, made, parse, readmit, readmit_access, readmit_grant,
+    invoked, made, parse, readmit, readmit_command,
 };
 
 use kernel::call::{Call, Header, Origin};

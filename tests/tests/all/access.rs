@@ -296,7 +296,7 @@ fn a_no_pauses_the_request_with_any_reason_and_a_changed_grant_voids_the_yes() {
     let id = developer.send(request());
     let secret = asked(&world, &id);
     let equal = developer.send(request());
-    until("an equal request is told", || (developer.try_reply(&equal)?["status"] == "pending").then_some(()));
+    until("the reply to an equal request", || (developer.try_reply(&equal)?["status"] == "pending").then_some(()));
     let no = json!({ "type": "answer", "code": secret, "yes": false, "reason": "not today" });
     assert_eq!(code(&world.command(no)), "executed");
     assert_eq!(code(&developer.reply(&id)), "approval_denied");

@@ -1,11 +1,11 @@
 use super::{ApprovalSubject, Continuation, PageTexts, StoredRequest};
 use crate::commands::pause_key;
 use crate::event::Event;
-use crate::request::{ParseContext, Parsed, readmit_access};
+use crate::request::{Command, ParseContext, readmit_command};
 use config::flows::FlowsTable;
-use model::Caller;
 use model::approval::Approval;
 use shared::digest::Digest;
+use shared::request::Request;
 use store::{StoreError, View};
 
 /// Access for a while, at the request of the group that gets it.
@@ -17,10 +17,7 @@ impl ApprovalSubject for Access {
     }
 
     fn readmit(&self, stored: StoredRequest<'_>, _flows: &FlowsTable, context: &ParseContext) -> Result<Event, String> {
-        let StoredRequest { caller, request_id, behalf, document } = stored;
-        let Caller::Group(group) = caller else { return Err("only a group requests access".to_owned()) };
-        let request = readmit_access(group, request_id, behalf, document, context)?;
-        Ok(Event::Arrived(Parsed::CommandRequest(request)))
+        readmit_command(stored, context, (Request::Access, Command::RequestAccess))
     }
 
     fn answerable_in_chat(&self) -> Result<(), &'static str> {

@@ -1,10 +1,10 @@
 use super::{ApprovalSubject, Continuation, PageTexts, StoredRequest};
 use crate::event::Event;
-use crate::request::{ParseContext, Parsed, readmit_grant};
+use crate::request::{Command, ParseContext, readmit_command};
 use config::flows::FlowsTable;
-use model::Caller;
 use model::approval::Approval;
 use shared::digest::Digest;
+use shared::request::Request;
 use store::{StoreError, View};
 
 /// A grant above the ceiling of the main group's agent.
@@ -16,10 +16,7 @@ impl ApprovalSubject for Grant {
     }
 
     fn readmit(&self, stored: StoredRequest<'_>, _flows: &FlowsTable, context: &ParseContext) -> Result<Event, String> {
-        let StoredRequest { caller, request_id, behalf, document } = stored;
-        let Caller::Group(group) = caller else { return Err("only a group asks for a grant".to_owned()) };
-        let request = readmit_grant(group, request_id, behalf, document, context)?;
-        Ok(Event::Arrived(Parsed::CommandRequest(request)))
+        readmit_command(stored, context, (Request::Grant, Command::Grant))
     }
 
     fn answerable_in_chat(&self) -> Result<(), &'static str> {

@@ -8,14 +8,14 @@
 //! grant, expired and revoked ones too. A new grant and a revocation end it.
 
 use super::grant::grant_value;
-use super::{CommandOutcome, CommandResult, RowSubject, refuse, write};
+use super::grant_approval::{GrantQuestion, answered};
+use super::{CommandOutcome, CommandResult, RowSubject, write};
 use crate::approval_requests;
-use crate::approval_requests::{ApprovalDraft, Ended};
 use crate::broker::Broker;
 use crate::request::CommandRequest;
 use config::near_miss;
 use model::access::{AccessScope, duration};
-use model::approval::{Approval, ApprovalReason, ApprovalState, SubjectKind};
+use model::approval::{Approval, ApprovalState, SubjectKind};
 use model::card::Card;
 use serde_json::{Value, json};
 use shared::digest::Digest;
@@ -40,15 +40,10 @@ impl Broker {
         let no = |approval: Option<&Approval>, code: Code, reason: String| {
             write(tx, command_request, approval, CommandResult::No { code, reason }).map(CommandOutcome::Answered)
         };
-        let mut asked = None;
-        if command_request.asked {
-            asked = approvals::of_request(tx.view(), &header.caller_key, &header.request_id)?;
-            match approval_requests::ended(tx, header)? {
-                Ended::No => {}
-                Ended::Before => return Ok(CommandOutcome::Answered(None)),
-                Ended::Refused(refusal) => return no(asked.as_ref(), refusal.code, refusal.reason),
-            }
-        }
+        let asked = match answered(tx, command_request)? {
+            Ok(asked) => asked,
+            Err(over) => return Ok(over),
+        };
         // SECURITY: the refusal is the same for a provider that does not exist.
         let group = header.caller.group().filter(|group| self.config.may_request(group, &request.provider));
         let Some(group) = group else { return no(asked.as_ref(), Code::NoGrant, MAY_NOT.to_owned()) };
@@ -116,56 +111,26 @@ impl Broker {
         (group, request): (&Group, &AccessRequest),
         (grant, grants, digest): (&Grant, &Grants, Digest),
     ) -> Result<CommandOutcome, StoreError> {
-        let header = &command_request.header;
-        let open = approvals::open(tx.view(), Some(&header.caller_key))?;
-        let lives = |approval: &&Approval| {
-            approval.digest == digest && approval.state == ApprovalState::Waiting && approval.expires_at > tx.now()
-        };
-        if let Some(equal) = open.iter().find(lives) {
-            return approval_requests::told(tx, header, equal).map(Some).map(CommandOutcome::Answered);
-        }
         let time = duration(request.duration_s);
         let mut card = Card::new();
         card.say("Workspace", group.as_str());
-        approval_requests::say_for_whom(&mut card, &header.behalf);
+        approval_requests::say_for_whom(&mut card, &command_request.header.behalf);
         card.say("Action", "get access for a while");
         card.say("Holds for", "every call of the workspace, for any person and chat that the grant allows");
         card.say("In short", &format!("{group} gets {} access to {} for {time}", grant.level, grant.provider));
         card.say("Own grant", &own_grant(grants, tx.now()));
         card.reasons.push("The agent requests access that the group does not have.".to_owned());
-        if !card.list(&shown(request, grant)) {
-            let reason = "The request is too long to be shown to a person in full.".to_owned();
-            return write(tx, command_request, None, CommandResult::No { code: Code::Guardrail, reason })
-                .map(CommandOutcome::Answered);
-        }
-        let document = serde_json::to_vec(request).unwrap_or_default();
-        #[expect(clippy::expect_used, reason = "six letters satisfy the grammar")]
-        let action: Action = "access".parse().expect("an action");
-        let draft = ApprovalDraft {
+        let question = GrantQuestion {
             kind: SubjectKind::Access,
-            caller: &header.caller_key,
-            group: Some(group),
-            request_id: &header.request_id,
-            provider: &grant.provider,
-            action: &action,
-            level: grant.level,
+            grant,
             digest,
-            subject: Some(pause_key(&grant.provider)),
-            asking: self.config.asking_for_grants(),
-            born_approved: None,
-            asks: BTreeSet::from([ApprovalReason::Tier]),
-            nested: None,
-            standing: None,
-            card: &card,
-            document: Some(&document),
-            params_digest: None,
-            summary: Some(format!("asks for {} access to {} for {time}", grant.level, grant.provider)),
-            task_id: None,
+            pause_key: pause_key(&grant.provider),
+            card,
+            shown: shown(request, grant),
+            document: serde_json::to_vec(request).unwrap_or_default(),
+            summary: format!("asks for {} access to {} for {time}", grant.level, grant.provider),
         };
-        match self.request_approval(tx, header, &draft)? {
-            Ok(_) => Ok(CommandOutcome::Asked),
-            Err(refusal) => refuse(tx, command_request, None, &refusal).map(CommandOutcome::Answered),
-        }
+        self.ask_about_grant(tx, command_request, question)
     }
 
     /// Checks whether this person may give this access with the answer.
@@ -238,33 +203,9 @@ impl Broker {
         if !limits::ACCESS_S.contains(&seconds) {
             return invalid(format!("The access must last {} to {}.", duration(shortest), duration(longest)));
         }
-        let named: Option<BTreeSet<Action>> =
-            scope.actions.clone().or_else(|| request.actions.as_ref().map(|list| list.iter().cloned().collect()));
-        if let Some(unknown) = named.iter().flatten().find(|action| !catalogue.contains_key(*action)) {
-            let hint = near_miss(unknown.as_str(), catalogue.keys().map(Action::as_str));
-            return invalid(format!("Provider '{provider}' has no action '{unknown}'{hint}."));
-        }
         // SECURITY: restrictions hold in any state of the own grant. An agent could wait for its expiry.
         let own = grants.own.as_ref();
-        let is_denied = |action: &Action| own.is_some_and(|own| own.denied.contains(action));
-        if let Some(denied) = named.iter().flatten().find(|action| is_denied(action)) {
-            return invalid(format!("The group's grant denies '{denied}'; only another grant can allow it."));
-        }
-        // A person who lowers the level leaves out the actions above it. One who raises it gives no action that is not
-        // on the card, unless by its name.
-        let is_lowered = scope.actions.is_none() && level < request.access_level;
-        let is_above = |action: &Action, level: Level| catalogue.get(action).is_some_and(|demanded| *demanded > level);
-        if let Some(above) = named.iter().flatten().find(|action| is_above(action, level)).filter(|_| !is_lowered) {
-            return invalid(format!("Action '{above}' is above {level}."));
-        }
-        let is_left_out = |action: &Action| is_above(action, level.min(request.access_level)) || is_denied(action);
-        let allowed: BTreeSet<Action> = match named {
-            Some(named) => named.into_iter().filter(|action| !is_above(action, level)).collect(),
-            None => catalogue.keys().filter(|action| !is_left_out(action)).cloned().collect(),
-        };
-        if allowed.is_empty() {
-            return invalid(format!("Provider '{provider}' has no such action within {level}."));
-        }
+        let allowed = allowed(request, scope, &catalogue, own).map_err(|reason| (Code::InvalidParams, reason))?;
         if let Some(gate) = scope.gate.as_ref().filter(|gate| !self.config.gates.contains_key(*gate)) {
             let hint = near_miss(gate.as_str(), self.config.gates.keys().map(Gate::as_str));
             return invalid(format!("There is no gate '{gate}' in the configuration{hint}."));
@@ -298,6 +239,41 @@ impl Broker {
 /// The refusal of a request that the configuration does not allow.
 const MAY_NOT: &str = "This group may not request access to this provider. An operator can add the provider to \
                        `may_request` of the group in broker.toml.";
+
+/// Returns the actions of the access. Without a list it has those of the card: each that the requested level covers.
+fn allowed(
+    request: &AccessRequest,
+    scope: &AccessScope,
+    catalogue: &BTreeMap<Action, Level>,
+    own: Option<&Grant>,
+) -> Result<BTreeSet<Action>, String> {
+    let level = scope.access_level.unwrap_or(request.access_level);
+    let is_above = |action: &Action, level: Level| catalogue.get(action).is_some_and(|demanded| *demanded > level);
+    let is_denied = |action: &Action| own.is_some_and(|own| own.denied.contains(action));
+    let requested: Option<BTreeSet<Action>> = request.actions.as_ref().map(|list| list.iter().cloned().collect());
+    let allowed: BTreeSet<Action> = if let Some(named) = scope.actions.clone().or(requested) {
+        if let Some(unknown) = named.iter().find(|action| !catalogue.contains_key(*action)) {
+            let hint = near_miss(unknown.as_str(), catalogue.keys().map(Action::as_str));
+            return Err(format!("Provider '{}' has no action '{unknown}'{hint}.", request.provider));
+        }
+        if let Some(denied) = named.iter().find(|action| is_denied(action)) {
+            return Err(format!("The group's grant denies '{denied}'; only another grant can allow it."));
+        }
+        // A person who lowers the level alone leaves out the actions above it.
+        let is_lowered = scope.actions.is_none() && level < request.access_level;
+        if let Some(above) = named.iter().find(|action| is_above(action, level) && !is_lowered) {
+            return Err(format!("Action '{above}' is above {level}."));
+        }
+        named.into_iter().filter(|action| !is_above(action, level)).collect()
+    } else {
+        let most = level.min(request.access_level);
+        catalogue.keys().filter(|action| !is_above(action, most) && !is_denied(action)).cloned().collect()
+    };
+    if allowed.is_empty() {
+        return Err(format!("Provider '{}' has no such action within {level}.", request.provider));
+    }
+    Ok(allowed)
+}
 
 /// Returns whether the group has all of the access for at least the requested time.
 fn is_given(grants: &Grants, wanted: &Grant, now: Timestamp) -> bool {

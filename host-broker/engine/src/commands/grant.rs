@@ -1,20 +1,20 @@
 //! Grants. The main group's agent grants up to a ceiling; above it an approval is needed.
 
-use super::{CommandResult, RowSubject, refuse, write};
+use super::grant_approval::{GrantQuestion, answered};
+use super::{CommandResult, RowSubject, write};
 use crate::approval_requests;
-use crate::approval_requests::{ApprovalDraft, Ended};
 use crate::broker::Broker;
 use crate::commands::CommandOutcome;
 use crate::request::CommandRequest;
 use config::near_miss;
-use model::approval::{Approval, ApprovalReason, ApprovalState};
+use model::approval::{Approval, ApprovalState, SubjectKind};
 use model::card::Card;
-use model::{ChatType, Exposure, Subject, approval};
+use model::{ChatType, Exposure, Subject};
 use serde_json::{Value, json};
 use shared::digest::Digest;
 use shared::request::GrantRequest;
 use shared::{Action, Code, Gate, Group, Level, Provider, Timestamp};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use store::ledger::chain::RowKind;
 use store::state::approvals;
 use store::state::grants;
@@ -34,15 +34,10 @@ impl Broker {
         let no = |approval: Option<&Approval>, code: Code, reason: String| {
             write(tx, command_request, approval, CommandResult::No { code, reason }).map(CommandOutcome::Answered)
         };
-        let mut asked = None;
-        if command_request.asked {
-            asked = approvals::of_request(tx.view(), &header.caller_key, &header.request_id)?;
-            match approval_requests::ended(tx, header)? {
-                Ended::No => {}
-                Ended::Before => return Ok(CommandOutcome::Answered(None)),
-                Ended::Refused(refusal) => return no(asked.as_ref(), refusal.code, refusal.reason),
-            }
-        }
+        let asked = match answered(tx, command_request)? {
+            Ok(asked) => asked,
+            Err(over) => return Ok(over),
+        };
         let catalogue = match self.grantable(request) {
             Ok(catalogue) => catalogue,
             Err(reason) => return no(asked.as_ref(), Code::InvalidParams, reason),
@@ -162,56 +157,24 @@ impl Broker {
         stored: Option<&Grant>,
         reason: &str,
     ) -> Result<CommandOutcome, StoreError> {
-        let header = &command_request.header;
-        let no = |code, reason| {
-            write(tx, command_request, None, CommandResult::No { code, reason }).map(CommandOutcome::Answered)
-        };
-        let digest = agreement(granter, &header.behalf, request, grant, stored);
-        let open = approvals::open(tx.view(), Some(&header.caller_key))?;
-        let lives = |approval: &&Approval| {
-            approval.digest == digest && approval.state == ApprovalState::Waiting && approval.expires_at > tx.now()
-        };
-        if let Some(equal) = open.iter().find(lives) {
-            return approval_requests::told(tx, header, equal).map(Some).map(CommandOutcome::Answered);
-        }
+        let digest = agreement(granter, &command_request.header.behalf, request, grant, stored);
         let mut card = Card::new();
         card.say("Workspace", granter.as_str());
-        approval_requests::say_for_whom(&mut card, &header.behalf);
+        approval_requests::say_for_whom(&mut card, &command_request.header.behalf);
         card.say("Action", "give access");
         card.say("In short", &format!("{} gets {} access to {}", grant.group, grant.level, grant.provider));
         card.reasons.push(reason.to_owned());
-        let shown = json!({ "gives": shown(grant), "instead_of": stored.map(shown) });
-        let document = serde_json::to_vec(request).unwrap_or_default();
-        #[expect(clippy::expect_used, reason = "five letters satisfy the grammar")]
-        let action: Action = "grant".parse().expect("an action");
-        if !card.list(&shown) {
-            return no(Code::Guardrail, "The grant is too long to be shown to a person in full.".to_owned());
-        }
-        let draft = ApprovalDraft {
-            kind: approval::SubjectKind::Grant,
-            caller: &header.caller_key,
-            group: Some(&grant.group),
-            request_id: &header.request_id,
-            provider: &grant.provider,
-            action: &action,
-            level: grant.level,
+        let question = GrantQuestion {
+            kind: SubjectKind::Grant,
+            grant,
             digest,
-            subject: Some(digest),
-            asking: self.config.asking_for_grants(),
-            born_approved: None,
-            asks: BTreeSet::from([ApprovalReason::Tier]),
-            nested: None,
-            standing: None,
-            card: &card,
-            document: Some(&document),
-            params_digest: None,
-            summary: Some(format!("asks that {} gets {} access to {}", grant.group, grant.level, grant.provider)),
-            task_id: None,
+            pause_key: digest,
+            card,
+            shown: json!({ "gives": shown(grant), "instead_of": stored.map(shown) }),
+            document: serde_json::to_vec(request).unwrap_or_default(),
+            summary: format!("asks that {} gets {} access to {}", grant.group, grant.level, grant.provider),
         };
-        match self.request_approval(tx, header, &draft)? {
-            Ok(_) => Ok(CommandOutcome::Asked),
-            Err(refusal) => refuse(tx, command_request, None, &refusal).map(CommandOutcome::Answered),
-        }
+        self.ask_about_grant(tx, command_request, question)
     }
 
     /// Returns the catalogue that the grant would be bound to, or every error of the request.

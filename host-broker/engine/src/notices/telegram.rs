@@ -238,7 +238,7 @@ impl Bot<'_> {
     fn fetched(&self, updates: Vec<Value>) -> Fetched {
         let mut fetched = Fetched::default();
         for update in updates {
-            // An update that cannot be read is confirmed, too, or it would come for ever.
+            // An unreadable update is confirmed, too. Otherwise each fetch would return it.
             let number = update.get("update_id").and_then(Value::as_i64);
             let Some(number) = number.filter(|number| (0..i64::from(i32::MAX)).contains(number)) else { continue };
             fetched.next = fetched.next.max(Some(number + 1));

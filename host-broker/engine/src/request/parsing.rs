@@ -8,7 +8,7 @@
 mod created;
 mod nested;
 
-pub use created::{Invoked, hypothetical, hypothetical_of_tool, invoked, made, readmit, readmit_access, readmit_grant};
+pub use created::{Invoked, hypothetical, hypothetical_of_tool, invoked, made, readmit, readmit_command};
 
 use super::{Command, CommandRequest, InvalidDocument, Parsed};
 use crate::catalogue::{Catalogue, CatalogueEntry};

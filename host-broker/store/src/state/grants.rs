@@ -363,7 +363,7 @@ fn end_temporary(tx: &Transaction<'_>, group: &Group, provider: &Provider) -> Re
     Ok(grants.temporary.iter().any(|grant| !grant.is_expired(tx.now())))
 }
 
-/// How long an expired temporary grant is stored, so that a late call is told that it has expired.
+/// How long an expired temporary grant is stored. Until then, a call is refused with `grant_expired`.
 const EXPIRED_LIFE: Duration = Duration::from_hours(24);
 
 /// Deletes the temporary grants that have been expired for a while.

@@ -2,17 +2,20 @@
 //! broker's own.
 
 use super::{ParseContext, call, digest_of, inspect_call, timeout};
+use crate::approval_subjects::StoredRequest;
+use crate::event::Event;
 use crate::request::{Command, CommandRequest, Parsed};
 use config::FLOWS;
 use config::flows::FlowsTable;
 use kernel::call::{ApprovalPhase, Call, Header, Origin, Target};
 use model::{Caller, ParamError, Person, Subject};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use shared::Group;
 use shared::digest::Digest;
 use shared::flow::{GrantId, Opaque};
-use shared::request::{self, AccessRequest, CallRequest, GrantRequest, Request};
+use shared::request::{self, CallRequest, Request};
 use shared::{IdempotencyKey, RequestId, limits};
 use std::sync::Arc;
 use std::time::Duration;
@@ -142,46 +145,23 @@ pub fn readmit(
     Ok(call)
 }
 
-/// Makes a grant again from its stored request, after an approval request.
+/// Makes a command of a group again from its stored body, after an approval request. `request` and `command`
+/// make both of the body.
 ///
 /// # Errors
-/// The error in the document; it was right when it was stored.
-pub fn readmit_grant(
-    group: Group,
-    request_id: RequestId,
-    behalf: Subject,
-    bytes: &[u8],
+/// The error in the body; it was right when it was stored.
+pub fn readmit_command<T: Clone + DeserializeOwned>(
+    stored: StoredRequest<'_>,
     context: &ParseContext,
-) -> Result<Box<CommandRequest>, String> {
-    let request: GrantRequest = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-    let digest = digest_of(&Request::Grant(request.clone()), &behalf, context);
-    Ok(again((group, request_id, behalf), digest, Command::Grant(request), context))
-}
-
-/// Makes a request for access again from its stored document, after a person's answer.
-///
-/// # Errors
-/// The error in the document; it was right when it was stored.
-pub fn readmit_access(
-    group: Group,
-    request_id: RequestId,
-    behalf: Subject,
-    bytes: &[u8],
-    context: &ParseContext,
-) -> Result<Box<CommandRequest>, String> {
-    let request: AccessRequest = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-    let digest = digest_of(&Request::Access(request.clone()), &behalf, context);
-    Ok(again((group, request_id, behalf), digest, Command::RequestAccess(request), context))
-}
-
-fn again(
-    (group, request_id, behalf): (Group, RequestId, Subject),
-    request_digest: Digest,
-    command: Command,
-    context: &ParseContext,
-) -> Box<CommandRequest> {
-    let header = made_header(Caller::Group(group), request_id, behalf, request_digest, context.timeout);
-    Box::new(CommandRequest { header, command, asked: true })
+    (request, command): (impl Fn(T) -> Request, impl Fn(T) -> Command),
+) -> Result<Event, String> {
+    let StoredRequest { caller, request_id, behalf, document } = stored;
+    let Caller::Group(_) = caller else { return Err("only a group makes such a request".to_owned()) };
+    let body: T = serde_json::from_slice(document).map_err(|error| error.to_string())?;
+    let request_digest = digest_of(&request(body.clone()), &behalf, context);
+    let header = made_header(caller, request_id, behalf, request_digest, context.timeout);
+    let request = CommandRequest { header, command: command(body), asked: true };
+    Ok(Event::Arrived(Parsed::CommandRequest(Box::new(request))))
 }
 
 /// Makes a call as if it had come from the group's directory on this person's behalf, to explain the decision on it.
