@@ -482,13 +482,15 @@ impl Loop {
                 Committed::Wait(event, of) => self.park(event, of),
                 Committed::Ask(event) => self.wait_for_a_person(event),
                 Committed::Notify(event, notices) => {
-                    if matches!(event, Event::Started) {
-                        self.receive(notices);
-                    } else if matches!(event, Event::Verified(_)) {
+                    if matches!(event, Event::Verified(_)) {
                         self.send_alarms(notices);
                     } else {
                         self.set_out(notices);
                     }
+                    self.close(event, None, cost);
+                }
+                Committed::Receive(event, channels) => {
+                    self.receive(channels);
                     self.close(event, None, cost);
                 }
             }

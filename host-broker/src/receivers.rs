@@ -15,7 +15,7 @@ use engine::notices::sender::NoticeSender;
 use engine::notices::telegram::{BotError, ChatAnswer};
 use engine::request::Command;
 use futures_util::FutureExt as _;
-use kernel::OutgoingNotice;
+use kernel::OpenChannel;
 use serde_json::Value;
 use shared::reply::Status;
 use shared::{Code, Reply};
@@ -71,17 +71,17 @@ struct Taken {
 
 impl AnswerReceiver {
     /// Fetches the answers of a channel until it is dropped.
-    pub async fn run(self, channel: OutgoingNotice) {
-        tracing::info!(channel = channel.channel(), "the answers of the chat are fetched");
+    pub async fn run(self, channel: OpenChannel) {
+        tracing::info!(channel = channel.name(), "the answers of the chat are fetched");
         loop {
             if AssertUnwindSafe(self.receive(&channel)).catch_unwind().await.is_err() {
-                self.dispatcher.receiving.note(channel.channel(), Some("the broker's own code failed; see its log"));
+                self.dispatcher.receiving.note(channel.name(), Some("the broker's own code failed; see its log"));
             }
             tokio::time::sleep(PAUSE_MAX).await;
         }
     }
 
-    async fn receive(&self, channel: &OutgoingNotice) {
+    async fn receive(&self, channel: &OpenChannel) {
         let (mut next, mut failures) = (0, 0_u32);
         // The last update that was taken. A chat that delivers it again and again gets no second reply.
         let mut last = None;
@@ -89,12 +89,12 @@ impl AnswerReceiver {
             let began = Instant::now();
             let wait = match self.fetch(channel, &mut next, &mut last).await {
                 Ok(is_new) => {
-                    self.dispatcher.receiving.note(channel.channel(), None);
+                    self.dispatcher.receiving.note(channel.name(), None);
                     failures = 0;
                     if is_new { Duration::ZERO } else { FETCH_MIN.saturating_sub(began.elapsed()) }
                 }
                 Err(fault) => {
-                    self.dispatcher.receiving.note(channel.channel(), Some(&fault.reason));
+                    self.dispatcher.receiving.note(channel.name(), Some(&fault.reason));
                     failures = failures.saturating_add(1);
                     let wait = pause(failures).min(PAUSE_MAX);
                     fault.retry_after.map_or(wait, |told| told.max(wait))
@@ -105,12 +105,12 @@ impl AnswerReceiver {
     }
 
     /// Fetches once, and takes the answers. Returns whether there was a new update.
-    async fn fetch(&self, channel: &OutgoingNotice, next: &mut i64, last: &mut Option<i64>) -> Result<bool, BotError> {
+    async fn fetch(&self, channel: &OpenChannel, next: &mut i64, last: &mut Option<i64>) -> Result<bool, BotError> {
         let fetched = self.notice_sender.fetch(channel, *next).await?;
         let Some(after) = fetched.next else { return Ok(false) };
         let is_new = *last != Some(after);
         for answer in fetched.answers.iter().filter(|_| is_new) {
-            let Some(taken) = self.ask(channel.channel(), answer).await else {
+            let Some(taken) = self.ask(channel.name(), answer).await else {
                 // It is not recorded: it stays in the chat.
                 *next = answer.update;
                 return Err(BotError::from("the broker cannot record answers now".to_owned()));
@@ -121,13 +121,13 @@ impl AnswerReceiver {
         Ok(is_new)
     }
 
-    async fn tell(&self, channel: &OutgoingNotice, answer: &ChatAnswer, taken: &Taken) {
+    async fn tell(&self, channel: &OpenChannel, answer: &ChatAnswer, taken: &Taken) {
         // The members of a group whom the broker does not know get no reply to each of their lines.
         if !answer.is_private && self.dispatcher.config.speaker(&answer.from).is_none() {
             return;
         }
         if let Err(fault) = self.notice_sender.respond(channel, answer, (&taken.text, taken.is_closed)).await {
-            tracing::warn!(channel = channel.channel(), reason = %fault.reason, "the chat was not told of an answer");
+            tracing::warn!(channel = channel.name(), reason = %fault.reason, "the chat was not told of an answer");
         }
     }
 

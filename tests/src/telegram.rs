@@ -37,6 +37,8 @@ struct State {
     // Raw answers to the next `getUpdates`.
     faults: Vec<String>,
     waiting: bool,
+    // Buttons that were pressed long ago cannot be answered.
+    is_late: bool,
 }
 
 /// How long `getUpdates` waits at most here, whatever it was asked.
@@ -94,6 +96,11 @@ impl Telegram {
         self.shared.state.lock().unwrap().faults.extend(answers.iter().map(|answer| (*answer).to_owned()));
     }
 
+    /// From now on, each press of a button is too old to be answered there.
+    pub fn make_presses_late(&self) {
+        self.shared.state.lock().unwrap().is_late = true;
+    }
+
     /// The next updates have lower numbers, as after a quiet week.
     pub fn restart_numbers(&self) {
         self.shared.state.lock().unwrap().last = 0;
@@ -147,6 +154,10 @@ fn serve(mut stream: TcpStream, shared: &Shared) {
         let unauthorized = json!({ "ok": false, "error_code": 401, "description": "Unauthorized" });
         return answer(&mut stream, "401 Unauthorized", &unauthorized);
     };
+    if method == "answerCallbackQuery" && state.is_late {
+        let late = json!({ "ok": false, "error_code": 400, "description": "Bad Request: query is too old" });
+        return answer(&mut stream, "400 Bad Request", &late);
+    }
     if method != "getUpdates" {
         state.calls.push((method.to_owned(), body));
         drop(state);

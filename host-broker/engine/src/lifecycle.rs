@@ -6,7 +6,7 @@ use crate::features::FEATURES;
 use crate::pipeline::closed;
 use crate::request::{InvalidDocument, Parsed};
 
-use kernel::{Answer, Probe, Step, WriteError};
+use kernel::{Answer, PendingChannel, Probe, Step, WriteError};
 use model::{Caller, approval};
 use serde_json::json;
 use shared::{Code, Group, Reply};
@@ -27,8 +27,9 @@ use store::state::requests;
 use store::{StoreError, Transaction};
 
 impl Broker {
-    /// Closes the effects that a dead daemon left open: their outcomes are unknown, and nothing is repeated.
-    pub(crate) fn started(&mut self, tx: &Transaction<'_>) -> Result<(), StoreError> {
+    /// Writes the first row, and closes the effects that a dead daemon left open: their outcomes are unknown, and nothing
+    /// is repeated. Returns the channels whose answers are fetched; the row names them.
+    pub(crate) fn started<'tx>(&mut self, tx: &'tx Transaction<'_>) -> Result<Vec<PendingChannel<'tx>>, StoreError> {
         let mut body = json!({ "version": env!("CARGO_PKG_VERSION"), "catalogue": self.catalogue.version() });
         let receives = self.config.receiving_channels().map(|table| &table.name).collect::<Vec<_>>();
         if let Some(members) = body.as_object_mut().filter(|_| !receives.is_empty()) {
@@ -63,7 +64,7 @@ impl Broker {
                 }
             }
         }
-        Ok(())
+        Ok(self.config.receiving_channels().map(|table| kernel::open_channel(tx, table.name.clone())).collect())
     }
 
     pub(crate) fn ticked(&mut self, tx: &Transaction<'_>, delivered: i64) -> Result<(), StoreError> {

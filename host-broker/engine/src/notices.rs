@@ -13,7 +13,6 @@
 //! [`store::state::notices`] stores them, `text` words them, [`sender`] delivers them and fetches the answers of chats.
 
 mod alarm;
-mod receiving;
 pub mod sender;
 pub mod telegram;
 mod text;

@@ -78,10 +78,10 @@ impl BatchWriter<Event> for Broker {
                 let told = notices::told(tx, &attempt);
                 closed(tx, Event::NoticeDelivered(attempt), told.map(|()| None))
             }
-            Event::Started => {
-                let pending = self.started(tx).map(|()| self.receiving(tx));
-                notified(Event::Started, pending)
-            }
+            Event::Started => match self.started(tx) {
+                Ok(channels) => Ok(Step::Receive(Event::Started, channels)),
+                Err(error) => Err(WriteError { event: Event::Started, error }),
+            },
             Event::Ticked { delivered } => closed(tx, event, self.ticked(tx, delivered).map(|()| None)),
             Event::MailboxReopened(group) => {
                 let noted = self.reopened(tx, &group);

@@ -24,7 +24,9 @@ mod slots;
 
 pub use held::Held;
 pub use ledger::{Batch, Ledger};
-pub use notice::{Message, NoticeDraft, OutgoingNotice, PendingNotice, announce};
+pub use notice::{
+    Message, NoticeDraft, OpenChannel, OutgoingNotice, PendingChannel, PendingNotice, announce, open_channel,
+};
 pub use one_time::{OneTimeValue, lacks_one_time_value};
 pub use proofs::*;
 pub use slots::Slots;

@@ -1,8 +1,9 @@
-//! Outgoing notices: each leaves only after the transaction that announces it is durable.
+//! Outgoing notices, and channels whose answers are fetched: each only after the transaction that announces it is
+//! durable.
 //!
 //! A repeated attempt with the same text rests on the row of the first one, so `announce` takes no receipt. To audit:
-//! `announce(` is called in `Broker::word`, `Broker::alarm` and `Broker::receiving` only. Each calls it in the
-//! transaction that writes the row or has found it.
+//! `announce(` is called in `Broker::word` and `Broker::alarm` only, and `open_channel(` in `Broker::started` only.
+//! Each is called in the transaction that writes the row or has found it.
 
 use serde_json::Value;
 use std::fmt;
@@ -51,6 +52,37 @@ pub struct OutgoingNotice(NoticeDraft);
 /// Marks a notice to be sent once this transaction is durable. The caller has appended the row that announces it.
 pub fn announce<'tx>(_: &'tx Transaction<'_>, draft: NoticeDraft) -> PendingNotice<'tx> {
     PendingNotice { draft, tx: PhantomData }
+}
+
+/// A channel that is named in this transaction and must not be used yet.
+#[must_use]
+#[derive(Debug)]
+pub struct PendingChannel<'tx> {
+    pub(crate) name: String,
+    tx: PhantomData<&'tx Transaction<'tx>>,
+}
+
+/// A channel whose row is durable: the only key to its secrets for fetching answers.
+#[must_use]
+#[derive(Debug)]
+pub struct OpenChannel(String);
+
+/// Marks a channel whose answers are fetched once this transaction is durable. The caller has appended the row that
+/// names it.
+pub fn open_channel<'tx>(_: &'tx Transaction<'_>, name: String) -> PendingChannel<'tx> {
+    PendingChannel { name, tx: PhantomData }
+}
+
+impl OpenChannel {
+    /// Makes the proof. Called after the commit, and only then.
+    pub(crate) fn committed(name: String) -> Self {
+        Self(name)
+    }
+
+    /// Returns its name.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
 }
 
 impl PendingNotice<'_> {

@@ -12,7 +12,7 @@ use crate::authorize::{Authorized, Obligations};
 use crate::call::{Call, FileOrigin, Header};
 use crate::charge::{charge, charge_call};
 use crate::contract::{Invocation, Operation};
-use crate::notice::{NoticeDraft, OutgoingNotice, PendingNotice};
+use crate::notice::{NoticeDraft, OpenChannel, OutgoingNotice, PendingChannel, PendingNotice};
 use crate::one_time;
 use crate::one_time::OneTimeValue;
 use crate::run_handle::RunHandle;
@@ -113,6 +113,8 @@ pub enum Step<'tx, E> {
     Ask(Asking<'tx, E>),
     /// The event is over, and notices leave once this is durable.
     Notify(E, Vec<PendingNotice<'tx>>),
+    /// The event is over, and the answers of these channels are fetched once this is durable.
+    Receive(E, Vec<PendingChannel<'tx>>),
 }
 
 /// An approval request that is written here and not yet durable.
@@ -136,6 +138,8 @@ pub enum Committed<E> {
     Ask(E),
     /// This event is over; these notices may leave.
     Notify(E, Vec<OutgoingNotice>),
+    /// This event is over; the answers of these channels may be fetched.
+    Receive(E, Vec<OpenChannel>),
 }
 
 /// Turns events into rows.
@@ -524,6 +528,7 @@ pub(crate) enum Parts<E> {
     Wait(E, RequestId),
     Ask(E),
     Notify(E, Vec<NoticeDraft>),
+    Receive(E, Vec<String>),
 }
 
 impl<E> Step<'_, E> {
@@ -536,6 +541,9 @@ impl<E> Step<'_, E> {
             Self::Notify(event, pending) => {
                 Parts::Notify(event, pending.into_iter().map(|pending| pending.draft).collect())
             }
+            Self::Receive(event, pending) => {
+                Parts::Receive(event, pending.into_iter().map(|pending| pending.name).collect())
+            }
         }
     }
 }
@@ -545,7 +553,11 @@ impl<E: From<Effect>> Parts<E> {
     pub(crate) fn undo(self) -> E {
         match self {
             Self::Start(effect, _) => effect.into(),
-            Self::Close(event, _) | Self::Wait(event, _) | Self::Ask(event) | Self::Notify(event, _) => event,
+            Self::Close(event, _)
+            | Self::Wait(event, _)
+            | Self::Ask(event)
+            | Self::Notify(event, _)
+            | Self::Receive(event, _) => event,
         }
     }
 }
@@ -568,6 +580,7 @@ impl<E> Parts<E> {
             Self::Ask(_) | Self::Start(Effect::Probe(_), _) => true,
             Self::Start(Effect::Run(call) | Effect::Prepare(call), _) => !call.is_harmless_read(),
             Self::Notify(_, notices) => !notices.is_empty(),
+            Self::Receive(_, channels) => !channels.is_empty(),
             Self::Close(..) | Self::Wait(..) => false,
         }
     }
@@ -577,7 +590,7 @@ impl<E> Parts<E> {
     pub(crate) fn waits(&self, synced: i64, bytes: usize) -> bool {
         match self {
             Self::Close(_, Some(answer)) => answer.seq > synced,
-            Self::Close(_, None) | Self::Notify(..) => bytes > 0,
+            Self::Close(_, None) | Self::Notify(..) | Self::Receive(..) => bytes > 0,
             Self::Ask(_) | Self::Start(..) | Self::Wait(..) => false,
         }
     }
@@ -591,6 +604,9 @@ impl<E> Parts<E> {
             Self::Ask(event) => Committed::Ask(event),
             Self::Notify(event, drafts) => {
                 Committed::Notify(event, drafts.into_iter().map(OutgoingNotice::committed).collect())
+            }
+            Self::Receive(event, names) => {
+                Committed::Receive(event, names.into_iter().map(OpenChannel::committed).collect())
             }
         }
     }

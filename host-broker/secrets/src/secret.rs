@@ -1,9 +1,10 @@
 //! Secrets: loaded at start and on reload, exposed only to a running effect, never printed.
 //!
 //! [`Secrets::load`] fetches every configured secret from its [source] and keeps the usable ones. An unusable one has a
-//! [fault](SecretError) with the next step. Four functions lead to a value: [`Secret::expose`], for the transport of
-//! one execution, [`Secret::expose_to`], for the channel of one notice, [`Secret::expose_for`], for the judge of one
-//! result, and `Secrets::needles`, for the search that keeps secrets out of results. Two more answer without the value:
+//! [fault](SecretError) with the next step. Five functions lead to a value: [`Secret::expose`], for the transport of
+//! one execution, [`Secret::expose_to`], for the channel of one notice, [`Secret::expose_on`], for the answers of one
+//! channel, [`Secret::expose_for`], for the judge of one result, and `Secrets::needles`, for the search that keeps
+//! secrets out of results. Two more answer without the value:
 //! [`Secret::sign`] and [`Secret::has_signed`].
 
 mod dotenv;
@@ -16,8 +17,8 @@ use crate::vault::{self, KeyBytes};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use kernel::OutgoingNotice;
 use kernel::execution::{Attempted, Execution};
+use kernel::{OpenChannel, OutgoingNotice};
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::Sha256;
 use source::{CommandOutput, SecretSource};
@@ -31,7 +32,8 @@ use zeroize::Zeroizing;
 pub const SECRET_CHARS_MIN: usize = 8;
 
 /// One credential. It cannot be printed, copied or serialized; its text can be had only with an
-/// [`Execution`], an [`OutgoingNotice`] or an [`Attempted`], that is, after a row that says so has become durable.
+/// [`Execution`], an [`OutgoingNotice`], an [`OpenChannel`] or an [`Attempted`]. Each exists only after a row that says
+/// so has become durable.
 pub struct Secret(SecretString);
 
 impl Secret {
@@ -47,6 +49,11 @@ impl Secret {
 
     /// The text, for the channel that carries this notice and nothing else.
     pub fn expose_to(&self, _proof: &OutgoingNotice) -> &str {
+        self.0.expose_secret()
+    }
+
+    /// The text, for fetching the answers of this channel and nothing else.
+    pub fn expose_on(&self, _proof: &OpenChannel) -> &str {
         self.0.expose_secret()
     }
 

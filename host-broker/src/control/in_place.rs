@@ -69,7 +69,8 @@ pub fn administer(
         | Committed::Start(_)
         | Committed::Wait(..)
         | Committed::Ask(_)
-        | Committed::Notify(..) => None,
+        | Committed::Notify(..)
+        | Committed::Receive(..) => None,
     });
     match document.and_then(|document| serde_json::from_slice(&document).ok()) {
         Some(value) => Ok(value),

@@ -7,7 +7,7 @@ use super::{Loop, TICK};
 use engine::event::Event;
 use engine::notices::Attempt;
 use futures_util::FutureExt as _;
-use kernel::OutgoingNotice;
+use kernel::{OpenChannel, OutgoingNotice};
 use shared::Timestamp;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -134,7 +134,7 @@ impl Loop {
     }
 
     /// The row that names the channels is durable: their answers are fetched.
-    pub(super) fn receive(&mut self, channels: Vec<OutgoingNotice>) {
+    pub(super) fn receive(&mut self, channels: Vec<OpenChannel>) {
         let Some(receiver) = &self.daemon.receiver else { return };
         for channel in channels {
             self.receiving.spawn_on(receiver.clone().run(channel), &self.daemon.runtime);

@@ -26,7 +26,11 @@ fn closed(batch: &Batch<Happening>) -> Vec<&Happening> {
         .iter()
         .map(|committed| match committed {
             Committed::Close(event, _) => event,
-            other @ (Committed::Start(_) | Committed::Wait(..) | Committed::Ask(_) | Committed::Notify(..)) => {
+            other @ (Committed::Start(_)
+            | Committed::Wait(..)
+            | Committed::Ask(_)
+            | Committed::Notify(..)
+            | Committed::Receive(..)) => {
                 panic!("{other:?}")
             }
         })

@@ -140,7 +140,9 @@ impl Bench {
                 Committed::Close(_, settled) => {
                     replies.extend(settled.map(Settled::into_document).map(|(_, reply, _)| reply));
                 }
-                Committed::Wait(..) | Committed::Ask(_) | Committed::Notify(..) => panic!("nothing waits here"),
+                Committed::Wait(..) | Committed::Ask(_) | Committed::Notify(..) | Committed::Receive(..) => {
+                    panic!("nothing waits here")
+                }
             }
         }
         (intended, replies)

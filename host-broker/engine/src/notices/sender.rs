@@ -7,7 +7,7 @@ use config::channels::{ChannelTable, Format, Way};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use kernel::{Message, OutgoingNotice};
+use kernel::{Message, OpenChannel, OutgoingNotice};
 use model::Clock;
 use platform::Platform;
 use platform::commands::{Command, CommandError, Commands, Ending};
@@ -92,7 +92,10 @@ impl NoticeSender {
             Way::Command(command) => self.run(command, outgoing, deadline).await,
             Way::Webhook { url, format, .. } => self.post(channel, url, *format, outgoing, deadline).await,
             Way::Telegram { .. } => {
-                let sent = self.bot(outgoing)?.send(outgoing.message(), deadline).await;
+                let sent = self
+                    .bot(outgoing.channel(), |secret| secret.expose_to(outgoing))?
+                    .send(outgoing.message(), deadline)
+                    .await;
                 sent.map_err(|fault| fault.reason)
             }
             Way::Nanoclaw { directory, chat_jid } => {
@@ -127,8 +130,8 @@ impl NoticeSender {
     ///
     /// # Errors
     /// [`BotError`], without anything of the response. The chat delivers its answers again.
-    pub async fn fetch(&self, channel: &OutgoingNotice, offset: i64) -> Result<Fetched, BotError> {
-        self.bot(channel)?.fetch(offset).await
+    pub async fn fetch(&self, channel: &OpenChannel, offset: i64) -> Result<Fetched, BotError> {
+        self.bot(channel.name(), |secret| secret.expose_on(channel))?.fetch(offset).await
     }
 
     /// Tells the writer of an answer its effect. The buttons disappear once the approval request is closed.
@@ -137,18 +140,19 @@ impl NoticeSender {
     /// [`BotError`], without anything of the response. The effect of the answer remains.
     pub async fn respond(
         &self,
-        channel: &OutgoingNotice,
+        channel: &OpenChannel,
         answer: &ChatAnswer,
         (text, is_closed): (&str, bool),
     ) -> Result<(), BotError> {
-        self.bot(channel)?.respond(answer, (text, is_closed), Instant::now() + TIMEOUT).await
+        let bot = self.bot(channel.name(), |secret| secret.expose_on(channel))?;
+        bot.respond(answer, (text, is_closed), Instant::now() + TIMEOUT).await
     }
 
-    fn bot<'a>(&'a self, outgoing: &'a OutgoingNotice) -> Result<Bot<'a>, String> {
+    fn bot<'a>(&'a self, name: &str, expose: impl FnOnce(&'a Secret) -> &'a str) -> Result<Bot<'a>, String> {
         let missing = || "the channel is not configured as a chat".to_owned();
-        let channel = self.channels.get(outgoing.channel()).ok_or_else(missing)?;
+        let channel = self.channels.get(name).ok_or_else(missing)?;
         let Way::Telegram { url, chat_id, .. } = &channel.table.way else { return Err(missing()) };
-        let token = channel.secret("bot_token")?.ok_or_else(missing)?.expose_to(outgoing);
+        let token = expose(channel.secret("bot_token")?.ok_or_else(missing)?);
         Ok(Bot { http: self.http.as_ref(), url, token, chat_id: *chat_id })
     }
 

@@ -195,6 +195,43 @@ fn faults_are_waited_out_and_an_answer_given_meanwhile_counts() {
 }
 
 #[test]
+fn a_late_press_is_answered_with_a_message_and_counts_once_over_kills() {
+    let telegram = Telegram::start();
+    let mut world = phone(&telegram, TOKEN, BOTH);
+    world.start_process();
+    world.grant("developer", 2);
+    let developer = world.group("developer");
+    telegram.make_presses_late();
+    for number in 1..=3 {
+        let (id, secret) = ask(&world, &developer, call("charge", json!({ "n": number })));
+        // The daemon is killed with the press under way, and again when it may have been taken.
+        telegram.press(CHAT, CHAT, &format!("approve {secret}"));
+        world.kill();
+        world.start_process();
+        // A kill between the intent and the effect leaves an unknown outcome, and nothing is tried again.
+        let is_over = || {
+            world.effects_of("charge").contains(&id)
+                || world.kinds_of(&developer, &id).iter().any(|kind| kind == "unknown")
+        };
+        until("the effect", || is_over().then_some(()));
+        world.kill();
+        world.start_process();
+        telegram.wait_confirmed();
+    }
+    let effects = world.effects_of("charge");
+    assert!(effects.iter().all(|id| effects.iter().filter(|other| *other == id).count() == 1), "{effects:?}");
+    let approved = world.rows().iter().filter(|row| row.kind == "approved").count();
+    assert_eq!(approved, 3);
+    let (_, secret) = ask(&world, &developer, call("charge", json!({ "n": 4 })));
+    let sent = telegram.count("sendMessage");
+    telegram.press(CHAT, CHAT, &format!("approve {secret}"));
+    until("the reply and the end of the buttons", || {
+        (telegram.count("sendMessage") > sent && telegram.count("editMessageReplyMarkup") > 0).then_some(())
+    });
+    world.stop();
+}
+
+#[test]
 fn a_refused_token_is_named_and_a_stricter_channel_shows_no_code() {
     let telegram = Telegram::start();
     let world = up(phone(&telegram, "123:wrong", "full_cards = true"));

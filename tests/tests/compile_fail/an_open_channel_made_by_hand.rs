@@ -1,0 +1,7 @@
+use kernel::OpenChannel;
+
+fn forge(name: String) -> OpenChannel {
+    OpenChannel(name)
+}
+
+fn main() {}
