@@ -1,7 +1,7 @@
 //! A stand-in for Telegram's Bot API: real HTTP, the documented shapes, one bot with one token.
 //!
-//! `getUpdates` confirms what is before its offset, waits for an update, and answers 409 while another one waits, as the
-//! real one does.
+//! `getUpdates` confirms the updates before its offset, and waits for the next one. It answers 409 while another one
+//! waits, as the real one does.
 
 use crate::until;
 use serde_json::{Value, json};

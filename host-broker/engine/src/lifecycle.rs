@@ -27,7 +27,7 @@ use store::state::requests;
 use store::{StoreError, Transaction};
 
 impl Broker {
-    /// Writes the first row, and closes the effects that a dead daemon left open: their outcomes are unknown, and nothing
+    /// Writes the first row, and closes the effects that a dead daemon left open. Their outcomes are unknown, and nothing
     /// is repeated. Returns the channels whose answers are fetched; the row names them.
     pub(crate) fn started<'tx>(&mut self, tx: &'tx Transaction<'_>) -> Result<Vec<PendingChannel<'tx>>, StoreError> {
         let mut body = json!({ "version": env!("CARGO_PKG_VERSION"), "catalogue": self.catalogue.version() });

@@ -1,4 +1,4 @@
-//! Requests for access: a group asks, a person gives what is on the card, or less, or more, for a while.
+//! Requests for access: a group asks, and a person gives the access on the card, or less, or more, for a while.
 
 use serde_json::{Value, json};
 use std::time::Duration;

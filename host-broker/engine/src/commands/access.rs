@@ -298,8 +298,8 @@ fn agreement(person: Option<&str>, request: &AccessRequest, grant: &Grant, grant
     })))
 }
 
-/// Returns the digest that is not asked about again for a while after a denial: an agent can write any reason, and list
-/// any actions.
+/// Returns the digest that is not asked about again for a while after a denial. It has no reason and no actions, which
+/// an agent can vary.
 pub(crate) fn pause_key(provider: &Provider) -> Digest {
     Digest::of(&shared::json::canonical(&json!({ "access": provider })))
 }

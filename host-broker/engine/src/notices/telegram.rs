@@ -6,7 +6,7 @@
 //! ```
 //! SECURITY: the chat names the writer of an answer, and only messages of the configured chat count. A forwarded
 //! message, or one that another bot wrote, is no answer of its sender. The token of the bot is in the path of each
-//! request, so no error quotes a URL or a response.
+//! request. So no error quotes a URL or a response.
 //!
 //! Source: the Bot API, <https://core.telegram.org/bots/api>.
 

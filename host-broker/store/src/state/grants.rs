@@ -1,8 +1,8 @@
 //! Grants: the levels of groups at providers.
 //!
 //! A group has at most one grant of its own at a provider, and temporary grants beside it. A grant is bound to the
-//! catalogue as it was when it was made: an action that appears later, or that changes its level, is not included until
-//! the grant is repeated.
+//! catalogue as it was when it was made. An action that appears later, or changes its level, is not included until the
+//! grant is repeated.
 
 use crate::Transaction;
 use crate::View;
