@@ -39,25 +39,55 @@ pub fn programs() -> &'static Programs {
     PROGRAMS.get_or_init(build)
 }
 
+/// A library of the workspace, or one that it uses.
+#[derive(Debug)]
+pub struct Library {
+    /// The name by which programs use it.
+    pub name: String,
+    /// The file.
+    pub file: PathBuf,
+}
+
+/// Returns the libraries that the programs are built from and that tests use by name.
+pub fn libraries() -> Vec<Library> {
+    const NAMED: [&str; 8] = ["engine", "host_broker", "kernel", "model", "secrets", "shared", "store", "tokio"];
+    let found = artifacts().into_iter().filter_map(|message| {
+        let name = message.pointer("/target/name")?.as_str()?.replace('-', "_");
+        let is_library = message.pointer("/target/kind")?.as_array()?.iter().any(|kind| kind == "lib");
+        let files = message.get("filenames")?.as_array()?.iter().filter_map(Value::as_str);
+        let file = files.map(PathBuf::from).find(|file| file.extension().is_some_and(|kind| kind == "rlib"))?;
+        (is_library && NAMED.contains(&name.as_str())).then_some(Library { name, file })
+    });
+    let found: Vec<Library> = found.collect();
+    assert_eq!(found.len(), NAMED.len(), "{found:?}");
+    found
+}
+
 fn build() -> Programs {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let mut command = Command::new(cargo);
-    command.current_dir(root).args(["build", "-p", "host-broker", "-p", "mcp-shim", "--message-format=json"]);
-    command.args(like_this_one());
-    undisturbed(&mut command);
-    let output = command.stderr(Stdio::piped()).output().expect("cargo can be started");
-    assert!(output.status.success(), "cargo build: {}", String::from_utf8_lossy(&output.stderr));
+    let artifacts = artifacts();
     let find = |name: &str| {
-        let path = output
-            .stdout
-            .split(|byte| *byte == b'\n')
-            .filter_map(|line| serde_json::from_slice::<Value>(line).ok())
+        let path = artifacts
+            .iter()
             .filter(|message| message.pointer("/target/name").is_some_and(|target| target == name))
             .find_map(|message| message.get("executable").and_then(Value::as_str).map(PathBuf::from));
         File::open(path.unwrap_or_else(|| panic!("cargo names no executable {name}"))).unwrap()
     };
     Programs { host_broker: find("host-broker"), mcp_shim: find("mcp-shim") }
+}
+
+/// Builds the programs, and returns the messages of cargo. The selection and the features are those of
+/// `cargo test --workspace`, which has built the same already.
+fn artifacts() -> Vec<Value> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut command = Command::new(cargo);
+    command.current_dir(root).args(["build", "--workspace", "--bins", "--message-format=json"]);
+    command.args(like_this_one());
+    undisturbed(&mut command);
+    let output = command.stderr(Stdio::piped()).output().expect("cargo can be started");
+    assert!(output.status.success(), "cargo build: {}", String::from_utf8_lossy(&output.stderr));
+    let lines = output.stdout.split(|byte| *byte == b'\n');
+    lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
 }
 
 /// Takes away what cargo has set for this program. Some build scripts ask for it, and would build again because it
