@@ -248,7 +248,12 @@ impl CommandDispatcher {
             timeout: limits::TIMEOUT_DEFAULT,
             weight: None,
         };
-        Ok(Event::Arrived(Parsed::CommandRequest(Box::new(CommandRequest { header, command, asked: false }))))
+        Ok(Event::Arrived(Parsed::CommandRequest(Box::new(CommandRequest {
+            header,
+            command,
+            asked: false,
+            calls: Vec::new(),
+        }))))
     }
 }
 

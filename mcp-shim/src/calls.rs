@@ -50,6 +50,7 @@ impl Calls {
             // Which of its actions says the type.
             Request::Auth(auth) => (Some(auth.capability()), None),
             Request::Capabilities(_)
+            | Request::Plan(_)
             | Request::List(_)
             | Request::TaskCreate(_)
             | Request::GateApprove(_)

@@ -21,7 +21,7 @@ use serde_json::{Map, Value, json};
 pub use shared::reply::text::reason;
 use shared::reply::text::{notices, pending, refused, structured};
 use shared::snapshot::Snapshot;
-use shared::{Reply, Status};
+use shared::{Code, Reply, Status};
 
 /// Beside a result in `_meta`: the ledger row on which it rests.
 pub const EVIDENCE: &str = "broker/evidence";
@@ -60,6 +60,10 @@ pub fn text(reply: &Reply) -> String {
         (Status::Executed, Some(data)) => pretty(data),
         (Status::Executed, None) => reply.summary.clone().unwrap_or_else(|| words::DONE.to_owned()),
         (Status::Pending, _) => pending(reply),
+        // It has the state of each call.
+        (Status::Failed, Some(data)) if reply.code.as_deref() == Some(Code::PlanEnded.word()) => {
+            format!("{}\n{}", refused(reply), pretty(data))
+        }
         (Status::Denied | Status::Failed | Status::Timeout, _) => refused(reply),
     }
 }
@@ -104,7 +108,7 @@ pub fn unreadable_snapshot(fault: &str) -> String {
 mod tests {
     use super::*;
     use shared::reply::ApprovalRef;
-    use shared::{Code, RequestId, Timestamp};
+    use shared::{RequestId, Timestamp};
 
     fn id() -> RequestId {
         "ext-1-a".parse().unwrap()
@@ -177,6 +181,16 @@ mod tests {
                 assert_eq!(text(&reply), format!("External call {status}: No."));
             }
         }
+    }
+
+    #[test]
+    fn a_plan_that_ended_early_shows_the_state_of_each_call() {
+        let ended = Reply::of_code(id(), Code::PlanEnded, Timestamp::from_millis(0));
+        let ended = Reply { data: Some(json!({"calls": [{"call": 1, "state": "failed"}]})), ..ended };
+        let result = result(&ended);
+        assert_eq!(result.is_error, Some(true));
+        assert!(text(&ended).contains("\"state\": \"failed\""), "{}", text(&ended));
+        assert_eq!(result.structured_content.unwrap()["data"]["calls"][0]["call"], 1);
     }
 
     #[test]

@@ -169,6 +169,7 @@ impl Rendezvous {
             | Request::Grant(_)
             | Request::Revoke(_)
             | Request::Access(_)
+            | Request::Plan(_)
             | Request::List(_)
             | Request::TaskCreate(_)
             | Request::GateApprove(_)

@@ -68,6 +68,7 @@ fn timeout(settings: &Settings, view: &View, request: &mut Request) -> Duration 
         | Request::Grant(_)
         | Request::Revoke(_)
         | Request::Access(_)
+        | Request::Plan(_)
         | Request::List(_)
         | Request::TaskCreate(_)
         | Request::GateApprove(_)

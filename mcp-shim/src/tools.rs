@@ -14,6 +14,7 @@ mod ext_cancel;
 mod ext_capabilities;
 mod ext_grant;
 mod ext_list;
+mod ext_plan;
 mod ext_request;
 mod ext_result;
 mod ext_revoke;
@@ -56,11 +57,12 @@ enum SeenBy {
     AccessRequesters,
 }
 
-const TOOLS: [Entry; 15] = [
+const TOOLS: [Entry; 16] = [
     ext_call::ENTRY,
     ext_capabilities::ENTRY,
     ext_result::ENTRY,
     ext_cancel::ENTRY,
+    ext_plan::ENTRY,
     ext_request::ENTRY,
     ext_auth_begin::ENTRY,
     ext_auth_complete::ENTRY,
@@ -264,7 +266,7 @@ mod tests {
     fn main_tools_are_listed_for_main_only() {
         let names = |view: &View| list(view).iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>();
         let plain = names(&View::default());
-        assert_eq!(plain, ["ext_call", "ext_capabilities", "ext_result", "ext_cancel"]);
+        assert_eq!(plain, ["ext_call", "ext_capabilities", "ext_result", "ext_cancel", "ext_plan"]);
         let main = names(&View { is_main: true, ..View::default() });
         assert!(
             ["ext_grant", "ext_revoke", "ext_list", "task_create", "gate_approve"]

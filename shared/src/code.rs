@@ -284,6 +284,9 @@ codes! {
     Cancelled "cancelled" Failed
         "The call was cancelled before it started."
         "Call again if you still need the result.";
+    PlanEnded "plan_ended" Failed
+        "A call of the plan did not succeed, so the calls after it did not start."
+        "Read the outcome of each call in `data` before you plan the rest again.";
     StillRunning "still_running" Failed
         "The call is still in progress."
         "Call ext_result after retry_after_ms.";

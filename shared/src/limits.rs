@@ -53,7 +53,9 @@ pub const WRITE_GRANT_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 pub const GRANT_ACTIONS_MAX: usize = 256;
 /// The shortest and the longest time for which access can be requested, in seconds.
 pub const ACCESS_S: RangeInclusive<u64> = 60..=30 * 24 * 3600;
-/// The longest reason of a request for access, in bytes.
+/// How many calls a plan may have. Each is decided on before a person is asked.
+pub const PLAN_CALLS: RangeInclusive<usize> = 2..=16;
+/// The longest reason of a plan or of a request for access, in bytes.
 pub const REASON_BYTES_MAX: usize = 2_000;
 /// The longest text of a task's title, in bytes.
 pub const TITLE_BYTES_MAX: usize = 256;

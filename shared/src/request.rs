@@ -8,7 +8,7 @@ mod bodies;
 
 pub use bodies::{
     AccessRequest, CallRequest, CancelRequest, CapabilitiesRequest, Expiry, GateRequest, GrantRequest, ListRequest,
-    ResultRequest, RevokeRequest, TaskRequest,
+    PlanRequest, PlannedCall, ResultRequest, RevokeRequest, TaskRequest,
 };
 
 use crate::auth::AuthRequest;
@@ -58,6 +58,8 @@ pub enum Request {
     Revoke(RevokeRequest),
     /// `ext_request`
     Access(AccessRequest),
+    /// `ext_plan`
+    Plan(PlanRequest),
     /// `ext_list`
     List(ListRequest),
     /// `task_create`
@@ -83,6 +85,7 @@ impl Request {
             Self::Grant(_) => "ext_grant",
             Self::Revoke(_) => "ext_revoke",
             Self::Access(_) => "ext_request",
+            Self::Plan(_) => "ext_plan",
             Self::List(_) => "ext_list",
             Self::TaskCreate(_) => "task_create",
             Self::GateApprove(_) => "gate_approve",
@@ -105,6 +108,7 @@ impl Request {
             | Self::Grant(_)
             | Self::Revoke(_)
             | Self::Access(_)
+            | Self::Plan(_)
             | Self::List(_)
             | Self::TaskCreate(_)
             | Self::GateApprove(_)
@@ -122,6 +126,7 @@ impl Request {
             Self::Grant(body) => serde_json::to_value(body),
             Self::Revoke(body) => serde_json::to_value(body),
             Self::Access(body) => serde_json::to_value(body),
+            Self::Plan(body) => serde_json::to_value(body),
             Self::List(body) => serde_json::to_value(body),
             Self::TaskCreate(body) => serde_json::to_value(body),
             Self::GateApprove(body) => serde_json::to_value(body),
@@ -249,6 +254,7 @@ fn parse_rest(mut map: Map<String, Value>, request_id: Option<RequestId>) -> Res
         "ext_capabilities" => Request::Capabilities(body("ext_capabilities", map)?),
         "ext_grant" => Request::Grant(grant(map)?),
         "ext_request" => Request::Access(access(map)?),
+        "ext_plan" => Request::Plan(plan(map)?),
         "ext_revoke" => Request::Revoke(body("ext_revoke", map)?),
         "ext_list" => Request::List(body("ext_list", map)?),
         "task_create" => Request::TaskCreate(task(map)?),
@@ -309,14 +315,36 @@ fn grant(map: Map<String, Value>) -> Result<GrantRequest, Malformed> {
     Ok(grant)
 }
 
+/// Returns the fault of a reason for a person, if it has one.
+fn reason_fault(reason: &str) -> Option<String> {
+    let fits = !reason.trim().is_empty() && reason.len() <= limits::REASON_BYTES_MAX;
+    (!fits).then(|| format!("`reason` must be 1 to {} bytes", limits::REASON_BYTES_MAX))
+}
+
+fn plan(mut map: Map<String, Value>) -> Result<PlanRequest, Malformed> {
+    for call in map.get_mut("calls").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(call) = call.as_object_mut() {
+            call.retain(|_, value| !value.is_null());
+        }
+    }
+    let plan: PlanRequest = body("ext_plan", map)?;
+    let fault = if limits::PLAN_CALLS.contains(&plan.calls.len()) {
+        reason_fault(&plan.reason)
+    } else {
+        let (fewest, most) = limits::PLAN_CALLS.into_inner();
+        Some(format!("`calls` must list {fewest} to {most} calls"))
+    };
+    fault.map_or(Ok(plan), |fault| Err(Malformed::Body { word: "ext_plan", fault }))
+}
+
 fn access(map: Map<String, Value>) -> Result<AccessRequest, Malformed> {
     let access: AccessRequest = body("ext_request", map)?;
     let fault = if access.access_level == Level::None {
         "`access_level` must be 1, 2 or 3".to_owned()
     } else if access.actions.as_ref().is_some_and(|list| list.is_empty() || list.len() > limits::GRANT_ACTIONS_MAX) {
         format!("`actions` must list 1 to {} actions", limits::GRANT_ACTIONS_MAX)
-    } else if access.reason.trim().is_empty() || access.reason.len() > limits::REASON_BYTES_MAX {
-        format!("`reason` must be 1 to {} bytes", limits::REASON_BYTES_MAX)
+    } else if let Some(fault) = reason_fault(&access.reason) {
+        fault
     } else if !limits::ACCESS_S.contains(&access.duration_s) {
         let (shortest, longest) = limits::ACCESS_S.into_inner();
         format!("`duration_s` must be {shortest} to {longest} seconds")

@@ -36,6 +36,7 @@ mod all {
     mod own_secrets;
     mod passwords;
     mod persons;
+    mod plans;
     mod repeats;
     mod sealed;
     mod servers;

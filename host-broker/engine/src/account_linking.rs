@@ -269,13 +269,14 @@ impl Broker {
             asking: self.config.asking(&call.provider, &call.action),
             born_approved: None,
             asks: BTreeSet::from([ApprovalReason::Tier]),
-            nested: None,
+            others: BTreeSet::new(),
             standing: None,
             card: &card,
             document: None,
             params_digest: None,
             summary: Some(format!("link the account {}", found.account)),
             task_id: None,
+            calls: None,
         };
         let approval = match self.request_approval(tx, header, &draft)? {
             Ok(approval) => approval,

@@ -12,7 +12,7 @@ mod unanswerable;
 
 pub use answering::{AnswerChannel, ApprovalAnswer, may_answer};
 pub(crate) use answering::{AnswerOutcome, Given};
-pub(crate) use call_card::say_for_whom;
+pub(crate) use call_card::{describe, say_for_whom};
 pub use unanswerable::{Unanswerable, Why};
 
 pub(crate) use pending_reply::{Ended, answer, behind, ended, keep, pending, said_no, still_asked, told};
@@ -25,7 +25,7 @@ use crate::event::Event;
 use crate::features::FEATURES;
 use crate::file_proposals::Collected;
 use crate::pipeline::event_of;
-use crate::replies::{copy_of, refused, still_running};
+use crate::replies::{copy_of, still_running};
 use crate::standing_approvals;
 use kernel::authorize::Refusal;
 use kernel::call::{ApprovalPhase, Call, Header};
@@ -74,8 +74,8 @@ pub(crate) struct ApprovalDraft<'a> {
     pub(crate) born_approved: Option<i64>,
     /// The reasons for asking.
     pub(crate) asks: BTreeSet<ApprovalReason>,
-    /// The provider of the nested call.
-    pub(crate) nested: Option<&'a Provider>,
+    /// The providers of the other calls that it covers.
+    pub(crate) others: BTreeSet<Provider>,
     /// The standing approval that a person can give with the answer.
     pub(crate) standing: Option<&'a StandingOffer>,
     pub(crate) card: &'a Card,
@@ -84,6 +84,8 @@ pub(crate) struct ApprovalDraft<'a> {
     pub(crate) params_digest: Option<Digest>,
     pub(crate) summary: Option<String>,
     pub(crate) task_id: Option<&'a TaskId>,
+    /// The calls of a plan, for the row.
+    pub(crate) calls: Option<serde_json::Value>,
 }
 
 /// A resolved approval request.
@@ -103,7 +105,7 @@ enum Put {
 }
 
 /// Returns why no approval request about this may be sent now, if one was denied. A person may ask at any time.
-fn paused(
+pub(crate) fn paused(
     tx: &Transaction<'_>,
     header: &Header,
     (kind, digest): (SubjectKind, &Digest),
@@ -155,7 +157,9 @@ impl Broker {
         reasons: &[(ApprovalReason, String)],
     ) -> Result<Put, StoreError> {
         let header = &call.header;
-        let no = |code: Code, reason: String| refused(tx, call, &Refusal::new(code, reason)).map(Put::Answered);
+        let no = |broker: &mut Self, code: Code, reason: String| {
+            broker.refuse(tx, call, &Refusal::new(code, reason)).map(Put::Answered)
+        };
         if let Some(StoreRequest::ToApply(id, path)) = call.target.invocation().map(Invocation::needs) {
             return Ok(match self.collect(tx, call, id, path)? {
                 Collected::Waits(of) => Put::Waits(of),
@@ -165,10 +169,10 @@ impl Broker {
         if call.is_resumed() {
             // The approver approved a different call. No second approval request is sent about one request.
             let reason = "The approved call differs from the call that would run now.".to_owned();
-            return no(Code::ApprovalRequired, reason);
+            return no(self, Code::ApprovalRequired, reason);
         }
         let (Caller::Group(_) | Caller::External(_)) = &header.caller else {
-            return no(Code::ApprovalRequired, Code::ApprovalRequired.meaning().to_owned());
+            return no(self, Code::ApprovalRequired, Code::ApprovalRequired.meaning().to_owned());
         };
         if let ApprovalPhase::AboutAnother(of) = &call.asked {
             // The call has expired, or the approval request has.
@@ -202,7 +206,7 @@ impl Broker {
         if let Some(refusal) =
             paused(tx, header, (SubjectKind::Call, &call.params_digest), (&call.provider, &call.action))?
         {
-            return refused(tx, call, &refusal).map(Put::Answered);
+            return self.refuse(tx, call, &refusal).map(Put::Answered);
         }
         // The person sees and approves exactly the bytes that leave.
         let sealed = call.target.invocation().and_then(|invocation| invocation.seal(&call.planted.nonce));
@@ -215,11 +219,11 @@ impl Broker {
         let offer = standing_approvals::offer(call, &self.policy, (&earlier, together.as_ref()));
         let Some(mut card) = call_card::card(call, access.as_ref(), sealed.as_ref(), reasons, together) else {
             let reason = "The call is too large for an approval request, which shows it in full.".to_owned();
-            return no(Code::Guardrail, reason);
+            return no(self, Code::Guardrail, reason);
         };
         card.may_vary = offer.as_ref().map(|offer| offer.may_vary.clone());
         let Some(group) = header.caller.policy_group() else {
-            return no(Code::ApprovalRequired, Code::ApprovalRequired.meaning().to_owned());
+            return no(self, Code::ApprovalRequired, Code::ApprovalRequired.meaning().to_owned());
         };
         let draft = ApprovalDraft {
             kind: SubjectKind::Call,
@@ -235,13 +239,14 @@ impl Broker {
             asking: self.asking(call),
             born_approved: None,
             asks: reasons.iter().map(|(ask, _)| *ask).collect(),
-            nested: call.nested.as_ref().map(|nested| &nested.call.provider),
+            others: call.nested.iter().map(|nested| nested.call.provider.clone()).collect(),
             standing: offer.as_ref(),
             card: &card,
             document: Some(&call.to_be_made_again()),
             params_digest: Some(call.params_digest),
             summary: call.target.invocation().map(Invocation::summary),
             task_id: call.task_id.as_ref(),
+            calls: None,
         };
         match self.request_approval(tx, header, &draft)? {
             Ok(approval_request) => {
@@ -250,7 +255,7 @@ impl Broker {
                 }
                 Ok(Put::Asked)
             }
-            Err(refusal) => refused(tx, call, &refusal).map(Put::Answered),
+            Err(refusal) => self.refuse(tx, call, &refusal).map(Put::Answered),
         }
     }
 
@@ -319,7 +324,7 @@ impl Broker {
                 expires_at,
                 reply_by: tx.now().plus(left),
                 asks: &draft.asks,
-                nested: draft.nested,
+                others: &draft.others,
                 standing: draft.standing,
                 card: draft.card,
             },
@@ -369,6 +374,17 @@ fn asked(
     draft: &ApprovalDraft<'_>,
     expires_at: Timestamp,
 ) -> Result<Receipt, StoreError> {
+    let mut body = json!({
+        "request": header.request_digest,
+        "kind": draft.kind,
+        "agrees_to": draft.digest,
+        "expires_at": expires_at,
+        "quorum": draft.asking.0,
+        "why": draft.card.reasons,
+    });
+    if let (Some(calls), Some(members)) = (&draft.calls, body.as_object_mut()) {
+        members.insert("calls".to_owned(), calls.clone());
+    }
     tx.append(&Draft {
         provider: Some(draft.provider),
         action: Some(draft.action),
@@ -376,21 +392,14 @@ fn asked(
         params_digest: draft.params_digest,
         summary: draft.summary.clone(),
         task_id: draft.task_id,
-        body: json!({
-            "request": header.request_digest,
-            "kind": draft.kind,
-            "agrees_to": draft.digest,
-            "expires_at": expires_at,
-            "quorum": draft.asking.0,
-            "why": draft.card.reasons,
-        }),
+        body,
         ..header.draft(store::ledger::chain::RowKind::Asked)
     })
 }
 
 impl Broker {
     /// Returns the quorum and the expiry of approval requests about a call. The stricter ones of a nested call count.
-    fn asking(&self, call: &Call) -> (usize, Duration) {
+    pub(crate) fn asking(&self, call: &Call) -> (usize, Duration) {
         let own = self.config.asking(&call.provider, &call.action);
         let Some(nested) = &call.nested else { return own };
         let nested = self.config.asking(&nested.call.provider, &nested.call.action);

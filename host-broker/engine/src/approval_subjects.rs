@@ -10,6 +10,7 @@ mod definition;
 mod file;
 mod flow;
 mod grant;
+mod plan;
 
 use crate::approval_requests::Resolved;
 use crate::broker::Broker;
@@ -110,6 +111,14 @@ pub trait ApprovalSubject: Sync {
         Ok(false)
     }
 
+    /// Returns whether the request of an approved one goes on later, and not at once.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn is_under_way(&self, _view: &View, _approval: &Approval) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
     /// Returns the request that led to the approval request.
     ///
     /// # Errors
@@ -163,6 +172,7 @@ pub fn of(kind: SubjectKind) -> &'static dyn ApprovalSubject {
         SubjectKind::Definition => &definition::Definition,
         SubjectKind::Flow => &flow::Flow,
         SubjectKind::Access => &access::Access,
+        SubjectKind::Plan => &plan::Plan,
     }
 }
 

@@ -17,8 +17,8 @@ pub mod sealing;
 
 use config::Policy;
 use kernel::call::{Call, NestedCall};
-use kernel::contract::Invocation;
-use model::{NoRandomness, Person, ProposalId, Random, SealedRequest};
+use kernel::contract::{Invocation, StoreRequest};
+use model::{Caller, NoRandomness, Person, ProposalId, Random, SealedRequest};
 use serde_json::{Value, json};
 use shared::Provider;
 use shared::digest::Digest;
@@ -61,6 +61,22 @@ pub fn digest_of(call: &Call, sealed: Option<&SealedRequest>, policy: &Policy) -
         members.extend(call.header.behalf.person().map(|person| ("person".to_owned(), json!(agreed_for(person)))));
     }
     Digest::of(&shared::json::canonical(&agreed))
+}
+
+/// Returns whether a call is a group's own, and an approval of it covers nothing beside the call: no one-time value, no
+/// other call, no proposal, no flow, and no state of the target.
+pub(crate) fn is_plain(call: &Call) -> bool {
+    let (Caller::Group(_), Some(operation), Some(invocation)) =
+        (&call.header.caller, call.target.operation(), call.target.invocation())
+    else {
+        return false;
+    };
+    !operation.declaration().reveals
+        && call.nested.is_none()
+        && call.flow.is_none()
+        && call.tool.is_none()
+        && matches!(invocation.needs(), StoreRequest::Nothing | StoreRequest::Credential)
+        && invocation.precondition().is_none()
 }
 
 /// Returns the approved parts of the declaration of a call's action.

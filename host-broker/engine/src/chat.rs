@@ -364,7 +364,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_calls_and_files_are_answered_in_a_chat_as_far_as_an_operator_allows() {
+    fn only_calls_plans_and_files_are_answered_in_a_chat_as_far_as_an_operator_allows() {
         use approval::SubjectKind;
         const LEVELS: [Level; 4] = [Level::None, Level::Read, Level::Write, Level::Production];
         let tier = BTreeSet::from([ApprovalReason::Tier]);
@@ -374,7 +374,8 @@ mod tests {
             .into_iter()
             .flat_map(|kind| LEVELS.into_iter().flat_map(move |level| LEVELS.map(|max_level| (kind, level, max_level))))
         {
-            let is_for_chats = matches!(kind, SubjectKind::Call | SubjectKind::File) && level <= max_level;
+            let is_for_chats =
+                matches!(kind, SubjectKind::Call | SubjectKind::Plan | SubjectKind::File) && level <= max_level;
             let [plain, all] = [false, true].map(|trifecta| ChatLimits { max_level, trifecta });
             assert_eq!(answerable(kind, level, &tier, plain).is_ok(), is_for_chats, "{kind:?} {level:?} {max_level:?}");
             assert!(answerable(kind, level, &joined, plain).is_err());

@@ -14,6 +14,7 @@ mod grant;
 mod grant_approval;
 mod kill;
 mod operators;
+mod plan;
 mod results;
 mod revoke;
 mod sessions;
@@ -27,6 +28,7 @@ use crate::approval_requests;
 use crate::broker::Broker;
 use crate::capability_replies::CapabilityAnswer;
 use crate::event::Event;
+use crate::features;
 use crate::flows::standing::{Use, standing};
 use crate::outcomes::by_person;
 use crate::pipeline::closed;
@@ -124,8 +126,12 @@ impl Broker {
     pub(crate) fn directed<'tx>(
         &mut self,
         tx: &'tx Transaction<'_>,
-        command_request: Box<CommandRequest>,
+        mut command_request: Box<CommandRequest>,
     ) -> Result<Step<'tx, Event>, WriteError<Event>> {
+        let (view, now) = (tx.view(), tx.now());
+        if let Err(error) = command_request.calls.iter_mut().try_for_each(|call| features::supply(view, now, call)) {
+            return Err(WriteError { event: Event::Arrived(Parsed::CommandRequest(command_request)), error });
+        }
         let header = &command_request.header;
         if let Some(parked) = self.parked.get(&header.key()).filter(|_| !command_request.asked) {
             let noted = while_parked(tx, header, parked);
@@ -203,6 +209,7 @@ impl Broker {
             Command::Capabilities(request) => self.capabilities(tx, header, request)?,
             Command::Grant(request) => return self.grant(tx, command_request, request),
             Command::RequestAccess(request) => return self.request_access(tx, command_request, request),
+            Command::Plan(request) => return self.plan_calls(tx, command_request, request),
             Command::Revoke(request) => self.revoke(tx, header, request)?,
             Command::List(request) => revoke::list(tx, request)?,
             Command::TaskCreate(request) => self.create_task(tx, header, request)?,

@@ -234,13 +234,14 @@ impl Broker {
             asking: (quorum, TIMEOUT),
             born_approved: None,
             asks: BTreeSet::from([ApprovalReason::Tier]),
-            nested: None,
+            others: BTreeSet::new(),
             standing: None,
             card: &proposed.card,
             document: Some(&said),
             params_digest: None,
             summary: Some(format!("accept the definitions of {provider}: {}", proposed.said.digest())),
             task_id: None,
+            calls: None,
         };
         self.request_approval(tx, &header, &draft).map(|_posed| ())
     }

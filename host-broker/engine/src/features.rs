@@ -13,10 +13,11 @@ use crate::broker::Broker;
 use crate::clean::Filtered;
 use crate::file_proposals::FileProposals;
 use crate::one_time_values::OneTimeValues;
+use crate::plans::Plans;
 use crate::standing_approvals::StandingApprovals;
 use kernel::authorize::Refusal;
 use kernel::call::Call;
-use shared::{RequestId, Timestamp};
+use shared::{Code, RequestId, Timestamp};
 use store::{StoreError, Transaction, View};
 
 /// A feature that takes part in the life of a call. Each step concerns the calls of the feature and ignores others.
@@ -52,6 +53,18 @@ pub(crate) trait Feature: Sync {
         filtered: &mut Filtered,
     ) -> Result<(), StoreError>;
 
+    /// Changes rows when an admitted call ends without a decision or an outcome: its daemon died, or it cannot be
+    /// decided again.
+    fn with_loss(
+        &self,
+        _broker: &mut Broker,
+        _tx: &Transaction<'_>,
+        _call: (&str, &RequestId),
+        _code: Code,
+    ) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Changes rows when a probe or a person finds out whether a call with an unknown outcome took effect.
     fn with_settlement(
         &self,
@@ -72,8 +85,9 @@ pub(crate) trait Feature: Sync {
     fn forget_old(&self, tx: &Transaction<'_>) -> Result<(), StoreError>;
 }
 
-/// Every feature, in the order of its steps.
-pub(crate) const FEATURES: [&dyn Feature; 4] = [&FileProposals, &AccountLinking, &OneTimeValues, &StandingApprovals];
+/// Every feature, in the order of its steps. The last one sees the outcome that the others made.
+pub(crate) const FEATURES: [&dyn Feature; 5] =
+    [&FileProposals, &AccountLinking, &OneTimeValues, &StandingApprovals, &Plans];
 
 /// Supplies a call with everything that its decision needs beside its parameters.
 ///

@@ -350,13 +350,14 @@ impl Broker {
             asking: if born.is_some() { (0, Duration::ZERO) } else { (self.quorum_of_changes(asked), proposed.ttl) },
             born_approved: born,
             asks: BTreeSet::from([ApprovalReason::Tier]),
-            nested: None,
+            others: BTreeSet::new(),
             standing: None,
             card: &card,
             document: None,
             params_digest: None,
             summary: Some(proposed.summary.clone()),
             task_id: None,
+            calls: None,
         };
         let (_, asked_for) = draft.asking;
         let approval = match self.request_approval(tx, header, &draft)? {

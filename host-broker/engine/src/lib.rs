@@ -33,6 +33,7 @@ pub mod file_proposals;
 pub mod account_linking;
 pub mod one_time_values;
 pub mod standing_approvals;
+pub mod plans;
 pub mod definitions;
 pub mod notices;
 pub mod chat;

@@ -56,6 +56,8 @@ impl Broker {
             let asked = approvals::of_request(tx.view(), &closed.caller, &closed.request_id)?;
             let goes_on = asked.is_some_and(|approval| approval.state != approval::ApprovalState::Closed);
             if closed.stage != "probe" && !goes_on {
+                let lost = (closed.caller.as_str(), &closed.request_id);
+                FEATURES.iter().try_for_each(|feature| feature.with_loss(self, tx, lost, code))?;
                 let reply = Reply::of_code(closed.request_id.clone(), code, tx.now());
                 if approvals::is_told(tx, &closed.caller, &closed.request_id)? {
                     kernel::keep(tx, &closed.caller, reply, evidence)?;

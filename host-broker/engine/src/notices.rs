@@ -26,8 +26,8 @@ use kernel::{Message, NoticeDraft, PendingNotice};
 use model::NoticeEvent;
 use model::approval::{Approval, ApprovalState};
 use serde_json::{Value, json};
-use shared::Timestamp;
 use shared::digest::Digest;
+use shared::{Provider, Timestamp};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use store::ledger::chain::{Draft, RowKind};
@@ -154,10 +154,10 @@ impl Broker {
     pub(crate) fn concerns(&self, table: &ChannelTable, approval: &Approval) -> bool {
         let may = |name: &String| may_answer(&self.config, name, approval);
         table.groups.as_ref().is_none_or(|groups| approval.group.as_ref().is_some_and(|group| groups.contains(group)))
-            && table
-                .providers
-                .as_ref()
-                .is_none_or(|providers| providers.iter().any(|named| named.covers(&approval.provider)))
+            && table.providers.as_ref().is_none_or(|providers| {
+                let covers = |provider: &Provider| providers.iter().any(|named| named.covers(provider));
+                covers(&approval.provider) && approval.others.iter().all(covers)
+            })
             && table.max_level.is_none_or(|most| approval.level <= most)
             && (table.approvers.is_empty() || table.approvers.iter().any(may))
     }

@@ -195,7 +195,7 @@ impl Broker {
             let answer = match approval_requests::ended(tx, &call.header) {
                 Ok(Ended::No) => None,
                 Ok(Ended::Before) => Some(Ok(None)),
-                Ok(Ended::Refused(refusal)) => Some(refused(tx, &call, &refusal)),
+                Ok(Ended::Refused(refusal)) => Some(self.refuse(tx, &call, &refusal)),
                 Err(error) => return Err(unwritten(call, error)),
             };
             if let Some(answer) = answer {
@@ -205,7 +205,7 @@ impl Broker {
         // It is forgotten when this call is over, not here: a lost transaction is tried again.
         if self.is_cancelled(&call.header.key()) {
             let reason = Code::Cancelled.meaning().to_owned();
-            let answer = refused(tx, &call, &Refusal::new(Code::Cancelled, reason));
+            let answer = self.refuse(tx, &call, &Refusal::new(Code::Cancelled, reason));
             return closed(tx, event_of(call), answer);
         }
         match self.before_the_effect(tx, &call, &decision) {
@@ -224,12 +224,22 @@ impl Broker {
                 Ok(Step::Start(kernel::record_intent(tx, authorized)?))
             }
             kernel::authorize::Outcome::Refused(call, refusal) => {
-                let noted = FEATURES.iter().try_for_each(|feature| feature.with_refusal(self, tx, &call, &refusal));
-                let answer = noted.and_then(|()| refused(tx, &call, &refusal));
+                let answer = self.refuse(tx, &call, &refusal);
                 closed(tx, event_of(call), answer)
             }
             kernel::authorize::Outcome::Ask(call, reasons) => self.ask(tx, call, &reasons),
         }
+    }
+
+    /// Refuses a call, and lets the features change their rows with it.
+    pub(crate) fn refuse(
+        &mut self,
+        tx: &Transaction<'_>,
+        call: &Call,
+        refusal: &Refusal,
+    ) -> Result<Option<Answer>, StoreError> {
+        FEATURES.iter().try_for_each(|feature| feature.with_refusal(self, tx, call, refusal))?;
+        refused(tx, call, refusal)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::broker::Broker;
 use crate::features::FEATURES;
-use crate::replies::{answer_copy, copied, refused, unfinished};
+use crate::replies::{answer_copy, copied, unfinished};
 
 use crate::approval_requests;
 use kernel::Answer;
@@ -25,7 +25,7 @@ pub(crate) enum Before {
 impl Broker {
     /// Checks the conditions between a permit and its intent.
     pub(crate) fn before_the_effect(
-        &self,
+        &mut self,
         tx: &Transaction<'_>,
         call: &Call,
         decision: &Decision,
@@ -37,11 +37,11 @@ impl Broker {
             if let (true, Subject::Nobody(why)) = (claimed.is_a_persons, &call.header.behalf) {
                 // The owner is unknown, so nothing is executed a second time, and nothing is revealed.
                 let refusal = Refusal::new(why.code(), why.code().meaning().to_owned());
-                return refused(tx, call, &refusal).map(Before::Answered);
+                return self.refuse(tx, call, &refusal).map(Before::Answered);
             }
             if claimed.params_digest != call.params_digest {
                 let reason = Code::IdempotencyConflict.meaning().to_owned();
-                return refused(tx, call, &Refusal::new(Code::IdempotencyConflict, reason)).map(Before::Answered);
+                return self.refuse(tx, call, &Refusal::new(Code::IdempotencyConflict, reason)).map(Before::Answered);
             }
             return self.same_call(tx, call, &claimed.request_id);
         }
@@ -50,7 +50,7 @@ impl Broker {
             && let Some((reason, retry_after)) = tx.refuses(&call.header.caller_key)?
         {
             let refusal = Refusal { code: Code::RateLimited, reason, retry_after };
-            return refused(tx, call, &refusal).map(Before::Answered);
+            return self.refuse(tx, call, &refusal).map(Before::Answered);
         }
         // A prepared call is already counted, and an approval must not be wasted.
         if !call.prepared
@@ -59,11 +59,11 @@ impl Broker {
             && intents::in_flight(tx, &call.header.caller_key)? >= self.config.broker.max_concurrent_calls
         {
             let reason = Code::Busy.meaning().to_owned();
-            return refused(tx, call, &Refusal::new(Code::Busy, reason)).map(Before::Answered);
+            return self.refuse(tx, call, &Refusal::new(Code::Busy, reason)).map(Before::Answered);
         }
         for feature in FEATURES {
             if let Some(refusal) = feature.precondition(tx.view(), call)? {
-                return refused(tx, call, &refusal).map(Before::Answered);
+                return self.refuse(tx, call, &refusal).map(Before::Answered);
             }
         }
         Ok(Before::Go)

@@ -25,6 +25,8 @@ pub struct CommandRequest {
     pub command: Command,
     /// Whether a person was asked about it, so that it is admitted for the second time.
     pub asked: bool,
+    /// The calls of a plan, parsed. Any other command has none, and so has a plan that is admitted for the second time.
+    pub calls: Vec<Call>,
 }
 
 /// A document that is no request, or cannot be trusted.

@@ -15,7 +15,6 @@ use crate::features::Feature;
 use config::{Config, Policy};
 use kernel::authorize::Refusal;
 use kernel::call::Call;
-use kernel::contract::StoreRequest;
 use model::approval::{Approval, ApprovalReason, SubjectKind};
 use model::card::Together;
 use model::standing_approval::{
@@ -65,18 +64,7 @@ const OFFER_BYTES_MAX: usize = 64 * 1024;
 /// one-time value or with a nested call. It covers no file proposal, and no call that depends on the state of its
 /// target.
 fn coverable(call: &Call) -> Option<&Map<String, Value>> {
-    let (Caller::Group(_), Some(operation), Some(invocation)) =
-        (&call.header.caller, call.target.operation(), call.target.invocation())
-    else {
-        return None;
-    };
-    let is_plain = !operation.declaration().reveals
-        && call.nested.is_none()
-        && call.flow.is_none()
-        && call.tool.is_none()
-        && matches!(invocation.needs(), StoreRequest::Nothing | StoreRequest::Credential)
-        && invocation.precondition().is_none();
-    call.params.members().filter(|_| is_plain)
+    call.params.members().filter(|_| crate::approvals::is_plain(call))
 }
 
 /// Returns the digest of everything about a call that must be the same, beside its parameters and the policy.
@@ -252,7 +240,8 @@ impl Broker {
             | SubjectKind::Account
             | SubjectKind::Definition
             | SubjectKind::Flow
-            | SubjectKind::Access => None,
+            | SubjectKind::Access
+            | SubjectKind::Plan => None,
         };
         let offer = offer.filter(|_| approval.quorum <= 1);
         let Some(offer) = offer else {

@@ -37,12 +37,14 @@ pub enum SubjectKind {
     Flow,
     /// Access for a while, at the request of the group that gets it.
     Access,
+    /// Several calls, which run in order after an approval.
+    Plan,
 }
 
 impl SubjectKind {
     /// Every kind.
-    pub const ALL: [Self; 7] =
-        [Self::Call, Self::Grant, Self::File, Self::Account, Self::Definition, Self::Flow, Self::Access];
+    pub const ALL: [Self; 8] =
+        [Self::Call, Self::Grant, Self::File, Self::Account, Self::Definition, Self::Flow, Self::Access, Self::Plan];
 
     /// Returns the subject, for use in a sentence.
     pub fn noun(self) -> &'static str {
@@ -54,6 +56,7 @@ impl SubjectKind {
             Self::Definition => "change of definitions",
             Self::Flow => "version of a flow",
             Self::Access => "request for access",
+            Self::Plan => "plan",
         }
     }
 
@@ -67,6 +70,7 @@ impl SubjectKind {
             Self::Definition => "definition",
             Self::Flow => "flow",
             Self::Access => "access",
+            Self::Plan => "plan",
         }
     }
 }
@@ -150,8 +154,8 @@ pub struct Approval {
     pub told: bool,
     /// The reasons for asking a person.
     pub asks: BTreeSet<ApprovalReason>,
-    /// The provider of the nested call. An approver needs the right for it, too.
-    pub nested: Option<Provider>,
+    /// The providers of its other calls: of the nested call, or of a plan. An approver needs the right for each.
+    pub others: BTreeSet<Provider>,
     /// The card, until the approval is closed.
     pub card: Option<Card>,
 }
@@ -228,8 +232,8 @@ pub struct NewApproval<'a> {
     pub reply_by: Timestamp,
     /// The reasons for asking a person.
     pub asks: &'a BTreeSet<ApprovalReason>,
-    /// The provider of the nested call.
-    pub nested: Option<&'a Provider>,
+    /// The providers of its other calls.
+    pub others: &'a BTreeSet<Provider>,
     /// The standing approval that a person can give with the answer.
     pub standing: Option<&'a StandingOffer>,
     /// The card.

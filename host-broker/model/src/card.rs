@@ -171,6 +171,22 @@ impl Card {
         })
     }
 
+    /// Adds the card of a call of a plan: each line begins with the number of the call, `2: to`. Returns `false` if the
+    /// cards of all calls are too long to be shown in full.
+    #[must_use]
+    pub fn add_call(&mut self, number: usize, call: Self) -> bool {
+        let numbered = |lines: Vec<Line>| {
+            lines.into_iter().map(move |Line { field, value }| Line { field: format!("{number}: {field}"), value })
+        };
+        self.head.extend(numbered(call.head));
+        self.params.extend(numbered(call.params));
+        self.conditions.extend(numbered(call.conditions));
+        self.sent.extend(numbered(call.sent));
+        self.reasons.extend(call.reasons.into_iter().map(|reason| format!("{number}: {reason}")));
+        let lines = [&self.head, &self.params, &self.conditions, &self.sent].into_iter().flatten();
+        lines.map(|line| line.field.len() + line.value.len() + 4).sum::<usize>() <= BYTES_MAX
+    }
+
     /// Adds the changes to files. Returns `false` if they are too long to be shown in full.
     #[must_use]
     pub fn differs(&mut self, diff: &str) -> bool {

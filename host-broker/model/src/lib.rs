@@ -22,6 +22,7 @@ mod ledger_key;
 mod linking;
 mod notice_event;
 mod patterns;
+pub mod plan;
 pub mod proposal;
 mod proposal_id;
 mod random;

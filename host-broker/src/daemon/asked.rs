@@ -47,7 +47,9 @@ impl Loop {
         };
         let (wall, now) = (self.daemon.clock.now(), Instant::now());
         for approval in open {
-            let continuation = approval_subjects::of(approval.kind).continuation();
+            let subject = approval_subjects::of(approval.kind);
+            let continuation = subject.continuation();
+            let is_under_way = subject.is_under_way(self.daemon.ledger.view(), &approval).unwrap_or(false);
             if continuation == Continuation::PutInForce && approval.state == ApprovalState::Approved {
                 self.take_up(&approval.request_id);
             }
@@ -63,7 +65,7 @@ impl Loop {
                 // The request behind it is over; the caller has to call again.
                 continue;
             }
-            if approval.state != ApprovalState::Waiting {
+            if approval.state != ApprovalState::Waiting && !is_under_way {
                 self.readmit(&key);
             }
             // A caller that waited at a connection is gone with it.

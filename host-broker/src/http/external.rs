@@ -424,7 +424,7 @@ impl Outside {
             timeout,
             weight: None,
         };
-        let command_request = CommandRequest { header, command, asked: false };
+        let command_request = CommandRequest { header, command, asked: false, calls: Vec::new() };
         self.reports.happened(Event::Arrived(Parsed::CommandRequest(Box::new(command_request))));
         Ok(receiver)
     }

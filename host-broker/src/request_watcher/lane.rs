@@ -19,6 +19,8 @@ pub(super) fn lane(snapshot: Option<&Snapshot>, parsed: &Parsed) -> Lane {
         Parsed::CommandRequest(command_request) => {
             if let Command::RequestAccess(request) = &command_request.command {
                 snapshot.may_request.contains(&request.provider)
+            } else if matches!(command_request.command, Command::Plan(_)) {
+                command_request.calls.iter().all(|call| snapshot.is_usable(&call.provider, &call.action))
             } else {
                 !snapshot.capabilities.is_empty() || !snapshot.may_request.is_empty()
             }

@@ -18,6 +18,7 @@ pub mod linking;
 pub mod notices;
 pub mod one_time_values;
 pub mod operators;
+pub mod plan_steps;
 pub mod proposals;
 pub mod quarantine;
 pub mod replies;

@@ -75,7 +75,12 @@ impl World {
     /// A directive of a group's agent, and the code of the refusal, `executed`, or `ask` where a person is asked.
     pub(super) fn command(&mut self, group: &str, command: Command) -> String {
         let header = self.header(group);
-        let event = Event::Arrived(Parsed::CommandRequest(Box::new(CommandRequest { header, command, asked: false })));
+        let event = Event::Arrived(Parsed::CommandRequest(Box::new(CommandRequest {
+            header,
+            command,
+            asked: false,
+            calls: Vec::new(),
+        })));
         let batch = self.ledger.batch(Durability::Full, vec![event], &mut self.broker);
         match batch.committed.into_iter().next() {
             Some(Committed::Close(_, Some(settled))) => {

@@ -106,6 +106,7 @@ fn word(command: &Command) -> &'static str {
         | Command::Result(_)
         | Command::Cancel(_)
         | Command::RequestAccess(_)
+        | Command::Plan(_)
         | Command::ReadFlow(_) => "elsewhere",
     }
 }

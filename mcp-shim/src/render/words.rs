@@ -59,6 +59,13 @@ pub const EXT_CANCEL: ToolWords = ToolWords {
     title: "Cancel an earlier call",
     description: "Stops an earlier call that has not started, or withdraws its approval request. A started call runs on.",
 };
+/// `ext_plan`
+pub const EXT_PLAN: ToolWords = ToolWords {
+    title: "Ask once for several calls",
+    description: "Asks a person once for 2 to 16 calls, which then run in order. Use it when each call would need a \
+                  person. The first call that does not succeed ends the plan. The reply has the request_id of each \
+                  call; get a result with ext_result. A call cannot use the result of an earlier one.",
+};
 /// `ext_request`
 pub const EXT_REQUEST: ToolWords = ToolWords {
     title: "Request access",

@@ -46,7 +46,7 @@ fn an_actions_own_tool_is_the_same_call() {
 fn action_tools_can_be_switched_off() {
     let world = World::with_snapshot().argument("--no-action-tools");
     let names = world.client(Era::Stateless).tool_names();
-    assert_eq!(names, ["ext_call", "ext_capabilities", "ext_result", "ext_cancel"]);
+    assert_eq!(names, ["ext_call", "ext_capabilities", "ext_result", "ext_cancel", "ext_plan"]);
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_notification_before_the_greeting_does_no_harm() {
         client.send(&json!({"jsonrpc": "2.0", "method": early, "params": {"requestId": 1}}));
         client.send_line("no JSON at all");
         client.begin(Era::Handshake("2025-11-25"));
-        assert_eq!(client.tool_names().len(), 4);
+        assert_eq!(client.tool_names().len(), 5);
     }
 }
 

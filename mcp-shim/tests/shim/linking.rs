@@ -28,7 +28,7 @@ fn an_agent_finds_the_tools_where_accounts_can_be_linked_and_nothing_twice() {
     let typed: Vec<_> = names.iter().filter(|name| name.starts_with("gog_email__")).collect();
     assert_eq!(typed, ["gog_email__send"]);
     let names = world().argument("--no-action-tools").client(Era::Stateless).tool_names();
-    assert_eq!(names.len(), 4 + LINKING.len(), "{names:?}");
+    assert_eq!(names.len(), 5 + LINKING.len(), "{names:?}");
     let names = World::with_snapshot().client(Era::Stateless).tool_names();
     assert!(!names.iter().any(|name| name.starts_with("ext_auth_")), "{names:?}");
 }

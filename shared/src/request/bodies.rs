@@ -119,6 +119,51 @@ pub struct AccessRequest {
     pub duration_s: u64,
 }
 
+/// Ask a person once for several calls, which then run in order. The first one that does not succeed ends the plan.
+///
+/// ```
+/// let document = br#"{"type": "ext_plan", "reason": "To arrange the meeting.", "calls": [
+///     {"provider": "calendar", "action": "create_event", "params": {"title": "Plan", "start": "2026-03-02T10:00:00"}},
+///     {"provider": "mail", "action": "send_email", "params": {"to": ["ann@example.com"], "body": "Monday at ten."}}]}"#;
+/// let shared::request::Request::Plan(plan) = shared::request::parse(document).unwrap().request else { panic!() };
+/// assert_eq!(plan.calls.len(), 2);
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlanRequest {
+    /// The calls, in the order in which they run: 2 to 16.
+    pub calls: Vec<PlannedCall>,
+    /// Why they are needed, for the person who decides.
+    pub reason: String,
+}
+
+/// A call of a plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+pub struct PlannedCall {
+    /// The provider's name, for example `github`.
+    pub provider: Provider,
+    /// The action's name, for example `create_issue`.
+    pub action: Action,
+    /// The action's parameters.
+    #[serde(default)]
+    pub params: Map<String, Value>,
+    /// The governance task; production actions need one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<TaskId>,
+    /// Which of the person's accounts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account_ref: Option<String>,
+}
+
+impl From<PlannedCall> for CallRequest {
+    fn from(planned: PlannedCall) -> Self {
+        let PlannedCall { provider, action, params, task_id, account_ref } = planned;
+        Self { provider, action, params, task_id, idempotency_key: None, account_ref, timeout_ms: None, dry_run: false }
+    }
+}
+
 /// List grants.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -147,6 +147,59 @@ fn what_a_person_is_shown_of_a_write_is_what_leaves_byte_for_byte() {
 }
 
 #[test]
+fn each_call_of_a_plan_sends_what_the_card_shows_and_a_lost_answer_ends_it() {
+    let (world, github) = world();
+    let developer = world.group("developer");
+    let [issue, comment, close, ..] = writes().map(|(action, params)| {
+        let call = document(action, &params);
+        json!({ "provider": "github", "action": action, "params": call["params"] })
+    });
+    let plan = |calls: &[&Value]| json!({ "type": "ext_plan", "reason": "To report it.", "calls": calls });
+    let refused = developer.ask(plan(&[&issue, &close]));
+    assert!(error(&refused).contains("depends on the state of its target"), "{refused}");
+    let ask = || {
+        let id = developer.send(plan(&[&issue, &comment, &comment]));
+        let question = until("the approval request", || {
+            assert_eq!(developer.try_reply(&id), None, "it was refused");
+            let found = world.query("SELECT code, request_id, card FROM approvals WHERE kind = 'plan'");
+            found.into_iter().find(|approval| approval["request_id"] == id.as_str())
+        });
+        (id, question)
+    };
+    let (id, question) = ask();
+    let sealed = world.query("SELECT sealed FROM plan_steps ORDER BY step");
+    let sealed: Vec<Value> =
+        sealed.iter().map(|row| serde_json::from_str(row["sealed"].as_str().unwrap()).unwrap()).collect();
+    let card: Value = serde_json::from_str(question["card"].as_str().unwrap()).unwrap();
+    for (place, request) in (1..).zip(&sealed) {
+        let first = format!("{} {}", request["method"].as_str().unwrap(), request["url"].as_str().unwrap());
+        let line = json!({ "field": format!("{place}: request"), "value": json!(first).to_string() });
+        assert!(card["sent"].as_array().unwrap().contains(&line), "{line} in {card}");
+    }
+    assert!(github.changes().is_empty(), "nothing leaves before the yes");
+    let yes = |question: &Value| json!({ "type": "answer", "code": question["code"], "yes": true });
+    assert_eq!(code(&world.command(yes(&question))), "executed");
+    let reply = developer.reply(&id);
+    assert_eq!(code(&reply), "executed", "{reply}");
+    let changes = github.changes();
+    assert_eq!(changes.len(), 3);
+    for (change, request) in changes.iter().zip(&sealed) {
+        assert_is(change, request, &github);
+    }
+
+    // A lost answer: the outcome is unknown, and the calls after it do not start.
+    github.lose_replies(true);
+    let (id, question) = ask();
+    assert_eq!(code(&world.command(yes(&question))), "executed");
+    let reply = developer.reply(&id);
+    assert_eq!(code(&reply), "plan_ended", "{reply}");
+    let states: Vec<&Value> = reply["data"]["calls"].as_array().unwrap().iter().map(|call| &call["state"]).collect();
+    assert_eq!(states, ["failed", "skipped", "skipped"]);
+    assert_eq!(reply["data"]["calls"][0]["code"], "outcome_unknown");
+    assert_eq!(github.changes().len(), 4);
+}
+
+#[test]
 fn the_terminal_shows_what_is_sent_with_its_mark() {
     let (world, _github) = world();
     let developer = world.group("developer");

@@ -247,5 +247,5 @@ fn answered_by(header: &Header, given: &ApprovalAnswer, tx: &Transaction<'_>) ->
 /// Returns whether this person may answer this approval request.
 pub fn may_answer(config: &Config, person: &str, approval: &Approval) -> bool {
     let may = |provider| config.may_approve(person, approval.group.as_ref(), provider, approval.level);
-    may(&approval.provider) && approval.nested.as_ref().is_none_or(may)
+    may(&approval.provider) && approval.others.iter().all(may)
 }

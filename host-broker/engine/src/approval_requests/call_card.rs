@@ -20,7 +20,6 @@ pub(super) fn card(
     together: Option<Together>,
 ) -> Option<Card> {
     let mut card = Card::new();
-    let level = call.target.demanded();
     match &call.header.caller {
         Caller::Group(group) => card.say("Workspace", group.as_str()),
         Caller::External(access) => card.say("External agent", access.as_str()),
@@ -34,6 +33,18 @@ pub(super) fn card(
         card.say("Tool", tool.as_str());
     }
     say_for_whom(&mut card, &call.header.behalf);
+    card.together = together;
+    describe(card, call, sealed, reasons)
+}
+
+/// Adds the call itself to a card; returns `None` if it cannot be shown in full.
+pub(crate) fn describe(
+    mut card: Card,
+    call: &Call,
+    sealed: Option<&SealedRequest>,
+    reasons: &[(ApprovalReason, String)],
+) -> Option<Card> {
+    let level = call.target.demanded();
     card.say("Action", &format!("{}.{}", call.provider, call.action));
     card.say("Level", &level.to_string());
     if let Some(invocation) = call.target.invocation() {
@@ -53,7 +64,6 @@ pub(super) fn card(
     }
     let condition = call.target.invocation().and_then(Invocation::precondition).unwrap_or_default();
     card.reasons.extend(reasons.iter().map(|(_, reason)| reason.clone()));
-    card.together = together;
     let mut params = call.params.value().clone();
     // The code that completes a flow works for its first reader, so the card does not show it.
     for name in ["code", "callback_url"] {

@@ -6,7 +6,7 @@ use crate::approval_subjects::Continuation;
 use crate::broker::Broker;
 use kernel::call::Header;
 use model::approval::Approval;
-use model::approval::ApprovalState;
+use model::approval::{ApprovalState, SubjectKind};
 use serde_json::json;
 use shared::Code;
 use shared::RequestId;
@@ -36,6 +36,9 @@ impl Broker {
         };
         if let Some(approval) = asked.filter(stops) {
             self.resolve(tx, &approval, ApprovalState::Cancelled, &header.caller_key)?;
+            if approval.kind == SubjectKind::Plan && approval.state == ApprovalState::Approved {
+                return Ok(said(true, "running", "No call of the plan that has not started will run."));
+            }
             return Ok(said(true, "waiting", "The approval request is withdrawn, and the call will not run."));
         }
         Ok(match intents::open_stage(tx, &header.caller_key, of)?.as_deref() {

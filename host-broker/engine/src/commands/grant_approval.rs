@@ -92,13 +92,14 @@ impl Broker {
             asking: self.config.asking_for_grants(),
             born_approved: None,
             asks: BTreeSet::from([ApprovalReason::Tier]),
-            nested: None,
+            others: BTreeSet::new(),
             standing: None,
             card: &card,
             document: Some(&document),
             params_digest: None,
             summary: Some(summary),
             task_id: None,
+            calls: None,
         };
         match self.request_approval(tx, header, &draft)? {
             Ok(_) => Ok(CommandOutcome::Asked),

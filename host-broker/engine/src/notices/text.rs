@@ -171,7 +171,7 @@ mod tests {
             expires_at: minutes(5),
             reply_by: minutes(1),
             asks: BTreeSet::from([ApprovalReason::Tier]),
-            nested: None,
+            others: std::collections::BTreeSet::new(),
             told: false,
             card: Some(card),
         }

@@ -10,8 +10,8 @@ use shared::digest::Digest;
 use shared::flow::Vault;
 use shared::flow::request::FlowRequest;
 use shared::request::{
-    AccessRequest, CancelRequest, CapabilitiesRequest, GateRequest, GrantRequest, ListRequest, ResultRequest,
-    RevokeRequest, TaskRequest,
+    AccessRequest, CancelRequest, CapabilitiesRequest, GateRequest, GrantRequest, ListRequest, PlanRequest,
+    ResultRequest, RevokeRequest, TaskRequest,
 };
 use shared::{Group, Provider, TaskId};
 use std::collections::BTreeSet;
@@ -47,6 +47,9 @@ pub enum Command {
     /// Request access for a while: `ext_request`.
     #[serde(skip)]
     RequestAccess(AccessRequest),
+    /// Ask a person once for several calls: `ext_plan`.
+    #[serde(skip)]
+    Plan(PlanRequest),
     /// List access: `ext_list`.
     List(ListRequest),
     /// Create a task: `task_create`.
@@ -220,7 +223,7 @@ impl Command {
             // Agents.
             Self::Capabilities(_) | Self::Result(_) => (Everyone, OwnCheck, Reads),
             Self::Cancel(_) | Self::ReadFlow(_) => (Everyone, OwnCheck, Ends),
-            Self::GateApprove(_) | Self::RequestAccess(_) => (Everyone, OwnCheck, Adds),
+            Self::GateApprove(_) | Self::RequestAccess(_) | Self::Plan(_) => (Everyone, OwnCheck, Adds),
             // The main group's agent, and people.
             Self::Grant(request) => (Administrators, Right::Grant(request), Adds),
             Self::Revoke(_) => (Administrators, Administer, Ends),

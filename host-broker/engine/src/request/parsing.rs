@@ -7,6 +7,7 @@
 
 mod created;
 mod nested;
+mod plan;
 
 pub use created::{Invoked, hypothetical, hypothetical_of_tool, invoked, made, readmit, readmit_command};
 
@@ -105,8 +106,10 @@ pub struct ParseContext {
 /// Inspects the outgoing data of a parsed call. It takes long, so it runs off the loop, and only for callers that may
 /// make the call as far as is known.
 pub fn inspect(parsed: &mut Parsed, context: &ParseContext) {
-    if let Parsed::Call(call) = parsed {
-        inspect_call(call, context);
+    match parsed {
+        Parsed::Call(call) => inspect_call(call, context),
+        Parsed::CommandRequest(request) => request.calls.iter_mut().for_each(|call| inspect_call(call, context)),
+        Parsed::InvalidDocument(_) => {}
     }
 }
 
@@ -170,6 +173,10 @@ pub fn parse(inbound: InboundRequest, context: &ParseContext) -> Parsed {
     };
     let mut memory = inbound.memory;
     memory.parsed(document.nodes);
+    if matches!(document.request, Request::Plan(_)) {
+        // The parsed calls hold the parameters once more.
+        memory.parsed(document.nodes);
+    }
     if inbound.signing_key.is_some() && !is_fresh(document.envelope.timestamp.as_deref(), inbound.wall) {
         let reason = "A signed request needs a timestamp within 300 seconds of the host's clock.";
         return invalid(origin, document.envelope.request_id, Code::BadSignature, reason.into());
@@ -220,8 +227,9 @@ fn behalf(token: Option<&str>, group: &Group, context: &ParseContext, wall: Time
 
 fn sort(document: Document, header: Header, bytes: &[u8], context: &ParseContext) -> Parsed {
     let command = match document.request {
-        Request::Call(body) => return call(body, header, bytes, context),
-        Request::Auth(body) => return call(body.into_call(), header, bytes, context),
+        Request::Call(body) => return call(body, header, (bytes, bytes), context),
+        Request::Auth(body) => return call(body.into_call(), header, (bytes, bytes), context),
+        Request::Plan(body) => return plan::plan(body, header, bytes, context),
         Request::Capabilities(body) => Command::Capabilities(body),
         Request::Grant(body) => Command::Grant(body),
         Request::Revoke(body) => Command::Revoke(body),
@@ -233,25 +241,19 @@ fn sort(document: Document, header: Header, bytes: &[u8], context: &ParseContext
         Request::Cancel(body) => Command::Cancel(body),
         Request::Flow(request) => Command::Flow(FlowCommand::of_group(request)),
     };
-    Parsed::CommandRequest(Box::new(CommandRequest { header, command, asked: false }))
+    Parsed::CommandRequest(Box::new(CommandRequest { header, command, asked: false, calls: Vec::new() }))
 }
 
-fn call(body: CallRequest, header: Header, bytes: &[u8], context: &ParseContext) -> Parsed {
+/// Parses a call. `text` has its parameters as they were written, and `document` is stored while a person is asked.
+fn call(body: CallRequest, header: Header, (text, document): (&[u8], &[u8]), context: &ParseContext) -> Parsed {
     let Ok(nonce) = Nonce::fresh(context.ids.as_ref()) else {
         // Without randomness no effect can be recognised later, so nothing is attempted.
-        return Parsed::InvalidDocument(Box::new(InvalidDocument {
-            caller: header.caller,
-            caller_key: header.caller_key,
-            request_id: Some(header.request_id),
-            origin: header.origin,
-            code: Code::EvidenceUnavailable,
-            reason: "The system's random source failed.".into(),
-        }));
+        return plan::without_randomness(header);
     };
     let params = body.params;
     let params_digest = context.key.digest(&json::canonical(&params));
     let target = target(context, (&body.provider, &body.action), |operation| {
-        let mut faults = inexact(bytes, &params);
+        let mut faults = inexact(text, &params);
         if body.provider.is_namespaced() {
             faults.extend(model::claimed_in(&params).map(|name| ParamError {
                 pointer: format!("/{name}"),
@@ -292,8 +294,8 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], context: &ParseContext)
     };
     let planted = EffectMarker { request_id: header.request_id.clone(), nonce };
     let document = match header.behalf {
-        Subject::Nobody(TokenError::Missing) => Written::new(bytes),
-        Subject::Person(_) | Subject::Nobody(_) => Written::without_token(bytes),
+        Subject::Nobody(TokenError::Missing) => Written::new(document),
+        Subject::Person(_) | Subject::Nobody(_) => Written::without_token(document),
     };
     let nested = nested::of(&target, (&header, &planted, body.task_id.as_ref()), context);
     let call = Call::new(header, (body.provider, body.action), target, (params, params_digest), planted);
@@ -338,6 +340,7 @@ fn timeout(request: &Request, context: &ParseContext) -> Duration {
         | Request::Grant(_)
         | Request::Revoke(_)
         | Request::Access(_)
+        | Request::Plan(_)
         | Request::List(_)
         | Request::TaskCreate(_)
         | Request::GateApprove(_)

@@ -231,7 +231,7 @@ fn is_open(Listed { approval, outcome, .. }: &Listed, wants_now: bool) -> bool {
     match (approval.kind, outcome) {
         (SubjectKind::File, _) if !wants_now => false,
         (_, Some(outcome)) => outcome.is_open() && !is_refused(approval),
-        (SubjectKind::File | SubjectKind::Grant | SubjectKind::Access, None) => {
+        (SubjectKind::File | SubjectKind::Grant | SubjectKind::Access | SubjectKind::Plan, None) => {
             approval.state == ApprovalState::Approved
         }
         (SubjectKind::Call | SubjectKind::Account | SubjectKind::Definition | SubjectKind::Flow, None) => false,

@@ -132,7 +132,8 @@ fn outcome(connection: &View, approval: &Approval) -> Result<Option<Outcome>, St
         | SubjectKind::Account
         | SubjectKind::Definition
         | SubjectKind::Flow
-        | SubjectKind::Access => None,
+        | SubjectKind::Access
+        | SubjectKind::Plan => None,
     };
     let Some(request) = request else { return Ok(None) };
     let rows = calls::story(connection, &request, approval.group.as_ref())?;

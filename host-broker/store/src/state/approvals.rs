@@ -10,6 +10,7 @@ use model::{SealedRequest, Subject};
 use rusqlite::{OptionalExtension as _, Row, params};
 use shared::digest::Digest;
 use shared::{Group, Provider, RequestId, Timestamp};
+use std::collections::BTreeSet;
 
 const COLUMNS: &str = "id, code, caller, request_id, reply_as, provider, action, level, digest, quorum, state, became, \
      asked_seq, asked_at, expires_at, reply_by, told, kind, for_group, asks, nested";
@@ -61,9 +62,15 @@ fn read(row: &Row<'_>) -> Result<Approval, StoreError> {
         reply_by: Timestamp::from_millis(number(15)?),
         told: number(16)? != 0,
         asks: serde_json::from_str(&text(19)?).map_err(|_bad| bad("reasons"))?,
-        nested: optional(20)?.map(|provider| provider.parse().map_err(|_bad| bad("provider"))).transpose()?,
+        others: others(&optional(20)?.unwrap_or_default())?,
         card,
     })
+}
+
+/// Reads the providers of the other calls, which spaces separate.
+fn others(stored: &str) -> Result<BTreeSet<Provider>, StoreError> {
+    let bad = |_bad| StoreError::Stored { what: "provider" };
+    stored.split_ascii_whitespace().map(|provider| provider.parse().map_err(bad)).collect()
 }
 
 /// Returns the approval that belongs to this request.
@@ -165,7 +172,7 @@ pub fn heads(view: &View) -> Result<Vec<Approval>, StoreError> {
 /// [`StoreError`] if it cannot be read.
 pub fn named(view: &View, reference: &str) -> Result<Option<Approval>, StoreError> {
     let Some(seq) = asked_seq(reference) else { return Ok(None) };
-    select(view, "card", "asked_seq = ?1", params![seq]).map(|found| found.into_iter().next())
+    select(view, "card", "asked_seq = ?1 ORDER BY id", params![seq]).map(|found| found.into_iter().next())
 }
 
 /// Returns the row behind a name, if it is one, written as the function `reference` writes it.
@@ -180,7 +187,7 @@ fn asked_seq(name: &str) -> Option<i64> {
 /// [`StoreError`] if it cannot be read.
 pub fn referred(view: &View, caller: &str, name: &str) -> Result<Option<Approval>, StoreError> {
     let Some(seq) = asked_seq(name) else { return Ok(None) };
-    find(view, "caller = ?1 AND asked_seq = ?2", params![caller, seq]).map(|found| found.into_iter().next())
+    find(view, "caller = ?1 AND asked_seq = ?2 ORDER BY id", params![caller, seq]).map(|found| found.into_iter().next())
 }
 
 /// Returns the latest approvals of this provider's definitions, newest first.
@@ -286,6 +293,7 @@ pub fn ask(tx: &Transaction<'_>, approval_request: &NewApproval<'_>) -> Result<i
     let standing = standing.map_err(|_bad| StoreError::Stored { what: "standing approval" })?;
     let person = approval_request.person.map(serde_json::to_string).transpose();
     let person = person.map_err(|_bad| StoreError::Stored { what: "person" })?;
+    let others = approval_request.others.iter().map(Provider::as_str).collect::<Vec<_>>().join(" ");
     tx.view()
         .prepare_cached(INSERT)
         .and_then(|mut s| {
@@ -310,7 +318,7 @@ pub fn ask(tx: &Transaction<'_>, approval_request: &NewApproval<'_>) -> Result<i
                 approval_request.state.word(),
                 asks,
                 person,
-                approval_request.nested.map(Provider::as_str),
+                (!others.is_empty()).then_some(others),
                 standing,
             ])
         })
@@ -352,14 +360,14 @@ pub fn retract(tx: &Transaction<'_>, approval: i64, answered: &Answered) -> Resu
     answer(tx, approval, answered).map(drop)
 }
 
-/// Changes the state of an approval from `waiting`. An approved one that has not started can still be cancelled, and
-/// changes to files that were not applied can still be denied.
+/// Changes the state of an approval from `waiting`. An approved one that has not started can still be cancelled. Changes
+/// to files that were not applied can still be denied, and so can the calls of a plan that have not started.
 ///
 /// # Errors
 /// [`StoreError`], also if it is in another state.
 pub fn resolve(tx: &Transaction<'_>, approval: i64, state: ApprovalState) -> Result<(), StoreError> {
     const UPDATE: &str = "UPDATE approvals SET state = ?2
-         WHERE id = ?1 AND (state = 'waiting' OR state = 'approved' AND (?2 = 'cancelled' OR kind = 'file'))";
+         WHERE id = ?1 AND (state = 'waiting' OR state = 'approved' AND (?2 = 'cancelled' OR kind IN ('file', 'plan')))";
     changed_one(tx, UPDATE, params![approval, state.word()])
 }
 

@@ -57,7 +57,7 @@ fn ask(tx: &Transaction<'_>, name: &str, code: &str, state: ApprovalState) -> Re
             expires_at: Timestamp::from_millis(START + 60_000),
             reply_by: Timestamp::from_millis(START + 30_000),
             asks: &BTreeSet::new(),
-            nested: None,
+            others: &BTreeSet::new(),
             standing: None,
             card: &Card::new(),
         },

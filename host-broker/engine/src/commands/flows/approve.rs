@@ -91,13 +91,14 @@ impl Broker {
             asking: self.config.asking_for_flows(),
             born_approved: None,
             asks: BTreeSet::from([ApprovalReason::Tier]),
-            nested: None,
+            others: BTreeSet::new(),
             standing: None,
             card: &card,
             document: None,
             params_digest: None,
             summary: Some(format!("make {flow_id}@{version} canonical")),
             task_id: None,
+            calls: None,
         };
         let approval = match self.request_approval(tx, header, &draft)? {
             Ok(approval) => approval,

@@ -75,7 +75,8 @@ pub fn invoked(invoked: Invoked, flows: &FlowsTable, context: &ParseContext) -> 
         timeout: wanted.unwrap_or(Duration::MAX).min(timeout(&request, context)),
         ..header
     };
-    match call(body, header, &serde_json::to_vec(&request.body()).unwrap_or_default(), context) {
+    let document = serde_json::to_vec(&request.body()).unwrap_or_default();
+    match call(body, header, (&document, &document), context) {
         Parsed::Call(call) => {
             let target = match (call.target, closed) {
                 (Target::Action(operation, _), Some(closed)) => Target::Action(operation, Err(vec![no_such(&closed)])),
@@ -160,7 +161,7 @@ pub fn readmit_command<T: Clone + DeserializeOwned>(
     let body: T = serde_json::from_slice(document).map_err(|error| error.to_string())?;
     let request_digest = digest_of(&request(body.clone()), &behalf, context);
     let header = made_header(caller, request_id, behalf, request_digest, context.timeout);
-    let request = CommandRequest { header, command: command(body), asked: true };
+    let request = CommandRequest { header, command: command(body), asked: true, calls: Vec::new() };
     Ok(Event::Arrived(Parsed::CommandRequest(Box::new(request))))
 }
 
@@ -216,14 +217,14 @@ pub fn made(
     let request_digest = digest_of(&document.request, &behalf, context);
     let body = document.request.into_call().map_err(|_other| "not a call".to_owned())?;
     let header = made_header(Caller::Group(group), request_id, behalf, request_digest, timeout);
-    match call(body, header, bytes, context) {
+    match call(body, header, (bytes, bytes), context) {
         Parsed::Call(call) => Ok(call),
         Parsed::InvalidDocument(invalid) => Err(invalid.reason),
         Parsed::CommandRequest(_) => Err("not a call".into()),
     }
 }
 
-fn made_header(
+pub(super) fn made_header(
     caller: Caller,
     request_id: RequestId,
     behalf: Subject,

@@ -108,7 +108,7 @@ fn question(now: Timestamp, Listed { approval, answers, .. }: &Listed) -> Markup
             @if let Some(card) = &approval.card {
                 (lines::all(&asker(card)))
                 // The changes of a grant, a flow or a definition are too long for the list.
-                @if matches!(approval.kind, SubjectKind::Call | SubjectKind::Account) { (values(&card.params)) }
+                @if matches!(approval.kind, SubjectKind::Call | SubjectKind::Account | SubjectKind::Plan) { (values(&card.params)) }
                 (reasons::short(card))
             }
         }

@@ -25,7 +25,9 @@ pub(super) fn rows(kind: SubjectKind, lines: &[Line]) -> Option<Vec<Row<'_>>> {
     let of: fn(&Line) -> Option<(Side, &str)> = match kind {
         SubjectKind::Grant => granted,
         SubjectKind::Flow | SubjectKind::Definition => changed,
-        SubjectKind::Call | SubjectKind::File | SubjectKind::Account | SubjectKind::Access => return None,
+        SubjectKind::Call | SubjectKind::File | SubjectKind::Account | SubjectKind::Access | SubjectKind::Plan => {
+            return None;
+        }
     };
     let mut rows: Vec<Row<'_>> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
