@@ -47,6 +47,7 @@ use store::state::counters;
 use store::state::external_grants;
 use store::state::external_grants::session_of;
 use store::state::intents;
+use store::state::plan_steps;
 use store::state::requests;
 use store::state::sessions;
 use store::state::{approvals, denials};
@@ -167,9 +168,8 @@ impl Broker {
             });
         }
         if call.is_resumed() {
-            // The approver approved a different call. No second approval request is sent about one request.
-            let reason = "The approved call differs from the call that would run now.".to_owned();
-            return no(self, Code::ApprovalRequired, reason);
+            // No second approval request is sent about one request.
+            return self.refuse(tx, call, &differs()).map(Put::Answered);
         }
         let (Caller::Group(_) | Caller::External(_)) = &header.caller else {
             return no(self, Code::ApprovalRequired, Code::ApprovalRequired.meaning().to_owned());
@@ -196,6 +196,10 @@ impl Broker {
         };
         for equal in open.iter().filter(is_like).filter(|approval| lives(approval)) {
             if !sealing::is_about(tx.view(), equal, call, &self.policy)? {
+                continue;
+            }
+            // An equal call of a plan runs in its turn, and for the plan alone.
+            if plan_steps::of_request(tx.view(), &equal.caller, &equal.request_id)?.is_some() {
                 continue;
             }
             if self.may_wait(header) {
@@ -405,6 +409,12 @@ impl Broker {
         let nested = self.config.asking(&nested.call.provider, &nested.call.action);
         (own.0.max(nested.0), own.1.min(nested.1))
     }
+}
+
+/// Refuses a call because the approver approved a different one.
+pub(crate) fn differs() -> Refusal {
+    let reason = "The approved call differs from the call that would run now.".to_owned();
+    Refusal::new(Code::ApprovalRequired, reason)
 }
 
 /// Refuses a call because too many approval requests wait.

@@ -23,6 +23,7 @@ mod tasks;
 
 pub(crate) use access::pause_key;
 pub use grant::grant_value;
+pub(crate) use plan::cut_short;
 
 use crate::approval_requests;
 use crate::broker::Broker;
@@ -128,10 +129,6 @@ impl Broker {
         tx: &'tx Transaction<'_>,
         mut command_request: Box<CommandRequest>,
     ) -> Result<Step<'tx, Event>, WriteError<Event>> {
-        let (view, now) = (tx.view(), tx.now());
-        if let Err(error) = command_request.calls.iter_mut().try_for_each(|call| features::supply(view, now, call)) {
-            return Err(WriteError { event: Event::Arrived(Parsed::CommandRequest(command_request)), error });
-        }
         let header = &command_request.header;
         if let Some(parked) = self.parked.get(&header.key()).filter(|_| !command_request.asked) {
             let noted = while_parked(tx, header, parked);
@@ -142,7 +139,15 @@ impl Broker {
         } else {
             requests::earlier(tx, &header.caller_key, &header.request_id)
         };
-        let result = match earlier {
+        let supplied = match &earlier {
+            Ok(None) => {
+                let mut calls = command_request.calls.iter_mut();
+                calls.try_for_each(|call| features::supply(tx.view(), tx.now(), call))
+            }
+            Ok(Some(_)) | Err(_) => Ok(()),
+        };
+        let header = &command_request.header;
+        let result = match supplied.and(earlier) {
             Ok(None) => self.fulfil(tx, &command_request),
             // A read-only request is answered from the store each time; no reply is kept.
             Ok(Some(earlier))

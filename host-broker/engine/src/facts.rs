@@ -15,7 +15,7 @@ use config::Policy;
 use kernel::call::{Call, Target};
 use kernel::contract::{Guard, Invocation, StoreRequest};
 use model::approval::{Approval, ApprovalState};
-use model::{Caller, ChatType, Declaration, Exposure, KillScope, Person, Subject};
+use model::{Caller, ChatType, Declaration, Exposed, Exposure, KillScope, Person, Subject};
 use policy::decide::{Decision, Verdict, decide};
 use policy::facts::{
     Agreed, AgreedBy, ChatsFact, EgressFact, Facts, GateFact, GrantFact, GuardFact, KilledBy, LiveGrant, OperationFact,
@@ -48,7 +48,21 @@ pub fn judge(
     policy: &Policy,
     filters: Option<&Filters>,
 ) -> Result<(Facts, Decision), StoreError> {
-    let mut facts = facts(connection, times, call, policy, filters)?;
+    judge_after(connection, times, call, (policy, filters), &[])
+}
+
+/// Does the same as if the calls with these exposures had run before.
+///
+/// # Errors
+/// [`StoreError`] if a fact cannot be read; the call must then be refused.
+pub(crate) fn judge_after(
+    connection: &View,
+    times: (Timestamp, Timestamp),
+    call: &Call,
+    (policy, filters): (&Policy, Option<&Filters>),
+    before: &[Exposed],
+) -> Result<(Facts, Decision), StoreError> {
+    let mut facts = facts(connection, times, call, (policy, filters), before)?;
     let decision = decide(&facts);
     // A caller without the authority for a call costs the others no time for the nested one.
     if let Some(nested) = call.nested.as_ref().filter(|_| decision.has_authority()) {
@@ -70,8 +84,8 @@ fn facts(
     connection: &View,
     (now, steady): (Timestamp, Timestamp),
     call: &Call,
-    policy: &Policy,
-    filters: Option<&Filters>,
+    (policy, filters): (&Policy, Option<&Filters>),
+    before: &[Exposed],
 ) -> Result<Facts, StoreError> {
     let killed = kill::find(connection, call.header.caller.policy_group(), &call.provider)?;
     let grants = match call.header.caller.group() {
@@ -82,7 +96,7 @@ fn facts(
     let stored = grants.deciding(&call.action, (declared, call.target.demanded()), now);
     let counted_as = counted_as(connection, call)?;
     let limits = limits::fact(connection, (now, steady), (call, &counted_as), &policy.limits, stored)?;
-    let session = session_fact(connection, call, policy)?;
+    let session = session_fact(connection, call, policy, before)?;
     let (grant, gate) = match &call.header.caller {
         Caller::External(access) => external::grant_fact(connection, now, call, access, &policy.flows)?,
         Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => {
@@ -216,10 +230,16 @@ fn counted_as(connection: &View, call: &Call) -> Result<String, StoreError> {
     store::state::external_grants::counted_as(connection, &call.header.caller_key).map(Cow::into_owned)
 }
 
-fn session_fact(connection: &View, call: &Call, policy: &Policy) -> Result<SessionFact, StoreError> {
+fn session_fact(
+    connection: &View,
+    call: &Call,
+    policy: &Policy,
+    before: &[Exposed],
+) -> Result<SessionFact, StoreError> {
     let (adds, own) = exposure(call, &policy.profiles);
+    let stored = sessions::exposures(connection, &session_of(connection, &call.header.caller_key)?)?;
     Ok(SessionFact {
-        earlier: sessions::exposures(connection, &session_of(connection, &call.header.caller_key)?)?,
+        earlier: if before.is_empty() { stored } else { stored.iter().chain(before).cloned().collect() },
         adds,
         own,
         waived: call.header.caller.policy_group().is_some_and(|group| policy.profiles.waives(group, &call.provider)),

@@ -54,7 +54,8 @@ impl Broker {
             }
             // An approved call that had not started is decided again, and answered then.
             let asked = approvals::of_request(tx.view(), &closed.caller, &closed.request_id)?;
-            let goes_on = asked.is_some_and(|approval| approval.state != approval::ApprovalState::Closed);
+            let is_open = asked.is_some_and(|approval| approval.state != approval::ApprovalState::Closed);
+            let goes_on = is_open && closed.stage == "prepare";
             if closed.stage != "probe" && !goes_on {
                 let lost = (closed.caller.as_str(), &closed.request_id);
                 FEATURES.iter().try_for_each(|feature| feature.with_loss(self, tx, lost, code))?;

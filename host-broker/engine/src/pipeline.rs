@@ -202,6 +202,11 @@ impl Broker {
                 return closed(tx, event_of(call), answer);
             }
         }
+        // SECURITY: an approved call that differs now is another call, also if nobody needs to be asked about that one.
+        if call.is_resumed() && decision.verdict == Verdict::Permit && facts.agreed.is_none() {
+            let answer = self.refuse(tx, &call, &approval_requests::differs());
+            return closed(tx, event_of(call), answer);
+        }
         // It is forgotten when this call is over, not here: a lost transaction is tried again.
         if self.is_cancelled(&call.header.key()) {
             let reason = Code::Cancelled.meaning().to_owned();

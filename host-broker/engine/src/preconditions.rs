@@ -45,8 +45,10 @@ impl Broker {
             }
             return self.same_call(tx, call, &claimed.request_id);
         }
+        // The budget of an agent does not bound a call that a person wants.
         if !call.prepared
             && !call.is_resumed()
+            && !call.is_internal()
             && let Some((reason, retry_after)) = tx.refuses(&call.header.caller_key)?
         {
             let refusal = Refusal { code: Code::RateLimited, reason, retry_after };

@@ -49,7 +49,14 @@ impl Loop {
         for approval in open {
             let subject = approval_subjects::of(approval.kind);
             let continuation = subject.continuation();
-            let is_under_way = subject.is_under_way(self.daemon.ledger.view(), &approval).unwrap_or(false);
+            let is_under_way = match subject.is_under_way(self.daemon.ledger.view(), &approval) {
+                Ok(is_under_way) => is_under_way,
+                Err(error) => {
+                    tracing::error!(error = ?error, "an open approval request cannot be read");
+                    self.postponed.push((approval.caller.as_str().into(), approval.request_id.clone()));
+                    true
+                }
+            };
             if continuation == Continuation::PutInForce && approval.state == ApprovalState::Approved {
                 self.take_up(&approval.request_id);
             }

@@ -298,6 +298,10 @@ fn a_person_or_the_agent_stops_a_plan_that_runs() {
         assert!(error(&reply).contains(why), "{reply}");
         assert_eq!(effects(&world), before + 1);
         assert_eq!(code(&answer(&world, &secret, true)), "approval_expired");
+        if by_person {
+            let again = developer.ask(plan(&calls));
+            assert_eq!(code(&again), "approval_denied", "{again}");
+        }
     }
     // One that waits is withdrawn.
     let id = developer.send(plan(&charges(2, 0)));
@@ -336,6 +340,39 @@ fn an_equal_plan_that_waits_serves_both_requests() {
     let result = developer.ask(json!({ "type": "ext_result", "of": second["request_id"] }));
     assert_eq!(states(&result), ["succeeded"; 2], "{result}");
     assert_eq!(effects(&world), 2);
+}
+
+#[test]
+fn a_call_that_differs_at_its_turn_does_not_run_although_nobody_needs_to_be_asked_about_it() {
+    let mut world = world();
+    let developer = world.group("developer");
+    let id = developer.send(plan(&[planned("echo", json!({ "n": 1 })), planned("charge", json!({ "n": 1 }))]));
+    let secret = asked(&world, &id);
+    world.stop();
+    let other = "[actions.echo]\ndescription = \"Something else.\"\n";
+    world.rewrite("demo.toml", &format!("{SCRIPT}\n{EXPOSING}").replacen("[actions.echo]\n", other, 1));
+    world.start();
+    assert_eq!(code(&answer(&world, &secret, true)), "executed");
+    let reply = developer.reply(&id);
+    assert_eq!(states(&reply), ["failed", "skipped"], "{reply}");
+    assert_eq!(reply["data"]["calls"][0]["code"], "approval_required");
+    assert!(world.rows().iter().all(|row| row.kind != "intended"));
+}
+
+#[test]
+fn a_plan_that_differs_in_more_than_its_parameters_is_another_question() {
+    let world = world();
+    let developer = world.group("developer");
+    world.task("gov-1", "developer");
+    let id = developer.send(plan(&charges(2, 0)));
+    asked(&world, &id);
+    let calls: Vec<Value> = charges(2, 0).into_iter().map(|call| with(call, "task_id", json!("gov-1"))).collect();
+    let other = developer.send(plan(&calls));
+    let secret = asked(&world, &other);
+    assert_eq!(code(&answer(&world, &secret, true)), "executed");
+    assert_eq!(states(&developer.reply(&other)), ["succeeded"; 2]);
+    assert_eq!(effects(&world), 2);
+    assert_eq!(world.query("SELECT id FROM approvals WHERE state = 'waiting'").len(), 1);
 }
 
 /// The approval request of a plan, from the command line's answer on.

@@ -6,6 +6,7 @@
 use crate::approval_subjects;
 use crate::approval_subjects::Continuation;
 use crate::broker::Broker;
+use crate::commands::cut_short;
 use crate::features::FEATURES;
 use kernel::Answer;
 use model::Caller;
@@ -82,7 +83,10 @@ impl Broker {
         }
         approvals::close(tx, caller, id, code.word())?;
         FEATURES.iter().try_for_each(|feature| feature.with_loss(self, tx, (caller, id), code))?;
-        let reply = Reply::of_reason(id.clone(), code, &reason, tx.now());
+        let reply = match cut_short(tx, &approval, &reason)? {
+            Some(reply) => reply,
+            None => Reply::of_reason(id.clone(), code, &reason, tx.now()),
+        };
         // A group that is gone has no directory.
         if matches!(ended.why, Why::GroupGone) || approval.told {
             return kernel::keep(tx, caller, reply, row).map(|()| None);

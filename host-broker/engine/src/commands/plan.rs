@@ -29,7 +29,6 @@ use shared::digest::Digest;
 use shared::request::PlanRequest;
 use shared::{Action, Code, Level, Reply};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use store::ledger::chain::{Draft, RowKind};
 use store::state::{approvals, plan_steps};
 use store::{StoreError, Transaction};
@@ -69,7 +68,9 @@ impl Broker {
         let open = approvals::open(tx.view(), Some(&command_request.header.caller_key))?;
         for equal in open.iter().filter(|approval| approval.kind == SubjectKind::Plan) {
             let lives = equal.state == ApprovalState::Waiting && equal.expires_at > tx.now();
-            if lives && approvals::params_digest(tx.view(), equal)? == Some(pause_key) {
+            // ORDER: the digest spares the loop the documents of other plans.
+            let is_alike = lives && approvals::params_digest(tx.view(), equal)? == Some(pause_key);
+            if is_alike && is_equal(tx, equal, (command_request, request))? {
                 let told = approval_requests::told(tx, &command_request.header, equal)?;
                 return Ok(CommandOutcome::Answered(Some(told)));
             }
@@ -88,11 +89,10 @@ impl Broker {
         for (place, call) in (1..).zip(&command_request.calls) {
             let no = |refusal| Ok(Err(Refused { place, call, refusal }));
             let times = (tx.now(), tx.steady());
-            let (mut facts, _) = facts::judge(tx.view(), times, call, &self.policy, self.filters.as_deref())?;
+            let by = (&self.policy, self.filters.as_deref());
+            let (mut facts, _) = facts::judge_after(tx.view(), times, call, by, &before)?;
             // A person sees every reason, also one that a standing approval covers.
             facts.agreed = None;
-            let earlier: Arc<[Exposed]> = facts.session.earlier.iter().chain(&before).cloned().collect();
-            facts.session.earlier = earlier;
             let decision = decide(&facts);
             match decision.verdict {
                 Verdict::Permit | Verdict::RequireApproval { .. } => {}
@@ -196,6 +196,20 @@ impl Broker {
     }
 }
 
+/// Returns whether a plan that waits has the same calls, on behalf of the same person.
+fn is_equal(
+    tx: &Transaction<'_>,
+    approval: &Approval,
+    (command_request, request): (&CommandRequest, &PlanRequest),
+) -> Result<bool, StoreError> {
+    let waiting = approvals::waiting(tx.view(), &approval.caller, &approval.request_id)?;
+    Ok(waiting.is_some_and(|waiting| {
+        let stored = serde_json::from_slice::<PlanRequest>(&waiting.document);
+        waiting.behalf.key() == command_request.header.behalf.key()
+            && stored.is_ok_and(|stored| stored.calls == request.calls)
+    }))
+}
+
 const UNPLANNABLE: &str = "A plan takes no call that reveals or uses a password, links an account, applies a proposal, or \
                            depends on the state of its target. Send it as a call of its own.";
 
@@ -278,8 +292,7 @@ fn plan_over(tx: &Transaction<'_>, command_request: &CommandRequest) -> Result<C
         return write(tx, command_request, None, no).map(CommandOutcome::Answered);
     };
     let steps = plan_steps::of_plan(tx.view(), approval.id)?;
-    let has_started = steps.iter().any(|step| !matches!(step.state, StepState::Waiting | StepState::Skipped));
-    match (approval.state, has_started) {
+    match (approval.state, has_started(&steps)) {
         (ApprovalState::Closed, _) => Ok(CommandOutcome::Answered(None)),
         (_, true) if steps.iter().all(|step| step.state.is_over()) => report(tx, command_request, &approval, &steps),
         (ApprovalState::Approved | ApprovalState::Waiting, _) | (_, true) => Ok(CommandOutcome::Asked),
@@ -325,6 +338,25 @@ fn report(
         Reply { data: Some(data), ..Reply::of_reason(header.request_id.clone(), Code::PlanEnded, &reason, tx.now()) }
     };
     approval_requests::answer(tx, header, true, reply, row).map(CommandOutcome::Answered)
+}
+
+/// Returns the reply to a plan that cannot be continued, if one of its calls has started.
+pub(crate) fn cut_short(tx: &Transaction<'_>, plan: &Approval, reason: &str) -> Result<Option<Reply>, StoreError> {
+    if plan.kind != SubjectKind::Plan {
+        return Ok(None);
+    }
+    let steps = plan_steps::of_plan(tx.view(), plan.id)?;
+    if !has_started(&steps) {
+        return Ok(None);
+    }
+    let reason = format!("The plan cannot be continued. {reason}");
+    let reply = Reply::of_reason(plan.request_id.clone(), Code::PlanEnded, &reason, tx.now());
+    let calls: Vec<Value> = steps.iter().map(in_reply).collect();
+    Ok(Some(Reply { data: Some(json!({ "calls": calls })), ..reply }))
+}
+
+fn has_started(steps: &[PlanStep]) -> bool {
+    steps.iter().any(|step| !matches!(step.state, StepState::Waiting | StepState::Skipped))
 }
 
 /// Returns the state of a call, with the request id for its result. `ext_result` checks whether the caller may have the

@@ -21,7 +21,7 @@ pub(super) fn facts(
     policy: &Policy,
     filters: Option<&Filters>,
 ) -> Result<Facts, StoreError> {
-    let mut facts = super::facts(connection, times, call, policy, filters)?;
+    let mut facts = super::facts(connection, times, call, (policy, filters), &[])?;
     // One approval covers both calls: its digest has both.
     facts.agreed.clone_from(&outer.agreed);
     // Both add to the session at once, and the value could go anywhere.

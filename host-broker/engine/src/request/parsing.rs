@@ -30,6 +30,7 @@ use shared::mailbox::{self, FileIdentity};
 use shared::request::{self, CallRequest, Document, Malformed, Request};
 use shared::{Action, Code, Group, Level, Provider, RequestId, Timestamp, json, limits};
 use std::any::Any;
+use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -227,8 +228,8 @@ fn behalf(token: Option<&str>, group: &Group, context: &ParseContext, wall: Time
 
 fn sort(document: Document, header: Header, bytes: &[u8], context: &ParseContext) -> Parsed {
     let command = match document.request {
-        Request::Call(body) => return call(body, header, (bytes, bytes), context),
-        Request::Auth(body) => return call(body.into_call(), header, (bytes, bytes), context),
+        Request::Call(body) => return call(body, header, (&Text::new(bytes), bytes), context),
+        Request::Auth(body) => return call(body.into_call(), header, (&Text::new(bytes), bytes), context),
         Request::Plan(body) => return plan::plan(body, header, bytes, context),
         Request::Capabilities(body) => Command::Capabilities(body),
         Request::Grant(body) => Command::Grant(body),
@@ -245,7 +246,7 @@ fn sort(document: Document, header: Header, bytes: &[u8], context: &ParseContext
 }
 
 /// Parses a call. `text` has its parameters as they were written, and `document` is stored while a person is asked.
-fn call(body: CallRequest, header: Header, (text, document): (&[u8], &[u8]), context: &ParseContext) -> Parsed {
+fn call(body: CallRequest, header: Header, (text, document): (&Text<'_>, &[u8]), context: &ParseContext) -> Parsed {
     let Ok(nonce) = Nonce::fresh(context.ids.as_ref()) else {
         // Without randomness no effect can be recognised later, so nothing is attempted.
         return plan::without_randomness(header);
@@ -387,12 +388,31 @@ fn is_fresh(timestamp: Option<&str>, wall: Timestamp) -> bool {
 /// The most faults of one call that a refusal names.
 const FAULTS_MAX: usize = 20;
 
+/// The text of a document, whose numbers are looked at once for all of its calls.
+struct Text<'a> {
+    bytes: &'a [u8],
+    inexact: OnceCell<HashSet<u64>>,
+}
+
+impl<'a> Text<'a> {
+    fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, inexact: OnceCell::new() }
+    }
+
+    /// Returns the bits of the numbers that canonical JSON would change.
+    fn inexact(&self) -> &HashSet<u64> {
+        self.inexact.get_or_init(|| {
+            let bits = |token: &str| token.parse::<f64>().ok().map(f64::to_bits);
+            let text = std::str::from_utf8(self.bytes).unwrap_or_default();
+            json::inexact_numbers(text).into_iter().filter_map(bits).collect()
+        })
+    }
+}
+
 /// Returns the numbers in the parameters that canonical JSON would change, as faults: the digest would be of another
 /// call.
-fn inexact(bytes: &[u8], params: &Map<String, Value>) -> Vec<ParamError> {
-    let Ok(text) = std::str::from_utf8(bytes) else { return Vec::new() };
-    let bits = |token: &str| token.parse::<f64>().ok().map(f64::to_bits);
-    let changed: HashSet<u64> = json::inexact_numbers(text).into_iter().filter_map(bits).collect();
+fn inexact(text: &Text<'_>, params: &Map<String, Value>) -> Vec<ParamError> {
+    let changed = text.inexact();
     let mut faults = Vec::new();
     if changed.is_empty() {
         return faults;

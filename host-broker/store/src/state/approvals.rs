@@ -204,7 +204,10 @@ pub fn about_definitions(view: &View, provider: &Provider) -> Result<Vec<Approva
 /// # Errors
 /// [`StoreError`] if they cannot be read.
 pub fn closed(view: &View, most: usize) -> Result<Vec<Approval>, StoreError> {
-    find(view, "state = 'closed' ORDER BY id DESC LIMIT ?1", params![i64::try_from(most).unwrap_or(i64::MAX)])
+    // The approval of a plan stands for those of its calls.
+    const CLOSED: &str = "NOT EXISTS (SELECT 1 FROM plan_steps WHERE plan_steps.caller = approvals.caller
+         AND plan_steps.request_id = approvals.request_id) AND state = 'closed' ORDER BY id DESC LIMIT ?1";
+    find(view, CLOSED, params![i64::try_from(most).unwrap_or(i64::MAX)])
 }
 
 /// Returns the approvals that no approver answered in time.

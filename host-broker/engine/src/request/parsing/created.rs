@@ -1,7 +1,7 @@
 //! Requests that no mailbox brings now: tools of external agents, requests with an answered approval, `explain`, and the
 //! broker's own.
 
-use super::{ParseContext, call, digest_of, inspect_call, timeout};
+use super::{ParseContext, Text, call, digest_of, inspect_call, timeout};
 use crate::approval_subjects::StoredRequest;
 use crate::event::Event;
 use crate::request::{Command, CommandRequest, Parsed};
@@ -76,7 +76,7 @@ pub fn invoked(invoked: Invoked, flows: &FlowsTable, context: &ParseContext) -> 
         ..header
     };
     let document = serde_json::to_vec(&request.body()).unwrap_or_default();
-    match call(body, header, (&document, &document), context) {
+    match call(body, header, (&Text::new(&document), &document), context) {
         Parsed::Call(call) => {
             let target = match (call.target, closed) {
                 (Target::Action(operation, _), Some(closed)) => Target::Action(operation, Err(vec![no_such(&closed)])),
@@ -217,7 +217,7 @@ pub fn made(
     let request_digest = digest_of(&document.request, &behalf, context);
     let body = document.request.into_call().map_err(|_other| "not a call".to_owned())?;
     let header = made_header(Caller::Group(group), request_id, behalf, request_digest, timeout);
-    match call(body, header, (bytes, bytes), context) {
+    match call(body, header, (&Text::new(bytes), bytes), context) {
         Parsed::Call(call) => Ok(call),
         Parsed::InvalidDocument(invalid) => Err(invalid.reason),
         Parsed::CommandRequest(_) => Err("not a call".into()),

@@ -1,7 +1,7 @@
 //! Plans: the calls of one document, each parsed like a call of its own.
 
 use super::created::made_header;
-use super::{ParseContext, call, digest_of};
+use super::{ParseContext, Text, call, digest_of};
 use crate::file_proposals::internal_request_id;
 use crate::request::{Command, CommandRequest, InvalidDocument, Parsed};
 use kernel::call::Header;
@@ -11,6 +11,7 @@ use shared::request::{PlanRequest, Request};
 
 /// Parses the calls of a plan. Each gets a request id that cannot be guessed, and its own document to be stored.
 pub(super) fn plan(body: PlanRequest, header: Header, bytes: &[u8], context: &ParseContext) -> Parsed {
+    let text = Text::new(bytes);
     let mut calls = Vec::with_capacity(body.calls.len());
     for planned in &body.calls {
         let Ok(nonce) = Nonce::fresh(context.ids.as_ref()) else { return without_randomness(header) };
@@ -21,7 +22,7 @@ pub(super) fn plan(body: PlanRequest, header: Header, bytes: &[u8], context: &Pa
         let own = made_header(caller, internal_request_id("plan", &nonce), behalf, request_digest, header.timeout);
         // It comes from a mailbox: the rules are asked about it only with a grant.
         let own = Header { weight: Some(Box::new(())), ..own };
-        match call(planned.clone().into(), own, (bytes, &document), context) {
+        match call(planned.clone().into(), own, (&text, &document), context) {
             Parsed::Call(call) => calls.push(*call),
             Parsed::InvalidDocument(_) | Parsed::CommandRequest(_) => return without_randomness(header),
         }
