@@ -64,11 +64,11 @@ fn timeout(settings: &Settings, view: &View, request: &mut Request) -> Duration 
         Request::Call(call) => (Some(call.provider.clone()), Some(&mut call.timeout_ms)),
         Request::Auth(auth) => (Some(auth.capability()), auth.timeout_ms()),
         Request::Result(result) => (None, Some(&mut result.timeout_ms)),
+        Request::Plan(plan) => (None, Some(&mut plan.timeout_ms)),
         Request::Capabilities(_)
         | Request::Grant(_)
         | Request::Revoke(_)
         | Request::Access(_)
-        | Request::Plan(_)
         | Request::List(_)
         | Request::TaskCreate(_)
         | Request::GateApprove(_)
@@ -95,9 +95,11 @@ mod tests {
         let settings = Settings::read(|_| None).unwrap();
         let flow = format!("caf_gog.email_{}", "0a".repeat(16));
         let elsewhere = flow.replace("email", "calendar");
+        let call = json!({"provider": "gog.email", "action": "send"});
         for (body, seconds, is_told) in [
             (json!({"type": "ext_call", "provider": "gog.email", "action": "send"}), 90, true),
             (json!({"type": "ext_result", "of": "r1"}), 30, true),
+            (json!({"type": "ext_plan", "reason": "x", "calls": [call, call]}), 30, true),
             (json!({"type": "ext_auth_begin", "capability": "gog.email"}), 90, true),
             (json!({"type": "ext_auth_complete", "flow_id": flow, "code": "c"}), 90, true),
             (json!({"type": "ext_auth_poll", "flow_id": flow}), 90, true),

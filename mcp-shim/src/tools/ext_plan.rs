@@ -11,5 +11,5 @@ pub(super) const ENTRY: Entry = Entry {
     seen_by: SeenBy::All,
     effect: Effect::Changes { destructive: true, idempotent: false },
     open_world: true,
-    schema: || schema::of::<PlanRequest>(&[]),
+    schema: || schema::of::<PlanRequest>(&["timeout_ms"]),
 };

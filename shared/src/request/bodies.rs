@@ -135,6 +135,9 @@ pub struct PlanRequest {
     pub calls: Vec<PlannedCall>,
     /// Why they are needed, for the person who decides.
     pub reason: String,
+    /// How long the caller will wait, in milliseconds. It can only shorten the host's own limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
 }
 
 /// A call of a plan.

@@ -327,6 +327,18 @@ fn each_call_is_decided_on_again_when_its_turn_comes() {
 }
 
 #[test]
+fn a_caller_that_does_not_wait_gets_pending_and_collects_the_outcome() {
+    let world = world();
+    let developer = world.group("developer");
+    let pending = developer.ask(with(plan(&charges(2, 0)), "timeout_ms", 50));
+    assert_eq!((code(&pending), pending["status"].as_str()), ("approval_required", Some("pending")), "{pending}");
+    let id = pending["request_id"].as_str().unwrap();
+    approve(&world, id);
+    let result = developer.ask(json!({ "type": "ext_result", "of": id }));
+    assert_eq!(states(&result), ["succeeded"; 2], "{result}");
+}
+
+#[test]
 fn an_equal_plan_that_waits_serves_both_requests() {
     let world = world();
     let developer = world.group("developer");

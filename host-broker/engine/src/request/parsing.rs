@@ -337,11 +337,11 @@ fn timeout(request: &Request, context: &ParseContext) -> Duration {
         Request::Call(body) => (context.catalogue.timeout(&body.provider), body.timeout_ms),
         Request::Auth(body) => (context.catalogue.timeout(&body.capability()), body.waits_ms()),
         Request::Result(body) => (None, body.timeout_ms),
+        Request::Plan(body) => (None, body.timeout_ms),
         Request::Capabilities(_)
         | Request::Grant(_)
         | Request::Revoke(_)
         | Request::Access(_)
-        | Request::Plan(_)
         | Request::List(_)
         | Request::TaskCreate(_)
         | Request::GateApprove(_)
