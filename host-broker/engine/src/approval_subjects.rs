@@ -19,8 +19,8 @@ use crate::request::ParseContext;
 use config::flows::FlowsTable;
 use model::approval::{Approval, ApprovalState, SubjectKind};
 use model::{Caller, Subject};
-use shared::RequestId;
 use shared::digest::Digest;
+use shared::{Reply, RequestId};
 use std::sync::Arc;
 use store::{StoreError, Transaction, View};
 
@@ -142,6 +142,24 @@ pub trait ApprovalSubject: Sync {
 
     /// Tells an approver the effect of the denial.
     fn denied(&self, approval: &Approval) -> String;
+
+    /// Tells a caller the effect of its cancellation: the state before, and a sentence.
+    fn cancelled(&self, _approval: &Approval) -> (&'static str, &'static str) {
+        ("waiting", "The approval request is withdrawn, and the call will not run.")
+    }
+
+    /// Returns the reply to a request that cannot be decided again, if a part of its subject took effect.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn cut_short(
+        &self,
+        _tx: &Transaction<'_>,
+        _approval: &Approval,
+        _reason: &str,
+    ) -> Result<Option<Reply>, StoreError> {
+        Ok(None)
+    }
 
     /// Returns the texts of its page.
     fn page(&self) -> PageTexts;

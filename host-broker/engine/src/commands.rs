@@ -375,12 +375,23 @@ fn refuse(
     refused: &Refusal,
 ) -> Result<Option<Answer>, StoreError> {
     let header = &command_request.header;
-    let row = tx.append_minor(&Draft {
-        reason_code: Some(refused.code),
+    let row = Draft {
         approval: approval.map(Approval::reference),
         body: json!({ "request": header.request_digest }),
         ..header.draft(RowKind::Refused)
-    })?;
+    };
+    refuse_with(tx, command_request, row, refused)
+}
+
+/// Writes this row and the reply of a refused command.
+fn refuse_with(
+    tx: &Transaction<'_>,
+    command_request: &CommandRequest,
+    row: Draft<'_>,
+    refused: &Refusal,
+) -> Result<Option<Answer>, StoreError> {
+    let header = &command_request.header;
+    let row = tx.append_minor(&Draft { reason_code: Some(refused.code), ..row })?;
     let mut reply = refusal(header, refused.code, &refused.reason, tx.now());
     reply.retry_after_ms = refused.retry_after.and_then(|wait| u64::try_from(wait.as_millis()).ok());
     if !command_request.asked && (command_request.command.only_reads() || row.is_folded()) {

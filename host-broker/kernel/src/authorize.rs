@@ -125,11 +125,8 @@ pub fn authorize<'tx>(tx: &'tx Transaction<'_>, mut call: Box<Call>, facts: Fact
         ),
         Verdict::RequireApproval { .. } => Outcome::Ask(call, decision.asks()),
         Verdict::Refuse { code, reason } => {
-            let of = |limits: &LimitsFact| match limits {
-                LimitsFact::Exceeded { code: limit, retry_after, .. } if *limit == code => *retry_after,
-                LimitsFact::Exceeded { .. } | LimitsFact::Within(_) => None,
-            };
-            let retry_after = of(&facts.limits).max(facts.nested.as_ref().and_then(|nested| of(&nested.limits)));
+            let nested = facts.nested.as_ref().and_then(|nested| nested.limits.retry_after(code));
+            let retry_after = facts.limits.retry_after(code).max(nested);
             Outcome::Refused(call, Refusal { code, reason, retry_after })
         }
     }

@@ -152,6 +152,16 @@ pub enum LimitsFact {
     },
 }
 
+impl LimitsFact {
+    /// Returns the time after which a call that was refused with this code may be within the limits.
+    pub fn retry_after(&self, code: Code) -> Option<Duration> {
+        match self {
+            Self::Exceeded { code: limit, retry_after, .. } if *limit == code => *retry_after,
+            Self::Exceeded { .. } | Self::Within(_) => None,
+        }
+    }
+}
+
 /// The scope of a kill switch that stops a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KilledBy {

@@ -339,6 +339,35 @@ fn a_caller_that_does_not_wait_gets_pending_and_collects_the_outcome() {
 }
 
 #[test]
+fn two_plans_at_once_run_each_in_its_own_order() {
+    let world = world();
+    let developer = world.group("developer");
+    let ids: Vec<String> = [100, 200]
+        .map(|first| {
+            let calls: Vec<Value> = (1..=4).map(|n| planned("charge", json!({ "n": first + n, "ms": 20 }))).collect();
+            developer.send(plan(&calls))
+        })
+        .into();
+    for id in &ids {
+        approve(&world, id);
+    }
+    let mut ran = Vec::new();
+    for id in &ids {
+        let reply = developer.reply(id);
+        assert_eq!(states(&reply), ["succeeded"; 4], "{reply}");
+        let calls = reply["data"]["calls"].as_array().unwrap().clone();
+        ran.push(calls.iter().map(|call| call["request_id"].as_str().unwrap().to_owned()).collect::<Vec<_>>());
+    }
+    // The remote has written down the request of each effect.
+    let effects = world.effects_of("charge");
+    assert_eq!(effects.len(), 8);
+    for own in ran {
+        let places = own.iter().map(|id| effects.iter().position(|effect| effect == id).unwrap());
+        assert!(places.is_sorted(), "{own:?} in {effects:?}");
+    }
+}
+
+#[test]
 fn an_equal_plan_that_waits_serves_both_requests() {
     let world = world();
     let developer = world.group("developer");

@@ -140,9 +140,7 @@ impl Broker {
         let subject = approval_subjects::of(approval.kind);
         if !given.yes && subject.is_retractable(tx, &approval)? {
             approvals::retract(tx, approval.id, &answered_by(header, given, tx))?;
-            if approval.kind == SubjectKind::Plan
-                && let Some(denied) = subject.pause_key(tx.view(), &approval)?
-            {
+            if let Some(denied) = subject.pause_key(tx.view(), &approval)? {
                 denials::note(tx, &approval, denied)?;
             }
             self.resolve(tx, &approval, ApprovalState::Denied, &header.caller_key)?;

@@ -6,7 +6,6 @@
 use crate::approval_subjects;
 use crate::approval_subjects::Continuation;
 use crate::broker::Broker;
-use crate::commands::cut_short;
 use crate::features::FEATURES;
 use kernel::Answer;
 use model::Caller;
@@ -83,7 +82,7 @@ impl Broker {
         }
         approvals::close(tx, caller, id, code.word())?;
         FEATURES.iter().try_for_each(|feature| feature.with_loss(self, tx, (caller, id), code))?;
-        let reply = match cut_short(tx, &approval, &reason)? {
+        let reply = match approval_subjects::of(approval.kind).cut_short(tx, &approval, &reason)? {
             Some(reply) => reply,
             None => Reply::of_reason(id.clone(), code, &reason, tx.now()),
         };

@@ -1,9 +1,11 @@
 use super::{ApprovalSubject, Continuation, PageTexts, Resolution, StoredRequest};
 use crate::broker::Broker;
+use crate::commands::cut_short;
 use crate::event::Event;
 use crate::request::{Command, ParseContext, readmit_command};
 use config::flows::FlowsTable;
 use model::approval::{Approval, ApprovalState};
+use shared::Reply;
 use shared::digest::Digest;
 use shared::request::Request;
 use store::state::{approvals, plan_steps};
@@ -60,6 +62,15 @@ impl ApprovalSubject for Plan {
 
     fn denied(&self, _approval: &Approval) -> String {
         "No call of the plan that has not started will run.".to_owned()
+    }
+
+    fn cancelled(&self, approval: &Approval) -> (&'static str, &'static str) {
+        let state = if approval.state == ApprovalState::Approved { "running" } else { "waiting" };
+        (state, "No call of the plan that has not started will run.")
+    }
+
+    fn cut_short(&self, tx: &Transaction<'_>, approval: &Approval, reason: &str) -> Result<Option<Reply>, StoreError> {
+        cut_short(tx, approval, reason)
     }
 
     fn page(&self) -> PageTexts {

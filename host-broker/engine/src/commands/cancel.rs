@@ -2,11 +2,12 @@
 
 use super::CommandResult;
 use crate::approval_requests::Resolved;
+use crate::approval_subjects;
 use crate::approval_subjects::Continuation;
 use crate::broker::Broker;
 use kernel::call::Header;
 use model::approval::Approval;
-use model::approval::{ApprovalState, SubjectKind};
+use model::approval::ApprovalState;
 use serde_json::json;
 use shared::Code;
 use shared::RequestId;
@@ -36,10 +37,8 @@ impl Broker {
         };
         if let Some(approval) = asked.filter(stops) {
             self.resolve(tx, &approval, ApprovalState::Cancelled, &header.caller_key)?;
-            if approval.kind == SubjectKind::Plan && approval.state == ApprovalState::Approved {
-                return Ok(said(true, "running", "No call of the plan that has not started will run."));
-            }
-            return Ok(said(true, "waiting", "The approval request is withdrawn, and the call will not run."));
+            let (state, text) = approval_subjects::of(approval.kind).cancelled(&approval);
+            return Ok(said(true, state, text));
         }
         Ok(match intents::open_stage(tx, &header.caller_key, of)?.as_deref() {
             Some("prepare") => {

@@ -8,7 +8,7 @@
 //! it. [`crate::plans`] runs the calls.
 
 use super::grant_approval::answered;
-use super::{CommandOutcome, CommandResult, refusal, refuse, write};
+use super::{CommandOutcome, CommandResult, refuse, refuse_with, write};
 use crate::approval_requests;
 use crate::approval_requests::{ApprovalDraft, paused};
 use crate::approvals::{digest_of, is_plain};
@@ -23,7 +23,6 @@ use model::card::Card;
 use model::plan::{PlanStep, StepState};
 use model::{Exposed, SealedRequest};
 use policy::decide::{Verdict, decide};
-use policy::facts::LimitsFact;
 use serde_json::{Value, json};
 use shared::digest::Digest;
 use shared::request::PlanRequest;
@@ -97,10 +96,7 @@ impl Broker {
             match decision.verdict {
                 Verdict::Permit | Verdict::RequireApproval { .. } => {}
                 Verdict::Refuse { code, reason } => {
-                    let retry_after = match &facts.limits {
-                        LimitsFact::Exceeded { code: limit, retry_after, .. } if *limit == code => *retry_after,
-                        LimitsFact::Exceeded { .. } | LimitsFact::Within(_) => None,
-                    };
+                    let retry_after = facts.limits.retry_after(code);
                     return no(Refusal { code, reason, retry_after });
                 }
                 Verdict::NeedsRemote => return no(Refusal::new(Code::InvalidParams, UNPLANNABLE.to_owned())),
@@ -142,7 +138,7 @@ impl Broker {
             return no(Code::Guardrail, "The plan is too large for an approval request, which shows it in full.");
         };
         let asking = judged.iter().map(|one| self.asking(one.call));
-        let asking = asking.reduce(|all, one| (all.0.max(one.0), all.1.min(one.1)));
+        let asking = asking.fold(self.asking(first.call), |all, one| (all.0.max(one.0), all.1.min(one.1)));
         let mut asks: BTreeSet<ApprovalReason> = reasons(judged).collect();
         asks.insert(ApprovalReason::Tier);
         let mut others: BTreeSet<_> = judged.iter().map(|one| one.call.provider.clone()).collect();
@@ -161,7 +157,7 @@ impl Broker {
             level,
             digest: Digest::of(&shared::json::canonical(&json!({ "plan": digests }))),
             subject: Some(pause_key),
-            asking: asking.unwrap_or_else(|| self.config.asking_for_grants()),
+            asking,
             born_approved: None,
             asks,
             others,
@@ -267,21 +263,18 @@ fn refuse_call(
     command_request: &CommandRequest,
     refused: &Refused<'_>,
 ) -> Result<Option<kernel::Answer>, StoreError> {
-    let (header, Refused { place, call, refusal: Refusal { code, reason, retry_after } }) =
-        (&command_request.header, refused);
-    let row = tx.append_minor(&Draft {
+    let (header, Refused { place, call, refusal }) = (&command_request.header, refused);
+    let row = Draft {
         provider: Some(&call.provider),
         action: Some(&call.action),
         params_digest: Some(call.params_digest),
-        reason_code: Some(*code),
         task_id: call.task_id.as_ref(),
         body: json!({ "request": header.request_digest, "call": place }),
         ..header.draft(RowKind::Refused)
-    })?;
-    let reason = format!("Call {place} of the plan, {}.{}, cannot run: {reason}", call.provider, call.action);
-    let mut reply = refusal(header, *code, &reason, tx.now());
-    reply.retry_after_ms = retry_after.and_then(|wait| u64::try_from(wait.as_millis()).ok());
-    kernel::answer_minor(tx, &header.caller_key, reply, row).map(Some)
+    };
+    let (provider, action) = (&call.provider, &call.action);
+    let reason = format!("Call {place} of the plan, {provider}.{action}, cannot run: {}", refusal.reason);
+    refuse_with(tx, command_request, row, &Refusal { reason, ..refusal.clone() })
 }
 
 /// Answers a plan whose approval request is resolved.
@@ -342,9 +335,6 @@ fn report(
 
 /// Returns the reply to a plan that cannot be continued, if one of its calls has started.
 pub(crate) fn cut_short(tx: &Transaction<'_>, plan: &Approval, reason: &str) -> Result<Option<Reply>, StoreError> {
-    if plan.kind != SubjectKind::Plan {
-        return Ok(None);
-    }
     let steps = plan_steps::of_plan(tx.view(), plan.id)?;
     if !has_started(&steps) {
         return Ok(None);

@@ -9,10 +9,10 @@ CREATE TABLE plan_steps (
     level      INTEGER NOT NULL,
     digest     BLOB    NOT NULL,      -- keyed, of everything that was approved about the call
     asks       TEXT    NOT NULL,      -- why a person is asked about the call, JSON
-    document   BLOB,                  -- the call; deleted once it has started or will not start
-    sealed     TEXT,                  -- the request as it will be sent, JSON; deleted with the call
     outcome    TEXT CHECK (outcome IN ('started', 'succeeded', 'failed', 'skipped')), -- absent: has not started
     code       TEXT,                  -- why it did not succeed
+    document   BLOB,                  -- the call; deleted once it has started or will not start
+    sealed     TEXT,                  -- the request as it will be sent, JSON; deleted with the call
     PRIMARY KEY (plan, step),
     UNIQUE (caller, request_id)
-) STRICT, WITHOUT ROWID;
+) STRICT;
