@@ -122,9 +122,9 @@ pub struct AccessRequest {
 /// Ask a person once for several calls, which then run in order. The first one that does not succeed ends the plan.
 ///
 /// ```
-/// let document = br#"{"type": "ext_plan", "reason": "To arrange the meeting.", "calls": [
-///     {"provider": "calendar", "action": "create_event", "params": {"title": "Plan", "start": "2026-03-02T10:00:00"}},
-///     {"provider": "mail", "action": "send_email", "params": {"to": ["ann@example.com"], "body": "Monday at ten."}}]}"#;
+/// let document = br#"{"type": "ext_plan", "reason": "To report the fault and tell Ann.", "calls": [
+///     {"provider": "github", "action": "create_issue", "params": {"owner": "acme", "repo": "app", "title": "Fault"}},
+///     {"provider": "mail", "action": "send_email", "params": {"to": ["ann@example.com"], "text": "Done."}}]}"#;
 /// let shared::request::Request::Plan(plan) = shared::request::parse(document).unwrap().request else { panic!() };
 /// assert_eq!(plan.calls.len(), 2);
 /// ```

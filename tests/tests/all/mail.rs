@@ -289,6 +289,35 @@ fn the_mail_that_a_person_approves_is_the_mail_that_is_sent() {
 }
 
 #[test]
+fn a_plan_sends_each_mail_as_its_card_shows_it() {
+    let servers = match MailServers::start() {
+        Ok(servers) => servers,
+        Err(why) => return skipped(why),
+    };
+    let (world, developer) = world(&servers.table("mail", RECIPIENTS), PROFILE);
+    let letter = |text: &str| {
+        let params = json!({ "to": ["grace@example.net"], "subject": "Login", "text": text });
+        json!({ "provider": "mail", "action": "send_email", "params": params })
+    };
+    let calls = json!([letter("I reported it."), letter("It is mended.")]);
+    let request = developer.send(json!({ "type": "ext_plan", "reason": "To tell Grace.", "calls": calls }));
+    let (code_of_it, _) = approval(&world, &request);
+    let sealed = world.query("SELECT sealed FROM plan_steps ORDER BY step");
+    assert!(servers.messages("").is_empty() && servers.messages("Sent").is_empty());
+    assert_eq!(code(&world.command(json!({ "type": "answer", "code": code_of_it, "yes": true }))), "executed");
+    let reply = developer.reply(&request);
+    assert_eq!(code(&reply), "executed", "{reply}");
+    let sent = servers.messages("Sent");
+    assert_eq!((sealed.len(), sent.len()), (2, 2));
+    for row in sealed {
+        let sealed: Value = serde_json::from_str(row["sealed"].as_str().unwrap()).unwrap();
+        let body = sealed["body"].as_str().unwrap().replace("\r\n", "\n");
+        let holds = |message: &String| message.replace("\r\n", "\n").contains(body.trim_end());
+        assert_eq!(sent.iter().filter(|message| holds(message)).count(), 1, "{body}");
+    }
+}
+
+#[test]
 fn a_subject_that_looks_like_a_field_takes_no_field_away() {
     let servers = match MailServers::start() {
         Ok(servers) => servers,
