@@ -65,7 +65,7 @@ impl OutboundRequest {
 
     /// Returns the reply for a withdrawn request. If an earlier connection may have brought it, the outcome is unknown.
     fn withdrawn(&self, reply: Reply) -> Reply {
-        if self.may_be_taken { render::no_answer(&self.id, self.timeout, None) } else { reply }
+        if self.may_be_taken { render::connection_lost(&self.id) } else { reply }
     }
 
     /// Returns the host's reply to a request that may be a repeated one. A refusal of the repeated request says nothing

@@ -125,6 +125,12 @@ pub fn no_answer(id: &RequestId, timeout: Duration, fault: Option<&str>) -> Repl
     Reply::of_reason(id.clone(), Code::NoAnswer, &reason, now())
 }
 
+/// The connection broke after the request was sent, and no reply came over another one.
+pub fn connection_lost(id: &RequestId) -> Reply {
+    let reason = "The connection to the host broke after the request was sent. The host may have executed it.";
+    Reply::of_reason(id.clone(), Code::NoAnswer, reason, now())
+}
+
 /// The host took a request that changes its own records and did not answer; some hosts never do.
 pub fn not_confirmed(id: &RequestId, timeout: Duration) -> Reply {
     let reason = format!(

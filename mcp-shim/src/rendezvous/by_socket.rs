@@ -45,6 +45,7 @@ impl Rendezvous {
         let deadline = outbound.deadline();
         let mut heartbeat = Instant::now() + HEARTBEAT;
         let hello_by = Instant::now() + ANSWER_TIMEOUT;
+        let mut awaits_hello = true;
         loop {
             tokio::select! {
                 biased;
@@ -61,8 +62,14 @@ impl Rendezvous {
                 },
                 () = stop.as_mut() => return self.abandon(call, outbound).await,
                 () = sleep_until(deadline) => return self.give_up(call, outbound).await,
-                // The host stands still, or takes no more connections of the group. A file can be removed again.
-                () = sleep_until(hello_by), if !connection.has_greeted() && !connection.is_closing() => connection.shut_down(),
+                // The hello can come at any time before, so it is looked for now.
+                () = sleep_until(hello_by), if awaits_hello => {
+                    awaits_hello = false;
+                    // The host stands still, or takes no more connections of the group. A file can be removed again.
+                    if !connection.has_greeted() && !connection.is_closing() {
+                        connection.shut_down();
+                    }
+                }
                 () = sleep_until(heartbeat) => {
                     let waited = Instant::now() - outbound.started;
                     listener.hear(render::still_waiting(waited, connection.has_greeted())).await;

@@ -11,6 +11,7 @@ use std::future::pending;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use tokio::io::AsyncWriteExt as _;
 
 struct Heard(Vec<Progress>);
 
@@ -159,6 +160,18 @@ async fn rubbish_that_rests_is_replaced_by_the_reply_all_the_same() {
     }
 }
 
+/// The first frame of a host.
+fn hello() -> Vec<u8> {
+    let hello = HostHello {
+        protocol: PROTOCOL.to_owned(),
+        group: "developer".parse().unwrap(),
+        request_bytes_max: shared::limits::REQUEST_BYTES_MAX,
+        reply_bytes_max: shared::limits::REPLY_BYTES_MAX,
+        started_at: Timestamp::from_millis(0),
+    };
+    frame::of(Kind::Hello, &hello).unwrap()
+}
+
 /// A host that takes one request of each connection. It closes the first connection without an answer, and refuses the
 /// request of the second.
 fn forgetful_host(listener: UnixListener) -> std::thread::JoinHandle<Vec<RequestId>> {
@@ -176,14 +189,7 @@ fn forgetful_host(listener: UnixListener) -> std::thread::JoinHandle<Vec<Request
         }
     };
     std::thread::spawn(move || {
-        let hello = HostHello {
-            protocol: PROTOCOL.to_owned(),
-            group: "developer".parse().unwrap(),
-            request_bytes_max: shared::limits::REQUEST_BYTES_MAX,
-            reply_bytes_max: shared::limits::REPLY_BYTES_MAX,
-            started_at: Timestamp::from_millis(0),
-        };
-        let hello = frame::of(Kind::Hello, &hello).unwrap();
+        let hello = hello();
         let (mut first, _) = listener.accept().unwrap();
         let lost = take(&mut first);
         first.write_all(&hello).unwrap();
@@ -204,5 +210,30 @@ async fn a_refusal_of_a_request_that_an_earlier_connection_may_have_brought_says
     let id = document::request_id();
     let reply = way.ask(id.clone(), &list(), Duration::from_secs(30), pending(), &mut Heard(Vec::new())).await;
     assert_eq!(reply.code.as_deref(), Some("no_answer"));
+    assert!(reply.error.unwrap().contains("connection to the host broke"));
     assert_eq!(host.join().unwrap(), [id.clone(), id]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_lives_on_if_its_first_call_takes_longer_than_the_greeting_may() {
+    let (directory, way) = mailbox();
+    let listener = tokio::net::UnixListener::bind(directory.path().join(mailbox::SOCKET)).unwrap();
+    let id = document::request_id();
+    let reply = Reply::executed(id.clone(), 7.into(), "Seven.".into(), Timestamp::from_millis(0));
+    let host = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        sleep(ANSWER_TIMEOUT / 2).await;
+        stream.write_all(&hello()).await.unwrap();
+        sleep(ANSWER_TIMEOUT * 3).await;
+        stream.write_all(&frame::encode(Kind::Reply, &reply.to_bytes()).unwrap()).await.unwrap();
+        // A second connection would mean that the first one was left.
+        drop(listener.accept().await);
+    };
+    let (request, mut heard) = (list(), Heard(Vec::new()));
+    tokio::select! {
+        reply = way.ask(id.clone(), &request, Duration::from_secs(30), pending(), &mut heard) => {
+            assert_eq!(reply.status, Status::Executed, "{reply:?}");
+        }
+        () = host => panic!("the shim connects a second time"),
+    }
 }
