@@ -3,7 +3,7 @@ import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 import path from "node:path";
 import {
-  allEffects, check, effects, end, expect, grant, ipc, same, shim, sleep, until, waiting, whileTheHostSleeps,
+  allEffects, approve, check, effects, end, expect, grant, ipc, same, shim, sleep, until, waiting, whileTheHostSleeps,
 } from "./world.mjs";
 
 const version = process.argv[2];
@@ -79,7 +79,7 @@ const text = (result) => result.content[0].text;
 const id = (result) => result._meta["broker/request_id"];
 const refused = (result, code, words) => {
   expect(result.isError === true, "no error");
-  same(result.structuredContent.code, code);
+  expect(result.structuredContent.code === code, result);
   const said = text(result);
   expect(said.startsWith("External call denied: ") && said.includes(words), said);
 };
@@ -93,8 +93,8 @@ await is("connects", async () => {
 });
 await is("lists what the group may do, and nothing else", async () => {
   same((await here.names()).sort(), [
-    "ext_call", "ext_cancel", "ext_capabilities", "ext_result", "mock__echo", "mock__leaky", "mock__slow",
-    "mock__write",
+    "ext_call", "ext_cancel", "ext_capabilities", "ext_plan", "ext_result", "mock__echo", "mock__leaky",
+    "mock__slow", "mock__write",
   ]);
 });
 
@@ -135,6 +135,17 @@ await is("half a mebibyte goes through, two are refused", async () => {
   expect(!big.isError, text(big));
   const bigger = await here.call("mock__write", { text: "é".repeat(1024 * 1024) });
   same(bigger.structuredContent.code, "oversized_request");
+});
+await is("a person approves a plan once, and its calls run in order", async () => {
+  const calls = ["first", "second"].map((text) => ({ provider: "mock", action: "write", params: { text } }));
+  const plan = here.call("ext_plan", { reason: "To try it.", calls });
+  await Promise.race([approve(group, "plan"), plan]);
+  const result = await plan;
+  expect(!result.isError, text(result));
+  const ran = result.structuredContent.data.calls;
+  same(ran.map((call) => call.state), ["succeeded", "succeeded"]);
+  const ids = ran.map((call) => call.request_id);
+  same(allEffects().filter((id) => ids.includes(id)), ids);
 });
 await is("refusals say why and what to do", async () => {
   const call = (provider, action, params = {}) => here.call("ext_call", { provider, action, params });

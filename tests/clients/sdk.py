@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from importlib.metadata import version
 
 import anyio
-from world import SHIM, all_effects, check, effects, end, grant, ipc, same, the_host_sleeps, wait_until, waiting
+from world import SHIM, all_effects, approve, check, effects, end, grant, ipc, same, the_host_sleeps, wait_until, waiting
 
 GROUP = sys.argv[1]
 MODERN = int(version("mcp").split(".")[0]) >= 2
@@ -151,7 +151,7 @@ async def converse(here):
         assert "ext_capabilities" in here.instructions
         said.append(here.revision)
     with is_("lists what the group may do, and nothing else"):
-        fixed = ["ext_call", "ext_cancel", "ext_capabilities", "ext_result"]
+        fixed = ["ext_call", "ext_cancel", "ext_capabilities", "ext_plan", "ext_result"]
         same(await here.names(), [*fixed, "mock__echo", "mock__leaky", "mock__slow", "mock__write"])
 
     odd = {"": False, "deep": [None, {"a": [1.5, -7, 2**53 - 1]}], "text": 'größer ✓ 漢字 🦀 \0 \u2028 "\\'}
@@ -165,6 +165,15 @@ async def converse(here):
         same(json.loads((await here.call("ext_call", {"provider": "mock", "action": "echo", **none})).text), {})
     with is_("an action's own tool has one effect"):
         same(effects((await here.call("mock__write", {"text": "once"})).executed().id), 1)
+    with is_("a person approves a plan once, and its calls run in order"):
+        calls = [{"provider": "mock", "action": "write", "params": {"text": text}} for text in ["first", "second"]]
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(anyio.to_thread.run_sync, approve, GROUP, "plan")
+            answer = (await here.call("ext_plan", {"reason": "To try it.", "calls": calls})).executed()
+        ran = answer.structured["data"]["calls"]
+        same([call["state"] for call in ran], ["succeeded", "succeeded"])
+        ids = [call["request_id"] for call in ran]
+        same([effect for effect in all_effects() if effect in ids], ids)
     with is_("refusals say why and what to do"):
         async def call(provider, action, params=None):
             return await here.call("ext_call", {"provider": provider, "action": action, "params": params or {}})

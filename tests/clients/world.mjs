@@ -26,6 +26,13 @@ export const allEffects = () => {
 export const waiting = (group) => fs.readdirSync(path.join(ipc(group), "tasks"));
 export const grant = (group, provider, level) =>
   execFileSync(broker, ["--home", home, "grant", group, provider, String(level)], { stdio: "pipe" });
+/** Approves, as the operator, the action that waits for a group. */
+export async function approve(group, action) {
+  const list = () => execFileSync(broker, ["--home", home, "approvals", "list", "--json"], { encoding: "utf8" });
+  const waits = (asked) => asked.caller === `group:${group}` && asked.action === action;
+  const { code } = await until("the approval request", 5000, () => JSON.parse(list()).approvals.find(waits));
+  execFileSync(broker, ["--home", home, "approvals", "approve", code], { stdio: "pipe" });
+}
 
 /** Runs `during` while the daemon stands still. */
 export async function whileTheHostSleeps(during) {

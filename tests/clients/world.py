@@ -39,6 +39,20 @@ def grant(group, provider, level):
     subprocess.run(command, check=True, capture_output=True)
 
 
+def approve(group, action):
+    """Approves, as the operator, the action that waits for a group."""
+
+    def approvals(*arguments):
+        command = [_BROKER, "--home", str(HOME), "approvals", *arguments, "--json"]
+        return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+
+    def waits():
+        listed = approvals("list")["approvals"]
+        return [asked for asked in listed if (asked["caller"], asked["action"]) == (f"group:{group}", action)]
+
+    approvals("approve", wait_until("the approval request", 5, waits)[0]["code"])
+
+
 @contextmanager
 def the_host_sleeps():
     os.kill(_DAEMON, signal.SIGSTOP)
