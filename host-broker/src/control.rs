@@ -242,6 +242,7 @@ impl CommandDispatcher {
             caller,
             behalf: Subject::NOBODY,
             request_id,
+            conversation: None,
             request_digest: self.key.digest(&shared::json::canonical(&document)),
             origin,
             arrived: Instant::now(),

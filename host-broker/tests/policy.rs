@@ -5,6 +5,7 @@
 #[cfg(test)]
 mod policy {
     mod agreement;
+    mod conversations;
     mod facts;
     mod gathering;
     mod grants;

@@ -51,6 +51,7 @@ impl Calls {
             Request::Auth(auth) => (Some(auth.capability()), None),
             Request::Capabilities(_)
             | Request::Plan(_)
+            | Request::Begin(_)
             | Request::List(_)
             | Request::TaskCreate(_)
             | Request::GateApprove(_)

@@ -51,14 +51,22 @@ fn base36(length: usize) -> String {
     text
 }
 
-/// The bytes to write for a request.
+/// The bytes to write for a request of this conversation.
 ///
 /// # Errors
 /// The reply to give instead, if the key cannot be read or the document would be too large. Nothing was sent.
-pub fn bytes(settings: &Settings, id: &RequestId, request: &Request) -> Result<Vec<u8>, Box<Reply>> {
+pub fn bytes(
+    settings: &Settings,
+    conversation: Option<&RequestId>,
+    id: &RequestId,
+    request: &Request,
+) -> Result<Vec<u8>, Box<Reply>> {
     let mut document = request.body();
     document.insert("request_id".into(), Value::String(id.to_string()));
     document.insert("timestamp".into(), Value::String(now().to_string()));
+    if let Some(conversation) = conversation {
+        document.insert("conversation".into(), Value::String(conversation.to_string()));
+    }
     if let Some(token) = token(&settings.token) {
         document.insert("context_token".into(), Value::String(token));
     }
@@ -115,8 +123,9 @@ mod tests {
         let id = request_id();
         let mut settings = settings();
         settings.token = TokenSource::Fixed("tok".into());
-        let parsed = shared::request::parse(&bytes(&settings, &id, &request).unwrap()).unwrap();
+        let parsed = shared::request::parse(&bytes(&settings, Some(&id), &id, &request).unwrap()).unwrap();
         assert_eq!(parsed.request, request);
+        assert_eq!(parsed.envelope.conversation, Some(id.clone()));
         assert_eq!(parsed.envelope.request_id, Some(id));
         assert_eq!(parsed.envelope.context_token.as_deref(), Some("tok"));
         assert!(parsed.envelope.timestamp.unwrap().parse::<Timestamp>().is_ok());
@@ -126,7 +135,8 @@ mod tests {
     fn a_key_that_cannot_be_read_sends_nothing() {
         let mut settings = settings();
         settings.signing_key = Some("/nowhere/key".into());
-        let reply = bytes(&settings, &request_id(), &Request::List(ListRequest { group_folder: None })).unwrap_err();
+        let request = Request::List(ListRequest { group_folder: None });
+        let reply = bytes(&settings, None, &request_id(), &request).unwrap_err();
         assert_eq!(reply.code.as_deref(), Some("bad_signature"));
     }
 }

@@ -55,6 +55,7 @@ async fn run(command: Command, mut settings: Settings) -> ExitCode {
         Command::Print(_) => ExitCode::SUCCESS,
         Command::Serve { action_tools } => {
             settings.action_tools = action_tools;
+            settings.begins_conversations = true;
             Box::pin(serve(settings)).await
         }
         Command::Ask(question) => ask(question, settings).await,

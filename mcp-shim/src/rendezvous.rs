@@ -24,6 +24,7 @@ use shared::{Code, Reply, RequestId, Status};
 use spare_files::SpareFiles;
 use std::path::PathBuf;
 use std::pin::pin;
+use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -34,6 +35,7 @@ pub struct Rendezvous {
     watch: Watch,
     connector: Connector,
     spare_files: SpareFiles,
+    conversation: OnceLock<RequestId>,
 }
 
 /// Half of the promised interval, so that a late timer does not break the promise.
@@ -81,7 +83,17 @@ impl Rendezvous {
     /// Must be made inside the runtime, because of the watch.
     pub fn new(settings: Settings, watch: Watch) -> Self {
         let spare_files = SpareFiles::new(settings.ipc.clone());
-        Self { settings, watch, connector: Connector::default(), spare_files }
+        Self { settings, watch, connector: Connector::default(), spare_files, conversation: OnceLock::new() }
+    }
+
+    /// Returns the conversation that the requests belong to, if one has begun.
+    pub fn conversation(&self) -> Option<&RequestId> {
+        self.conversation.get()
+    }
+
+    /// Sets the conversation that all later requests belong to. Only the first one counts.
+    pub fn converse(&self, conversation: RequestId) {
+        self.conversation.set(conversation).ok();
     }
 
     /// How the shim was set up.
@@ -115,7 +127,7 @@ impl Rendezvous {
         stop: impl Future<Output = ()>,
         listener: &mut impl Listener,
     ) -> Reply {
-        let bytes = match document::bytes(&self.settings, &id, request) {
+        let bytes = match document::bytes(&self.settings, self.conversation(), &id, request) {
             Ok(bytes) => bytes,
             Err(reply) => return *reply,
         };
@@ -170,6 +182,7 @@ impl Rendezvous {
             | Request::Revoke(_)
             | Request::Access(_)
             | Request::Plan(_)
+            | Request::Begin(_)
             | Request::List(_)
             | Request::TaskCreate(_)
             | Request::GateApprove(_)
@@ -188,7 +201,7 @@ impl Rendezvous {
     /// Asks the host to cancel a call. If this fails, the call continues.
     async fn cancel(&self, of: &RequestId) {
         let (cancel, id) = (Request::Cancel(CancelRequest { of: of.clone() }), document::request_id());
-        let Ok(bytes) = document::bytes(&self.settings, &id, &cancel) else { return };
+        let Ok(bytes) = document::bytes(&self.settings, self.conversation(), &id, &cancel) else { return };
         let connection = self.connector.connection(&self.settings, &self.watch);
         if let Some(mut call) = connection.and_then(|connection| connection.request(&id, &bytes).ok()) {
             // The process may end next, and the host drops the undecided requests of a connection that has ended.

@@ -28,6 +28,9 @@ pub struct Settings {
     pub assumed_main: bool,
     /// Whether each granted action is a tool of its own; `--no-action-tools` turns it off.
     pub action_tools: bool,
+    /// Whether the first request begins a conversation where the host asks for one. Only the MCP server does: the
+    /// command line has a process for each request.
+    pub begins_conversations: bool,
 }
 
 /// The way of the documents to the host and back.
@@ -102,6 +105,7 @@ impl Settings {
             signing_key: said("EXT_SIGNING_KEY_FILE").map(PathBuf::from),
             assumed_main: text("NANOCLAW_IS_MAIN").is_some_and(|value| value == "1"),
             action_tools: true,
+            begins_conversations: false,
         })
     }
 

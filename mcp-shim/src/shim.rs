@@ -7,9 +7,13 @@ use crate::rendezvous::Rendezvous;
 use crate::settings::Settings;
 use crate::snapshot::{Snapshots, View};
 use crate::watch::Watch;
-use shared::Reply;
-use shared::request::Request;
+use shared::request::{BeginRequest, Request};
+use shared::{Code, Reply, Status};
+use std::pin::pin;
 use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::sync::CancellationToken;
 
 /// One shim at one group's directory.
 #[derive(Debug)]
@@ -17,13 +21,19 @@ pub struct Shim {
     rendezvous: Rendezvous,
     snapshots: Snapshots,
     calls: Calls,
+    // Held while a conversation begins.
+    begins: Mutex<()>,
 }
+
+/// The pause before a conversation is begun again, while calls of the earlier one are under way; it doubles.
+const BEGIN_PAUSE: Duration = Duration::from_millis(200);
 
 impl Shim {
     /// Must be made inside the runtime.
     pub fn new(settings: Settings) -> Self {
         let snapshots = Snapshots::new(&settings);
-        Self { rendezvous: Rendezvous::new(settings, Watch::new()), snapshots, calls: Calls::default() }
+        let rendezvous = Rendezvous::new(settings, Watch::new());
+        Self { rendezvous, snapshots, calls: Calls::default(), begins: Mutex::default() }
     }
 
     /// Returns the snapshots: the capabilities of the group, and the tools that follow from them.
@@ -42,6 +52,8 @@ impl Shim {
     }
 
     /// Asks the host; see [`Rendezvous::ask`]. The timeout comes from the snapshot, and the request names it.
+    ///
+    /// If the exposure of the group ends with a conversation, the first request of an MCP client begins one.
     pub async fn ask(
         &self,
         view: &View,
@@ -50,9 +62,71 @@ impl Shim {
         listener: &mut impl Listener,
     ) -> Reply {
         let timeout = timeout(self.rendezvous.settings(), view, &mut request);
+        let needs_one = view.snapshot.as_ref().is_some_and(|snapshot| snapshot.needs_conversation);
+        if !needs_one || !self.rendezvous.settings().begins_conversations || self.rendezvous.conversation().is_some() {
+            return self.send(&request, timeout, stop, listener).await;
+        }
+        let stopped = CancellationToken::new();
+        let mut sent = pin!(async {
+            match self.begin(timeout, &stopped, listener).await {
+                Ok(()) => self.send(&request, timeout, stopped.cancelled(), listener).await,
+                Err(reply) => *reply,
+            }
+        });
+        tokio::select! {
+            reply = sent.as_mut() => reply,
+            () = stop => {
+                stopped.cancel();
+                sent.await
+            }
+        }
+    }
+
+    /// Begins the conversation of this process, unless that is done. Waits for the calls of the earlier one.
+    ///
+    /// # Errors
+    /// The reply to give instead. The caller's request was not sent.
+    async fn begin(
+        &self,
+        timeout: Duration,
+        stopped: &CancellationToken,
+        listener: &mut impl Listener,
+    ) -> Result<(), Box<Reply>> {
+        let unsent = || Box::new(Reply::of_code(document::request_id(), Code::Withdrawn, document::now()));
+        let deadline = Instant::now() + timeout;
+        let Ok(_begins) = timeout_at(deadline, self.begins.lock()).await else { return Err(unsent()) };
+        let mut pause = BEGIN_PAUSE;
+        while self.rendezvous.conversation().is_none() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if stopped.is_cancelled() || left.is_zero() {
+                return Err(unsent());
+            }
+            // No agent asks for the result of this request, so it is not remembered.
+            let (id, request) = (document::request_id(), Request::Begin(BeginRequest {}));
+            let reply = self.rendezvous.ask(id, &request, left, stopped.cancelled(), listener).await;
+            let is_lost = reply.code.as_deref() == Some(Code::NoAnswer.word());
+            if reply.status == Status::Executed {
+                self.rendezvous.converse(reply.request_id);
+            } else if is_lost || reply.code.as_deref() == Some(Code::Busy.word()) && Instant::now() + pause < deadline {
+                stopped.run_until_cancelled(sleep(pause)).await;
+                pause *= 2;
+            } else {
+                return Err(Box::new(Reply { request_id: document::request_id(), ..reply }));
+            }
+        }
+        Ok(())
+    }
+
+    async fn send(
+        &self,
+        request: &Request,
+        timeout: Duration,
+        stop: impl Future<Output = ()>,
+        listener: &mut impl Listener,
+    ) -> Reply {
         let id = document::request_id();
-        self.calls.sent(&id, &request);
-        let reply = self.rendezvous.ask(id.clone(), &request, timeout, stop, listener).await;
+        self.calls.sent(&id, request);
+        let reply = self.rendezvous.ask(id.clone(), request, timeout, stop, listener).await;
         self.calls.answered(&id, &reply);
         reply
     }
@@ -69,6 +143,7 @@ fn timeout(settings: &Settings, view: &View, request: &mut Request) -> Duration 
         | Request::Grant(_)
         | Request::Revoke(_)
         | Request::Access(_)
+        | Request::Begin(_)
         | Request::List(_)
         | Request::TaskCreate(_)
         | Request::GateApprove(_)

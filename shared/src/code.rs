@@ -62,6 +62,12 @@ codes! {
     MainOnly "main_only" Denied
         "Only the main group can send this request."
         "Ask the main group's agent or the operator.";
+    NoConversation "no_conversation" Denied
+        "The exposure of this group ends with a conversation, and the request names none."
+        "Call a tool of the MCP server mcp-shim, which begins a conversation.";
+    ConversationEnded "conversation_ended" Denied
+        "This conversation has ended: another one has begun, or an operator has reset the exposure."
+        "Begin a new conversation that has nothing of this one.";
     Busy "busy" Denied
         "This group has too many calls in progress."
         "Wait until one of them ends, then try again.";

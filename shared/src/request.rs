@@ -1,14 +1,14 @@
 //! Requests: the documents that the sandbox writes into `tasks/`.
 //!
-//! A document is one JSON object: the envelope (`type`, `request_id`, `timestamp`, `context_token`, `sig`) and the body
-//! of its type, side by side. [`parse`] separates them. Absent and `null` members mean the same; unknown members are
-//! refused.
+//! A document is one JSON object: the envelope (`type`, `request_id`, `timestamp`, `context_token`, `conversation`,
+//! `sig`) and the body of its type, side by side. [`parse`] separates them. Absent and `null` members mean the same;
+//! unknown members are refused.
 
 mod bodies;
 
 pub use bodies::{
-    AccessRequest, CallRequest, CancelRequest, CapabilitiesRequest, Expiry, GateRequest, GrantRequest, ListRequest,
-    PlanRequest, PlannedCall, ResultRequest, RevokeRequest, TaskRequest,
+    AccessRequest, BeginRequest, CallRequest, CancelRequest, CapabilitiesRequest, Expiry, GateRequest, GrantRequest,
+    ListRequest, PlanRequest, PlannedCall, ResultRequest, RevokeRequest, TaskRequest,
 };
 
 use crate::auth::AuthRequest;
@@ -41,6 +41,8 @@ pub struct Envelope {
     pub timestamp: Option<String>,
     /// On whose behalf: a signed token, verified by the host.
     pub context_token: Option<String>,
+    /// The conversation: the `request_id` of the `ext_begin` that began it.
+    pub conversation: Option<RequestId>,
     /// The signature, where the group signs.
     pub sig: Option<String>,
 }
@@ -60,6 +62,8 @@ pub enum Request {
     Access(AccessRequest),
     /// `ext_plan`
     Plan(PlanRequest),
+    /// `ext_begin`
+    Begin(BeginRequest),
     /// `ext_list`
     List(ListRequest),
     /// `task_create`
@@ -86,6 +90,7 @@ impl Request {
             Self::Revoke(_) => "ext_revoke",
             Self::Access(_) => "ext_request",
             Self::Plan(_) => "ext_plan",
+            Self::Begin(_) => "ext_begin",
             Self::List(_) => "ext_list",
             Self::TaskCreate(_) => "task_create",
             Self::GateApprove(_) => "gate_approve",
@@ -109,6 +114,7 @@ impl Request {
             | Self::Revoke(_)
             | Self::Access(_)
             | Self::Plan(_)
+            | Self::Begin(_)
             | Self::List(_)
             | Self::TaskCreate(_)
             | Self::GateApprove(_)
@@ -127,6 +133,7 @@ impl Request {
             Self::Revoke(body) => serde_json::to_value(body),
             Self::Access(body) => serde_json::to_value(body),
             Self::Plan(body) => serde_json::to_value(body),
+            Self::Begin(body) => serde_json::to_value(body),
             Self::List(body) => serde_json::to_value(body),
             Self::TaskCreate(body) => serde_json::to_value(body),
             Self::GateApprove(body) => serde_json::to_value(body),
@@ -198,14 +205,7 @@ pub fn parse(bytes: &[u8]) -> Result<Document, Refused> {
     let read = json::parse_object_within(bytes, limits::REQUEST_NODES_MAX);
     let (mut map, nodes) = read.map_err(|fault| Refused { request_id: None, why: fault.into() })?;
     map.retain(|_, value| !value.is_null());
-    let request_id = match map.remove("request_id") {
-        None => None,
-        Some(Value::String(text)) => match text.parse() {
-            Ok(id) => Some(id),
-            Err(fault) => return Err(envelope_fault("request_id", format!("is {fault}"))),
-        },
-        Some(_) => return Err(envelope_fault("request_id", "is not a string".into())),
-    };
+    let request_id = id(&mut map, "request_id").map_err(|why| Refused { request_id: None, why })?;
     match parse_rest(map, request_id.clone()) {
         Ok((envelope, request)) => Ok(Document { envelope, request, nodes }),
         Err(why) => Err(Refused { request_id, why }),
@@ -213,7 +213,8 @@ pub fn parse(bytes: &[u8]) -> Result<Document, Refused> {
 }
 
 /// Members that the forwarder of a request adds to its document. The body cannot bring them.
-pub const RESERVED: [&str; 6] = ["type", "request_id", "timestamp", "context_token", "sig", "timeout_ms"];
+pub const RESERVED: [&str; 7] =
+    ["type", "request_id", "timestamp", "context_token", "conversation", "sig", "timeout_ms"];
 
 /// Creates a request of this type from its members, which did not come as a document.
 ///
@@ -232,11 +233,18 @@ pub fn of_members(word: &str, mut members: Map<String, Value>) -> Result<Request
     }
 }
 
-fn envelope_fault(member: &'static str, fault: String) -> Refused {
-    Refused { request_id: None, why: Malformed::Envelope { member, fault } }
+/// Takes an id out of the envelope.
+fn id(map: &mut Map<String, Value>, member: &'static str) -> Result<Option<RequestId>, Malformed> {
+    let fault = |fault: String| Malformed::Envelope { member, fault };
+    match map.remove(member) {
+        None => Ok(None),
+        Some(Value::String(text)) => text.parse().map(Some).map_err(|bad| fault(format!("is {bad}"))),
+        Some(_) => Err(fault("is not a string".into())),
+    }
 }
 
 fn parse_rest(mut map: Map<String, Value>, request_id: Option<RequestId>) -> Result<(Envelope, Request), Malformed> {
+    let conversation = id(&mut map, "conversation")?;
     let mut text = |member: &'static str| match map.remove(member) {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
@@ -247,6 +255,7 @@ fn parse_rest(mut map: Map<String, Value>, request_id: Option<RequestId>) -> Res
         request_id,
         timestamp: text("timestamp")?,
         context_token: text("context_token")?,
+        conversation,
         sig: text("sig")?,
     };
     let request = match word.as_str() {
@@ -255,6 +264,7 @@ fn parse_rest(mut map: Map<String, Value>, request_id: Option<RequestId>) -> Res
         "ext_grant" => Request::Grant(grant(map)?),
         "ext_request" => Request::Access(access(map)?),
         "ext_plan" => Request::Plan(plan(map)?),
+        "ext_begin" => Request::Begin(body("ext_begin", map)?),
         "ext_revoke" => Request::Revoke(body("ext_revoke", map)?),
         "ext_list" => Request::List(body("ext_list", map)?),
         "task_create" => Request::TaskCreate(task(map)?),

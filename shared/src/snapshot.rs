@@ -25,6 +25,9 @@ pub struct Snapshot {
     /// Whether it is the main group.
     #[serde(default)]
     pub is_main: bool,
+    /// Whether the exposure of the group ends with a conversation, so that each request needs one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub needs_conversation: bool,
     /// One entry for each provider with a grant.
     pub capabilities: Vec<Capability>,
     /// The names of all providers for the main group, else of the granted ones.

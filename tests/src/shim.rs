@@ -105,6 +105,13 @@ pub fn ended(environment: &[(&str, &str)]) -> Output {
     Command::new(programs().mcp_shim()).env_clear().envs(environment.iter().copied()).output().unwrap()
 }
 
+/// The output of the shim for one request of a script in a group's sandbox.
+pub fn told(world: &World, group: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new(programs().mcp_shim());
+    command.env_clear().env("EXT_IPC_DIR", world.group(group).directory());
+    command.args(arguments).output().unwrap()
+}
+
 /// The shim on a directory of the test's own, in which `tasks` and `responses` are those of a group.
 ///
 /// # Errors

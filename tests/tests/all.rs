@@ -12,6 +12,7 @@ mod all {
     mod budgets;
     mod calendar;
     mod clock;
+    mod conversations;
     mod cloud_logs;
 
     mod documents;

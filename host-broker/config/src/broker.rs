@@ -86,4 +86,18 @@ pub struct GroupTable {
     pub signing_key_file: Option<PathBuf>,
     /// The providers to which the group's agent may request access; absent means none. A person decides on each request.
     pub may_request: BTreeSet<Provider>,
+    /// The end of the group's exposure: only by an operator's reset, or also by the first call of a new MCP client. The
+    /// guide to exposure has the conditions.
+    pub exposure_ends: ExposureEnd,
+}
+
+/// The end of a group's exposure.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ExposureEnd {
+    /// An operator resets it, after the sandbox was recreated.
+    #[default]
+    Reset,
+    /// The first call of a new MCP client also ends it. The agent must not run programs, nor keep files or memory.
+    Conversation,
 }

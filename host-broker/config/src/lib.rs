@@ -27,7 +27,7 @@ pub mod web;
 
 use self::provider::{Kinds, ProviderTable};
 pub use approvals::{ApprovalsTable, AskTable, FLOWS};
-pub use broker::{BrokerTable, Ceiling, GroupTable, UnknownRequests};
+pub use broker::{BrokerTable, Ceiling, ExposureEnd, GroupTable, UnknownRequests};
 pub use error::{ConfigError, near_miss, nearest};
 pub use gates::GateTable;
 pub use people::{ApprovesTable, PersonTable, ROOT, unlisted};
@@ -233,6 +233,11 @@ impl Config {
     /// Returns whether this is the main group.
     pub fn is_main(&self, group: &Group) -> bool {
         self.groups.get(group).is_some_and(|table| table.main)
+    }
+
+    /// Returns whether the exposure of this group ends with a conversation.
+    pub fn has_conversations(&self, group: &Group) -> bool {
+        self.groups.get(group).is_some_and(|table| table.exposure_ends == ExposureEnd::Conversation)
     }
 
     /// Returns how long a caller waits unless its provider says otherwise.

@@ -21,6 +21,12 @@ pub fn warnings(home: &Home, config: &Config) -> Result<Vec<String>, ConfigError
     let mut found = strict_groups(home, config)?;
     found.extend(unused_files(home)?);
     found.extend(config.groups.iter().filter_map(|(group, table)| foreign_mailbox(home, group, table.uid?)));
+    found.extend(config.groups.keys().filter(|group| config.has_conversations(group)).map(|group| {
+        format!(
+            "group {group} begins each conversation without exposure; its agent must not run programs, nor keep files or \
+             memory"
+        )
+    }));
     found.extend(config.inspection.classifier.as_ref().and_then(ClassifierTable::fault).map(|fault| {
         format!("{fault}, so all its results count as suspicious; correct [inspection.classifier] in broker.toml")
     }));

@@ -275,6 +275,7 @@ impl Broker {
             caller,
             behalf: Subject::NOBODY,
             request_id: header.request_id.clone(),
+            conversation: None,
             request_digest: header.request_digest,
             origin: Origin::Broker,
             arrived: header.arrived,

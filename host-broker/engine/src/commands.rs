@@ -5,6 +5,7 @@
 mod access;
 mod accounts;
 mod answer;
+mod begin;
 mod cancel;
 mod capabilities;
 mod clock;
@@ -191,6 +192,12 @@ impl Broker {
             let refusal = Refusal { code: Code::RateLimited, reason, retry_after };
             return refuse(tx, command_request, None, &refusal).map(CommandOutcome::Answered);
         }
+        if !command_request.asked
+            && !matches!(command_request.command, Command::Begin(_))
+            && let Some(refusal) = self.out_of_conversation(tx.view(), header)?
+        {
+            return refuse(tx, command_request, None, &refusal).map(CommandOutcome::Answered);
+        }
         if let Command::Cancel(CancelRequest { of }) = &command_request.command
             && self.reachable(tx, header, of)?.is_none()
         {
@@ -216,6 +223,7 @@ impl Broker {
             Command::RequestAccess(request) => return self.request_access(tx, command_request, request),
             Command::Plan(request) => return self.plan_calls(tx, command_request, request),
             Command::Revoke(request) => self.revoke(tx, header, request)?,
+            Command::Begin(_) => self.begin(tx, header)?,
             Command::List(request) => revoke::list(tx, request)?,
             Command::TaskCreate(request) => self.create_task(tx, header, request)?,
             Command::GateApprove(request) => self.approve_gate(tx, header, request)?,

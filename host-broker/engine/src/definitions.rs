@@ -215,6 +215,7 @@ impl Broker {
             caller: Caller::Broker,
             behalf: Subject::NOBODY,
             request_id: internal_request_id("definitions", &nonce),
+            conversation: None,
             request_digest: proposed.said.digest(),
             origin: Origin::Broker,
             arrived: Instant::now(),

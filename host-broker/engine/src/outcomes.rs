@@ -176,9 +176,11 @@ fn settle_unknown(
     if aside.is_some_and(|aside| aside.takes_receipt) {
         receipt(&mut shown.data, evidence);
     }
-    let reply = success(probe.planted.request_id.clone(), shown, tx);
-    // The caller has had its one reply.
-    kernel::keep(tx, &probe.asked_by, reply, evidence)
+    // The caller has had its one reply. A session that has ended since gets no result of the one before it.
+    if replies::find(tx, &probe.asked_by, &probe.planted.request_id)?.is_none() {
+        return Ok(());
+    }
+    kernel::keep(tx, &probe.asked_by, success(probe.planted.request_id.clone(), shown, tx), evidence)
 }
 
 /// Adds the probe's observation of the target to the stored reply. The outcome stays unknown.

@@ -178,6 +178,17 @@ impl Broker {
         tx: &'tx Transaction<'_>,
         mut call: Box<Call>,
     ) -> Result<Step<'tx, Event>, WriteError<Event>> {
+        // A call that waits for a person is cancelled with its conversation.
+        if !call.is_resumed() {
+            match self.out_of_conversation(tx.view(), &call.header) {
+                Ok(None) => {}
+                Ok(Some(refusal)) => {
+                    let answer = self.refuse(tx, &call, &refusal);
+                    return closed(tx, event_of(call), answer);
+                }
+                Err(error) => return Err(unwritten(call, error)),
+            }
+        }
         let supplied = features::supply(tx.view(), tx.now(), &mut call);
         if let Err(error) = supplied.and_then(|()| sealing::hand_back(tx, &mut call)) {
             return Err(unwritten(call, error));

@@ -54,6 +54,7 @@ pub fn snapshot(
         protocol: Some(PROTOCOL.to_owned()),
         group: Some(group.clone()),
         is_main,
+        needs_conversation: config.has_conversations(group),
         capabilities,
         providers_available,
         may_request: config

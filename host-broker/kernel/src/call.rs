@@ -117,6 +117,8 @@ pub struct Header {
     pub behalf: Subject,
     /// The request id; made from the file's identity if the document has none.
     pub request_id: RequestId,
+    /// The conversation that its document names.
+    pub conversation: Option<RequestId>,
     /// The keyed digest of its canonical body. Two requests with the same digest are the same request.
     pub request_digest: Digest,
     /// The destination of the reply.

@@ -17,7 +17,8 @@ use store::state::sessions::SessionName;
 ///
 /// A session must not combine private data, untrusted content and an egress channel without an approval. Exposure
 /// accumulates until it is reset. Reset it when you recreate the sandbox of a group. Remove everything that the old
-/// sandbox could have written first: its files, its workspace, and `tasks` and `responses` in its directory.
+/// sandbox could have written first: its files, its workspace, and `tasks` and `responses` in its directory. With
+/// `exposure_ends = "conversation"` in the table of a group, the first call of a new MCP client resets its session, too.
 ///
 /// All accesses of one external agent share one session, also later ones. All external agents of the main group's agent
 /// share one session for each issuer, and so do those of an operator token.

@@ -8,7 +8,7 @@ use crate::cli::ask::running;
 use crate::cli::home_reader::known_group;
 use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand};
-use config::profiles;
+use config::{ExposureEnd, profiles};
 use serde_json::{Value, json};
 use shared::{Group as Name, Provider};
 use store::state::grants;
@@ -36,7 +36,8 @@ enum Command {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "--json prints {groups: [{group, main, uid, signed, mailbox, opens_gates, providers, may_request}]}"
+    after_help = "--json prints {groups: [{group, main, uid, signed, mailbox, opens_gates, providers, may_request, \
+    exposure_ends}]}"
 )]
 struct List {}
 
@@ -107,6 +108,7 @@ fn list(context: &Context) -> Result<(), CliError> {
                 "opens_gates": config.gates_opened_by_group(name),
                 "providers": providers(name),
                 "may_request": table.may_request,
+                "exposure_ends": table.exposure_ends,
             })
         })
         .collect();
@@ -116,6 +118,8 @@ fn list(context: &Context) -> Result<(), CliError> {
                 table.main.then(|| "main".to_owned()),
                 table.uid.map(|uid| format!("uid {uid}")),
                 table.signing_key_file.as_ref().map(|_| "signed".to_owned()),
+                (table.exposure_ends == ExposureEnd::Conversation)
+                    .then(|| "exposure ends with a conversation".to_owned()),
             ];
             let flags: Vec<_> = flags.into_iter().flatten().collect();
             let access = providers(name);

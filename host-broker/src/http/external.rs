@@ -418,6 +418,7 @@ impl Outside {
             caller,
             behalf: Subject::NOBODY,
             request_id: self.fresh_id()?,
+            conversation: None,
             request_digest: self.dispatcher.key.digest(format!("{command:?}").as_bytes()),
             origin: Origin::Socket(sender),
             arrived: Instant::now(),

@@ -5,6 +5,7 @@ pub mod accounts;
 pub mod approvals;
 pub mod chat_lockouts;
 pub mod clock;
+pub mod conversations;
 pub mod counters;
 pub mod denials;
 pub mod external_grants;

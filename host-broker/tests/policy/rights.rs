@@ -107,6 +107,7 @@ fn word(command: &Command) -> &'static str {
         | Command::Cancel(_)
         | Command::RequestAccess(_)
         | Command::Plan(_)
+        | Command::Begin(_)
         | Command::ReadFlow(_) => "elsewhere",
     }
 }

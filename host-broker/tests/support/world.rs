@@ -270,6 +270,7 @@ impl World {
             behalf: model::Subject::NOBODY,
             request_digest: Digest::of(id.as_bytes()),
             request_id: id.parse().unwrap(),
+            conversation: None,
             origin: Origin::Broker,
             arrived: Instant::now(),
             timeout: Duration::from_secs(30),

@@ -167,6 +167,11 @@ impl From<PlannedCall> for CallRequest {
     }
 }
 
+/// Begin a conversation. Its name is the `request_id`, and each later request of it has it as `conversation`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BeginRequest {}
+
 /// List grants.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -51,9 +51,7 @@ impl Broker {
             // Their results would belong to no session.
             return Ok(CommandResult::no(Code::Busy, format!("Calls of {name} are still under way.")));
         }
-        let forgotten = sessions::reset(tx, &session)?;
-        let ended = standing_approvals::end_with_session(tx, &session, by)?;
-        let ended: Vec<String> = ended.into_iter().map(standing_approval::reference).collect();
+        let (forgotten, ended) = Self::end_session(tx, &session, by)?;
         let group = match name {
             SessionName::Group(group) => group,
             SessionName::Access(_) | SessionName::External(_) => external(),
@@ -64,5 +62,18 @@ impl Broker {
             summary.extend([" Ended with the session: ", &ended.join(", "), "."]);
         }
         Ok(CommandResult::done(RowKind::SessionReset, data.clone(), data, summary))
+    }
+
+    /// Ends a session in which no call is under way, and forgets its exposure and its results.
+    ///
+    /// Returns the number of actions that it had called, and the standing approvals that end with it.
+    pub(super) fn end_session(
+        tx: &Transaction<'_>,
+        session: &str,
+        by: &str,
+    ) -> Result<(usize, Vec<String>), StoreError> {
+        let forgotten = sessions::reset(tx, session)?;
+        let ended = standing_approvals::end_with_session(tx, session, by)?;
+        Ok((forgotten, ended.into_iter().map(standing_approval::reference).collect()))
     }
 }

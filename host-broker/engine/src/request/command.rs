@@ -10,8 +10,8 @@ use shared::digest::Digest;
 use shared::flow::Vault;
 use shared::flow::request::FlowRequest;
 use shared::request::{
-    AccessRequest, CancelRequest, CapabilitiesRequest, GateRequest, GrantRequest, ListRequest, PlanRequest,
-    ResultRequest, RevokeRequest, TaskRequest,
+    AccessRequest, BeginRequest, CancelRequest, CapabilitiesRequest, GateRequest, GrantRequest, ListRequest,
+    PlanRequest, ResultRequest, RevokeRequest, TaskRequest,
 };
 use shared::{Group, Provider, TaskId};
 use std::collections::BTreeSet;
@@ -50,6 +50,9 @@ pub enum Command {
     /// Ask a person once for several calls: `ext_plan`.
     #[serde(skip)]
     Plan(PlanRequest),
+    /// Begin a conversation: `ext_begin`.
+    #[serde(skip)]
+    Begin(BeginRequest),
     /// List access: `ext_list`.
     List(ListRequest),
     /// Create a task: `task_create`.
@@ -223,7 +226,9 @@ impl Command {
             // Agents.
             Self::Capabilities(_) | Self::Result(_) => (Everyone, OwnCheck, Reads),
             Self::Cancel(_) | Self::ReadFlow(_) => (Everyone, OwnCheck, Ends),
-            Self::GateApprove(_) | Self::RequestAccess(_) | Self::Plan(_) => (Everyone, OwnCheck, Adds),
+            Self::GateApprove(_) | Self::RequestAccess(_) | Self::Plan(_) | Self::Begin(_) => {
+                (Everyone, OwnCheck, Adds)
+            }
             // The main group's agent, and people.
             Self::Grant(request) => (Administrators, Right::Grant(request), Adds),
             Self::Revoke(_) => (Administrators, Administer, Ends),

@@ -207,6 +207,7 @@ pub fn parse(inbound: InboundRequest, context: &ParseContext) -> Parsed {
         caller_key: caller.to_string().into(),
         caller,
         request_id,
+        conversation: document.envelope.conversation.clone(),
         request_digest: digest_of(&document.request, &behalf, context),
         behalf,
         origin,
@@ -234,6 +235,7 @@ fn sort(document: Document, header: Header, bytes: &[u8], context: &ParseContext
         Request::Capabilities(body) => Command::Capabilities(body),
         Request::Grant(body) => Command::Grant(body),
         Request::Revoke(body) => Command::Revoke(body),
+        Request::Begin(body) => Command::Begin(body),
         Request::Access(body) => Command::RequestAccess(body),
         Request::List(body) => Command::List(body),
         Request::TaskCreate(body) => Command::TaskCreate(body),
@@ -342,6 +344,7 @@ fn timeout(request: &Request, context: &ParseContext) -> Duration {
         | Request::Grant(_)
         | Request::Revoke(_)
         | Request::Access(_)
+        | Request::Begin(_)
         | Request::List(_)
         | Request::TaskCreate(_)
         | Request::GateApprove(_)

@@ -5,7 +5,8 @@
 //! ([`session_of`](crate::state::external_grants::session_of)).
 //!
 //! An action exposes the session from its intent on, whether its answer came or not. Only the host ends a session: the
-//! data that an agent has read stays with it until its sandbox is replaced.
+//! data that an agent has read stays with it until its sandbox is replaced. For some groups, an operator has said that it
+//! stays with a conversation ([`conversations`](crate::state::conversations)).
 
 use crate::Transaction;
 use crate::View;
@@ -228,7 +229,7 @@ pub fn is_under_way(view: &View, session: &str) -> Result<bool, StoreError> {
 /// Resets this session. Returns the number of actions that it had called.
 ///
 /// SECURITY: the stored replies of the session are deleted with it. Otherwise its agent could ask for them again and
-/// read private data in a session without exposure.
+/// read private data in a session without exposure. A conversation ends with the session: its agent has the data.
 ///
 /// # Errors
 /// [`StoreError`]; the session continues.
@@ -237,7 +238,8 @@ pub fn reset(tx: &Transaction<'_>, session: &str) -> Result<usize, StoreError> {
         format!("DELETE FROM replies WHERE caller IN ({CALLERS})"),
         format!("DELETE FROM quarantine WHERE caller IN ({CALLERS})"),
     );
-    for statement in [replies, withheld] {
+    let conversation = "DELETE FROM conversations WHERE caller = ?1".to_owned();
+    for statement in [replies, withheld, conversation] {
         tx.view()
             .prepare_cached(&statement)
             .and_then(|mut s| s.execute(params![session]))

@@ -236,6 +236,7 @@ pub(super) fn made_header(
         caller,
         behalf,
         request_id,
+        conversation: None,
         request_digest,
         origin: Origin::Broker,
         arrived: Instant::now(),

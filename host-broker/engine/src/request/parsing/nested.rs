@@ -21,6 +21,7 @@ pub(super) fn of(
         caller_key: Arc::clone(&header.caller_key),
         behalf: header.behalf.clone(),
         request_id: header.request_id.clone(),
+        conversation: None,
         request_digest: header.request_digest,
         origin: Origin::Broker,
         arrived: header.arrived,
