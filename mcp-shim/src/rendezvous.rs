@@ -22,6 +22,7 @@ use shared::mailbox;
 use shared::request::{CancelRequest, Request};
 use shared::{Code, Reply, RequestId, Status};
 use spare_files::SpareFiles;
+use std::future::ready;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::OnceLock;
@@ -139,6 +140,17 @@ impl Rendezvous {
         let mut outbound = OutboundRequest { id, bytes, timeout, started, may_stay_silent, may_be_taken: false };
         let mut stop = pin!(stop);
         loop {
+            tokio::select! {
+                biased;
+                () = stop.as_mut() => {
+                    if !outbound.may_be_taken {
+                        return render::cancelled(&outbound.id);
+                    }
+                    self.cancel(&outbound.id).await;
+                    return render::cancel_asked(&outbound.id);
+                }
+                () = ready(()) => {}
+            }
             let Some(connection) = self.connector.connection(&self.settings, &self.watch) else {
                 if self.settings.transport != Transport::Socket {
                     return self.ask_by_file(outbound, request, stop, listener).await;

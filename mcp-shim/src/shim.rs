@@ -107,9 +107,12 @@ impl Shim {
             let is_lost = reply.code.as_deref() == Some(Code::NoAnswer.word());
             if reply.status == Status::Executed {
                 self.rendezvous.converse(reply.request_id);
-            } else if is_lost || reply.code.as_deref() == Some(Code::Busy.word()) && Instant::now() + pause < deadline {
+            } else if (is_lost || reply.code.as_deref() == Some(Code::Busy.word())) && Instant::now() + pause < deadline
+            {
                 stopped.run_until_cancelled(sleep(pause)).await;
                 pause *= 2;
+            } else if is_lost {
+                return Err(unsent());
             } else {
                 return Err(Box::new(Reply { request_id: document::request_id(), ..reply }));
             }

@@ -350,7 +350,7 @@ where
     }
 
     async fn close(&mut self) -> io::Result<()> {
-        self.output.close().await;
+        self.output.close();
         Ok(())
     }
 }

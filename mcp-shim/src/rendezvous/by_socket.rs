@@ -8,6 +8,7 @@ use shared::Reply;
 use shared::frame::WithdrawnState;
 use std::pin::Pin;
 use std::sync::Arc;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// The end of an exchange over one connection.
@@ -65,6 +66,8 @@ impl Rendezvous {
                 // The hello can come at any time before, so it is looked for now.
                 () = sleep_until(hello_by), if awaits_hello => {
                     awaits_hello = false;
+                    // The reader takes what has come.
+                    yield_now().await;
                     // The host stands still, or takes no more connections of the group. A file can be removed again.
                     if !connection.has_greeted() && !connection.is_closing() {
                         connection.shut_down();

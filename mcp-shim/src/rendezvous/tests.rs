@@ -7,7 +7,7 @@ use shared::reply::Progress;
 use shared::request::{CallRequest, ListRequest};
 use shared::snapshot::PROTOCOL;
 use shared::{Status, Timestamp};
-use std::future::pending;
+use std::future::{pending, ready};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -235,5 +235,22 @@ async fn a_connection_lives_on_if_its_first_call_takes_longer_than_the_greeting_
             assert_eq!(reply.status, Status::Executed, "{reply:?}");
         }
         () = host => panic!("the shim connects a second time"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_was_cancelled_before_it_was_sent_is_not_sent() {
+    for has_socket in [false, true] {
+        let (directory, way) = mailbox();
+        let socket = directory.path().join(mailbox::SOCKET);
+        let listener = has_socket.then(|| tokio::net::UnixListener::bind(socket).unwrap());
+        let mut heard = Heard(Vec::new());
+        let reply = way.ask(document::request_id(), &list(), Duration::from_secs(30), ready(()), &mut heard).await;
+        assert_eq!(reply.code.as_deref(), Some("cancelled"));
+        assert_eq!(tasks(directory.path()), 0);
+        if let Some(listener) = listener {
+            let accepted = tokio::time::timeout(Duration::from_secs(60), listener.accept()).await;
+            assert!(accepted.is_err(), "it has connected");
+        }
     }
 }

@@ -37,8 +37,10 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Output<W> {
         }
     }
 
-    /// Writes nothing more.
-    pub(super) async fn close(&self) {
-        drop(self.0.lock().await.take());
+    /// Writes nothing more. Does not wait for a line that the client does not read.
+    pub(super) fn close(&self) {
+        if let Ok(mut writer) = self.0.try_lock() {
+            drop(writer.take());
+        }
     }
 }
