@@ -505,8 +505,10 @@ impl Loop {
     /// Takes the first step of the effect here: an effect that ends with it needs no other thread.
     fn start_effect(&mut self, mut intended: Intended) {
         self.running += 1;
-        if let Some(file) = intended.retire() {
-            self.daemon.outbox.retire(&file);
+        if let Some(file) = intended.retire()
+            && self.daemon.outbox.retire(&file)
+        {
+            intended.withdraw();
         }
         let filters = Arc::clone(&self.daemon.ruleset.filters);
         let reports = self.daemon.reports.clone();

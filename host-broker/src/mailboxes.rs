@@ -395,19 +395,28 @@ impl GroupMailbox {
         self.taken().retain(|_, taken| taken.listing == listing);
     }
 
-    /// Removes a request whose row is durable, or leaves its file to be used again.
+    /// Removes a request whose row is durable, or leaves its file to be used again. Returns whether the file was gone:
+    /// its sender has withdrawn the request, and nothing of it may begin.
     ///
     /// A file that cannot be removed stays in the list, so that it is not read again. A newer file of the same name is
     /// another request.
-    pub fn retire(&self, name: &str) {
-        let Some(read) = self.taken().get(name).map(|taken| taken.identity) else { return };
-        let Some(handles) = self.handles() else { return };
+    pub fn retire(&self, name: &str, read: FileIdentity) -> bool {
+        let Some(handles) = self.handles() else { return false };
         let is_the_same = |now: FileIdentity| (now.device, now.inode) == (read.device, read.inode);
-        let gone = handles.tasks.look(name).is_none_or(|now| !is_the_same(now)) || handles.tasks.retire(name).is_ok();
+        let (is_over, is_withdrawn) = match handles.tasks.look(name) {
+            // ORDER: of two that remove a file, one succeeds.
+            Some(now) if is_the_same(now) => match handles.tasks.retire(name) {
+                Ok(was_there) => (true, !was_there),
+                Err(_) => (false, false),
+            },
+            Some(_) => (true, false),
+            None => (true, handles.tasks.is_absent(name)),
+        };
         let mut taken = self.taken();
-        if gone && taken.get(name).map(|taken| taken.identity) == Some(read) {
+        if is_over && taken.get(name).is_some_and(|taken| is_the_same(taken.identity)) {
             taken.remove(name);
         }
+        is_withdrawn
     }
 
     fn taken(&self) -> MutexGuard<'_, HashMap<String, Taken>> {

@@ -161,11 +161,9 @@ impl Outbox {
         self.answer(origin, reply.request_id, bytes, Delivery { seq: None, is_sent: false, is_private: false });
     }
 
-    /// Removes a request whose row is durable.
-    pub fn retire(&self, file: &FileOrigin) {
-        if let Some(mailbox) = self.mailboxes.mailbox(&file.group) {
-            mailbox.retire(&file.name);
-        }
+    /// Removes a request whose row is durable. Returns whether its sender has withdrawn it.
+    pub fn retire(&self, file: &FileOrigin) -> bool {
+        self.mailboxes.mailbox(&file.group).is_some_and(|mailbox| mailbox.retire(&file.name, file.identity))
     }
 
     /// The group that a request file came from.

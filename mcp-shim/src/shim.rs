@@ -74,11 +74,12 @@ impl Shim {
             }
         });
         tokio::select! {
-            reply = sent.as_mut() => reply,
+            biased;
             () = stop => {
                 stopped.cancel();
                 sent.await
             }
+            reply = sent.as_mut() => reply,
         }
     }
 

@@ -316,6 +316,11 @@ impl Directory {
         Some(identity_of(&stat))
     }
 
+    /// Returns whether there is surely nothing at this name.
+    pub fn is_absent(&self, name: &str) -> bool {
+        fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW).is_err_and(|errno| errno == Errno::NOENT)
+    }
+
     /// Writes a whole document under this name, and replaces an earlier one.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use shared::{Code, Reply};
 use std::sync::Arc;
 use store::ledger::chain::{Draft, RowKind};
+use store::state::idempotency;
 use store::state::intents;
 use store::state::quarantine;
 use store::state::replies;
@@ -47,6 +48,10 @@ impl Broker {
         match (&filtered.effect, &filtered.outcome) {
             // A probe is the broker's own.
             (Effect::Probe(_), _) => Ok(()),
+            // A call that did not begin says nothing about its provider.
+            (Effect::Run(call) | Effect::Prepare(call), _) if call.run_handle.is_withdrawn() => {
+                limits::prepared(tx, call)
+            }
             // The fault is that of the nested call's provider.
             (Effect::Run(call), Outcome::Failed { fault: true, .. }) if filtered.nested_begun => {
                 limits::answered(tx, call)
@@ -84,6 +89,12 @@ fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer
     match (&filtered.effect, &filtered.outcome) {
         (Effect::Prepare(_), Outcome::Prepared(_)) => Ok(None),
         (Effect::Run(call) | Effect::Prepare(call), outcome) => {
+            let person = call.header.behalf.key();
+            if call.run_handle.is_withdrawn()
+                && let Some(claim) = call.claim_key(person.as_deref())
+            {
+                idempotency::release(tx, &claim, &call.header.request_id)?;
+            }
             if matches!(outcome, Outcome::Failed { code: Code::OutcomeUnknown, .. }) {
                 intents::note_unknown(tx, &closed)?;
                 filtered.probe = closed.probe.as_deref().and_then(|text| serde_json::from_str(text).ok());

@@ -7,7 +7,7 @@ use policy::facts::{EgressFact, Outage};
 use serde_json::{Map, Value};
 use shared::digest::Digest;
 use shared::flow::Opaque;
-use shared::mailbox;
+use shared::mailbox::{self, FileIdentity};
 use shared::reply::Notice;
 use shared::{Action, FlowId, Group, IdempotencyKey, Level, Provider, RequestId, TaskId, Timestamp, limits};
 use std::any::Any;
@@ -73,6 +73,8 @@ pub struct FileOrigin {
     pub group: Group,
     /// The file name in `tasks/`.
     pub name: String,
+    /// The file that was read.
+    pub identity: FileIdentity,
     /// The name of the reply, if the document has no id of its own.
     pub reply_as: Option<RequestId>,
     /// The lane of the file, which is [`Lane::Refused`] until more is known.

@@ -8,10 +8,10 @@ use crate::proofs::{Effect, Intended};
 use crate::run_handle::RunHandle;
 use crate::slots::Slots;
 use futures_util::FutureExt as _;
-use model::{EffectMarker, Nonce, Person, SealedRequest, Subject};
+use model::{EffectMarker, Nonce, Person, Refusal, SealedRequest, Subject};
 use serde_json::{Map, Value};
 use shared::reply::Evidence;
-use shared::{Group, IdempotencyKey, Level, RequestId, Timestamp, limits};
+use shared::{Code, Group, IdempotencyKey, Level, RequestId, Timestamp, limits};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -236,6 +236,7 @@ pub async fn execute(intended: Intended) -> Executed {
             let execution = Execution { nested: Mutex::new(nested), ..execution };
             let changes = call.mutating;
             let result = match call.target.start() {
+                Some(_) if call.run_handle.is_withdrawn() => Err(not_begun()),
                 Some(invocation) => guarded(changes, execution.deadline, invocation.run(execution)).await,
                 None => Err(nothing_to_run()),
             };
@@ -244,6 +245,7 @@ pub async fn execute(intended: Intended) -> Executed {
         Effect::Prepare(mut call) => {
             let execution = execution_for(&call, slots.clone());
             let result = match call.target.start() {
+                Some(_) if call.run_handle.is_withdrawn() => Err(not_begun()),
                 Some(invocation) => guarded(false, execution.deadline, invocation.prepare(execution)).await,
                 None => Err(nothing_to_run()),
             };
@@ -312,6 +314,11 @@ fn nested_run(call: &Call, outer: &Execution, has_begun: &Arc<AtomicBool>) -> Op
         },
         has_begun: Arc::clone(has_begun),
     }))
+}
+
+/// A call that was withdrawn before it began.
+fn not_begun() -> Failure {
+    Failure::Guard(Refusal { code: Code::Cancelled, reason: Code::Cancelled.meaning().to_owned() })
 }
 
 /// Turns the deadline and panics into failures that say truly what may have been changed.

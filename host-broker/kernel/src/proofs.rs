@@ -254,6 +254,13 @@ impl Intended {
         }
     }
 
+    /// Notes that the request's sender has withdrawn it. The effect does not begin.
+    pub fn withdraw(&self) {
+        if let Some(run_handle) = self.run_handle() {
+            run_handle.withdraw();
+        }
+    }
+
     /// Takes the request's file out, to be removed: its intent is durable.
     pub fn retire(&mut self) -> Option<FileOrigin> {
         match &mut self.effect {

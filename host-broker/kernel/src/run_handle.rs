@@ -12,6 +12,7 @@ pub struct RunHandle {
     progress: Mutex<Option<RunProgress>>,
     cancelled: CancellationToken,
     heard: AtomicBool,
+    withdrawn: AtomicBool,
 }
 
 /// The progress of an action.
@@ -38,6 +39,16 @@ impl RunHandle {
     pub fn cancel(&self) -> bool {
         self.cancelled.cancel();
         self.heard.load(Ordering::Acquire)
+    }
+
+    /// Notes that the request was withdrawn before the action began. It does not begin.
+    pub fn withdraw(&self) {
+        self.withdrawn.store(true, Ordering::Release);
+    }
+
+    /// Returns whether the request was withdrawn before the action began.
+    pub fn is_withdrawn(&self) -> bool {
+        self.withdrawn.load(Ordering::Acquire)
     }
 
     /// Marks that the action listens.

@@ -171,10 +171,10 @@ pub struct ParamError {
     pub fault: String,
 }
 
-/// The refusal of a guardrail.
+/// The refusal of a guardrail, or of a call that was withdrawn before it began.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// `guardrail`, `repo_not_allowed` or `range_too_wide`.
+    /// `guardrail`, `repo_not_allowed`, `range_too_wide` or `cancelled`.
     pub code: Code,
     /// One sentence of public parts.
     pub reason: String,

@@ -9,13 +9,14 @@ use engine::approval_subjects;
 use engine::approval_subjects::Continuation;
 use engine::event::Event;
 use engine::file_proposals::internal_request_id;
-use engine::request::Parsed;
+use engine::request::{Command, CommandRequest, Parsed};
 use kernel::call::{Header, Origin, ReplyAddress};
 use model::approval::ApprovalState;
 use model::{Caller, Nonce};
 use serde_json::json;
 use shared::RequestId;
 use shared::reply::Progress;
+use shared::request::CancelRequest;
 use std::sync::Arc;
 use store::StoreError;
 use store::state::approvals;
@@ -213,8 +214,10 @@ impl Loop {
     pub(super) fn wait_for_a_person(&mut self, event: Event) {
         // About nothing else is ever asked.
         let Some(mut header) = event.into_header() else { return };
-        if let Some(file) = header.retire() {
-            self.daemon.outbox.retire(&file);
+        if let Some(file) = header.retire()
+            && self.daemon.outbox.retire(&file)
+        {
+            self.withdraw(&header);
         }
         let until = header.reply_deadline();
         if let Some(group) = header.caller.group() {
@@ -223,6 +226,26 @@ impl Loop {
             self.daemon.outbox.progress(group.clone(), header.request_id.clone(), &progress);
         }
         self.asked.insert((header.caller_key, header.request_id), Asker { origin: header.origin, until });
+    }
+
+    /// Cancels a request whose sender has withdrawn it while its row was written.
+    fn withdraw(&mut self, header: &Header) {
+        let Ok(nonce) = Nonce::fresh(self.daemon.broker.ids()) else { return };
+        let command = Command::Cancel(CancelRequest { of: header.request_id.clone() });
+        let header = Header {
+            caller: header.caller.clone(),
+            caller_key: Arc::clone(&header.caller_key),
+            behalf: header.behalf.clone(),
+            request_id: internal_request_id("withdraw", &nonce),
+            conversation: None,
+            request_digest: header.request_digest,
+            origin: Origin::Broker,
+            arrived: header.arrived,
+            timeout: header.timeout,
+            weight: None,
+        };
+        let request = CommandRequest { header, command, asked: false, calls: Vec::new() };
+        self.pending.push_back(Event::Arrived(Parsed::CommandRequest(Box::new(request))));
     }
 
     /// Callers that stop waiting before the answer hear that a person is asked.

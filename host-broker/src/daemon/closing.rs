@@ -96,7 +96,9 @@ impl Loop {
         let (is_unkept, began) = (settled.as_ref().is_none_or(Settled::is_folded), Instant::now());
         match (settled, origin) {
             (Some(settled), origin) => self.daemon.outbox.reply(origin, settled, repeated_by.as_ref()),
-            (None, Origin::File(file)) => self.daemon.outbox.retire(&file),
+            (None, Origin::File(file)) => {
+                self.daemon.outbox.retire(&file);
+            }
             (None, Origin::Frame(_) | Origin::Retired(..) | Origin::Socket(_) | Origin::Broker) => {}
         }
         if let Some((mailbox, lane)) = paced {

@@ -105,7 +105,9 @@ impl Loop {
                 };
                 self.daemon.outbox.unrecorded(origin, reply);
             }
-            (None, Origin::File(file)) => self.daemon.outbox.retire(&file),
+            (None, Origin::File(file)) => {
+                self.daemon.outbox.retire(&file);
+            }
             (None, Origin::Frame(frame)) => {
                 let code = Code::EvidenceUnavailable;
                 self.daemon.outbox.goodbye(&frame, code, code.meaning());

@@ -333,8 +333,8 @@ impl Connection {
 
     /// Returns why the other side is too slow, if it is.
     pub(super) fn is_too_slow(&mut self, now: Instant) -> Option<&'static str> {
-        if self.can_be_read() {
-            // The host is behind, not the other side.
+        if self.can_be_read() || self.unsent > UNSENT_MAX {
+            // The host does not read, so the other side is not late.
             self.waits_since = now;
         }
         let since = |from: Instant| now.saturating_duration_since(from);

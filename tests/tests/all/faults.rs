@@ -9,3 +9,4 @@ mod full_disk;
 mod power_cuts;
 mod recording;
 mod recovery;
+mod withdrawals;

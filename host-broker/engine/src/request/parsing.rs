@@ -132,7 +132,7 @@ pub fn parse(inbound: InboundRequest, context: &ParseContext) -> Parsed {
     let (group, lane, slot) = (inbound.group.clone(), Lane::Refused, inbound.slot);
     let (origin, file) = match inbound.source {
         Source::File { name, identity } => {
-            let file = FileOrigin { group, name: name.clone(), reply_as: None, lane, slot };
+            let file = FileOrigin { group, name: name.clone(), identity, reply_as: None, lane, slot };
             (Origin::File(file), Some((name, identity)))
         }
         Source::Frame { connection, frame } => {

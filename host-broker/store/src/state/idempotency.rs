@@ -93,6 +93,24 @@ pub fn claim(
     Ok(())
 }
 
+/// Releases the idempotency key of a request that did not begin.
+///
+/// # Errors
+/// [`StoreError`]; the key stays claimed.
+pub fn release(tx: &Transaction<'_>, claim: &ClaimKey<'_>, request_id: &RequestId) -> Result<(), StoreError> {
+    const DELETE: &str = "DELETE FROM idempotency WHERE caller = ?1 AND person = ?6 AND account = ?2 AND provider = ?3
+        AND action = ?4 AND key = ?5 AND request_id = ?7";
+    let ClaimKey { caller, person, account, provider, action, key } = claim;
+    let person = person.unwrap_or_default();
+    tx.view()
+        .prepare_cached(DELETE)
+        .and_then(|mut s| {
+            s.execute(params![caller, account, provider.as_str(), action.as_str(), key, person, request_id.as_str()])
+        })
+        .map_err(at("release an idempotency key"))?;
+    Ok(())
+}
+
 /// The most rows that are deleted at once, so that the loop does not block.
 const FORGOTTEN_MAX: i64 = 1_000;
 
