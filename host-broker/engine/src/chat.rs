@@ -11,7 +11,7 @@ use crate::broker::Broker;
 use config::channels::{ChannelTable, is_identity};
 use config::people::PersonTable;
 use kernel::Answer;
-use kernel::call::{Header, Origin};
+use kernel::call::Header;
 use model::approval::{Approval, ApprovalReason};
 use model::{Caller, Subject, approval};
 use serde::{Deserialize, Serialize};
@@ -270,18 +270,8 @@ impl Broker {
             return refuse(tx, header, &handed_in, about, Code::Guardrail, &reason).map(|(answer, _)| answer);
         }
         let caller = Caller::Person(person.to_owned());
-        let in_person = Header {
-            caller_key: Arc::from(caller.to_string()),
-            caller,
-            behalf: Subject::NOBODY,
-            request_id: header.request_id.clone(),
-            conversation: None,
-            request_digest: header.request_digest,
-            origin: Origin::Broker,
-            arrived: header.arrived,
-            timeout: header.timeout,
-            weight: None,
-        };
+        let in_person =
+            Header { caller_key: Arc::from(caller.to_string()), caller, behalf: Subject::NOBODY, ..header.internal() };
         let ParsedAnswer { code, yes, reason } = spoken;
         // An answer in a chat leaves the time of changes to files to the agent.
         let given = ApprovalAnswer {

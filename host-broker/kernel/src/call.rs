@@ -134,6 +134,22 @@ pub struct Header {
 }
 
 impl Header {
+    /// Returns the header of a request that the broker itself makes on account of this one. No reply leaves for it.
+    pub fn internal(&self) -> Self {
+        Self {
+            caller: self.caller.clone(),
+            caller_key: Arc::clone(&self.caller_key),
+            behalf: self.behalf.clone(),
+            request_id: self.request_id.clone(),
+            conversation: None,
+            request_digest: self.request_digest,
+            origin: Origin::Broker,
+            arrived: self.arrived,
+            timeout: self.timeout,
+            weight: None,
+        }
+    }
+
     /// Drafts a row of the ledger about the request, with its caller, person and id.
     pub fn draft(&self, kind: RowKind) -> Draft<'_> {
         Draft { person: self.behalf.key(), request_id: Some(&self.request_id), ..Draft::new(kind, &self.caller_key) }

@@ -232,18 +232,7 @@ impl Loop {
     fn withdraw(&mut self, header: &Header) {
         let Ok(nonce) = Nonce::fresh(self.daemon.broker.ids()) else { return };
         let command = Command::Cancel(CancelRequest { of: header.request_id.clone() });
-        let header = Header {
-            caller: header.caller.clone(),
-            caller_key: Arc::clone(&header.caller_key),
-            behalf: header.behalf.clone(),
-            request_id: internal_request_id("withdraw", &nonce),
-            conversation: None,
-            request_digest: header.request_digest,
-            origin: Origin::Broker,
-            arrived: header.arrived,
-            timeout: header.timeout,
-            weight: None,
-        };
+        let header = Header { request_id: internal_request_id("withdraw", &nonce), ..header.internal() };
         let request = CommandRequest { header, command, asked: false, calls: Vec::new() };
         self.pending.push_back(Event::Arrived(Parsed::CommandRequest(Box::new(request))));
     }

@@ -64,7 +64,7 @@ pub const EXT_PLAN: ToolWords = ToolWords {
     title: "Ask once for several calls",
     description: "Asks a person once for 2 to 16 calls, which then run in order. Use it when each call would need a \
                   person. The first call that does not succeed ends the plan. The reply has the request_id of each \
-                  call; get a result with ext_result. A call cannot use the result of an earlier one, and a call that \
+                  call; get a result with ext_result. A call cannot use the result of an earlier one. A call that \
                   depends on the state of its target is refused.",
 };
 /// `ext_request`

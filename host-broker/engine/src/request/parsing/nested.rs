@@ -1,11 +1,10 @@
 //! The call that another call makes.
 
 use super::{ParseContext, target};
-use kernel::call::{Call, Header, NestedCall, Origin, Target};
+use kernel::call::{Call, Header, NestedCall, Target};
 use kernel::contract::{Invocation, NestedRequest};
 use model::EffectMarker;
 use shared::{TaskId, json};
-use std::sync::Arc;
 
 /// Returns the call that a parsed call makes, if it makes one. It has no origin of its own, so no reply can leave for it.
 pub(super) fn of(
@@ -16,18 +15,6 @@ pub(super) fn of(
     let NestedRequest { provider, action, params, field } = outer.invocation().and_then(Invocation::nested)?;
     let target = target(context, (&provider, &action), |operation| operation.parse(&params));
     let digest = context.key.digest(&json::canonical(&params));
-    let header = Header {
-        caller: header.caller.clone(),
-        caller_key: Arc::clone(&header.caller_key),
-        behalf: header.behalf.clone(),
-        request_id: header.request_id.clone(),
-        conversation: None,
-        request_digest: header.request_digest,
-        origin: Origin::Broker,
-        arrived: header.arrived,
-        timeout: header.timeout,
-        weight: None,
-    };
-    let call = Call::new(header, (provider, action), target, (params, digest), planted.clone());
+    let call = Call::new(header.internal(), (provider, action), target, (params, digest), planted.clone());
     Some(Box::new(NestedCall { call: Call { task_id: task_id.cloned(), ..call }, field, permitted_at: None }))
 }
