@@ -1,5 +1,6 @@
 //! A GitHub on loopback with one repository, `octo/hello`, and one pull request: as much of it as the broker's writes
-//! and probes ask for. It notes every change that reaches it, as it came.
+//! and probes ask for. It issues a token for the app that is installed as 7. It notes every change that reaches it, as it
+//! came.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -28,6 +29,11 @@ struct State {
     is_closed: bool,
     loses_replies: bool,
 }
+
+/// The token that it issues for an app. No form of it is known as that of a credential.
+pub const APP_TOKEN: &str = "plain words of an installation";
+/// The request for that token.
+pub const TOKEN_REQUEST: &str = "POST /app/installations/7/access_tokens";
 
 /// The server; it serves until the test ends.
 pub struct Github {
@@ -122,6 +128,11 @@ impl State {
     fn answer(&mut self, request: &Change) -> (u16, Value) {
         let (method, target) = request.line.split_once(' ').unwrap_or_default();
         let path = target.split('?').next().unwrap_or_default();
+        if request.line == TOKEN_REQUEST {
+            let repositories = json!([{ "full_name": "octo/hello" }]);
+            let (token, expires_at) = (APP_TOKEN, "2999-01-01T00:00:00Z");
+            return (201, json!({ "token": token, "expires_at": expires_at, "repositories": repositories }));
+        }
         let place = path.strip_prefix("/repos/octo/hello").unwrap_or("elsewhere");
         let body: Value = serde_json::from_str(&request.body).unwrap_or_default();
         let said = |member: &str| body.get(member).cloned().unwrap_or_default();
@@ -130,7 +141,9 @@ impl State {
             ("GET", "") => (200, json!({ "full_name": "octo/hello", "default_branch": "main" })),
             ("GET", "/git/ref/heads/main") => (200, json!({ "object": { "sha": head } })),
             ("GET", "/issues/1") => {
-                (200, json!({ "number": 1, "state": if self.is_closed { "closed" } else { "open" } }))
+                let state = if self.is_closed { "closed" } else { "open" };
+                // A server can send back what it was sent.
+                (200, json!({ "number": 1, "state": state, "body": request.headers.get("authorization") }))
             }
             ("GET", "/pulls/1") => {
                 let merged = self.merged_with.as_ref().map(|_| "f".repeat(40));

@@ -22,6 +22,7 @@ mod all {
     mod floods;
     mod flows;
     mod fuzz;
+    mod github_app;
     mod go_no_go;
     mod governance;
     mod granting;

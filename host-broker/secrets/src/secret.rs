@@ -4,12 +4,13 @@
 //! [fault](SecretError) with the next step. Five functions lead to a value: [`Secret::expose`], for the transport of
 //! one execution, [`Secret::expose_to`], for the channel of one notice, [`Secret::expose_on`], for the answers of one
 //! channel, [`Secret::expose_for`], for the judge of one result, and `Secrets::needles`, for the search that keeps
-//! secrets out of results. Two more answer without the value:
-//! [`Secret::sign`] and [`Secret::has_signed`].
+//! secrets out of results. Four more answer without the value:
+//! [`Secret::sign`], [`Secret::has_signed`], [`Secret::sign_rs256`] and [`Secret::is_rsa_key`].
 
 mod dotenv;
 mod file;
 mod keyring;
+mod rsa;
 pub mod source;
 
 use crate::identity::shared_secret;
@@ -66,6 +67,17 @@ impl Secret {
     pub fn sign(&self, message: &[u8], _proof: &Execution) -> Vec<u8> {
         let mac = Hmac::<Sha256>::new_from_slice(&shared_secret::key(self.0.expose_secret()));
         mac.map(|mac| mac.chain_update(message).finalize().into_bytes().to_vec()).unwrap_or_default()
+    }
+
+    /// Its RSA signature of the message, for this execution and nothing else: RSASSA-PKCS1-v1_5 with SHA-256, which
+    /// JSON Web Signature calls `RS256` (RFC 7518, section 3.3). `None` if it is [no such key](Self::is_rsa_key).
+    pub fn sign_rs256(&self, message: &[u8], _proof: &Execution) -> Option<Vec<u8>> {
+        rsa::sign(self.0.expose_secret(), message)
+    }
+
+    /// Checks whether it is a private RSA key of 2048 to 4096 bits, in PEM.
+    pub fn is_rsa_key(&self) -> bool {
+        rsa::is_key(self.0.expose_secret())
     }
 
     /// Checks whether this is its HMAC-SHA256 over the message; compared in constant time.

@@ -12,6 +12,7 @@ use policy::decide::{Step, Verdict};
 use policy::explain::explain;
 use policy::facts::RulesFact;
 use policy::profile::{ApprovalMode, Profile, Profiles};
+use provider_github::Identity;
 use rules::{RuleFile, Rules, Vocabulary};
 use secrets::identity::issuers::Issuers;
 use serde_json::{Value, json};
@@ -143,7 +144,8 @@ fn an_explanation_names_the_rule() {
 async fn rules_see_every_parameter_of_the_github_actions() {
     let provider: Provider = "github".parse().unwrap();
     let settings = toml::from_str("repos = [\"acme/app\"]").unwrap();
-    let operations = provider_github::operations(&provider, settings, None, Arc::new(SystemClock)).unwrap();
+    let operations =
+        provider_github::operations(&provider, settings, Identity::Token(None), Arc::new(SystemClock)).unwrap();
     let mut catalogue = Catalogue::default();
     catalogue.insert(provider, Listed::ready("github", operations));
     let vocabulary = Vocabulary::new(&catalogue.named(), BTreeSet::new()).unwrap();

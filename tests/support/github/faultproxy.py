@@ -6,7 +6,8 @@
 Binds 127.0.0.1 only and prints `port N` once it listens.
 
 Strict: it refuses unknown tokens, and adds what the stand-in lacks: request ids, ETag and 304, 405 and 409 on merge,
-and the combined status of a commit.
+the combined status of a commit, and the repositories of an installation. The assertion of an app is valid for `/app`
+only, and each token that the stand-in issues for it is known from then on.
 
 Unkind: every request suffers the fault that its path begins with (`/fault-drop/repos/...`), or else `--fault`.
 `dup-apply` is the worst: the change reaches the upstream, the answer is lost.
@@ -83,11 +84,12 @@ class Proxy(BaseHTTPRequestHandler):
         body = self.rfile.read(length) if length else None
         token = (self.headers.get("authorization") or "").split(" ")[-1]
         self.note(path, fault, body)
-        if tokens and token not in tokens:
+        is_assertion = token.startswith("eyJ") and path.startswith("/app/")
+        if tokens and token not in tokens and not is_assertion:
             return self.answer(401, {"message": "Bad credentials", "status": "401"})
         try:
             if not self.instead(fault, token):
-                self.forward(path, body, fault, prefix)
+                self.forward(path, body, fault, prefix, token)
         except OSError:
             self.close_connection = True  # the client left, which is what many faults provoke
 
@@ -166,8 +168,16 @@ class Proxy(BaseHTTPRequestHandler):
         except urllib.error.HTTPError as error:
             return error.code, error.headers, error.read()
 
-    def forward(self, path, body, fault, prefix):
-        status, head, answer = self.ask(path, body)
+    def forward(self, path, body, fault, prefix, token):
+        if token.startswith("ghs_") and path.startswith("/user/"):
+            return self.answer(403, {"message": "Resource not accessible by integration"})
+        of_installation = path.startswith("/installation/repositories")
+        status, head, answer = self.ask(path.replace("/installation/repositories", "/user/repos", 1), body)
+        if of_installation and status == 200:
+            repositories = json.loads(answer)
+            answer = json.dumps({"total_count": len(repositories), "repositories": repositories}).encode()
+        if path.endswith("/access_tokens") and status == 201:
+            tokens.add(json.loads(answer)["token"])
         if fault == "dup-apply":
             return self.hang_up()
         if path.endswith("/merge") and status == 422:

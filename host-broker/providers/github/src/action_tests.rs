@@ -6,7 +6,7 @@ use crate::read::Read;
 use crate::scripted::{Caller, Fixed, NOW, Reply, Scripted, TIMEOUT, TOKEN};
 use crate::write::Write;
 use crate::{
-    Github, Settings, SetupError, add_labels, close_issue, comment_pr, create_branch, create_issue, get_file,
+    Github, Identity, Settings, SetupError, add_labels, close_issue, comment_pr, create_branch, create_issue, get_file,
     get_issue, get_pr, get_pr_checks, get_repo, list_repos, operations, search_code, update_branch,
 };
 use base64::Engine as _;
@@ -23,12 +23,17 @@ pub(super) fn settings() -> Settings {
 }
 
 pub(super) fn catalogue() -> Vec<Arc<dyn Operation>> {
-    operations(&"github".parse().unwrap(), settings(), Some(Arc::new(Secret::new(TOKEN.into()))), Arc::new(Fixed))
-        .unwrap()
+    operations(
+        &"github".parse().unwrap(),
+        settings(),
+        Identity::Token(Some(Arc::new(Secret::new(TOKEN.into())))),
+        Arc::new(Fixed),
+    )
+    .unwrap()
 }
 
 fn shared() -> Github {
-    Github::new(settings(), Some(Arc::new(Secret::new(TOKEN.into()))), Arc::new(Fixed)).unwrap()
+    Github::new(settings(), Identity::Token(Some(Arc::new(Secret::new(TOKEN.into())))), Arc::new(Fixed)).unwrap()
 }
 
 /// Parameters that fit each action, for a repository.
@@ -481,8 +486,13 @@ async fn settings_that_are_wrong_stop_the_provider_and_not_the_broker() {
     assert_eq!(serde_json::from_value::<Settings>(json!({})).unwrap(), Settings::default());
     assert_eq!(Settings::default().repos, Vec::<String>::new());
     let fault = |settings| {
-        operations(&"github".parse().unwrap(), settings, Some(Arc::new(Secret::new(TOKEN.into()))), Arc::new(Fixed))
-            .err()
+        operations(
+            &"github".parse().unwrap(),
+            settings,
+            Identity::Token(Some(Arc::new(Secret::new(TOKEN.into())))),
+            Arc::new(Fixed),
+        )
+        .err()
     };
     let base = fault(Settings { base_url: "http://api.github.com".into(), ..settings() });
     assert!(matches!(&base, Some(SetupError::BaseUrl(_))), "{base:?}");

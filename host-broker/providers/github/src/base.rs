@@ -164,6 +164,13 @@ impl Target {
         self
     }
 
+    /// Goes down to an id.
+    pub(super) fn id(mut self, id: u64) -> Self {
+        // Writing to a string cannot fail.
+        write!(self.0, "/{id}").unwrap_or_default();
+        self
+    }
+
     /// Goes down to a commit.
     pub(super) fn commit(mut self, sha: &str) -> Self {
         self.0.push('/');

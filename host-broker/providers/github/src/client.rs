@@ -7,6 +7,7 @@
 //! octocrab's features `retry`, `follow-redirect` and `tracing` stay off in `Cargo.toml`: the first repeats writes,
 //! the second leaves the origin, the third logs what GitHub was asked.
 
+use crate::app::{App, Reach};
 use crate::base::{BaseUrl, Cursor, Target};
 use crate::errors::{BodyError, GithubResponse, Reader, retry_after, unknown};
 use crate::etags::{Etags, Kept};
@@ -73,6 +74,11 @@ impl Client {
         Ok(Self { crab, base, etags: Etags::default(), clock })
     }
 
+    /// The time now.
+    pub(super) fn now(&self) -> shared::Timestamp {
+        self.clock.now()
+    }
+
     /// Returns the request in which a change leaves, all but the credential.
     ///
     /// It contacts no server, and is the only place where the request of a change is put together.
@@ -112,6 +118,7 @@ pub(super) struct Session<'a> {
     has_marks: bool,
     agreed: Option<&'a SealedRequest>,
     pauses: &'static [Duration],
+    issued_by: Option<(&'a App, Reach)>,
 }
 
 /// One page of a list, or a whole document.
@@ -126,8 +133,8 @@ pub(super) struct Page {
 struct Lost;
 
 impl<'a> Session<'a> {
-    /// Opens one. For the provider's own [`super::Github::session`], which has the token only with an execution, and
-    /// for the tests of this provider.
+    /// Opens one. For [`super::Github::session`], for [`App::token`] and for the tests of this provider. The first two have
+    /// a token only with an execution.
     ///
     /// # Errors
     /// [`Failure::Refused`] if the token cannot be part of a request.
@@ -138,7 +145,7 @@ impl<'a> Session<'a> {
                 .into(),
         })?;
         authorization.set_sensitive(true);
-        Ok(Self { client, authorization, deadline, nonce, has_marks: true, agreed: None, pauses: &[] })
+        Ok(Self { client, authorization, deadline, nonce, has_marks: true, agreed: None, pauses: &[], issued_by: None })
     }
 
     /// The same, which sends no change but the one that a person was asked about, if there is one.
@@ -161,9 +168,19 @@ impl<'a> Session<'a> {
         if self.has_marks { Mark::of(self.nonce) } else { Mark::none() }
     }
 
+    /// The same, whose token an app has issued for this reach.
+    pub(super) fn issued_by(self, app: &'a App, reach: Reach) -> Self {
+        Self { issued_by: Some((app, reach)), ..self }
+    }
+
+    /// Returns whether its token is one of an app.
+    pub(super) fn is_of_an_app(&self) -> bool {
+        self.issued_by.is_some()
+    }
+
     /// The time now.
     pub(super) fn now(&self) -> shared::Timestamp {
-        self.client.clock.now()
+        self.client.now()
     }
 
     /// Waits, but not past the deadline.
@@ -283,6 +300,9 @@ impl<'a> Session<'a> {
         // octocrab's errors are not looked into: it erases their kinds, and their texts are not for agents.
         let response = self.client.crab.execute(request).await.map_err(|_erased| Lost)?;
         let (head, body) = response.into_parts();
+        if let (StatusCode::UNAUTHORIZED, Some((app, reach))) = (head.status, &self.issued_by) {
+            app.forget(reach);
+        }
         let body = if is_encoded(&head.headers) {
             Err(BodyError::Encoded)
         } else if announced(&head.headers).is_some_and(|length| length > RESULT_BYTES_MAX) {

@@ -2,12 +2,14 @@
 //!
 //! Each action is one file: its fields are the parameters, and it implements `read::Read` or `write::Write`, which add
 //! everything that actions have in common. Only `list_repos` names no repository and implements the contract itself. The
-//! shared modules are `params` (the parts of a request), `base` and `client` (the only way out), `send_state` and `errors`
+//! shared modules are `params` (the parts of a request), `base` and `client` (the only way out), `app` (tokens of a
+//! GitHub App), `send_state` and `errors`
 //! (the meaning of a failure), `guardrails`, `nonce` and `probe` (the search for a lost effect), `pages`, `links`, `etags`,
 //! `fields` and `responses` (the results), and `thread` (lists of an issue or pull request).
 //!
 //! Enter at [`operations`]. Works with github.com, with an enterprise server, and with a stand-in on loopback.
 
+mod app;
 mod base;
 mod client;
 mod send_state;
@@ -53,6 +55,8 @@ mod update_branch;
 #[cfg(test)]
 mod action_tests;
 #[cfg(test)]
+mod app_tests;
+#[cfg(test)]
 mod scripted;
 #[cfg(test)]
 mod seal_tests;
@@ -63,8 +67,10 @@ mod standin_tests;
 #[cfg(test)]
 mod wire_tests;
 
+pub use app::{App, NoKey};
 pub use table::KIND;
 
+use app::Reach;
 use base::{BadBaseUrl, BaseUrl};
 use client::{Client, NoClient, Session};
 use fields::text;
@@ -128,6 +134,14 @@ pub enum SetupError {
     Declaration(BadDeclaration),
 }
 
+/// The broker's identity at GitHub.
+pub enum Identity {
+    /// A token, if there is one.
+    Token(Option<Arc<Secret>>),
+    /// A GitHub App.
+    App(App),
+}
+
 /// Returns the actions; without a token they are declared and refuse to run.
 ///
 /// It contacts no server, and must be called inside the runtime.
@@ -137,10 +151,10 @@ pub enum SetupError {
 pub fn operations(
     name: &Provider,
     settings: Settings,
-    token: Option<Arc<Secret>>,
+    identity: Identity,
     clock: Arc<dyn Clock>,
 ) -> Result<Vec<Arc<dyn Operation>>, SetupError> {
-    let shared = &Arc::new(Github::new(settings, token, clock)?);
+    let shared = &Arc::new(Github::new(settings, identity, clock)?);
     let all = [
         operation::<list_repos::ListRepos>(name, shared),
         operation::<ReadAction<get_repo::GetRepo>>(name, shared),
@@ -173,27 +187,31 @@ pub fn operations(
 struct Github {
     client: Client,
     guardrails: Guardrails,
-    token: Option<Arc<Secret>>,
+    identity: Identity,
 }
 
 impl Github {
-    fn new(settings: Settings, token: Option<Arc<Secret>>, clock: Arc<dyn Clock>) -> Result<Self, SetupError> {
+    fn new(settings: Settings, identity: Identity, clock: Arc<dyn Clock>) -> Result<Self, SetupError> {
         let Settings { base_url, repos, production_branches, allow_merge_without_checks, unmarked } = settings;
         let base = BaseUrl::parse(&base_url).map_err(SetupError::BaseUrl)?;
         let guardrails = Guardrails::new(&repos, &production_branches, allow_merge_without_checks)
             .and_then(|guardrails| guardrails.without_marks_in(&unmarked))
             .map_err(SetupError::Guardrail)?;
         let client = Client::new(base, clock).map_err(SetupError::Client)?;
-        Ok(Self { client, guardrails, token })
+        Ok(Self { client, guardrails, identity })
     }
 
-    /// The one place where the token is exposed.
-    fn session<'a>(&'a self, execution: &'a Execution) -> Result<Session<'a>, Failure> {
-        // A provider without its secret is switched off, so this refuses only calls that should not have come here.
-        let Some(token) = &self.token else {
-            return Err(Failure::Unavailable { message: "GitHub's token is missing.".into() });
+    /// Opens a session for an execution that needs no more than this reach. The one place where a token is exposed.
+    async fn session<'a>(&'a self, reach: Reach, execution: &'a Execution) -> Result<Session<'a>, Failure> {
+        let open = |token: &str| Session::open(&self.client, token, execution.deadline(), execution.nonce());
+        let session = match &self.identity {
+            // A provider without its secret is switched off, so this refuses only calls that should not have come here.
+            Identity::Token(None) => {
+                return Err(Failure::Unavailable { message: "GitHub's token is missing.".into() });
+            }
+            Identity::Token(Some(token)) => open(token.expose(execution))?,
+            Identity::App(app) => open(&app.token(&self.client, &reach, execution).await?)?.issued_by(app, reach),
         };
-        let session = Session::open(&self.client, token.expose(execution), execution.deadline(), execution.nonce())?;
         Ok(session.bound_to(execution.sealed()))
     }
 }

@@ -1,5 +1,6 @@
 //! `list_repos`.
 
+use crate::app::Reach;
 use crate::base::Target;
 use crate::client::Session;
 use crate::fields::text;
@@ -28,11 +29,11 @@ pub(super) struct ListRepos {
     cursor: Option<Place>,
 }
 
-/// The repositories that the token reaches and the operator allows.
+/// The repositories that the token or the app reaches and the operator allows.
 #[derive(Debug, Serialize, JsonSchema)]
 #[expect(clippy::struct_field_names, reason = "the names are those of the answer")]
 pub(super) struct Repos {
-    /// The most recently pushed first.
+    /// The most recently pushed first, unless the broker uses a GitHub App.
     repos: Vec<Repository>,
     /// Whether there may be more.
     more: bool,
@@ -48,7 +49,7 @@ impl NativeAction for ListRepos {
 
     const NAME: &'static str = "list_repos";
     const LEVEL: Level = Level::Read;
-    const DESCRIPTION: &'static str = "Lists the repositories that the broker may use, the most recently pushed first.";
+    const DESCRIPTION: &'static str = "Lists the repositories that the broker may use.";
     const IDEMPOTENT: bool = true;
     const EXPOSES: Exposure = READS;
 
@@ -62,7 +63,7 @@ impl NativeAction for ListRepos {
     }
 
     async fn run(self, shared: &Github, _facts: Option<()>, execution: &Execution) -> Result<(Repos, String), Failure> {
-        self.perform(&shared.session(execution)?, &shared.guardrails).await
+        self.perform(&shared.session(Reach::Names, execution).await?, &shared.guardrails).await
     }
 }
 
@@ -73,7 +74,12 @@ impl ListRepos {
         guardrails: &Guardrails,
     ) -> Result<(Repos, String), Failure> {
         // Whole pages: the allow-list may let few of them through.
-        let list = Target::fixed("/user/repos").with("sort", "pushed").with("per_page", "100");
+        let list = if session.is_of_an_app() {
+            Target::fixed("/installation/repositories")
+        } else {
+            Target::fixed("/user/repos").with("sort", "pushed")
+        };
+        let list = list.with("per_page", "100");
         let allowed = |repo: &Value| text(repo, "/full_name").is_none_or(|name| guardrails.allows(&name));
         let found =
             listed(session, &list, (self.cursor.as_ref(), self.limit.count()), allowed, Repository::from).await?;

@@ -97,7 +97,7 @@ pub(super) async fn listed<T>(
     for _ in 1..=PAGES_MAX {
         let place = at.as_ref().map_or_else(|| target.clone(), |cursor| target.at(cursor));
         let page = session.get_page(&place).await?;
-        let found = page.document.as_array().ok_or_else(|| unusable("is not a list"))?;
+        let found = items(&page.document).ok_or_else(|| unusable("is not a list"))?;
         let mut found = found.iter().enumerate().skip(skip).filter(|(_, entry)| wanted(entry));
         while entries.len() < limit
             && let Some((_, entry)) = found.next()
@@ -128,14 +128,19 @@ pub(super) async fn first(
 ) -> Result<Option<Value>, Failure> {
     let mut page = session.get_page(target).await?;
     for read in 1.. {
-        let entries = page.document.as_array().ok_or_else(|| unusable("is not a list"))?;
-        if let Some(entry) = entries.iter().find(|entry| is_it(entry)) {
+        let found = items(&page.document).ok_or_else(|| unusable("is not a list"))?;
+        if let Some(entry) = found.iter().find(|entry| is_it(entry)) {
             return Ok(Some(entry.clone()));
         }
         let Some(next) = page.next.filter(|_| read < pages) else { break };
         page = session.get_page(&target.at(&next)).await?;
     }
     Ok(None)
+}
+
+/// Returns the items of a page. The list of the repositories of an installation has them in a member.
+fn items(document: &Value) -> Option<&Vec<Value>> {
+    document.as_array().or_else(|| document.get("repositories")?.as_array())
 }
 
 fn unusable(how: &str) -> Failure {

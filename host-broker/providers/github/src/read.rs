@@ -1,5 +1,6 @@
 //! The common part of the actions that read one repository.
 
+use crate::app::Reach;
 use crate::client::Session;
 use crate::params::Repo;
 use crate::{Github, READS};
@@ -72,6 +73,6 @@ impl<A: Read> NativeAction for ReadAction<A> {
         _facts: Option<()>,
         execution: &Execution,
     ) -> Result<(A::Output, String), Failure> {
-        self.0.perform(&github.session(execution)?).await
+        self.0.perform(&github.session(Reach::repository(&self.0.repo()), execution).await?).await
     }
 }

@@ -8,8 +8,8 @@ use crate::params::Repo;
 use crate::scripted::{Caller, Fixed, Reply, Scripted, TIMEOUT, TOKEN};
 use crate::write::Write;
 use crate::{
-    Github, Settings, add_labels, close_issue, comment_issue, comment_pr, create_branch, create_issue, create_pr,
-    operations, request_review,
+    Github, Identity, Settings, add_labels, close_issue, comment_issue, comment_pr, create_branch, create_issue,
+    create_pr, operations, request_review,
 };
 use model::card::Card;
 use model::{Nonce, SealedRequest};
@@ -32,7 +32,7 @@ impl Bench {
     fn new() -> Self {
         let server = Scripted::new([]);
         let settings = Settings { base_url: format!("{}/api/v3", server.base()), ..settings() };
-        let token = Some(Arc::new(Secret::new(TOKEN.into())));
+        let token = Identity::Token(Some(Arc::new(Secret::new(TOKEN.into()))));
         let github = Github::new(settings, token, Arc::new(Fixed)).unwrap();
         Self { server, github, nonce: Nonce::fresh(&SystemRandom).unwrap() }
     }
@@ -248,7 +248,7 @@ async fn every_write_of_the_catalogue_seals_and_no_read_does() {
 #[tokio::test]
 async fn where_marks_are_switched_off_nothing_of_the_broker_is_sent() {
     let settings = Settings { unmarked: vec!["Octocat/Hello-World".into()], ..settings() };
-    let token = Some(Arc::new(Secret::new(TOKEN.into())));
+    let token = Identity::Token(Some(Arc::new(Secret::new(TOKEN.into()))));
     let all = operations(&"github".parse().unwrap(), settings, token, Arc::new(Fixed)).unwrap();
     let nonce = Nonce::fresh(&SystemRandom).unwrap();
     for name in ["create_issue", "comment_issue", "create_pr"] {

@@ -14,12 +14,18 @@ pub(super) struct Standin {
     children: Vec<Child>,
     port: u16,
     log: PathBuf,
+    seed: PathBuf,
 }
 
 impl Standin {
     /// Starts them, or says why not.
-    #[expect(clippy::disallowed_methods, reason = "a test may look at its environment and start what it needs")]
     pub(super) fn start(test: &str) -> Option<Self> {
+        Self::with_seed(test, "")
+    }
+
+    /// The same, with these lines after those of `seed.yaml`.
+    #[expect(clippy::disallowed_methods, reason = "a test may look at its environment and start what it needs")]
+    pub(super) fn with_seed(test: &str, lines: &str) -> Option<Self> {
         let Some(emulate) = std::env::var_os("EXT_TEST_EMULATE").map(PathBuf::from) else {
             println!(
                 "skipped: EXT_TEST_EMULATE does not name node_modules/emulate; see tests/support/github/README.md"
@@ -28,14 +34,16 @@ impl Standin {
         };
         let support = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../tests/support/github");
         let log = std::env::temp_dir().join(format!("ext-github-{}-{test}.jsonl", std::process::id()));
+        let seed = log.with_extension("yaml");
+        std::fs::write(&seed, std::fs::read_to_string(support.join("seed.yaml")).unwrap() + lines).unwrap();
         let mut node = Command::new("node");
         node.arg("-r").arg(support.join("loopback.cjs")).arg(emulate.join("dist/index.js"));
-        node.args(["start", "-s", "github", "-p", "4100", "--seed"]).arg(support.join("seed.yaml"));
+        node.args(["start", "-s", "github", "-p", "4100", "--seed"]).arg(&seed);
         let (node, upstream) = begin(&mut node)?;
         let mut python = Command::new("python3");
         python.arg(support.join("faultproxy.py")).args(["--tokens", TOKEN, "--log"]).arg(&log);
         python.arg("--upstream").arg(format!("http://127.0.0.1:{upstream}"));
-        let mut standin = Self { children: vec![node], port: 0, log };
+        let mut standin = Self { children: vec![node], port: 0, log, seed };
         let (python, port) = begin(&mut python)?;
         standin.children.push(python);
         standin.port = port;
@@ -68,6 +76,7 @@ impl Drop for Standin {
             drop(child.wait());
         }
         drop(std::fs::remove_file(&self.log));
+        drop(std::fs::remove_file(&self.seed));
     }
 }
 

@@ -1,5 +1,6 @@
 //! The common part of the actions that change one repository.
 
+use crate::app::Reach;
 use crate::client::{Change, Session};
 use crate::guardrails::{Guardrails, refusal};
 use crate::nonce::{Handle, Mark};
@@ -151,7 +152,8 @@ impl<A: Write> NativeAction for WriteAction<A> {
     }
 
     async fn prepare(&self, github: &Github, execution: &Execution) -> Result<A::Facts, Failure> {
-        self.0.facts(&github.session(execution)?, &github.guardrails).await
+        let session = github.session(Reach::repository(&self.0.repo()), execution).await?;
+        self.0.facts(&session, &github.guardrails).await
     }
 
     fn seal(&self, github: &Github, facts: Option<&A::Facts>, nonce: &Nonce) -> Option<SealedRequest> {
@@ -165,8 +167,10 @@ impl<A: Write> NativeAction for WriteAction<A> {
 
     async fn probe(github: &Github, handle: Value, execution: &Execution) -> Result<Probed, Failure> {
         let repo = handle.get("owner").and_then(Value::as_str).zip(handle.get("repo").and_then(Value::as_str));
-        let has_marks = repo.is_none_or(|(owner, name)| github.guardrails.has_marks(&format!("{owner}/{name}")));
-        match A::look(&github.session(execution)?.patient(), handle).await? {
+        let repo = repo.map(|(owner, name)| format!("{owner}/{name}"));
+        let has_marks = repo.as_ref().is_none_or(|repo| github.guardrails.has_marks(repo));
+        let reach = repo.map_or(Reach::Names, |repo| Reach::repository(&repo));
+        match A::look(&github.session(reach, execution).await?.patient(), handle).await? {
             Probed::Absent { message } if !has_marks => Ok(Probed::State {
                 message: format!(
                     "{message} The marks of calls are switched off for this repository, so their effects cannot be \
@@ -184,6 +188,7 @@ impl<A: Write> NativeAction for WriteAction<A> {
         execution: &Execution,
     ) -> Result<(A::Output, String), Failure> {
         let has_marks = github.guardrails.has_marks(&self.0.repo().to_string());
-        self.0.perform(&github.session(execution)?.with_marks(has_marks), facts.as_ref()).await
+        let session = github.session(Reach::repository(&self.0.repo()), execution).await?;
+        self.0.perform(&session.with_marks(has_marks), facts.as_ref()).await
     }
 }

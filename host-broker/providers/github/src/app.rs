@@ -1,0 +1,235 @@
+//! A GitHub App as the broker's identity: its tokens live one hour and reach one repository each.
+//!
+//! ```text
+//! private key ─► assertion (JWT, 10 min) ─► POST /app/installations/N/access_tokens ─► token, kept until it is about to end
+//! ```
+//!
+//! SECURITY: the private key and the assertion go to the base URL only. A token reaches the one repository of the call. The
+//! token for the list of repositories can read their names and nothing in them.
+//!
+//! Source: GitHub documentation, "Authenticating with a GitHub App"; RFC 7519 and RFC 7515 for the assertion.
+
+use crate::base::Target;
+use crate::client::{Change, Client, Session};
+use crate::fields::text;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::{Method, StatusCode};
+use model::Nonce;
+use provider::contract::{Execution, Failure};
+use secrets::Secret;
+use secrets::vault::seen_secrets::hide;
+use serde_json::{Value, json};
+use shared::Timestamp;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+use zeroize::Zeroizing;
+
+/// The age of a new assertion: GitHub's clock can be behind.
+const ASSERTION_AGE: Duration = Duration::from_secs(60);
+/// The life of an assertion. GitHub refuses one of more than ten minutes.
+const ASSERTION_LIFE: Duration = Duration::from_secs(9 * 60);
+/// The longest life of a token.
+const TOKEN_LIFE_MAX: Duration = Duration::from_secs(60 * 60);
+/// A token that ends within this time is not used for another call.
+const SKEW: Duration = Duration::from_secs(5 * 60);
+/// The most tokens that are kept, so that the names of repositories cost a bounded amount of memory.
+const TOKENS_MAX: usize = 1024;
+
+/// The repositories that a token reaches.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Reach {
+    /// One repository, as `owner/repo` in lower case.
+    Repository(String),
+    /// The names of all repositories of the installation.
+    Names,
+}
+
+impl Reach {
+    /// The repository of this owner and name.
+    pub(super) fn repository(repo: &impl fmt::Display) -> Self {
+        Self::Repository(repo.to_string().to_ascii_lowercase())
+    }
+
+    /// Returns the body of the request for a token.
+    fn body(&self) -> Value {
+        match self {
+            Self::Repository(name) => json!({ "repositories": [name.rsplit('/').next().unwrap_or_default()] }),
+            Self::Names => json!({ "permissions": { "metadata": "read" } }),
+        }
+    }
+
+    /// Checks whether the token of this answer reaches what was asked for. An app can be installed for another owner,
+    /// who has a repository of the same name.
+    fn is_reached_by(&self, answer: &Value) -> bool {
+        match self {
+            Self::Repository(asked) => {
+                let reached = answer.get("repositories").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+                matches!(reached, [only] if text(only, "/full_name").is_some_and(|name| name.eq_ignore_ascii_case(asked)))
+            }
+            Self::Names => true,
+        }
+    }
+}
+
+/// A token, and the end of its use.
+struct Token {
+    text: Zeroizing<String>,
+    until: Instant,
+}
+
+/// The token of one reach. A call that finds none requests it, and the others wait for that.
+type Place = Arc<tokio::sync::Mutex<Option<Token>>>;
+
+/// A GitHub App, and one of its installations.
+pub struct App {
+    // The client id, or the app id.
+    id: String,
+    installation: u64,
+    key: Arc<Secret>,
+    tokens: Mutex<BTreeMap<Reach, Place>>,
+}
+
+/// The private key of the app is not usable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("app: the private key is not an RSA key in PEM; download one from the page of the app at GitHub")]
+pub struct NoKey;
+
+impl App {
+    /// An app by its client id or app id, in this installation, with its private key.
+    ///
+    /// # Errors
+    /// [`NoKey`].
+    pub fn new(id: String, installation: u64, key: Arc<Secret>) -> Result<Self, NoKey> {
+        if key.is_rsa_key() { Ok(Self { id, installation, key, tokens: Mutex::default() }) } else { Err(NoKey) }
+    }
+
+    /// Returns a token of this reach, and keeps it and its assertion out of everything that comes back.
+    ///
+    /// # Errors
+    /// [`Failure`]; nothing was changed.
+    pub(super) async fn token(
+        &self,
+        client: &Client,
+        reach: &Reach,
+        execution: &Execution,
+    ) -> Result<Zeroizing<String>, Failure> {
+        let assertion = |now| {
+            let unsigned = unsigned(&self.id, now);
+            let signature = self.key.sign_rs256(unsigned.as_bytes(), execution)?;
+            let assertion = Zeroizing::new(format!("{unsigned}.{}", URL_SAFE_NO_PAD.encode(signature)));
+            hide(&assertion, execution).ok()?;
+            Some(assertion)
+        };
+        let token = self.kept_or_new(client, reach, (execution.deadline(), execution.nonce()), assertion).await?;
+        hide(&token, execution).map_err(|unfit| unusable(&unfit.to_string()))?;
+        Ok(token)
+    }
+
+    /// The kept token, or a new one for which `assertion` proves the app's identity.
+    pub(super) async fn kept_or_new(
+        &self,
+        client: &Client,
+        reach: &Reach,
+        (deadline, nonce): (Instant, &Nonce),
+        assertion: impl FnOnce(Timestamp) -> Option<Zeroizing<String>>,
+    ) -> Result<Zeroizing<String>, Failure> {
+        let place = self.place(reach);
+        let mut place = timeout_at(deadline, place.lock()).await.map_err(|_elapsed| Failure::Timeout)?;
+        if let Some(token) = place.as_ref().filter(|token| Instant::now() < token.until) {
+            return Ok(token.text.clone());
+        }
+        let assertion = assertion(client.now()).ok_or_else(|| refused(NoKey.to_string()))?;
+        let token = self.request(&Session::open(client, &assertion, deadline, nonce)?, reach).await?;
+        let text = token.text.clone();
+        *place = Some(token);
+        Ok(text)
+    }
+
+    /// Requests a token, once.
+    async fn request(&self, session: &Session<'_>, reach: &Reach) -> Result<Token, Failure> {
+        let asked = Instant::now();
+        let target = Target::fixed("/app/installations").id(self.installation).then("access_tokens");
+        let change = Change { method: Method::POST, target, body: reach.body() };
+        // A token that nobody has changes nothing.
+        let is_unknown = |failure: &Failure| matches!(failure, Failure::Unknown { .. });
+        let answer = session.send(&change).await.map_err(|why| if is_unknown(&why) { lost() } else { why })?;
+        let said = session.reader().message(&answer);
+        match answer.status {
+            StatusCode::UNAUTHORIZED => {
+                return Err(refused(explained(
+                    "GitHub does not accept the broker's GitHub App. The operator must check its id, its key and the clock",
+                    &said,
+                )));
+            }
+            StatusCode::NOT_FOUND => {
+                return Err(refused(
+                    "GitHub has no such installation of the broker's GitHub App. The operator must check its number."
+                        .into(),
+                ));
+            }
+            StatusCode::UNPROCESSABLE_ENTITY => {
+                return Err(refused(explained("The broker's GitHub App has no access to this repository", &said)));
+            }
+            _ => {}
+        }
+        let answer = session.reader().read(&answer)?;
+        if !reach.is_reached_by(&answer) {
+            return Err(refused("The broker's GitHub App has no access to this repository.".into()));
+        }
+        let found = text(&answer, "/token").map(Zeroizing::new).filter(|token| !token.is_empty());
+        let text = found.ok_or_else(|| unusable("it has no token"))?;
+        // Without a known end it serves this call only.
+        let ends = end_of(&answer).map_or(Duration::ZERO, |end| end.since(session.now()));
+        Ok(Token { text, until: asked + ends.min(TOKEN_LIFE_MAX).saturating_sub(SKEW) })
+    }
+
+    /// GitHub does not accept the token of this reach any more.
+    pub(super) fn forget(&self, reach: &Reach) {
+        self.places().remove(reach);
+    }
+
+    fn place(&self, reach: &Reach) -> Place {
+        let mut places = self.places();
+        if places.len() >= TOKENS_MAX && !places.contains_key(reach) {
+            // Each of them can be had again.
+            places.clear();
+        }
+        Arc::clone(places.entry(reach.clone()).or_default())
+    }
+
+    fn places(&self) -> MutexGuard<'_, BTreeMap<Reach, Place>> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the header and the claims of an assertion, as they are signed.
+pub(super) fn unsigned(id: &str, now: Timestamp) -> String {
+    let header = json!({ "alg": "RS256", "typ": "JWT" });
+    let (from, until) = (now.minus(ASSERTION_AGE), now.plus(ASSERTION_LIFE));
+    let claims = json!({ "iss": id, "iat": from.millis() / 1000, "exp": until.millis() / 1000 });
+    format!("{}.{}", URL_SAFE_NO_PAD.encode(header.to_string()), URL_SAFE_NO_PAD.encode(claims.to_string()))
+}
+
+fn end_of(answer: &Value) -> Option<Timestamp> {
+    text(answer, "/expires_at")?.parse().ok()
+}
+
+fn refused(message: String) -> Failure {
+    Failure::Refused { message }
+}
+
+fn explained(what: &str, said: &str) -> String {
+    if said.is_empty() { format!("{what}.") } else { format!("{what}: {}.", said.trim_end_matches('.')) }
+}
+
+fn lost() -> Failure {
+    Failure::Unavailable { message: "GitHub's answer with a token was lost. Try again.".into() }
+}
+
+fn unusable(how: &str) -> Failure {
+    Failure::InvalidOutput { message: format!("GitHub's answer with a token cannot be used: {how}.") }
+}
