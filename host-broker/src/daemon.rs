@@ -294,6 +294,7 @@ impl Loop {
                     let config = Arc::clone(self.daemon.broker.config());
                     self.daemon.intake.invoke(*invocation, is_permitted, config);
                 }
+                Message::Queued(event) if self.stopping.is_none() => self.daemon.intake.queue(*event),
                 Message::Resumed(resumed) if self.stopping.is_none() => self.resumed(*resumed),
                 Message::Checked(checked) if self.stopping.is_none() => self.checked(*checked),
                 // A document that arrives too late stays in its directory for the next daemon.
@@ -308,6 +309,7 @@ impl Loop {
                 | Message::Callback(_)
                 | Message::Accepted(_)
                 | Message::Invoked(_)
+                | Message::Queued(_)
                 | Message::Parsed(_)
                 | Message::Resumed(_)
                 | Message::Checked(_)

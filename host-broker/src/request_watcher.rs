@@ -199,6 +199,13 @@ impl RequestWatcher {
         self.worker.remake(Remade { make: Box::new(make), news: Box::new(news) }, &self.parse_context);
     }
 
+    /// Passes an event on after the calls that external agents made before it: those are parsed beside the loop.
+    pub fn queue(&self, event: Event) {
+        let make = Box::new(move |_: &ParseContext| Ok(event));
+        let news = Box::new(|made: Result<Event, Why>| made.ok().map(Message::Happened));
+        self.worker.remake(Remade { make, news }, &self.parse_context);
+    }
+
     /// Sets the permissions of a group, by which its documents are sorted into lanes.
     pub fn set_snapshot(&mut self, group: &Group, snapshot: &Arc<Snapshot>) {
         for queue in self.queues.iter_mut().filter(|queue| queue.group() == group) {

@@ -30,6 +30,8 @@ pub enum Message {
     Accepted(Exchange),
     /// An external agent calls a tool.
     Invoked(Box<Invocation>),
+    /// A request that must not overtake the call of an external agent that came before it.
+    Queued(Box<Event>),
     /// Documents are parsed beside the loop.
     Parsed(Box<ParsedDocuments>),
     /// A request about which a person was asked is parsed again, or cannot be.

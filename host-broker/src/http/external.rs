@@ -401,17 +401,18 @@ impl Outside {
 
     /// Sends the broker a command that needs no provider, and waits for its reply.
     async fn put(&self, caller: Caller, command: Command, timeout: Duration) -> Result<Reply, Box<Response>> {
-        let receiver = self.send(caller, command, timeout)?;
+        let (event, receiver) = self.request(caller, command, timeout)?;
+        self.reports.happened(event);
         reply(receiver, timeout).await
     }
 
-    /// Sends the broker a command that needs no provider.
-    fn send(
+    /// Returns the request for a command that needs no provider, and the receiver of its reply.
+    fn request(
         &self,
         caller: Caller,
         command: Command,
         timeout: Duration,
-    ) -> Result<oneshot::Receiver<Vec<u8>>, Box<Response>> {
+    ) -> Result<(Event, oneshot::Receiver<Vec<u8>>), Box<Response>> {
         let (sender, receiver) = oneshot::channel();
         let header = Header {
             caller_key: caller.to_string().into(),
@@ -426,8 +427,7 @@ impl Outside {
             weight: None,
         };
         let command_request = CommandRequest { header, command, asked: false, calls: Vec::new() };
-        self.reports.happened(Event::Arrived(Parsed::CommandRequest(Box::new(command_request))));
-        Ok(receiver)
+        Ok((Event::Arrived(Parsed::CommandRequest(Box::new(command_request))), receiver))
     }
 }
 

@@ -83,8 +83,11 @@ impl Drop for Asker<'_> {
     fn drop(&mut self) {
         if self.withdraws {
             let command = Command::Cancel(CancelRequest { of: self.of.clone() });
-            // No caller waits for this reply either.
-            self.outside.send(Caller::External(self.access.clone()), command, limits::TIMEOUT_DEFAULT).ok();
+            let caller = Caller::External(self.access.clone());
+            // ORDER: the call may still wait to be parsed. No caller waits for this reply either.
+            if let Ok((event, _reply)) = self.outside.request(caller, command, limits::TIMEOUT_DEFAULT) {
+                self.outside.reports.send(Message::Queued(Box::new(event)));
+            }
         }
     }
 }

@@ -158,42 +158,72 @@ fn a_question_is_withdrawn_by_the_agent_that_asked() {
     assert_eq!(world.effects_of("charge").len(), 0);
 }
 
+/// Calls `charge`. Returns the connection, whose client has not read.
+fn sent(agent: &Agent, n: u64, revision: &str, meta: &Value) -> TcpStream {
+    let params = json!({ "name": "charge", "arguments": { "n": n }, "_meta": meta });
+    let body = json!({ "jsonrpc": "2.0", "id": n, "method": "tools/call", "params": params }).to_string();
+    let bearer = format!("Bearer {}", agent.bearer);
+    let headers = [
+        ("Authorization", bearer.as_str()),
+        ("Content-Type", "application/json"),
+        ACCEPT,
+        ("MCP-Protocol-Version", revision),
+        ("Mcp-Method", "tools/call"),
+        ("Mcp-Name", "charge"),
+    ];
+    let mut stream = agent.visitor.connect();
+    stream.write_all(&agent.visitor.request("POST", "/mcp", &headers, &body)).unwrap();
+    stream
+}
+
+/// The metadata of a request in the revision that has no sessions.
+fn stateless() -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": { "name": "x", "version": "1" },
+    })
+}
+
 /// The stateless revision says that to leave is to cancel; before it, a connection that breaks cancels nothing.
 #[test]
 fn who_leaves_withdraws_the_question_where_the_revision_says_so() {
     let mut world = world();
     let agent = Agent::with_access(&mut world, &json!({}));
-    let bearer = format!("Bearer {}", agent.bearer);
     let leave = |n: u64, revision: &str, meta: Value| {
-        let params = json!({ "name": "charge", "arguments": { "n": n }, "_meta": meta });
-        let body = json!({ "jsonrpc": "2.0", "id": n, "method": "tools/call", "params": params }).to_string();
-        let headers = [
-            ("Authorization", bearer.as_str()),
-            ("Content-Type", "application/json"),
-            ACCEPT,
-            ("MCP-Protocol-Version", revision),
-            ("Mcp-Method", "tools/call"),
-            ("Mcp-Name", "charge"),
-        ];
-        let mut stream = agent.visitor.connect();
-        stream.write_all(&agent.visitor.request("POST", "/mcp", &headers, &body)).unwrap();
+        let _connection = sent(&agent, n, revision, &meta);
         approval_request(&world)
     };
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-        "io.modelcontextprotocol/clientInfo": { "name": "x", "version": "1" },
-    });
     let state = |approval_request: &str| {
         world.query(&format!("SELECT state FROM approvals WHERE code = '{approval_request}'"))[0]["state"].clone()
     };
-    let gone = leave(1, "2026-07-28", meta);
+    let gone = leave(1, "2026-07-28", stateless());
     until("it is withdrawn", || (state(&gone) != "waiting").then_some(()));
     let kept = leave(2, "2025-11-25", json!({}));
     // The connection is closed by now; a later request of this agent has been served since.
     assert_eq!(ask(&agent, "tools/list", &json!({})).0, 200);
     assert_eq!(code(&answer(&world, &kept, true)), "executed");
     until("it is made", || (world.effects_of("charge").len() == 1).then_some(()));
+}
+
+/// The call is parsed beside the loop, so its withdrawal must not overtake it.
+#[test]
+fn who_leaves_at_once_withdraws_a_call_that_nobody_has_decided_on() {
+    let mut world = world();
+    let agent = Agent::with_access(&mut world, &json!({}));
+    // As many notes as the access has invocations.
+    for n in 1..=5 {
+        drop(sent(&agent, n, "2026-07-28", &stateless()));
+        // A call that is answered was parsed after those that came before it.
+        let noted = call(&agent, "note", &json!({ "text": format!("{n}") }));
+        assert_eq!(noted["result"]["isError"], false, "{noted}");
+        until("each is withdrawn", || {
+            world.query("SELECT id FROM approvals WHERE state = 'waiting'").is_empty().then_some(())
+        });
+    }
+    let seen = world.query("SELECT id FROM approvals").len();
+    assert!(seen > 0, "some calls arrive before their connection ends");
+    assert_eq!(world.effects_of("charge").len(), 0);
 }
 
 /// A call that waits for a person, by a client that wants to hear of it, once it has heard.
