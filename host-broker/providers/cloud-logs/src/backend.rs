@@ -3,6 +3,7 @@
 use crate::entry::Record;
 use crate::position::EntryId;
 use crate::search::{Newest, Search, Skipped};
+use crate::sigv4::SigningKey;
 use http::HeaderValue;
 use provider::contract::{Failure, Running};
 use schemars::JsonSchema;
@@ -23,13 +24,22 @@ pub(crate) trait Backend: Send + Sync {
     fn services(&self, access: Access) -> Running<Result<Services, BackendError>>;
 }
 
+/// How the requests of a backend sign in.
+#[derive(Debug, Clone)]
+pub(crate) enum SignIn {
+    /// With this header.
+    Header(HeaderValue),
+    /// With a signature of each request.
+    Signature(SigningKey),
+}
+
 /// The permission of one execution: its deadline, and the credentials of the backends that need one.
 #[derive(Debug, Clone)]
 pub(crate) struct Access {
     /// The deadline.
     pub(crate) deadline: Instant,
-    /// The headers that sign in, by the names of the backends.
-    pub(crate) credentials: Arc<BTreeMap<String, HeaderValue>>,
+    /// The credentials, by the names of the backends.
+    pub(crate) credentials: Arc<BTreeMap<String, SignIn>>,
 }
 
 /// The result of one backend.
@@ -55,7 +65,7 @@ pub(crate) struct Services {
 pub(crate) struct Source {
     /// Its name, for the `service` parameter of `query_logs`.
     pub(crate) service: String,
-    /// Where its logs are kept: `files`, `journald` or `loki`.
+    /// Where its logs are kept: `files`, `journald`, `loki` or `cloudwatch`.
     pub(crate) kind: String,
     /// The time of its first entry that is still there, where that can be told cheaply.
     #[serde(skip_serializing_if = "Option::is_none")]

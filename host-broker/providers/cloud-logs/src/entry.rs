@@ -83,6 +83,10 @@ pub(crate) struct TextLimits {
 pub(crate) const BRIEF: TextLimits = TextLimits { message: 1000, fields: 24, value: 200 };
 /// Alone.
 pub(crate) const WHOLE: TextLimits = TextLimits { message: 32_000, fields: 200, value: 4000 };
+/// The most bytes of a message, and of all fields, that are kept while others are read.
+const KEPT_BYTES: usize = 8 * 1024;
+/// What a field costs beside its text.
+const FIELD_BYTES: usize = 64;
 /// The longest name of a field that is shown.
 const NAME_MAX: usize = 64;
 
@@ -105,6 +109,26 @@ impl Entry {
         let message = clip(message, limits.message, &mut cut);
         Self { id, timestamp: Timestamp::from_millis(position.time).to_string(), service, level, message, fields, cut }
     }
+}
+
+/// Returns an entry that is kept while others are read. Only a long one loses the end of its message, and fields.
+pub(crate) fn shortened(mut record: Record) -> Record {
+    let message = &mut record.parsed.message;
+    if message.len() > KEPT_BYTES {
+        message.truncate(message.floor_char_boundary(KEPT_BYTES));
+        message.shrink_to_fit();
+        record.cut = true;
+    }
+    let (mut left, all) = (KEPT_BYTES, record.parsed.fields.len());
+    let fits = |(name, value): &(String, String)| {
+        let bytes = name.len() + value.len() + FIELD_BYTES;
+        let fits = bytes <= left;
+        left = left.saturating_sub(bytes);
+        fits
+    };
+    record.parsed.fields = std::mem::take(&mut record.parsed.fields).into_iter().take_while(fits).collect();
+    record.cut |= record.parsed.fields.len() < all;
+    record
 }
 
 /// The first so many characters; the rest is replaced by one that says that there was more.

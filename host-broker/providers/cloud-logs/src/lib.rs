@@ -1,4 +1,4 @@
-//! `cloud-logs`: the logs of services on this host, and in Loki.
+//! `cloud-logs`: the logs of services on this host, in Loki and in CloudWatch.
 //!
 //! Three actions that only read: `query_logs`, `get_log_entry`, `list_services`. They ask all configured backends,
 //! files, journals and servers, and put the answers in one order. Enter at [`operations`].
@@ -7,6 +7,7 @@
 //! interpreted and never quoted in a summary.
 
 mod backend;
+mod cloudwatch;
 mod entry;
 mod files;
 mod format;
@@ -19,20 +20,23 @@ mod position;
 mod query_logs;
 mod search;
 mod severity;
+mod sigv4;
 mod table;
 mod time;
 mod window;
 
+pub use cloudwatch::CloudWatchSettings;
 pub use files::BadPattern;
 pub use format::Format;
+pub use loki::LokiSettings;
 pub use table::KIND;
 pub use time::NotAZone;
 
-use backend::{Access, Backend};
+use backend::{Access, Backend, SignIn};
+use cloudwatch::CloudWatch;
 use files::Files;
-use http::HeaderValue;
 use journald::{Journald, Place};
-use loki::{Loki, Server};
+use loki::Loki;
 use model::{Clock, Exposure};
 use platform::commands::Commands;
 use platform::http::Http;
@@ -44,12 +48,12 @@ use secrets::Secret;
 use secrets::source::SecretSource;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use shared::Provider;
+use sigv4::SigningKey;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use time::Zone;
-use url::Url;
 
 /// The widest range that can be configured: a month.
 const MAX_HOURS_MAX: u32 = 31 * 24;
@@ -72,21 +76,22 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns the configured Loki servers.
-    pub(crate) fn servers(&self) -> impl Iterator<Item = &LokiSettings> {
-        self.backends.iter().flatten().filter_map(BackendSettings::loki)
+    /// Returns the names of the configured servers, with the sources of their secrets.
+    pub(crate) fn servers(&self) -> impl Iterator<Item = (&str, Option<&SecretSource>)> {
+        self.backends.iter().flatten().filter_map(BackendSettings::server)
     }
 
     /// Checks the values of all servers.
     ///
     /// # Errors
-    /// [`CloudLogsError::Loki`].
+    /// [`CloudLogsError::Server`].
     pub(crate) fn check_servers(&self) -> Result<(), CloudLogsError> {
         let mut names = BTreeSet::new();
-        for server in self.servers() {
-            server.check()?;
-            if !names.insert(&server.name) {
-                return Err(CloudLogsError::Loki { name: server.name.clone(), fault: "name: another has it, too" });
+        for backend in self.backends.iter().flatten() {
+            let Some((name, _)) = backend.server() else { continue };
+            let kind = backend.check()?;
+            if !names.insert(name) {
+                return Err(CloudLogsError::Server { kind, name: name.to_owned(), fault: "name: another has it, too" });
             }
         }
         Ok(())
@@ -125,39 +130,8 @@ pub enum BackendSettings {
     },
     /// A Loki server.
     Loki(LokiSettings),
-}
-
-/// The settings of a Loki server.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct LokiSettings {
-    /// The name of the server in the configuration: `prod`. No other has the same.
-    #[schemars(length(min = 1, max = 32), regex(pattern = "^[a-z0-9-]+$"))]
-    pub name: String,
-    /// The address: `https://logs.example.com`. Plain `http` is valid for loopback addresses only.
-    pub url: String,
-    /// The label whose values are the services; `service_name`, unless set.
-    #[serde(default = "service_label")]
-    pub service_label: String,
-    /// The labels that a stream must have: `{ env = "prod" }`.
-    #[serde(default)]
-    pub labels: BTreeMap<String, String>,
-    /// The tenant, for a server with several.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tenant: Option<String>,
-    /// The user name. Without one, the password is a bearer token.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub username: Option<String>,
-    /// The source of the password or token; without one, the broker does not sign in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub password: Option<SecretSource>,
-    /// The format of the lines.
-    #[serde(default)]
-    pub format: Format,
-}
-
-fn service_label() -> String {
-    "service_name".to_owned()
+    /// Log groups of CloudWatch.
+    CloudWatch(CloudWatchSettings),
 }
 
 /// The provider cannot be made from its settings.
@@ -183,9 +157,11 @@ pub enum CloudLogsError {
     /// A journal's place is neither a directory nor files, or both, or not absolute.
     #[error("a journal is in a `directory` or in `files`, named by absolute paths")]
     Journal,
-    /// A Loki server.
-    #[error("loki `{name}`: {fault}")]
-    Loki {
+    /// A server.
+    #[error("{kind} `{name}`: {fault}")]
+    Server {
+        /// `loki` or `cloudwatch`.
+        kind: &'static str,
         /// Its name.
         name: String,
         /// The fault and the remedy.
@@ -220,8 +196,16 @@ pub(crate) struct Logs {
 /// The credential of a server.
 struct Credential {
     name: String,
-    username: Option<String>,
     secret: Arc<Secret>,
+    method: Method,
+}
+
+/// How a credential signs in.
+enum Method {
+    /// As a password of this user, or as a token.
+    Header { username: Option<String> },
+    /// As the key of signatures.
+    Signature { access_key_id: String, region: String },
 }
 
 /// The actions of the provider.
@@ -252,10 +236,9 @@ impl Logs {
             }
         }
         let backends = backends.unwrap_or_else(usual);
-        let servers = backends.iter().filter_map(BackendSettings::loki);
-        let credentials = servers.filter_map(|LokiSettings { name, username, .. }| {
-            let secret = Arc::clone(parts.secrets.get(name)?);
-            Some(Credential { name: name.clone(), username: username.clone(), secret })
+        let credentials = backends.iter().filter_map(|backend| {
+            let (name, method) = (backend.server()?.0.to_owned(), backend.method()?);
+            Some(Credential { secret: Arc::clone(parts.secrets.get(&name)?), name, method })
         });
         let credentials = credentials.collect();
         let backends = backends.into_iter().map(|backend| open(backend, parts)).collect::<Result<_, _>>()?;
@@ -264,11 +247,18 @@ impl Logs {
 
     /// Returns the permission of one execution. It is the one place where the secrets are exposed.
     fn access(&self, execution: &Execution) -> Access {
-        let headers = self.credentials.iter().filter_map(|Credential { name, username, secret }| {
-            let header = remote::authorization(username.as_deref(), secret.expose(execution))?;
-            Some((name.clone(), header))
+        let credentials = self.credentials.iter().filter_map(|Credential { name, secret, method }| {
+            let secret = secret.expose(execution);
+            let sign_in = match method {
+                Method::Header { username } => SignIn::Header(remote::authorization(username.as_deref(), secret)?),
+                Method::Signature { access_key_id, region } => {
+                    let scope = (region.as_str(), cloudwatch::SERVICE);
+                    SignIn::Signature(SigningKey::new(access_key_id, secret, scope, self.clock.now()))
+                }
+            };
+            Some((name.clone(), sign_in))
         });
-        Access { deadline: execution.deadline(), credentials: Arc::new(headers.collect()) }
+        Access { deadline: execution.deadline(), credentials: Arc::new(credentials.collect()) }
     }
 }
 
@@ -303,7 +293,8 @@ fn holds_something(directory: &Path) -> bool {
 fn open(settings: BackendSettings, parts: &Parts<'_>) -> Result<Arc<dyn Backend>, CloudLogsError> {
     let (commands, clock) = (parts.commands, parts.clock);
     match settings {
-        BackendSettings::Loki(settings) => Ok(Arc::new(Loki::new(settings.server(parts)?))),
+        BackendSettings::Loki(settings) => Ok(Arc::new(Loki::new(settings.open(parts)?))),
+        BackendSettings::CloudWatch(settings) => Ok(Arc::new(CloudWatch::new(settings.open(parts)?))),
         BackendSettings::Files { service, paths, format, timezone } => {
             let zone = timezone.map_or(Ok(Zone::Local), |zone| zone.parse())?;
             let service = service.map(|name| ServiceName::new(&name)).transpose()?.map(|name| name.0);
@@ -324,48 +315,44 @@ fn open(settings: BackendSettings, parts: &Parts<'_>) -> Result<Arc<dyn Backend>
 }
 
 impl BackendSettings {
-    fn loki(&self) -> Option<&LokiSettings> {
+    /// Returns the name of the server, with the source of its secret.
+    fn server(&self) -> Option<(&str, Option<&SecretSource>)> {
         match self {
-            Self::Loki(settings) => Some(settings),
+            Self::Loki(settings) => Some((&settings.name, settings.password.as_ref())),
+            Self::CloudWatch(settings) => Some((&settings.name, Some(&settings.secret_access_key))),
+            Self::Files { .. } | Self::Journald { .. } => None,
+        }
+    }
+
+    /// Checks the settings of a server. Returns its kind.
+    fn check(&self) -> Result<&'static str, CloudLogsError> {
+        match self {
+            Self::Loki(settings) => settings.check().map(|_| "loki"),
+            Self::CloudWatch(settings) => settings.check().map(|_| "cloudwatch"),
+            Self::Files { .. } | Self::Journald { .. } => Ok("files"),
+        }
+    }
+
+    fn method(&self) -> Option<Method> {
+        match self {
+            Self::Loki(settings) => Some(Method::Header { username: settings.username.clone() }),
+            Self::CloudWatch(settings) => {
+                let (access_key_id, region) = (settings.access_key_id.clone(), settings.region.clone());
+                Some(Method::Signature { access_key_id, region })
+            }
             Self::Files { .. } | Self::Journald { .. } => None,
         }
     }
 }
 
-impl LokiSettings {
-    /// Checks the settings.
-    ///
-    /// # Errors
-    /// [`CloudLogsError::Loki`].
-    fn check(&self) -> Result<Url, CloudLogsError> {
-        let fault = |fault: &'static str| Err(CloudLogsError::Loki { name: self.name.clone(), fault });
-        let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        if self.name.is_empty() || self.name.len() > 32 || !self.name.chars().all(is_name) {
-            return fault("name: must have 1 to 32 lower-case letters, digits and hyphens");
-        }
-        let is_label = |label: &str| {
-            let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            !label.is_empty() && label.chars().all(is_part) && !label.starts_with(|c: char| c.is_ascii_digit())
-        };
-        if !self.labels.keys().chain([&self.service_label]).all(|label| is_label(label)) {
-            return fault("service_label, labels: a label has letters, digits and underscores");
-        }
-        if self.username.as_ref().is_some_and(|name| !remote::is_username(name)) {
-            return fault("username: must be one line of text without a colon");
-        }
-        remote::address(&self.url).or_else(fault)
-    }
-
-    fn server(self, parts: &Parts<'_>) -> Result<Server, CloudLogsError> {
-        let url = self.check()?;
-        let Self { name, service_label, labels, tenant, password, format, .. } = self;
-        let fault = "tenant: must be one line of text";
-        let tenant = tenant.map(|tenant| HeaderValue::from_str(&tenant)).transpose();
-        let tenant = tenant.map_err(|_bad| CloudLogsError::Loki { name: name.clone(), fault })?;
-        let (http, clock) = (Arc::clone(parts.http), Arc::clone(parts.clock));
-        let needs_credential = password.is_some();
-        Ok(Server { name, url, service_label, labels, tenant, needs_credential, format, http, clock })
-    }
+/// Checks the name of a server.
+///
+/// # Errors
+/// The fault and the remedy.
+fn check_name(name: &str) -> Result<(), &'static str> {
+    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let is_name = (1..=32).contains(&name.len()) && name.chars().all(is_part);
+    if is_name { Ok(()) } else { Err("name: must have 1 to 32 lower-case letters, digits and hyphens") }
 }
 
 /// The name of a service, as it may be asked for: it goes into summaries and, as a value, into a command.

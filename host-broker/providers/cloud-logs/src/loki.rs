@@ -4,9 +4,12 @@
 //! writes becomes LogQL: a service and a text are values in quotes.
 
 mod decode;
+mod settings;
 
-use crate::backend::{Access, Backend, BackendError, Found, Services, Source};
-use crate::entry::Record;
+pub use settings::LokiSettings;
+
+use crate::backend::{Access, Backend, BackendError, Found, Services, SignIn, Source};
+use crate::entry::{Record, shortened};
 use crate::format::Format;
 use crate::position::EntryId;
 use crate::search::{Newest, Search, Skipped};
@@ -37,10 +40,6 @@ const SERVICES_MAX: usize = 500;
 const RECENT: Duration = Duration::from_secs(24 * 3600);
 /// The header that names the tenant.
 const TENANT: HeaderName = HeaderName::from_static("x-scope-orgid");
-/// The most bytes of a message, and of all fields, that are kept while others are read.
-const KEPT_BYTES: usize = 8 * 1024;
-/// What a field costs beside its text.
-const FIELD_BYTES: usize = 64;
 /// Nanoseconds of a millisecond.
 const NANOS: i64 = 1_000_000;
 
@@ -237,9 +236,11 @@ impl Server {
         let mut headers = HeaderMap::new();
         headers.extend(self.tenant.clone().map(|tenant| (TENANT, tenant)));
         match access.credentials.get(&self.name) {
-            Some(credential) => drop(headers.insert(AUTHORIZATION, credential.clone())),
-            None if self.needs_credential => return Err(self.unavailable("its secret is missing")),
-            None => {}
+            Some(SignIn::Header(header)) => drop(headers.insert(AUTHORIZATION, header.clone())),
+            Some(SignIn::Signature(_)) | None if self.needs_credential => {
+                return Err(self.unavailable("its secret is missing"));
+            }
+            Some(SignIn::Signature(_)) | None => {}
         }
         let unwritable = || self.unavailable("the request cannot be written as HTTP");
         let uri = url.as_str().parse().map_err(|_long| unwritable())?;
@@ -280,26 +281,6 @@ impl Server {
     fn skipped(&self, reason: &str) -> Skipped {
         Skipped::new("loki", &format!("{}: {reason}", self.name))
     }
-}
-
-/// Returns an entry that is kept while others are read. Only a long one loses the end of its message, and fields.
-fn shortened(mut record: Record) -> Record {
-    let message = &mut record.parsed.message;
-    if message.len() > KEPT_BYTES {
-        message.truncate(message.floor_char_boundary(KEPT_BYTES));
-        message.shrink_to_fit();
-        record.cut = true;
-    }
-    let (mut left, all) = (KEPT_BYTES, record.parsed.fields.len());
-    let fits = |(name, value): &(String, String)| {
-        let bytes = name.len() + value.len() + FIELD_BYTES;
-        let fits = bytes <= left;
-        left = left.saturating_sub(bytes);
-        fits
-    };
-    record.parsed.fields = std::mem::take(&mut record.parsed.fields).into_iter().take_while(fits).collect();
-    record.cut |= record.parsed.fields.len() < all;
-    record
 }
 
 /// Writes a text in quotes. The escapes of JSON are escapes of Go, too, whose rules LogQL has.

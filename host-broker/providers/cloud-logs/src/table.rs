@@ -19,7 +19,7 @@ impl Configured for Settings {
     }
 
     fn secrets(&self) -> BTreeMap<&str, &SecretSource> {
-        self.servers().filter_map(|server| Some((server.name.as_str(), server.password.as_ref()?))).collect()
+        self.servers().filter_map(|(name, secret)| Some((name, secret?))).collect()
     }
 
     fn check(&self, _name: &Provider) -> Result<(), String> {
@@ -52,7 +52,7 @@ impl Configured for Settings {
     }
 
     fn build(&self, name: &Provider, deps: &ProviderDeps<'_>) -> Result<Vec<BuiltProvider>, String> {
-        let secrets = self.servers().filter_map(|server| Some((server.name.clone(), deps.secret(&server.name)?)));
+        let secrets = self.servers().filter_map(|(name, _)| Some((name.to_owned(), deps.secret(name)?)));
         let parts = Parts {
             commands: &deps.platform.commands,
             http: &deps.platform.http,

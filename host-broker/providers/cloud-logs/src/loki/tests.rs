@@ -105,7 +105,7 @@ fn logs(url: &str, lines: &str) -> Logs {
 }
 
 fn access() -> Access {
-    let credential = HeaderValue::from_static("Bearer token-of-the-test");
+    let credential = SignIn::Header(HeaderValue::from_static("Bearer token-of-the-test"));
     let credentials = BTreeMap::from([("prod".to_owned(), credential)]);
     Access { deadline: Instant::now() + Duration::from_secs(60), credentials: Arc::new(credentials) }
 }
