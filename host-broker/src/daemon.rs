@@ -168,6 +168,8 @@ struct Loop {
     stopping: Option<Instant>,
 }
 
+/// How long shims may still read before the daemon stops.
+const READ_GRACE: Duration = Duration::from_secs(2);
 /// How long effects that run may still report before the daemon stops without them.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
@@ -259,9 +261,11 @@ fn group_of(caller: &str) -> Option<Group> {
 impl Loop {
     fn is_over(&self) -> bool {
         let idle = self.running == 0 && self.pending.is_empty() && self.held.is_empty();
-        // Unacknowledged notices are sent again; a channel that hangs does not delay the end.
+        // Unacknowledged notices are sent again, and a shim asks again for a reply that is cut. So a channel that hangs
+        // and a shim that does not read delay the end only a little.
         let told = |since: Instant| self.notices.is_idle() || since.elapsed() >= TICK;
-        self.stopping.is_some_and(|since| idle && told(since) || since.elapsed() >= STOP_GRACE)
+        let read = |since: Instant| !self.daemon.outbox.is_being_read() || since.elapsed() >= READ_GRACE;
+        self.stopping.is_some_and(|since| idle && told(since) && read(since) || since.elapsed() >= STOP_GRACE)
     }
 
     /// Waits for events, at most a batch: returns at least one event, or when it is time to look at the clock.

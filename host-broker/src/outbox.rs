@@ -216,6 +216,11 @@ impl Outbox {
         }
     }
 
+    /// Returns whether a shim has still to read what is sent to it.
+    pub fn is_being_read(&self) -> bool {
+        self.mailboxes.mailboxes().any(|mailbox| mailbox.socket.has_unsent())
+    }
+
     /// Sends the progress of a running call.
     pub fn progress(&mut self, group: Group, id: RequestId, progress: &Progress) {
         let mailbox = self.mailboxes.mailbox(&group);

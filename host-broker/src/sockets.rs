@@ -199,6 +199,11 @@ impl GroupSocket {
         self.connected.load(Ordering::Acquire)
     }
 
+    /// Returns whether frames wait until the other side of a connection reads.
+    pub fn has_unsent(&self) -> bool {
+        self.connections() > 0 && self.state().connections.values().any(Connection::has_unsent)
+    }
+
     /// Returns whether the socket is open.
     pub fn is_open(&self) -> bool {
         self.state().listener.is_some()

@@ -321,6 +321,11 @@ impl Connection {
         }
     }
 
+    /// Returns whether frames wait until the other side reads.
+    pub(super) fn has_unsent(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+
     /// Returns whether nothing can come of it any more: nothing is read, and every request has its answer.
     pub(super) fn is_done(&self) -> bool {
         let has_nothing = self.undecided.is_empty() && self.in_flight.is_empty() && self.repeats.is_empty();

@@ -481,6 +481,31 @@ fn a_host_that_stops_says_goodbye_and_still_answers() {
 }
 
 #[test]
+fn a_host_that_stops_sends_the_whole_of_each_reply() {
+    let (world, developer) = process();
+    let mut connection = Connection::open(&developer);
+    // Together more than a socket holds unread.
+    let text = "x".repeat(240_000);
+    let ids: Vec<String> = (0..4).map(|_| connection.request(call("echo", json!({ "text": text })))).collect();
+    let is_over = |id: &String| world.kinds_of(&developer, id).contains(&"succeeded".to_owned());
+    until("each has its outcome", || ids.iter().all(is_over).then_some(()));
+    kill_process(world.pid(), Signal::TERM).unwrap();
+    let replies = std::iter::from_fn(|| connection.next_frame()).filter(|(kind, _)| *kind == Kind::Reply);
+    assert_eq!(replies.map(|(_, reply)| code(&reply).to_owned()).collect::<Vec<_>>(), ["executed"; 4]);
+}
+
+#[test]
+fn a_shim_that_reads_nothing_does_not_hold_up_the_end_of_the_host() {
+    let (mut world, developer) = process();
+    let mut connection = Connection::open(&developer);
+    let text = "x".repeat(240_000);
+    let ids: Vec<String> = (0..4).map(|_| connection.request(call("echo", json!({ "text": text })))).collect();
+    let is_over = |id: &String| world.kinds_of(&developer, id).contains(&"succeeded".to_owned());
+    until("each has its outcome", || ids.iter().all(is_over).then_some(()));
+    world.stop();
+}
+
+#[test]
 fn bench_measures_this_machine_and_leaves_nothing() {
     let world = World::builder().process();
     let output = world.cli(&["bench", "--calls", "20", "--json"]);

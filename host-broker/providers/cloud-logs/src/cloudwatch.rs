@@ -1,7 +1,7 @@
 //! CloudWatch Logs: the log groups of one AWS region (API `Logs_20140328`, `FilterLogEvents` and `DescribeLogGroups`).
 //!
 //! CloudWatch returns the oldest events first, and a query wants the newest. So the window is read in slices, backwards
-//! from its end: a slice with more events than are read becomes shorter, and a whole one tells how long the next can be. A
+//! from its end. A slice with more events than are read becomes shorter. A whole one tells how long the next can be. A
 //! slice has whole milliseconds, so the events of one instant are always read together and keep their order.
 //!
 //! SECURITY: only the origin of the region, or of the configured address, is contacted, and no redirect is followed. Only
