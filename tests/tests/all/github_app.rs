@@ -68,7 +68,7 @@ fn a_call_has_a_token_for_its_repository_and_what_comes_back_has_none() {
 }
 
 #[test]
-fn nothing_is_signed_before_a_person_has_answered() {
+fn a_question_without_remote_facts_requests_no_token() {
     let (world, github) = world(KEY);
     let developer = world.group("developer");
     let id = developer.send(document("create_issue", &json!({ "title": "A title" })));

@@ -36,6 +36,8 @@ const ASSERTION_LIFE: Duration = Duration::from_secs(9 * 60);
 const TOKEN_LIFE_MAX: Duration = Duration::from_secs(60 * 60);
 /// A token that ends within this time is not used for another call.
 const SKEW: Duration = Duration::from_secs(5 * 60);
+/// A token that GitHub refuses is dropped if it is older. A younger one may not be known to all of GitHub yet.
+const YOUNG: Duration = Duration::from_secs(60);
 /// The most tokens that are kept, so that the names of repositories cost a bounded amount of memory.
 const TOKENS_MAX: usize = 1024;
 
@@ -75,10 +77,18 @@ impl Reach {
     }
 }
 
-/// A token, and the end of its use.
+/// A token, and the end of its use by both clocks: one of them stands still while the machine sleeps.
 struct Token {
     text: Zeroizing<String>,
-    until: Instant,
+    issued: Instant,
+    life: Duration,
+    ends: Timestamp,
+}
+
+impl Token {
+    fn is_usable(&self, now: Timestamp) -> bool {
+        self.issued.elapsed() < self.life && now < self.ends
+    }
 }
 
 /// The token of one reach. A call that finds none requests it, and the others wait for that.
@@ -110,7 +120,7 @@ impl App {
     /// Returns a token of this reach, and keeps it and its assertion out of everything that comes back.
     ///
     /// # Errors
-    /// [`Failure`]; nothing was changed.
+    /// [`Failure`]; nothing was changed. It is none that could mean a change of the call.
     pub(super) async fn token(
         &self,
         client: &Client,
@@ -125,7 +135,7 @@ impl App {
             Some(assertion)
         };
         let token = self.kept_or_new(client, reach, (execution.deadline(), execution.nonce()), assertion).await?;
-        hide(&token, execution).map_err(|unfit| unusable(&unfit.to_string()))?;
+        hide(&token, execution).map_err(|_unfit| unusable("its token cannot be kept out of results"))?;
         Ok(token)
     }
 
@@ -138,20 +148,24 @@ impl App {
         assertion: impl FnOnce(Timestamp) -> Option<Zeroizing<String>>,
     ) -> Result<Zeroizing<String>, Failure> {
         let place = self.place(reach);
-        let mut place = timeout_at(deadline, place.lock()).await.map_err(|_elapsed| Failure::Timeout)?;
-        if let Some(token) = place.as_ref().filter(|token| Instant::now() < token.until) {
-            return Ok(token.text.clone());
+        let token = {
+            let mut kept = timeout_at(deadline, place.lock()).await.map_err(|_elapsed| Failure::Timeout)?;
+            if let Some(token) = kept.as_ref().filter(|token| token.is_usable(client.now())) {
+                return Ok(token.text.clone());
+            }
+            let assertion = assertion(client.now()).ok_or_else(|| refused(NoKey.to_string()))?;
+            let token = self.request(&Session::open(client, &assertion, deadline, nonce)?, reach).await;
+            token.map(|token| kept.insert(token).text.clone())
+        };
+        if token.is_err() {
+            self.leave(reach, &place);
         }
-        let assertion = assertion(client.now()).ok_or_else(|| refused(NoKey.to_string()))?;
-        let token = self.request(&Session::open(client, &assertion, deadline, nonce)?, reach).await?;
-        let text = token.text.clone();
-        *place = Some(token);
-        Ok(text)
+        token
     }
 
     /// Requests a token, once.
     async fn request(&self, session: &Session<'_>, reach: &Reach) -> Result<Token, Failure> {
-        let asked = Instant::now();
+        let issued = Instant::now();
         let target = Target::fixed("/app/installations").id(self.installation).then("access_tokens");
         let change = Change { method: Method::POST, target, body: reach.body() };
         // A token that nobody has changes nothing.
@@ -166,30 +180,67 @@ impl App {
                 )));
             }
             StatusCode::NOT_FOUND => {
-                return Err(refused(
-                    "GitHub has no such installation of the broker's GitHub App. The operator must check its number."
-                        .into(),
-                ));
+                return Err(refused(explained(
+                    "GitHub does not know the broker's GitHub App or its installation. The operator must check the id, \
+                     the number of the installation and the base URL",
+                    &said,
+                )));
             }
             StatusCode::UNPROCESSABLE_ENTITY => {
                 return Err(refused(explained("The broker's GitHub App has no access to this repository", &said)));
             }
             _ => {}
         }
-        let answer = session.reader().read(&answer)?;
+        let answer = session.reader().read(&answer).map_err(|failure| match failure {
+            // Of a write, this failure would say that the change may have been made.
+            Failure::InvalidOutput { message } => Failure::Unavailable { message },
+            known @ (Failure::Refused { .. }
+            | Failure::Unavailable { .. }
+            | Failure::RateLimited { .. }
+            | Failure::Coded { .. }
+            | Failure::Guard(_)
+            | Failure::Timeout
+            | Failure::Unknown { .. }) => known,
+        })?;
         if !reach.is_reached_by(&answer) {
             return Err(refused("The broker's GitHub App has no access to this repository.".into()));
         }
         let found = text(&answer, "/token").map(Zeroizing::new).filter(|token| !token.is_empty());
         let text = found.ok_or_else(|| unusable("it has no token"))?;
         // Without a known end it serves this call only.
-        let ends = end_of(&answer).map_or(Duration::ZERO, |end| end.since(session.now()));
-        Ok(Token { text, until: asked + ends.min(TOKEN_LIFE_MAX).saturating_sub(SKEW) })
+        let ends = end_of(&answer).map_or(session.now(), |end| end.minus(SKEW));
+        Ok(Token { text, issued, life: ends.since(session.now()).min(TOKEN_LIFE_MAX), ends })
     }
 
-    /// GitHub does not accept the token of this reach any more.
-    pub(super) fn forget(&self, reach: &Reach) {
-        self.places().remove(reach);
+    /// Drops the token of this reach, which GitHub has refused: it can be revoked, or its permissions can have changed.
+    pub(super) fn drop_refused(&self, reach: &Reach) {
+        let mut places = self.places();
+        let is_old = |place: &Place| {
+            // A call that requests a token now gets a new one.
+            let Ok(kept) = place.try_lock() else { return false };
+            kept.as_ref().is_some_and(|token| token.issued.elapsed() >= YOUNG)
+        };
+        if places.get(reach).is_some_and(is_old) {
+            places.remove(reach);
+        }
+    }
+
+    /// Makes the token of this reach older.
+    #[cfg(test)]
+    pub(super) async fn age(&self, reach: &Reach, by: Duration) {
+        let place = self.place(reach);
+        if let Some(token) = place.lock().await.as_mut() {
+            token.issued = token.issued.checked_sub(by).expect("the machine runs for longer");
+        }
+    }
+
+    /// Removes the place of a token that could not be had, unless another call waits there.
+    fn leave(&self, reach: &Reach, place: &Place) {
+        let mut places = self.places();
+        // The map has one, and this call.
+        if Arc::strong_count(place) == 2 {
+            places.remove(reach);
+        }
     }
 
     fn place(&self, reach: &Reach) -> Place {
@@ -231,5 +282,5 @@ fn lost() -> Failure {
 }
 
 fn unusable(how: &str) -> Failure {
-    Failure::InvalidOutput { message: format!("GitHub's answer with a token cannot be used: {how}.") }
+    Failure::Unavailable { message: format!("GitHub's answer with a token cannot be used: {how}.") }
 }

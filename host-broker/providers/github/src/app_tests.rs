@@ -2,13 +2,14 @@
 
 use crate::app::{App, Reach};
 use crate::base::{BaseUrl, Target};
-use crate::client::{Client, Session};
+use crate::client::{Change, Client, Session};
 use crate::guardrails::Guardrails;
 use crate::list_repos::ListRepos;
 use crate::scripted::{Caller, Fixed, NOW, Reply, SHORT, Scripted, TIMEOUT, TOKEN};
 use crate::standin::Standin;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::Method;
 use model::Clock as _;
 use platform::clock::SystemClock;
 use provider::contract::Failure;
@@ -98,18 +99,45 @@ async fn a_token_that_is_about_to_end_serves_one_call() {
 }
 
 #[tokio::test]
-async fn a_token_that_github_refuses_is_forgotten() {
-    let answer = issued("octocat/hello-world", Duration::from_secs(3600));
-    let server =
-        Scripted::new([created(&answer), Reply::json(401, "", r#"{"message":"Bad credentials"}"#), created(&answer)]);
+async fn a_read_is_repeated_until_github_knows_the_new_token_and_a_write_is_not() {
+    let no = || Reply::json(401, "", r#"{"message":"Bad credentials"}"#);
+    let answer = created(&issued("octocat/hello-world", Duration::from_secs(3600)));
+    let server = Scripted::new([answer, no(), no(), Reply::ok(&json!({ "found": true })), no()]);
     let app = app();
     let text = token(&app, &server, &hello(), TIMEOUT).await.unwrap();
     let caller = Caller::with_token(&server.base(), &text);
     let session = caller.session(TIMEOUT).issued_by(&app, hello());
     let target = Target::fixed("/repos/octocat/hello-world");
-    assert!(matches!(session.get(&target).await, Err(Failure::Refused { .. })));
-    token(&app, &server, &hello(), TIMEOUT).await.unwrap();
-    assert_eq!(server.requests().len(), 3);
+    assert_eq!(session.get(&target).await.unwrap(), json!({ "found": true }));
+    let change = Change { method: Method::PATCH, target, body: json!({}) };
+    let failure = session.write(&change).await.unwrap_err();
+    let Failure::Refused { message } = failure else { panic!("{failure:?}") };
+    assert!(message.contains("Try again in a minute"), "{message}");
+    assert_eq!(server.requests().len(), 5);
+    assert_eq!(token(&app, &server, &hello(), TIMEOUT).await.unwrap(), text, "a new token is kept");
+}
+
+#[tokio::test]
+async fn a_token_that_github_refuses_after_a_minute_is_dropped() {
+    for status in [401, 403, 404] {
+        let answer = issued("octocat/hello-world", Duration::from_secs(3600));
+        let server = Scripted::by_path(move |_base, path| match path {
+            "/app/installations/7/access_tokens" => created(&answer),
+            _ => Reply::json(status, "", r#"{"message":"No"}"#),
+        });
+        let app = app();
+        let text = token(&app, &server, &hello(), TIMEOUT).await.unwrap();
+        let caller = Caller::with_token(&server.base(), &text);
+        let issued = || server.lines().iter().filter(|line| line.starts_with("POST /app/")).count();
+        for (age, expected) in [(0, 1), (61, 2)] {
+            app.age(&hello(), Duration::from_secs(age)).await;
+            let session = caller.session(TIMEOUT).issued_by(&app, hello());
+            let target = Target::fixed("/repos/octocat/hello-world");
+            assert!(matches!(session.get(&target).await, Err(Failure::Refused { .. })), "{status}");
+            token(&app, &server, &hello(), TIMEOUT).await.unwrap();
+            assert_eq!(issued(), expected, "{status} after {age} s");
+        }
+    }
 }
 
 #[tokio::test]
@@ -132,8 +160,8 @@ async fn without_the_right_answer_there_is_no_token() {
         ),
         (
             no(404, "Not Found"),
-            "GitHub has no such installation of the broker's GitHub App. The operator must check its \
-                                number.",
+            "GitHub does not know the broker's GitHub App or its installation. The operator must check the id, the \
+             number of the installation and the base URL: Not Found.",
         ),
         (no(422, "no"), "The broker's GitHub App has no access to this repository: no."),
         (created(&issued("mallory/hello-world", hour)), "The broker's GitHub App has no access to this repository."),
@@ -148,11 +176,8 @@ async fn without_the_right_answer_there_is_no_token() {
         let server = Scripted::new([reply, created(&issued("octocat/hello-world", hour))]);
         let app = app();
         let failure = token(&app, &server, &hello(), TIMEOUT).await.unwrap_err();
-        let (Failure::Refused { message } | Failure::Unavailable { message } | Failure::InvalidOutput { message }) =
-            failure
-        else {
-            panic!("{failure:?}")
-        };
+        // Any other failure of a write would say that the change may have been made.
+        let (Failure::Refused { message } | Failure::Unavailable { message }) = failure else { panic!("{failure:?}") };
         assert!(message.starts_with(expected), "{message}");
         assert!(!message.contains("CANARY"), "{message}");
         token(&app, &server, &hello(), TIMEOUT).await.expect("a fault is not kept");
@@ -160,12 +185,29 @@ async fn without_the_right_answer_there_is_no_token() {
 }
 
 #[tokio::test]
-async fn who_waits_for_a_token_waits_until_the_deadline_and_no_longer() {
-    let server = Scripted::new([Reply::Stall(Vec::new())]);
+async fn a_call_waits_for_the_token_of_another_only_until_its_own_deadline() {
+    let server =
+        Scripted::new([Reply::Stall(Vec::new()), created(&issued("octocat/hello-world", Duration::from_secs(3600)))]);
     let (app, reach) = (app(), hello());
-    let (first, second) = tokio::join!(token(&app, &server, &reach, SHORT), token(&app, &server, &reach, SHORT / 2));
-    for outcome in [first, second] {
-        assert!(matches!(outcome, Err(Failure::Timeout | Failure::Unavailable { .. })), "{outcome:?}");
+    {
+        let first = token(&app, &server, &reach, TIMEOUT);
+        let second = async {
+            until_it_has_come(&server).await;
+            token(&app, &server, &reach, SHORT).await
+        };
+        tokio::select! {
+            outcome = first => panic!("the server is silent: {outcome:?}"),
+            outcome = second => assert!(matches!(outcome, Err(Failure::Timeout)), "{outcome:?}"),
+        }
+    }
+    // The first call has ended in the middle. The next one is not in its way.
+    assert_eq!(token(&app, &server, &reach, TIMEOUT).await.unwrap().as_str(), TOKEN);
+}
+
+/// Waits until the server has its first request.
+async fn until_it_has_come(server: &Scripted) {
+    while server.requests().is_empty() {
+        tokio::task::yield_now().await;
     }
 }
 
@@ -280,5 +322,5 @@ async fn a_stateful_github_checks_the_assertion_and_keeps_each_token_to_its_repo
     assert!(stranger.contains("does not accept the broker's GitHub App"), "{stranger}");
     let key = Arc::new(Secret::new(KEY.into()));
     let nowhere = refusal(request(&App::new("4711".into(), 8, key).unwrap(), "4711", &hello()).await);
-    assert!(nowhere.contains("no such installation"), "{nowhere}");
+    assert!(nowhere.contains("does not know the broker's GitHub App or its installation"), "{nowhere}");
 }

@@ -269,7 +269,7 @@ impl<'a> Session<'a> {
     pub(super) fn reader(&self) -> Reader<'_> {
         let bearer = self.authorization.to_str().ok();
         let token = bearer.and_then(|text| text.strip_prefix("Bearer ")).filter(|token| !token.is_empty());
-        Reader { now: self.now(), token: token.unwrap_or("\0") }
+        Reader { now: self.now(), token: token.unwrap_or("\0"), is_of_an_app: self.is_of_an_app() }
     }
 
     /// A time-out lets its future run once before it looks at the clock, so nothing is begun after the deadline.
@@ -280,11 +280,21 @@ impl<'a> Session<'a> {
     async fn tries(&self, uri: &Uri, revalidate: Option<&HeaderValue>) -> Result<GithubResponse, Lost> {
         for pause in PAUSES.iter().chain(self.pauses) {
             match self.attempt(uri, revalidate).await {
-                Ok(answer) if !is_passing(&answer) => return Ok(answer),
+                Ok(answer) if !self.is_passing(&answer) => return Ok(answer),
                 Ok(_) | Err(Lost) => sleep(*pause).await,
             }
         }
         self.attempt(uri, revalidate).await
+    }
+
+    /// Returns whether another try of a read can have another answer. All of GitHub knows a new token of an app only after
+    /// a moment.
+    fn is_passing(&self, answer: &GithubResponse) -> bool {
+        match answer.status {
+            StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE => retry_after(&answer.headers).is_none(),
+            StatusCode::UNAUTHORIZED => self.is_of_an_app(),
+            _ => false,
+        }
     }
 
     async fn attempt(&self, uri: &Uri, revalidate: Option<&HeaderValue>) -> Result<GithubResponse, Lost> {
@@ -300,8 +310,9 @@ impl<'a> Session<'a> {
         // octocrab's errors are not looked into: it erases their kinds, and their texts are not for agents.
         let response = self.client.crab.execute(request).await.map_err(|_erased| Lost)?;
         let (head, body) = response.into_parts();
-        if let (StatusCode::UNAUTHORIZED, Some((app, reach))) = (head.status, &self.issued_by) {
-            app.forget(reach);
+        let refuses = matches!(head.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND);
+        if let Some((app, reach)) = self.issued_by.as_ref().filter(|_| refuses) {
+            app.drop_refused(reach);
         }
         let body = if is_encoded(&head.headers) {
             Err(BodyError::Encoded)
@@ -346,11 +357,6 @@ impl<'a> Session<'a> {
             self.client.etags.put(uri, Kept { etag: etag.clone(), body: body.clone(), next });
         }
     }
-}
-
-fn is_passing(answer: &GithubResponse) -> bool {
-    matches!(answer.status, StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE)
-        && retry_after(&answer.headers).is_none()
 }
 
 fn is_encoded(headers: &HeaderMap) -> bool {

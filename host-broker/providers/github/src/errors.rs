@@ -51,6 +51,8 @@ pub(super) struct Reader<'a> {
     pub(super) now: Timestamp,
     /// The token, which no message may repeat.
     pub(super) token: &'a str,
+    /// Whether the token is one of an app, which the broker renews itself.
+    pub(super) is_of_an_app: bool,
 }
 
 impl Reader<'_> {
@@ -95,6 +97,9 @@ impl Reader<'_> {
         let message = match answer.status.as_u16() {
             300..=399 => {
                 "GitHub points elsewhere: the repository or object was renamed or moved. Use its new name.".to_owned()
+            }
+            401 if self.is_of_an_app => {
+                "GitHub does not accept the token of the broker's GitHub App. Try again in a minute.".to_owned()
             }
             401 => "GitHub does not accept the broker's token. The operator must renew it.".to_owned(),
             403 => sentence("GitHub forbids this to the broker's token", &said),
@@ -226,7 +231,7 @@ mod tests {
     }
 
     fn reader() -> Reader<'static> {
-        Reader { now: NOW, token: "ghp_secret" }
+        Reader { now: NOW, token: "ghp_secret", is_of_an_app: false }
     }
 
     fn message(failure: Failure) -> String {

@@ -1,7 +1,7 @@
 //! Answers kept for revalidation: GitHub does not count a read that it can answer with 304.
 //!
-//! Kept per client, hence per token; a 304 is GitHub's own word that this token may still see the content. The key is
-//! the whole URI; the other inputs of an answer (`Accept`, the API version) are the same in every request.
+//! Kept per client. A 304 is GitHub's own word that the token of the request may still see the content. The key is the
+//! whole URI; the other inputs of an answer (`Accept`, the API version) are the same in every request.
 
 use crate::base::Cursor;
 use bytes::Bytes;
