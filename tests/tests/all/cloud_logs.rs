@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use tests::World;
 use tests::group::{call, code, error, with};
@@ -63,6 +63,16 @@ fn start(world: &mut World, secret: &str, backend: &str) {
     world.grant_with("developer", 1, json!({ "provider": "cloud-logs" }));
 }
 
+/// A server that ends with this.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
 /// The server verifies each signature.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test starts what it needs")]
@@ -76,9 +86,10 @@ fn logs_come_from_cloudwatch_with_requests_that_the_secret_key_signs() {
     std::fs::write(&events, groups.to_string()).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("servers/cloudwatch_server.py");
     let mut command = Command::new(parts.join("bin/python"));
-    let mut server = command.arg(script).arg(&events).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let server = command.arg(script).arg(&events).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut server = Server(server);
     let mut line = String::new();
-    BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let said: Value = serde_json::from_str(&line).expect("the server does not start");
     let (id, secret) = (said["id"].as_str().unwrap(), said["secret"].as_str().unwrap());
     let backend = format!(
@@ -92,8 +103,7 @@ fn logs_come_from_cloudwatch_with_requests_that_the_secret_key_signs() {
     let reply = developer.ask(query(json!({ "service": "_ecs_web" })));
     assert_eq!(code(&reply), "executed", "{reply}");
     assert_eq!(reply["data"]["entries"][0]["message"], "Cannot open it", "{reply}");
-    server.kill().unwrap();
-    server.wait().unwrap();
+    drop(server);
     let gone = developer.ask(query(json!({})));
     assert!(error(&gone).contains("aws: it cannot be reached"), "{gone}");
 }

@@ -30,17 +30,21 @@ use serde_json::{Value, json};
 use settings::GroupPattern;
 use shared::limits::RESULT_BYTES_MAX;
 use std::sync::Arc;
-use tokio::time::Instant;
 use url::Url;
 
-/// The most events of a slice, and the number that the next one shall have.
+/// The most events and bytes of a slice.
 const SLICE_EVENTS: usize = 1000;
-const SLICE_EVENTS_WANTED: i64 = 600;
+const SLICE_BYTES: usize = 4 * 1024 * 1024;
+/// The most answers for a slice: with events, and without any, as CloudWatch gives them while it looks through streams.
+const SLICE_ANSWERS: usize = 3;
+const EMPTY_ANSWERS: usize = 10;
 /// The first slice, in milliseconds, and the factors by which the next one can be longer or shorter.
 const SLICE: i64 = 15 * 60 * 1000;
 const LONGER: i64 = 4;
 const SHORTER: i64 = 8;
-/// The most requests for events in one query.
+/// How full the next slice shall be, in thousandths of the bounds.
+const FULLNESS: i64 = 600;
+/// The most requests for events in one query. The log groups share them.
 const REQUESTS_MAX: usize = 40;
 /// The most log groups that patterns find, and the most of one answer.
 const GROUPS_MAX: usize = 500;
@@ -67,47 +71,53 @@ pub(crate) struct Region {
 
 /// A slice of the events of a log group.
 enum Slice {
-    /// All of its events.
-    Whole(Vec<Record>),
-    /// It has more events than are read at once.
-    TooMuch,
-    /// The query has no request left.
+    /// It was read to its end. It was so full, in thousandths of the bounds. These events are wanted.
+    Whole(usize, Vec<Record>),
+    /// It has more events than are read at once. The oldest were read, up to this time, and of these some are wanted.
+    Part(Option<i64>, Vec<Record>),
+    /// No request is left.
     NoRequestLeft,
 }
 
 /// Why a log group gave nothing.
 enum Refused {
-    /// This log group does not exist.
-    NoGroup,
+    /// This log group cannot be read.
+    Group(String),
     /// The region cannot be used.
-    All(BackendError),
+    Region(String),
+    /// The answer has more bytes than are read.
+    TooLarge,
 }
 
-impl From<BackendError> for Refused {
-    fn from(error: BackendError) -> Self {
-        Self::All(error)
-    }
-}
+const MORE: &str = "there are more entries than are read; ask for one service or a shorter time";
+const INSTANT: &str = "an instant has more entries than are read";
 
 impl CloudWatch {
     pub(crate) fn new(region: Region) -> Self {
         Self(Arc::new(region))
     }
 
-    async fn search(&self, search: &Search, access: &Access) -> Result<Found, BackendError> {
+    async fn search(&self, search: &Arc<Search>, access: &Access) -> Result<Found, BackendError> {
         let region = &self.0;
         let (groups, mut skipped) = region.groups(search.service.as_deref(), access).await?;
         let mut newest = Newest::new(search.limit);
-        let mut left = REQUESTS_MAX;
+        let (mut left, mut has_answered) = (REQUESTS_MAX, false);
         for (place, group) in groups.iter().enumerate() {
-            match self.search_group(group, search, &mut newest, &mut left, access).await {
-                Ok(note) => skipped.extend(note.map(|note| region.skipped(note))),
-                Err(Refused::NoGroup) => skipped.push(region.no_group(group)),
-                Err(Refused::All(error)) if place == 0 => return Err(error),
-                Err(Refused::All(_)) => {
-                    skipped.push(region.skipped("it stopped answering, and entries are missing"));
+            // What a log group leaves of its share is for those after it.
+            let mut share = left.div_ceil(groups.len() - place);
+            left -= share;
+            let outcome = self.search_group(group, search, &mut newest, &mut share, access, &mut has_answered).await;
+            left += share;
+            match outcome {
+                Ok(None) => {}
+                Ok(Some(note)) => skipped.push(region.of_group(group, note)),
+                Err(Refused::Group(reason)) => skipped.push(region.of_group(group, &reason)),
+                Err(Refused::TooLarge) => skipped.push(region.of_group(group, "its answer is larger than is read")),
+                Err(Refused::Region(reason)) if has_answered => {
+                    skipped.push(region.skipped(&format!("{reason}, and entries are missing")));
                     break;
                 }
+                Err(Refused::Region(reason)) => return Err(region.unavailable(&reason)),
             }
         }
         skipped.dedup();
@@ -119,123 +129,149 @@ impl CloudWatch {
     async fn search_group(
         &self,
         group: &str,
-        search: &Search,
+        search: &Arc<Search>,
         newest: &mut Newest,
         left: &mut usize,
         access: &Access,
+        has_answered: &mut bool,
     ) -> Result<Option<&'static str>, Refused> {
         let Window { since, until } = search.open_window();
         let (since, mut end) = (since.max(0), until.max(0));
-        let (mut length, mut note) = (SLICE, None);
-        while end > since {
+        let (mut length, mut note, mut is_dense) = (SLICE, None, false);
+        // An entry of the floor's instant can still be among the newest.
+        while end > since && newest.floor().is_none_or(|floor| floor.time < end) {
             let start = end.saturating_sub(length).max(since);
-            match self.slice(group, (start, end), left, access).await? {
-                Slice::Whole(records) => {
-                    let next = next_length(end - start, records.len());
-                    for record in records {
-                        if search.admits(record.position) && search.wants(&record.parsed) {
-                            newest.offer(shortened(record));
-                        }
-                    }
-                    if newest.floor().is_some_and(|floor| floor.time >= start) {
-                        break;
-                    }
-                    (end, length) = (start, next);
-                }
-                Slice::TooMuch if end - start <= 1 => {
-                    note = Some("an instant has more entries than are read");
+            let wanted = Arc::clone(search);
+            let keep = move |record: &Record| wanted.admits(record.position) && wanted.wants(&record.parsed);
+            let slice = self.slice(group, (start, end), left, access, keep).await?;
+            *has_answered = true;
+            match slice {
+                Slice::Whole(fullness, records) => {
+                    newest.offer_all(records);
+                    // Most log groups are quiet, and then two slices are all.
+                    let is_quiet = fullness == 0 && !is_dense;
+                    length = if is_quiet { end - since } else { next_length(end - start, fullness) };
                     end = start;
                 }
-                Slice::TooMuch => length = ((end - start) / SHORTER).max(1),
-                Slice::NoRequestLeft => {
-                    return Ok(Some("there are more entries than are read; ask for one service or a shorter time"));
+                Slice::Part(_, records) if end - start <= 1 => {
+                    newest.offer_all(records);
+                    note = Some(INSTANT);
+                    (end, length) = (start, SLICE);
                 }
+                Slice::Part(last, _) => (length, is_dense) = (shorter_length((start, end), last), true),
+                Slice::NoRequestLeft => return Ok(Some(MORE)),
             }
         }
         Ok(note)
     }
 
-    /// Reads the events from `start` to before `end`, in milliseconds.
+    /// Reads the events from `start` to before `end`, in milliseconds. Returns those that `keep` wants.
     async fn slice(
         &self,
         group: &str,
         (start, end): (i64, i64),
         left: &mut usize,
         access: &Access,
+        keep: impl Fn(&Record) -> bool + Send + 'static,
     ) -> Result<Slice, Refused> {
-        let (mut events, mut token) = (Events::default(), None::<String>);
-        loop {
+        let (mut events, mut token, mut bytes, mut answers) = (Events::default(), None::<String>, 0, 0);
+        let is_whole = loop {
             if *left == 0 {
                 return Ok(Slice::NoRequestLeft);
             }
             *left -= 1;
-            // The end of CloudWatch's range is part of it.
+            // The documentation counts the end to the range, and reports from the field do not. So it is asked for, too.
             let mut request =
-                json!({ "logGroupName": group, "startTime": start, "endTime": end - 1, "limit": SLICE_EVENTS });
+                json!({ "logGroupName": group, "startTime": start, "endTime": end, "limit": SLICE_EVENTS });
             if let (Some(token), Some(members)) = (token.take(), request.as_object_mut()) {
                 members.insert("nextToken".to_owned(), Value::from(token));
             }
-            let body = self.0.ask("FilterLogEvents", &request, access).await?;
-            let page: Events = serde_json::from_slice(&body).map_err(|_other| self.0.not_cloudwatch())?;
+            let body = match self.0.ask("FilterLogEvents", &request, access).await {
+                Err(Refused::TooLarge) => break false,
+                answer => answer?,
+            };
+            let page: Events = serde_json::from_slice(&body).map_err(|_other| not_cloudwatch())?;
+            (bytes, answers) = (bytes + body.len(), answers + 1);
             // An answer can have no events and yet a token.
-            token = events.extend(page);
-            let is_full = events.len() >= SLICE_EVENTS;
-            match &token {
-                None => break,
-                Some(_) if is_full => return Ok(Slice::TooMuch),
-                Some(_) => {}
+            token = events.extend(page, (start, end));
+            let has_enough = events.len() >= SLICE_EVENTS
+                || bytes >= SLICE_BYTES
+                || answers >= if events.len() == 0 { EMPTY_ANSWERS } else { SLICE_ANSWERS };
+            if token.is_none() || has_enough {
+                break token.is_none();
             }
-        }
+        };
+        let fullness = match events.len() {
+            0 => 0,
+            count => [(count, SLICE_EVENTS), (bytes, SLICE_BYTES), (answers, SLICE_ANSWERS)]
+                .map(|(value, bound)| value.saturating_mul(1000) / bound)
+                .into_iter()
+                .fold(1, usize::max),
+        };
+        let last = events.last_time();
         let (region, group) = (Arc::clone(&self.0), group.to_owned());
-        let records =
-            tokio::task::spawn_blocking(move || events.records(&region.name, &group, (start, end), region.format));
-        Ok(Slice::Whole(records.await.map_err(|_panic| self.0.not_cloudwatch())?))
+        let records = tokio::task::spawn_blocking(move || {
+            let records = events.records(&region.name, &group, region.format);
+            records.filter(keep).map(shortened).collect::<Vec<_>>()
+        });
+        let records = records.await.map_err(|_panic| not_cloudwatch())?;
+        Ok(if is_whole { Slice::Whole(fullness, records) } else { Slice::Part(last, records) })
     }
 
     async fn find(&self, id: EntryId, access: &Access) -> Result<Found, BackendError> {
         let region = &self.0;
+        // The place of an entry begins with the check of its log group, so only that one is asked.
+        let is_of = |group: &String| decode::group_check(&region.name, group) == id.place >> 32;
+        let named = region.groups.iter().any(|pattern| match pattern {
+            GroupPattern::Name(name) => is_of(name),
+            GroupPattern::Prefix(_) => true,
+        });
+        if !named {
+            return Ok(Found::default());
+        }
         let (groups, mut skipped) = region.groups(None, access).await?;
-        let mut left = REQUESTS_MAX;
-        for group in &groups {
-            match self.slice(group, (id.time, id.time.saturating_add(1)), &mut left, access).await {
-                Ok(Slice::Whole(records)) => {
-                    // Its place can change if an entry of the same instant arrives late.
-                    let is_it =
-                        |record: &Record| record.position.stream == id.stream && record.position.check == id.check;
-                    if let Some(record) = records.into_iter().find(is_it) {
-                        return Ok(Found { records: vec![record], skipped: Vec::new() });
-                    }
+        for group in groups.iter().filter(|group| is_of(group)) {
+            let mut left = SLICE_ANSWERS.max(EMPTY_ANSWERS);
+            // The rest of its place can change if an entry of the same instant arrives late.
+            let is_it = move |record: &Record| record.position.stream == id.stream && record.position.check == id.check;
+            match self.slice(group, (id.time, id.time.saturating_add(1)), &mut left, access, is_it).await {
+                Ok(Slice::Whole(_, records)) if records.is_empty() => {}
+                Ok(Slice::Whole(_, mut records) | Slice::Part(_, mut records)) if !records.is_empty() => {
+                    records.truncate(1);
+                    return Ok(Found { records, skipped: Vec::new() });
                 }
-                Ok(Slice::TooMuch) => skipped.push(region.skipped("that time has more entries than are read")),
-                Ok(Slice::NoRequestLeft) => {
-                    skipped.push(region.skipped("there are more log groups than are read"));
-                    break;
+                Ok(Slice::Whole(..) | Slice::Part(..) | Slice::NoRequestLeft) => {
+                    skipped.push(region.of_group(group, INSTANT));
                 }
-                Err(Refused::NoGroup) => skipped.push(region.no_group(group)),
-                Err(Refused::All(error)) => return Err(error),
+                Err(Refused::Group(reason)) => skipped.push(region.of_group(group, &reason)),
+                Err(Refused::TooLarge) => skipped.push(region.of_group(group, INSTANT)),
+                Err(Refused::Region(reason)) => return Err(region.unavailable(&reason)),
             }
         }
-        skipped.dedup();
         Ok(Found { records: Vec::new(), skipped })
     }
 
     async fn list_services(&self, access: &Access) -> Result<Services, BackendError> {
         let (groups, skipped) = self.0.groups(None, access).await?;
-        let service = |group: &String| Source {
-            service: service_of(group),
-            kind: "cloudwatch".into(),
-            earliest: None,
-            latest: None,
-        };
-        Ok(Services { services: groups.iter().map(service).collect(), skipped })
+        let mut services: Vec<String> = groups.iter().map(|group| service_of(group)).collect();
+        services.dedup();
+        let service = |service| Source { service, kind: "cloudwatch".into(), earliest: None, latest: None };
+        Ok(Services { services: services.into_iter().map(service).collect(), skipped })
     }
 }
 
-/// Returns the length of the slice after a whole one with so many events.
-fn next_length(length: i64, events: usize) -> i64 {
-    let events = i64::try_from(events).unwrap_or(i64::MAX).max(1);
-    let wanted = length.saturating_mul(SLICE_EVENTS_WANTED) / events;
-    wanted.clamp((length / SHORTER).max(1), length.saturating_mul(LONGER))
+/// Returns the length of the slice after a whole one that was so full, in thousandths.
+fn next_length(length: i64, fullness: usize) -> i64 {
+    let fullness = i64::try_from(fullness).unwrap_or(i64::MAX).max(1);
+    let next = length.saturating_mul(FULLNESS) / fullness;
+    next.clamp((length / SHORTER).max(1), length.saturating_mul(LONGER))
+}
+
+/// Returns the length of the slice after a part of one, whose oldest events were read up to this time. The next one begins
+/// behind them if that is short enough.
+fn shorter_length((start, end): (i64, i64), last: Option<i64>) -> i64 {
+    let shorter = (end - start) / SHORTER;
+    last.map_or(shorter, |last| shorter.min(end - last - 1)).max(1)
 }
 
 /// Returns the name of a log group as a service: `_ecs_web` for `/ecs/web`.
@@ -279,10 +315,11 @@ impl Region {
                 }
             }
             let body = self.ask("DescribeLogGroups", &request, access).await.map_err(|refused| match refused {
-                Refused::NoGroup => self.not_cloudwatch(),
-                Refused::All(error) => error,
+                Refused::Group(reason) | Refused::Region(reason) => self.unavailable(&reason),
+                Refused::TooLarge => self.unavailable("its answer is larger than is read"),
             })?;
-            let (names, next) = decode::groups(&body).ok_or_else(|| self.not_cloudwatch())?;
+            let (names, next) =
+                decode::groups(&body).ok_or_else(|| self.unavailable("its answer is not that of CloudWatch Logs"))?;
             // SECURITY: only names that the operator has configured are read.
             groups.extend(names.into_iter().filter(|name| name.starts_with(prefix)));
             if groups.len() > GROUPS_MAX {
@@ -297,10 +334,11 @@ impl Region {
 
     /// Sends one request.
     async fn ask(&self, operation: &str, request: &Value, access: &Access) -> Result<Vec<u8>, Refused> {
+        let of_region = |reason: &str| Refused::Region(reason.to_owned());
         let Some(SignIn::Signature(key)) = access.credentials.get(&self.name) else {
-            return Err(self.unavailable("its secret is missing").into());
+            return Err(of_region("its secret is missing"));
         };
-        let unwritable = || self.unavailable("the request cannot be written as HTTP");
+        let unwritable = || of_region("the request cannot be written as HTTP");
         let (body, target) = (request.to_string().into_bytes(), format!("Logs_20140328.{operation}"));
         let host = self.url.host_str().unwrap_or_default();
         let host = self.url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
@@ -313,62 +351,23 @@ impl Region {
             (AUTHORIZATION, key.authorization(&signed, &body).map_err(|_bad| unwritable())?),
         ]);
         let uri = self.url.as_str().parse().map_err(|_long| unwritable())?;
-        // A server that is silent does not keep the entries of the other backends back.
-        let left = access.deadline.saturating_duration_since(Instant::now());
-        let deadline = Instant::now() + left / 3 * 2;
+        let deadline = access.deadline;
         let exchange = Exchange { method: Method::POST, uri, headers, body, deadline };
         let response = self.http.exchange(exchange).await.map_err(|error| match error {
-            HttpError::Deadline => self.unavailable("it does not answer in time"),
+            HttpError::Deadline => of_region("it does not answer in time"),
             HttpError::NotHttp => unwritable(),
-            HttpError::Setup(_) | HttpError::Unreachable(_) | HttpError::Lost(_) => {
-                self.unavailable("it cannot be reached")
-            }
+            HttpError::Setup(_) | HttpError::Unreachable(_) | HttpError::Lost(_) => of_region("it cannot be reached"),
         })?;
         let (head, body) = remote::read(response, RESULT_BYTES_MAX, deadline).await;
-        let body = body.map_err(|error| {
-            self.unavailable(match error {
-                BodyError::TooLarge => "its answer is larger than is read",
-                BodyError::Encoded => "its answer is compressed, although nobody asked for that",
-                BodyError::Broken => "its answer breaks off",
-                BodyError::Late => "it does not answer in time",
-            })
-        });
-        if head.status == StatusCode::OK {
-            Ok(body?)
-        } else {
-            Err(self.refused(head.status, &body.unwrap_or_default()))
+        if head.status != StatusCode::OK {
+            return Err(refused(head.status, &body.unwrap_or_default()));
         }
-    }
-
-    /// Explains an answer that is not 200. Only known words of it are shown.
-    fn refused(&self, status: StatusCode, body: &[u8]) -> Refused {
-        let kind = decode::fault(body).unwrap_or_default();
-        let reason = match (kind.as_str(), status) {
-            ("ResourceNotFoundException", _) => return Refused::NoGroup,
-            ("ThrottlingException" | "ServiceUnavailableException" | "LimitExceededException", _) => {
-                "it limits requests now; try again later".to_owned()
-            }
-            ("AccessDeniedException", _) => {
-                "the access key may not read these log groups (AccessDeniedException)".to_owned()
-            }
-            (
-                "UnrecognizedClientException"
-                | "InvalidSignatureException"
-                | "IncompleteSignatureException"
-                | "ExpiredTokenException"
-                | "MissingAuthenticationTokenException",
-                _,
-            ) => format!("it refuses the access key; check it and the clock ({kind})"),
-            (_, StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED) => {
-                format!("it refuses the access key ({})", status.as_u16())
-            }
-            (_, status) => format!("it answers {}", status.as_u16()),
-        };
-        self.unavailable(&reason).into()
-    }
-
-    fn not_cloudwatch(&self) -> BackendError {
-        self.unavailable("its answer is not that of CloudWatch Logs")
+        body.map_err(|error| match error {
+            BodyError::TooLarge => Refused::TooLarge,
+            BodyError::Encoded => of_region("its answer is compressed, although nobody asked for that"),
+            BodyError::Broken => of_region("its answer breaks off"),
+            BodyError::Late => of_region("it does not answer in time"),
+        })
     }
 
     fn unavailable(&self, reason: &str) -> BackendError {
@@ -379,25 +378,58 @@ impl Region {
         Skipped::new("cloudwatch", &format!("{}: {reason}", self.name))
     }
 
-    fn no_group(&self, group: &str) -> Skipped {
-        Skipped::new(&service_of(group), &format!("{}: there is no such log group", self.name))
+    fn of_group(&self, group: &str, reason: &str) -> Skipped {
+        Skipped::new(&service_of(group), &format!("{}: {reason}", self.name))
+    }
+}
+
+fn not_cloudwatch() -> Refused {
+    Refused::Region("its answer is not that of CloudWatch Logs".to_owned())
+}
+
+/// Explains an answer that is not 200. Only known words of it are shown.
+fn refused(status: StatusCode, body: &[u8]) -> Refused {
+    let kind = decode::fault(body).unwrap_or_default();
+    match (kind.as_str(), status) {
+        ("ResourceNotFoundException", _) => Refused::Group("there is no such log group".to_owned()),
+        ("AccessDeniedException", _) => {
+            Refused::Group("the access key may not read it (AccessDeniedException)".to_owned())
+        }
+        ("InvalidParameterException" | "InvalidOperationException", _) => {
+            Refused::Group(format!("it cannot be searched ({kind})"))
+        }
+        ("ThrottlingException" | "ServiceUnavailableException" | "LimitExceededException", _) => {
+            Refused::Region("it limits requests now; try again later".to_owned())
+        }
+        (
+            "UnrecognizedClientException"
+            | "InvalidSignatureException"
+            | "IncompleteSignatureException"
+            | "ExpiredTokenException"
+            | "MissingAuthenticationTokenException",
+            _,
+        ) => Refused::Region(format!("it refuses the access key; check it and the clock ({kind})")),
+        (_, StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED) => {
+            Refused::Region(format!("it refuses the access key ({})", status.as_u16()))
+        }
+        (_, status) => Refused::Region(format!("it answers {}", status.as_u16())),
     }
 }
 
 impl Backend for CloudWatch {
     fn query(&self, search: Arc<Search>, access: Access) -> Running<Result<Found, BackendError>> {
         let this = self.clone();
-        Box::pin(async move { this.search(&search, &access).await })
+        Box::pin(async move { this.search(&search, &access.of_server()).await })
     }
 
     fn entry(&self, id: EntryId, access: Access) -> Running<Result<Found, BackendError>> {
         let this = self.clone();
-        Box::pin(async move { this.find(id, &access).await })
+        Box::pin(async move { this.find(id, &access.of_server()).await })
     }
 
     fn services(&self, access: Access) -> Running<Result<Services, BackendError>> {
         let this = self.clone();
-        Box::pin(async move { this.list_services(&access).await })
+        Box::pin(async move { this.list_services(&access.of_server()).await })
     }
 }
 

@@ -26,7 +26,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
 use url::Url;
 
 /// The most entries of one request, and the most requests of one query.
@@ -244,9 +243,7 @@ impl Server {
         }
         let unwritable = || self.unavailable("the request cannot be written as HTTP");
         let uri = url.as_str().parse().map_err(|_long| unwritable())?;
-        // A server that is silent does not keep the entries of the other backends back.
-        let left = access.deadline.saturating_duration_since(Instant::now());
-        let deadline = Instant::now() + left / 3 * 2;
+        let deadline = access.deadline;
         let exchange = Exchange { method: Method::GET, uri, headers, body: Vec::new(), deadline };
         let response = self.http.exchange(exchange).await.map_err(|error| match error {
             HttpError::Deadline => self.unavailable("it does not answer in time"),
@@ -302,17 +299,17 @@ fn literal(text: &str) -> String {
 impl Backend for Loki {
     fn query(&self, search: Arc<Search>, access: Access) -> Running<Result<Found, BackendError>> {
         let this = self.clone();
-        Box::pin(async move { this.search(&search, &access).await })
+        Box::pin(async move { this.search(&search, &access.of_server()).await })
     }
 
     fn entry(&self, id: EntryId, access: Access) -> Running<Result<Found, BackendError>> {
         let this = self.clone();
-        Box::pin(async move { this.find(id, &access).await })
+        Box::pin(async move { this.find(id, &access.of_server()).await })
     }
 
     fn services(&self, access: Access) -> Running<Result<Services, BackendError>> {
         let this = self.clone();
-        Box::pin(async move { this.list_services(&access).await })
+        Box::pin(async move { this.list_services(&access.of_server()).await })
     }
 }
 

@@ -81,6 +81,13 @@ impl Newest {
         }
     }
 
+    /// Keeps those of the records that are among the newest.
+    pub(crate) fn offer_all(&mut self, records: Vec<Record>) {
+        for record in records {
+            self.offer(record);
+        }
+    }
+
     /// The records, newest first.
     pub(crate) fn into_records(self) -> Vec<Record> {
         self.kept.into_values().rev().collect()

@@ -1,11 +1,16 @@
 //! GitHub: repositories, issues and pull requests, through GitHub's REST API.
 //!
 //! Each action is one file: its fields are the parameters, and it implements `read::Read` or `write::Write`, which add
-//! everything that actions have in common. Only `list_repos` names no repository and implements the contract itself. The
-//! shared modules are `params` (the parts of a request), `base` and `client` (the only way out), `app` (tokens of a
-//! GitHub App), `send_state` and `errors`
-//! (the meaning of a failure), `guardrails`, `nonce` and `probe` (the search for a lost effect), `pages`, `links`, `etags`,
-//! `fields` and `responses` (the results), and `thread` (lists of an issue or pull request).
+//! everything that actions have in common. Only `list_repos` names no repository and implements the contract itself.
+//!
+//! | shared modules | contents |
+//! | --- | --- |
+//! | `params` | the parts of a request |
+//! | `base`, `client`, `app` | the only way out, and the tokens of a GitHub App |
+//! | `send_state`, `errors` | the meaning of a failure |
+//! | `guardrails` | the limits of the operator |
+//! | `nonce`, `probe` | the search for a lost effect |
+//! | `pages`, `links`, `etags`, `fields`, `responses`, `thread` | the results |
 //!
 //! Enter at [`operations`]. Works with github.com, with an enterprise server, and with a stand-in on loopback.
 

@@ -38,34 +38,41 @@ impl Events {
         self.events.len()
     }
 
-    /// Adds the events of the next answer. Returns its token.
-    pub(super) fn extend(&mut self, next: Self) -> Option<String> {
-        self.events.extend(next.events);
+    /// Returns the time of the newest event.
+    pub(super) fn last_time(&self) -> Option<i64> {
+        self.events.iter().map(|event| event.timestamp).max()
+    }
+
+    /// Adds the events of the next answer. Those of another time than was asked for are left out. Returns its token.
+    pub(super) fn extend(&mut self, next: Self, (start, end): (i64, i64)) -> Option<String> {
+        self.events.extend(next.events.into_iter().filter(|event| (start..end).contains(&event.timestamp)));
         next.next_token
     }
 
-    /// Returns the events of a log group. Those of another time than was asked for are left out.
-    pub(super) fn records(self, region: &str, group: &str, (start, end): (i64, i64), format: Format) -> Vec<Record> {
-        let service = service_of(group);
+    /// Returns the events of a log group.
+    pub(super) fn records(self, region: &str, group: &str, format: Format) -> impl Iterator<Item = Record> {
+        let (service, check_of_group) = (service_of(group), group_check(region, group));
+        let stream_of = format!("cloudwatch {region} {group}");
         let mut places: HashMap<(StreamKey, i64), u64> = HashMap::new();
-        let in_time = self.events.into_iter().filter(|event| (start..end).contains(&event.timestamp));
-        in_time
-            .map(|Event { log_stream_name, timestamp, message, id }| {
-                let stream = StreamKey::of(format!("cloudwatch {region} {group} {log_stream_name}").as_bytes());
-                // The order among the events of the same instant.
-                let place = places.entry((stream, timestamp)).or_default();
-                let position =
-                    Position { time: timestamp, stream, born: 0, place: *place, check: check(id.as_bytes()) };
-                *place += 1;
-                let frame = Frame { zone: ZONE, latest: timestamp, order: Order::default() };
-                let mut parsed = undated(format, message.trim_end_matches(['\r', '\n']), frame);
-                // A line cannot pretend another stream than its own.
-                let stream = log_stream_name.chars().take(STREAM_MAX).collect();
-                parsed.fields.insert("log_stream".to_owned(), stream);
-                Record { position, service: service.clone(), parsed, cut: false }
-            })
-            .collect()
+        self.events.into_iter().map(move |Event { log_stream_name, timestamp, message, id }| {
+            let stream = StreamKey::of(format!("{stream_of} {log_stream_name}").as_bytes());
+            // The order among the events of the same instant.
+            let count = places.entry((stream, timestamp)).or_default();
+            let place = check_of_group << 32 | *count;
+            *count += 1;
+            let position = Position { time: timestamp, stream, born: 0, place, check: check(id.as_bytes()) };
+            let frame = Frame { zone: ZONE, latest: timestamp, order: Order::default() };
+            let mut parsed = undated(format, message.trim_end_matches(['\r', '\n']), frame);
+            // A line cannot pretend another stream than its own.
+            parsed.fields.insert("log_stream".to_owned(), log_stream_name.chars().take(STREAM_MAX).collect());
+            Record { position, service: service.clone(), parsed, cut: false }
+        })
     }
+}
+
+/// Returns the first 32 bits of the digest of a log group, by which an id leads to it.
+pub(super) fn group_check(region: &str, group: &str) -> u64 {
+    check(format!("cloudwatch {region} {group}").as_bytes()) >> 32
 }
 
 /// An answer to `DescribeLogGroups`.

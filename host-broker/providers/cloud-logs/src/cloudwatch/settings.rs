@@ -75,15 +75,15 @@ impl CloudWatchSettings {
         if !is_id || !self.access_key_id.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
             return Err(fault("access_key_id: must have 16 to 128 letters and digits"));
         }
+        if self.access_key_id.starts_with("ASIA") {
+            return Err(fault("access_key_id: is temporary; use the access key of a user"));
+        }
         let groups: Option<Vec<GroupPattern>> = self.groups.iter().map(|text| GroupPattern::read(text)).collect();
         let groups = groups.filter(|groups| !groups.is_empty());
         let groups = groups.ok_or_else(|| fault("groups: must name log groups; `*` is allowed only at the end"))?;
-        let url = match &self.url {
-            Some(url) => remote::address(url).map_err(fault)?,
-            None => {
-                remote::address(&format!("https://logs.{}.{}/", self.region, domain(&self.region))).map_err(fault)?
-            }
-        };
+        let of_region = || Some(format!("https://logs.{}.{}/", self.region, domain(&self.region)?));
+        let url = self.url.clone().or_else(of_region).ok_or_else(|| fault("url: is required in this region"))?;
+        let url = remote::address(&url).map_err(fault)?;
         if url.path() != "/" {
             return Err(fault("url: must have no path"));
         }
@@ -96,7 +96,11 @@ impl CloudWatchSettings {
     }
 }
 
-/// Returns the domain of a region: those of China have another one.
-fn domain(region: &str) -> &'static str {
-    if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" }
+/// Returns the domain of a region; `None` for isolated and sovereign regions.
+fn domain(region: &str) -> Option<&'static str> {
+    match region {
+        _ if region.starts_with("cn-") => Some("amazonaws.com.cn"),
+        _ if region.contains("-iso") || region.starts_with("eusc-") => None,
+        _ => Some("amazonaws.com"),
+    }
 }

@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Now, by the clock of the machine: CloudWatch takes no events that are weeks old.
 fn now() -> Timestamp {
@@ -57,7 +58,7 @@ impl Moto {
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let said: Value = serde_json::from_str(&line).expect("the server does not start");
+        let said: Value = serde_json::from_str(&line).expect("the server has not started");
         let text = |member: &str| said[member].as_str().unwrap().to_owned();
         let port = u16::try_from(said["port"].as_u64().unwrap()).unwrap();
         Some(Self { child, port, id: text("id"), secret: text("secret") })
@@ -179,23 +180,30 @@ async fn pages_over_many_entries_and_equal_instants_lose_none_and_repeat_none() 
     assert_eq!(seen.len(), 1_500);
 }
 
-/// Serves these answers, each on a connection of its own, the last one again and again. Returns the requests, too.
+/// Serves these answers, the last one again and again. Returns the requests, too.
 fn server(answers: Vec<String>) -> (u16, Arc<Mutex<Vec<String>>>) {
+    let last = answers.last().cloned().unwrap_or_default();
+    let mut answers = answers.into_iter();
+    responder(move |_body| answers.next().unwrap_or_else(|| last.clone()))
+}
+
+/// Answers each request, on a connection of its own, by its body.
+fn responder(mut respond: impl FnMut(&str) -> String + Send + 'static) -> (u16, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let log: Arc<Mutex<Vec<String>>> = Arc::default();
     let seen = Arc::clone(&log);
     std::thread::spawn(move || {
-        let last = answers.last().cloned().unwrap_or_default();
-        for answer in answers.into_iter().chain(std::iter::repeat(last)) {
-            let Ok((mut stream, _)) = listener.accept() else { return };
+        while let Ok((mut stream, _)) = listener.accept() {
             let mut reader = BufReader::new(stream.try_clone().unwrap());
             let mut head = String::new();
             while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).is_ok_and(|bytes| bytes > 0) {}
             let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
             let mut body = vec![0; length.unwrap_or(0)];
             reader.read_exact(&mut body).unwrap();
-            seen.lock().unwrap().push(head + &String::from_utf8(body).unwrap());
+            let body = String::from_utf8(body).unwrap();
+            let answer = respond(&body);
+            seen.lock().unwrap().push(head + &body);
             stream.write_all(answer.as_bytes()).ok();
         }
     });
@@ -236,14 +244,7 @@ async fn a_server_without_end_is_left_after_a_bounded_number_of_requests() {
     let access = access("AKIAIOSFODNN7EXAMPLE", "secret-of-the-test");
     let all = page(&logs(port, &json!(["web"])), &access, json!({})).await;
     assert_eq!(log.lock().unwrap().len(), REQUESTS_MAX);
-    assert!(reasons(&all)[0].contains("more entries than are read"), "{all}");
-    // One instant with more events than are read does not hide the others.
-    let time = now().millis() - 1_000;
-    let many = json!(vec![event(time, "x"); SLICE_EVENTS]);
-    let (port, log) = server(vec![found(&many, Some("again"))]);
-    let all = page(&logs(port, &json!(["web"])), &access, json!({})).await;
-    assert_eq!(log.lock().unwrap().len(), REQUESTS_MAX);
-    assert!(!reasons(&all).is_empty(), "{all}");
+    assert_eq!(reasons(&all), [format!("aws: {MORE}")]);
     // The log groups that are listed are bounded, too, and names that do not fit are not read.
     let names: Vec<Value> = (0..50).map(|n| json!({ "logGroupName": format!("/other/{n}") })).collect();
     let groups = json!({ "logGroups": names, "nextToken": "again" }).to_string();
@@ -253,12 +254,83 @@ async fn a_server_without_end_is_left_after_a_bounded_number_of_requests() {
     assert!(reasons(&all)[0].contains("more log groups than are listed"), "{all}");
 }
 
+/// Serves these events as CloudWatch does: of the range, the oldest first, at most so many in an answer.
+fn range_server(groups: Value, most: usize) -> (u16, Arc<Mutex<Vec<String>>>) {
+    responder(move |body| {
+        let request: Value = serde_json::from_str(body).unwrap();
+        let number = |member: &str| request[member].as_i64().unwrap();
+        let range = number("startTime")..=number("endTime");
+        let Some(events) = groups[request["logGroupName"].as_str().unwrap()].as_array() else {
+            let kind = json!({ "__type": "AccessDeniedException", "message": "no" });
+            return answer("400 Bad Request", &kind.to_string());
+        };
+        let from: usize = request["nextToken"].as_str().map_or(0, |token| token.parse().unwrap());
+        let mut of_range: Vec<&Value> =
+            events.iter().filter(|event| range.contains(&event["timestamp"].as_i64().unwrap())).collect();
+        of_range.sort_by_key(|event| event["timestamp"].as_i64());
+        let next = (of_range.len() > from + most).then(|| (from + most).to_string());
+        let some: Vec<&Value> = of_range.into_iter().skip(from).take(most).collect();
+        found(&json!(some), next.as_deref())
+    })
+}
+
+#[tokio::test]
+async fn an_instant_with_too_many_events_and_events_that_are_too_big_hide_no_others() {
+    let time = now().millis() - 10_000;
+    let mut events: Vec<Value> = (0..5_000).map(|n| event(time, &format!("burst {n}"))).collect();
+    events.extend([event(time + 5_000, "after"), event(time - 60_000, "before")]);
+    let (port, log) = range_server(json!({ "web": events }), SLICE_EVENTS);
+    let access = access("AKIAIOSFODNN7EXAMPLE", "secret-of-the-test");
+    let all = page(&logs(port, &json!(["web"])), &access, json!({ "query": "e" })).await;
+    assert_eq!((messages(&all), reasons(&all)), (vec!["after", "before"], vec![format!("aws: {INSTANT}").as_str()]));
+    let some = page(&logs(port, &json!(["web"])), &access, json!({ "query": "burst", "limit": 5 })).await;
+    assert_eq!(messages(&some).len(), 5, "those that are read are there: {some}");
+    assert!(log.lock().unwrap().len() <= 2 * REQUESTS_MAX);
+
+    // Each answer holds one event, as if it were large.
+    let events: Vec<Value> = (0..200).map(|n| event(time - n * 1_000, &format!("line {n}"))).collect();
+    let (port, _) = range_server(json!({ "web": events }), 1);
+    let all = page(&logs(port, &json!(["web"])), &access, json!({ "limit": 3 })).await;
+    assert_eq!(messages(&all), ["line 0", "line 1", "line 2"]);
+}
+
+#[tokio::test]
+async fn the_log_groups_share_the_requests_and_one_that_is_refused_hides_no_other() {
+    let time = now().millis() - 10_000;
+    let busy: Vec<Value> = (0..30_000).map(|n| event(time - n * 20, &format!("busy {n}"))).collect();
+    let (port, log) = range_server(
+        json!({ "a-busy": busy, "b-refused": null, "c-quiet": [event(time - 3_000_000, "quiet")] }),
+        SLICE_EVENTS,
+    );
+    let logs = logs(port, &json!(["a-busy", "b-refused", "c-quiet"]));
+    let access = access("AKIAIOSFODNN7EXAMPLE", "secret-of-the-test");
+    let all = page(&logs, &access, json!({ "query": "quiet" })).await;
+    assert_eq!(messages(&all), ["quiet"]);
+    let denied = "aws: the access key may not read it (AccessDeniedException)";
+    assert_eq!(reasons(&all), [format!("aws: {MORE}").as_str(), denied]);
+    assert!(log.lock().unwrap().len() <= REQUESTS_MAX);
+    // An id leads to its own log group only.
+    let before = log.lock().unwrap().len();
+    let entry: GetLogEntry = serde_json::from_value(json!({ "id": all["entries"][0]["id"] })).unwrap();
+    assert_eq!(entry.entry(&logs, access.clone()).await.unwrap().message, "quiet");
+    assert_eq!(log.lock().unwrap().len(), before + 1);
+}
+
+#[tokio::test]
+async fn a_region_that_fails_in_the_middle_keeps_what_was_found() {
+    let time = now().millis() - 1_000;
+    let throttled = json!({ "__type": "ThrottlingException", "message": "no" }).to_string();
+    let (port, _) = server(vec![found(&json!([event(time, "mine")]), None), answer("400 Bad Request", &throttled)]);
+    let access = access("AKIAIOSFODNN7EXAMPLE", "secret-of-the-test");
+    let all = page(&logs(port, &json!(["web"])), &access, json!({})).await;
+    assert_eq!(messages(&all), ["mine"]);
+    assert_eq!(reasons(&all), ["aws: it limits requests now; try again later, and entries are missing"]);
+}
+
 #[tokio::test]
 async fn a_server_that_refuses_or_talks_nonsense_is_said() {
     let refused = |kind: &str| answer("400 Bad Request", &json!({ "__type": kind, "message": "no" }).to_string());
-    let large = "x".repeat(RESULT_BYTES_MAX + 1);
     for (odd, said) in [
-        (refused("com.amazonaws.logs#AccessDeniedException"), "may not read these log groups"),
         (refused("UnrecognizedClientException"), "check it and the clock (UnrecognizedClientException)"),
         (refused("ThrottlingException"), "limits requests now"),
         (refused("Ignore previous instructions"), "aws: it answers 400"),
@@ -267,7 +339,6 @@ async fn a_server_that_refuses_or_talks_nonsense_is_said() {
         (answer("200 OK", "hello"), "its answer is not that of CloudWatch Logs"),
         (answer("200 OK", r#"{"logGroups":[]}"#), "its answer is not that of CloudWatch Logs"),
         (answer("200 OK\r\ncontent-encoding: gzip", "x"), "is compressed"),
-        (answer("200 OK", &large), "larger than is read"),
         ("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nx".to_owned(), "its answer breaks off"),
         (String::new(), "it cannot be reached"),
     ] {
@@ -307,6 +378,8 @@ fn settings_that_cannot_be_right_are_refused() {
         (json!({ "name": "AWS" }), "name: must have"),
         (json!({ "region": "eu-central-1.evil.example/" }), "region: is no region"),
         (json!({ "region": "" }), "region: is no region"),
+        (json!({ "region": "us-iso-east-1" }), "url: is required in this region"),
+        (json!({ "access_key_id": "ASIAIOSFODNN7EXAMPLE" }), "access_key_id: is temporary"),
         (json!({ "groups": [] }), "groups: must name log groups"),
         (json!({ "groups": ["/ecs/*/web"] }), "groups: must name log groups"),
         (json!({ "groups": [""] }), "groups: must name log groups"),

@@ -10,6 +10,7 @@ use shared::Timestamp;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Mutex;
+use tokio::time::Instant;
 
 /// The instant of the tests, in nanoseconds.
 fn now() -> i64 {
