@@ -79,6 +79,8 @@ pub struct RequestWatcher {
     queues: Vec<Queue>,
     watch: Option<OwnedFd>,
     watched: HashMap<i32, (usize, Watched)>,
+    // The watch on each directory as it is now.
+    current: HashMap<(usize, Watched), i32>,
     // Groups that are listed instead of watched for a while.
     unwatched: Vec<usize>,
     // Whose turn it is.
@@ -107,7 +109,7 @@ impl Served {
 }
 
 /// The directory that a watch is on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Watched {
     /// A group's `tasks/`.
     Tasks,
@@ -136,6 +138,7 @@ impl RequestWatcher {
             queues,
             watch,
             watched: HashMap::new(),
+            current: HashMap::new(),
             unwatched: Vec::new(),
             turn: 0,
             served: Served::default(),
@@ -448,6 +451,11 @@ impl RequestWatcher {
         match inotify::add_watch(watch, path, flags) {
             Ok(descriptor) => {
                 self.watched.insert(descriptor, (index, on));
+                // SECURITY: a directory that was moved away would keep its watch, and the number of watches is limited.
+                let replaced = self.current.insert((index, on), descriptor).filter(|old| *old != descriptor);
+                if let Some(old) = replaced.filter(|old| self.watched.remove(old).is_some()) {
+                    inotify::remove_watch(watch, old).ok();
+                }
             }
             // The system's limit is met: then no group can be told from another by who was first.
             Err(errno @ (Errno::NOSPC | Errno::NOMEM)) => {

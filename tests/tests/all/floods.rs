@@ -284,6 +284,30 @@ fn a_group_that_replaces_its_responses_is_heard_at_once() {
     assert_eq!(code(&developer.call("echo", json!({}))), "executed");
 }
 
+/// The watches of the daemon.
+fn watches(world: &World) -> usize {
+    let descriptors = std::fs::read_dir(format!("/proc/{}/fdinfo", world.pid().as_raw_nonzero())).unwrap();
+    let texts = descriptors.filter_map(|entry| std::fs::read_to_string(entry.unwrap().path()).ok());
+    texts.map(|text| text.lines().filter(|line| line.starts_with("inotify wd:")).count()).sum()
+}
+
+/// A directory that is moved away keeps its watch, and the system has a limited number of them.
+#[test]
+fn a_group_that_replaces_its_requests_again_and_again_uses_no_more_watches() {
+    let world = World::builder().process();
+    world.grant("developer", 1);
+    let developer = world.group("developer").by_files();
+    assert_eq!(code(&developer.call("echo", json!({}))), "executed");
+    let (tasks, before) = (developer.directory().join("tasks"), watches(&world));
+    assert!(before > 0);
+    for n in 0..3 {
+        std::fs::rename(&tasks, developer.directory().join(format!("aside-{n}"))).unwrap();
+        std::fs::create_dir(&tasks).unwrap();
+        assert_eq!(code(&developer.call("echo", json!({}))), "executed");
+        assert_eq!(watches(&world), before, "after replacement {n}");
+    }
+}
+
 /// The directories are looked at once a second at most. A reply is not written into one that was replaced meanwhile.
 #[test]
 fn a_reply_does_not_lie_in_a_directory_that_was_replaced_just_before() {
