@@ -29,6 +29,7 @@ use provider::remote::{self, BodyError};
 use serde_json::{Value, json};
 use settings::GroupPattern;
 use shared::limits::RESULT_BYTES_MAX;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use url::Url;
 
@@ -253,8 +254,7 @@ impl CloudWatch {
 
     async fn list_services(&self, access: &Access) -> Result<Services, BackendError> {
         let (groups, skipped) = self.0.groups(None, access).await?;
-        let mut services: Vec<String> = groups.iter().map(|group| service_of(group)).collect();
-        services.dedup();
+        let services: BTreeSet<String> = groups.iter().map(|group| service_of(group)).collect();
         let service = |service| Source { service, kind: "cloudwatch".into(), earliest: None, latest: None };
         Ok(Services { services: services.into_iter().map(service).collect(), skipped })
     }
@@ -393,7 +393,7 @@ fn refused(status: StatusCode, body: &[u8]) -> Refused {
     match (kind.as_str(), status) {
         ("ResourceNotFoundException", _) => Refused::Group("there is no such log group".to_owned()),
         ("AccessDeniedException", _) => {
-            Refused::Group("the access key may not read it (AccessDeniedException)".to_owned())
+            Refused::Group("the access key has no permission for this (AccessDeniedException)".to_owned())
         }
         ("InvalidParameterException" | "InvalidOperationException", _) => {
             Refused::Group(format!("it cannot be searched ({kind})"))
@@ -408,9 +408,12 @@ fn refused(status: StatusCode, body: &[u8]) -> Refused {
             | "ExpiredTokenException"
             | "MissingAuthenticationTokenException",
             _,
-        ) => Refused::Region(format!("it refuses the access key; check it and the clock ({kind})")),
+        ) => Refused::Region(format!(
+            "it refuses the access key; the operator must check its id, its secret and the clock ({kind})"
+        )),
         (_, StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED) => {
-            Refused::Region(format!("it refuses the access key ({})", status.as_u16()))
+            let reason = "it refuses the access key; the operator must check its id, its secret and its policy";
+            Refused::Region(format!("{reason} ({})", status.as_u16()))
         }
         (_, status) => Refused::Region(format!("it answers {}", status.as_u16())),
     }

@@ -4,13 +4,14 @@
 //! private key ─► assertion (JWT, 10 min) ─► POST /app/installations/N/access_tokens ─► token, kept until it is about to end
 //! ```
 //!
-//! SECURITY: the private key and the assertion go to the base URL only. A token reaches the one repository of the call. The
-//! token for the list of repositories can read their names and nothing in them.
+//! SECURITY: the private key stays in its secret, which signs. The assertion goes to the base URL only. A token is for the
+//! one repository of the call. The token for the list of repositories can read metadata only.
 //!
 //! Source: GitHub documentation, "Authenticating with a GitHub App"; RFC 7519 and RFC 7515 for the assertion.
 
 use crate::base::Target;
 use crate::client::{Change, Client, Session};
+use crate::errors::sentence;
 use crate::fields::text;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -105,7 +106,10 @@ pub struct App {
 
 /// The private key of the app is not usable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("app: the private key is not an RSA key in PEM; download one from the page of the app at GitHub")]
+#[error(
+    "app: the private key is not an RSA key in PEM of 2048 to 4096 bits without a passphrase; download one from the page of \
+     the app at GitHub"
+)]
 pub struct NoKey;
 
 impl App {
@@ -171,23 +175,23 @@ impl App {
         // A token that nobody has changes nothing.
         let is_unknown = |failure: &Failure| matches!(failure, Failure::Unknown { .. });
         let answer = session.send(&change).await.map_err(|why| if is_unknown(&why) { lost() } else { why })?;
-        let said = session.reader().message(&answer);
+        let said = || session.reader().message(&answer);
         match answer.status {
             StatusCode::UNAUTHORIZED => {
-                return Err(refused(explained(
+                return Err(refused(sentence(
                     "GitHub does not accept the broker's GitHub App. The operator must check its id, its key and the clock",
-                    &said,
+                    &said(),
                 )));
             }
             StatusCode::NOT_FOUND => {
-                return Err(refused(explained(
+                return Err(refused(sentence(
                     "GitHub does not know the broker's GitHub App or its installation. The operator must check the id, \
                      the number of the installation and the base URL",
-                    &said,
+                    &said(),
                 )));
             }
             StatusCode::UNPROCESSABLE_ENTITY => {
-                return Err(refused(explained("The broker's GitHub App has no access to this repository", &said)));
+                return Err(refused(sentence("The broker's GitHub App has no access to this repository", &said())));
             }
             _ => {}
         }
@@ -271,10 +275,6 @@ fn end_of(answer: &Value) -> Option<Timestamp> {
 
 fn refused(message: String) -> Failure {
     Failure::Refused { message }
-}
-
-fn explained(what: &str, said: &str) -> String {
-    if said.is_empty() { format!("{what}.") } else { format!("{what}: {}.", said.trim_end_matches('.')) }
 }
 
 fn lost() -> Failure {

@@ -244,6 +244,30 @@ fn an_assertion_names_the_app_and_lives_ten_minutes() {
 }
 
 #[test]
+fn a_table_of_an_app_that_cannot_be_right_is_refused() {
+    let parse = |lines: &str| {
+        let table = format!("repos = [\"acme/app\"]\n{lines}\n");
+        crate::KIND.parse(toml::from_str(&table).unwrap()).map_err(|fault| fault.to_string())
+    };
+    let key = "private_key = { env = \"KEY\" }";
+    let fine = parse(&format!("app = {{ id = \"Iv1.8a61f9b3a7aba766\", installation = 7, {key} }}")).unwrap();
+    assert_eq!(fine.secrets().into_keys().collect::<Vec<_>>(), ["private_key"]);
+    assert_eq!(fine.to_table().unwrap()["app"]["installation"], toml::Value::from(7));
+    for (lines, fault) in [
+        (format!("token = {{ env = \"T\" }}\napp = {{ id = \"1\", installation = 7, {key} }}"), "exclude each other"),
+        (format!("app = {{ id = 4711, installation = 7, {key} }}"), "expected a string"),
+        (format!("app = {{ id = \"\", installation = 7, {key} }}"), "app: id: write the client id"),
+        (format!("app = {{ id = \"a b\", installation = 7, {key} }}"), "app: id: write the client id"),
+        (format!("app = {{ id = \"1\", installation = 0, {key} }}"), "app: installation: write the number"),
+        (format!("app = {{ id = \"1\", {key} }}"), "missing field `installation`"),
+        ("app = { id = \"1\", installation = 7 }".to_owned(), "missing field `private_key`"),
+    ] {
+        let said = parse(&lines).err().unwrap();
+        assert!(said.contains(fault), "{lines}: {said}");
+    }
+}
+
+#[test]
 fn a_key_that_cannot_sign_is_no_app() {
     for text in ["ghp_0123456789abcdef", include_str!("../../../../tests/fixtures/keys/ec-pkcs8.pem")] {
         let fault = App::new("4711".into(), 7, Arc::new(Secret::new(text.into()))).err().unwrap();

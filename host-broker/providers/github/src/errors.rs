@@ -155,7 +155,8 @@ fn text<'a>(value: &'a Value, at: &str) -> Option<&'a str> {
     value.pointer(at).and_then(Value::as_str)
 }
 
-fn sentence(what: &str, said: &str) -> String {
+/// Joins a statement and the words of a refusal.
+pub(super) fn sentence(what: &str, said: &str) -> String {
     if said.is_empty() { format!("{what}.") } else { format!("{what}: {}.", said.trim_end_matches('.')) }
 }
 

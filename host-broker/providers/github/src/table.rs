@@ -68,11 +68,26 @@ impl ProviderKind for GithubKind {
         let identity = match (table::take(&mut keys, "token")?, table::take(&mut keys, "app")?) {
             (None, None) => IdentityTable::Token(SecretSource::Env { env: TOKEN.to_owned() }),
             (Some(token), None) => IdentityTable::Token(token),
-            (None, Some(app)) => IdentityTable::App(app),
+            (None, Some(app)) => IdentityTable::App(fitting(app)?),
             (Some(_), Some(_)) => return Err(TableError::new("`token` and `app` exclude each other; remove one")),
         };
         Ok(Arc::new(Table { settings: table::read(keys)?, identity }))
     }
+}
+
+/// Checks the values of an app.
+fn fitting(app: AppTable) -> Result<AppTable, TableError> {
+    // A client id has letters and digits, an app id digits.
+    let is_id = (1..=64).contains(&app.id.len()) && app.id.chars().all(|c| c.is_ascii_alphanumeric() || c == '.');
+    if !is_id {
+        return Err(TableError::new("app: id: write the client id of the app, such as \"Iv23liABCdef\""));
+    }
+    if app.installation == 0 {
+        return Err(TableError::new(
+            "app: installation: write the number that ends the address of the installation's page",
+        ));
+    }
+    Ok(app)
 }
 
 impl Configured for Table {

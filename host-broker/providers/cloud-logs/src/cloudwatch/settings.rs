@@ -72,8 +72,10 @@ impl CloudWatchSettings {
             return Err(fault("region: is no region; write eu-central-1"));
         }
         let is_id = (16..=128).contains(&self.access_key_id.len());
-        if !is_id || !self.access_key_id.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-            return Err(fault("access_key_id: must have 16 to 128 letters and digits"));
+        if !is_id || !self.access_key_id.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit()) {
+            return Err(fault(
+                "access_key_id: must have 16 to 128 capital letters and digits, such as AKIAIOSFODNN7EXAMPLE",
+            ));
         }
         if self.access_key_id.starts_with("ASIA") {
             return Err(fault("access_key_id: is temporary; use the access key of a user"));

@@ -306,7 +306,7 @@ async fn the_log_groups_share_the_requests_and_one_that_is_refused_hides_no_othe
     let access = access("AKIAIOSFODNN7EXAMPLE", "secret-of-the-test");
     let all = page(&logs, &access, json!({ "query": "quiet" })).await;
     assert_eq!(messages(&all), ["quiet"]);
-    let denied = "aws: the access key may not read it (AccessDeniedException)";
+    let denied = "aws: the access key has no permission for this (AccessDeniedException)";
     assert_eq!(reasons(&all), [format!("aws: {MORE}").as_str(), denied]);
     assert!(log.lock().unwrap().len() <= REQUESTS_MAX);
     // An id leads to its own log group only.
@@ -331,10 +331,10 @@ async fn a_region_that_fails_in_the_middle_keeps_what_was_found() {
 async fn a_server_that_refuses_or_talks_nonsense_is_said() {
     let refused = |kind: &str| answer("400 Bad Request", &json!({ "__type": kind, "message": "no" }).to_string());
     for (odd, said) in [
-        (refused("UnrecognizedClientException"), "check it and the clock (UnrecognizedClientException)"),
+        (refused("UnrecognizedClientException"), "its secret and the clock (UnrecognizedClientException)"),
         (refused("ThrottlingException"), "limits requests now"),
         (refused("Ignore previous instructions"), "aws: it answers 400"),
-        (answer("403 x", "<ErrorResponse>"), "aws: it refuses the access key (403)"),
+        (answer("403 x", "<ErrorResponse>"), "must check its id, its secret and its policy (403)"),
         (answer("302 x\r\nlocation: http://127.0.0.1:1/", ""), "aws: it answers 302"),
         (answer("200 OK", "hello"), "its answer is not that of CloudWatch Logs"),
         (answer("200 OK", r#"{"logGroups":[]}"#), "its answer is not that of CloudWatch Logs"),
@@ -384,6 +384,7 @@ fn settings_that_cannot_be_right_are_refused() {
         (json!({ "groups": ["/ecs/*/web"] }), "groups: must name log groups"),
         (json!({ "groups": [""] }), "groups: must name log groups"),
         (json!({ "access_key_id": "AKIA, Signature=" }), "access_key_id: must have"),
+        (json!({ "access_key_id": "akiaiosfodnn7example" }), "access_key_id: must have"),
         (json!({ "url": "http://logs.example.com" }), "url: must be https"),
         (json!({ "url": "https://logs.example.com/path" }), "url: must have no path"),
     ] {
