@@ -495,17 +495,6 @@ fn a_host_that_stops_sends_the_whole_of_each_reply() {
 }
 
 #[test]
-fn a_shim_that_reads_nothing_does_not_hold_up_the_end_of_the_host() {
-    let (mut world, developer) = process();
-    let mut connection = Connection::open(&developer);
-    let text = "x".repeat(240_000);
-    let ids: Vec<String> = (0..4).map(|_| connection.request(call("echo", json!({ "text": text })))).collect();
-    let is_over = |id: &String| world.kinds_of(&developer, id).contains(&"succeeded".to_owned());
-    until("each has its outcome", || ids.iter().all(is_over).then_some(()));
-    world.stop();
-}
-
-#[test]
 fn bench_measures_this_machine_and_leaves_nothing() {
     let world = World::builder().process();
     let output = world.cli(&["bench", "--calls", "20", "--json"]);

@@ -19,16 +19,15 @@ use crate::entry::{Record, shortened};
 use crate::format::Format;
 use crate::position::EntryId;
 use crate::search::{Newest, Search, Skipped};
+use crate::transport;
 use crate::window::Window;
 use decode::Events;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use platform::http::{Exchange, Http, HttpError};
+use platform::http::{Exchange, Http};
 use provider::contract::Running;
-use provider::remote::{self, BodyError};
 use serde_json::{Value, json};
 use settings::GroupPattern;
-use shared::limits::RESULT_BYTES_MAX;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use url::Url;
@@ -80,6 +79,15 @@ enum Slice {
     NoRequestLeft,
 }
 
+/// The state of one query.
+struct Reading {
+    newest: Newest,
+    /// The requests that are left for the log group.
+    left: usize,
+    /// Whether the region has answered for a log group.
+    has_answered: bool,
+}
+
 /// Why a log group gave nothing.
 enum Refused {
     /// This log group cannot be read.
@@ -101,20 +109,20 @@ impl CloudWatch {
     async fn search(&self, search: &Arc<Search>, access: &Access) -> Result<Found, BackendError> {
         let region = &self.0;
         let (groups, mut skipped) = region.groups(search.service.as_deref(), access).await?;
-        let mut newest = Newest::new(search.limit);
-        let (mut left, mut has_answered) = (REQUESTS_MAX, false);
+        let mut reading = Reading { newest: Newest::new(search.limit), left: 0, has_answered: false };
+        let mut unshared = REQUESTS_MAX;
         for (place, group) in groups.iter().enumerate() {
             // What a log group leaves of its share is for those after it.
-            let mut share = left.div_ceil(groups.len() - place);
-            left -= share;
-            let outcome = self.search_group(group, search, &mut newest, &mut share, access, &mut has_answered).await;
-            left += share;
+            reading.left = unshared.div_ceil(groups.len() - place);
+            unshared -= reading.left;
+            let outcome = self.search_group(group, search, &mut reading, access).await;
+            unshared += reading.left;
             match outcome {
                 Ok(None) => {}
                 Ok(Some(note)) => skipped.push(region.of_group(group, note)),
                 Err(Refused::Group(reason)) => skipped.push(region.of_group(group, &reason)),
                 Err(Refused::TooLarge) => skipped.push(region.of_group(group, "its answer is larger than is read")),
-                Err(Refused::Region(reason)) if has_answered => {
+                Err(Refused::Region(reason)) if reading.has_answered => {
                     skipped.push(region.skipped(&format!("{reason}, and entries are missing")));
                     break;
                 }
@@ -122,7 +130,7 @@ impl CloudWatch {
             }
         }
         skipped.dedup();
-        Ok(Found { records: newest.into_records(), skipped })
+        Ok(Found { records: reading.newest.into_records(), skipped })
     }
 
     /// Reads a log group from the end of the window, until older entries cannot be among the newest. Returns a note about
@@ -131,31 +139,29 @@ impl CloudWatch {
         &self,
         group: &str,
         search: &Arc<Search>,
-        newest: &mut Newest,
-        left: &mut usize,
+        reading: &mut Reading,
         access: &Access,
-        has_answered: &mut bool,
     ) -> Result<Option<&'static str>, Refused> {
         let Window { since, until } = search.open_window();
         let (since, mut end) = (since.max(0), until.max(0));
         let (mut length, mut note, mut is_dense) = (SLICE, None, false);
         // An entry of the floor's instant can still be among the newest.
-        while end > since && newest.floor().is_none_or(|floor| floor.time < end) {
+        while end > since && reading.newest.floor().is_none_or(|floor| floor.time < end) {
             let start = end.saturating_sub(length).max(since);
             let wanted = Arc::clone(search);
             let keep = move |record: &Record| wanted.admits(record.position) && wanted.wants(&record.parsed);
-            let slice = self.slice(group, (start, end), left, access, keep).await?;
-            *has_answered = true;
+            let slice = self.slice(group, (start, end), &mut reading.left, access, keep).await?;
+            reading.has_answered = true;
             match slice {
                 Slice::Whole(fullness, records) => {
-                    newest.offer_all(records);
+                    reading.newest.offer_all(records);
                     // Most log groups are quiet, and then two slices are all.
                     let is_quiet = fullness == 0 && !is_dense;
                     length = if is_quiet { end - since } else { next_length(end - start, fullness) };
                     end = start;
                 }
                 Slice::Part(_, records) if end - start <= 1 => {
-                    newest.offer_all(records);
+                    reading.newest.offer_all(records);
                     note = Some(INSTANT);
                     (end, length) = (start, SLICE);
                 }
@@ -232,7 +238,7 @@ impl CloudWatch {
         }
         let (groups, mut skipped) = region.groups(None, access).await?;
         for group in groups.iter().filter(|group| is_of(group)) {
-            let mut left = SLICE_ANSWERS.max(EMPTY_ANSWERS);
+            let mut left = EMPTY_ANSWERS;
             // The rest of its place can change if an entry of the same instant arrives late.
             let is_it = move |record: &Record| record.position.stream == id.stream && record.position.check == id.check;
             match self.slice(group, (id.time, id.time.saturating_add(1)), &mut left, access, is_it).await {
@@ -338,7 +344,7 @@ impl Region {
         let Some(SignIn::Signature(key)) = access.credentials.get(&self.name) else {
             return Err(of_region("its secret is missing"));
         };
-        let unwritable = || of_region("the request cannot be written as HTTP");
+        let unwritable = || of_region(transport::UNWRITABLE);
         let (body, target) = (request.to_string().into_bytes(), format!("Logs_20140328.{operation}"));
         let host = self.url.host_str().unwrap_or_default();
         let host = self.url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
@@ -351,23 +357,12 @@ impl Region {
             (AUTHORIZATION, key.authorization(&signed, &body).map_err(|_bad| unwritable())?),
         ]);
         let uri = self.url.as_str().parse().map_err(|_long| unwritable())?;
-        let deadline = access.deadline;
-        let exchange = Exchange { method: Method::POST, uri, headers, body, deadline };
-        let response = self.http.exchange(exchange).await.map_err(|error| match error {
-            HttpError::Deadline => of_region("it does not answer in time"),
-            HttpError::NotHttp => unwritable(),
-            HttpError::Setup(_) | HttpError::Unreachable(_) | HttpError::Lost(_) => of_region("it cannot be reached"),
-        })?;
-        let (head, body) = remote::read(response, RESULT_BYTES_MAX, deadline).await;
-        if head.status != StatusCode::OK {
-            return Err(refused(head.status, &body.unwrap_or_default()));
+        let exchange = Exchange { method: Method::POST, uri, headers, body, deadline: access.deadline };
+        let (status, body) = transport::send(self.http.as_ref(), exchange).await.map_err(of_region)?;
+        match status {
+            StatusCode::OK => body.ok_or(Refused::TooLarge),
+            status => Err(refused(status, &body.unwrap_or_default())),
         }
-        body.map_err(|error| match error {
-            BodyError::TooLarge => Refused::TooLarge,
-            BodyError::Encoded => of_region("its answer is compressed, although nobody asked for that"),
-            BodyError::Broken => of_region("its answer breaks off"),
-            BodyError::Late => of_region("it does not answer in time"),
-        })
     }
 
     fn unavailable(&self, reason: &str) -> BackendError {

@@ -23,6 +23,7 @@ mod severity;
 mod sigv4;
 mod table;
 mod time;
+mod transport;
 mod window;
 
 pub use cloudwatch::CloudWatchSettings;

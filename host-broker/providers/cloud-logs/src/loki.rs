@@ -13,15 +13,14 @@ use crate::entry::{Record, shortened};
 use crate::format::Format;
 use crate::position::EntryId;
 use crate::search::{Newest, Search, Skipped};
+use crate::transport;
 use crate::window::Window;
 use decode::{Batch, Streams};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use model::Clock;
-use platform::http::{Exchange, Http, HttpError};
+use platform::http::{Exchange, Http};
 use provider::contract::Running;
-use provider::remote::{self, BodyError};
-use shared::limits::RESULT_BYTES_MAX;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -57,13 +56,6 @@ pub(crate) struct Server {
     pub(crate) format: Format,
     pub(crate) http: Arc<dyn Http>,
     pub(crate) clock: Arc<dyn Clock>,
-}
-
-/// The answer to one request.
-enum Answer {
-    Body(Vec<u8>),
-    /// It has more bytes than are read.
-    TooLarge,
 }
 
 impl Loki {
@@ -147,10 +139,7 @@ impl Loki {
         // Loki takes a shorter number for seconds.
         let (start, end, count) = (format!("{start:019}"), format!("{end:019}"), limit.to_string());
         let pairs = [("query", query), ("start", &start), ("end", &end), ("limit", &count), ("direction", "backward")];
-        let body = match self.0.get("query_range", &pairs, access).await? {
-            Answer::Body(body) => body,
-            Answer::TooLarge => return Ok(None),
-        };
+        let Some(body) = self.0.get("query_range", &pairs, access).await? else { return Ok(None) };
         let server = Arc::clone(&self.0);
         let decoded = tokio::task::spawn_blocking(move || {
             Streams::read(&body, limit)
@@ -195,8 +184,8 @@ impl Loki {
         let path = format!("label/{}/values", server.service_label);
         let unusable = || server.unavailable("its answer is not that of Loki");
         let names = match server.get(&path, &pairs, access).await? {
-            Answer::Body(body) => decode::values(&body).ok_or_else(unusable)?,
-            Answer::TooLarge => return Err(server.unavailable("it has too many services to be listed")),
+            Some(body) => decode::values(&body).ok_or_else(unusable)?,
+            None => return Err(server.unavailable("it has too many services to be listed")),
         };
         let mut names: Vec<String> = names.iter().map(|name| crate::public_name(name, decode::NAME_MAX)).collect();
         names.sort();
@@ -228,7 +217,8 @@ impl Server {
         format!("{{{}}}", matchers.join(","))
     }
 
-    async fn get(&self, path: &str, pairs: &[(&str, &str)], access: &Access) -> Result<Answer, BackendError> {
+    /// Returns the body of the answer; `None` if it has more bytes than are read.
+    async fn get(&self, path: &str, pairs: &[(&str, &str)], access: &Access) -> Result<Option<Vec<u8>>, BackendError> {
         let mut url = self.url.clone();
         url.set_path(&format!("{}/loki/api/v1/{path}", self.url.path().trim_end_matches('/')));
         url.query_pairs_mut().extend_pairs(pairs);
@@ -241,33 +231,16 @@ impl Server {
             }
             Some(SignIn::Signature(_)) | None => {}
         }
-        let unwritable = || self.unavailable("the request cannot be written as HTTP");
-        let uri = url.as_str().parse().map_err(|_long| unwritable())?;
-        let deadline = access.deadline;
-        let exchange = Exchange { method: Method::GET, uri, headers, body: Vec::new(), deadline };
-        let response = self.http.exchange(exchange).await.map_err(|error| match error {
-            HttpError::Deadline => self.unavailable("it does not answer in time"),
-            HttpError::NotHttp => unwritable(),
-            HttpError::Setup(_) | HttpError::Unreachable(_) | HttpError::Lost(_) => {
-                self.unavailable("it cannot be reached")
-            }
-        })?;
-        let (head, body) = remote::read(response, RESULT_BYTES_MAX, deadline).await;
-        match head.status {
-            StatusCode::OK => {}
+        let uri = url.as_str().parse().map_err(|_long| self.unavailable(transport::UNWRITABLE))?;
+        let exchange = Exchange { method: Method::GET, uri, headers, body: Vec::new(), deadline: access.deadline };
+        let answer = transport::send(self.http.as_ref(), exchange).await;
+        let (status, body) = answer.map_err(|reason| self.unavailable(reason))?;
+        match status {
+            StatusCode::OK => Ok(body),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                return Err(self.unavailable(&format!("it refuses the credential ({})", head.status.as_u16())));
+                Err(self.unavailable(&format!("it refuses the credential ({})", status.as_u16())))
             }
-            status => return Err(self.unavailable(&format!("it answers {}", status.as_u16()))),
-        }
-        match body {
-            Ok(body) => Ok(Answer::Body(body)),
-            Err(BodyError::TooLarge) => Ok(Answer::TooLarge),
-            Err(BodyError::Encoded) => {
-                Err(self.unavailable("its answer is compressed, although nobody asked for that"))
-            }
-            Err(BodyError::Broken) => Err(self.unavailable("its answer breaks off")),
-            Err(BodyError::Late) => Err(self.unavailable("it does not answer in time")),
+            status => Err(self.unavailable(&format!("it answers {}", status.as_u16()))),
         }
     }
 

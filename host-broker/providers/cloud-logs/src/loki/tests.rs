@@ -7,6 +7,7 @@ use crate::tests::Own;
 use crate::{Logs, Settings};
 use serde_json::{Value, json};
 use shared::Timestamp;
+use shared::limits::RESULT_BYTES_MAX;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Mutex;

@@ -208,7 +208,7 @@ fn who_leaves_withdraws_the_question_where_the_revision_says_so() {
 
 /// The call is parsed beside the loop, so its withdrawal must not overtake it.
 #[test]
-fn who_leaves_at_once_withdraws_a_call_that_nobody_has_decided_on() {
+fn an_agent_that_leaves_at_once_withdraws_its_undecided_call() {
     let mut world = world();
     let agent = Agent::with_access(&mut world, &json!({}));
     // As many notes as the access has invocations.

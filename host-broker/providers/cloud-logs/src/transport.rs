@@ -1,0 +1,33 @@
+//! Requests to servers that hold logs: one attempt each, a bounded answer, and the reasons for the agent.
+
+use http::StatusCode;
+use platform::http::{Exchange, Http, HttpError};
+use provider::remote::{self, BodyError};
+use shared::limits::RESULT_BYTES_MAX;
+
+/// A part of the request has no form in HTTP.
+pub(crate) const UNWRITABLE: &str = "the request cannot be written as HTTP";
+const LATE: &str = "it does not answer in time";
+
+/// Sends a request. Returns the status and the body of the answer; `None` if the body has more bytes than are read.
+///
+/// # Errors
+/// The reason why there is no answer that can be read.
+pub(crate) async fn send(http: &dyn Http, exchange: Exchange) -> Result<(StatusCode, Option<Vec<u8>>), &'static str> {
+    let deadline = exchange.deadline;
+    let response = http.exchange(exchange).await.map_err(|error| match error {
+        HttpError::Deadline => LATE,
+        HttpError::NotHttp => UNWRITABLE,
+        HttpError::Setup(_) | HttpError::Unreachable(_) | HttpError::Lost(_) => "it cannot be reached",
+    })?;
+    let (head, body) = remote::read(response, RESULT_BYTES_MAX, deadline).await;
+    match body {
+        Ok(body) => Ok((head.status, Some(body))),
+        // The status says more than the body of such an answer.
+        Err(_) if head.status != StatusCode::OK => Ok((head.status, None)),
+        Err(BodyError::TooLarge) => Ok((head.status, None)),
+        Err(BodyError::Encoded) => Err("its answer is compressed, although nobody asked for that"),
+        Err(BodyError::Broken) => Err("its answer breaks off"),
+        Err(BodyError::Late) => Err(LATE),
+    }
+}
