@@ -61,6 +61,8 @@ pub struct LoadedHome {
     pub home: Home,
     /// The configuration.
     pub config: Arc<Config>,
+    /// The text of `broker.toml` from which the configuration was read.
+    pub text: Arc<str>,
     /// The ruleset for every call.
     pub ruleset: Ruleset,
     /// The builder of the ruleset.
@@ -171,16 +173,21 @@ impl LoadedHome {
     /// # Errors
     /// [`StartError`], with the fault and its repair.
     pub fn open(home: Home, platform: &Platform, kinds: Kinds) -> Result<Self, StartError> {
-        Self::load(home, platform, kinds, Purpose::Command)
+        Self::load(home, platform, kinds, (Purpose::Command, None))
     }
 
     /// Writes the profiles and rules that a home does not have yet, and loads it. A daemon that wrote them after it has
-    /// read the home would count as behind its files.
+    /// read the home would count as behind its files. `text` is the text of `broker.toml`; `None` reads the file.
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub fn open_to_serve(home: Home, platform: &Platform, kinds: Kinds) -> Result<Self, StartError> {
-        Self::load(home, platform, kinds, Purpose::Serve)
+    pub fn open_to_serve(
+        home: Home,
+        platform: &Platform,
+        kinds: Kinds,
+        text: Option<Arc<str>>,
+    ) -> Result<Self, StartError> {
+        Self::load(home, platform, kinds, (Purpose::Serve, text))
     }
 
     /// Loads a home to find out whether it can be opened. Makes no master key.
@@ -188,12 +195,18 @@ impl LoadedHome {
     /// # Errors
     /// As [`Self::open`].
     pub fn check(home: Home, platform: &Platform, kinds: Kinds) -> Result<Self, StartError> {
-        Self::load(home, platform, kinds, Purpose::Check)
+        Self::load(home, platform, kinds, (Purpose::Check, None))
     }
 
-    fn load(home: Home, platform: &Platform, kinds: Kinds, purpose: Purpose) -> Result<Self, StartError> {
+    fn load(
+        home: Home,
+        platform: &Platform,
+        kinds: Kinds,
+        (purpose, text): (Purpose, Option<Arc<str>>),
+    ) -> Result<Self, StartError> {
         permissions::check(&home)?;
-        let config = Arc::new(Config::load(&home.config(), &platform.environment, kinds)?);
+        let text = text.map_or_else(|| Config::text(&home.config()).map(Arc::from), Ok)?;
+        let config = Arc::new(Config::parse(&text, &home.config(), &platform.environment, kinds)?);
         if purpose == Purpose::Serve {
             write_missing(&home, &config)?;
         }
@@ -211,9 +224,21 @@ impl LoadedHome {
         };
         let notice_sender = Arc::new(NoticeSender::new(&config, &secrets, platform));
         let running = RuntimeDeps { scrubber, own, vault: Arc::clone(&vault), renewing: Arc::default() };
-        let ruleset_builder = Arc::new(RulesetBuilder::new((&home, &config), platform, secrets, running, &key)?);
+        let ruleset_builder = Arc::new(RulesetBuilder::new((&home, &config, &text), platform, secrets, running, &key)?);
         let ruleset = ruleset_builder.build()?;
-        Ok(Self { home, config, ruleset, ruleset_builder, notice_sender, key, vault, issuers, notes, reload: None })
+        Ok(Self {
+            home,
+            config,
+            text,
+            ruleset,
+            ruleset_builder,
+            notice_sender,
+            key,
+            vault,
+            issuers,
+            notes,
+            reload: None,
+        })
     }
 
     /// The one writer of this home.
@@ -358,7 +383,6 @@ impl Host {
         Nonce::fresh(platform.ids.as_ref())?.as_str().clone_into(&mut dispatcher.start);
         dispatcher.callback = callback.as_ref().map(|(_, address)| http::callback::url(*address));
         dispatcher.inbox = served.as_ref().map(|inbox| Arc::clone(&inbox.entrance));
-        runtime.spawn(control::listen(listener, dispatcher.clone(), reports.clone()));
         daemon.receiver = Some(AnswerReceiver {
             notice_sender: Arc::clone(&loaded.notice_sender),
             dispatcher: dispatcher.clone(),
@@ -373,6 +397,8 @@ impl Host {
             Ok(Err(why)) => return Err(StartError::FirstRow(why)),
             Err(_gone) => return Err(StartError::FirstRow("the daemon's own code failed; see its log".to_owned())),
         }
+        // A start that failed leaves no task that listens.
+        runtime.spawn(control::listen(listener, dispatcher.clone(), reports.clone()));
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, clock) = (Arc::clone(&stop), Arc::clone(&platform.clock));
         let sweeper = thread("sweeper", move || keep_sweeping(&mailboxes, clock.as_ref(), &stopped))?;

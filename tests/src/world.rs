@@ -384,7 +384,7 @@ impl World {
     /// What the host says.
     pub fn try_start(&mut self) -> Result<(), StartError> {
         let platform = self.platform();
-        let loaded = LoadedHome::open_to_serve(Home::at(self.home()), &platform, self.kinds)?;
+        let loaded = LoadedHome::open_to_serve(Home::at(self.home()), &platform, self.kinds, None)?;
         self.running = Running::Here(Box::new(Host::start(&loaded, &platform)?));
         Ok(())
     }

@@ -116,8 +116,15 @@ impl Config {
     /// # Errors
     /// [`ConfigError`]; nothing was changed.
     pub fn load(path: &Path, environment: &Environment, kinds: Kinds) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.into(), source })?;
-        Self::parse(&text, path, environment, kinds)
+        Self::parse(&Self::text(path)?, path, environment, kinds)
+    }
+
+    /// Reads the text of the file, for [`Self::parse`].
+    ///
+    /// # Errors
+    /// [`ConfigError::Read`].
+    pub fn text(path: &Path) -> Result<String, ConfigError> {
+        std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.into(), source })
     }
 
     /// Parses a text in the same way; `path` is for messages and for relative paths in it.

@@ -46,18 +46,17 @@ pub struct RulesetBuilder {
 }
 
 impl RulesetBuilder {
-    /// Creates the builder for this home, with its configuration and secrets.
+    /// Creates the builder for this home, with its configuration, the text of that, and its secrets.
     ///
     /// # Errors
     /// [`ConfigError`]: the operators' files beside the configuration cannot be read.
     pub fn new(
-        (home, config): (&Home, &Arc<Config>),
+        (home, config, text): (&Home, &Arc<Config>, &str),
         platform: &Platform,
         secrets: Secrets,
         runtime: RuntimeDeps,
         key: &Arc<LedgerKey>,
     ) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(home.config()).unwrap_or_default();
         Ok(Self {
             home: home.clone(),
             config: Arc::clone(config),
@@ -66,7 +65,7 @@ impl RulesetBuilder {
             runtime,
             written: Written::read(home, config)?,
             key: Arc::clone(key),
-            text: Config::digest(&text),
+            text: Config::digest(text),
         })
     }
 

@@ -5,6 +5,7 @@ use crate::cli::ask::{answer, running};
 use crate::cli::init::person;
 use crate::cli::output::CliError;
 use crate::cli::serve::serve;
+use crate::host::reload::Start;
 use clap::Args;
 use config::profiles;
 use config::provider::ProviderTable;
@@ -88,7 +89,10 @@ fn run(context: &Context) -> Result<(), CliError> {
         ));
     }
     // In this process, because another one would make another temporary home.
-    while serve(context, &document)? {}
+    let mut next = Some(Start::First);
+    while let Some(start) = next {
+        next = serve(context, &document, start)?;
+    }
     Ok(())
 }
 

@@ -11,13 +11,15 @@ use std::time::{Duration, Instant};
 ///
 /// The daemon checks all files first. If one is invalid, it keeps its current configuration. Otherwise it restarts
 /// under the same process id. Running calls have five seconds to finish, as with `stop`. People must sign in to the
-/// inbox again. SIGHUP has the same effect.
+/// inbox again. SIGHUP has the same effect. The command lists the providers that take no calls.
 #[derive(Debug, Args)]
-#[command(after_help = "--json prints {reloaded: true}")]
+#[command(after_help = "--json prints {reloaded: true, unready: {PROVIDER: {reason, lacks_secret}}}")]
 pub struct Reload {}
 
 /// The time for a stop and a start.
 const TIMEOUT: Duration = Duration::from_secs(40);
+/// The time after which the files are checked again. A stop takes less.
+const LOOK: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Reload {
@@ -27,28 +29,45 @@ impl Reload {
     /// [`CliError`] if no daemon runs, if the configuration is invalid, or if the daemon does not restart.
     pub fn run(self, context: &Context) -> Result<(), CliError> {
         let socket = context.home.socket();
-        let started = || -> Result<Option<Value>, CliError> {
+        let hello = || -> Result<Option<Value>, CliError> {
             let hello = control::send(&socket, &ProcessRequest::Hello.into())?;
-            Ok(hello.and_then(|hello| hello.pointer("/data/start").cloned()))
+            Ok(hello.and_then(|mut hello| hello.get_mut("data").map(Value::take)))
         };
         let none = || CliError::missing("no daemon is running on this home; start one: host-broker serve");
-        let before = started()?.ok_or_else(none)?;
+        let before = hello()?.ok_or_else(none)?;
         let reply = control::send(&socket, &ProcessRequest::Reload.into())?.ok_or_else(none)?;
         if let Some(no) = reply.get("error").and_then(Value::as_str) {
             return Err(CliError::home(no));
         }
-        let asked = Instant::now();
-        // During the restart there is no socket, or one without a listener.
-        while !matches!(started(), Ok(Some(now)) if now != before) {
+        let (asked, mut looked) = (Instant::now(), Instant::now());
+        let after = loop {
+            // During the restart there is no socket, or one without a listener.
+            match hello() {
+                Ok(Some(now)) if now.get("start") != before.get("start") => break now,
+                _ => {}
+            }
             if asked.elapsed() > TIMEOUT {
-                return Err(CliError::stuck(format!(
-                    "the daemon did not restart within {} s; see its log",
-                    TIMEOUT.as_secs()
-                )));
+                let waited = TIMEOUT.as_secs();
+                return Err(CliError::stuck(format!("the daemon did not restart within {waited} s; see its log")));
+            }
+            if looked.elapsed() > LOOK {
+                looked = Instant::now();
+                let waits = |invalid: CliError| CliError {
+                    text: format!("{}; the daemon restarts when its files are valid", invalid.text),
+                    ..invalid
+                };
+                context.checked().map_err(waits)?;
             }
             std::thread::park_timeout(PAUSE);
-        }
-        context.output.show(&json!({ "reloaded": true }), || "The daemon uses the new configuration.".to_owned());
+        };
+        let unready = after.get("unready").and_then(Value::as_object).cloned().unwrap_or_default();
+        context.output.show(&json!({ "reloaded": true, "unready": unready }), || {
+            let line = |(name, state): (&String, &Value)| {
+                let reason = state.get("reason").and_then(Value::as_str).unwrap_or_default();
+                format!("\n{name} takes no calls: {reason}")
+            };
+            format!("The daemon uses the new configuration.{}", unready.iter().map(line).collect::<String>())
+        });
         Ok(())
     }
 }

@@ -3,12 +3,15 @@
 use crate::cli::Context;
 use crate::cli::output::CliError;
 use crate::daemon::EventSender;
-use crate::host::reload::{Reload, begun, reap_inherited, restart};
-use crate::host::{Host, LoadedHome};
+use crate::host::reload::{Reload, Start, begun, reap_inherited};
+use crate::host::{Host, LoadedHome, StartError};
 use clap::Args;
 use engine::event::Event;
+use model::errors::chain;
 use serde_json::{Value, json};
+use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::timeout;
 use tracing_subscriber::EnvFilter;
 
 /// Run the broker daemon until it is stopped.
@@ -33,24 +36,44 @@ impl Serve {
     /// [`CliError`]; nothing is running then.
     pub fn run(self, context: &Context) -> Result<(), CliError> {
         reap_inherited();
-        if serve(context, &json!({ "ready": true, "home": context.home.path() }))? {
-            return Err(CliError::internal(&restart()));
+        let start = Start::of_this_program(&context.home, &context.platform.environment);
+        match serve(context, &json!({ "ready": true, "home": context.home.path() }), start)? {
+            Some(next) => Err(CliError::internal(&next.in_new_program(&context.home))),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 
-/// Runs the broker until it is stopped, and says `ready`, or prints the document, when it takes requests. Returns whether
-/// it must start again, because it is to read its files again.
+/// Runs the broker until it is stopped, and says `ready`, or prints the document, when it takes requests. Returns how it
+/// starts again, if a reload stopped it.
 ///
 /// # Errors
 /// [`CliError`]; nothing is running then.
-pub fn serve(context: &Context, ready: &Value) -> Result<bool, CliError> {
+pub fn serve(context: &Context, ready: &Value, start: Start) -> Result<Option<Start>, CliError> {
+    let runtime = &context.platform.runtime;
     // Registered early: before this line, SIGHUP ends the process.
-    let inside = context.platform.runtime.enter();
-    let mut hangup = signal(SignalKind::hangup()).ok();
+    let inside = runtime.enter();
+    let hangup = signal(SignalKind::hangup()).ok();
     drop(inside);
     begun();
+    log_to_standard_error(context);
+    let Some((host, reload, stop)) = started(context, start)? else { return Ok(None) };
+    runtime.spawn(stop_on_signal(stop, reload.clone(), host.reports()));
+    let reloads = runtime.spawn(reload_on_signal(hangup, reload.clone(), host.reports()));
+    let mut ready = ready.clone();
+    if let (Some(members), Some(callback)) = (ready.as_object_mut(), host.callback()) {
+        members.insert("callback".to_owned(), callback.into());
+    }
+    if let (Some(members), Some(inbox)) = (ready.as_object_mut(), host.inbox()) {
+        members.insert("web".to_owned(), inbox.into());
+    }
+    context.output.show(&ready, || "ready".to_owned());
+    host.join().map_err(|failed| CliError::internal(&failed))?;
+    reloads.abort();
+    Ok(reload.next_start())
+}
+
+fn log_to_standard_error(context: &Context) {
     let said = context.platform.environment.get("RUST_LOG").map_or(LOG_FILTER, String::as_str);
     // A log filter for a part of it would win over the one for all of it.
     let said: Vec<&str> = said.split(',').filter(|command_request| !command_request.contains("rmcp")).collect();
@@ -59,61 +82,86 @@ pub fn serve(context: &Context, ready: &Value) -> Result<bool, CliError> {
     let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter(filter);
     // A log on a full disk stops nothing. The library would panic where it cannot report that it cannot write.
     log.log_internal_errors(false).try_init().ok();
-    let mut loaded = LoadedHome::open_to_serve(context.home.clone(), &context.platform, context.kinds)?;
-    let reload = Reload::new(context.home.clone(), &context.platform, context.kinds, &loaded.config);
-    loaded.reload = Some(reload.clone());
+}
+
+/// Starts the daemon. After a reload, a fault does not end it: it tries again until it starts. Returns `None` if a signal
+/// asked it to stop first.
+fn started(context: &Context, start: Start) -> Result<Option<(Host, Reload, Option<StopSignals>)>, CliError> {
+    let attempt = |text| -> Result<_, StartError> {
+        let mut loaded = LoadedHome::open_to_serve(context.home.clone(), &context.platform, context.kinds, text)?;
+        let reload = Reload::new(context.home.clone(), &context.platform, context.kinds, &loaded.config);
+        loaded.reload = Some(reload.clone());
+        Ok((Host::start(&loaded, &context.platform)?, reload))
+    };
+    let Start::Reload(mut text) = start else {
+        let (host, reload) = attempt(None)?;
+        return Ok(Some((host, reload, None)));
+    };
+    let inside = context.platform.runtime.enter();
+    let mut stop = StopSignals::new();
+    drop(inside);
+    let mut told = String::new();
     loop {
-        let host = Host::start(&loaded, &context.platform)?;
-        let runtime = &context.platform.runtime;
-        runtime.spawn(stop_on_signal(reload.clone(), host.reports()));
-        let reloads = runtime.spawn(reload_on_signal(hangup.take(), reload.clone(), host.reports()));
-        let mut ready = ready.clone();
-        if let (Some(members), Some(callback)) = (ready.as_object_mut(), host.callback()) {
-            members.insert("callback".to_owned(), callback.into());
+        let error = match attempt(text.take()) {
+            Ok((host, reload)) => return Ok(Some((host, reload, stop))),
+            Err(error) => chain(&error),
+        };
+        if error != told {
+            tracing::error!(error, "the daemon cannot start after the reload; it tries again until it can");
+            told = error;
         }
-        if let (Some(members), Some(inbox)) = (ready.as_object_mut(), host.inbox()) {
-            members.insert("web".to_owned(), inbox.into());
-        }
-        context.output.show(&ready, || "ready".to_owned());
-        host.join().map_err(|failed| CliError::internal(&failed))?;
-        reloads.abort();
-        if !reload.is_wanted() {
-            return Ok(false);
-        }
-        // The files may have changed while it stopped.
-        match reload.ask() {
-            Ok(()) => return Ok(reload.is_wanted()),
-            Err(error) => {
-                tracing::error!(error = ?error, "{KEEPS}");
-                reload.give_up();
+        let is_to_stop = async {
+            match &mut stop {
+                Some(stop) => stop.received().await,
+                None => std::future::pending().await,
             }
+        };
+        if context.platform.runtime.block_on(async { timeout(RETRY, is_to_stop).await }).is_ok() {
+            return Ok(None);
         }
     }
 }
 
-const KEEPS: &str = "the configuration is invalid; the daemon keeps the current one";
+/// The time between two attempts to start after a reload.
+const RETRY: Duration = Duration::from_millis(500);
 
 async fn reload_on_signal(hangup: Option<Signal>, reload: Reload, reports: EventSender) {
-    let Some(mut hangup) = hangup.or_else(|| signal(SignalKind::hangup()).ok()) else { return };
+    let Some(mut hangup) = hangup else { return };
     while hangup.recv().await.is_some() {
         let asked = reload.clone();
         match tokio::task::spawn_blocking(move || asked.ask()).await {
             Ok(Ok(())) => return reports.happened(Event::Stopping),
-            Ok(Err(error)) => tracing::error!(error = ?error, "{KEEPS}"),
+            Ok(Err(error)) => {
+                tracing::error!(error = ?error, "the configuration is invalid; the daemon keeps the current one");
+            }
             Err(error) => tracing::error!(%error, "the configuration could not be checked"),
         }
     }
 }
 
-async fn stop_on_signal(reload: Reload, reports: EventSender) {
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+/// The signals that stop the daemon.
+struct StopSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl StopSignals {
+    fn new() -> Option<Self> {
+        let (terminate, interrupt) = (signal(SignalKind::terminate()).ok()?, signal(SignalKind::interrupt()).ok()?);
+        Some(Self { terminate, interrupt })
     }
+
+    async fn received(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+async fn stop_on_signal(stop: Option<StopSignals>, reload: Reload, reports: EventSender) {
+    let Some(mut stop) = stop.or_else(StopSignals::new) else { return };
+    stop.received().await;
     reload.has_stopped();
     reports.happened(Event::Stopping);
 }

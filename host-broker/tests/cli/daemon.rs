@@ -106,7 +106,7 @@ fn a_reload_takes_all_of_the_configuration_or_nothing() {
         assert_eq!(start(), first, "{expected}");
     }
     world.run(&["grant", "late", "mock", "1"]).fails(3, &["late"]);
-    assert_eq!(world.run(&["reload", "--json"]).json(), json!({ "reloaded": true }));
+    assert_eq!(world.run(&["reload", "--json"]).json(), json!({ "reloaded": true, "unready": {} }));
     assert_eq!(daemon.line(), "ready", "once more");
     let status = world.run(&["status", "--json"]).json();
     assert_eq!((&status["daemon"]["pid"], &status["daemon"]["is_behind"]), (&pid, &json!(false)));
@@ -219,7 +219,7 @@ fn a_mock_reloads_with_a_home_of_its_own_and_with_a_temporary_one() {
     let mut mock = world.start(&["mock", "--json"]);
     let ready: Value = serde_json::from_str(&mock.line()).unwrap();
     world.append("broker.toml", "\n[groups.late]\n");
-    assert_eq!(world.run(&["reload", "--json"]).json(), json!({ "reloaded": true }));
+    assert_eq!(world.run(&["reload", "--json"]).json(), json!({ "reloaded": true, "unready": {} }));
     assert_eq!(serde_json::from_str::<Value>(&mock.line()).unwrap(), ready, "once more");
     world.run(&["grant", "late", "mock", "1"]).ok();
     hangup(&world.run(&["status", "--json"]).json()["daemon"]["pid"]);
@@ -360,6 +360,105 @@ fn a_reload_whose_check_fails_leaves_a_master_key_that_another_command_uses() {
     drop(signing_key);
     assert_eq!(reload.end(), 4);
     assert_eq!(std::fs::read(&key).ok(), Some(used));
+    world.run(&["stop"]).ok();
+    assert_eq!(daemon.end(), 0);
+}
+
+/// A home whose GitHub token comes from a program. At the run that [`Self::at`] names, it replaces a file.
+struct Replacing {
+    world: World,
+    at: std::path::PathBuf,
+    runs: std::path::PathBuf,
+}
+
+impl Replacing {
+    fn new() -> Self {
+        let world = World::with_mock();
+        let path = |name: &str| world.home.join(name);
+        let (at, runs) = (path("at"), path("runs"));
+        let script = "echo >> runs; runs=$(wc -l < runs); echo x23456789012345678901234567890123456789\n\
+                      read number target < at && [ $runs -eq $number ] && printf 'unknown = 1\\n' > \"$target\"; true";
+        world.append(
+            "broker.toml",
+            &format!(
+                "\n[providers.github]\nkind = \"github\"\nrepos = [\"octo/hello\"]\n\
+                 token = {{ command = [\"/bin/sh\", \"-c\", {:?}] }}\n",
+                format!("cd '{}'; {script}", world.home.display())
+            ),
+        );
+        Self { world, at, runs }
+    }
+
+    fn runs(&self) -> usize {
+        std::fs::read_to_string(&self.runs).unwrap_or_default().lines().count()
+    }
+
+    /// Has the file replaced by an invalid one at this run from now.
+    fn replace(&self, run: usize, file: &str) {
+        let (number, target) = (self.runs() + run, self.world.home.join(file));
+        std::fs::write(&self.at, format!("{number} {}\n", target.display())).unwrap();
+    }
+}
+
+#[test]
+fn a_file_that_becomes_invalid_during_a_reload_does_not_end_the_daemon() {
+    let replacing = Replacing::new();
+    let world = &replacing.world;
+    let mut daemon = world.serve();
+    let config = world.read("broker.toml");
+    let pid = world.run(&["status", "--json"]).json()["daemon"]["pid"].clone();
+    // The configuration is read by the check, and then by the new program: it uses the text that was checked.
+    for run in [1, 2] {
+        replacing.replace(run, "broker.toml");
+        assert_eq!(world.run(&["reload", "--json"]).json()["reloaded"], true, "{run}");
+        assert_eq!(daemon.line(), "ready", "{run}");
+        assert_eq!(world.read("broker.toml"), "unknown = 1\n", "{run}");
+        std::fs::write(world.home.join("broker.toml"), &config).unwrap();
+        let status = world.run(&["status", "--json"]).json();
+        assert_eq!((&status["daemon"]["pid"], &status["daemon"]["is_behind"]), (&pid, &json!(false)), "{run}");
+    }
+    // Other files are read again. While one is invalid, the new program waits.
+    let profile = "policy/profiles/developer.toml";
+    let profiled = world.read(profile);
+    let waits = || {
+        let before = replacing.runs();
+        replacing.replace(2, profile);
+        let reload = world.start(&["reload"]);
+        // The check, and two attempts.
+        wait_for(|| replacing.runs() >= before + 3);
+        reload
+    };
+    let reload = waits();
+    std::fs::write(world.home.join(profile), &profiled).unwrap();
+    assert_eq!((daemon.line().as_str(), reload.end()), ("ready", 0));
+    assert_eq!(world.run(&["status", "--json"]).json()["daemon"]["pid"], pid);
+    assert!(!world.home.join("reload.tmp").exists(), "nothing is left behind");
+    // It can be stopped there.
+    let _reload = waits();
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid.as_i64().unwrap()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(daemon.end(), 0);
+    std::fs::write(world.home.join(profile), profiled).unwrap();
+    assert!(world.run(&["evidence", "verify"]).ok().contains("is intact"));
+}
+
+#[test]
+fn a_reload_names_the_providers_that_take_no_calls() {
+    let world = World::with_mock();
+    let daemon = world.serve();
+    let missing = world.home.join("nowhere");
+    world.append(
+        "broker.toml",
+        &format!(
+            "\n[providers.github]\nkind = \"github\"\nrepos = [\"octo/hello\"]\ntoken = {{ file = {missing:?} }}\n"
+        ),
+    );
+    let said = world.run(&["reload"]).ok();
+    assert!(said.contains("uses the new configuration.\ngithub takes no calls: "), "{said}");
+    assert!(said.contains("nowhere"), "{said}");
+    let unready = &world.run(&["reload", "--json"]).json()["unready"];
+    assert_eq!(unready["github"]["lacks_secret"], true, "{unready}");
+    assert_eq!(unready.as_object().unwrap().len(), 1, "{unready}");
     world.run(&["stop"]).ok();
     assert_eq!(daemon.end(), 0);
 }
