@@ -13,6 +13,7 @@ mod cli {
     mod home;
     mod notices;
     mod people;
+    mod presets;
     mod profiles;
     mod rotation;
     mod rows;

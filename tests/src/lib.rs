@@ -24,6 +24,7 @@ pub mod history;
 pub mod logs;
 pub mod mail_servers;
 pub mod password_store;
+pub mod postgres_server;
 pub mod programs;
 mod sender;
 pub mod servers;

@@ -156,17 +156,9 @@ impl Output {
     /// # Errors
     /// [`CliError`] if the broker said no.
     pub fn reply(self, reply: &Value) -> Result<(), CliError> {
-        let text = |name: &str| reply.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        if text("status") == "executed" {
-            self.show(reply, || text("summary"));
-            Ok(())
-        } else {
-            let fault = CliError::refused(text("error"));
-            Err(match text("code").as_str() {
-                "" => fault,
-                code => fault.with("code", code),
-            })
-        }
+        refusal(reply).map_or(Ok(()), Err)?;
+        self.show(reply, || reply.get("summary").and_then(Value::as_str).unwrap_or_default().to_owned());
+        Ok(())
     }
 
     /// The table, or a sentence if it has no rows.
@@ -191,6 +183,16 @@ impl Output {
         lines.extend(rows.iter().map(|row| line(row.iter().map(String::as_str).collect())));
         lines.join("\n")
     }
+}
+
+/// Returns the error if the broker's reply to a command is a no.
+pub fn refusal(reply: &Value) -> Option<CliError> {
+    let text = |name: &str| reply.get(name).and_then(Value::as_str).unwrap_or_default();
+    let fault = (text("status") != "executed").then(|| CliError::refused(text("error")))?;
+    Some(match text("code") {
+        "" => fault,
+        code => fault.with("code", code),
+    })
 }
 
 /// The text with spaces after it, as wide as that; a format's own width ends at 65,535.

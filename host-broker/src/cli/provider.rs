@@ -1,6 +1,7 @@
 //! `provider`: the configured providers and whether they can take calls.
 
 mod accept;
+mod add;
 mod check;
 
 use crate::cli::Context;
@@ -11,7 +12,7 @@ use engine::catalogue::{Catalogue, Listed};
 use serde_json::{Value, json};
 use shared::{Level, Provider as Name};
 
-/// List and check providers, and accept their tool definitions.
+/// List, add and check providers, and accept their tool definitions.
 #[derive(Debug, Args)]
 pub struct Provider {
     #[command(subcommand)]
@@ -24,6 +25,8 @@ enum Command {
     List(List),
     /// Check that every enabled provider can be set up.
     Check(check::Check),
+    /// Add a common MCP server to the configuration, by its preset.
+    Add(add::Add),
     /// Review and accept the definitions of a bridge or an MCP server.
     Accept(accept::Accept),
 }
@@ -93,11 +96,12 @@ impl Provider {
     /// # Errors
     /// [`CliError`]; for `check` also if a provider that is switched on cannot take calls.
     pub fn run(self, context: &Context) -> Result<(), CliError> {
-        let config = context.config()?;
         match self.command {
-            Command::Accept(command) => command.run(context, &config),
-            Command::Check(command) => command.run(context, &config),
+            Command::Add(command) => command.run(context),
+            Command::Accept(command) => command.run(context, &context.config()?),
+            Command::Check(command) => command.run(context, &context.config()?),
             Command::List(List { actions }) => {
+                let config = context.config()?;
                 let catalogue = context.catalogue_with_secrets(&config);
                 let all = seen(&config, &catalogue);
                 let text = || context.at_home(&list(&all, actions));

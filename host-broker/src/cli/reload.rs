@@ -4,7 +4,7 @@ use crate::cli::Context;
 use crate::cli::output::CliError;
 use crate::control::{self, ProcessRequest};
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::time::{Duration, Instant};
 
 /// Reload broker.toml, policy/ and keys/ in the running daemon.
@@ -26,41 +26,9 @@ impl Reload {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`CliError`] if no daemon runs, if the configuration is invalid, or if the daemon does not restart.
+    /// As [`reload`].
     pub fn run(self, context: &Context) -> Result<(), CliError> {
-        let socket = context.home.socket();
-        let hello = || -> Result<Option<Value>, CliError> {
-            let hello = control::send(&socket, &ProcessRequest::Hello.into())?;
-            Ok(hello.and_then(|mut hello| hello.get_mut("data").map(Value::take)))
-        };
-        let none = || CliError::missing("no daemon is running on this home; start one: host-broker serve");
-        let before = hello()?.ok_or_else(none)?;
-        let reply = control::send(&socket, &ProcessRequest::Reload.into())?.ok_or_else(none)?;
-        if let Some(no) = reply.get("error").and_then(Value::as_str) {
-            return Err(CliError::home(no));
-        }
-        let (asked, mut looked) = (Instant::now(), Instant::now());
-        let after = loop {
-            // During the restart there is no socket, or one without a listener.
-            match hello() {
-                Ok(Some(now)) if now.get("start") != before.get("start") => break now,
-                _ => {}
-            }
-            if asked.elapsed() > TIMEOUT {
-                let waited = TIMEOUT.as_secs();
-                return Err(CliError::stuck(format!("the daemon did not restart within {waited} s; see its log")));
-            }
-            if looked.elapsed() > LOOK {
-                looked = Instant::now();
-                let waits = |invalid: CliError| CliError {
-                    text: format!("{}; the daemon restarts when its files are valid", invalid.text),
-                    ..invalid
-                };
-                context.checked().map_err(waits)?;
-            }
-            std::thread::park_timeout(PAUSE);
-        };
-        let unready = after.get("unready").and_then(Value::as_object).cloned().unwrap_or_default();
+        let unready = reload(context)?;
         context.output.show(&json!({ "reloaded": true, "unready": unready }), || {
             let line = |(name, state): (&String, &Value)| {
                 let reason = state.get("reason").and_then(Value::as_str).unwrap_or_default();
@@ -70,4 +38,45 @@ impl Reload {
         });
         Ok(())
     }
+}
+
+/// Has the running daemon read its configuration again. Returns the providers that take no calls then, by name:
+/// `{reason, lacks_secret}`.
+///
+/// # Errors
+/// [`CliError`] if no daemon runs, if the configuration is invalid, or if the daemon does not restart.
+pub fn reload(context: &Context) -> Result<Map<String, Value>, CliError> {
+    let socket = context.home.socket();
+    let hello = || -> Result<Option<Value>, CliError> {
+        let hello = control::send(&socket, &ProcessRequest::Hello.into())?;
+        Ok(hello.and_then(|mut hello| hello.get_mut("data").map(Value::take)))
+    };
+    let none = || CliError::missing("no daemon is running on this home; start one: host-broker serve");
+    let before = hello()?.ok_or_else(none)?;
+    let reply = control::send(&socket, &ProcessRequest::Reload.into())?.ok_or_else(none)?;
+    if let Some(no) = reply.get("error").and_then(Value::as_str) {
+        return Err(CliError::home(no));
+    }
+    let (asked, mut looked) = (Instant::now(), Instant::now());
+    let after = loop {
+        // During the restart there is no socket, or one without a listener.
+        match hello() {
+            Ok(Some(now)) if now.get("start") != before.get("start") => break now,
+            _ => {}
+        }
+        if asked.elapsed() > TIMEOUT {
+            let waited = TIMEOUT.as_secs();
+            return Err(CliError::stuck(format!("the daemon did not restart within {waited} s; see its log")));
+        }
+        if looked.elapsed() > LOOK {
+            looked = Instant::now();
+            let waits = |invalid: CliError| CliError {
+                text: format!("{}; the daemon restarts when its files are valid", invalid.text),
+                ..invalid
+            };
+            context.checked().map_err(waits)?;
+        }
+        std::thread::park_timeout(PAUSE);
+    };
+    Ok(after.get("unready").and_then(Value::as_object).cloned().unwrap_or_default())
 }

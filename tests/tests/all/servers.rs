@@ -4,6 +4,7 @@ mod accepting;
 mod definitions;
 mod hostile;
 mod oauth;
+mod presets;
 mod real;
 mod remote;
 mod resources;

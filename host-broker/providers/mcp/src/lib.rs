@@ -18,6 +18,7 @@ mod link;
 mod listener;
 mod tool_listing;
 mod pipe;
+pub mod presets;
 pub mod proposals;
 mod result;
 pub mod settings;

@@ -1,5 +1,6 @@
 //! An operator's settings for an MCP server.
 
+use super::presets::Preset;
 use super::tools::ToolTable;
 use http::Uri;
 use provider::oauth;
@@ -35,50 +36,6 @@ pub struct Settings {
     /// The tools that can be called, in addition to those of the preset. All other tools are off.
     #[serde(default)]
     pub tools: BTreeMap<Action, ToolTable>,
-}
-
-/// A predefined set of tools for a common server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Preset {
-    /// A search of the web.
-    Search,
-    /// Lists of tasks.
-    Tasks,
-    /// A bank account.
-    Bank,
-    /// Payments.
-    Payments,
-    /// `mcp-server-git`.
-    Git,
-    /// `@modelcontextprotocol/server-filesystem`.
-    Filesystem,
-    /// `@modelcontextprotocol/server-memory`.
-    Memory,
-    /// `mcp-server-time`.
-    Time,
-}
-
-impl Preset {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Search => "search",
-            Self::Tasks => "tasks",
-            Self::Bank => "bank",
-            Self::Payments => "payments",
-            Self::Git => "git",
-            Self::Filesystem => "filesystem",
-            Self::Memory => "memory",
-            Self::Time => "time",
-        }
-    }
-
-    fn tools(self) -> BTreeMap<Action, ToolTable> {
-        #[expect(clippy::expect_used, reason = "a test reads all of it")]
-        let mut presets: BTreeMap<String, BTreeMap<Action, ToolTable>> =
-            toml::from_str(include_str!("presets.toml")).expect("the presets");
-        presets.remove(self.word()).unwrap_or_default()
-    }
 }
 
 /// What is said of a tool.
@@ -189,38 +146,8 @@ impl Address {
 mod tests {
     use super::*;
 
-    const ALL: [Preset; 8] = [
-        Preset::Search,
-        Preset::Tasks,
-        Preset::Bank,
-        Preset::Payments,
-        Preset::Git,
-        Preset::Filesystem,
-        Preset::Memory,
-        Preset::Time,
-    ];
-
     fn settings(text: &str) -> Settings {
         toml::from_str(text).unwrap()
-    }
-
-    #[test]
-    fn every_preset_is_there_and_none_beside() {
-        let presets: BTreeMap<String, BTreeMap<Action, ToolTable>> =
-            toml::from_str(include_str!("presets.toml")).unwrap();
-        let mut words = ALL.map(Preset::word);
-        words.sort_unstable();
-        assert!(presets.keys().eq(words));
-        assert!(ALL.iter().all(|preset| !preset.tools().is_empty()));
-    }
-
-    #[test]
-    fn money_takes_a_person_at_the_highest_level() {
-        for (preset, tool) in [(Preset::Bank, "bank_transfer"), (Preset::Payments, "create_charge")] {
-            let tools = preset.tools();
-            let table = &tools[&tool.parse::<Action>().unwrap()];
-            assert_eq!((table.level, table.tier.unwrap().word()), (Level::Production, "human"));
-        }
     }
 
     #[test]

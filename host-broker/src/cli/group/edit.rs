@@ -35,33 +35,49 @@ pub(in crate::cli) fn change(
 
 /// The text with a table for the group at its end.
 pub(super) fn added(text: &str, group: &Group, uid: Option<u32>, may_request: &[Provider]) -> Result<String, CliError> {
+    let mut table = toml::Table::new();
+    let mut lines = format!("[groups.{group}]\n");
+    // Writing to a string does not fail.
+    if let Some(uid) = uid {
+        writeln!(lines, "uid = {uid}").ok();
+        table.insert("uid".to_owned(), toml::Value::Integer(uid.into()));
+    }
+    if !may_request.is_empty() {
+        let names = may_request.iter().map(|provider| toml::Value::String(provider.to_string())).collect();
+        let names = toml::Value::Array(names);
+        writeln!(lines, "may_request = {names}").ok();
+        table.insert("may_request".to_owned(), names);
+    }
+    with_table(text, ["groups", group.as_str()], &table, &lines)
+}
+
+/// The text with these lines at its end, which say the table `parent.name`.
+///
+/// # Errors
+/// [`CliError`] if the text cannot be continued with these lines.
+pub(in crate::cli) fn with_table(
+    text: &str,
+    [parent, name]: [&str; 2],
+    table: &toml::Table,
+    lines: &str,
+) -> Result<String, CliError> {
     let mut edited = text.trim_end().to_owned();
     if !edited.is_empty() {
         edited.push_str("\n\n");
     }
-    // Writing to a string does not fail.
-    writeln!(edited, "[groups.{group}]").ok();
-    if let Some(uid) = uid {
-        writeln!(edited, "uid = {uid}").ok();
-    }
-    let mut table = toml::Table::new();
-    if !may_request.is_empty() {
-        let names = may_request.iter().map(|provider| toml::Value::String(provider.to_string())).collect();
-        let names = toml::Value::Array(names);
-        writeln!(edited, "may_request = {names}").ok();
-        table.insert("may_request".to_owned(), names);
-    }
-    table.extend(uid.map(|uid| ("uid".to_owned(), toml::Value::Integer(uid.into()))));
+    edited.push_str(lines);
     let mut expected = parse(text)?;
-    let groups = expected.entry("groups").or_insert_with(|| toml::Value::Table(toml::Table::new()));
-    if let Some(groups) = groups.as_table_mut() {
-        groups.insert(group.to_string(), toml::Value::Table(table));
+    let all = expected.entry(parent).or_insert_with(|| toml::Value::Table(toml::Table::new()));
+    if let Some(all) = all.as_table_mut() {
+        all.insert(name.to_owned(), toml::Value::Table(table.clone()));
     }
-    // A file that ends inside something else, or that has its groups in one line, cannot be continued.
+    // A file that ends inside something else, or that has its tables in one line, cannot be continued.
     if toml::from_str::<toml::Table>(&edited).is_ok_and(|found| found == expected) {
         Ok(edited)
     } else {
-        Err(CliError::usage(format!("broker.toml cannot be edited safely; add the table [groups.{group}] by hand")))
+        Err(CliError::usage(format!(
+            "broker.toml cannot be edited safely; add the table [{parent}.{name}] by hand:\n{lines}"
+        )))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::assembly::catalogue::{replaced, with_deps};
 use crate::cli::Context;
 use crate::cli::ask::answer;
 use crate::cli::home_reader::unknown;
-use crate::cli::output::CliError;
+use crate::cli::output::{CliError, refusal};
 use crate::control::{self, ProcessRequest};
 use ::{provider_bridge, provider_mcp};
 use clap::Args;
@@ -70,8 +70,37 @@ pub(super) struct Accept {
     with_secrets: bool,
 }
 
+/// The result of a review or of an acceptance.
+pub(super) struct Reviewed {
+    /// The digest that identifies the definitions.
+    pub(super) digest: Digest,
+    /// The names that need `--accept-flagged`.
+    pub(super) flagged: Vec<String>,
+    /// The result as a document.
+    pub(super) document: Value,
+    /// The result for a person.
+    pub(super) text: String,
+    /// The same without the differences, in which each line of a schema is one.
+    pub(super) brief: String,
+}
+
 impl Accept {
+    /// Creates the command that reviews the definitions of this provider, or accepts those with this digest.
+    pub(super) fn of(provider: Name, digest: Option<Digest>, with_secrets: bool) -> Self {
+        Self { provider, digest, flagged: Vec::new(), proposed: false, with_secrets }
+    }
+
     pub(super) fn run(self, context: &Context, config: &Config) -> Result<(), CliError> {
+        let Reviewed { document, text, .. } = self.review(context, config)?;
+        context.output.show(&document, || text);
+        Ok(())
+    }
+
+    /// Reviews or accepts the definitions.
+    ///
+    /// # Errors
+    /// [`CliError`]; nothing was accepted unless the text says so.
+    pub(super) fn review(&self, context: &Context, config: &Config) -> Result<Reviewed, CliError> {
         let name = config.table_of(&self.provider).map(|(name, _)| name);
         let name = name.ok_or_else(|| unknown("provider", &self.provider, config.providers.keys()))?;
         let table = config.providers.get(name).ok_or_else(|| unknown("provider", name, config.providers.keys()))?;
@@ -102,13 +131,13 @@ impl Accept {
         };
         let look = Look { name, now: &now, before: before.as_ref(), parts };
         let changes = look.changes()?;
+        let flagged: Vec<String> = look.parts.flagged.keys().cloned().collect();
+        let reviewed = |document, text, brief| Reviewed { digest: now.digest(), flagged, document, text, brief };
         match &self.digest {
             None => {
-                context.output.show(&look.document(&changes, None), || {
-                    let permits = permits::text(context, name, &look.parts.permitted);
-                    look.text(&changes, permits, &context.program())
-                });
-                Ok(())
+                let permits = permits::text(context, name, &look.parts.permitted);
+                let text = |changes| look.text(changes, permits.as_ref(), &context.program());
+                Ok(reviewed(look.document(&changes, None), text(&changes), text(&[])))
             }
             Some(digest) if *digest == now.digest() => {
                 let flagged: BTreeSet<String> = self.flagged.iter().cloned().collect();
@@ -119,9 +148,7 @@ impl Accept {
                 could_start(context, edited.as_ref().map_or(config, |edited| &edited.config), name, &now)?;
                 let command = request::Command::AcceptDefinitions { provider: name.clone(), digest: *digest, flagged };
                 let reply = answer(context, command)?;
-                if reply.get("status").and_then(Value::as_str) != Some("executed") {
-                    return context.output.reply(&reply);
-                }
+                refusal(&reply).map_or(Ok(()), Err)?;
                 now.store(&path).map_err(|error| CliError::internal(&error))?;
                 // A flagged tool that was not accepted is left out, and a rule about it would be wrong.
                 let is_offered = |tool: &Action| {
@@ -141,12 +168,10 @@ impl Accept {
                 }
                 let said = exchanged.as_ref().and_then(|reply| reply.get("summary")).and_then(Value::as_str);
                 let counts = if exchanged.is_some() { Counts::Now } else { Counts::NextStart };
-                context.output.show(&look.document(&changes, Some(counts)), || {
-                    let said = said.unwrap_or("The daemon uses them from its next start.");
-                    let (written, permits) = (written.unwrap_or_default(), permits.unwrap_or_default());
-                    format!("The definitions of {name} are accepted. {said}{written}{permits}")
-                });
-                Ok(())
+                let said = said.unwrap_or("The daemon uses them from its next start.");
+                let (written, permits) = (written.unwrap_or_default(), permits.unwrap_or_default());
+                let text = format!("The definitions of {name} are accepted. {said}{written}{permits}");
+                Ok(reviewed(look.document(&changes, Some(counts)), text.clone(), text))
             }
             Some(_) => Err(CliError::refused(format!(
                 "the definitions of {name} have changed; review them with: {} provider accept {name}",
@@ -312,7 +337,7 @@ impl Look<'_> {
         })
     }
 
-    fn text(&self, changes: &[Change], permits: Option<String>, program: &str) -> String {
+    fn text(&self, changes: &[Change], permits: Option<&String>, program: &str) -> String {
         let mut parts = self.parts.tables.clone();
         let changes: Vec<String> = changes
             .iter()
@@ -329,7 +354,7 @@ impl Look<'_> {
             parts.push(format!("{head}\n{}", changes.join("\n")));
         }
         parts.extend(proposals::text(self.name, &self.parts.proposed));
-        parts.extend(permits);
+        parts.extend(permits.cloned());
         parts.extend(self.parts.warnings.iter().map(|warning| format!("WARNING: {}", visible(warning))));
         parts.extend(self.parts.flagged.values().map(|why| format!("FLAGGED: {}", visible(why))));
         parts.push(if self.before == Some(self.now) {

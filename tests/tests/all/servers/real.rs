@@ -185,7 +185,7 @@ fn preset_of_files(program: &str, modules: &Path, shared: &Path, profile: &str) 
 }
 
 /// Answers the question about this request.
-fn answer(world: &World, id: &str, yes: bool) {
+pub(super) fn answer(world: &World, id: &str, yes: bool) {
     let approval_request = until("the approval request", || {
         world
             .query("SELECT code, request_id FROM approvals WHERE state = 'waiting'")

@@ -1,0 +1,67 @@
+//! `provider add`, as far as it comes without a server.
+
+use super::world::World;
+
+/// A directory in which the program of `notion` seems to be installed.
+fn installed(world: &World) -> String {
+    let directory = world.home.with_file_name("installed");
+    let programs = directory.join("node_modules/.bin");
+    std::fs::create_dir_all(&programs).unwrap();
+    std::fs::write(programs.join("notion-mcp-server"), "").unwrap();
+    directory.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn presets_are_listed_without_a_home() {
+    let world = World::empty();
+    let text = world.run(&["provider", "add"]).ok();
+    assert!(text.contains("notion") && text.contains("npm @notionhq/notion-mcp-server"), "{text}");
+    let document = world.run(&["provider", "add", "--json"]).json();
+    let presets = document["presets"].as_array().unwrap();
+    let notion = presets.iter().find(|preset| preset["preset"] == "notion").unwrap();
+    assert_eq!(
+        (&notion["questions"][0]["name"], &notion["questions"][0]["secret"]),
+        (&"NOTION_TOKEN".into(), &true.into())
+    );
+}
+
+#[test]
+fn what_is_missing_for_a_preset_is_said_and_nothing_is_changed() {
+    let world = World::with_mock();
+    let config = world.read("broker.toml");
+    let add = |arguments: &[&str]| world.run(&[&["provider", "add"], arguments].concat());
+    add(&["notoin"]).fails(3, &["no preset `notoin`", "did you mean `notion`?"]);
+    add(&["bank"]).fails(2, &["levels for several servers", "preset = \"bank\""]);
+    let empty = world.home.with_file_name("empty");
+    let words = ["npm install --ignore-scripts --prefix", "@notionhq/notion-mcp-server@", "provider add notion"];
+    add(&["notion", "--directory", empty.to_str().unwrap()]).fails(3, &words);
+    let words = ["-m venv", "bin/pip install mcp-server-git=="];
+    add(&["git", "--directory", empty.to_str().unwrap()]).fails(3, &words);
+
+    let directory = installed(&world);
+    let with = |arguments: &[&str]| add(&[&["notion", "--directory", &directory], arguments].concat());
+    with(&[]).fails(2, &["--secret NOTION_TOKEN=SOURCE"]);
+    with(&["--name", "mock"]).fails(2, &["there is a provider `mock` already", "--name"]);
+    with(&["--set", "NOTION_TOKEN=x"]).fails(2, &["for --secret"]);
+    with(&["--set", "other=x"]).fails(3, &["question of the preset notion", "NOTION_TOKEN"]);
+    with(&["--secret", "NOTION_TOKEN=file:/nowhere"]).fails(2, &["no file /nowhere", "install -m 600"]);
+    // A secret in the place of its source is not printed.
+    for pasted in ["NOTION_TOKEN=ntn_pasted", "ntn_pasted", "NOTION_TOKEN=ntn:pasted"] {
+        let done = with(&["--secret", pasted]);
+        assert!(done.code == 2 && !done.err.contains("pasted"), "{done:?}");
+    }
+    // Its name says that persons have accounts there, and the preset has none.
+    with(&["--name", "team.notion", "--secret", "NOTION_TOKEN=env:X"]).fails(4, &["oauth", "nothing was changed"]);
+    assert_eq!(world.read("broker.toml"), config);
+}
+
+#[test]
+fn a_table_stays_if_the_server_does_not_start_and_says_how_to_go_on() {
+    let world = World::with_mock();
+    let directory = installed(&world);
+    let arguments = ["provider", "add", "notion", "--directory", &directory, "--secret", "NOTION_TOKEN=env:X"];
+    world.run(&arguments).fails(5, &["[providers.notion] is in broker.toml", "host-broker provider accept notion"]);
+    let config = world.read("broker.toml");
+    assert!(config.contains("preset = \"notion\"") && config.contains("secrets = { NOTION_TOKEN = { env = \"X\" } }"));
+    world.run(&arguments).fails(2, &["there is a provider `notion` already"]);
+}
