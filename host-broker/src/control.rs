@@ -10,6 +10,7 @@ mod process;
 
 pub use client::send;
 pub use in_place::{administer, look};
+pub(crate) use listening::command;
 pub use listening::listen;
 pub use process::ProcessRequest;
 
@@ -343,7 +344,7 @@ fn executed(summary: &str) -> Vec<u8> {
     json!({ "status": "executed", "summary": summary }).to_string().into_bytes()
 }
 
-fn fault(text: &str) -> Vec<u8> {
+pub(crate) fn fault(text: &str) -> Vec<u8> {
     serde_json::to_vec(&refusal(text)).unwrap_or_default()
 }
 

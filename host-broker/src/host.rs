@@ -2,6 +2,7 @@
 
 mod inbox;
 pub mod reload;
+pub mod standby;
 
 use crate::assembly::catalogue::create_directories;
 use crate::assembly::filters::scrubber;
@@ -17,6 +18,7 @@ use crate::mailboxes::{Mailboxes, MailboxesError};
 use crate::outbox::{Outbox, sweep};
 use crate::receivers::{AnswerReceiver, ReceiverFaults};
 use crate::request_watcher::{ParseWorker, RequestWatcher};
+use config::profiles::Written;
 use config::provider::Kinds;
 use config::socket::group_number;
 use config::warnings::warnings;
@@ -33,7 +35,7 @@ use model::{Clock, LedgerKey, NoRandomness, Nonce, Random};
 use platform::Platform;
 use platform::home::Home;
 use provider::kind::RuntimeDeps;
-use reload::Reload;
+use reload::{Checked, Reload};
 use rustix::process::{Resource, Rlimit};
 use secrets::identity::issuers::Issuers;
 use secrets::keys;
@@ -61,8 +63,6 @@ pub struct LoadedHome {
     pub home: Home,
     /// The configuration.
     pub config: Arc<Config>,
-    /// The text of `broker.toml` from which the configuration was read.
-    pub text: Arc<str>,
     /// The ruleset for every call.
     pub ruleset: Ruleset,
     /// The builder of the ruleset.
@@ -173,11 +173,12 @@ impl LoadedHome {
     /// # Errors
     /// [`StartError`], with the fault and its repair.
     pub fn open(home: Home, platform: &Platform, kinds: Kinds) -> Result<Self, StartError> {
-        Self::load(home, platform, kinds, (Purpose::Command, None))
+        Self::load(home, platform, kinds, Purpose::Command, None)
     }
 
     /// Writes the profiles and rules that a home does not have yet, and loads it. A daemon that wrote them after it has
-    /// read the home would count as behind its files. `text` is the text of `broker.toml`; `None` reads the file.
+    /// read the home would count as behind its files. `checked` are the texts that a reload has checked; `None` reads the
+    /// files.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -185,9 +186,9 @@ impl LoadedHome {
         home: Home,
         platform: &Platform,
         kinds: Kinds,
-        text: Option<Arc<str>>,
+        checked: Option<Arc<Checked>>,
     ) -> Result<Self, StartError> {
-        Self::load(home, platform, kinds, (Purpose::Serve, text))
+        Self::load(home, platform, kinds, Purpose::Serve, checked)
     }
 
     /// Loads a home to find out whether it can be opened. Makes no master key.
@@ -195,21 +196,26 @@ impl LoadedHome {
     /// # Errors
     /// As [`Self::open`].
     pub fn check(home: Home, platform: &Platform, kinds: Kinds) -> Result<Self, StartError> {
-        Self::load(home, platform, kinds, (Purpose::Check, None))
+        Self::load(home, platform, kinds, Purpose::Check, None)
     }
 
     fn load(
         home: Home,
         platform: &Platform,
         kinds: Kinds,
-        (purpose, text): (Purpose, Option<Arc<str>>),
+        purpose: Purpose,
+        checked: Option<Arc<Checked>>,
     ) -> Result<Self, StartError> {
         permissions::check(&home)?;
-        let text = text.map_or_else(|| Config::text(&home.config()).map(Arc::from), Ok)?;
+        let text =
+            checked.as_ref().map_or_else(|| Config::text(&home.config()), |checked| Ok(checked.config.clone()))?;
         let config = Arc::new(Config::parse(&text, &home.config(), &platform.environment, kinds)?);
-        if purpose == Purpose::Serve {
-            write_missing(&home, &config)?;
-        }
+        let is_written = purpose == Purpose::Serve && write_missing(&home, &config)?;
+        let written = match checked {
+            Some(checked) if !is_written => checked.written.clone(),
+            Some(_) | None => Written::read(&home, &config)?,
+        };
+        let checked = Arc::new(Checked { config: text, written });
         permissions::check_named(&home, &config)?;
         let notes = keys::continuity(&home, config.vault.key.is_none())?;
         let key = Arc::new(keys::ledger(&home, platform.ids.as_ref())?);
@@ -224,21 +230,10 @@ impl LoadedHome {
         };
         let notice_sender = Arc::new(NoticeSender::new(&config, &secrets, platform));
         let running = RuntimeDeps { scrubber, own, vault: Arc::clone(&vault), renewing: Arc::default() };
-        let ruleset_builder = Arc::new(RulesetBuilder::new((&home, &config, &text), platform, secrets, running, &key)?);
+        let ruleset_builder =
+            Arc::new(RulesetBuilder::new((&home, &config), &checked, platform, secrets, running, &key));
         let ruleset = ruleset_builder.build()?;
-        Ok(Self {
-            home,
-            config,
-            text,
-            ruleset,
-            ruleset_builder,
-            notice_sender,
-            key,
-            vault,
-            issuers,
-            notes,
-            reload: None,
-        })
+        Ok(Self { home, config, ruleset, ruleset_builder, notice_sender, key, vault, issuers, notes, reload: None })
     }
 
     /// The one writer of this home.
@@ -280,16 +275,18 @@ impl LoadedHome {
     }
 }
 
-/// Writes the profiles and rules that a home does not have.
-fn write_missing(home: &Home, config: &Config) -> Result<(), ConfigError> {
-    if profiles::create_missing(home, config)? {
+/// Writes the profiles and rules that a home does not have. Returns whether it wrote any.
+fn write_missing(home: &Home, config: &Config) -> Result<bool, ConfigError> {
+    let has_profiles = profiles::create_missing(home, config)?;
+    if has_profiles {
         let path = home.profiles();
         tracing::warn!(path = %path.display(), "every write of every group takes a person now; relax it there");
     }
-    if rules::create_missing(home)? {
+    let has_rules = rules::create_missing(home)?;
+    if has_rules {
         tracing::info!(path = %home.policy().display(), "the rules that ship with the broker are written down");
     }
-    Ok(())
+    Ok(has_profiles || has_rules)
 }
 
 /// The open files of a group: three directories, a listener, eight connections.
@@ -321,7 +318,8 @@ impl Host {
         every_record_opens(loaded)?;
         raise_open_files(loaded.config.groups.len());
         let mailboxes = Mailboxes::open(&loaded.home, &loaded.config)?;
-        for warning in warnings(&loaded.home, &loaded.config)? {
+        // A file that has become invalid since it was read is no fault of this start.
+        for warning in warnings(&loaded.home, &loaded.config).unwrap_or_default() {
             tracing::warn!(warning, "check that this is the right home");
         }
         let (sender, news) = channel();

@@ -8,6 +8,7 @@ use model::Patterns;
 use platform::home::Home;
 use policy::profile::STARTING;
 use policy::profile::{ApprovalMode, Profile, Profiles};
+use serde::{Deserialize, Serialize};
 use shared::digest::Digest;
 use shared::{Group, Provider};
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The operators' files beside the configuration, as they were when they were read.
-#[derive(PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Written {
     profiles: BTreeMap<Group, (PathBuf, Profile)>,
     rules: Vec<RuleFile>,

@@ -8,6 +8,7 @@ use cedar_policy::ffi::DetailedError;
 use cedar_policy::{
     ActionConstraint, Effect, Policy, PolicyId, PolicySet, ValidationMode, ValidationWarning, Validator,
 };
+use serde::{Deserialize, Serialize};
 use shared::Group;
 use shared::digest::Digest;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A file of rules.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleFile {
     /// The path.
     pub path: PathBuf,

@@ -10,9 +10,10 @@ use crate::assembly::catalogue::{self, Supplies};
 use crate::assembly::filters;
 use crate::daemon::EventSender;
 use crate::host::StartError;
+use crate::host::reload::Checked;
+use config::Config;
 use config::Policy;
 use config::profiles::Written;
-use config::{Config, ConfigError};
 use engine::catalogue::Catalogue;
 use engine::clean::{Filters, Schemas};
 use engine::definitions::{DefinitionsChanged, Proposed};
@@ -39,34 +40,37 @@ pub struct RulesetBuilder {
     platform: Platform,
     secrets: Secrets,
     runtime: RuntimeDeps,
-    written: Written,
+    checked: Arc<Checked>,
     key: Arc<LedgerKey>,
     // Of the configuration's text.
     text: Digest,
 }
 
 impl RulesetBuilder {
-    /// Creates the builder for this home, with its configuration, the text of that, and its secrets.
-    ///
-    /// # Errors
-    /// [`ConfigError`]: the operators' files beside the configuration cannot be read.
+    /// Creates the builder for this home, with its configuration, the texts of that, and its secrets.
     pub fn new(
-        (home, config, text): (&Home, &Arc<Config>, &str),
+        (home, config): (&Home, &Arc<Config>),
+        checked: &Arc<Checked>,
         platform: &Platform,
         secrets: Secrets,
         runtime: RuntimeDeps,
         key: &Arc<LedgerKey>,
-    ) -> Result<Self, ConfigError> {
-        Ok(Self {
+    ) -> Self {
+        Self {
             home: home.clone(),
             config: Arc::clone(config),
             platform: platform.clone(),
             secrets,
             runtime,
-            written: Written::read(home, config)?,
+            checked: Arc::clone(checked),
             key: Arc::clone(key),
-            text: Config::digest(text),
-        })
+            text: Config::digest(&checked.config),
+        }
+    }
+
+    /// Returns the texts of the operators' files, for the next program.
+    pub fn checked(&self) -> Arc<Checked> {
+        Arc::clone(&self.checked)
     }
 
     /// Builds the ruleset, with the accepted definitions of each provider.
@@ -77,7 +81,7 @@ impl RulesetBuilder {
         let catalogue = catalogue::catalogue(&self.config, &self.home, &self.platform, Some(&self.supplies()));
         let schemas = filters::schemas(&catalogue)?;
         let catalogue = self.cleaned(catalogue);
-        let policy = self.written.policy(&self.home, &self.config, &catalogue.named())?;
+        let policy = self.checked.written.policy(&self.home, &self.config, &catalogue.named())?;
         let inspector = Inspector::new(&self.config.inspection, policy.profiles.clone(), &self.secrets, &self.platform);
         Ok(self.ruleset(catalogue, policy, schemas, Arc::new(inspector)))
     }
@@ -103,7 +107,7 @@ impl RulesetBuilder {
         let catalogue = present.catalogue.exchanged(is_its, self.cleaned(fresh));
         let kept = present.filters.schemas.iter().filter(|((of, _), _)| !is_its(of));
         schemas.extend(kept.map(|(of, schema)| (of.clone(), Arc::clone(schema))));
-        let policy = self.written.policy(&self.home, &self.config, &catalogue.named())?;
+        let policy = self.checked.written.policy(&self.home, &self.config, &catalogue.named())?;
         Ok(self.ruleset(catalogue, policy, schemas, Arc::clone(&present.filters.inspector)))
     }
 
@@ -130,7 +134,7 @@ impl RulesetBuilder {
     pub fn is_behind(&self) -> bool {
         let text = std::fs::read_to_string(self.home.config()).unwrap_or_default();
         Config::digest(&text) != self.text
-            || !Written::read(&self.home, &self.config).is_ok_and(|written| written == self.written)
+            || !Written::read(&self.home, &self.config).is_ok_and(|written| written == self.checked.written)
     }
 
     /// Applies the ruleset to the servers, and tells the loop when one says something else of its tools, or has

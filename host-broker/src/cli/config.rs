@@ -74,7 +74,9 @@ impl Configuration {
 }
 
 fn check(context: &Context) -> Result<(), CliError> {
-    let config = context.checked()?;
+    let config = context.config_alone()?;
+    context.policy(&config, &context.catalogue(&config))?;
+    config.formats(&context.home.config()).map_err(|error| CliError::configuration(&error))?;
     let path = context.home.config().display().to_string();
     let warnings = context.warnings(&config)?;
     let (groups, providers) = (config.groups.len(), config.providers.len());

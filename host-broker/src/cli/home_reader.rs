@@ -55,17 +55,6 @@ impl Context {
         Ok(config)
     }
 
-    /// Returns the configuration, after a check of the policy and of the filter's formats.
-    ///
-    /// # Errors
-    /// As [`Self::config`].
-    pub fn checked(&self) -> Result<Config, CliError> {
-        let config = self.config_alone()?;
-        self.policy(&config, &self.catalogue(&config))?;
-        config.formats(&self.home.config()).map_err(|error| CliError::configuration(&error))?;
-        Ok(config)
-    }
-
     /// Returns the actions that the configuration makes available.
     ///
     /// It contacts no provider, and reads no secret: the daemon's environment may differ from this command's.

@@ -18,8 +18,6 @@ pub struct Reload {}
 
 /// The time for a stop and a start.
 const TIMEOUT: Duration = Duration::from_secs(40);
-/// The time after which the files are checked again. A stop takes less.
-const LOOK: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Reload {
@@ -47,36 +45,33 @@ impl Reload {
 /// [`CliError`] if no daemon runs, if the configuration is invalid, or if the daemon does not restart.
 pub fn reload(context: &Context) -> Result<Map<String, Value>, CliError> {
     let socket = context.home.socket();
-    let hello = || -> Result<Option<Value>, CliError> {
-        let hello = control::send(&socket, &ProcessRequest::Hello.into())?;
-        Ok(hello.and_then(|mut hello| hello.get_mut("data").map(Value::take)))
-    };
     let none = || CliError::missing("no daemon is running on this home; start one: host-broker serve");
-    let before = hello()?.ok_or_else(none)?;
-    let reply = control::send(&socket, &ProcessRequest::Reload.into())?.ok_or_else(none)?;
-    if let Some(no) = reply.get("error").and_then(Value::as_str) {
-        return Err(CliError::home(no));
-    }
-    let (asked, mut looked) = (Instant::now(), Instant::now());
-    let after = loop {
+    let ask = |request: ProcessRequest| -> Result<Value, CliError> {
+        let reply = control::send(&socket, &request.into())?.ok_or_else(none)?;
+        match reply.get("error").and_then(Value::as_str) {
+            Some(no) => Err(CliError::home(no)),
+            None => Ok(reply),
+        }
+    };
+    let start = |hello: &Value| hello.pointer("/data/start").cloned();
+    let before = start(&ask(ProcessRequest::Hello)?);
+    ask(ProcessRequest::Reload)?;
+    let asked = Instant::now();
+    loop {
         // During the restart there is no socket, or one without a listener.
-        match hello() {
-            Ok(Some(now)) if now.get("start") != before.get("start") => break now,
-            _ => {}
+        if let Ok(Some(reply)) = control::send(&socket, &ProcessRequest::Hello.into()) {
+            if let Some(fault) = reply.get("error").and_then(Value::as_str) {
+                return Err(CliError::home(format!("{fault}; to end it: host-broker stop")));
+            }
+            if start(&reply) != before {
+                let unready = reply.pointer("/data/unready").and_then(Value::as_object);
+                return Ok(unready.cloned().unwrap_or_default());
+            }
         }
         if asked.elapsed() > TIMEOUT {
             let waited = TIMEOUT.as_secs();
             return Err(CliError::stuck(format!("the daemon did not restart within {waited} s; see its log")));
         }
-        if looked.elapsed() > LOOK {
-            looked = Instant::now();
-            let waits = |invalid: CliError| CliError {
-                text: format!("{}; the daemon restarts when its files are valid", invalid.text),
-                ..invalid
-            };
-            context.checked().map_err(waits)?;
-        }
         std::thread::park_timeout(PAUSE);
-    };
-    Ok(after.get("unready").and_then(Value::as_object).cloned().unwrap_or_default())
+    }
 }

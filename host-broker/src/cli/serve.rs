@@ -3,15 +3,18 @@
 use crate::cli::Context;
 use crate::cli::output::CliError;
 use crate::daemon::EventSender;
-use crate::host::reload::{Reload, Start, begun, reap_inherited};
+use crate::host::reload::{Checked, Reload, Start, begun, reap_inherited, restart};
+use crate::host::standby::{Standby, Wish};
 use crate::host::{Host, LoadedHome, StartError};
 use clap::Args;
 use engine::event::Event;
 use model::errors::chain;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Duration;
+use store::StoreError;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::timeout;
+use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
 
 /// Run the broker daemon until it is stopped.
@@ -38,28 +41,31 @@ impl Serve {
         reap_inherited();
         let start = Start::of_this_program(&context.home, &context.platform.environment);
         match serve(context, &json!({ "ready": true, "home": context.home.path() }), start)? {
-            Some(next) => Err(CliError::internal(&next.in_new_program(&context.home))),
+            Some((reload, checked)) => {
+                restart(&context.home, &reload, &checked).map_err(|error| CliError::internal(&error))
+            }
             None => Ok(()),
         }
     }
 }
 
-/// Runs the broker until it is stopped, and says `ready`, or prints the document, when it takes requests. Returns how it
-/// starts again, if a reload stopped it.
+/// Runs the broker until it is stopped, and says `ready`, or prints the document, when it takes requests. Returns the
+/// checked texts if a reload stopped it.
 ///
 /// # Errors
 /// [`CliError`]; nothing is running then.
-pub fn serve(context: &Context, ready: &Value, start: Start) -> Result<Option<Start>, CliError> {
+pub fn serve(context: &Context, ready: &Value, start: Start) -> Result<Option<(Reload, Arc<Checked>)>, CliError> {
     let runtime = &context.platform.runtime;
     // Registered early: before this line, SIGHUP ends the process.
     let inside = runtime.enter();
-    let hangup = signal(SignalKind::hangup()).ok();
+    let mut hangup = signal(SignalKind::hangup()).ok();
     drop(inside);
     begun();
     log_to_standard_error(context);
-    let Some((host, reload, stop)) = started(context, start)? else { return Ok(None) };
+    let Some((host, reload, stop)) = started(context, start, &mut hangup)? else { return Ok(None) };
     runtime.spawn(stop_on_signal(stop, reload.clone(), host.reports()));
-    let reloads = runtime.spawn(reload_on_signal(hangup, reload.clone(), host.reports()));
+    let (over, is_over) = watch::channel(false);
+    let reloads = runtime.spawn(reload_on_signal(hangup, reload.clone(), host.reports(), is_over));
     let mut ready = ready.clone();
     if let (Some(members), Some(callback)) = (ready.as_object_mut(), host.callback()) {
         members.insert("callback".to_owned(), callback.into());
@@ -69,8 +75,10 @@ pub fn serve(context: &Context, ready: &Value, start: Start) -> Result<Option<St
     }
     context.output.show(&ready, || "ready".to_owned());
     host.join().map_err(|failed| CliError::internal(&failed))?;
-    reloads.abort();
-    Ok(reload.next_start())
+    // A reload that was asked for while it stopped is checked to its end.
+    over.send_replace(true);
+    runtime.block_on(reloads).ok();
+    Ok(reload.wanted().map(|checked| (reload, checked)))
 }
 
 fn log_to_standard_error(context: &Context) {
@@ -84,57 +92,122 @@ fn log_to_standard_error(context: &Context) {
     log.log_internal_errors(false).try_init().ok();
 }
 
-/// Starts the daemon. After a reload, a fault does not end it: it tries again until it starts. Returns `None` if a signal
-/// asked it to stop first.
-fn started(context: &Context, start: Start) -> Result<Option<(Host, Reload, Option<StopSignals>)>, CliError> {
-    let attempt = |text| -> Result<_, StartError> {
-        let mut loaded = LoadedHome::open_to_serve(context.home.clone(), &context.platform, context.kinds, text)?;
+/// Starts the daemon. After a reload, a fault does not end it: it waits, and tries again. Returns `None` if it was asked
+/// to end first.
+fn started(
+    context: &Context,
+    start: Start,
+    hangup: &mut Option<Signal>,
+) -> Result<Option<(Host, Reload, Option<StopSignals>)>, CliError> {
+    let runtime = &context.platform.runtime;
+    let attempt = |checked| -> Result<_, StartError> {
+        let mut loaded = LoadedHome::open_to_serve(context.home.clone(), &context.platform, context.kinds, checked)?;
         let reload = Reload::new(context.home.clone(), &context.platform, context.kinds, &loaded.config);
         loaded.reload = Some(reload.clone());
         Ok((Host::start(&loaded, &context.platform)?, reload))
     };
-    let Start::Reload(mut text) = start else {
+    let Start::Reload(mut checked) = start else {
         let (host, reload) = attempt(None)?;
         return Ok(Some((host, reload, None)));
     };
-    let inside = context.platform.runtime.enter();
+    let inside = runtime.enter();
     let mut stop = StopSignals::new();
     drop(inside);
-    let mut told = String::new();
+    let (mut standby, mut told, mut pause): (Option<Standby>, _, _) = (None, String::new(), FIRST_PAUSE);
     loop {
-        let error = match attempt(text.take()) {
+        let error = match attempt(checked.clone()) {
             Ok((host, reload)) => return Ok(Some((host, reload, stop))),
-            Err(error) => chain(&error),
+            Err(error) => error,
         };
-        if error != told {
-            tracing::error!(error, "the daemon cannot start after the reload; it tries again until it can");
-            told = error;
+        // Another daemon has the home now.
+        if matches!(&error, StartError::Ledger(StoreError::Locked { .. })) && pause > FIRST_PAUSE {
+            return Err(error.into());
         }
-        let is_to_stop = async {
-            match &mut stop {
-                Some(stop) => stop.received().await,
-                None => std::future::pending().await,
+        // The operator corrects the files.
+        if matches!(&error, StartError::Config(_)) {
+            checked = None;
+        }
+        let because = chain(&error);
+        if because != told {
+            tracing::error!(error = because, "the daemon cannot start after the reload, and waits");
+            (told, pause) = (because, FIRST_PAUSE);
+        }
+        match &standby {
+            Some(standby) => standby.because(&told),
+            None => standby = Standby::open(&context.home, runtime, &told),
+        }
+        match runtime.block_on(next_attempt(pause, &mut stop, hangup, &mut standby)) {
+            Wish::Stop => {
+                std::fs::remove_file(context.home.socket()).ok();
+                return Ok(None);
             }
-        };
-        if context.platform.runtime.block_on(async { timeout(RETRY, is_to_stop).await }).is_ok() {
-            return Ok(None);
+            Wish::TryAgain => pause = (pause * 2).min(PAUSE_MAX),
         }
     }
 }
 
-/// The time between two attempts to start after a reload.
-const RETRY: Duration = Duration::from_millis(500);
+/// The time between two attempts to start after a reload: the first, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
 
-async fn reload_on_signal(hangup: Option<Signal>, reload: Reload, reports: EventSender) {
+/// Waits until the next attempt is due, or somebody wants it, or wants an end.
+async fn next_attempt(
+    pause: Duration,
+    stop: &mut Option<StopSignals>,
+    hangup: &mut Option<Signal>,
+    standby: &mut Option<Standby>,
+) -> Wish {
+    let stopped = async {
+        match stop {
+            Some(stop) => stop.received().await,
+            None => std::future::pending().await,
+        }
+    };
+    let hung_up = async {
+        match hangup {
+            Some(hangup) => hangup.recv().await,
+            None => std::future::pending().await,
+        }
+    };
+    let wish = async {
+        match standby {
+            Some(standby) => standby.wish().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = stopped => Wish::Stop,
+        _ = hung_up => Wish::TryAgain,
+        wish = wish => wish,
+        () = tokio::time::sleep(pause) => Wish::TryAgain,
+    }
+}
+
+/// Reloads when the signal comes, also while the daemon stops: the last text counts. After the stop, it checks at most once
+/// more.
+async fn reload_on_signal(
+    hangup: Option<Signal>,
+    reload: Reload,
+    reports: EventSender,
+    mut is_over: watch::Receiver<bool>,
+) {
     let Some(mut hangup) = hangup else { return };
-    while hangup.recv().await.is_some() {
+    loop {
+        tokio::select! {
+            biased;
+            signal = hangup.recv() => if signal.is_none() { return },
+            _ = is_over.wait_for(|over| *over) => return,
+        }
         let asked = reload.clone();
         match tokio::task::spawn_blocking(move || asked.ask()).await {
-            Ok(Ok(())) => return reports.happened(Event::Stopping),
+            Ok(Ok(())) => reports.happened(Event::Stopping),
             Ok(Err(error)) => {
                 tracing::error!(error = ?error, "the configuration is invalid; the daemon keeps the current one");
             }
             Err(error) => tracing::error!(%error, "the configuration could not be checked"),
+        }
+        if *is_over.borrow() {
+            return;
         }
     }
 }

@@ -127,7 +127,7 @@ async fn serve(
 }
 
 /// Reads a command; `None` if it takes too long to arrive.
-async fn command(reader: impl AsyncRead + Unpin, timeout: Duration) -> Result<Option<Vec<u8>>, Error> {
+pub(crate) async fn command(reader: impl AsyncRead + Unpin, timeout: Duration) -> Result<Option<Vec<u8>>, Error> {
     let limit = u64::try_from(limits::REQUEST_BYTES_MAX).unwrap_or(u64::MAX);
     let mut line = Vec::new();
     let mut reader = BufReader::new(reader.take(limit));

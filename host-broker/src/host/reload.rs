@@ -4,12 +4,13 @@
 //! program: the process id, the standard streams and the supervisor stay the same. A reload therefore has no state of
 //! its own, and no effect of the old program outlives it.
 //!
-//! The new program gets the text of `broker.toml` that was checked, because the file may change in between. It does not
-//! end if it cannot start: it tries again until the files are valid.
+//! The new program gets the texts of `broker.toml` and `policy/` that were checked, because the files may change in
+//! between. If it cannot start for another reason, such as a full disk, it does not end: it [waits](super::standby).
 
 use super::{LoadedHome, StartError, every_record_opens, group_number};
 use crate::http;
 use crate::mailboxes::Mailboxes;
+use config::profiles::Written;
 use config::provider::Kinds;
 use config::web::Loopback;
 use config::{Config, ConfigError};
@@ -17,6 +18,7 @@ use nix::sys::signal::{SigSet, Signal};
 use platform::home::Home;
 use platform::{Environment, Platform};
 use rustix::process::{Pid, WaitOptions, waitpid};
+use serde::{Deserialize, Serialize};
 use shared::digest::Digest;
 use std::ffi::CString;
 use std::io::{ErrorKind, Write as _};
@@ -35,8 +37,8 @@ pub struct Reload {
     platform: Platform,
     kinds: Kinds,
     addresses: [Option<SocketAddr>; 2],
-    // The text of `broker.toml` that was checked, once a reload is wanted.
-    wanted: Arc<Mutex<Option<Arc<str>>>>,
+    // The texts that were checked, once a reload is wanted.
+    wanted: Arc<Mutex<Option<Arc<Checked>>>>,
     stopped: Arc<AtomicBool>,
 }
 
@@ -52,13 +54,12 @@ impl Reload {
     /// # Errors
     /// [`StartError`] if the configuration is invalid; the daemon keeps the current one.
     pub fn ask(&self) -> Result<(), StartError> {
-        let text = self.check()?;
-        *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+        let checked = self.check()?;
+        *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = Some(checked);
         Ok(())
     }
 
-    /// Returns the text of `broker.toml` that was checked.
-    fn check(&self) -> Result<Arc<str>, StartError> {
+    fn check(&self) -> Result<Arc<Checked>, StartError> {
         // Makes no master key: another process could use it, so a check that fails could not remove it.
         let loaded = LoadedHome::check(self.home.clone(), &self.platform, self.kinds)?;
         every_record_opens(&loaded)?;
@@ -79,12 +80,12 @@ impl Reload {
         }
         // Last, because it makes directories.
         Mailboxes::open(&loaded.home, &loaded.config)?;
-        Ok(loaded.text)
+        Ok(loaded.ruleset_builder.checked())
     }
 
     /// Makes a file that is given to this group, as the control socket will be.
     fn may_give_to(&self, group: Option<u32>) -> Result<(), StartError> {
-        let path = handover(&self.home);
+        let path = self.home.path().join("reload-check.tmp");
         let failed = |source| StartError::Socket { path: self.home.socket(), source };
         std::fs::write(&path, "").map_err(failed)?;
         let given = std::os::unix::fs::chown(&path, None, group);
@@ -97,67 +98,47 @@ impl Reload {
         self.stopped.store(true, Ordering::Release);
     }
 
-    /// Returns how the daemon starts again once it has stopped; `None` if it ends.
-    pub fn next_start(&self) -> Option<Start> {
+    /// Returns the texts with which the daemon starts again once it has stopped; `None` if it ends.
+    pub fn wanted(&self) -> Option<Arc<Checked>> {
         let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        (!self.stopped.load(Ordering::Acquire)).then_some(Start::Reload(Some(wanted)))
+        (!self.stopped.load(Ordering::Acquire)).then_some(wanted)
     }
+}
+
+/// The texts of the operators' files that a reload has checked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Checked {
+    /// `broker.toml`.
+    pub config: String,
+    /// The files in `policy/`.
+    pub written: Written,
 }
 
 /// How a daemon starts.
 pub enum Start {
     /// By a command. A fault ends it.
     First,
-    /// By a reload, with the text of `broker.toml` that was checked; `None` reads the file. It tries again after a fault.
-    Reload(Option<Arc<str>>),
+    /// By a reload, with the checked texts; `None` reads the files. It waits after a fault.
+    Reload(Option<Arc<Checked>>),
 }
 
 impl Start {
-    /// Returns how this program was started. It takes the text that the program before it has left.
+    /// Returns how this program was started. It takes the texts that the program before it has left.
     pub fn of_this_program(home: &Home, environment: &Environment) -> Self {
         let Some(digest) = environment.get(RELOADED).and_then(|value| value.strip_prefix(&own_prefix())) else {
             return Self::First;
         };
         let path = handover(home);
-        let text = std::fs::read_to_string(&path).ok();
+        let left = std::fs::read(&path).unwrap_or_default();
         std::fs::remove_file(&path).ok();
         // The file may be of an earlier reload.
-        Self::Reload(text.filter(|text| Digest::of(text.as_bytes()).hex() == digest).map(Arc::from))
-    }
-
-    /// Executes this program again with the same arguments in this process, for this start. Returns only if that fails.
-    ///
-    /// ORDER: SIGHUP is blocked before, and [`begun`] admits it after its handler is registered. The mask survives the
-    /// execution, so a signal in between waits. `std` would clear the mask.
-    pub fn in_new_program(&self, home: &Home) -> std::io::Error {
-        let Self::Reload(Some(text)) = self else { return ErrorKind::InvalidInput.into() };
-        // Without the text, the new program reads the file.
-        if let Err(error) = leave(&handover(home), text) {
-            tracing::warn!(%error, "the checked text of broker.toml cannot be kept; the new program reads the file");
-        }
-        let reloaded = format!("{RELOADED}={}{}", own_prefix(), Digest::of(text.as_bytes()).hex());
-        let fault = |errno: nix::Error| std::io::Error::from(errno);
-        if let Err(errno) = hangup().thread_block() {
-            return fault(errno);
-        }
-        let arguments: Result<Vec<CString>, _> =
-            std::env::args_os().map(|argument| CString::new(argument.into_encoded_bytes())).collect();
-        let others = std::env::vars_os().filter(|(name, _)| name != RELOADED);
-        let variables = others.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
-        let variables: Result<Vec<CString>, _> = variables.chain([reloaded.into_bytes()]).map(CString::new).collect();
-        let executed = match (arguments, variables) {
-            // It also works if the program's file was replaced since.
-            (Ok(arguments), Ok(variables)) => {
-                nix::unistd::execve(c"/proc/self/exe", &arguments, &variables).err().map(fault)
-            }
-            (Err(_zero), _) | (_, Err(_zero)) => None,
-        };
-        hangup().thread_unblock().ok();
-        executed.unwrap_or_else(|| ErrorKind::InvalidInput.into())
+        let is_left = Digest::of(&left).hex() == digest;
+        let checked = is_left.then(|| serde_json::from_slice(&left).ok()).flatten();
+        Self::Reload(checked.map(Arc::new))
     }
 }
 
-/// The variable that names the process whose program was executed by a reload, and the digest of the checked text.
+/// The variable that names the process whose program was executed by a reload, and the digest of the texts that were left.
 /// A child of the daemon has another process id, so it does not apply there.
 const RELOADED: &str = "EXT_BROKER_RELOADED";
 
@@ -165,17 +146,48 @@ fn own_prefix() -> String {
     format!("{}:", std::process::id())
 }
 
-/// The file with which a program hands the checked text to the next.
+/// The file with which a program leaves the checked texts for the next.
 fn handover(home: &Home) -> PathBuf {
     home.path().join("reload.tmp")
 }
 
 /// Writes a private file.
-fn leave(path: &Path, text: &str) -> std::io::Result<()> {
+fn leave(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     std::fs::remove_file(path)
         .or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })?;
     let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(text.as_bytes())
+    file.write_all(bytes)
+}
+
+/// Executes this program again with the same arguments in this process, with the checked texts. Returns only if that
+/// fails, or if a signal asked the daemon to end meanwhile.
+///
+/// ORDER: SIGHUP is blocked before, and [`begun`] admits it after its handler is registered. The mask survives the
+/// execution, so a signal to this thread waits. `std` would clear the mask.
+///
+/// # Errors
+/// The system error.
+pub fn restart(home: &Home, reload: &Reload, checked: &Checked) -> std::io::Result<()> {
+    let bytes = serde_json::to_vec(checked)?;
+    // Without the file, the new program reads those of the operators.
+    if let Err(error) = leave(&handover(home), &bytes) {
+        tracing::warn!(%error, "the checked texts cannot be left; the new program reads the files");
+    }
+    let reloaded = format!("{RELOADED}={}{}", own_prefix(), Digest::of(&bytes).hex());
+    let text = |bytes: Vec<u8>| CString::new(bytes).map_err(|_zero| std::io::Error::from(ErrorKind::InvalidInput));
+    let arguments: Vec<CString> =
+        std::env::args_os().map(|argument| text(argument.into_encoded_bytes())).collect::<Result<_, _>>()?;
+    let others = std::env::vars_os().filter(|(name, _)| name != RELOADED);
+    let variables = others.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
+    let variables: Vec<CString> = variables.chain([reloaded.into_bytes()]).map(text).collect::<Result<_, _>>()?;
+    hangup().thread_block()?;
+    if reload.stopped.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    // It also works if the program's file was replaced since.
+    let Err(errno) = nix::unistd::execve(c"/proc/self/exe", &arguments, &variables);
+    hangup().thread_unblock().ok();
+    Err(errno.into())
 }
 
 /// Completes a start once its handler of SIGHUP is registered.

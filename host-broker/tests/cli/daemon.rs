@@ -393,7 +393,7 @@ impl Replacing {
         std::fs::read_to_string(&self.runs).unwrap_or_default().lines().count()
     }
 
-    /// Has the file replaced by an invalid one at this run from now.
+    /// Has the file replaced by an invalid one at this run of the program from now.
     fn replace(&self, run: usize, file: &str) {
         let (number, target) = (self.runs() + run, self.world.home.join(file));
         std::fs::write(&self.at, format!("{number} {}\n", target.display())).unwrap();
@@ -401,45 +401,89 @@ impl Replacing {
 }
 
 #[test]
-fn a_file_that_becomes_invalid_during_a_reload_does_not_end_the_daemon() {
+fn a_reload_uses_the_texts_that_it_has_checked() {
     let replacing = Replacing::new();
     let world = &replacing.world;
     let mut daemon = world.serve();
-    let config = world.read("broker.toml");
     let pid = world.run(&["status", "--json"]).json()["daemon"]["pid"].clone();
-    // The configuration is read by the check, and then by the new program: it uses the text that was checked.
-    for run in [1, 2] {
-        replacing.replace(run, "broker.toml");
-        assert_eq!(world.run(&["reload", "--json"]).json()["reloaded"], true, "{run}");
-        assert_eq!(daemon.line(), "ready", "{run}");
-        assert_eq!(world.read("broker.toml"), "unknown = 1\n", "{run}");
-        std::fs::write(world.home.join("broker.toml"), &config).unwrap();
-        let status = world.run(&["status", "--json"]).json();
-        assert_eq!((&status["daemon"]["pid"], &status["daemon"]["is_behind"]), (&pid, &json!(false)), "{run}");
+    // The program runs in the check, and then in the new program: each has read the files by then.
+    for file in ["broker.toml", "policy/profiles/developer.toml"] {
+        let text = world.read(file);
+        for run in [1, 2] {
+            replacing.replace(run, file);
+            assert_eq!(world.run(&["reload", "--json"]).json()["reloaded"], true, "{file} {run}");
+            assert_eq!(daemon.line(), "ready", "{file} {run}");
+            assert_eq!(world.read(file), "unknown = 1\n", "{file} {run}");
+            std::fs::write(world.home.join(file), &text).unwrap();
+            let status = world.run(&["status", "--json"]).json();
+            let is_behind = &status["daemon"]["is_behind"];
+            assert_eq!((&status["daemon"]["pid"], is_behind), (&pid, &json!(false)), "{file} {run}");
+        }
     }
-    // Other files are read again. While one is invalid, the new program waits.
-    let profile = "policy/profiles/developer.toml";
-    let profiled = world.read(profile);
-    let waits = || {
-        let before = replacing.runs();
-        replacing.replace(2, profile);
-        let reload = world.start(&["reload"]);
-        // The check, and two attempts.
-        wait_for(|| replacing.runs() >= before + 3);
-        reload
-    };
-    let reload = waits();
-    std::fs::write(world.home.join(profile), &profiled).unwrap();
-    assert_eq!((daemon.line().as_str(), reload.end()), ("ready", 0));
-    assert_eq!(world.run(&["status", "--json"]).json()["daemon"]["pid"], pid);
     assert!(!world.home.join("reload.tmp").exists(), "nothing is left behind");
-    // It can be stopped there.
-    let _reload = waits();
-    let pid = rustix::process::Pid::from_raw(i32::try_from(pid.as_i64().unwrap()).unwrap()).unwrap();
+    world.run(&["stop"]).ok();
+    assert_eq!(daemon.end(), 0);
+    assert!(world.run(&["evidence", "verify"]).ok().contains("is intact"));
+}
+
+#[test]
+fn a_daemon_that_cannot_start_after_a_reload_waits_and_says_why() {
+    let replacing = Replacing::new();
+    let world = &replacing.world;
+    let rules = "[[rules]]\nid = \"acme-key\"\nregex = '''acme_[a-z]{9}'''\nkeywords = [\"acme_\"]\n";
+    std::fs::write(world.home.join("rules.toml"), rules).unwrap();
+    world.append("broker.toml", "\n[[filter.rule_sets]]\nfile = \"rules.toml\"\n");
+    let mut daemon = world.serve();
+    let pid = world.run(&["status", "--json"]).json()["daemon"]["pid"].as_i64().unwrap();
+    let waits = || {
+        // The new program reads this file after the secrets.
+        replacing.replace(2, "rules.toml");
+        world.run(&["reload"]).fails(4, &["cannot start after a reload, and waits", "rules.toml", "host-broker stop"]);
+    };
+    waits();
+    world.run(&["grant", "developer", "mock", "1"]).fails(3, &["waits", "rules.toml"]);
+    assert!(world.run(&["status"]).ok().contains("waits"), "the page says why");
+    std::fs::write(world.home.join("rules.toml"), rules).unwrap();
+    // It tries again by itself.
+    assert_eq!(daemon.line(), "ready");
+    wait_for(|| world.run(&["status", "--json"]).json()["daemon"]["pid"] == pid);
+    world.run(&["grant", "developer", "mock", "1"]).ok();
+    // It can be stopped there: by the command, and by the signal.
+    waits();
+    assert!(world.run(&["stop"]).ok().contains("has stopped"));
+    assert_eq!(daemon.end(), 0);
+    std::fs::write(world.home.join("rules.toml"), rules).unwrap();
+    let daemon = world.serve();
+    let pid = world.run(&["status", "--json"]).json()["daemon"]["pid"].as_i64().unwrap();
+    waits();
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert_eq!(daemon.end(), 0);
-    std::fs::write(world.home.join(profile), profiled).unwrap();
+    assert!(!world.home.join("broker.sock").exists());
+    std::fs::write(world.home.join("rules.toml"), rules).unwrap();
     assert!(world.run(&["evidence", "verify"]).ok().contains("is intact"));
+}
+
+#[test]
+fn a_signal_while_the_daemon_stops_for_a_reload_is_not_lost() {
+    let world = World::with_mock();
+    world.append("mock.toml", "\n[actions.slow]\nlevel = 1\nlatency_ms = 1500\nexposes = []\n");
+    world.run(&["grant", "developer", "mock", "1"]).ok();
+    let _daemon = world.serve();
+    let pid = world.run(&["status", "--json"]).json()["daemon"]["pid"].as_i64().unwrap();
+    let process = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    let tasks = world.home.join("ipc/developer/tasks");
+    let call = json!({ "type": "ext_call", "request_id": "s1", "provider": "mock", "action": "slow", "params": {} });
+    std::fs::write(tasks.join(".s1"), call.to_string()).unwrap();
+    std::fs::rename(tasks.join(".s1"), tasks.join("s1.json")).unwrap();
+    wait_for(|| !world.run(&["status", "--json"]).json()["open_intents"].as_array().unwrap().is_empty());
+    // It stops for the first text while the call runs, and the second text comes then.
+    for group in ["first", "second"] {
+        world.append("broker.toml", &format!("\n[groups.{group}]\n"));
+        rustix::process::kill_process(process, rustix::process::Signal::HUP).unwrap();
+    }
+    wait_for(|| world.run(&["grant", "second", "mock", "1"]).code == 0);
+    world.run(&["grant", "first", "mock", "1"]).ok();
 }
 
 #[test]

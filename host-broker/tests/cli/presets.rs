@@ -33,7 +33,7 @@ fn what_is_missing_for_a_preset_is_said_and_nothing_is_changed() {
     add(&["notoin"]).fails(3, &["no preset `notoin`", "did you mean `notion`?"]);
     add(&["bank"]).fails(2, &["levels for several servers", "preset = \"bank\""]);
     let empty = world.home.with_file_name("empty");
-    let words = ["npm install --ignore-scripts --prefix", "@notionhq/notion-mcp-server@", "provider add notion"];
+    let words = ["npm install --ignore-scripts --prefix", "@notionhq/notion-mcp-server@", "repeat the command"];
     add(&["notion", "--directory", empty.to_str().unwrap()]).fails(3, &words);
     let words = ["-m venv", "bin/pip install mcp-server-git=="];
     add(&["git", "--directory", empty.to_str().unwrap()]).fails(3, &words);
@@ -43,13 +43,19 @@ fn what_is_missing_for_a_preset_is_said_and_nothing_is_changed() {
     with(&[]).fails(2, &["--secret NOTION_TOKEN=SOURCE"]);
     with(&["--name", "mock"]).fails(2, &["there is a provider `mock` already", "--name"]);
     with(&["--set", "NOTION_TOKEN=x"]).fails(2, &["for --secret"]);
-    with(&["--set", "other=x"]).fails(3, &["question of the preset notion", "NOTION_TOKEN"]);
+    with(&["--set", "other=x"]).fails(2, &["no question of the preset notion", "NOTION_TOKEN"]);
     with(&["--secret", "NOTION_TOKEN=file:/nowhere"]).fails(2, &["no file /nowhere", "install -m 600"]);
     // A secret in the place of its source is not printed.
-    for pasted in ["NOTION_TOKEN=ntn_pasted", "ntn_pasted", "NOTION_TOKEN=ntn:pasted"] {
+    for pasted in ["NOTION_TOKEN=ntn_pasted", "ntn_pasted", "NOTION_TOKEN=ntn:pasted", "pasted=="] {
         let done = with(&["--secret", pasted]);
         assert!(done.code == 2 && !done.err.contains("pasted"), "{done:?}");
     }
+    // Everybody can write to the program, so no daemon would start with it.
+    let program = std::path::Path::new(&directory).join("node_modules/.bin/notion-mcp-server");
+    let mode = |mode| std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    mode(0o777);
+    with(&["--secret", "NOTION_TOKEN=env:X"]).fails(4, &["notion-mcp-server", "nothing was changed"]);
+    mode(0o644);
     // Its name says that persons have accounts there, and the preset has none.
     with(&["--name", "team.notion", "--secret", "NOTION_TOKEN=env:X"]).fails(4, &["oauth", "nothing was changed"]);
     assert_eq!(world.read("broker.toml"), config);

@@ -3,12 +3,13 @@
 //! One file in `presets/` describes one server. A preset has no secrets and no paths. [`Preset::table`] takes them as
 //! the answers to its questions.
 
+use super::settings::safe_address;
 use super::tools::ToolTable;
-use http::Uri;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use secrets::source::SecretSource;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 use shared::{Action, Provider};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -193,25 +194,49 @@ impl Package {
         .join(&self.program)
     }
 
-    /// Returns the commands that install the package there, each with its arguments. Scripts of npm packages do not run.
-    pub fn install(&self, directory: &Path) -> Vec<Vec<String>> {
-        let directory = directory.display().to_string();
-        let commands: Vec<Vec<&str>> = match self.registry {
-            Registry::Npm => vec![vec!["npm", "install", "--ignore-scripts", "--prefix", &directory]],
-            Registry::Pypi => vec![vec!["python3", "-m", "venv", &directory], vec!["install"]],
-        };
-        let mut commands: Vec<Vec<String>> =
-            commands.into_iter().map(|words| words.into_iter().map(str::to_owned).collect()).collect();
-        if let Some(last) = commands.last_mut() {
-            match self.registry {
-                Registry::Npm => last.push(format!("{}@{}", self.name, self.version)),
-                Registry::Pypi => {
-                    last.insert(0, format!("{directory}/bin/pip"));
-                    last.push(format!("{}=={}", self.name, self.version));
-                }
+    /// Returns the version that is installed in this directory, if it can be found.
+    pub fn installed_version(&self, directory: &Path) -> Option<String> {
+        match self.registry {
+            Registry::Npm => {
+                let file = directory.join("node_modules").join(&self.name).join("package.json");
+                let package: Value = serde_json::from_slice(&std::fs::read(file).ok()?).ok()?;
+                package.get("version")?.as_str().map(str::to_owned)
+            }
+            Registry::Pypi => {
+                let prefix = format!("{}-", self.name.replace('-', "_"));
+                let names = |directory: &Path| -> Vec<PathBuf> {
+                    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+                    entries.map(|entry| entry.path()).collect()
+                };
+                let packages = names(&directory.join("lib")).into_iter().map(|python| python.join("site-packages"));
+                packages.flat_map(|packages| names(&packages)).find_map(|path| {
+                    let name = path.file_name()?.to_str()?;
+                    Some(name.strip_prefix(&prefix)?.strip_suffix(".dist-info")?.to_owned())
+                })
             }
         }
-        commands
+    }
+
+    /// Returns the commands that install the package there, each with its arguments. Scripts of npm packages do not run.
+    pub fn install(&self, directory: &Path) -> Vec<Vec<String>> {
+        let (Self { name, version, .. }, directory) = (self, directory.display().to_string());
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        match self.registry {
+            Registry::Npm => {
+                vec![words(&[
+                    "npm",
+                    "install",
+                    "--ignore-scripts",
+                    "--prefix",
+                    &directory,
+                    &format!("{name}@{version}"),
+                ])]
+            }
+            Registry::Pypi => vec![
+                words(&["python3", "-m", "venv", &directory]),
+                words(&[&format!("{directory}/bin/pip"), "install", &format!("{name}=={version}")]),
+            ],
+        }
     }
 }
 
@@ -243,8 +268,8 @@ fn filled_in(value: toml::Value, answers: &BTreeMap<String, String>) -> Result<t
     })
 }
 
-/// Puts the answers in the place of `{name}`, the host of an address in the place of `{name:host}`, and the directory of a
-/// file in the place of `{name:parent}`. Text of an answer is not filled again.
+/// Puts the answers in the place of `{name}`. `{name:host}` is the host of an address, `{name:parent}` the directory of a
+/// file, and `{name:word}` an answer that can stand in an address. Text of an answer is not filled again.
 fn filled(text: &str, answers: &BTreeMap<String, String>) -> Result<String, String> {
     let mut filled = String::new();
     let mut rest = text;
@@ -256,6 +281,13 @@ fn filled(text: &str, answers: &BTreeMap<String, String>) -> Result<String, Stri
             Some((name, "parent")) => {
                 let parent = Path::new(answered(name, answers)?).parent().unwrap_or(Path::new("/"));
                 filled.push_str(&parent.display().to_string());
+            }
+            Some((name, "word")) => {
+                let word = answered(name, answers)?;
+                if !word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')) {
+                    return Err(format!("{name}: `{word}` must have only letters, digits, `_`, `-` and `.`"));
+                }
+                filled.push_str(word);
             }
             Some((_, unknown)) => return Err(format!("`{text}` has an unknown form `{unknown}`")),
             None => filled.push_str(answered(name, answers)?),
@@ -273,14 +305,13 @@ fn answered<'a>(name: &str, answers: &'a BTreeMap<String, String>) -> Result<&'a
 
 /// Returns the host of an address, with its port unless it is that of HTTPS.
 fn host(name: &str, address: &str) -> Result<String, String> {
-    let uri: Option<Uri> = address.parse().ok();
-    let parts = uri.as_ref().and_then(|uri| Some((uri.scheme_str()?, uri.host()?, uri.port_u16())));
-    match parts {
-        Some(("https", host, None)) => Ok(host.to_owned()),
-        Some(("http", host, None)) => Ok(format!("{host}:80")),
-        Some(("http" | "https", host, Some(port))) => Ok(format!("{host}:{port}")),
-        _ => Err(format!("{name}: `{address}` is not an address; it begins with https:// or http://")),
-    }
+    let uri = safe_address(name, address)?;
+    let host = uri.host().unwrap_or_default();
+    Ok(match (uri.scheme_str(), uri.port_u16()) {
+        (Some("http"), None) => format!("{host}:80"),
+        (_, None) => host.to_owned(),
+        (_, Some(port)) => format!("{host}:{port}"),
+    })
 }
 
 impl TryFrom<String> for Preset {
@@ -356,29 +387,42 @@ mod tests {
                 if question.secret {
                     given.secrets.insert(name.clone(), SecretSource::Env { env: "X".to_owned() });
                 } else {
-                    given.texts.insert(name.clone(), "https://x.example:8/".to_owned());
+                    let text = if name == "url" { "https://x.example:8/" } else { "word" };
+                    given.texts.insert(name.clone(), text.to_owned());
                 }
             }
             let table = preset.table(Path::new("/opt"), &given).unwrap();
-            assert!(!table.to_string().contains('{') || !table.to_string().contains(":host}"), "{table}");
+            // Braces stand around tables, and in no string.
+            let strings = serde_json::to_string(&table).unwrap();
+            assert!(strings.split('"').skip(1).step_by(2).all(|text| !text.contains('{')), "{strings}");
             let program = table["command"][0].as_str().unwrap();
             assert_eq!(program, package.program_in(Path::new("/opt")).to_str().unwrap());
         }
     }
 
     #[test]
-    fn a_write_that_cannot_be_undone_takes_a_person() {
-        for (preset, tool, level) in [
-            ("bank", "bank_transfer", Level::Production),
-            ("payments", "create_charge", Level::Production),
-            ("notion", "API-delete-a-block", Level::Write),
-            ("caldav", "delete-event", Level::Write),
-            ("linear", "linear_archiveIssue", Level::Write),
-            ("postgres", "query", Level::Write),
-        ] {
+    fn a_write_that_replaces_or_removes_something_takes_a_person() {
+        // They keep what was there, or one can take them back at once.
+        let harmless = [
+            ("linear", "linear_removeIssueLabel"),
+            ("linear", "linear_removeIssueFromProject"),
+            ("linear", "linear_removeIssueFromCycle"),
+            ("tasks", "update_task"),
+        ];
+        let words = ["update", "delete", "remove", "archive", "move", "edit", "reset", "transfer", "patch", "charge"];
+        for preset in Preset::all() {
+            for (tool, table) in preset.tools().iter().filter(|(_, table)| table.level > Level::Read) {
+                let name = tool.as_str().to_ascii_lowercase();
+                let is_harmless = harmless.contains(&(preset.name(), tool.as_str()))
+                    // It appends.
+                    || name == "api-patch-block-children";
+                let replaces = words.iter().any(|word| name.contains(word)) && !is_harmless;
+                assert!(!replaces || table.tier == Some(Tier::Human), "{}.{tool}", preset.name());
+            }
+        }
+        for (preset, tool) in [("bank", "bank_transfer"), ("payments", "create_charge")] {
             let tools = Preset::named(preset).unwrap().tools();
-            let table = &tools[&tool.parse::<Action>().unwrap()];
-            assert_eq!((table.level, table.tier), (level, Some(Tier::Human)), "{preset}.{tool}");
+            assert_eq!(tools[&tool.parse::<Action>().unwrap()].level, Level::Production, "{tool}");
         }
     }
 
@@ -396,7 +440,9 @@ mod tests {
         assert_eq!(value, vec!["a.example", "b.example:8", "x"].into());
         for (address, expected) in [
             ("http://localhost:5232/", Ok("localhost:5232")),
-            ("http://cal.example/", Ok("cal.example:80")),
+            ("http://localhost/", Ok("localhost:80")),
+            ("http://cal.example/", Err(())),
+            ("https://ada:pass@cal.example/", Err(())),
             ("https://cal.example:444/", Ok("cal.example:444")),
             ("cal.example", Err(())),
             ("ftp://cal.example/", Err(())),
@@ -406,6 +452,9 @@ mod tests {
             assert_eq!(found.as_deref().map_err(|_fault| ()), expected, "{address}");
         }
         assert!(filled("{unknown}", &given.texts).is_err());
+        let named = |user| filled("x://{user:word}@y", &answers(&[("user", user)]).texts);
+        assert_eq!(named("agent_1").as_deref(), Ok("x://agent_1@y"));
+        assert!(["a@b", "a?b", "a/b", "a#b", "a b"].into_iter().all(|user| named(user).is_err()));
     }
 
     #[test]

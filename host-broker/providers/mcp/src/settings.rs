@@ -128,17 +128,26 @@ impl Address {
     /// # Errors
     /// One sentence without a period.
     pub fn check(&self) -> Result<(), String> {
-        let uri: Uri = self.url.parse().map_err(|error| format!("url: the value is not a URL: {error}"))?;
-        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-        let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
-        match uri.scheme_str() {
-            _ if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) => {
-                Err("url: the value contains a name or a password; use token".to_owned())
-            }
-            Some("https") => self.oauth.as_ref().map_or(Ok(()), oauth::Settings::check),
-            Some("http") if is_here => self.oauth.as_ref().map_or(Ok(()), oauth::Settings::check),
-            _ => Err("url must begin with https:// (http:// is valid for this machine only)".to_owned()),
+        safe_address("url", &self.url)?;
+        self.oauth.as_ref().map_or(Ok(()), oauth::Settings::check)
+    }
+}
+
+/// Returns an address to which a secret can be sent: https, or http on this machine.
+///
+/// # Errors
+/// One sentence without a period. It does not quote the address, which may have a password.
+pub(crate) fn safe_address(key: &str, text: &str) -> Result<Uri, String> {
+    let uri: Uri = text.parse().map_err(|error| format!("{key}: the value is not a URL: {error}"))?;
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    match uri.scheme_str() {
+        _ if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) => {
+            Err(format!("{key}: the value contains a name or a password; a secret has a key of its own"))
         }
+        Some("https") => Ok(uri),
+        Some("http") if is_here => Ok(uri),
+        _ => Err(format!("{key} must begin with https:// (http:// is valid for this machine only)")),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::cli::Context;
 use crate::cli::output::CliError;
-use config::{Config, ConfigError};
+use config::{Config, ConfigError, permissions};
 use shared::{Group, Provider};
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
@@ -25,7 +25,9 @@ pub(in crate::cli) fn change(
     let text = std::fs::read_to_string(&path)
         .map_err(|source| CliError::configuration(&ConfigError::Read { path: path.clone(), source }))?;
     let edited = edit(&text)?;
-    Config::parse(&edited, &path, &context.platform.environment, context.kinds).map_err(|error| {
+    let config = Config::parse(&edited, &path, &context.platform.environment, context.kinds);
+    // What a daemon would refuse at its start is not written.
+    config.and_then(|config| permissions::check_named(&context.home, &config)).map_err(|error| {
         let fault = CliError::configuration(&error);
         CliError { text: format!("{}; nothing was changed", fault.text), ..fault }
     })?;

@@ -80,8 +80,10 @@ pub(super) struct Reviewed {
     pub(super) document: Value,
     /// The result for a person.
     pub(super) text: String,
-    /// The same without the differences, in which each line of a schema is one.
+    /// The tools, with warnings, without the schemas of definitions that were never accepted.
     pub(super) brief: String,
+    /// The next step.
+    pub(super) next: String,
 }
 
 impl Accept {
@@ -131,13 +133,23 @@ impl Accept {
         };
         let look = Look { name, now: &now, before: before.as_ref(), parts };
         let changes = look.changes()?;
-        let flagged: Vec<String> = look.parts.flagged.keys().cloned().collect();
-        let reviewed = |document, text, brief| Reviewed { digest: now.digest(), flagged, document, text, brief };
+        let all_flagged: Vec<String> = look.parts.flagged.keys().cloned().collect();
+        let digest = now.digest();
         match &self.digest {
             None => {
                 let permits = permits::text(context, name, &look.parts.permitted);
-                let text = |changes| look.text(changes, permits.as_ref(), &context.program());
-                Ok(reviewed(look.document(&changes, None), text(&changes), text(&[])))
+                let body = |changes: &[Change]| look.text(changes, permits.as_ref());
+                let brief = body(look.before.map_or(&[][..], |_| &changes));
+                let next = look.next(&context.program(), self.with_secrets);
+                let text = format!("{}\n\n{next}", body(&changes));
+                Ok(Reviewed {
+                    digest,
+                    flagged: all_flagged,
+                    document: look.document(&changes, None),
+                    text,
+                    brief,
+                    next,
+                })
             }
             Some(digest) if *digest == now.digest() => {
                 let flagged: BTreeSet<String> = self.flagged.iter().cloned().collect();
@@ -171,7 +183,15 @@ impl Accept {
                 let said = said.unwrap_or("The daemon uses them from its next start.");
                 let (written, permits) = (written.unwrap_or_default(), permits.unwrap_or_default());
                 let text = format!("The definitions of {name} are accepted. {said}{written}{permits}");
-                Ok(reviewed(look.document(&changes, Some(counts)), text.clone(), text))
+                let document = look.document(&changes, Some(counts));
+                Ok(Reviewed {
+                    digest: now.digest(),
+                    flagged: all_flagged,
+                    document,
+                    text,
+                    brief: String::new(),
+                    next: String::new(),
+                })
             }
             Some(_) => Err(CliError::refused(format!(
                 "the definitions of {name} have changed; review them with: {} provider accept {name}",
@@ -337,7 +357,7 @@ impl Look<'_> {
         })
     }
 
-    fn text(&self, changes: &[Change], permits: Option<&String>, program: &str) -> String {
+    fn text(&self, changes: &[Change], permits: Option<&String>) -> String {
         let mut parts = self.parts.tables.clone();
         let changes: Vec<String> = changes
             .iter()
@@ -357,15 +377,19 @@ impl Look<'_> {
         parts.extend(permits.cloned());
         parts.extend(self.parts.warnings.iter().map(|warning| format!("WARNING: {}", visible(warning))));
         parts.extend(self.parts.flagged.values().map(|why| format!("FLAGGED: {}", visible(why))));
-        parts.push(if self.before == Some(self.now) {
-            "These definitions are accepted.".to_owned()
-        } else {
-            format!(
-                "Nothing was accepted. To accept exactly this:\n  {program} provider accept {} --digest {}",
-                self.name,
-                self.now.digest()
-            )
-        });
         parts.join("\n\n")
+    }
+
+    /// Returns the next step of a person who has read this.
+    fn next(&self, program: &str, with_secrets: bool) -> String {
+        if self.before == Some(self.now) {
+            return "These definitions are accepted.".to_owned();
+        }
+        format!(
+            "Nothing was accepted. To accept exactly this:\n  {program} provider accept {} --digest {}{}",
+            self.name,
+            self.now.digest(),
+            if with_secrets { " --with-secrets" } else { "" }
+        )
     }
 }

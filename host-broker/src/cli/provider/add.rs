@@ -76,45 +76,56 @@ impl Add {
             )));
         }
         let directory = self.directory(named)?;
-        is_installed(context, named, &package, &directory)?;
-        let answers = self.answers(context, named, &questions)?;
+        is_installed(context, &package, &directory)?;
+        let answers = self.answers(named, &questions, context.output)?;
         let wrong = |fault: String| CliError::usage(format!("{fault}; nothing was changed"));
         let table = preset.table(&directory, &answers).map_err(wrong)?;
         edit::change(context, |text| {
             edit::with_table(text, ["providers", name.as_str()], &table, &lines(&name, &table))
         })?;
         // From here on, the table stays: the operator can correct it, and go on with `provider accept`.
-        let stays = |fault: CliError| {
-            let next = context.at_home(&format!("host-broker provider accept {name}"));
-            let text = format!("{}\n[providers.{name}] is in broker.toml. Correct it there, then: {next}", fault.text);
-            CliError { text, ..fault }
-        };
-        if running(context)?.is_some() {
-            context.output.say("The running daemon reads its configuration again.");
-            reload(context).map_err(stays)?;
-        }
-        let config = context.config()?;
-        let reviewed = Accept::of(name.clone(), None, lists_with_secrets).review(context, &config).map_err(stays)?;
-        let is_accepted = self.is_accepted(context, &reviewed)?;
-        let shown = if is_accepted {
-            Accept::of(name.clone(), Some(reviewed.digest), lists_with_secrets)
-                .review(context, &config)
-                .map_err(stays)?
-        } else {
-            reviewed
-        };
-        let mut document = shown.document;
+        let with_secrets = if lists_with_secrets { " --with-secrets" } else { "" };
+        let next = context.at_home(&format!("host-broker provider accept {name}{with_secrets}"));
+        let added = self.added(context, &name, lists_with_secrets).map_err(|fault| CliError {
+            text: format!("{}\n[providers.{name}] is in broker.toml. Correct it there, then: {next}", fault.text),
+            ..fault
+        })?;
+        let mut document = added.document;
         if let Some(members) = document.as_object_mut() {
             members.insert("preset".to_owned(), preset.name().into());
         }
-        context.output.show(&document, || {
-            let group =
-                config.groups.iter().find(|(_, table)| !table.main).map_or("GROUP", |(group, _)| group.as_str());
-            let next = format!("To let group {group} read there: host-broker grant {group} {name} 1");
-            let next = if is_accepted { format!("\n{}", context.at_home(&next)) } else { String::new() };
-            format!("Added {name}: {title}. Its table is in broker.toml.\n{}{next}", shown.brief)
-        });
+        context
+            .output
+            .show(&document, || format!("Added {name}: {title}. Its table is in broker.toml.\n{}", added.text));
         Ok(())
+    }
+
+    /// Reloads a running daemon, and reviews the definitions. Accepts them if the operator wants it.
+    fn added(&self, context: &Context, name: &Name, with_secrets: bool) -> Result<Added, CliError> {
+        if running(context)?.is_some() {
+            context.output.say("The running daemon reads its configuration again.");
+            reload(context)?;
+        }
+        let config = context.config()?;
+        let reviewed = Accept::of(name.clone(), None, with_secrets).review(context, &config)?;
+        if self.accept && !reviewed.flagged.is_empty() {
+            return Err(CliError::refused(format!("{}\n\nNothing was accepted.", reviewed.brief)));
+        }
+        let asks = !self.accept && reviewed.flagged.is_empty() && is_terminal(context.output);
+        let is_wanted = self.accept || asks && wants(context, &reviewed)?;
+        if !is_wanted {
+            let text = if asks { reviewed.next } else { format!("{}\n\n{}", reviewed.brief, reviewed.next) };
+            return Ok(Added { document: reviewed.document, text });
+        }
+        let accepted = Accept::of(name.clone(), Some(reviewed.digest), with_secrets).review(context, &config)?;
+        let levels = accepted.document.get("tools").and_then(Value::as_array).into_iter().flatten();
+        let lowest = levels.filter_map(|tool| tool.get("level")?.as_u64()).min().unwrap_or(1);
+        let group = config.groups.iter().find(|(_, table)| !table.main).map_or("GROUP", |(group, _)| group.as_str());
+        let next = context.at_home(&format!("host-broker grant {group} {name} {lowest}"));
+        let text = format!("{}\n{}\nTo give group {group} access: {next}", reviewed.brief, accepted.text);
+        // On a terminal, the tools were shown with the question.
+        let text = if asks { format!("{}\nTo give group {group} access: {next}", accepted.text) } else { text };
+        Ok(Added { document: accepted.document, text })
     }
 
     /// Returns the directory of the package.
@@ -131,9 +142,9 @@ impl Add {
     /// Returns the answers to the questions: of the arguments, and on a terminal of the operator.
     fn answers(
         &self,
-        context: &Context,
         preset: &str,
         questions: &BTreeMap<String, Question>,
+        output: Output,
     ) -> Result<Answers, CliError> {
         let mut answers = Answers::default();
         for (arguments, secret) in [(&self.texts, false), (&self.secrets, true)] {
@@ -149,13 +160,20 @@ impl Add {
                     }
                     Some(_) if secret => drop(answers.secrets.insert(name.to_owned(), source(name, answer)?)),
                     Some(_) => drop(answers.texts.insert(name.to_owned(), answer.to_owned())),
-                    None => return Err(unknown(&format!("question of the preset {preset}"), &name, questions.keys())),
+                    // The name may be a part of a pasted secret.
+                    None => {
+                        let known: Vec<_> = questions.keys().map(String::as_str).collect();
+                        let known = known.join(", ");
+                        return Err(CliError::usage(format!(
+                            "a name in {flag} is no question of the preset {preset}; the questions are: {known}"
+                        )));
+                    }
                 }
             }
         }
         let is_open =
             |answers: &Answers, name: &str| !answers.texts.contains_key(name) && !answers.secrets.contains_key(name);
-        let asks = std::io::stdin().is_terminal() && !context.output.json;
+        let asks = is_terminal(output);
         // The secrets come last, because the other answers say what they are for.
         let (secrets, texts): (Vec<_>, Vec<_>) = questions.iter().partition(|(_, question)| question.secret);
         for (name, question) in texts.into_iter().chain(secrets) {
@@ -181,17 +199,31 @@ impl Add {
         }
         Err(CliError::usage(format!("the preset {preset} needs:\n{}", open.join("\n"))))
     }
+}
 
-    fn is_accepted(&self, context: &Context, reviewed: &Reviewed) -> Result<bool, CliError> {
-        if !reviewed.flagged.is_empty() {
-            return Ok(false);
+/// The added provider.
+struct Added {
+    document: Value,
+    text: String,
+}
+
+/// Returns whether a person can be asked.
+fn is_terminal(output: Output) -> bool {
+    !output.json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Asks the operator whether to accept these definitions.
+fn wants(context: &Context, reviewed: &Reviewed) -> Result<bool, CliError> {
+    context.output.say(&reviewed.brief);
+    // An answer that was typed before the question is none.
+    rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush).ok();
+    loop {
+        let answer = asked("Accept exactly these definitions? [y = yes, N = no, v = view all of them] ")?;
+        match answer.to_lowercase().as_str() {
+            "y" | "yes" => return Ok(true),
+            "v" => context.output.say(&reviewed.text),
+            _ => return Ok(false),
         }
-        if self.accept || context.output.json || !std::io::stdin().is_terminal() {
-            return Ok(self.accept);
-        }
-        context.output.say(&reviewed.brief);
-        let answer = asked("Accept exactly these definitions? [y/N] ")?;
-        Ok(["y", "yes"].contains(&answer.to_lowercase().as_str()))
     }
 }
 
@@ -234,9 +266,18 @@ fn list(context: &Context) {
     });
 }
 
-/// Checks that the program of the package is there.
-fn is_installed(context: &Context, preset: &str, package: &Package, directory: &Path) -> Result<(), CliError> {
+/// Checks that the program of the package is there, and says which version it is if it is another one.
+fn is_installed(context: &Context, package: &Package, directory: &Path) -> Result<(), CliError> {
     if package.program_in(directory).exists() {
+        match package.installed_version(directory) {
+            Some(version) if version == package.version => {}
+            found => context.output.say(&format!(
+                "host-broker: the preset knows {} {}; installed is {}",
+                package.name,
+                package.version,
+                found.as_deref().unwrap_or("an unknown version")
+            )),
+        }
         return Ok(());
     }
     let commands: Vec<String> = package
@@ -245,12 +286,11 @@ fn is_installed(context: &Context, preset: &str, package: &Package, directory: &
         .map(|words| format!("  {}", words.iter().map(|word| quoted(Path::new(word))).collect::<Vec<_>>().join(" ")))
         .collect();
     Err(CliError::missing(format!(
-        "{} {} is not in {}; install it, or name its directory with --directory:\n{}\nthen: {} provider add {preset}",
+        "{} {} is not in {}; install it, then repeat the command, or name its directory with --directory:\n{}",
         package.name,
         package.version,
         directory.display(),
         commands.join("\n"),
-        context.program()
     )))
 }
 
@@ -276,6 +316,8 @@ fn ask(name: &str, question: &Question, answers: &mut Answers) -> Result<(), Cli
         } else if let Some(text) = Some(answer).filter(|text| !text.is_empty()).or_else(|| question.default.clone()) {
             answers.texts.insert(name.to_owned(), text);
             return Ok(());
+        } else {
+            writeln!(std::io::stderr(), "  An answer is needed; Ctrl-C ends the command.").ok();
         }
     }
 }

@@ -221,7 +221,9 @@ fn a_statement_runs_in_postgres_after_a_person_has_seen_it() {
     ));
     let password = source(&mut world, "PGPASSWORD", postgres_server::PASSWORD);
     let at = format!("server=localhost:{}", server.port);
-    let arguments = ["--set", &at, "--set", "database=postgres", "--set", "user=agent", "--secret", &password];
+    let texts = [at.as_str(), "database=postgres", "user=agent", "sslmode=disable"];
+    let texts = texts.into_iter().flat_map(|text| ["--set", text]);
+    let arguments: Vec<&str> = texts.chain(["--secret", &password]).collect();
     if open(&world, "postgres", &arguments).is_none() {
         return;
     }
