@@ -78,6 +78,13 @@ impl CliError {
         Self::new(5, text)
     }
 
+    /// Adds a consequence to the text.
+    #[must_use]
+    pub fn and_so(mut self, consequence: &str) -> Self {
+        self.text = format!("{}; {consequence}", self.text.trim_end_matches('.'));
+        self
+    }
+
     /// Adds a member to the output of `--json`.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {

@@ -62,12 +62,25 @@ fn what_is_missing_for_a_preset_is_said_and_nothing_is_changed() {
 }
 
 #[test]
-fn a_table_stays_if_the_server_does_not_start_and_says_how_to_go_on() {
+fn a_server_that_does_not_start_changes_nothing() {
     let world = World::with_mock();
-    let directory = installed(&world);
+    let (directory, config) = (installed(&world), world.read("broker.toml"));
     let arguments = ["provider", "add", "notion", "--directory", &directory, "--secret", "NOTION_TOKEN=env:X"];
-    world.run(&arguments).fails(5, &["[providers.notion] is in broker.toml", "host-broker provider accept notion"]);
-    let config = world.read("broker.toml");
-    assert!(config.contains("preset = \"notion\"") && config.contains("secrets = { NOTION_TOKEN = { env = \"X\" } }"));
-    world.run(&arguments).fails(2, &["there is a provider `notion` already"]);
+    world.run(&arguments).fails(5, &["notion-mcp-server", "nothing was changed"]);
+    assert_eq!(world.read("broker.toml"), config);
+}
+
+#[test]
+fn access_to_an_earlier_provider_is_not_passed_on_to_a_new_one_of_its_name() {
+    let world = World::with_mock();
+    world.append("broker.toml", "\n[providers.notion]\nkind = \"mock\"\nscript = \"mock.toml\"\n");
+    world.run(&["grant", "developer", "notion", "1"]).ok();
+    let arguments = ["provider", "add", "notion", "--directory", "/nowhere"];
+    let already = ["there is a provider `notion` already", "provider accept notion", "--name"];
+    world.run(&arguments).fails(2, &already);
+    let config = world.read("broker.toml").replace("[providers.notion]", "[providers.other]");
+    std::fs::write(world.home.join("broker.toml"), config).unwrap();
+    world.run(&arguments).fails(3, &["an earlier provider `notion`", "host-broker revoke developer notion"]);
+    world.run(&["revoke", "developer", "notion"]).ok();
+    world.run(&arguments).fails(3, &["npm install"]);
 }

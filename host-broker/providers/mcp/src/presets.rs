@@ -269,7 +269,8 @@ fn filled_in(value: toml::Value, answers: &BTreeMap<String, String>) -> Result<t
 }
 
 /// Puts the answers in the place of `{name}`. `{name:host}` is the host of an address, `{name:parent}` the directory of a
-/// file, and `{name:word}` an answer that can stand in an address. Text of an answer is not filled again.
+/// file, `{name:word}` an answer that can stand in an address, and `{name:server}` a host with a port. Text of an answer is
+/// not filled again.
 fn filled(text: &str, answers: &BTreeMap<String, String>) -> Result<String, String> {
     let mut filled = String::new();
     let mut rest = text;
@@ -288,6 +289,12 @@ fn filled(text: &str, answers: &BTreeMap<String, String>) -> Result<String, Stri
                     return Err(format!("{name}: `{word}` must have only letters, digits, `_`, `-` and `.`"));
                 }
                 filled.push_str(word);
+            }
+            Some((name, "server")) => {
+                let server = answered(name, answers)?;
+                let port = server.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+                port.ok_or_else(|| format!("{name}: `{server}` needs a port, such as {server}:5432"))?;
+                filled.push_str(server);
             }
             Some((_, unknown)) => return Err(format!("`{text}` has an unknown form `{unknown}`")),
             None => filled.push_str(answered(name, answers)?),
@@ -387,7 +394,11 @@ mod tests {
                 if question.secret {
                     given.secrets.insert(name.clone(), SecretSource::Env { env: "X".to_owned() });
                 } else {
-                    let text = if name == "url" { "https://x.example:8/" } else { "word" };
+                    let text = match name.as_str() {
+                        "url" => "https://x.example:8/",
+                        "server" => "x.example:8",
+                        _ => "word",
+                    };
                     given.texts.insert(name.clone(), text.to_owned());
                 }
             }
@@ -404,6 +415,7 @@ mod tests {
     fn a_write_that_replaces_or_removes_something_takes_a_person() {
         // They keep what was there, or one can take them back at once.
         let harmless = [
+            ("linear", "linear_createProjectUpdate"),
             ("linear", "linear_removeIssueLabel"),
             ("linear", "linear_removeIssueFromProject"),
             ("linear", "linear_removeIssueFromCycle"),
@@ -454,6 +466,9 @@ mod tests {
         assert!(filled("{unknown}", &given.texts).is_err());
         let named = |user| filled("x://{user:word}@y", &answers(&[("user", user)]).texts);
         assert_eq!(named("agent_1").as_deref(), Ok("x://agent_1@y"));
+        let at = |server| filled("{server:server}", &answers(&[("server", server)]).texts);
+        assert_eq!(at("localhost:5432").as_deref(), Ok("localhost:5432"));
+        assert!(["localhost", "localhost:", "localhost:99999"].into_iter().all(|server| at(server).is_err()));
         assert!(["a@b", "a?b", "a/b", "a#b", "a b"].into_iter().all(|user| named(user).is_err()));
     }
 

@@ -5,7 +5,7 @@
 
 use crate::cli::Context;
 use crate::cli::output::CliError;
-use config::{Config, ConfigError, permissions};
+use config::{Config, permissions};
 use shared::{Group, Provider};
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
@@ -21,18 +21,28 @@ pub(in crate::cli) fn change(
     context: &Context,
     edit: impl FnOnce(&str) -> Result<String, CliError>,
 ) -> Result<(), CliError> {
+    let (edited, _config) = draft(context, edit)?;
     let path = context.home.config();
-    let text = std::fs::read_to_string(&path)
-        .map_err(|source| CliError::configuration(&ConfigError::Read { path: path.clone(), source }))?;
-    let edited = edit(&text)?;
-    let config = Config::parse(&edited, &path, &context.platform.environment, context.kinds);
-    // What a daemon would refuse at its start is not written.
-    config.and_then(|config| permissions::check_named(&context.home, &config)).map_err(|error| {
-        let fault = CliError::configuration(&error);
-        CliError { text: format!("{}; nothing was changed", fault.text), ..fault }
-    })?;
     replace(&path, &edited)
         .map_err(|error| CliError::home(format!("cannot write {}: {error}; nothing was changed", path.display())))
+}
+
+/// Returns the edited text and its configuration, without writing it. It is refused where a daemon would refuse it at its
+/// start.
+///
+/// # Errors
+/// [`CliError`].
+pub(in crate::cli) fn draft(
+    context: &Context,
+    edit: impl FnOnce(&str) -> Result<String, CliError>,
+) -> Result<(String, Config), CliError> {
+    let path = context.home.config();
+    let text = Config::text(&path).map_err(|error| CliError::configuration(&error))?;
+    let edited = edit(&text)?;
+    let config = Config::parse(&edited, &path, &context.platform.environment, context.kinds);
+    let checked = config.and_then(|config| permissions::check_named(&context.home, &config).map(|()| config));
+    let config = checked.map_err(|error| CliError::configuration(&error).and_so("nothing was changed"))?;
+    Ok((edited, config))
 }
 
 /// The text with a table for the group at its end.

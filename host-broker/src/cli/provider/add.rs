@@ -9,19 +9,21 @@ use crate::cli::home_reader::unknown;
 use crate::cli::output::{CliError, Output};
 use crate::cli::reload::reload;
 use clap::Args;
+use config::Config;
 use platform::home::quoted;
 use provider_mcp::presets::{Answers, Description, Package, Preset, Question, Registry, lines};
 use secrets::source::SecretSource;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
+use store::state::grants;
 
 /// Add a common MCP server to the configuration, by its preset.
 ///
 /// Without a preset, the command lists all presets. It installs nothing: if the server is missing, it prints the commands
-/// that install it. On a terminal it asks the questions of the preset. It appends the table [providers.NAME] to
-/// broker.toml, reloads a running daemon, starts the server, and shows the definitions of its tools.
+/// that install it. On a terminal it asks the questions of the preset. It starts the server and shows its tools, appends the
+/// table [providers.NAME] to broker.toml, and reloads a running daemon. A server that has to sign in starts after that.
 #[derive(Debug, Args)]
 #[command(
     after_help = "SOURCE is where the broker reads a secret: file:/PATH, env:VARIABLE of the daemon, keyring:DESCRIPTION, or \
@@ -29,7 +31,7 @@ use std::path::{Path, PathBuf};
 
 Example: host-broker provider add notion --secret NOTION_TOKEN=file:/home/ada/notion-token --accept
 
---json prints {provider, preset, digest, accepted, tools, warnings, flagged}, or without a preset {presets: [{preset, \
+--json prints {provider, preset, digest, accepted, tools, warnings, flagged, unready}, or without a preset {presets: [{preset, \
     title, package: {registry, name, version}, questions: [{name, text, secret, default}]}]}"
 )]
 pub(super) struct Add {
@@ -72,60 +74,67 @@ impl Add {
         let name = self.name.clone().map_or_else(|| named.parse(), Ok).map_err(|error| CliError::internal(&error))?;
         if config.providers.contains_key(&name) {
             return Err(CliError::usage(format!(
-                "there is a provider `{name}` already; to add another one, choose its name: --name NAME"
+                "there is a provider `{name}` already; to accept its definitions: {} provider accept {name}; to add \
+                 another one, choose its name: --name NAME",
+                context.program()
             )));
         }
+        has_no_grants(context, &name)?;
         let directory = self.directory(named)?;
         is_installed(context, &package, &directory)?;
         let answers = self.answers(named, &questions, context.output)?;
-        let wrong = |fault: String| CliError::usage(format!("{fault}; nothing was changed"));
-        let table = preset.table(&directory, &answers).map_err(wrong)?;
-        edit::change(context, |text| {
-            edit::with_table(text, ["providers", name.as_str()], &table, &lines(&name, &table))
-        })?;
+        let table = preset.table(&directory, &answers).map_err(CliError::usage).map_err(unchanged)?;
+        let lines = lines(&name, &table);
+        let edit = |text: &str| edit::with_table(text, ["providers", name.as_str()], &table, &lines);
+        // A server that lists its tools without secrets is tried before anything is written.
+        let (_text, draft) = edit::draft(context, edit)?;
+        let review = |config| Accept::of(name.clone(), None, lists_with_secrets).review(context, config);
+        let early = (!lists_with_secrets).then(|| review(&draft).map_err(unchanged)).transpose()?;
+        let choice = early.as_ref().map(|reviewed| self.choice(context, reviewed).map_err(unchanged)).transpose()?;
+        if choice == Some(Choice::Decline) {
+            context.output.line("Nothing was changed.");
+            return Ok(());
+        }
+        edit::change(context, edit)?;
         // From here on, the table stays: the operator can correct it, and go on with `provider accept`.
         let with_secrets = if lists_with_secrets { " --with-secrets" } else { "" };
         let next = context.at_home(&format!("host-broker provider accept {name}{with_secrets}"));
-        let added = self.added(context, &name, lists_with_secrets).map_err(|fault| CliError {
-            text: format!("{}\n[providers.{name}] is in broker.toml. Correct it there, then: {next}", fault.text),
-            ..fault
-        })?;
-        let mut document = added.document;
+        let stays = |fault: CliError| {
+            fault.and_so(&format!("[providers.{name}] is in broker.toml; correct it there, then: {next}"))
+        };
+        let unready = reloaded(context, &name).map_err(stays)?;
+        let config = context.config().map_err(stays)?;
+        let reviewed = early.map_or_else(|| review(&config), Ok).map_err(stays)?;
+        let choice = choice.map_or_else(|| self.choice(context, &reviewed), Ok).map_err(stays)?;
+        let mut texts = vec![format!("Added {name}: {title}. Its table is in broker.toml.")];
+        let is_shown = !self.accept && choice == Choice::Accept;
+        texts.extend((!is_shown).then(|| reviewed.brief.clone()));
+        let mut document = if choice == Choice::Accept {
+            let accept = Accept::of(name.clone(), Some(reviewed.digest), lists_with_secrets);
+            let accepted = accept.review(context, &config).map_err(stays)?;
+            texts.extend([accepted.text, next_grant(context, &config, &name, &accepted.document)]);
+            accepted.document
+        } else {
+            texts.push(reviewed.next);
+            reviewed.document
+        };
+        texts.extend(unready.as_ref().map(|reason| format!("{name} takes no calls: {reason}")));
         if let Some(members) = document.as_object_mut() {
             members.insert("preset".to_owned(), preset.name().into());
+            members.insert("unready".to_owned(), unready.into());
         }
-        context
-            .output
-            .show(&document, || format!("Added {name}: {title}. Its table is in broker.toml.\n{}", added.text));
+        context.output.show(&document, || texts.join("\n"));
         Ok(())
     }
 
-    /// Reloads a running daemon, and reviews the definitions. Accepts them if the operator wants it.
-    fn added(&self, context: &Context, name: &Name, with_secrets: bool) -> Result<Added, CliError> {
-        if running(context)?.is_some() {
-            context.output.say("The running daemon reads its configuration again.");
-            reload(context)?;
+    /// Returns what to do with the definitions, after a question where a person can be asked.
+    fn choice(&self, context: &Context, reviewed: &Reviewed) -> Result<Choice, CliError> {
+        match (self.accept, reviewed.flagged.is_empty()) {
+            (true, true) => Ok(Choice::Accept),
+            (true, false) => Err(CliError::refused(reviewed.brief.clone())),
+            (false, true) if is_terminal(context.output) => wants(context, reviewed),
+            (false, _) => Ok(Choice::Leave),
         }
-        let config = context.config()?;
-        let reviewed = Accept::of(name.clone(), None, with_secrets).review(context, &config)?;
-        if self.accept && !reviewed.flagged.is_empty() {
-            return Err(CliError::refused(format!("{}\n\nNothing was accepted.", reviewed.brief)));
-        }
-        let asks = !self.accept && reviewed.flagged.is_empty() && is_terminal(context.output);
-        let is_wanted = self.accept || asks && wants(context, &reviewed)?;
-        if !is_wanted {
-            let text = if asks { reviewed.next } else { format!("{}\n\n{}", reviewed.brief, reviewed.next) };
-            return Ok(Added { document: reviewed.document, text });
-        }
-        let accepted = Accept::of(name.clone(), Some(reviewed.digest), with_secrets).review(context, &config)?;
-        let levels = accepted.document.get("tools").and_then(Value::as_array).into_iter().flatten();
-        let lowest = levels.filter_map(|tool| tool.get("level")?.as_u64()).min().unwrap_or(1);
-        let group = config.groups.iter().find(|(_, table)| !table.main).map_or("GROUP", |(group, _)| group.as_str());
-        let next = context.at_home(&format!("host-broker grant {group} {name} {lowest}"));
-        let text = format!("{}\n{}\nTo give group {group} access: {next}", reviewed.brief, accepted.text);
-        // On a terminal, the tools were shown with the question.
-        let text = if asks { format!("{}\nTo give group {group} access: {next}", accepted.text) } else { text };
-        Ok(Added { document: accepted.document, text })
     }
 
     /// Returns the directory of the package.
@@ -201,10 +210,54 @@ impl Add {
     }
 }
 
-/// The added provider.
-struct Added {
-    document: Value,
-    text: String,
+/// What to do with the definitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    /// Accept them.
+    Accept,
+    /// Change nothing.
+    Decline,
+    /// Leave them to `provider accept`.
+    Leave,
+}
+
+fn unchanged(fault: CliError) -> CliError {
+    fault.and_so("nothing was changed")
+}
+
+/// Checks that no group has access from an earlier provider of this name: the new one would give it at once.
+fn has_no_grants(context: &Context, name: &Name) -> Result<(), CliError> {
+    let Some(ledger) = context.ledger_if_any()? else { return Ok(()) };
+    let now = context.platform.clock.now();
+    let live = grants::list(&ledger, None)?.into_iter().filter(|grant| &grant.provider == name && grant.is_live(now));
+    let groups: BTreeSet<_> = live.map(|grant| grant.group).collect();
+    if groups.is_empty() {
+        return Ok(());
+    }
+    let commands: Vec<String> = groups.iter().map(|group| format!("host-broker revoke {group} {name}")).collect();
+    Err(CliError::refused(context.at_home(&format!(
+        "groups still have access to an earlier provider `{name}`; revoke it first, or choose another name: {}",
+        commands.join("; ")
+    ))))
+}
+
+/// Has a running daemon read its configuration again. Returns why the provider takes no calls, if it lacks a secret.
+fn reloaded(context: &Context, name: &Name) -> Result<Option<String>, CliError> {
+    if running(context)?.is_none() {
+        return Ok(None);
+    }
+    context.output.say("The running daemon reads its configuration again.");
+    let unready = reload(context)?;
+    let state = unready.get(name.as_str()).filter(|state| state.get("lacks_secret") == Some(&Value::Bool(true)));
+    Ok(state.and_then(|state| state.get("reason")?.as_str()).map(str::to_owned))
+}
+
+/// Returns the next step after the acceptance.
+fn next_grant(context: &Context, config: &Config, name: &Name, accepted: &Value) -> String {
+    let tools = accepted.get("tools").and_then(Value::as_array).into_iter().flatten();
+    let lowest = tools.filter_map(|tool| tool.get("level")?.as_u64()).min().unwrap_or(1);
+    let group = config.groups.iter().find(|(_, table)| !table.main).map_or("GROUP", |(group, _)| group.as_str());
+    context.at_home(&format!("To give group {group} access: host-broker grant {group} {name} {lowest}"))
 }
 
 /// Returns whether a person can be asked.
@@ -213,16 +266,16 @@ fn is_terminal(output: Output) -> bool {
 }
 
 /// Asks the operator whether to accept these definitions.
-fn wants(context: &Context, reviewed: &Reviewed) -> Result<bool, CliError> {
+fn wants(context: &Context, reviewed: &Reviewed) -> Result<Choice, CliError> {
     context.output.say(&reviewed.brief);
     // An answer that was typed before the question is none.
     rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush).ok();
     loop {
         let answer = asked("Accept exactly these definitions? [y = yes, N = no, v = view all of them] ")?;
         match answer.to_lowercase().as_str() {
-            "y" | "yes" => return Ok(true),
+            "y" | "yes" => return Ok(Choice::Accept),
             "v" => context.output.say(&reviewed.text),
-            _ => return Ok(false),
+            _ => return Ok(Choice::Decline),
         }
     }
 }

@@ -21,7 +21,10 @@ pub(super) fn parts(name: &Name, said: &[ServerTool], settings: &Settings, has_n
     let gone = gone.map(|tool| format!("[providers.{name}] {}. The other tools work.", absent(tool, said)));
     let proposals: Vec<Proposal> =
         said.iter().map(|said| propose(said, has_network, table(said).map(|table| table.level))).collect();
-    let proposed = said.iter().zip(&proposals).filter_map(|(said, proposal)| Line::of(said, table(said), proposal));
+    // A preset has left a tool off on purpose.
+    let is_open = |said: &&ServerTool| settings.preset.is_none() || table(said).is_some();
+    let proposed = said.iter().zip(&proposals).filter(|(said, _)| is_open(said));
+    let proposed = proposed.filter_map(|(said, proposal)| Line::of(said, table(said), proposal));
     // Agents do not see a tool that is off; it is flagged once it has a level.
     let offered = said.iter().filter(|said| said.fault().is_none() && table(said).is_some());
     let flagged = offered.filter_map(|said| {
