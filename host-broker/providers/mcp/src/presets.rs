@@ -268,9 +268,14 @@ fn filled_in(value: toml::Value, answers: &BTreeMap<String, String>) -> Result<t
     })
 }
 
-/// Puts the answers in the place of `{name}`. `{name:host}` is the host of an address, `{name:parent}` the directory of a
-/// file, `{name:word}` an answer that can stand in an address, and `{name:server}` a host with a port. Text of an answer is
-/// not filled again.
+/// Puts the answers in the place of `{name}`. Text of an answer is not filled again.
+///
+/// | form | text |
+/// | --- | --- |
+/// | `{name:host}` | the host of an address |
+/// | `{name:parent}` | the directory of a file |
+/// | `{name:word}` | an answer that can stand in an address |
+/// | `{name:server}` | a host with a port |
 fn filled(text: &str, answers: &BTreeMap<String, String>) -> Result<String, String> {
     let mut filled = String::new();
     let mut rest = text;
