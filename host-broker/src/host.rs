@@ -306,33 +306,15 @@ impl Host {
         if let Err(error) = create_directories(&loaded.config, &loaded.home) {
             tracing::warn!(%error, "a workspace cannot be made");
         }
-        for note in &loaded.notes {
-            tracing::error!(note, "something of this home is missing");
-        }
-        for (group, provider, why) in loaded.ruleset.policy.profiles.waivers() {
-            tracing::warn!(%group, %provider, why, "its calls there may join all three without an approval");
-        }
         let mut ledger = loaded.ledger(Arc::clone(&platform.clock))?;
         ledger.set_hourly_budget(loaded.config.broker.evidence_mib_per_hour.saturating_mul(1024 * 1024));
         has_present_keys(loaded, platform)?;
         every_record_opens(loaded)?;
         raise_open_files(loaded.config.groups.len());
         let mailboxes = Mailboxes::open(&loaded.home, &loaded.config)?;
-        // A file that has become invalid since it was read is no fault of this start.
-        for warning in warnings(&loaded.home, &loaded.config).unwrap_or_default() {
-            tracing::warn!(warning, "check that this is the right home");
-        }
+        log_warnings(loaded);
         let (sender, news) = channel();
         let reports = EventSender::new(sender, Arc::clone(mailboxes.waker()));
-        let parse_context = ParseContext {
-            catalogue: Arc::clone(&loaded.ruleset.catalogue),
-            key: Arc::clone(&loaded.key),
-            issuers: Arc::clone(&loaded.issuers),
-            ids: Arc::clone(&platform.ids),
-            timeout: loaded.config.timeout(),
-            unknown_requests: loaded.config.broker.unknown_requests,
-            filters: Some(Arc::clone(&loaded.ruleset.filters)),
-        };
         let info = HostInfo {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             protocol: PROTOCOL.to_owned(),
@@ -351,7 +333,12 @@ impl Host {
         let mut daemon = Daemon {
             ledger,
             broker: loaded.broker(&platform.ids),
-            intake: RequestWatcher::new(mailboxes.clone(), parse_context, Arc::clone(&platform.clock), worker),
+            intake: RequestWatcher::new(
+                mailboxes.clone(),
+                parse_context(loaded, platform),
+                Arc::clone(&platform.clock),
+                worker,
+            ),
             news,
             reports: reports.clone(),
             outbox,
@@ -370,7 +357,9 @@ impl Host {
         let socket = loaded.home.socket();
         let group = loaded.config.broker.socket_group.as_deref().map(group_number).transpose();
         let group = group.map_err(|fault| ConfigError::Inconsistent { path: loaded.home.config(), fault })?;
-        let listener = bind(&socket, group, runtime)?;
+        // It gets its name when the daemon serves, so a start that fails takes no other one away.
+        let unnamed = socket.with_extension("new");
+        let listener = bind(&unnamed, group, runtime)?;
         let mut dispatcher = loaded.dispatcher(platform);
         dispatcher.catalogue = listed;
         dispatcher.health = seen;
@@ -395,11 +384,16 @@ impl Host {
             Ok(Err(why)) => return Err(StartError::FirstRow(why)),
             Err(_gone) => return Err(StartError::FirstRow("the daemon's own code failed; see its log".to_owned())),
         }
-        // A start that failed leaves no task that listens.
+        let ended = |error| {
+            reports.happened(Event::Stopping);
+            error
+        };
+        std::fs::rename(&unnamed, &socket)
+            .map_err(|source| ended(StartError::Socket { path: socket.clone(), source }))?;
         runtime.spawn(control::listen(listener, dispatcher.clone(), reports.clone()));
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, clock) = (Arc::clone(&stop), Arc::clone(&platform.clock));
-        let sweeper = thread("sweeper", move || keep_sweeping(&mailboxes, clock.as_ref(), &stopped))?;
+        let sweeper = thread("sweeper", move || keep_sweeping(&mailboxes, clock.as_ref(), &stopped)).map_err(ended)?;
         let inbox = served.map(|inbox| inbox.serve(loaded, platform, dispatcher, reports.clone(), changes));
         let callback = callback
             .map(|(listener, address)| (http::callback::serve(listener, address, reports.clone(), runtime), address));
@@ -447,6 +441,33 @@ impl Host {
     /// Where news goes; for a signal that asks the daemon to stop.
     pub fn reports(&self) -> EventSender {
         self.reports.clone()
+    }
+}
+
+/// Logs the state of the home that an operator should look at.
+fn log_warnings(loaded: &LoadedHome) {
+    for note in &loaded.notes {
+        tracing::error!(note, "something of this home is missing");
+    }
+    for (group, provider, why) in loaded.ruleset.policy.profiles.waivers() {
+        tracing::warn!(%group, %provider, why, "its calls there may join all three without an approval");
+    }
+    // A file that has become invalid since it was read is no fault of this start.
+    for warning in warnings(&loaded.home, &loaded.config).unwrap_or_default() {
+        tracing::warn!(warning, "check that this is the right home");
+    }
+}
+
+/// The parts of a home with which requests are parsed.
+fn parse_context(loaded: &LoadedHome, platform: &Platform) -> ParseContext {
+    ParseContext {
+        catalogue: Arc::clone(&loaded.ruleset.catalogue),
+        key: Arc::clone(&loaded.key),
+        issuers: Arc::clone(&loaded.issuers),
+        ids: Arc::clone(&platform.ids),
+        timeout: loaded.config.timeout(),
+        unknown_requests: loaded.config.broker.unknown_requests,
+        filters: Some(Arc::clone(&loaded.ruleset.filters)),
     }
 }
 
@@ -517,7 +538,7 @@ fn every_record_opens(loaded: &LoadedHome) -> Result<(), StartError> {
     )))
 }
 
-/// The ledger's lock is held, so a socket that is there was left behind.
+/// The lock of the home is held, so a socket that is there was left behind.
 fn bind(path: &Path, group: Option<u32>, runtime: &Handle) -> Result<UnixListener, StartError> {
     let failed = |source| StartError::Socket { path: path.into(), source };
     std::fs::remove_file(path)

@@ -46,26 +46,24 @@ impl Reload {
 pub fn reload(context: &Context) -> Result<Map<String, Value>, CliError> {
     let socket = context.home.socket();
     let none = || CliError::missing("no daemon is running on this home; start one: host-broker serve");
-    let ask = |request: ProcessRequest| -> Result<Value, CliError> {
-        let reply = control::send(&socket, &request.into())?.ok_or_else(none)?;
-        match reply.get("error").and_then(Value::as_str) {
-            Some(no) => Err(CliError::home(no)),
-            None => Ok(reply),
-        }
-    };
+    let ask = |request: ProcessRequest| control::send(&socket, &request.into());
     let start = |hello: &Value| hello.pointer("/data/start").cloned();
-    let before = start(&ask(ProcessRequest::Hello)?);
-    ask(ProcessRequest::Reload)?;
+    // A daemon that waits after a reload counts its attempts.
+    let attempts = |hello: &Value| hello.get("attempts").cloned();
+    let fault = |reply: &Value| reply.get("error").and_then(Value::as_str).map(CliError::home);
+    let before = ask(ProcessRequest::Hello)?.ok_or_else(none)?;
+    fault(&ask(ProcessRequest::Reload)?.ok_or_else(none)?).map_or(Ok(()), Err)?;
     let asked = Instant::now();
     loop {
         // During the restart there is no socket, or one without a listener.
-        if let Ok(Some(reply)) = control::send(&socket, &ProcessRequest::Hello.into()) {
-            if let Some(fault) = reply.get("error").and_then(Value::as_str) {
-                return Err(CliError::home(format!("{fault}; to end it: host-broker stop")));
-            }
-            if start(&reply) != before {
-                let unready = reply.pointer("/data/unready").and_then(Value::as_object);
-                return Ok(unready.cloned().unwrap_or_default());
+        if let Ok(Some(reply)) = ask(ProcessRequest::Hello) {
+            match fault(&reply) {
+                Some(fault) if attempts(&reply) != attempts(&before) => return Err(fault),
+                None if start(&reply) != start(&before) => {
+                    let unready = reply.pointer("/data/unready").and_then(Value::as_object);
+                    return Ok(unready.cloned().unwrap_or_default());
+                }
+                Some(_) | None => {}
             }
         }
         if asked.elapsed() > TIMEOUT {

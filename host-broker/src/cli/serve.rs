@@ -1,10 +1,11 @@
 //! `serve`: runs the broker on a home.
 
 use crate::cli::Context;
+use crate::cli::ask::running;
 use crate::cli::output::CliError;
 use crate::daemon::EventSender;
 use crate::host::reload::{Checked, Reload, Start, begun, reap_inherited, restart};
-use crate::host::standby::{Standby, Wish};
+use crate::host::standby::Standby;
 use crate::host::{Host, LoadedHome, StartError};
 use clap::Args;
 use engine::event::Event;
@@ -12,7 +13,6 @@ use model::errors::chain;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use store::StoreError;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
@@ -113,35 +113,46 @@ fn started(
     let inside = runtime.enter();
     let mut stop = StopSignals::new();
     drop(inside);
+    if checked.is_none() {
+        tracing::warn!("the checked texts were not handed over; the files are read again");
+    }
     let (mut standby, mut told, mut pause): (Option<Standby>, _, _) = (None, String::new(), FIRST_PAUSE);
     loop {
+        if let Some(standby) = &mut standby {
+            standby.release();
+        }
         let error = match attempt(checked.clone()) {
+            Ok((host, _)) if standby.as_ref().is_some_and(Standby::is_to_stop) => {
+                host.stop().map_err(|failed| CliError::internal(&failed))?;
+                return Ok(None);
+            }
             Ok((host, reload)) => return Ok(Some((host, reload, stop))),
             Err(error) => error,
         };
-        // Another daemon has the home now.
-        if matches!(&error, StartError::Ledger(StoreError::Locked { .. })) && pause > FIRST_PAUSE {
-            return Err(error.into());
-        }
-        // The operator corrects the files.
-        if matches!(&error, StartError::Config(_)) {
-            checked = None;
-        }
         let because = chain(&error);
         if because != told {
             tracing::error!(error = because, "the daemon cannot start after the reload, and waits");
             (told, pause) = (because, FIRST_PAUSE);
         }
-        match &standby {
-            Some(standby) => standby.because(&told),
-            None => standby = Standby::open(&context.home, runtime, &told),
+        let is_held = if let Some(standby) = &mut standby {
+            standby.hold(&told)
+        } else {
+            standby = Standby::open(&context.home, runtime, &told);
+            standby.is_some()
+        };
+        // A command holds the lock for a moment; another daemon answers.
+        if !is_held && matches!(running(context), Ok(Some(hello)) if hello.get("error").is_none()) {
+            return Err(error.into());
         }
-        match runtime.block_on(next_attempt(pause, &mut stop, hangup, &mut standby)) {
-            Wish::Stop => {
-                std::fs::remove_file(context.home.socket()).ok();
-                return Ok(None);
-            }
-            Wish::TryAgain => pause = (pause * 2).min(PAUSE_MAX),
+        let wish = runtime.block_on(next_attempt(pause, &mut stop, hangup, &mut standby));
+        match wish {
+            Wish::Stop => return Ok(None),
+            // The operator may have corrected the files.
+            Wish::TryAgain => (checked, pause) = (None, FIRST_PAUSE),
+            Wish::Wait => pause = (pause * 2).min(PAUSE_MAX),
+        }
+        if matches!(&error, StartError::Config(_)) {
+            checked = None;
         }
     }
 }
@@ -149,6 +160,16 @@ fn started(
 /// The time between two attempts to start after a reload: the first, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// How the wait for the next attempt ended.
+enum Wish {
+    /// The daemon is to end.
+    Stop,
+    /// An operator wants an attempt now.
+    TryAgain,
+    /// The time is over.
+    Wait,
+}
 
 /// Waits until the next attempt is due, or somebody wants it, or wants an end.
 async fn next_attempt(
@@ -169,17 +190,20 @@ async fn next_attempt(
             None => std::future::pending().await,
         }
     };
-    let wish = async {
+    let wished = async {
         match standby {
-            Some(standby) => standby.wish().await,
+            Some(standby) => {
+                standby.wish().await;
+                if standby.is_to_stop() { Wish::Stop } else { Wish::TryAgain }
+            }
             None => std::future::pending().await,
         }
     };
     tokio::select! {
         () = stopped => Wish::Stop,
         _ = hung_up => Wish::TryAgain,
-        wish = wish => wish,
-        () = tokio::time::sleep(pause) => Wish::TryAgain,
+        wish = wished => wish,
+        () = tokio::time::sleep(pause) => Wish::Wait,
     }
 }
 

@@ -198,11 +198,10 @@ impl Page<'_> {
 
     fn text(&self) -> String {
         let running = match &self.daemon {
-            Ok(Some(reply)) => match reply.pointer("/data/pid") {
-                Some(pid) => format!("running (process {pid})"),
-                // It refuses this person, but it answers.
-                None => "running".to_owned(),
-            },
+            Ok(Some(reply)) => reply.pointer("/data/pid").map_or_else(
+                || format!("running, but: {}", reply.get("error").and_then(Value::as_str).unwrap_or("it says nothing")),
+                |pid| format!("running (process {pid})"),
+            ),
             Err(fault) => format!("listening, but not responding ({})", fault.text),
             Ok(None) => "not running; start it with: host-broker serve".to_owned(),
         };

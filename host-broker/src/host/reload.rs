@@ -1,8 +1,8 @@
 //! Reloading the configuration.
 //!
 //! The daemon first opens everything that a start reads. If that succeeds, it stops in good order and executes its own
-//! program: the process id, the standard streams and the supervisor stay the same. A reload therefore has no state of
-//! its own, and no effect of the old program outlives it.
+//! program: the process id, the standard streams and the supervisor stay the same. No effect of the old program runs on
+//! in the new one.
 //!
 //! The new program gets the texts of `broker.toml` and `policy/` that were checked, because the files may change in
 //! between. If it cannot start for another reason, such as a full disk, it does not end: it [waits](super::standby).
@@ -168,10 +168,10 @@ fn leave(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 /// # Errors
 /// The system error.
 pub fn restart(home: &Home, reload: &Reload, checked: &Checked) -> std::io::Result<()> {
-    let bytes = serde_json::to_vec(checked)?;
-    // Without the file, the new program reads those of the operators.
+    // Without the file, the new program reads those of the operators. A path that is not UTF-8 has no form in JSON.
+    let bytes = serde_json::to_vec(checked).unwrap_or_default();
     if let Err(error) = leave(&handover(home), &bytes) {
-        tracing::warn!(%error, "the checked texts cannot be left; the new program reads the files");
+        tracing::warn!(%error, "the checked texts cannot be handed over");
     }
     let reloaded = format!("{RELOADED}={}{}", own_prefix(), Digest::of(&bytes).hex());
     let text = |bytes: Vec<u8>| CString::new(bytes).map_err(|_zero| std::io::Error::from(ErrorKind::InvalidInput));
@@ -181,13 +181,16 @@ pub fn restart(home: &Home, reload: &Reload, checked: &Checked) -> std::io::Resu
     let variables = others.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
     let variables: Vec<CString> = variables.chain([reloaded.into_bytes()]).map(text).collect::<Result<_, _>>()?;
     hangup().thread_block()?;
-    if reload.stopped.load(Ordering::Acquire) {
-        return Ok(());
-    }
-    // It also works if the program's file was replaced since.
-    let Err(errno) = nix::unistd::execve(c"/proc/self/exe", &arguments, &variables);
+    let executed = if reload.stopped.load(Ordering::Acquire) {
+        Ok(())
+    } else {
+        // It also works if the program's file was replaced since.
+        let Err(errno) = nix::unistd::execve(c"/proc/self/exe", &arguments, &variables);
+        Err(errno.into())
+    };
     hangup().thread_unblock().ok();
-    Err(errno.into())
+    std::fs::remove_file(handover(home)).ok();
+    executed
 }
 
 /// Completes a start once its handler of SIGHUP is registered.

@@ -1,12 +1,16 @@
 //! The control socket of a daemon that cannot start after a reload. It says why, and takes `stop` and `reload`.
 //!
-//! The configuration may be unknown then, so only the daemon's own user and root are heard.
+//! The configuration may be unknown then, so only the daemon's own user and root are heard. While the socket is open, the
+//! lock of the ledger is held: no other daemon can have the home, and no command works beside the one that waits.
 
 use super::bind;
 use crate::control::{ProcessRequest, command, fault};
 use config::ROOT;
 use platform::home::Home;
+use platform::lock::Lock;
 use serde_json::json;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
@@ -18,83 +22,109 @@ use tokio::task::JoinHandle;
 /// How long a command may take to arrive.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A wish of an operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wish {
-    /// End.
-    Stop,
-    /// Try again at once.
-    TryAgain,
-}
-
 /// The socket, until it is dropped.
 pub struct Standby {
+    home: PathBuf,
+    socket: PathBuf,
     task: JoinHandle<()>,
-    wishes: Receiver<Wish>,
-    fault: Arc<Mutex<String>>,
+    // Somebody wants an attempt at once, or an end.
+    wishes: Receiver<()>,
+    state: Arc<State>,
+    lock: Option<Lock>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    fault: Mutex<String>,
+    attempts: AtomicU64,
+    is_to_stop: AtomicBool,
 }
 
 impl Standby {
-    /// Opens the socket; `None` if it cannot be made.
+    /// Opens the socket, which states this reason; `None` if another process has the home, or the socket cannot be made.
     pub fn open(home: &Home, runtime: &Handle, because: &str) -> Option<Self> {
+        let lock = store::lock(home.path()).ok()?;
         let listener = bind(&home.socket(), None, runtime).ok()?;
         let (sender, wishes) = channel(1);
-        let fault = Arc::new(Mutex::new(because.to_owned()));
-        let task = runtime.spawn(listen(listener, Arc::clone(&fault), sender));
-        Some(Self { task, wishes, fault })
+        let state = Arc::new(State { fault: Mutex::new(because.to_owned()), ..State::default() });
+        let task = runtime.spawn(listen(listener, Arc::clone(&state), sender));
+        let (home, socket) = (home.path().to_owned(), home.socket());
+        Some(Self { home, socket, task, wishes, state, lock: Some(lock) })
     }
 
-    /// Changes the reason.
-    pub fn because(&self, because: &str) {
-        because.clone_into(&mut self.fault.lock().unwrap_or_else(PoisonError::into_inner));
+    /// Releases the home for an attempt to start.
+    pub fn release(&mut self) {
+        self.lock = None;
     }
 
-    /// Waits for a wish.
-    pub async fn wish(&mut self) -> Wish {
-        match self.wishes.recv().await {
-            Some(wish) => wish,
-            None => std::future::pending().await,
+    /// Holds the home again after an attempt that failed for this reason. Returns whether that is possible: another process
+    /// may have it.
+    pub fn hold(&mut self, because: &str) -> bool {
+        because.clone_into(&mut self.state.fault.lock().unwrap_or_else(PoisonError::into_inner));
+        self.state.attempts.fetch_add(1, Ordering::AcqRel);
+        if self.lock.is_none() {
+            self.lock = store::lock(&self.home).ok();
         }
+        self.lock.is_some()
+    }
+
+    /// Waits until somebody wants an attempt at once, or an end.
+    pub async fn wish(&mut self) {
+        if self.wishes.recv().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Returns whether somebody wants an end.
+    pub fn is_to_stop(&self) -> bool {
+        self.state.is_to_stop.load(Ordering::Acquire)
     }
 }
 
 impl Drop for Standby {
     fn drop(&mut self) {
         self.task.abort();
+        // Without the lock, the socket may be that of another daemon.
+        if self.lock.is_some() {
+            std::fs::remove_file(&self.socket).ok();
+        }
     }
 }
 
-async fn listen(listener: UnixListener, because: Arc<Mutex<String>>, wishes: Sender<Wish>) {
+async fn listen(listener: UnixListener, state: Arc<State>, wishes: Sender<()>) {
     // One after the other: each has a second.
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => drop(serve(stream, &because, &wishes).await),
+            Ok((stream, _)) => drop(serve(stream, &state, &wishes).await),
             Err(_) => tokio::time::sleep(TIMEOUT).await,
         }
     }
 }
 
-async fn serve(stream: UnixStream, because: &Mutex<String>, wishes: &Sender<Wish>) -> std::io::Result<()> {
+async fn serve(stream: UnixStream, state: &State, wishes: &Sender<()>) -> std::io::Result<()> {
     let own = rustix::process::geteuid().as_raw();
-    if !stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == ROOT) {
-        return Ok(());
-    }
+    let is_own = stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == ROOT);
     let (reader, mut writer) = stream.into_split();
-    let Some(line) = command(reader, TIMEOUT).await? else { return Ok(()) };
-    let because = because.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let wish = match serde_json::from_slice(&line) {
-        Ok(ProcessRequest::Stop) => Some(Wish::Stop),
-        Ok(ProcessRequest::Reload) => Some(Wish::TryAgain),
-        _ => None,
-    };
-    let mut answer = match wish {
-        Some(Wish::Stop) => json!({ "status": "executed", "summary": "The daemon stops." }).to_string().into_bytes(),
-        Some(Wish::TryAgain) | None => fault(&format!("the daemon cannot start after a reload, and waits: {because}")),
+    let because = state.fault.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let waits = format!("the daemon cannot start after a reload, and waits: {because}; to end it: host-broker stop");
+    let request = if is_own { command(reader, TIMEOUT).await? } else { None };
+    let mut answer = match request.and_then(|line| serde_json::from_slice(&line).ok()) {
+        Some(ProcessRequest::Stop) => {
+            state.is_to_stop.store(true, Ordering::Release);
+            wishes.try_send(()).ok();
+            json!({ "status": "executed", "summary": "The daemon stops." }).to_string().into_bytes()
+        }
+        Some(ProcessRequest::Reload) => {
+            wishes.try_send(()).ok();
+            json!({ "status": "executed", "summary": "The daemon tries again." }).to_string().into_bytes()
+        }
+        Some(ProcessRequest::Hello) => {
+            let attempts = state.attempts.load(Ordering::Acquire);
+            json!({ "status": "denied", "error": waits, "attempts": attempts }).to_string().into_bytes()
+        }
+        _ if is_own => fault(&waits),
+        _ => fault("the daemon waits after a reload, and hears its own user and root only"),
     };
     answer.push(b'\n');
-    writer.write_all(&answer).await?;
-    if let Some(wish) = wish {
-        wishes.send(wish).await.ok();
-    }
-    Ok(())
+    writer.write_all(&answer).await
 }

@@ -41,7 +41,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`]: locked by another daemon, unusable, of another version, or broken evidence.
     pub fn open(home: &Path, clock: Arc<dyn Clock>, policy_version: String) -> Result<Self, StoreError> {
-        let lock = only_writer(&home.join("lock"))?;
+        let lock = lock(home)?;
         let path = home.join("ledger.db");
         create_private(&path)?;
         let (view, log) = connection(&path)?;
@@ -72,6 +72,14 @@ impl Store {
             _lock: lock,
         })
     }
+}
+
+/// Takes the lock of a home. Its holder is the only one that may write the ledger.
+///
+/// # Errors
+/// [`StoreError`], also if another process holds it.
+pub fn lock(home: &Path) -> Result<Lock, StoreError> {
+    only_writer(&home.join("lock"))
 }
 
 /// Takes an exclusive lock on a file that no sandbox can reach.

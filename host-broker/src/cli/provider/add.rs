@@ -1,5 +1,7 @@
 //! `provider add`: a common MCP server, from its preset to its accepted definitions.
 
+mod questions;
+
 use super::Name;
 use super::accept::{Accept, Reviewed};
 use crate::cli::Context;
@@ -11,11 +13,10 @@ use crate::cli::reload::reload;
 use clap::Args;
 use config::Config;
 use platform::home::quoted;
-use provider_mcp::presets::{Answers, Description, Package, Preset, Question, Registry, lines};
-use secrets::source::SecretSource;
+use provider_mcp::presets::{Description, Package, Preset, Question, Registry, lines};
+use questions::{answers, asked, is_terminal};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use store::state::grants;
 
@@ -82,7 +83,7 @@ impl Add {
         has_no_grants(context, &name)?;
         let directory = self.directory(named)?;
         is_installed(context, &package, &directory)?;
-        let answers = self.answers(named, &questions, context.output)?;
+        let answers = answers((&self.texts, &self.secrets), named, &questions, context.output)?;
         let table = preset.table(&directory, &answers).map_err(CliError::usage).map_err(unchanged)?;
         let lines = lines(&name, &table);
         let edit = |text: &str| edit::with_table(text, ["providers", name.as_str()], &table, &lines);
@@ -107,7 +108,8 @@ impl Add {
         let reviewed = early.map_or_else(|| review(&config), Ok).map_err(stays)?;
         let choice = choice.map_or_else(|| self.choice(context, &reviewed), Ok).map_err(stays)?;
         let mut texts = vec![format!("Added {name}: {title}. Its table is in broker.toml.")];
-        let is_shown = !self.accept && choice == Choice::Accept;
+        // On a terminal, the tools were shown with the question.
+        let is_shown = !self.accept && is_terminal(context.output);
         texts.extend((!is_shown).then(|| reviewed.brief.clone()));
         let mut document = if choice == Choice::Accept {
             let accept = Accept::of(name.clone(), Some(reviewed.digest), lists_with_secrets);
@@ -131,8 +133,11 @@ impl Add {
     fn choice(&self, context: &Context, reviewed: &Reviewed) -> Result<Choice, CliError> {
         match (self.accept, reviewed.flagged.is_empty()) {
             (true, true) => Ok(Choice::Accept),
-            (true, false) => Err(CliError::refused(reviewed.brief.clone())),
-            (false, true) if is_terminal(context.output) => wants(context, reviewed),
+            (true, false) => Err(CliError::refused(format!(
+                "{}\n\nWithout --accept, the command adds the table; `provider accept` can accept flagged names then",
+                reviewed.brief
+            ))),
+            (false, _) if is_terminal(context.output) => wants(context, reviewed),
             (false, _) => Ok(Choice::Leave),
         }
     }
@@ -147,67 +152,6 @@ impl Add {
         })?;
         std::path::absolute(&directory).map_err(|error| CliError::internal(&error))
     }
-
-    /// Returns the answers to the questions: of the arguments, and on a terminal of the operator.
-    fn answers(
-        &self,
-        preset: &str,
-        questions: &BTreeMap<String, Question>,
-        output: Output,
-    ) -> Result<Answers, CliError> {
-        let mut answers = Answers::default();
-        for (arguments, secret) in [(&self.texts, false), (&self.secrets, true)] {
-            for argument in arguments {
-                let flag = if secret { "--secret" } else { "--set" };
-                let (name, answer) = argument
-                    .split_once('=')
-                    .ok_or_else(|| CliError::usage(format!("{flag} takes NAME=…; the argument has no `=`")))?;
-                match questions.get(name) {
-                    Some(question) if question.secret != secret => {
-                        let flag = if secret { "--set" } else { "--secret" };
-                        return Err(CliError::usage(format!("{name} is an answer for {flag}")));
-                    }
-                    Some(_) if secret => drop(answers.secrets.insert(name.to_owned(), source(name, answer)?)),
-                    Some(_) => drop(answers.texts.insert(name.to_owned(), answer.to_owned())),
-                    // The name may be a part of a pasted secret.
-                    None => {
-                        let known: Vec<_> = questions.keys().map(String::as_str).collect();
-                        let known = known.join(", ");
-                        return Err(CliError::usage(format!(
-                            "a name in {flag} is no question of the preset {preset}; the questions are: {known}"
-                        )));
-                    }
-                }
-            }
-        }
-        let is_open =
-            |answers: &Answers, name: &str| !answers.texts.contains_key(name) && !answers.secrets.contains_key(name);
-        let asks = is_terminal(output);
-        // The secrets come last, because the other answers say what they are for.
-        let (secrets, texts): (Vec<_>, Vec<_>) = questions.iter().partition(|(_, question)| question.secret);
-        for (name, question) in texts.into_iter().chain(secrets) {
-            if !is_open(&answers, name) {
-                continue;
-            }
-            match &question.default {
-                _ if asks => ask(name, question, &mut answers)?,
-                Some(default) => drop(answers.texts.insert(name.clone(), default.clone())),
-                None => {}
-            }
-        }
-        let open: Vec<String> = questions
-            .iter()
-            .filter(|(name, _)| is_open(&answers, name))
-            .map(|(name, question)| {
-                let (flag, what) = if question.secret { ("--secret", "SOURCE") } else { ("--set", "TEXT") };
-                format!("  {flag} {name}={what}   {}", question.text)
-            })
-            .collect();
-        if open.is_empty() {
-            return Ok(answers);
-        }
-        Err(CliError::usage(format!("the preset {preset} needs:\n{}", open.join("\n"))))
-    }
 }
 
 /// What to do with the definitions.
@@ -215,7 +159,7 @@ impl Add {
 enum Choice {
     /// Accept them.
     Accept,
-    /// Change nothing.
+    /// Change nothing more.
     Decline,
     /// Leave them to `provider accept`.
     Leave,
@@ -260,20 +204,20 @@ fn next_grant(context: &Context, config: &Config, name: &Name, accepted: &Value)
     context.at_home(&format!("To give group {group} access: host-broker grant {group} {name} {lowest}"))
 }
 
-/// Returns whether a person can be asked.
-fn is_terminal(output: Output) -> bool {
-    !output.json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
-}
-
 /// Asks the operator whether to accept these definitions.
 fn wants(context: &Context, reviewed: &Reviewed) -> Result<Choice, CliError> {
+    let (question, yes) = if reviewed.flagged.is_empty() {
+        ("Accept exactly these definitions?", Choice::Accept)
+    } else {
+        ("Definitions are flagged. Add the provider without accepting any?", Choice::Leave)
+    };
     context.output.say(&reviewed.brief);
     // An answer that was typed before the question is none.
     rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush).ok();
     loop {
-        let answer = asked("Accept exactly these definitions? [y = yes, N = no, v = view all of them] ")?;
+        let answer = asked(&format!("{question} [y = yes, N = no, v = view all of them] "))?;
         match answer.to_lowercase().as_str() {
-            "y" | "yes" => return Ok(Choice::Accept),
+            "y" | "yes" => return Ok(yes),
             "v" => context.output.say(&reviewed.text),
             _ => return Ok(Choice::Decline),
         }
@@ -345,73 +289,4 @@ fn is_installed(context: &Context, package: &Package, directory: &Path) -> Resul
         directory.display(),
         commands.join("\n"),
     )))
-}
-
-/// Asks a question on the terminal until the answer is right.
-fn ask(name: &str, question: &Question, answers: &mut Answers) -> Result<(), CliError> {
-    loop {
-        let hint = match &question.default {
-            Some(default) => format!(" [{default}]"),
-            None if question.secret => {
-                "\n  Its source, file:/PATH, env:VARIABLE or command:PROGRAM ARGUMENT…".to_owned()
-            }
-            None => String::new(),
-        };
-        let answer = asked(&format!("{}{hint}: ", question.text))?;
-        if question.secret {
-            match source(name, &answer) {
-                Ok(source) => {
-                    answers.secrets.insert(name.to_owned(), source);
-                    return Ok(());
-                }
-                Err(fault) => writeln!(std::io::stderr(), "  {}", fault.text).ok(),
-            };
-        } else if let Some(text) = Some(answer).filter(|text| !text.is_empty()).or_else(|| question.default.clone()) {
-            answers.texts.insert(name.to_owned(), text);
-            return Ok(());
-        } else {
-            writeln!(std::io::stderr(), "  An answer is needed; Ctrl-C ends the command.").ok();
-        }
-    }
-}
-
-/// Asks a question on the terminal once.
-fn asked(question: &str) -> Result<String, CliError> {
-    let mut err = std::io::stderr();
-    write!(err, "{question}").and_then(|()| err.flush()).map_err(|error| CliError::internal(&error))?;
-    let mut answer = String::new();
-    let read = std::io::stdin().lock().read_line(&mut answer).map_err(|error| CliError::internal(&error))?;
-    if read == 0 {
-        return Err(CliError::usage("the input ended before all questions were answered"));
-    }
-    Ok(answer.trim().to_owned())
-}
-
-/// Returns the source of a secret: `file:/PATH`, `env:VARIABLE`, `keyring:DESCRIPTION`, `command:PROGRAM ARGUMENT…`.
-fn source(name: &str, text: &str) -> Result<SecretSource, CliError> {
-    let wrong = |why: &str| {
-        CliError::usage(format!(
-            "{name}: {why}; a source is file:/PATH, env:VARIABLE, keyring:DESCRIPTION or command:PROGRAM ARGUMENT…"
-        ))
-    };
-    let (kind, value) = text.split_once(':').filter(|(_, value)| !value.is_empty()).ok_or_else(|| {
-        // The text may be the secret itself.
-        wrong("this is not a source")
-    })?;
-    match kind {
-        "env" => Ok(SecretSource::Env { env: value.to_owned() }),
-        "keyring" => Ok(SecretSource::Keyring { keyring: value.to_owned() }),
-        "command" => Ok(SecretSource::Command { command: value.split_whitespace().map(str::to_owned).collect() }),
-        "file" => {
-            let file = std::path::absolute(value).map_err(|error| CliError::internal(&error))?;
-            if !file.is_file() {
-                return Err(CliError::usage(format!(
-                    "{name}: there is no file {path}; write the secret there first: install -m 600 /dev/stdin {path}",
-                    path = quoted(&file)
-                )));
-            }
-            Ok(SecretSource::File { file })
-        }
-        _ => Err(wrong("this is not a source")),
-    }
 }
