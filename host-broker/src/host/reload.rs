@@ -138,8 +138,8 @@ impl Start {
     }
 }
 
-/// The variable with the id of the process that a reload restarted, and the digest of the texts that were left. A child of
-/// the daemon has another process id, so it does not apply there.
+/// The variable of a restarted program: its process id, and the digest of the texts that were left. A child of the daemon has
+/// another process id, so it does not apply there.
 const RELOADED: &str = "EXT_BROKER_RELOADED";
 
 fn own_prefix() -> String {
