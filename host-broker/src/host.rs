@@ -35,7 +35,7 @@ use model::{Clock, LedgerKey, NoRandomness, Nonce, Random};
 use platform::Platform;
 use platform::home::Home;
 use provider::kind::RuntimeDeps;
-use reload::{Checked, Reload};
+use reload::{OperatorFiles, Reload};
 use rustix::process::{Resource, Rlimit};
 use secrets::identity::issuers::Issuers;
 use secrets::keys;
@@ -177,8 +177,7 @@ impl LoadedHome {
     }
 
     /// Writes the profiles and rules that a home does not have yet, and loads it. A daemon that wrote them after it has
-    /// read the home would count as behind its files. `checked` are the texts that a reload has checked; `None` reads the
-    /// files.
+    /// read the home would count as behind its files. `files` are those that a reload has checked; `None` reads them.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -186,9 +185,9 @@ impl LoadedHome {
         home: Home,
         platform: &Platform,
         kinds: Kinds,
-        checked: Option<Arc<Checked>>,
+        files: Option<Arc<OperatorFiles>>,
     ) -> Result<Self, StartError> {
-        Self::load(home, platform, kinds, Purpose::Serve, checked)
+        Self::load(home, platform, kinds, Purpose::Serve, files)
     }
 
     /// Loads a home to find out whether it can be opened. Makes no master key.
@@ -204,18 +203,17 @@ impl LoadedHome {
         platform: &Platform,
         kinds: Kinds,
         purpose: Purpose,
-        checked: Option<Arc<Checked>>,
+        files: Option<Arc<OperatorFiles>>,
     ) -> Result<Self, StartError> {
         permissions::check(&home)?;
-        let text =
-            checked.as_ref().map_or_else(|| Config::text(&home.config()), |checked| Ok(checked.config.clone()))?;
+        let text = files.as_ref().map_or_else(|| Config::text(&home.config()), |files| Ok(files.config.clone()))?;
         let config = Arc::new(Config::parse(&text, &home.config(), &platform.environment, kinds)?);
         let is_written = purpose == Purpose::Serve && write_missing(&home, &config)?;
-        let written = match checked {
-            Some(checked) if !is_written => checked.written.clone(),
+        let written = match files {
+            Some(files) if !is_written => files.written.clone(),
             Some(_) | None => Written::read(&home, &config)?,
         };
-        let checked = Arc::new(Checked { config: text, written });
+        let files = Arc::new(OperatorFiles { config: text, written });
         permissions::check_named(&home, &config)?;
         let notes = keys::continuity(&home, config.vault.key.is_none())?;
         let key = Arc::new(keys::ledger(&home, platform.ids.as_ref())?);
@@ -230,8 +228,7 @@ impl LoadedHome {
         };
         let notice_sender = Arc::new(NoticeSender::new(&config, &secrets, platform));
         let running = RuntimeDeps { scrubber, own, vault: Arc::clone(&vault), renewing: Arc::default() };
-        let ruleset_builder =
-            Arc::new(RulesetBuilder::new((&home, &config), &checked, platform, secrets, running, &key));
+        let ruleset_builder = Arc::new(RulesetBuilder::new((&home, &config), &files, platform, secrets, running, &key));
         let ruleset = ruleset_builder.build()?;
         Ok(Self { home, config, ruleset, ruleset_builder, notice_sender, key, vault, issuers, notes, reload: None })
     }

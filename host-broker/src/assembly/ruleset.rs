@@ -10,7 +10,7 @@ use crate::assembly::catalogue::{self, Supplies};
 use crate::assembly::filters;
 use crate::daemon::EventSender;
 use crate::host::StartError;
-use crate::host::reload::Checked;
+use crate::host::reload::OperatorFiles;
 use config::Config;
 use config::Policy;
 use config::profiles::Written;
@@ -40,17 +40,17 @@ pub struct RulesetBuilder {
     platform: Platform,
     secrets: Secrets,
     runtime: RuntimeDeps,
-    checked: Arc<Checked>,
+    files: Arc<OperatorFiles>,
     key: Arc<LedgerKey>,
     // Of the configuration's text.
     text: Digest,
 }
 
 impl RulesetBuilder {
-    /// Creates the builder for this home, with its configuration, the texts of that, and its secrets.
+    /// Creates the builder for this home, with its configuration, the files of that, and its secrets.
     pub fn new(
         (home, config): (&Home, &Arc<Config>),
-        checked: &Arc<Checked>,
+        files: &Arc<OperatorFiles>,
         platform: &Platform,
         secrets: Secrets,
         runtime: RuntimeDeps,
@@ -62,15 +62,15 @@ impl RulesetBuilder {
             platform: platform.clone(),
             secrets,
             runtime,
-            checked: Arc::clone(checked),
+            files: Arc::clone(files),
             key: Arc::clone(key),
-            text: Config::digest(&checked.config),
+            text: Config::digest(&files.config),
         }
     }
 
-    /// Returns the texts of the operators' files, for the next program.
-    pub fn checked(&self) -> Arc<Checked> {
-        Arc::clone(&self.checked)
+    /// Returns the operators' files, as they were when they were read.
+    pub fn files(&self) -> Arc<OperatorFiles> {
+        Arc::clone(&self.files)
     }
 
     /// Builds the ruleset, with the accepted definitions of each provider.
@@ -81,7 +81,7 @@ impl RulesetBuilder {
         let catalogue = catalogue::catalogue(&self.config, &self.home, &self.platform, Some(&self.supplies()));
         let schemas = filters::schemas(&catalogue)?;
         let catalogue = self.cleaned(catalogue);
-        let policy = self.checked.written.policy(&self.home, &self.config, &catalogue.named())?;
+        let policy = self.files.written.policy(&self.home, &self.config, &catalogue.named())?;
         let inspector = Inspector::new(&self.config.inspection, policy.profiles.clone(), &self.secrets, &self.platform);
         Ok(self.ruleset(catalogue, policy, schemas, Arc::new(inspector)))
     }
@@ -107,7 +107,7 @@ impl RulesetBuilder {
         let catalogue = present.catalogue.exchanged(is_its, self.cleaned(fresh));
         let kept = present.filters.schemas.iter().filter(|((of, _), _)| !is_its(of));
         schemas.extend(kept.map(|(of, schema)| (of.clone(), Arc::clone(schema))));
-        let policy = self.checked.written.policy(&self.home, &self.config, &catalogue.named())?;
+        let policy = self.files.written.policy(&self.home, &self.config, &catalogue.named())?;
         Ok(self.ruleset(catalogue, policy, schemas, Arc::clone(&present.filters.inspector)))
     }
 
@@ -134,7 +134,7 @@ impl RulesetBuilder {
     pub fn is_behind(&self) -> bool {
         let text = std::fs::read_to_string(self.home.config()).unwrap_or_default();
         Config::digest(&text) != self.text
-            || !Written::read(&self.home, &self.config).is_ok_and(|written| written == self.checked.written)
+            || !Written::read(&self.home, &self.config).is_ok_and(|written| written == self.files.written)
     }
 
     /// Applies the ruleset to the servers, and tells the loop when one says something else of its tools, or has

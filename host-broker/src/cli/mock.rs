@@ -91,7 +91,7 @@ fn run(context: &Context) -> Result<(), CliError> {
     // In this process, because another one would make another temporary home.
     let mut next = Some(Start::First);
     while let Some(start) = next {
-        next = serve(context, &document, start)?.map(|(_, checked)| Start::Reload(Some(checked)));
+        next = serve(context, &document, start)?.map(|(_, files)| Start::Reload(Some(files)));
     }
     Ok(())
 }

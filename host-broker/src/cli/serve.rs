@@ -4,7 +4,7 @@ use crate::cli::Context;
 use crate::cli::ask::running;
 use crate::cli::output::CliError;
 use crate::daemon::EventSender;
-use crate::host::reload::{Checked, Reload, Start, begun, reap_inherited, restart};
+use crate::host::reload::{OperatorFiles, Reload, Start, begun, reap_inherited, restart};
 use crate::host::standby::Standby;
 use crate::host::{Host, LoadedHome, StartError};
 use clap::Args;
@@ -39,22 +39,20 @@ impl Serve {
     /// [`CliError`]; nothing is running then.
     pub fn run(self, context: &Context) -> Result<(), CliError> {
         reap_inherited();
-        let start = Start::of_this_program(&context.home, &context.platform.environment);
+        let start = Start::of_this_program(&context.platform.environment);
         match serve(context, &json!({ "ready": true, "home": context.home.path() }), start)? {
-            Some((reload, checked)) => {
-                restart(&context.home, &reload, &checked).map_err(|error| CliError::internal(&error))
-            }
+            Some((reload, files)) => restart(&reload, &files).map_err(|error| CliError::internal(&error)),
             None => Ok(()),
         }
     }
 }
 
 /// Runs the broker until it is stopped, and says `ready`, or prints the document, when it takes requests. Returns the
-/// checked texts if a reload stopped it.
+/// checked files if a reload stopped it.
 ///
 /// # Errors
 /// [`CliError`]; nothing is running then.
-pub fn serve(context: &Context, ready: &Value, start: Start) -> Result<Option<(Reload, Arc<Checked>)>, CliError> {
+pub fn serve(context: &Context, ready: &Value, start: Start) -> Result<Option<(Reload, Arc<OperatorFiles>)>, CliError> {
     let runtime = &context.platform.runtime;
     // Registered early: before this line, SIGHUP ends the process.
     let inside = runtime.enter();
@@ -78,7 +76,7 @@ pub fn serve(context: &Context, ready: &Value, start: Start) -> Result<Option<(R
     // A reload that was asked for while it stopped is checked to its end.
     over.send_replace(true);
     runtime.block_on(reloads).ok();
-    Ok(reload.wanted().map(|checked| (reload, checked)))
+    Ok(reload.wanted().map(|files| (reload, files)))
 }
 
 fn log_to_standard_error(context: &Context) {
@@ -100,59 +98,55 @@ fn started(
     hangup: &mut Option<Signal>,
 ) -> Result<Option<(Host, Reload, Option<StopSignals>)>, CliError> {
     let runtime = &context.platform.runtime;
-    let attempt = |checked| -> Result<_, StartError> {
-        let mut loaded = LoadedHome::open_to_serve(context.home.clone(), &context.platform, context.kinds, checked)?;
+    let attempt = |files| -> Result<_, StartError> {
+        let mut loaded = LoadedHome::open_to_serve(context.home.clone(), &context.platform, context.kinds, files)?;
         let reload = Reload::new(context.home.clone(), &context.platform, context.kinds, &loaded.config);
         loaded.reload = Some(reload.clone());
         Ok((Host::start(&loaded, &context.platform)?, reload))
     };
-    let Start::Reload(mut checked) = start else {
+    let Start::Reload(mut files) = start else {
         let (host, reload) = attempt(None)?;
         return Ok(Some((host, reload, None)));
     };
     let inside = runtime.enter();
     let mut stop = StopSignals::new();
     drop(inside);
-    if checked.is_none() {
-        tracing::warn!("the checked texts were not handed over; the files are read again");
-    }
-    let (mut standby, mut told, mut pause): (Option<Standby>, _, _) = (None, String::new(), FIRST_PAUSE);
+    let (mut standby, mut logged, mut pause): (Option<Standby>, _, _) = (None, String::new(), FIRST_PAUSE);
     loop {
         if let Some(standby) = &mut standby {
             standby.release();
         }
-        let error = match attempt(checked.clone()) {
-            Ok((host, _)) if standby.as_ref().is_some_and(Standby::is_to_stop) => {
+        let error = match attempt(files.clone()) {
+            Ok((host, _)) if standby.as_ref().is_some_and(Standby::stop_requested) => {
                 host.stop().map_err(|failed| CliError::internal(&failed))?;
                 return Ok(None);
             }
             Ok((host, reload)) => return Ok(Some((host, reload, stop))),
             Err(error) => error,
         };
-        let because = chain(&error);
-        if because != told {
-            tracing::error!(error = because, "the daemon cannot start after the reload, and waits");
-            (told, pause) = (because, FIRST_PAUSE);
+        let reason = chain(&error);
+        if reason != logged {
+            tracing::error!(error = reason, "the daemon cannot start after the reload, and waits");
+            (logged, pause) = (reason, FIRST_PAUSE);
         }
         let is_held = if let Some(standby) = &mut standby {
-            standby.hold(&told)
+            standby.hold(&logged)
         } else {
-            standby = Standby::open(&context.home, runtime, &told);
+            standby = Standby::open(&context.home, runtime, &logged);
             standby.is_some()
         };
         // A command holds the lock for a moment; another daemon answers.
         if !is_held && matches!(running(context), Ok(Some(hello)) if hello.get("error").is_none()) {
             return Err(error.into());
         }
-        let wish = runtime.block_on(next_attempt(pause, &mut stop, hangup, &mut standby));
-        match wish {
-            Wish::Stop => return Ok(None),
+        match runtime.block_on(waited(pause, &mut stop, hangup, &mut standby)) {
+            Waited::Stop => return Ok(None),
             // The operator may have corrected the files.
-            Wish::TryAgain => (checked, pause) = (None, FIRST_PAUSE),
-            Wish::Wait => pause = (pause * 2).min(PAUSE_MAX),
+            Waited::Requested => (files, pause) = (None, FIRST_PAUSE),
+            Waited::Elapsed => pause = (pause * 2).min(PAUSE_MAX),
         }
         if matches!(&error, StartError::Config(_)) {
-            checked = None;
+            files = None;
         }
     }
 }
@@ -162,22 +156,22 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// How the wait for the next attempt ended.
-enum Wish {
-    /// The daemon is to end.
+enum Waited {
+    /// A signal or an operator stops the daemon.
     Stop,
-    /// An operator wants an attempt now.
-    TryAgain,
-    /// The time is over.
-    Wait,
+    /// An operator asks for an attempt now.
+    Requested,
+    /// The pause is over.
+    Elapsed,
 }
 
-/// Waits until the next attempt is due, or somebody wants it, or wants an end.
-async fn next_attempt(
+/// Waits for the end of the pause, for an operator or for a signal.
+async fn waited(
     pause: Duration,
     stop: &mut Option<StopSignals>,
     hangup: &mut Option<Signal>,
     standby: &mut Option<Standby>,
-) -> Wish {
+) -> Waited {
     let stopped = async {
         match stop {
             Some(stop) => stop.received().await,
@@ -190,20 +184,20 @@ async fn next_attempt(
             None => std::future::pending().await,
         }
     };
-    let wished = async {
+    let requested = async {
         match standby {
             Some(standby) => {
-                standby.wish().await;
-                if standby.is_to_stop() { Wish::Stop } else { Wish::TryAgain }
+                standby.requested().await;
+                if standby.stop_requested() { Waited::Stop } else { Waited::Requested }
             }
             None => std::future::pending().await,
         }
     };
     tokio::select! {
-        () = stopped => Wish::Stop,
-        _ = hung_up => Wish::TryAgain,
-        wish = wished => wish,
-        () = tokio::time::sleep(pause) => Wish::Wait,
+        () = stopped => Waited::Stop,
+        _ = hung_up => Waited::Requested,
+        request = requested => request,
+        () = tokio::time::sleep(pause) => Waited::Elapsed,
     }
 }
 

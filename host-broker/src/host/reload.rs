@@ -4,8 +4,8 @@
 //! program: the process id, the standard streams and the supervisor stay the same. No effect of the old program runs on
 //! in the new one.
 //!
-//! The new program gets the texts of `broker.toml` and `policy/` that were checked, because the files may change in
-//! between. If it cannot start for another reason, such as a full disk, it does not end: it [waits](super::standby).
+//! The new program gets `broker.toml` and `policy/` as they were checked, because the files may change in between. If it
+//! cannot start for another reason, such as a full disk, it does not end: it [waits](super::standby).
 
 use super::{LoadedHome, StartError, every_record_opens, group_number};
 use crate::http;
@@ -17,15 +17,15 @@ use config::{Config, ConfigError};
 use nix::sys::signal::{SigSet, Signal};
 use platform::home::Home;
 use platform::{Environment, Platform};
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, WaitOptions, waitpid};
 use serde::{Deserialize, Serialize};
-use shared::digest::Digest;
 use std::ffi::CString;
+use std::fs::File;
 use std::io::{ErrorKind, Write as _};
 use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -37,8 +37,8 @@ pub struct Reload {
     platform: Platform,
     kinds: Kinds,
     addresses: [Option<SocketAddr>; 2],
-    // The texts that were checked, once a reload is wanted.
-    wanted: Arc<Mutex<Option<Arc<Checked>>>>,
+    // The checked files, once a reload is wanted.
+    wanted: Arc<Mutex<Option<Arc<OperatorFiles>>>>,
     stopped: Arc<AtomicBool>,
 }
 
@@ -59,7 +59,7 @@ impl Reload {
         Ok(())
     }
 
-    fn check(&self) -> Result<Arc<Checked>, StartError> {
+    fn check(&self) -> Result<Arc<OperatorFiles>, StartError> {
         // Makes no master key: another process could use it, so a check that fails could not remove it.
         let loaded = LoadedHome::check(self.home.clone(), &self.platform, self.kinds)?;
         every_record_opens(&loaded)?;
@@ -80,12 +80,12 @@ impl Reload {
         }
         // Last, because it makes directories.
         Mailboxes::open(&loaded.home, &loaded.config)?;
-        Ok(loaded.ruleset_builder.checked())
+        Ok(loaded.ruleset_builder.files())
     }
 
     /// Makes a file that is given to this group, as the control socket will be.
     fn may_give_to(&self, group: Option<u32>) -> Result<(), StartError> {
-        let path = self.home.path().join("reload-check.tmp");
+        let path = self.home.path().join("reload.tmp");
         let failed = |source| StartError::Socket { path: self.home.socket(), source };
         std::fs::write(&path, "").map_err(failed)?;
         let given = std::os::unix::fs::chown(&path, None, group);
@@ -98,16 +98,16 @@ impl Reload {
         self.stopped.store(true, Ordering::Release);
     }
 
-    /// Returns the texts with which the daemon starts again once it has stopped; `None` if it ends.
-    pub fn wanted(&self) -> Option<Arc<Checked>> {
+    /// Returns the files with which the daemon starts again once it has stopped; `None` if it ends.
+    pub fn wanted(&self) -> Option<Arc<OperatorFiles>> {
         let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         (!self.stopped.load(Ordering::Acquire)).then_some(wanted)
     }
 }
 
-/// The texts of the operators' files that a reload has checked.
+/// The texts of the operators' files, as they were when they were checked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Checked {
+pub struct OperatorFiles {
     /// `broker.toml`.
     pub config: String,
     /// The files in `policy/`.
@@ -118,27 +118,27 @@ pub struct Checked {
 pub enum Start {
     /// By a command. A fault ends it.
     First,
-    /// By a reload, with the checked texts; `None` reads the files. It waits after a fault.
-    Reload(Option<Arc<Checked>>),
+    /// By a reload, with the checked files; `None` reads them again. It waits after a fault.
+    Reload(Option<Arc<OperatorFiles>>),
 }
 
 impl Start {
-    /// Returns how this program was started. It takes the texts that the program before it has left.
-    pub fn of_this_program(home: &Home, environment: &Environment) -> Self {
-        let Some(digest) = environment.get(RELOADED).and_then(|value| value.strip_prefix(&own_prefix())) else {
+    /// Returns how this program was started. It reads the files that the program before it has passed.
+    pub fn of_this_program(environment: &Environment) -> Self {
+        let prefix = own_prefix();
+        let Some(descriptor) = environment.get(RELOADED).and_then(|value| value.strip_prefix(&prefix)) else {
             return Self::First;
         };
-        let path = handover(home);
-        let left = std::fs::read(&path).unwrap_or_default();
-        std::fs::remove_file(&path).ok();
-        // The file may be of an earlier reload.
-        let is_left = Digest::of(&left).hex() == digest;
-        let checked = is_left.then(|| serde_json::from_slice(&left).ok()).flatten();
-        Self::Reload(checked.map(Arc::new))
+        let files = descriptor.parse().ok().and_then(|descriptor: RawFd| {
+            let bytes = std::fs::read(format!("/proc/self/fd/{descriptor}")).ok();
+            nix::unistd::close(descriptor).ok();
+            serde_json::from_slice(&bytes?).ok()
+        });
+        Self::Reload(files.map(Arc::new))
     }
 }
 
-/// The variable of a restarted program: its process id, and the digest of the texts that were left. A child of the daemon has
+/// The variable of a restarted program: its process id, and the descriptor of the checked files. A child of the daemon has
 /// another process id, so it does not apply there.
 const RELOADED: &str = "EXT_BROKER_RELOADED";
 
@@ -146,34 +146,31 @@ fn own_prefix() -> String {
     format!("{}:", std::process::id())
 }
 
-/// The file with which a program leaves the checked texts for the next.
-fn handover(home: &Home) -> PathBuf {
-    home.path().join("reload.tmp")
+/// Writes the files into memory that the new program can read. It needs no disk, which may be full.
+fn in_memory(files: &OperatorFiles) -> std::io::Result<File> {
+    // A path that is not UTF-8 has no form in JSON.
+    let bytes = serde_json::to_vec(files)?;
+    let mut memory = File::from(memfd_create("operator-files", MemfdFlags::empty())?);
+    memory.write_all(&bytes)?;
+    Ok(memory)
 }
 
-/// Writes a private file.
-fn leave(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    std::fs::remove_file(path)
-        .or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })?;
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(bytes)
-}
-
-/// Executes this program again with the same arguments in this process, with the checked texts. Returns only if that
-/// fails, or if a signal asked the daemon to end meanwhile.
+/// Executes this program again in this process, with the same arguments and with the checked files. Returns only if that
+/// fails, or if a signal has stopped the daemon.
 ///
 /// ORDER: SIGHUP is blocked before, and [`begun`] admits it after its handler is registered. The mask survives the
 /// execution, so a signal to this thread waits. `std` would clear the mask.
 ///
 /// # Errors
 /// The system error.
-pub fn restart(home: &Home, reload: &Reload, checked: &Checked) -> std::io::Result<()> {
-    // Without the file, the new program reads those of the operators. A path that is not UTF-8 has no form in JSON.
-    let bytes = serde_json::to_vec(checked).unwrap_or_default();
-    if let Err(error) = leave(&handover(home), &bytes) {
-        tracing::warn!(%error, "the checked texts cannot be handed over");
+pub fn restart(reload: &Reload, files: &OperatorFiles) -> std::io::Result<()> {
+    // Without them, the new program reads the files again.
+    let memory = in_memory(files);
+    if let Err(error) = &memory {
+        tracing::warn!(%error, "the new program reads the files again");
     }
-    let reloaded = format!("{RELOADED}={}{}", own_prefix(), Digest::of(&bytes).hex());
+    let descriptor = memory.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+    let reloaded = format!("{RELOADED}={}{descriptor}", own_prefix());
     let text = |bytes: Vec<u8>| CString::new(bytes).map_err(|_zero| std::io::Error::from(ErrorKind::InvalidInput));
     let arguments: Vec<CString> =
         std::env::args_os().map(|argument| text(argument.into_encoded_bytes())).collect::<Result<_, _>>()?;
@@ -181,16 +178,13 @@ pub fn restart(home: &Home, reload: &Reload, checked: &Checked) -> std::io::Resu
     let variables = others.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
     let variables: Vec<CString> = variables.chain([reloaded.into_bytes()]).map(text).collect::<Result<_, _>>()?;
     hangup().thread_block()?;
-    let executed = if reload.stopped.load(Ordering::Acquire) {
-        Ok(())
-    } else {
-        // It also works if the program's file was replaced since.
-        let Err(errno) = nix::unistd::execve(c"/proc/self/exe", &arguments, &variables);
-        Err(errno.into())
-    };
+    if reload.stopped.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    // It also works if the program's file was replaced since.
+    let Err(errno) = nix::unistd::execve(c"/proc/self/exe", &arguments, &variables);
     hangup().thread_unblock().ok();
-    std::fs::remove_file(handover(home)).ok();
-    executed
+    Err(errno.into())
 }
 
 /// Completes a start once its handler of SIGHUP is registered.

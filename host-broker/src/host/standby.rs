@@ -1,7 +1,7 @@
 //! The control socket of a daemon that cannot start after a reload. It says why, and takes `stop` and `reload`.
 //!
 //! The configuration may be unknown then, so only the daemon's own user and root are heard. While the socket is open, the
-//! lock of the ledger is held: no other daemon can have the home, and no command works beside the one that waits.
+//! lock of the home is held, so no other daemon starts there, and no command works in place.
 
 use super::bind;
 use crate::control::{ProcessRequest, command, fault};
@@ -27,29 +27,29 @@ pub struct Standby {
     home: PathBuf,
     socket: PathBuf,
     task: JoinHandle<()>,
-    // Somebody wants an attempt at once, or an end.
-    wishes: Receiver<()>,
+    // An operator has asked for an attempt, or for a stop.
+    requests: Receiver<()>,
     state: Arc<State>,
     lock: Option<Lock>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    fault: Mutex<String>,
+    reason: Mutex<String>,
     attempts: AtomicU64,
-    is_to_stop: AtomicBool,
+    stop_requested: AtomicBool,
 }
 
 impl Standby {
     /// Opens the socket, which states this reason; `None` if another process has the home, or the socket cannot be made.
-    pub fn open(home: &Home, runtime: &Handle, because: &str) -> Option<Self> {
+    pub fn open(home: &Home, runtime: &Handle, reason: &str) -> Option<Self> {
         let lock = store::lock(home.path()).ok()?;
         let listener = bind(&home.socket(), None, runtime).ok()?;
-        let (sender, wishes) = channel(1);
-        let state = Arc::new(State { fault: Mutex::new(because.to_owned()), ..State::default() });
+        let (sender, requests) = channel(1);
+        let state = Arc::new(State { reason: Mutex::new(reason.to_owned()), ..State::default() });
         let task = runtime.spawn(listen(listener, Arc::clone(&state), sender));
         let (home, socket) = (home.path().to_owned(), home.socket());
-        Some(Self { home, socket, task, wishes, state, lock: Some(lock) })
+        Some(Self { home, socket, task, requests, state, lock: Some(lock) })
     }
 
     /// Releases the home for an attempt to start.
@@ -59,8 +59,8 @@ impl Standby {
 
     /// Holds the home again after an attempt that failed for this reason. Returns whether that is possible: another process
     /// may have it.
-    pub fn hold(&mut self, because: &str) -> bool {
-        because.clone_into(&mut self.state.fault.lock().unwrap_or_else(PoisonError::into_inner));
+    pub fn hold(&mut self, reason: &str) -> bool {
+        reason.clone_into(&mut self.state.reason.lock().unwrap_or_else(PoisonError::into_inner));
         self.state.attempts.fetch_add(1, Ordering::AcqRel);
         if self.lock.is_none() {
             self.lock = store::lock(&self.home).ok();
@@ -68,16 +68,16 @@ impl Standby {
         self.lock.is_some()
     }
 
-    /// Waits until somebody wants an attempt at once, or an end.
-    pub async fn wish(&mut self) {
-        if self.wishes.recv().await.is_none() {
+    /// Waits until an operator asks for an attempt, or for a stop.
+    pub async fn requested(&mut self) {
+        if self.requests.recv().await.is_none() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Returns whether somebody wants an end.
-    pub fn is_to_stop(&self) -> bool {
-        self.state.is_to_stop.load(Ordering::Acquire)
+    /// Returns whether an operator has asked for a stop.
+    pub fn stop_requested(&self) -> bool {
+        self.state.stop_requested.load(Ordering::Acquire)
     }
 }
 
@@ -91,31 +91,31 @@ impl Drop for Standby {
     }
 }
 
-async fn listen(listener: UnixListener, state: Arc<State>, wishes: Sender<()>) {
+async fn listen(listener: UnixListener, state: Arc<State>, requests: Sender<()>) {
     // One after the other: each has a second.
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => drop(serve(stream, &state, &wishes).await),
+            Ok((stream, _)) => drop(serve(stream, &state, &requests).await),
             Err(_) => tokio::time::sleep(TIMEOUT).await,
         }
     }
 }
 
-async fn serve(stream: UnixStream, state: &State, wishes: &Sender<()>) -> std::io::Result<()> {
+async fn serve(stream: UnixStream, state: &State, requests: &Sender<()>) -> std::io::Result<()> {
     let own = rustix::process::geteuid().as_raw();
     let is_own = stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == ROOT);
     let (reader, mut writer) = stream.into_split();
-    let because = state.fault.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let waits = format!("the daemon cannot start after a reload, and waits: {because}; to end it: host-broker stop");
+    let reason = state.reason.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let waits = format!("the daemon cannot start after a reload, and waits: {reason}; to end it: host-broker stop");
     let request = if is_own { command(reader, TIMEOUT).await? } else { None };
     let mut answer = match request.and_then(|line| serde_json::from_slice(&line).ok()) {
         Some(ProcessRequest::Stop) => {
-            state.is_to_stop.store(true, Ordering::Release);
-            wishes.try_send(()).ok();
+            state.stop_requested.store(true, Ordering::Release);
+            requests.try_send(()).ok();
             json!({ "status": "executed", "summary": "The daemon stops." }).to_string().into_bytes()
         }
         Some(ProcessRequest::Reload) => {
-            wishes.try_send(()).ok();
+            requests.try_send(()).ok();
             json!({ "status": "executed", "summary": "The daemon tries again." }).to_string().into_bytes()
         }
         Some(ProcessRequest::Hello) => {
