@@ -194,17 +194,10 @@ pub fn write(home: &Home, group: &Group, text: &str) -> Result<(), ConfigError> 
 }
 
 fn write_in(directory: &Path, group: &Group, text: &str) -> Result<(), ConfigError> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
     let path = directory.join(format!("{group}.toml"));
     let failed = |source| ConfigError::Write { path: path.clone(), source };
     platform::home::make_private_directory(directory).map_err(failed)?;
-    let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-    match made {
-        Ok(mut file) => file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        Err(source) => Err(failed(source)),
-    }
+    platform::home::write_new(&path, text).map(drop).map_err(failed)
 }
 
 /// Checks a profile. A line about an unknown action protects nothing.

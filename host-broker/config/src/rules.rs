@@ -53,18 +53,7 @@ pub fn create_missing(home: &Home) -> Result<bool, ConfigError> {
     let path = shipped(home);
     let failed = |source| ConfigError::Write { path: path.clone(), source };
     platform::home::make_private_directory(&home.policy()).map_err(failed)?;
-    // A partly written file would be rules that no operator wrote.
-    let beside = path.with_extension("new");
-    write(&beside, SHIPPED).and_then(|()| std::fs::rename(&beside, &path)).map_err(failed)?;
-    Ok(true)
-}
-
-fn write(path: &Path, text: &str) -> Result<(), std::io::Error> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
+    platform::home::write_new(&path, SHIPPED).map_err(failed)
 }
 
 fn shipped(home: &Home) -> PathBuf {

@@ -81,6 +81,26 @@ impl Home {
     }
 }
 
+/// Writes a private file unless it exists, as a whole or not at all. Returns whether it did.
+///
+/// # Errors
+/// The system error; the file is not there then.
+pub fn write_new(path: &Path, text: &str) -> Result<bool, std::io::Error> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    if path.try_exists()? {
+        return Ok(false);
+    }
+    let beside = path.with_extension("new");
+    let open = || std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside);
+    let written = open().and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
+    let named = written.and_then(|()| std::fs::rename(&beside, path));
+    if named.is_err() {
+        std::fs::remove_file(&beside).ok();
+    }
+    named.map(|()| true)
+}
+
 /// Makes a directory that only its owner may enter.
 ///
 /// # Errors
@@ -88,4 +108,23 @@ impl Home {
 pub fn make_private_directory(path: &Path) -> Result<(), std::io::Error> {
     use std::os::unix::fs::DirBuilderExt as _;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_file_is_there_as_a_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.toml");
+        assert!(write_new(&path, "one").unwrap());
+        assert!(!write_new(&path, "two").unwrap(), "it exists");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one");
+        // Its name is too long to be renamed to, but not that of the file beside it.
+        let long = folder.path().join(format!("{}.toml", "b".repeat(251)));
+        write_new(&long, "one").unwrap_err();
+        let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["a.toml"]);
+    }
 }

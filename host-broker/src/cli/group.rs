@@ -133,16 +133,14 @@ fn list(context: &Context) -> Result<(), CliError> {
 }
 
 fn add(context: &Context, name: &Name, uid: Option<u32>, may_request: &[Provider]) -> Result<(), CliError> {
+    let lock = edit::lock(context)?;
     if context.config()?.groups.contains_key(name) {
         return Err(CliError::usage(format!("there is a group `{name}` already; nothing was changed")));
     }
-    // The profile comes first, because it can be removed again if the edit fails. The broker refuses a profile without
-    // a group.
-    profiles::write(&context.home, name, policy::profile::STARTING).map_err(|error| CliError::configuration(&error))?;
-    if let Err(fault) = edit::change(context, |text| edit::added(text, name, uid, may_request)) {
-        std::fs::remove_file(context.home.profile(name)).ok();
-        return Err(fault);
-    }
+    edit::change_under(&lock, context, |text| edit::added(text, name, uid, may_request))?;
+    // The profile comes last: a group without one has the strict profile, and a profile without its group is invalid.
+    profiles::write(&context.home, name, policy::profile::STARTING)
+        .map_err(|error| CliError::configuration(&error).and_so("the group is added, with the strict profile"))?;
     let restart = running(context)?.is_some();
     let mailbox = context.home.mailbox(name);
     if let Some(uid) = uid {
@@ -164,6 +162,7 @@ fn add(context: &Context, name: &Name, uid: Option<u32>, may_request: &[Provider
 }
 
 fn remove(context: &Context, name: &Name) -> Result<(), CliError> {
+    let lock = edit::lock(context)?;
     known_group(&context.config()?, name)?;
     // Access that is only out of sight would be back with the next group of that name.
     if let Some(ledger) = context.ledger_if_any()? {
@@ -180,7 +179,7 @@ fn remove(context: &Context, name: &Name) -> Result<(), CliError> {
             )));
         }
     }
-    edit::change(context, |text| edit::removed(text, name))?;
+    edit::change_under(&lock, context, |text| edit::removed(text, name))?;
     let profile = context.home.profile(name);
     if let Err(error) = std::fs::remove_file(&profile)
         && error.kind() != std::io::ErrorKind::NotFound

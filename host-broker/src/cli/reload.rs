@@ -1,6 +1,7 @@
 //! `reload`: makes the running daemon read its configuration again.
 
 use crate::cli::Context;
+use crate::cli::group::edit;
 use crate::cli::output::CliError;
 use crate::control::{self, ProcessRequest};
 use clap::Args;
@@ -26,6 +27,7 @@ impl Reload {
     /// # Errors
     /// As [`reload`].
     pub fn run(self, context: &Context) -> Result<(), CliError> {
+        let _lock = edit::lock(context)?;
         let unready = reload(context)?;
         context.output.show(&json!({ "reloaded": true, "unready": unready }), || {
             let line = |(name, state): (&String, &Value)| {
@@ -38,7 +40,7 @@ impl Reload {
     }
 }
 
-/// Has the running daemon read its configuration again. Returns the providers that take no calls then, by name:
+/// Has the running daemon read its configuration again, for a command that holds the lock of it. Returns the providers that take no calls then, by name:
 /// `{reason, lacks_secret}`.
 ///
 /// # Errors

@@ -49,3 +49,32 @@ fn a_running_daemon_takes_a_group_up_with_a_reload() {
     let call = json!({ "type": "ext_call", "provider": "mock", "action": "echo" });
     assert_eq!(world.ask("web", "w1", call)["status"], "executed");
 }
+
+#[test]
+fn commands_that_edit_the_configuration_at_once_lose_nothing() {
+    let world = World::with_mock();
+    let daemon = world.serve();
+    let names: Vec<String> = (0..6).map(|number| format!("g{number}")).collect();
+    let adding: Vec<_> = names.iter().map(|name| world.start(&["group", "add", name])).collect();
+    let reloading: Vec<_> = (0..2).map(|_| world.start(&["reload"])).collect();
+    for running in adding.into_iter().chain(reloading) {
+        assert_eq!(running.end(), 0);
+    }
+    let config = world.read("broker.toml");
+    assert!(names.iter().all(|name| config.contains(&format!("[groups.{name}]"))), "{config}");
+    world.run(&["reload"]).ok();
+    world.run(&["grant", "g5", "mock", "1"]).ok();
+    world.run(&["stop"]).ok();
+    assert_eq!(daemon.end(), 0);
+}
+
+#[test]
+fn a_group_whose_profile_cannot_be_written_has_the_strict_one() {
+    let world = World::with_mock();
+    let profiles = world.home.join("policy/profiles");
+    std::fs::remove_dir_all(&profiles).unwrap();
+    std::fs::write(&profiles, "").unwrap();
+    world.run(&["group", "add", "web"]).fails(4, &["the group is added, with the strict profile"]);
+    std::fs::remove_file(&profiles).unwrap();
+    assert!(world.run(&["config", "check"]).ok().contains("web has no profile"));
+}

@@ -6,18 +6,57 @@
 use crate::cli::Context;
 use crate::cli::output::CliError;
 use config::{Config, permissions};
+use platform::lock::Lock;
 use shared::{Group, Provider};
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long another command may hold the lock of the configuration: a reload and the start of a server.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(90);
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// Takes the lock of the configuration: two commands that edit it, or reload the daemon, run one after the other.
+///
+/// # Errors
+/// [`CliError`] if another command holds it for too long.
+pub(in crate::cli) fn lock(context: &Context) -> Result<Lock, CliError> {
+    let path = context.home.path().join("edit.lock");
+    let failed = |error: std::io::Error| CliError::home(format!("cannot lock {}: {error}", path.display()));
+    let asked = Instant::now();
+    loop {
+        let file =
+            OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path).map_err(failed)?;
+        if let Some(lock) = Lock::take(file).map_err(|errno| failed(errno.into()))? {
+            return Ok(lock);
+        }
+        if asked.elapsed() > LOCK_TIMEOUT {
+            return Err(CliError::stuck("another command edits broker.toml or reloads the daemon; try again later"));
+        }
+        std::thread::park_timeout(LOCK_PAUSE);
+    }
+}
 
 /// Applies an edit to the configuration, atomically.
 ///
 /// # Errors
 /// [`CliError`]; the file is as it was.
 pub(in crate::cli) fn change(
+    context: &Context,
+    edit: impl FnOnce(&str) -> Result<String, CliError>,
+) -> Result<(), CliError> {
+    change_under(&lock(context)?, context, edit)
+}
+
+/// Does the same for a command that holds the lock.
+///
+/// # Errors
+/// As [`change`].
+pub(in crate::cli) fn change_under(
+    _lock: &Lock,
     context: &Context,
     edit: impl FnOnce(&str) -> Result<String, CliError>,
 ) -> Result<(), CliError> {

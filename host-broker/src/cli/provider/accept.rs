@@ -71,7 +71,7 @@ pub(super) struct Accept {
 }
 
 /// The result of a review or of an acceptance.
-pub(super) struct Reviewed {
+pub(super) struct Review {
     /// The digest that identifies the definitions.
     pub(super) digest: Digest,
     /// The names that need `--accept-flagged`.
@@ -83,7 +83,7 @@ pub(super) struct Reviewed {
     /// The tools, with warnings, without the schemas of definitions that were never accepted.
     pub(super) brief: String,
     /// The next step.
-    pub(super) next: String,
+    pub(super) next_step: String,
 }
 
 impl Accept {
@@ -93,7 +93,7 @@ impl Accept {
     }
 
     pub(super) fn run(self, context: &Context, config: &Config) -> Result<(), CliError> {
-        let Reviewed { document, text, .. } = self.review(context, config)?;
+        let Review { document, text, .. } = self.review(context, config)?;
         context.output.show(&document, || text);
         Ok(())
     }
@@ -102,7 +102,7 @@ impl Accept {
     ///
     /// # Errors
     /// [`CliError`]; nothing was accepted unless the text says so.
-    pub(super) fn review(&self, context: &Context, config: &Config) -> Result<Reviewed, CliError> {
+    pub(super) fn review(&self, context: &Context, config: &Config) -> Result<Review, CliError> {
         let name = config.table_of(&self.provider).map(|(name, _)| name);
         let name = name.ok_or_else(|| unknown("provider", &self.provider, config.providers.keys()))?;
         let table = config.providers.get(name).ok_or_else(|| unknown("provider", name, config.providers.keys()))?;
@@ -140,15 +140,15 @@ impl Accept {
                 let permits = permits::text(context, name, &look.parts.permitted);
                 let body = |changes: &[Change]| look.text(changes, permits.as_ref());
                 let brief = body(look.before.map_or(&[][..], |_| &changes));
-                let next = look.next(&context.program(), self.with_secrets);
-                let text = format!("{}\n\n{next}", body(&changes));
-                Ok(Reviewed {
+                let next_step = look.next_step(&context.program(), self.with_secrets);
+                let text = format!("{}\n\n{next_step}", body(&changes));
+                Ok(Review {
                     digest,
                     flagged: all_flagged,
                     document: look.document(&changes, None),
                     text,
                     brief,
-                    next,
+                    next_step,
                 })
             }
             Some(digest) if *digest == now.digest() => {
@@ -184,13 +184,13 @@ impl Accept {
                 let (written, permits) = (written.unwrap_or_default(), permits.unwrap_or_default());
                 let text = format!("The definitions of {name} are accepted. {said}{written}{permits}");
                 let document = look.document(&changes, Some(counts));
-                Ok(Reviewed {
+                Ok(Review {
                     digest: now.digest(),
                     flagged: all_flagged,
                     document,
                     text,
                     brief: String::new(),
-                    next: String::new(),
+                    next_step: String::new(),
                 })
             }
             Some(_) => Err(CliError::refused(format!(
@@ -381,7 +381,7 @@ impl Look<'_> {
     }
 
     /// Returns the next step of a person who has read this.
-    fn next(&self, program: &str, with_secrets: bool) -> String {
+    fn next_step(&self, program: &str, with_secrets: bool) -> String {
         if self.before == Some(self.now) {
             return "These definitions are accepted.".to_owned();
         }

@@ -3,7 +3,7 @@
 mod questions;
 
 use super::Name;
-use super::accept::{Accept, Reviewed};
+use super::accept::{Accept, Review};
 use crate::cli::Context;
 use crate::cli::ask::running;
 use crate::cli::group::edit;
@@ -14,7 +14,7 @@ use clap::Args;
 use config::Config;
 use platform::home::quoted;
 use provider_mcp::presets::{Description, Package, Preset, Question, Registry, lines};
-use questions::{answers, asked, is_terminal};
+use questions::{answers, is_terminal, prompt};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -96,7 +96,8 @@ impl Add {
             context.output.line("Nothing was changed.");
             return Ok(());
         }
-        edit::change(context, edit)?;
+        let lock = edit::lock(context)?;
+        edit::change_under(&lock, context, edit)?;
         // From here on, the table stays: the operator can correct it, and go on with `provider accept`.
         let with_secrets = if lists_with_secrets { " --with-secrets" } else { "" };
         let next = context.at_home(&format!("host-broker provider accept {name}{with_secrets}"));
@@ -117,7 +118,7 @@ impl Add {
             texts.extend([accepted.text, next_grant(context, &config, &name, &accepted.document)]);
             accepted.document
         } else {
-            texts.push(reviewed.next);
+            texts.push(reviewed.next_step);
             reviewed.document
         };
         texts.extend(unready.as_ref().map(|reason| format!("{name} takes no calls: {reason}")));
@@ -130,14 +131,14 @@ impl Add {
     }
 
     /// Returns what to do with the definitions, after a question where a person can be asked.
-    fn choice(&self, context: &Context, reviewed: &Reviewed) -> Result<Choice, CliError> {
+    fn choice(&self, context: &Context, reviewed: &Review) -> Result<Choice, CliError> {
         match (self.accept, reviewed.flagged.is_empty()) {
             (true, true) => Ok(Choice::Accept),
             (true, false) => Err(CliError::refused(format!(
                 "{}\n\nWithout --accept, the command adds the table; `provider accept` can accept flagged names then",
                 reviewed.brief
             ))),
-            (false, _) if is_terminal(context.output) => wants(context, reviewed),
+            (false, _) if is_terminal(context.output) => confirm(context, reviewed),
             (false, _) => Ok(Choice::Leave),
         }
     }
@@ -205,7 +206,7 @@ fn next_grant(context: &Context, config: &Config, name: &Name, accepted: &Value)
 }
 
 /// Asks the operator whether to accept these definitions.
-fn wants(context: &Context, reviewed: &Reviewed) -> Result<Choice, CliError> {
+fn confirm(context: &Context, reviewed: &Review) -> Result<Choice, CliError> {
     let (question, yes) = if reviewed.flagged.is_empty() {
         ("Accept exactly these definitions?", Choice::Accept)
     } else {
@@ -215,7 +216,7 @@ fn wants(context: &Context, reviewed: &Reviewed) -> Result<Choice, CliError> {
     // An answer that was typed before the question is none.
     rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush).ok();
     loop {
-        let answer = asked(&format!("{question} [y = yes, N = no, v = view all of them] "))?;
+        let answer = prompt(&format!("{question} [y = yes, N = no, v = view all of them] "))?;
         match answer.to_lowercase().as_str() {
             "y" | "yes" => return Ok(yes),
             "v" => context.output.say(&reviewed.text),

@@ -3,10 +3,8 @@
 use super::Name;
 use crate::cli::Context;
 use crate::cli::output::CliError;
+use platform::home::write_new;
 use shared::Action;
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
 fn path(context: &Context, name: &Name) -> PathBuf {
@@ -40,12 +38,9 @@ pub(super) fn write(context: &Context, name: &Name, tools: &[Action]) -> Result<
     let failed = |error: std::io::Error| {
         CliError::home(format!("the definitions are accepted, but {} cannot be written: {error}", path.display()))
     };
-    let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
-        Err(error) => return Err(failed(error)),
-    };
-    file.write_all(rules(name, tools).as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+    if !write_new(&path, &rules(name, tools)).map_err(failed)? {
+        return Ok(None);
+    }
     Ok(Some(format!(
         " policy/accepted-{name}.cedar permits {}; a running daemon reads it with: host-broker reload",
         listed(tools)

@@ -66,20 +66,20 @@ pub(super) fn text(name: &Name, proposed: &[Line]) -> Option<String> {
 }
 
 /// The configuration with the proposals in it.
-pub(super) struct Edited {
+pub(super) struct Edited<'a> {
     pub(super) config: Config,
-    text: String,
-    count: usize,
+    name: &'a Name,
+    proposed: &'a [Line],
 }
 
-impl Edited {
+impl Edited<'_> {
     /// Writes the configuration.
     ///
     /// # Errors
     /// [`CliError`]; the file is as it was.
     pub(super) fn write(self, context: &Context) -> Result<String, CliError> {
-        edit::change(context, |_text| Ok(self.text))?;
-        let count = self.count;
+        edit::change(context, |text| with_lines(text, self.name, self.proposed))?;
+        let count = self.proposed.len();
         Ok(format!(" The proposals for {count} tools are in broker.toml now and apply from the next start."))
     }
 }
@@ -88,14 +88,9 @@ impl Edited {
 ///
 /// # Errors
 /// [`CliError`]: the text cannot be edited safely.
-pub(super) fn edited(context: &Context, name: &Name, proposed: &[Line]) -> Result<Edited, CliError> {
-    let path = context.home.config();
-    let text = std::fs::read_to_string(&path)
-        .map_err(|error| CliError::home(format!("cannot read {}: {error}", path.display())))?;
-    let text = with_lines(&text, name, proposed)?;
-    let config = Config::parse(&text, &path, &context.platform.environment, context.kinds);
-    let config = config.map_err(|error| CliError::configuration(&error))?;
-    Ok(Edited { config, text, count: proposed.len() })
+pub(super) fn edited<'a>(context: &Context, name: &'a Name, proposed: &'a [Line]) -> Result<Edited<'a>, CliError> {
+    let (_text, config) = edit::draft(context, |text| with_lines(text, name, proposed))?;
+    Ok(Edited { config, name, proposed })
 }
 
 fn with_lines(text: &str, name: &Name, proposed: &[Line]) -> Result<String, CliError> {

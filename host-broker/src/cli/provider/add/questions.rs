@@ -86,7 +86,7 @@ fn ask(name: &str, question: &Question, answers: &mut Answers) -> Result<(), Cli
             }
             None => String::new(),
         };
-        let answer = asked(&format!("{}{hint}: ", question.text))?;
+        let answer = prompt(&format!("{}{hint}: ", question.text))?;
         if question.secret {
             match source(name, &answer) {
                 Ok(source) => {
@@ -105,7 +105,7 @@ fn ask(name: &str, question: &Question, answers: &mut Answers) -> Result<(), Cli
 }
 
 /// Asks a question on the terminal once.
-pub(super) fn asked(question: &str) -> Result<String, CliError> {
+pub(super) fn prompt(question: &str) -> Result<String, CliError> {
     let mut err = std::io::stderr();
     write!(err, "{question}").and_then(|()| err.flush()).map_err(|error| CliError::internal(&error))?;
     let mut answer = String::new();
