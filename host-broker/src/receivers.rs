@@ -1,18 +1,18 @@
 //! The receivers: each fetches the answers of one chat, and has the broker take them.
 //!
 //! ```text
-//! row `started` is durable ──► fetch ──► answer ──► the broker's reply ──► the chat
-//!                               ▲                                           │
-//!                               └──────── the next fetch confirms it ◄──────┘
+//! row `started` is durable ──► fetch ──► answer ──► the broker's reply ──► confirm ──► the chat
+//!                               ▲                                                        │
+//!                               └────────────────────────────────────────────────────────┘
 //! ```
 //! An answer is confirmed after the broker has recorded it. Otherwise the chat delivers it again, and it counts once.
 
 use crate::control::{Asked, CommandDispatcher};
 use crate::daemon::EventSender;
 use engine::chat::RelayedAnswer;
+use engine::notices::chats::{ChatAnswer, ChatError, ChatReceiver};
 use engine::notices::pause;
 use engine::notices::sender::NoticeSender;
-use engine::notices::telegram::{BotError, ChatAnswer};
 use engine::request::Command;
 use futures_util::FutureExt as _;
 use kernel::OpenChannel;
@@ -27,7 +27,7 @@ use tokio::time::Instant;
 
 /// The longest pause after failures.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
-/// The shortest time of a fetch without a new update. A chat that answers sooner is not asked again at once.
+/// The shortest time of a fetch without an answer. A chat that answers sooner is not asked again at once.
 const FETCH_MIN: Duration = Duration::from_secs(1);
 
 /// The state of the receivers, for people: the last fault of each channel, or none.
@@ -82,16 +82,18 @@ impl AnswerReceiver {
     }
 
     async fn receive(&self, channel: &OpenChannel) {
-        let (mut next, mut failures) = (0, 0_u32);
-        // The last update that was taken. A chat that delivers it again and again gets no second reply.
-        let mut last = None;
+        let mut receiver = match self.notice_sender.receiver(channel) {
+            Ok(receiver) => receiver,
+            Err(reason) => return self.dispatcher.receiving.note(channel.name(), Some(&reason)),
+        };
+        let mut failures = 0_u32;
         loop {
             let began = Instant::now();
-            let wait = match self.fetch(channel, &mut next, &mut last).await {
-                Ok(is_new) => {
+            let wait = match self.fetch(channel, &mut receiver).await {
+                Ok(is_answer) => {
                     self.dispatcher.receiving.note(channel.name(), None);
                     failures = 0;
-                    if is_new { Duration::ZERO } else { FETCH_MIN.saturating_sub(began.elapsed()) }
+                    if is_answer { Duration::ZERO } else { FETCH_MIN.saturating_sub(began.elapsed()) }
                 }
                 Err(fault) => {
                     self.dispatcher.receiving.note(channel.name(), Some(&fault.reason));
@@ -104,29 +106,26 @@ impl AnswerReceiver {
         }
     }
 
-    /// Fetches once, and takes the answers. Returns whether there was a new update.
-    async fn fetch(&self, channel: &OpenChannel, next: &mut i64, last: &mut Option<i64>) -> Result<bool, BotError> {
-        let fetched = self.notice_sender.fetch(channel, *next).await?;
-        let Some(after) = fetched.next else { return Ok(false) };
-        let is_new = *last != Some(after);
-        for answer in fetched.answers.iter().filter(|_| is_new) {
+    /// Fetches once, and takes the answers. Returns whether there was one.
+    async fn fetch(&self, channel: &OpenChannel, receiver: &mut ChatReceiver<'_>) -> Result<bool, ChatError> {
+        let answers = receiver.fetch().await?;
+        for answer in &answers {
             let Some(taken) = self.ask(channel.name(), answer).await else {
                 // It is not recorded: it stays in the chat.
-                *next = answer.update;
-                return Err(BotError::from("the broker cannot record answers now".to_owned()));
+                return Err("the broker cannot record answers now".into());
             };
-            self.tell(channel, answer, &taken).await;
+            receiver.confirm().await;
+            self.tell(channel, receiver, answer, &taken).await;
         }
-        (*next, *last) = (after, Some(after));
-        Ok(is_new)
+        Ok(!answers.is_empty())
     }
 
-    async fn tell(&self, channel: &OpenChannel, answer: &ChatAnswer, taken: &Taken) {
+    async fn tell(&self, channel: &OpenChannel, receiver: &ChatReceiver<'_>, answer: &ChatAnswer, taken: &Taken) {
         // The members of a group whom the broker does not know get no reply to each of their lines.
         if !answer.is_private && self.dispatcher.config.speaker(&answer.from).is_none() {
             return;
         }
-        if let Err(fault) = self.notice_sender.respond(channel, answer, (&taken.text, taken.is_closed)).await {
+        if let Err(fault) = receiver.respond(answer, (&taken.text, taken.is_closed)).await {
             tracing::warn!(channel = channel.name(), reason = %fault.reason, "the chat was not told of an answer");
         }
     }

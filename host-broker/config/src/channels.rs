@@ -95,6 +95,26 @@ pub enum Way {
         /// The chat.
         chat_id: i64,
     },
+    /// A room of a Matrix account.
+    Matrix {
+        /// The URL of the account's server.
+        url: String,
+        /// The access token of the account.
+        access_token: SecretSource,
+        /// The room.
+        room_id: String,
+    },
+    /// A channel of a Slack app.
+    Slack {
+        /// The URL of the Web API.
+        url: String,
+        /// The token of the app's bot.
+        bot_token: SecretSource,
+        /// The token with which the app fetches answers.
+        app_token: Option<SecretSource>,
+        /// The channel.
+        channel_id: String,
+    },
 }
 
 /// The format of a webhook's body.
@@ -129,6 +149,11 @@ impl ChannelTable {
                 named.into_iter().filter_map(|(key, source)| Some((key, source?))).collect()
             }
             Way::Telegram { bot_token, .. } => BTreeMap::from([("bot_token", bot_token)]),
+            Way::Matrix { access_token, .. } => BTreeMap::from([("access_token", access_token)]),
+            Way::Slack { bot_token, app_token, .. } => {
+                let app_token = app_token.iter().map(|source| ("app_token", source));
+                app_token.chain([("bot_token", bot_token)]).collect()
+            }
             Way::Command(_) | Way::Nanoclaw { .. } => BTreeMap::new(),
         }
     }
@@ -145,6 +170,8 @@ impl ChannelTable {
             Way::Webhook { .. } => "webhook",
             Way::Nanoclaw { .. } => "nanoclaw",
             Way::Telegram { .. } => "telegram",
+            Way::Matrix { .. } => "matrix",
+            Way::Slack { .. } => "slack",
         }
     }
 

@@ -21,7 +21,8 @@ pub struct PersonTable {
     /// The calls that the person can approve; absent means none.
     #[serde(default)]
     pub approves: Option<ApprovesTable>,
-    /// The person's chat identities, such as `telegram:12345`.
+    /// The person's chat identities, such as `telegram:12345`, `slack:U0123456789` or
+    /// `matrix:@alice:example.org`.
     #[serde(default)]
     pub chat: Vec<String>,
     /// Whether the person can answer in a chat a call that joins private data, untrusted content and an egress channel.

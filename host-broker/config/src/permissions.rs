@@ -105,7 +105,9 @@ fn commands(config: &Config) -> impl Iterator<Item = &[String]> {
     let providers = children(config).map(|child| &child.command);
     let channels = config.channels.iter().filter_map(|table| match &table.way {
         Way::Command(command) => Some(command),
-        Way::Webhook { .. } | Way::Nanoclaw { .. } | Way::Telegram { .. } => None,
+        Way::Webhook { .. } | Way::Nanoclaw { .. } | Way::Telegram { .. } | Way::Matrix { .. } | Way::Slack { .. } => {
+            None
+        }
     });
     let classifier = config.inspection.classifier.iter().filter_map(|table| table.command.as_ref());
     let secrets = config.providers.values().flat_map(|table| table.configured.secrets().into_values());

@@ -15,7 +15,7 @@ use kernel::execution::Attempted;
 use model::{Declaration, Random, Treatment};
 use platform::Platform;
 use platform::commands::{Command, Commands, Ending};
-use platform::http::{Http, Post};
+use platform::http::{Exchange, Http};
 use policy::profile::Profiles;
 use secrets::{Secret, Secrets};
 use serde_json::{Value, json};
@@ -228,7 +228,7 @@ impl Judge {
                 { "role": "user", "content": submission.0.to_string() },
             ],
         });
-        let post = Post { uri, headers, body: body.to_string().into_bytes(), deadline };
+        let post = Exchange::post(uri, headers, body.to_string().into_bytes(), deadline);
         let (status, answer) = self.http.ask(post, ANSWER_MAX).await.map_err(|fault| fault.to_string())?;
         if status != 200 {
             return Err(format!("it answered HTTP {status}"));

@@ -10,11 +10,11 @@
 //! The database itself writes the events, with the approval request. A due notice is a row, so a restart continues it.
 //! After a success one notice is not sent again; an attempt without a known end is made again.
 //!
-//! [`store::state::notices`] stores them, `text` words them, [`sender`] delivers them and fetches the answers of chats.
+//! [`store::state::notices`] stores them, `text` words them, [`sender`] delivers them, and [`chats`] fetches the answers.
 
 mod alarm;
+pub mod chats;
 pub mod sender;
-pub mod telegram;
 mod text;
 
 use crate::approval_requests::may_answer;

@@ -20,20 +20,20 @@ use tokio::time::{Instant, timeout_at};
 /// A status and a body, some time.
 pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<(u16, Vec<u8>), HttpError>> + Send + 'a>>;
 
-/// Posts documents.
+/// Sends requests.
 pub trait Http: Send + Sync {
-    /// Posts one document and returns any status of the answer. Dropping the future closes the connection.
+    /// Sends one request and returns any status of the answer. Dropping the future closes the connection.
     ///
     /// # Errors
     /// [`HttpError`]. Only [`HttpError::Setup`], [`HttpError::NotHttp`] and [`HttpError::Unreachable`] mean that
     /// nothing left.
-    fn post(&self, post: Post) -> Pin<Box<dyn Future<Output = Result<u16, HttpError>> + Send + '_>>;
+    fn send(&self, exchange: Exchange) -> Pin<Box<dyn Future<Output = Result<u16, HttpError>> + Send + '_>>;
 
     /// The same, and gives the body of the answer, too, if it is no longer than so many bytes.
     ///
     /// # Errors
     /// [`HttpError`], also of a longer answer.
-    fn ask(&self, post: Post, most: usize) -> Answering<'_>;
+    fn ask(&self, exchange: Exchange, most: usize) -> Answering<'_>;
 
     /// Sends one request, and returns the answer when its head is there. The reader of its body bounds it.
     ///
@@ -59,26 +59,21 @@ pub struct Exchange {
     pub deadline: Instant,
 }
 
-/// One document to post.
-pub struct Post {
-    /// Where to.
-    pub uri: Uri,
-    /// The request's headers, beside those of every request.
-    pub headers: HeaderMap,
-    /// What.
-    pub body: Vec<u8>,
-    /// The deadline for the answer.
-    pub deadline: Instant,
-}
-
-impl fmt::Debug for Post {
-    /// Leaves out every part that may be secret: the path, the headers, the body.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Post").field("host", &self.uri.host()).finish_non_exhaustive()
+impl Exchange {
+    /// Posts a document.
+    pub fn post(uri: Uri, headers: HeaderMap, body: Vec<u8>, deadline: Instant) -> Self {
+        Self { method: Method::POST, uri, headers, body, deadline }
     }
 }
 
-/// The reason why there is no status. It quotes nothing of the posted document.
+impl fmt::Debug for Exchange {
+    /// Leaves out every part that may be secret: the path, the headers, the body.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exchange").field("method", &self.method).field("host", &self.uri.host()).finish_non_exhaustive()
+    }
+}
+
+/// The reason why there is no status. It quotes nothing of the request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HttpError {
     /// There is no client for https.
@@ -101,7 +96,7 @@ pub enum HttpError {
 type Plain = Client<HttpConnector, Full<Bytes>>;
 type Secure = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// Posts over this machine's network. The root certificates are read when they are first needed.
+/// Sends over this machine's network. The root certificates are read when they are first needed.
 #[derive(Debug, Default)]
 pub struct SystemHttp {
     plain: OnceLock<Plain>,
@@ -109,14 +104,14 @@ pub struct SystemHttp {
 }
 
 impl Http for SystemHttp {
-    fn post(&self, post: Post) -> Pin<Box<dyn Future<Output = Result<u16, HttpError>> + Send + '_>> {
-        Box::pin(async move { Ok(self.send(post).await?.status().as_u16()) })
+    fn send(&self, exchange: Exchange) -> Pin<Box<dyn Future<Output = Result<u16, HttpError>> + Send + '_>> {
+        Box::pin(async move { Ok(self.request(exchange).await?.status().as_u16()) })
     }
 
-    fn ask(&self, post: Post, most: usize) -> Answering<'_> {
+    fn ask(&self, exchange: Exchange, most: usize) -> Answering<'_> {
         Box::pin(async move {
-            let deadline = post.deadline;
-            let response = self.send(post).await?;
+            let deadline = exchange.deadline;
+            let response = self.request(exchange).await?;
             let status = response.status().as_u16();
             match timeout_at(deadline, Limited::new(response.into_body(), most).collect()).await {
                 Ok(Ok(body)) => Ok((status, body.to_bytes().to_vec())),
@@ -135,11 +130,6 @@ impl Http for SystemHttp {
 }
 
 impl SystemHttp {
-    async fn send(&self, post: Post) -> Result<Response<Incoming>, HttpError> {
-        let Post { uri, headers, body, deadline } = post;
-        self.request(Exchange { method: Method::POST, uri, headers, body, deadline }).await
-    }
-
     async fn request(&self, exchange: Exchange) -> Result<Response<Incoming>, HttpError> {
         let Exchange { method, uri, headers, body, deadline } = exchange;
         let is_secure = uri.scheme_str() == Some("https");
@@ -193,9 +183,9 @@ mod tests {
     use std::net::TcpListener;
     use std::time::Duration;
 
-    fn post(uri: &str, after: Duration) -> Post {
+    fn post(uri: &str, after: Duration) -> Exchange {
         let headers = HeaderMap::from_iter([(http::header::CONTENT_TYPE, "text/plain".parse().unwrap())]);
-        Post { uri: uri.parse().unwrap(), headers, body: b"hello".to_vec(), deadline: Instant::now() + after }
+        Exchange::post(uri.parse().unwrap(), headers, b"hello".to_vec(), Instant::now() + after)
     }
 
     /// Serves one connection with this answer; returns the received bytes.
@@ -219,7 +209,7 @@ mod tests {
     #[tokio::test]
     async fn a_redirect_is_a_status_and_is_not_followed() {
         let (uri, seen) = server("HTTP/1.1 307 x\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n");
-        assert_eq!(SystemHttp::default().post(post(&uri, Duration::from_secs(20))).await, Ok(307));
+        assert_eq!(SystemHttp::default().send(post(&uri, Duration::from_secs(20))).await, Ok(307));
         let seen = seen.join().unwrap();
         assert!(seen.starts_with("POST /hook HTTP/1.1\r\n") && seen.contains("content-type: text/plain"), "{seen}");
     }
@@ -227,17 +217,17 @@ mod tests {
     #[tokio::test]
     async fn an_answer_without_end_is_not_waited_for() {
         let (uri, _seen) = server("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n");
-        assert_eq!(SystemHttp::default().post(post(&uri, Duration::from_secs(20))).await, Ok(200));
+        assert_eq!(SystemHttp::default().send(post(&uri, Duration::from_secs(20))).await, Ok(200));
     }
 
     #[tokio::test]
     async fn who_does_not_answer_is_given_up_and_who_is_not_there_is_named() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let uri = format!("http://{}/", listener.local_addr().unwrap());
-        let silent = SystemHttp::default().post(post(&uri, Duration::from_millis(200))).await;
+        let silent = SystemHttp::default().send(post(&uri, Duration::from_millis(200))).await;
         assert_eq!(silent, Err(HttpError::Deadline));
         drop(listener);
-        let gone = SystemHttp::default().post(post(&uri, Duration::from_secs(20))).await.unwrap_err().to_string();
+        let gone = SystemHttp::default().send(post(&uri, Duration::from_secs(20))).await.unwrap_err().to_string();
         assert!(gone.to_lowercase().contains("refused"), "{gone}");
     }
 }

@@ -1,6 +1,8 @@
 //! People are told of what waits for them, and answer from a chat.
 
 mod chat;
+mod matrix;
+mod slack;
 mod telegram;
 mod webhook;
 
@@ -17,10 +19,10 @@ const PEOPLE: &str = "
 [people.alice]
 uid = 77001
 approves = {}
-chat = [\"telegram:12345\", \"signal:alice\"]
+chat = [\"telegram:12345\", \"signal:alice\", \"matrix:@alice:localhost\", \"slack:U1\"]
 [people.carol]
 uid = 77002
-chat = [\"telegram:67890\"]
+chat = [\"telegram:67890\", \"matrix:@carol:localhost\", \"slack:U2\"]
 ";
 
 /// A world with these lines more in its configuration; nothing runs on it yet.

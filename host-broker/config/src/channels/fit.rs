@@ -23,7 +23,18 @@ impl Config {
             if let Some(unknown) = table.groups.iter().flatten().find(|group| !self.groups.contains_key(*group)) {
                 return Err(format!("{place}: there is no group `{unknown}`; add [groups.{unknown}]"));
             }
-            let source = |table: &ChannelTable| table.receives.then(|| table.secrets().into_values().next().cloned());
+            // A Matrix account tells rooms apart.
+            let room = |table: &ChannelTable| match &table.way {
+                Way::Matrix { room_id, .. } => Some(room_id.clone()),
+                Way::Command(_)
+                | Way::Webhook { .. }
+                | Way::Nanoclaw { .. }
+                | Way::Telegram { .. }
+                | Way::Slack { .. } => None,
+            };
+            let source = |table: &ChannelTable| {
+                table.receives.then(|| (table.secrets().into_values().next().cloned(), room(table)))
+            };
             let others = self.channels.iter().take_while(|other| other.name != table.name);
             if let Some(other) = others.into_iter().find(|other| table.receives && source(other) == source(table)) {
                 return Err(format!(
@@ -81,7 +92,7 @@ impl Config {
                     Err(format!("{path} lies in {place}, which group `{group}` can write to; put it elsewhere"))
                 })
             }
-            Way::Webhook { .. } | Way::Telegram { .. } => Ok(()),
+            Way::Webhook { .. } | Way::Telegram { .. } | Way::Matrix { .. } | Way::Slack { .. } => Ok(()),
             Way::Nanoclaw { .. } if !table.full_cards => Ok(()),
             Way::Nanoclaw { directory, .. } => {
                 let shown = directory.display();

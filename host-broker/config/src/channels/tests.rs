@@ -32,6 +32,8 @@ fn a_channel_is_what_its_few_lines_say_and_the_rest_is_usual() {
 #[test]
 fn what_is_wrong_with_a_channel_is_named_with_its_remedy() {
     let command = "kind = \"command\"\ncommand = [\"x\"]\nname = \"a\"\n";
+    let matrix = "kind = \"matrix\"\nname = \"a\"\nurl = \"https://x\"\n";
+    let slack = "kind = \"slack\"\nname = \"a\"\nbot_token = { env = \"T\" }\n";
     let telegram = "kind = \"telegram\"\nbot_token = { env = \"T\" }\nchat_id = -7\nname = \"a\"\n";
     for (text, words) in [
         ("name = \"A b\"\nkind = \"command\"\ncommand = [\"x\"]", "lower-case letters"),
@@ -54,6 +56,16 @@ fn what_is_wrong_with_a_channel_is_named_with_its_remedy() {
             "`a` fetches the answers of the same bot",
         ),
         (&format!("{telegram}format = \"slack\""), "which has no `format`; remove it"),
+        ("name = \"a\"\nkind = \"matrix\"\nroom_id = \"!r:x\"\naccess_token = { env = \"T\" }", "needs `url`"),
+        (&format!("{matrix}room_id = \"!r:x\""), "needs `access_token`"),
+        (&format!("{matrix}access_token = {{ env = \"T\" }}"), "needs `room_id`"),
+        (&format!("{matrix}access_token = {{ env = \"T\" }}\nroom_id = \"#ops:x\""), "may be the alias of the room"),
+        (&format!("{matrix}app_token = {{ env = \"T\" }}"), "which has no `app_token`; remove it"),
+        (&format!("{slack}channel_id = \"#ops\""), "may be the name of the channel"),
+        (slack, "needs `channel_id`"),
+        (&format!("{slack}channel_id = \"C1\"\naccepts_answers = true"), "needs `app_token`"),
+        (&format!("{slack}channel_id = \"C1\"\nurl = \"http://example.com\""), "must be https"),
+        (&format!("{slack}channel_id = \"C1\"\nroom_id = \"!r:x\""), "which has no `room_id`; remove it"),
         (&format!("{command}chat_id = 7"), "which has no `chat_id`; remove it"),
         (&format!("{command}aproverz = []"), "did you mean `approvers`?"),
         (&format!("{command}accepts_answers = true"), "token_sha256 together"),
@@ -68,6 +80,22 @@ fn what_is_wrong_with_a_channel_is_named_with_its_remedy() {
     ] {
         assert!(fault(text).contains(words), "{text}: {}", fault(text));
     }
+}
+
+#[test]
+fn an_account_of_matrix_can_serve_two_rooms_and_an_app_of_slack_one_channel() {
+    let two = |kind: &str, ids: [&str; 2]| {
+        let table =
+            |name: &str, id: &str| format!("[[channels]]\nname = \"{name}\"\n{kind}{id}\naccepts_answers = true\n");
+        parse(&(table("a", ids[0]) + &table("b", ids[1])), Path::new("/nowhere/home")).map(drop)
+    };
+    let matrix = "kind = \"matrix\"\nurl = \"https://x\"\naccess_token = { env = \"T\" }\nroom_id = ";
+    two(matrix, ["\"!r:x\"", "\"!s:x\""]).unwrap();
+    assert!(
+        two(matrix, ["\"!r:x\"", "\"!r:x\""]).unwrap_err().to_string().contains("fetches the answers of the same bot")
+    );
+    let slack = "kind = \"slack\"\nbot_token = { env = \"T\" }\napp_token = { env = \"U\" }\nchannel_id = ";
+    assert!(two(slack, ["\"C1\"", "\"C2\""]).unwrap_err().to_string().contains("fetches the answers of the same bot"));
 }
 
 #[test]

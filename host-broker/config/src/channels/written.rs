@@ -8,13 +8,15 @@ use shared::{Group, Level, Provider};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Kind {
     Command,
     Webhook,
     Nanoclaw,
     Telegram,
+    Matrix,
+    Slack,
 }
 
 /// A channel through which people are notified.
@@ -23,13 +25,14 @@ enum Kind {
 pub(super) struct Written {
     /// The channel's name: 1 to 64 lower-case letters, digits, `-` and `_`.
     name: String,
-    /// The type of the channel: `command`, `webhook`, `nanoclaw` or `telegram`.
+    /// The type of the channel: `command`, `webhook`, `nanoclaw`, `telegram`, `matrix` or `slack`.
     kind: Kind,
     /// command: the program and its arguments. The program reads one JSON document from standard input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     command: Option<Vec<String>>,
     /// webhook: the URL; https, or http on this machine. telegram: the URL of the Bot API; absent means
-    /// `https://api.telegram.org`.
+    /// `https://api.telegram.org`. matrix: the URL of the account's server. slack: the URL of the Web API; absent means
+    /// `https://slack.com/api`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     url: Option<String>,
     /// webhook: the format of the body, `json`, `ntfy` or `slack`; absent means `json`.
@@ -47,12 +50,24 @@ pub(super) struct Written {
     /// nanoclaw: the chat that receives the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     chat_jid: Option<String>,
-    /// telegram: the secret with the token of the bot.
+    /// telegram, slack: the secret with the token of the bot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bot_token: Option<SecretSource>,
     /// telegram: the number of the chat. The bot talks to this chat only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     chat_id: Option<i64>,
+    /// matrix: the secret with the access token of the account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    access_token: Option<SecretSource>,
+    /// matrix: the id of the room, such as `!abc:example.org`. The account talks to this room only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    room_id: Option<String>,
+    /// slack: the secret with the app-level token, which fetches answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    app_token: Option<SecretSource>,
+    /// slack: the id of the channel, such as `C0123456789`. The app talks to this channel only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    channel_id: Option<String>,
     /// The events that the channel notifies of.
     #[serde(default = "usual_events")]
     events: BTreeSet<NoticeEvent>,
@@ -81,7 +96,8 @@ pub(super) struct Written {
     /// The time without an answer after which the notice is sent, in seconds.
     #[serde(default)]
     escalate_after_s: u64,
-    /// Whether the channel accepts answers. A telegram channel fetches them; another one requires `token_sha256`.
+    /// Whether the channel accepts answers. A telegram, matrix or slack channel fetches them; another one
+    /// requires `token_sha256`.
     #[serde(default)]
     accepts_answers: bool,
     /// The SHA-256 of the token that authenticates answers, as 64 lower-case hexadecimal digits.
@@ -91,6 +107,8 @@ pub(super) struct Written {
 
 /// The Bot API of Telegram.
 const TELEGRAM: &str = "https://api.telegram.org";
+/// The Web API of Slack.
+const SLACK: &str = "https://slack.com/api";
 
 fn write() -> Level {
     Level::Write
@@ -114,6 +132,10 @@ impl From<ChannelTable> for Written {
             chat_jid: None,
             bot_token: None,
             chat_id: None,
+            access_token: None,
+            room_id: None,
+            app_token: None,
+            channel_id: None,
             events: table.events,
             groups: table.groups,
             providers: table.providers,
@@ -141,6 +163,15 @@ impl From<ChannelTable> for Written {
                 written.kind = Kind::Telegram;
                 (written.url, written.bot_token, written.chat_id) = (Some(url), Some(bot_token), Some(chat_id));
             }
+            Way::Matrix { url, access_token, room_id } => {
+                written.kind = Kind::Matrix;
+                (written.url, written.access_token, written.room_id) = (Some(url), Some(access_token), Some(room_id));
+            }
+            Way::Slack { url, bot_token, app_token, channel_id } => {
+                written.kind = Kind::Slack;
+                (written.url, written.bot_token) = (Some(url), Some(bot_token));
+                (written.app_token, written.channel_id) = (app_token, Some(channel_id));
+            }
         }
         written
     }
@@ -157,7 +188,7 @@ impl TryFrom<Written> for ChannelTable {
         }
         written.foreign().map_or(Ok(()), Err)?;
         let lacks = |key: &str| format!("the channel `{name}` needs `{key}`");
-        let receives = written.accepts_answers && matches!(written.kind, Kind::Telegram);
+        let receives = written.accepts_answers && matches!(written.kind, Kind::Telegram | Kind::Matrix | Kind::Slack);
         if written.accepts_answers != written.token_sha256.is_some() && !receives {
             return Err(lacks("accepts_answers = true and token_sha256 together, or neither"));
         }
@@ -197,6 +228,39 @@ impl TryFrom<Written> for ChannelTable {
                     chat_id: written.chat_id.ok_or_else(|| lacks("chat_id"))?,
                 }
             }
+            Kind::Matrix => {
+                let url = written.url.ok_or_else(|| lacks("url"))?;
+                is_safe(&url).map_err(|fault| format!("the channel `{name}`: {fault}"))?;
+                let room_id = written.room_id.ok_or_else(|| lacks("room_id"))?;
+                if !room_id.starts_with('!') {
+                    return Err(format!(
+                        "the channel `{name}`: room_id must be like !abc:example.org; `{room_id}` may be the alias of the room"
+                    ));
+                }
+                let access_token = written.access_token.ok_or_else(|| lacks("access_token"))?;
+                Way::Matrix { url: url.trim_end_matches('/').to_owned(), access_token, room_id }
+            }
+            Kind::Slack => {
+                let url = written.url.unwrap_or_else(|| SLACK.to_owned());
+                is_safe(&url).map_err(|fault| format!("the channel `{name}`: {fault}"))?;
+                let is_plain =
+                    |id: &String| !id.is_empty() && id.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit());
+                let channel_id = written.channel_id.ok_or_else(|| lacks("channel_id"))?;
+                if !is_plain(&channel_id) {
+                    return Err(format!(
+                        "the channel `{name}`: channel_id must be like C0123456789; `{channel_id}` may be the name of the channel"
+                    ));
+                }
+                if receives && written.app_token.is_none() {
+                    return Err(lacks("app_token"));
+                }
+                Way::Slack {
+                    url: url.trim_end_matches('/').to_owned(),
+                    bot_token: written.bot_token.ok_or_else(|| lacks("bot_token"))?,
+                    app_token: written.app_token,
+                    channel_id,
+                }
+            }
         };
         Ok(Self {
             name: written.name,
@@ -219,21 +283,40 @@ impl TryFrom<Written> for ChannelTable {
 impl Written {
     /// Returns a key that belongs to another kind.
     fn foreign(&self) -> Option<String> {
-        let command = [("command", self.command.is_some())];
-        let url = [("url", self.url.is_some())];
-        let webhook =
-            [("format", self.format.is_some()), ("signing", self.signing.is_some()), ("bearer", self.bearer.is_some())];
-        let nanoclaw = [("directory", self.directory.is_some()), ("chat_jid", self.chat_jid.is_some())];
-        let telegram = [("bot_token", self.bot_token.is_some()), ("chat_id", self.chat_id.is_some())];
-        // A telegram channel fetches its answers, so nobody hands them in with a token.
-        let token = [("token_sha256", self.token_sha256.is_some())];
-        let (kind, others) = match self.kind {
-            Kind::Command => ("command", vec![&url[..], &webhook, &nanoclaw, &telegram]),
-            Kind::Webhook => ("webhook", vec![&command[..], &nanoclaw, &telegram]),
-            Kind::Nanoclaw => ("nanoclaw", vec![&url[..], &command, &webhook, &telegram]),
-            Kind::Telegram => ("telegram", vec![&command[..], &webhook, &nanoclaw, &token]),
-        };
-        let (key, _) = others.into_iter().flatten().find(|(_, is_set)| *is_set)?;
+        use Kind::{Command, Matrix, Nanoclaw, Slack, Telegram, Webhook};
+        let keys: [(&str, bool, &[Kind]); 13] = [
+            ("command", self.command.is_some(), &[Command]),
+            ("url", self.url.is_some(), &[Webhook, Telegram, Matrix, Slack]),
+            ("format", self.format.is_some(), &[Webhook]),
+            ("signing", self.signing.is_some(), &[Webhook]),
+            ("bearer", self.bearer.is_some(), &[Webhook]),
+            ("directory", self.directory.is_some(), &[Nanoclaw]),
+            ("chat_jid", self.chat_jid.is_some(), &[Nanoclaw]),
+            ("bot_token", self.bot_token.is_some(), &[Telegram, Slack]),
+            ("chat_id", self.chat_id.is_some(), &[Telegram]),
+            ("access_token", self.access_token.is_some(), &[Matrix]),
+            ("room_id", self.room_id.is_some(), &[Matrix]),
+            ("app_token", self.app_token.is_some(), &[Slack]),
+            ("channel_id", self.channel_id.is_some(), &[Slack]),
+        ];
+        // A chat fetches its answers, so nobody hands them in with a token.
+        let token = [("token_sha256", self.token_sha256.is_some(), &[Command, Webhook, Nanoclaw][..])];
+        let mut keys = keys.into_iter().chain(token);
+        let (key, ..) = keys.find(|(_, is_set, kinds)| *is_set && !kinds.contains(&self.kind))?;
+        let kind = self.kind.word();
         Some(format!("the channel `{}` is of kind `{kind}`, which has no `{key}`; remove it", self.name))
+    }
+}
+
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+            Self::Webhook => "webhook",
+            Self::Nanoclaw => "nanoclaw",
+            Self::Telegram => "telegram",
+            Self::Matrix => "matrix",
+            Self::Slack => "slack",
+        }
     }
 }

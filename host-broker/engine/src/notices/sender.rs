@@ -1,6 +1,6 @@
 //! Delivery of notices: a program, a request, a document, a message. No attempt takes longer than ten seconds.
 
-use super::telegram::{Bot, BotError, ChatAnswer, Fetched};
+use super::chats::{Chat, ChatReceiver, matrix, slack, telegram};
 use config::Config;
 use config::channels::fit::is_closed;
 use config::channels::{ChannelTable, Format, Way};
@@ -11,7 +11,7 @@ use kernel::{Message, OpenChannel, OutgoingNotice};
 use model::Clock;
 use platform::Platform;
 use platform::commands::{Command, CommandError, Commands, Ending};
-use platform::http::{Http, Post};
+use platform::http::{Exchange, Http};
 use secrets::{Secret, Secrets};
 use serde_json::json;
 use sha2::Sha256;
@@ -91,12 +91,9 @@ impl NoticeSender {
         match &channel.table.way {
             Way::Command(command) => self.run(command, outgoing, deadline).await,
             Way::Webhook { url, format, .. } => self.post(channel, url, *format, outgoing, deadline).await,
-            Way::Telegram { .. } => {
-                let sent = self
-                    .bot(outgoing.channel(), |secret| secret.expose_to(outgoing))?
-                    .send(outgoing.message(), deadline)
-                    .await;
-                sent.map_err(|fault| fault.reason)
+            Way::Telegram { .. } | Way::Matrix { .. } | Way::Slack { .. } => {
+                let chat = self.chat(outgoing.channel(), |secret| secret.expose_to(outgoing))?;
+                chat.send(outgoing.message(), deadline).await.map_err(|fault| fault.reason)
             }
             Way::Nanoclaw { directory, chat_jid } => {
                 let group = self.main.as_ref().map_or("main", Group::as_str);
@@ -126,34 +123,32 @@ impl NoticeSender {
         }
     }
 
-    /// Waits for the next answers in the chat of a channel, from this number on.
+    /// Returns the receiver of the answers in the chat of a channel.
     ///
     /// # Errors
-    /// [`BotError`], without anything of the response. The chat delivers its answers again.
-    pub async fn fetch(&self, channel: &OpenChannel, offset: i64) -> Result<Fetched, BotError> {
-        self.bot(channel.name(), |secret| secret.expose_on(channel))?.fetch(offset).await
+    /// One sentence for the operator.
+    pub fn receiver(&self, channel: &OpenChannel) -> Result<ChatReceiver<'_>, String> {
+        Ok(self.chat(channel.name(), |secret| secret.expose_on(channel))?.receiver())
     }
 
-    /// Tells the writer of an answer its effect. The buttons disappear once the approval request is closed.
-    ///
-    /// # Errors
-    /// [`BotError`], without anything of the response. The effect of the answer remains.
-    pub async fn respond(
-        &self,
-        channel: &OpenChannel,
-        answer: &ChatAnswer,
-        (text, is_closed): (&str, bool),
-    ) -> Result<(), BotError> {
-        let bot = self.bot(channel.name(), |secret| secret.expose_on(channel))?;
-        bot.respond(answer, (text, is_closed), Instant::now() + TIMEOUT).await
-    }
-
-    fn bot<'a>(&'a self, name: &str, expose: impl FnOnce(&'a Secret) -> &'a str) -> Result<Bot<'a>, String> {
+    fn chat<'a>(&'a self, name: &str, expose: impl Fn(&'a Secret) -> &'a str) -> Result<Chat<'a>, String> {
         let missing = || "the channel is not configured as a chat".to_owned();
         let channel = self.channels.get(name).ok_or_else(missing)?;
-        let Way::Telegram { url, chat_id, .. } = &channel.table.way else { return Err(missing()) };
-        let token = expose(channel.secret("bot_token")?.ok_or_else(missing)?);
-        Ok(Bot { http: self.http.as_ref(), url, token, chat_id: *chat_id })
+        let secret = |key| Ok::<_, String>(expose(channel.secret(key)?.ok_or_else(missing)?));
+        let http = self.http.as_ref();
+        Ok(match &channel.table.way {
+            Way::Telegram { url, chat_id, .. } => {
+                Chat::Telegram(telegram::Bot { http, url, token: secret("bot_token")?, chat_id: *chat_id })
+            }
+            Way::Matrix { url, room_id, .. } => {
+                Chat::Matrix(matrix::Account { http, url, token: secret("access_token")?, room: room_id })
+            }
+            Way::Slack { url, channel_id, app_token, .. } => {
+                let app_token = app_token.as_ref().map(|_| secret("app_token")).transpose()?;
+                Chat::Slack(slack::SlackApp { http, url, token: secret("bot_token")?, app_token, channel: channel_id })
+            }
+            Way::Command(_) | Way::Webhook { .. } | Way::Nanoclaw { .. } => return Err(missing()),
+        })
     }
 
     async fn run(&self, command: &[String], outgoing: &OutgoingNotice, deadline: Instant) -> Result<(), String> {
@@ -194,7 +189,7 @@ impl NoticeSender {
             sign(secret.expose_to(outgoing), self.clock.now(), &body, &mut headers);
         }
         let uri = url.parse().map_err(|_bad| "the url is no address".to_owned())?;
-        match self.http.post(Post { uri, headers, body, deadline }).await {
+        match self.http.send(Exchange::post(uri, headers, body, deadline)).await {
             Ok(200..=299) => Ok(()),
             Ok(status @ 300..=399) => Err(format!("it answered HTTP {status}: name the address that it leads to")),
             Ok(status) => Err(format!("it answered HTTP {status}")),

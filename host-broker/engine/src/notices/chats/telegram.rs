@@ -4,88 +4,76 @@
 //! POST /bot<token>/sendMessage     {"chat_id": 12345, "text": "…", "reply_markup": {"inline_keyboard": …}}
 //! POST /bot<token>/getUpdates      {"offset": 7, "timeout": 50, …}     waits for the next updates
 //! ```
-//! SECURITY: the chat names the writer of an answer, and only messages of the configured chat count. A forwarded
-//! message, or one that another bot wrote, is no answer of its sender. The token of the bot is in the path of each
-//! request. So no error quotes a URL or a response.
+//! SECURITY: a forwarded message, or one that another bot wrote, is no answer of its sender. The token of the bot is in
+//! the path of each request.
 //!
 //! Source: the Bot API, <https://core.telegram.org/bots/api>.
 
+use super::{ChatAnswer, ChatError, MARGIN, Place, RESPONSE_MAX, RETRY_MAX, WAIT, code, is_answer};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue};
 use kernel::Message;
-use platform::http::{Http, Post};
+use platform::http::{Exchange, Http};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
+use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
-/// How long Telegram waits for the next update, and how much longer the broker waits for its response.
-const WAIT_S: u64 = 50;
-const MARGIN: Duration = Duration::from_secs(10);
-/// The most updates of one response, and its most bytes.
+/// The most updates of one response.
 const UPDATES_MAX: usize = 10;
-const RESPONSE_MAX: usize = 4 * 1024 * 1024;
 /// The longest text in response to a button, in characters.
 const TOLD_MAX: usize = 200;
-/// The longest pause that a response can ask for.
-const RETRY_MAX: Duration = Duration::from_hours(1);
-
 /// A bot and its chat.
-pub(super) struct Bot<'a> {
-    pub(super) http: &'a dyn Http,
-    pub(super) url: &'a str,
-    pub(super) token: &'a str,
-    pub(super) chat_id: i64,
+pub(in crate::notices) struct Bot<'a> {
+    pub(in crate::notices) http: &'a dyn Http,
+    pub(in crate::notices) url: &'a str,
+    pub(in crate::notices) token: &'a str,
+    pub(in crate::notices) chat_id: i64,
 }
 
-/// The reason why a request of a bot failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BotError {
-    /// One sentence for the operator, without anything of the response.
-    pub reason: String,
-    /// The time before which the bot must not ask again.
-    pub retry_after: Option<Duration>,
+/// The answers in the chat of a bot.
+pub(super) struct Receiver<'a> {
+    pub(super) bot: Bot<'a>,
+    // The number from which to fetch next. That confirms the updates before it. After a quiet week it can be lower than
+    // before.
+    next: i64,
+    // The numbers of the answers that are not confirmed.
+    open: VecDeque<i64>,
 }
 
-impl From<String> for BotError {
-    fn from(reason: String) -> Self {
-        Self { reason, retry_after: None }
-    }
-}
-
-/// An answer in the chat.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChatAnswer {
-    /// The number of its update.
-    pub update: i64,
-    /// Whether its writer is alone with the bot.
-    pub is_private: bool,
-    /// The writer: `telegram:12345`.
-    pub from: String,
-    /// The text: `approve k7f3qd`.
-    pub text: String,
-    /// The place of the response.
-    place: Place,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
-    /// Below this message.
-    Message(i64),
-    /// At the button of this message.
-    Button { query: String, message: i64 },
-}
-
-/// The fetched answers.
+/// The updates of one response.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Fetched {
-    /// The answers, oldest first.
-    pub answers: Vec<ChatAnswer>,
-    /// The number from which to fetch next, if there was any update. That confirms the updates before it. After a quiet
-    /// week it can be lower than before.
-    pub next: Option<i64>,
+struct Updates {
+    // The answers, oldest first, with their numbers.
+    answers: Vec<(i64, ChatAnswer)>,
+    // The number after the last one, if there was any update.
+    next: Option<i64>,
+}
+
+impl<'a> Receiver<'a> {
+    pub(super) fn new(bot: Bot<'a>) -> Self {
+        Self { bot, next: 0, open: VecDeque::new() }
+    }
+
+    pub(super) async fn fetch(&mut self) -> Result<Vec<ChatAnswer>, ChatError> {
+        let updates = self.bot.updates(self.open.front().copied().unwrap_or(self.next)).await?;
+        let Some(next) = updates.next else { return Ok(Vec::new()) };
+        // A chat that delivers the same updates again and again gets no second response.
+        if self.open.is_empty() && next == self.next {
+            return Ok(Vec::new());
+        }
+        self.next = next;
+        let (numbers, answers): (VecDeque<_>, _) = updates.answers.into_iter().unzip();
+        self.open = numbers;
+        Ok(answers)
+    }
+
+    pub(super) fn confirm(&mut self) {
+        self.open.pop_front();
+    }
 }
 
 #[derive(Deserialize)]
@@ -147,23 +135,23 @@ struct Chat {
 
 impl Bot<'_> {
     /// Sends a notice. One with a card has two buttons.
-    pub(super) async fn send(&self, message: &Message, deadline: Instant) -> Result<(), BotError> {
+    pub(super) async fn send(&self, message: &Message, deadline: Instant) -> Result<(), ChatError> {
         self.call("sendMessage", &self.message(message), deadline).await.map(drop)
     }
 
     /// Waits for the next updates from this number on, and returns the answers among them.
-    pub(super) async fn fetch(&self, offset: i64) -> Result<Fetched, BotError> {
-        let deadline = Instant::now() + Duration::from_secs(WAIT_S) + MARGIN;
+    async fn updates(&self, offset: i64) -> Result<Updates, ChatError> {
+        let deadline = Instant::now() + WAIT + MARGIN;
         let request = json!({
             "offset": offset,
             "limit": UPDATES_MAX,
-            "timeout": WAIT_S,
+            "timeout": WAIT.as_secs(),
             "allowed_updates": ["message", "callback_query"],
         });
         let Value::Array(updates) = self.call("getUpdates", &request, deadline).await? else {
-            return Err("its updates are no list".to_owned().into());
+            return Err("its updates are no list".into());
         };
-        Ok(self.fetched(updates))
+        Ok(self.parsed(updates))
     }
 
     /// Tells the writer of an answer its effect. The buttons disappear once the approval request is closed.
@@ -172,11 +160,9 @@ impl Bot<'_> {
         answer: &ChatAnswer,
         (text, is_closed): (&str, bool),
         deadline: Instant,
-    ) -> Result<(), BotError> {
-        let (query, message) = match &answer.place {
-            Place::Message(id) => return self.reply(*id, text, deadline).await,
-            Place::Button { query, message } => (query, *message),
-        };
+    ) -> Result<(), ChatError> {
+        let Place { message, button } = &answer.place;
+        let Some(query) = button else { return self.reply(message, text, deadline).await };
         let told: String = text.chars().take(TOLD_MAX).collect();
         let request = json!({ "callback_query_id": query, "text": told, "show_alert": true });
         // A press of long ago can no longer be answered at its button.
@@ -192,7 +178,7 @@ impl Bot<'_> {
         told
     }
 
-    async fn reply(&self, to: i64, text: &str, deadline: Instant) -> Result<(), BotError> {
+    async fn reply(&self, to: &Value, text: &str, deadline: Instant) -> Result<(), ChatError> {
         let reply = json!({ "message_id": to, "allow_sending_without_reply": true });
         let request = json!({ "chat_id": self.chat_id, "text": text, "reply_parameters": reply });
         self.call("sendMessage", &request, deadline).await.map(drop)
@@ -204,8 +190,7 @@ impl Bot<'_> {
             "text": message.text,
             "link_preview_options": { "is_disabled": true },
         });
-        let code = message.document.get("code").and_then(Value::as_str).filter(|_| message.shows_card);
-        if let (Some(code), Some(members)) = (code, request.as_object_mut()) {
+        if let (Some(code), Some(members)) = (code(message), request.as_object_mut()) {
             let button = |word: &str, name: &str| json!({ "text": name, "callback_data": format!("{word} {code}") });
             let row = [button("approve", "Approve"), button("deny", "Deny")];
             members.insert("reply_markup".to_owned(), json!({ "inline_keyboard": [row] }));
@@ -213,16 +198,16 @@ impl Bot<'_> {
         request
     }
 
-    async fn call(&self, method: &str, request: &Value, deadline: Instant) -> Result<Value, BotError> {
+    async fn call(&self, method: &str, request: &Value, deadline: Instant) -> Result<Value, ChatError> {
         let is_of_token = |c: char| c.is_ascii_alphanumeric() || matches!(c, ':' | '_' | '-');
         if self.token.is_empty() || !self.token.chars().all(is_of_token) {
-            return Err("its secret `bot_token` has characters that no token has; set it again".to_owned().into());
+            return Err("its secret `bot_token` has characters that no token has; set it again".into());
         }
         let address = Zeroizing::new(format!("{}/bot{}/{method}", self.url, self.token));
-        let uri = address.parse().map_err(|_bad| "the url is no address".to_owned())?;
+        let uri = address.parse().map_err(|_bad| "the url is no address")?;
         let json = HeaderValue::from_static("application/json");
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, json)]);
-        let post = Post { uri, headers, body: request.to_string().into_bytes(), deadline };
+        let post = Exchange::post(uri, headers, request.to_string().into_bytes(), deadline);
         let (status, body) = self.http.ask(post, RESPONSE_MAX).await.map_err(|fault| fault.to_string())?;
         let response: Option<Response> = serde_json::from_slice(&body).ok();
         match (status, response) {
@@ -230,46 +215,41 @@ impl Bot<'_> {
             (status, response) => {
                 let seconds = response.and_then(|response| response.parameters?.retry_after);
                 let retry_after = seconds.map(|seconds| Duration::from_secs(seconds).min(RETRY_MAX));
-                Err(BotError { reason: fault(method, status), retry_after })
+                Err(ChatError { reason: fault(method, status), retry_after })
             }
         }
     }
 
-    fn fetched(&self, updates: Vec<Value>) -> Fetched {
-        let mut fetched = Fetched::default();
+    fn parsed(&self, updates: Vec<Value>) -> Updates {
+        let mut parsed = Updates::default();
         for update in updates {
             // An unreadable update is confirmed, too. Otherwise each fetch would return it.
             let number = update.get("update_id").and_then(Value::as_i64);
             let Some(number) = number.filter(|number| (0..i64::from(i32::MAX)).contains(number)) else { continue };
-            fetched.next = fetched.next.max(Some(number + 1));
-            fetched.answers.extend(serde_json::from_value(update).ok().and_then(|update| self.answer(number, update)));
+            parsed.next = parsed.next.max(Some(number + 1));
+            let answer = serde_json::from_value(update).ok().and_then(|update| self.answer(update));
+            parsed.answers.extend(answer.map(|answer| (number, answer)));
         }
-        fetched
+        parsed
     }
 
     /// Returns the answer of an update, if it is one.
-    fn answer(&self, number: i64, update: Update) -> Option<ChatAnswer> {
+    fn answer(&self, update: Update) -> Option<ChatAnswer> {
         let (user, chat, text, place) = match update {
             Update { message: Some(message), .. } => {
                 let ChatMessage { message_id, from, chat, text, forward_origin, forward_date, via_bot, sender_chat } =
                     message;
                 let foreign = [&forward_origin, &forward_date, &via_bot, &sender_chat];
                 let is_own = foreign.into_iter().all(Option::is_none);
-                (from.filter(|_| is_own)?, chat, text?, Place::Message(message_id))
+                (from.filter(|_| is_own)?, chat, text?, Place { message: message_id.into(), button: None })
             }
             Update { callback_query: Some(Query { id, from, message, data }), .. } => {
                 let message = message?;
-                (from, message.chat, data?, Place::Button { query: id, message: message.message_id })
+                (from, message.chat, data?, Place { message: message.message_id.into(), button: Some(id.into()) })
             }
             Update { message: None, callback_query: None } => return None,
         };
-        // People also write other things in a chat.
-        let is_answer = text.split_whitespace().next().is_some_and(|word| {
-            let word = word.to_ascii_lowercase();
-            word == "approve" || word == "deny"
-        });
-        (is_answer && chat.id == self.chat_id && !user.is_bot).then(|| ChatAnswer {
-            update: number,
+        (is_answer(&text) && chat.id == self.chat_id && !user.is_bot).then(|| ChatAnswer {
             // The chats of several people have negative numbers.
             is_private: chat.id > 0,
             from: format!("telegram:{}", user.id),
@@ -297,11 +277,11 @@ mod tests {
     use super::*;
     use platform::http::SystemHttp;
 
-    fn fetched(updates: Value) -> Fetched {
+    fn parsed(updates: Value) -> Updates {
         let http = SystemHttp::default();
         let bot = Bot { http: &http, url: "http://127.0.0.1:1", token: "1:x", chat_id: -5 };
         let Value::Array(updates) = updates else { panic!("not a list") };
-        bot.fetched(updates)
+        bot.parsed(updates)
     }
 
     #[test]
@@ -311,14 +291,12 @@ mod tests {
                 "message_id": 1, "from": { "id": 12345, "is_bot": false }, "chat": { "id": -5 }, "text": "Approve k7f3qd"
             });
             message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            fetched(json!([{ "update_id": 9, "message": message }]))
+            parsed(json!([{ "update_id": 9, "message": message }]))
         };
         let found = message(json!({}));
-        assert_eq!(
-            (found.answers[0].from.as_str(), found.answers[0].text.as_str()),
-            ("telegram:12345", "Approve k7f3qd")
-        );
-        assert_eq!((found.next, found.answers[0].update, found.answers[0].is_private), (Some(10), 9, false));
+        let (number, answer) = &found.answers[0];
+        assert_eq!((answer.from.as_str(), answer.text.as_str()), ("telegram:12345", "Approve k7f3qd"));
+        assert_eq!((found.next, *number, answer.is_private), (Some(10), 9, false));
         for more in [
             json!({ "chat": { "id": -6 } }),
             json!({ "from": { "id": 12345, "is_bot": true } }),
@@ -333,7 +311,7 @@ mod tests {
             json!({ "from": { "id": "12345" } }),
         ] {
             let found = message(more.clone());
-            assert_eq!(found, Fetched { answers: Vec::new(), next: Some(10) }, "{more}");
+            assert_eq!(found, Updates { answers: Vec::new(), next: Some(10) }, "{more}");
         }
     }
 
@@ -345,10 +323,10 @@ mod tests {
                 "id": "q", "from": { "id": 1 }, "message": message, "data": "deny k7f3qd" } })
         };
         let found =
-            fetched(json!([{ "update_id": 3 }, "x", { "update_id": "8" }, query(-5), { "update_id": i64::MAX }]));
+            parsed(json!([{ "update_id": 3 }, "x", { "update_id": "8" }, query(-5), { "update_id": i64::MAX }]));
         assert_eq!(found.next, Some(9));
-        assert_eq!(found.answers[0].place, Place::Button { query: "q".to_owned(), message: 3 });
-        assert_eq!(fetched(json!([query(5)])), Fetched { answers: Vec::new(), next: Some(9) });
-        assert_eq!(fetched(json!([])).next, None);
+        assert_eq!(found.answers[0].1.place, Place { message: json!(3), button: Some(json!("q")) });
+        assert_eq!(parsed(json!([query(5)])), Updates { answers: Vec::new(), next: Some(9) });
+        assert_eq!(parsed(json!([])).next, None);
     }
 }

@@ -1,0 +1,166 @@
+//! The chats: each sends notices as messages, and fetches the answers of its people.
+//!
+//! ```text
+//! fetch ──► answer ──► the broker records it ──► confirm ──► respond
+//!   ▲                                │
+//!   └──── it comes again ◄── it is not recorded
+//! ```
+//! SECURITY: the chat names the writer of an answer. Only the own words of a person in the configured chat count. No error
+//! quotes a URL or a response, because both can have secrets.
+
+pub(super) mod matrix;
+pub(super) mod slack;
+pub(super) mod telegram;
+
+use http::HeaderValue;
+use kernel::Message;
+use serde_json::Value;
+use std::time::Duration;
+use tokio::time::Instant;
+use zeroize::Zeroizing;
+
+/// How long a fetch waits for the next answer, and how much longer for its response.
+const WAIT: Duration = Duration::from_secs(50);
+const MARGIN: Duration = Duration::from_secs(10);
+/// The most bytes of a response.
+const RESPONSE_MAX: usize = 4 * 1024 * 1024;
+/// The longest pause that a response can ask for.
+const RETRY_MAX: Duration = Duration::from_hours(1);
+
+/// The reason why a request of a chat failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChatError {
+    /// One sentence for the operator, without anything of the response.
+    pub reason: String,
+    /// The time before which the chat must not be asked again.
+    pub retry_after: Option<Duration>,
+}
+
+impl From<String> for ChatError {
+    fn from(reason: String) -> Self {
+        Self { reason, retry_after: None }
+    }
+}
+
+impl From<&str> for ChatError {
+    fn from(reason: &str) -> Self {
+        reason.to_owned().into()
+    }
+}
+
+/// An answer in a chat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChatAnswer {
+    /// Whether its writer is alone with the broker.
+    pub is_private: bool,
+    /// The writer: `telegram:12345`.
+    pub from: String,
+    /// The text: `approve k7f3qd`.
+    pub text: String,
+    /// The place of the response.
+    place: Place,
+}
+
+/// The place of an answer, in the chat's own terms.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    // The id of the answer, or of the message whose button was pressed.
+    message: Value,
+    // The part of the press that a response at the button needs.
+    button: Option<Value>,
+}
+
+/// Returns whether a text is meant as an answer. People also write other things in a chat.
+fn is_answer(text: &str) -> bool {
+    let word = text.split_whitespace().next().map(str::to_ascii_lowercase);
+    matches!(word.as_deref(), Some("approve" | "deny"))
+}
+
+/// Returns the code of a card that a chat can answer.
+fn code(message: &Message) -> Option<&str> {
+    message.document.get("code").and_then(Value::as_str).filter(|_| message.shows_card)
+}
+
+/// Returns the value of a header with a token.
+fn bearer(key: &str, token: &str) -> Result<HeaderValue, ChatError> {
+    let bearer = Zeroizing::new(format!("Bearer {token}"));
+    let not_a_token = |_bad| format!("its secret `{key}` has characters that no token has; set it again");
+    let mut value = HeaderValue::from_str(&bearer).map_err(not_a_token)?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// A chat, with its secrets.
+pub(super) enum Chat<'a> {
+    Telegram(telegram::Bot<'a>),
+    Matrix(matrix::Account<'a>),
+    Slack(slack::SlackApp<'a>),
+}
+
+impl<'a> Chat<'a> {
+    /// Sends a notice. One with a card has two buttons, where the chat has buttons.
+    pub(super) async fn send(&self, message: &Message, deadline: Instant) -> Result<(), ChatError> {
+        match self {
+            Self::Telegram(bot) => bot.send(message, deadline).await,
+            Self::Matrix(account) => account.send(message, deadline).await,
+            Self::Slack(app) => app.send(message, deadline).await,
+        }
+    }
+
+    /// Returns the receiver of its answers.
+    pub(super) fn receiver(self) -> ChatReceiver<'a> {
+        ChatReceiver(match self {
+            Self::Telegram(bot) => Receiver::Telegram(telegram::Receiver::new(bot)),
+            Self::Matrix(account) => Receiver::Matrix(matrix::Receiver::new(account)),
+            Self::Slack(app) => Receiver::Slack(slack::Receiver::new(app)),
+        })
+    }
+}
+
+/// The answers of one chat.
+pub struct ChatReceiver<'a>(Receiver<'a>);
+
+enum Receiver<'a> {
+    Telegram(telegram::Receiver<'a>),
+    Matrix(matrix::Receiver<'a>),
+    Slack(slack::Receiver<'a>),
+}
+
+/// How long a response to an answer may take.
+const RESPOND: Duration = Duration::from_secs(10);
+
+impl ChatReceiver<'_> {
+    /// Waits for the next answers, oldest first. Those that are not [confirmed](Self::confirm) come again.
+    ///
+    /// # Errors
+    /// [`ChatError`], without anything of the response. The chat delivers its answers again.
+    pub async fn fetch(&mut self) -> Result<Vec<ChatAnswer>, ChatError> {
+        match &mut self.0 {
+            Receiver::Telegram(receiver) => receiver.fetch().await,
+            Receiver::Matrix(receiver) => receiver.fetch().await,
+            Receiver::Slack(receiver) => receiver.fetch().await,
+        }
+    }
+
+    /// Confirms the first of the fetched answers that is not confirmed yet: the broker has recorded it.
+    pub async fn confirm(&mut self) {
+        match &mut self.0 {
+            Receiver::Telegram(receiver) => receiver.confirm(),
+            Receiver::Matrix(receiver) => receiver.confirm(),
+            Receiver::Slack(receiver) => receiver.confirm().await,
+        }
+    }
+
+    /// Tells the writer of an answer its effect. The buttons disappear once the approval request is closed.
+    ///
+    /// # Errors
+    /// [`ChatError`], without anything of the response. The effect of the answer remains.
+    pub async fn respond(&self, answer: &ChatAnswer, effect: (&str, bool)) -> Result<(), ChatError> {
+        let deadline = Instant::now() + RESPOND;
+        match &self.0 {
+            Receiver::Telegram(receiver) => receiver.bot.respond(answer, effect, deadline).await,
+            Receiver::Matrix(receiver) => receiver.account.respond(answer, effect.0, deadline).await,
+            Receiver::Slack(receiver) => receiver.app.respond(answer, effect, deadline).await,
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! A stand-in for Slack: its Web API and Socket Mode, over real HTTP and WebSocket, with the documented shapes.
+//!
+//! An envelope that is not acknowledged is delivered again on the next connection, as the real one does with events.
+
+use crate::until;
+use serde_json::{Value, json};
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio_tungstenite::tungstenite::{self, Message, WebSocket};
+
+/// The token of the app's bot.
+pub const BOT_TOKEN: &str = "xoxb-standin-TokenOfTheBot-0123456789";
+/// The app-level token.
+pub const APP_TOKEN: &str = "xapp-1-standin-TokenOfTheApp-0123456789";
+/// The workspace.
+pub const TEAM: &str = "T1";
+/// The channel that the app is in.
+pub const CHANNEL: &str = "C1";
+
+/// A running stand-in.
+pub struct Slack {
+    address: String,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    // The envelopes that are not acknowledged.
+    envelopes: Vec<Value>,
+    last: u64,
+    // The method and the body of each request but those for connections.
+    calls: Vec<(String, Value)>,
+    connections: u64,
+    // What the next connections send instead of envelopes, before they end.
+    faults: Vec<String>,
+    cuts: bool,
+}
+
+impl Slack {
+    /// Starts it on free ports.
+    pub fn start() -> Self {
+        let (api, sockets) = (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+        let address = format!("http://{}/api", api.local_addr().unwrap());
+        let socket_address = format!("ws://{}/link/?ticket=standin-ticket", sockets.local_addr().unwrap());
+        let state = Arc::new(Mutex::new(State::default()));
+        let (api_state, socket_state) = (Arc::clone(&state), Arc::clone(&state));
+        std::thread::spawn(move || {
+            while let Ok((stream, _)) = api.accept() {
+                let (state, socket_address) = (Arc::clone(&api_state), socket_address.clone());
+                std::thread::spawn(move || serve(stream, &state, &socket_address));
+            }
+        });
+        std::thread::spawn(move || {
+            while let Ok((stream, _)) = sockets.accept() {
+                let state = Arc::clone(&socket_state);
+                std::thread::spawn(move || connection(stream, &state));
+            }
+        });
+        Self { address, state }
+    }
+
+    /// The URL of the Web API.
+    pub fn url(&self) -> &str {
+        &self.address
+    }
+
+    /// A person of the workspace writes a text into a channel.
+    pub fn write(&self, from: &str, channel: &str, text: &str) {
+        self.message(&json!({ "user": from, "channel": channel, "text": text }));
+    }
+
+    /// A message with these members.
+    pub fn message(&self, more: &Value) {
+        let mut event = json!({
+            "type": "message", "team": TEAM, "ts": "1700000000.000200", "channel_type": "channel",
+            "client_msg_id": "326ed927", "event_ts": "1700000000.000200",
+        });
+        event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let payload = json!({
+            "type": "event_callback", "team_id": TEAM, "api_app_id": "A1", "event_id": "Ev1", "event_time": 1,
+            "is_ext_shared_channel": false, "event": event,
+        });
+        self.deliver("events_api", &payload);
+    }
+
+    /// A person of a workspace presses a button of a message that was posted.
+    pub fn press(&self, from: (&str, &str), channel: &str, posted: &Value, value: &str) {
+        let message = json!({
+            "type": "message", "ts": "1700000000.000100", "text": posted.get("text"), "blocks": posted.get("blocks"),
+        });
+        let payload = json!({
+            "type": "block_actions", "team": { "id": TEAM, "domain": "x" }, "api_app_id": "A1",
+            "user": { "id": from.0, "team_id": from.1, "username": "a" }, "channel": { "id": channel, "name": "x" },
+            "message": message, "actions": [{ "action_id": "approve", "type": "button", "value": value }],
+        });
+        self.deliver("interactive", &payload);
+    }
+
+    fn deliver(&self, kind: &str, payload: &Value) {
+        let mut state = self.state.lock().unwrap();
+        state.last += 1;
+        let envelope = json!({
+            "envelope_id": format!("envelope-{}", state.last), "type": kind, "payload": payload,
+            "accepts_response_payload": false,
+        });
+        state.envelopes.push(envelope);
+    }
+
+    /// The next connections send these frames, and end.
+    pub fn fail(&self, frames: &[&str]) {
+        self.state.lock().unwrap().faults.extend(frames.iter().map(|frame| (*frame).to_owned()));
+        self.cut();
+    }
+
+    /// The present connections end.
+    pub fn cut(&self) {
+        self.state.lock().unwrap().cuts = true;
+    }
+
+    /// The number of connections so far.
+    pub fn connections(&self) -> u64 {
+        self.state.lock().unwrap().connections
+    }
+
+    /// Waits for the n-th request of a method, and returns its body.
+    pub fn called(&self, method: &str, number: usize) -> Value {
+        until(&format!("{method} {number}"), || {
+            let state = self.state.lock().unwrap();
+            let mut of = state.calls.iter().filter(|(name, _)| name == method);
+            of.nth(number - 1).map(|(_, body)| body.clone())
+        })
+    }
+
+    /// Waits for the n-th message below another one, and returns it.
+    pub fn response(&self, number: usize) -> Value {
+        until(&format!("response {number}"), || {
+            let state = self.state.lock().unwrap();
+            let messages = state.calls.iter().filter(|(name, _)| name == "chat.postMessage");
+            let mut below = messages.filter(|(_, body)| body.get("thread_ts").is_some());
+            below.nth(number - 1).map(|(_, body)| body.clone())
+        })
+    }
+
+    /// The number of requests of a method.
+    pub fn count(&self, method: &str) -> usize {
+        self.state.lock().unwrap().calls.iter().filter(|(name, _)| name == method).count()
+    }
+
+    /// Waits until all envelopes are acknowledged.
+    pub fn wait_acknowledged(&self) {
+        until("the acknowledgement of all envelopes", || {
+            let state = self.state.lock().unwrap();
+            state.envelopes.is_empty().then_some(())
+        });
+    }
+}
+
+/// How long a connection waits for the client before it looks for envelopes.
+const PAUSE: Duration = Duration::from_millis(10);
+
+fn connection(stream: TcpStream, state: &Mutex<State>) {
+    let Ok(mut socket) = tungstenite::accept(stream) else { return };
+    let fault = {
+        let mut state = state.lock().unwrap();
+        state.connections += 1;
+        state.cuts = false;
+        if state.faults.is_empty() { None } else { Some(state.faults.remove(0)) }
+    };
+    let hello = json!({ "type": "hello", "num_connections": 1, "connection_info": { "app_id": "A1" } });
+    if say(&mut socket, &hello.to_string()).is_none() {
+        return;
+    }
+    if let Some(fault) = fault {
+        say(&mut socket, &fault);
+        socket.close(None).ok();
+        return;
+    }
+    socket.get_ref().set_read_timeout(Some(PAUSE)).unwrap();
+    let id = |envelope: &Value| envelope.get("envelope_id").and_then(Value::as_str).unwrap().to_owned();
+    let mut sent: Vec<String> = Vec::new();
+    loop {
+        let fresh: Vec<Value> = {
+            let state = state.lock().unwrap();
+            if state.cuts {
+                return;
+            }
+            state.envelopes.iter().filter(|envelope| !sent.contains(&id(envelope))).cloned().collect()
+        };
+        for envelope in fresh {
+            sent.push(id(&envelope));
+            if say(&mut socket, &envelope.to_string()).is_none() {
+                return;
+            }
+        }
+        match socket.read() {
+            Ok(Message::Text(text)) => {
+                let acknowledged = id(&serde_json::from_str(&text).unwrap());
+                state.lock().unwrap().envelopes.retain(|envelope| id(envelope) != acknowledged);
+            }
+            Ok(_) => {}
+            Err(tungstenite::Error::Io(error)) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(_) => return,
+        }
+    }
+}
+
+fn say(socket: &mut WebSocket<TcpStream>, text: &str) -> Option<()> {
+    socket.send(Message::text(text)).ok()
+}
+
+fn serve(mut stream: TcpStream, state: &Mutex<State>, socket_address: &str) {
+    let Some((path, token, body)) = read(&mut stream) else { return };
+    let method = path.strip_prefix("/api/").unwrap_or_default();
+    let is_connecting = method == "apps.connections.open";
+    let wanted = if is_connecting { APP_TOKEN } else { BOT_TOKEN };
+    let mut state = state.lock().unwrap();
+    let answer = if token != format!("Bearer {wanted}") {
+        json!({ "ok": false, "error": "invalid_auth" })
+    } else if is_connecting {
+        json!({ "ok": true, "url": socket_address })
+    } else if body.get("channel").and_then(Value::as_str) != Some(CHANNEL) {
+        json!({ "ok": false, "error": "channel_not_found" })
+    } else {
+        state.calls.push((method.to_owned(), body));
+        json!({ "ok": true, "channel": CHANNEL, "ts": "1700000000.000100" })
+    };
+    drop(state);
+    let body = answer.to_string();
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
+    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).ok();
+}
+
+/// The path, the authorization and the body of a request.
+fn read(stream: &mut TcpStream) -> Option<(String, String, Value)> {
+    let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        let count = stream.read(&mut buffer).ok().filter(|count| *count > 0)?;
+        bytes.extend_from_slice(buffer.get(..count)?);
+        let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { continue };
+        let head = String::from_utf8(bytes.get(..end)?.to_vec()).ok()?;
+        let header = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
+        let length: usize = header("content-length: ")?.parse().ok()?;
+        if bytes.len() >= end + 4 + length {
+            let path = head.split(' ').nth(1)?.to_owned();
+            return Some((path, header("authorization: ")?, serde_json::from_slice(bytes.get(end + 4..)?).ok()?));
+        }
+    }
+}
