@@ -15,7 +15,8 @@ const MASTER: &str = "bw-master-Gh47-zP2x";
 pub struct BitwardenVault {
     directory: TempDir,
     server: Child,
-    program: PathBuf,
+    /// The client.
+    pub program: PathBuf,
     /// The key of the session that is open.
     pub session: String,
 }
@@ -56,7 +57,8 @@ impl BitwardenVault {
         self.directory.path().join(name)
     }
 
-    fn data(&self) -> PathBuf {
+    /// The data of the client.
+    pub fn data(&self) -> PathBuf {
         self.file("data")
     }
 

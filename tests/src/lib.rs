@@ -19,6 +19,7 @@ pub mod fakes;
 pub mod evidence;
 pub mod fuzz;
 pub mod github;
+pub mod google;
 pub mod group;
 pub mod history;
 pub mod logs;

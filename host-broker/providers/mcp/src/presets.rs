@@ -16,11 +16,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The names of the presets, and their files.
-const FILES: [(&str, &str); 14] = [
+const FILES: [(&str, &str); 16] = [
     ("bank", include_str!("presets/bank.toml")),
+    ("bitwarden", include_str!("presets/bitwarden.toml")),
     ("caldav", include_str!("presets/caldav.toml")),
     ("filesystem", include_str!("presets/filesystem.toml")),
     ("git", include_str!("presets/git.toml")),
+    ("google-calendar", include_str!("presets/google-calendar.toml")),
     ("linear", include_str!("presets/linear.toml")),
     ("memory", include_str!("presets/memory.toml")),
     ("notion", include_str!("presets/notion.toml")),

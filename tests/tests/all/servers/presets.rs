@@ -8,8 +8,10 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use tests::bitwarden::BitwardenVault;
 use tests::bridges::{grant, is_apart, said};
 use tests::calendar_server::{self, CalendarServer};
+use tests::google::Google;
 use tests::group::{code, error};
 use tests::postgres_server::{self, PostgresServer};
 use tests::servers::{call, home_of, installed, text};
@@ -77,12 +79,14 @@ fn open(world: &World, preset: &str, arguments: &[&str]) -> Option<Value> {
 #[test]
 fn the_server_of_each_preset_has_its_tools_in_the_version_that_it_names() {
     let Some(mut world) = down() else { return };
-    let secrets: Vec<String> = ["NOTION_TOKEN", "SLACK_BOT_TOKEN", "LINEAR_API_TOKEN", "PGPASSWORD"]
+    let secrets: Vec<String> = ["NOTION_TOKEN", "SLACK_BOT_TOKEN", "LINEAR_API_TOKEN", "PGPASSWORD", "BW_SESSION"]
         .map(|name| source(&mut world, name, &format!("{TOKEN}-{name}")))
         .into();
     let (repository, files) = (world.outside().join("repository"), world.outside().join("files"));
     std::fs::create_dir_all(&files).unwrap();
     std::fs::create_dir_all(&repository).unwrap();
+    let client = files.join("client.json");
+    std::fs::write(&client, Google::client().to_string()).unwrap();
     tests::servers::git(&repository, &["init", "-q"]);
     let texts = [
         format!("repository={}", repository.display()),
@@ -92,6 +96,10 @@ fn the_server_of_each_preset_has_its_tools_in_the_version_that_it_names() {
         "database=app".to_owned(),
         "user=agent".to_owned(),
         "sites=localhost:1".to_owned(),
+        "client=/usr/bin/env".to_owned(),
+        format!("oauth_client={}", client.display()),
+        format!("data={}", files.display()),
+        format!("tokens={}", files.join("tokens.json").display()),
     ];
     for preset in Preset::all() {
         let description = preset.description();
@@ -163,14 +171,9 @@ fn a_page_of_notion_comes_with_a_token_that_nobody_else_sees() {
         return;
     }
     // The public service cannot be had here. Its server can be led elsewhere.
-    let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
-    let host = "hosts = [\"api.notion.com\"]\n";
-    assert!(config.contains(host), "{config}");
     let elsewhere =
         format!("hosts = [\"localhost:{port}\"]\nvariables = {{ BASE_URL = \"http://localhost:{port}\" }}\n");
-    world.rewrite("broker.toml", &config.replace(host, &elsewhere));
-    let reloaded = world.cli(&["reload"]);
-    assert!(reloaded.status.success(), "{}", said(&reloaded));
+    lead(&world, "hosts = [\"api.notion.com\"]\n", &elsewhere);
     let developer = world.group("developer");
     let read = json!({ "page_id": "00000000-0000-0000-0000-000000000001" });
     let reply = developer.ask(call("notion", "API-retrieve-a-page", &read));
@@ -183,6 +186,92 @@ fn a_page_of_notion_comes_with_a_token_that_nobody_else_sees() {
     answer(&world, &id, false);
     assert_eq!(code(&developer.reply(&id)), "approval_denied");
     assert_eq!(heads.lock().unwrap().len(), 1, "nothing was sent");
+}
+
+/// Replaces a part of the configuration, and reloads the daemon.
+fn lead(world: &World, from: &str, to: &str) {
+    let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
+    assert!(config.contains(from), "{config}");
+    world.rewrite("broker.toml", &config.replace(from, to));
+    let reloaded = world.cli(&["reload"]);
+    assert!(reloaded.status.success(), "{}", said(&reloaded));
+}
+
+#[test]
+fn a_calendar_of_google_is_read_and_a_deletion_asks_a_person() {
+    let (Some(world), Some(google)) = (running(), Google::start()) else { return };
+    let folder = world.outside().join("google");
+    std::fs::create_dir_all(&folder).unwrap();
+    let (client, tokens) = (world.outside().join("client.json"), folder.join("tokens.json"));
+    let account = json!({ "normal": {
+        "access_token": Google::TOKEN, "refresh_token": "c", "token_type": "Bearer", "expiry_date": 4_102_444_800_000_i64,
+        "scope": "https://www.googleapis.com/auth/calendar",
+    } });
+    std::fs::write(&client, Google::client().to_string()).unwrap();
+    std::fs::write(&tokens, account.to_string()).unwrap();
+    let texts = [format!("oauth_client={}", client.display()), format!("tokens={}", tokens.display())];
+    if open(&world, "google-calendar", &["--set", &texts[0], "--set", &texts[1]]).is_none() {
+        return;
+    }
+    // The public service cannot be had here. Its server is led elsewhere.
+    let (port, script) = (google.port, Google::script());
+    let script = script.display();
+    lead(
+        &world,
+        "hosts = [\"www.googleapis.com\", \"oauth2.googleapis.com\"]\n",
+        &format!("hosts = [\"localhost:{port}\"]\n"),
+    );
+    lead(
+        &world,
+        "variables = { ",
+        &format!("variables = {{ NODE_OPTIONS = \"--import {script}\", GOOGLE_ROOT = \"http://localhost:{port}/\", "),
+    );
+    lead(&world, "readable = [", &format!("readable = [\"{script}\", "));
+    let developer = world.group("developer");
+    let days = json!({ "calendarId": "primary", "timeMin": "2026-11-29T00:00:00", "timeMax": "2026-12-02T00:00:00" });
+    let events = || developer.ask(call("google-calendar", "list-events", &days));
+    let before = events();
+    assert!(text(&before).contains("Kickoff"), "{before}");
+    let rename = json!({ "calendarId": "primary", "eventId": "kickoff", "summary": "Renamed" });
+    let id = developer.send(call("google-calendar", "update-event", &rename));
+    answer(&world, &id, false);
+    assert_eq!(code(&developer.reply(&id)), "approval_denied");
+    assert!(text(&events()).contains("Kickoff"));
+    let delete = json!({ "calendarId": "primary", "eventId": "kickoff" });
+    let id = developer.send(call("google-calendar", "delete-event", &delete));
+    answer(&world, &id, true);
+    assert_eq!(code(&developer.reply(&id)), "executed");
+    assert!(!text(&events()).contains("Kickoff"));
+}
+
+#[test]
+fn a_vault_of_bitwarden_is_read_only_after_a_person_has_seen_the_call() {
+    const PASSWORD: &str = "vault-pass-7Yq2LmT9";
+    let login = json!({ "username": "ada", "password": PASSWORD, "uris": [{ "uri": "https://mail.example.com" }] });
+    let items = json!([{ "name": "Mail", "login": login }]);
+    let (Some(mut world), Some(vault)) = (running(), BitwardenVault::start(&items)) else { return };
+    let session = source(&mut world, "BW_SESSION", &vault.session);
+    let (program, data) = (vault.program.display().to_string(), vault.data().display().to_string());
+    let texts = [format!("client={program}"), format!("data={data}"), "hosts=localhost:1".to_owned()];
+    let arguments = ["--set", &texts[0], "--set", &texts[1], "--set", &texts[2], "--secret", &session];
+    if open(&world, "bitwarden", &arguments).is_none() {
+        return;
+    }
+    // The client of npm lies beside its packages.
+    let packages = installed("bitwarden").unwrap();
+    lead(&world, "readable = [", &format!("readable = [\"{}\", ", packages.display()));
+    let developer = world.group("developer");
+    let status = developer.ask(call("bitwarden", "status", &json!({})));
+    assert!(text(&status).contains("unlocked") && text(&status).contains("ada@example.com"), "{status}");
+    let get = call("bitwarden", "get", &json!({ "object": "password", "id": "Mail" }));
+    let id = developer.send(get.clone());
+    answer(&world, &id, false);
+    let denied = developer.reply(&id);
+    assert!(code(&denied) == "approval_denied" && !denied.to_string().contains(PASSWORD), "{denied}");
+    let list = developer.send(call("bitwarden", "list", &json!({ "type": "items" })));
+    answer(&world, &list, true);
+    let listed = developer.reply(&list);
+    assert!(text(&listed).contains("Mail") && !listed.to_string().contains(PASSWORD), "{listed}");
 }
 
 #[test]
