@@ -108,16 +108,18 @@ impl AnswerReceiver {
 
     /// Fetches once, and takes the answers. Returns whether there was one.
     async fn fetch(&self, channel: &OpenChannel, receiver: &mut ChatReceiver<'_>) -> Result<bool, ChatError> {
-        let answers = receiver.fetch().await?;
-        for answer in &answers {
-            let Some(taken) = self.ask(channel.name(), answer).await else {
-                // It is not recorded: it stays in the chat.
+        receiver.fetch().await?;
+        let mut is_answer = false;
+        while let Some(answer) = receiver.first().cloned() {
+            let Some(taken) = self.ask(channel.name(), &answer).await else {
+                // It is not recorded: the next fetch has it again.
                 return Err("the broker cannot record answers now".into());
             };
             receiver.confirm().await;
-            self.tell(channel, receiver, answer, &taken).await;
+            self.tell(channel, receiver, &answer, &taken).await;
+            is_answer = true;
         }
-        Ok(!answers.is_empty())
+        Ok(is_answer)
     }
 
     async fn tell(&self, channel: &OpenChannel, receiver: &ChatReceiver<'_>, answer: &ChatAnswer, taken: &Taken) {

@@ -111,8 +111,8 @@ impl Client {
             body: if body.is_null() { Vec::new() } else { body.to_string().into_bytes() },
             deadline: Instant::now() + Duration::from_secs(60),
         };
-        let (status, body) = self.runtime.block_on(self.http.ask(exchange, 1 << 24)).ok()?;
-        (status == 200).then(|| serde_json::from_slice(&body).unwrap())
+        let answer = self.runtime.block_on(self.http.ask(exchange, 1 << 24)).ok()?;
+        (answer.status == 200).then(|| serde_json::from_slice(&answer.body).unwrap())
     }
 }
 

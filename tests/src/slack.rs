@@ -1,6 +1,7 @@
 //! A stand-in for Slack: its Web API and Socket Mode, over real HTTP and WebSocket, with the documented shapes.
 //!
-//! An envelope that is not acknowledged is delivered again on the next connection, as the real one does with events.
+//! Words that are not acknowledged are delivered again on the next connection. A press is delivered once, on a connection
+//! that is open.
 
 use crate::until;
 use serde_json::{Value, json};
@@ -33,9 +34,12 @@ struct State {
     // The method and the body of each request but those for connections.
     calls: Vec<(String, Value)>,
     connections: u64,
-    // What the next connections send instead of envelopes, before they end.
+    // The presses that were delivered.
+    pressed: Vec<String>,
+    // What the next connections send first. The client has to end those that send nothing else.
     faults: Vec<String>,
-    cuts: bool,
+    // How many of the next requests are too many.
+    limited: usize,
 }
 
 impl Slack {
@@ -79,8 +83,8 @@ impl Slack {
         });
         event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let payload = json!({
-            "type": "event_callback", "team_id": TEAM, "api_app_id": "A1", "event_id": "Ev1", "event_time": 1,
-            "is_ext_shared_channel": false, "event": event,
+            "type": "event_callback", "team_id": event.get("team"), "context_team_id": TEAM, "api_app_id": "A1",
+            "event_id": "Ev1", "event_time": 1, "event": event,
         });
         self.deliver("events_api", &payload);
     }
@@ -91,7 +95,7 @@ impl Slack {
             "type": "message", "ts": "1700000000.000100", "text": posted.get("text"), "blocks": posted.get("blocks"),
         });
         let payload = json!({
-            "type": "block_actions", "team": { "id": TEAM, "domain": "x" }, "api_app_id": "A1",
+            "type": "block_actions", "team": { "id": from.1, "domain": "x" }, "api_app_id": "A1",
             "user": { "id": from.0, "team_id": from.1, "username": "a" }, "channel": { "id": channel, "name": "x" },
             "message": message, "actions": [{ "action_id": "approve", "type": "button", "value": value }],
         });
@@ -108,15 +112,14 @@ impl Slack {
         state.envelopes.push(envelope);
     }
 
-    /// The next connections send these frames, and end.
+    /// The next connections send one of these frames each, and nothing else.
     pub fn fail(&self, frames: &[&str]) {
         self.state.lock().unwrap().faults.extend(frames.iter().map(|frame| (*frame).to_owned()));
-        self.cut();
     }
 
-    /// The present connections end.
-    pub fn cut(&self) {
-        self.state.lock().unwrap().cuts = true;
+    /// The next requests are too many.
+    pub fn limit(&self, requests: usize) {
+        self.state.lock().unwrap().limited = requests;
     }
 
     /// The number of connections so far.
@@ -165,7 +168,6 @@ fn connection(stream: TcpStream, state: &Mutex<State>) {
     let fault = {
         let mut state = state.lock().unwrap();
         state.connections += 1;
-        state.cuts = false;
         if state.faults.is_empty() { None } else { Some(state.faults.remove(0)) }
     };
     let hello = json!({ "type": "hello", "num_connections": 1, "connection_info": { "app_id": "A1" } });
@@ -174,7 +176,8 @@ fn connection(stream: TcpStream, state: &Mutex<State>) {
     }
     if let Some(fault) = fault {
         say(&mut socket, &fault);
-        socket.close(None).ok();
+        // Until the client ends it.
+        while socket.read().is_ok() {}
         return;
     }
     socket.get_ref().set_read_timeout(Some(PAUSE)).unwrap();
@@ -182,11 +185,12 @@ fn connection(stream: TcpStream, state: &Mutex<State>) {
     let mut sent: Vec<String> = Vec::new();
     loop {
         let fresh: Vec<Value> = {
-            let state = state.lock().unwrap();
-            if state.cuts {
-                return;
-            }
-            state.envelopes.iter().filter(|envelope| !sent.contains(&id(envelope))).cloned().collect()
+            let mut state = state.lock().unwrap();
+            let is_old = |envelope: &&Value| sent.contains(&id(envelope)) || state.pressed.contains(&id(envelope));
+            let fresh: Vec<Value> = state.envelopes.iter().filter(|envelope| !is_old(envelope)).cloned().collect();
+            let is_press = |envelope: &&Value| envelope.get("type").is_some_and(|kind| kind == "interactive");
+            state.pressed.extend(fresh.iter().filter(is_press).map(id));
+            fresh
         };
         for envelope in fresh {
             sent.push(id(&envelope));
@@ -216,10 +220,18 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>, socket_address: &str) {
     let is_connecting = method == "apps.connections.open";
     let wanted = if is_connecting { APP_TOKEN } else { BOT_TOKEN };
     let mut state = state.lock().unwrap();
+    if state.limited > 0 {
+        state.limited -= 1;
+        let head = "HTTP/1.1 429 Too Many Requests\r\nretry-after: 1\r\ncontent-length: 0\r\n\r\n";
+        stream.write_all(head.as_bytes()).ok();
+        return;
+    }
     let answer = if token != format!("Bearer {wanted}") {
         json!({ "ok": false, "error": "invalid_auth" })
     } else if is_connecting {
         json!({ "ok": true, "url": socket_address })
+    } else if method == "auth.test" {
+        json!({ "ok": true, "team_id": TEAM, "user_id": "UBOT", "bot_id": "B1" })
     } else if body.get("channel").and_then(Value::as_str) != Some(CHANNEL) {
         json!({ "ok": false, "error": "channel_not_found" })
     } else {

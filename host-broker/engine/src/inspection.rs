@@ -15,7 +15,7 @@ use kernel::execution::Attempted;
 use model::{Declaration, Random, Treatment};
 use platform::Platform;
 use platform::commands::{Command, Commands, Ending};
-use platform::http::{Exchange, Http};
+use platform::http::{Answer, Exchange, Http};
 use policy::profile::Profiles;
 use secrets::{Secret, Secrets};
 use serde_json::{Value, json};
@@ -229,7 +229,8 @@ impl Judge {
             ],
         });
         let post = Exchange::post(uri, headers, body.to_string().into_bytes(), deadline);
-        let (status, answer) = self.http.ask(post, ANSWER_MAX).await.map_err(|fault| fault.to_string())?;
+        let Answer { status, body: answer, .. } =
+            self.http.ask(post, ANSWER_MAX).await.map_err(|fault| fault.to_string())?;
         if status != 200 {
             return Err(format!("it answered HTTP {status}"));
         }

@@ -3,7 +3,9 @@
 //! SECURITY: no redirect is followed, nothing is sent twice, and a body is read only where it is asked for, and only so
 //! much of it. TLS is rustls with the system's root certificates.
 
+use crate::tls;
 use bytes::Bytes;
+use http::header::RETRY_AFTER;
 use http::{HeaderMap, Method, Request, Response, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
@@ -11,14 +13,27 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use rustls::ClientConfig;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::OnceLock;
+use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// A status and a body, some time.
-pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<(u16, Vec<u8>), HttpError>> + Send + 'a>>;
+/// A response with its body.
+#[derive(Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The time before which the server wants no other request, from `Retry-After` in seconds.
+    pub retry_after: Option<Duration>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// A response, some time.
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Answer, HttpError>> + Send + 'a>>;
 
 /// Sends requests.
 pub trait Http: Send + Sync {
@@ -55,7 +70,7 @@ pub struct Exchange {
     pub headers: HeaderMap,
     /// The body of the request.
     pub body: Vec<u8>,
-    /// The deadline for the head of the answer.
+    /// The deadline for the answer; if its reader bounds the body, for its head.
     pub deadline: Instant,
 }
 
@@ -113,8 +128,10 @@ impl Http for SystemHttp {
             let deadline = exchange.deadline;
             let response = self.request(exchange).await?;
             let status = response.status().as_u16();
+            let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+            let retry_after = seconds.map(Duration::from_secs);
             match timeout_at(deadline, Limited::new(response.into_body(), most).collect()).await {
-                Ok(Ok(body)) => Ok((status, body.to_bytes().to_vec())),
+                Ok(Ok(body)) => Ok(Answer { status, retry_after, body: body.to_bytes().to_vec() }),
                 Ok(Err(why)) => Err(HttpError::Lost(cause(&*why))),
                 Err(_elapsed) => Err(HttpError::Deadline),
             }
@@ -166,8 +183,7 @@ fn plain() -> Plain {
 
 fn secure() -> Result<Secure, String> {
     let connector = HttpsConnectorBuilder::new()
-        .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
-        .map_err(|why| why.to_string())?
+        .with_tls_config(ClientConfig::clone(&*tls::client()?))
         .https_only()
         .enable_http1()
         .build();
@@ -181,7 +197,6 @@ mod tests {
     use super::*;
     use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
-    use std::time::Duration;
 
     fn post(uri: &str, after: Duration) -> Exchange {
         let headers = HeaderMap::from_iter([(http::header::CONTENT_TYPE, "text/plain".parse().unwrap())]);

@@ -10,6 +10,7 @@ mod confined;
 pub mod egress;
 pub mod home;
 pub mod http;
+mod tls;
 pub mod websocket;
 pub mod random;
 pub mod lock;

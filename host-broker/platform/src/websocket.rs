@@ -3,10 +3,9 @@
 //! Source: RFC 6455.
 
 use crate::http::HttpError;
+use crate::tls;
 use futures_util::{SinkExt as _, StreamExt as _};
-use hyper_rustls::ConfigBuilderExt as _;
-use rustls::ClientConfig;
-use std::sync::Arc;
+use std::io::ErrorKind;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
@@ -14,7 +13,6 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{Connector, MaybeTlsStream, WebSocketStream, connect_async_tls_with_config};
 
 /// A connection.
-#[derive(Debug)]
 pub struct WebSocket {
     stream: Box<WebSocketStream<MaybeTlsStream<TcpStream>>>,
     heard: Instant,
@@ -26,16 +24,9 @@ impl WebSocket {
     /// # Errors
     /// [`HttpError`], which quotes nothing of the address.
     pub async fn connect(address: &str, most: usize, deadline: Instant) -> Result<Self, HttpError> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let tls = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|why| HttpError::Setup(why.to_string()))?
-            .with_native_roots()
-            .map_err(|why| HttpError::Setup(why.to_string()))?
-            .with_no_client_auth();
+        let tls = tls::client().map_err(HttpError::Setup)?;
         let limits = WebSocketConfig::default().max_message_size(Some(most)).max_frame_size(Some(most));
-        let connected =
-            connect_async_tls_with_config(address, Some(limits), true, Some(Connector::Rustls(Arc::new(tls))));
+        let connected = connect_async_tls_with_config(address, Some(limits), true, Some(Connector::Rustls(tls)));
         match timeout_at(deadline, connected).await {
             Ok(Ok((stream, _response))) => Ok(Self { stream: Box::new(stream), heard: Instant::now() }),
             Ok(Err(why)) => Err(fault(&why)),
@@ -75,7 +66,7 @@ impl WebSocket {
         self.sent(Message::text(text), deadline).await
     }
 
-    /// Asks the server for a sign of life.
+    /// Asks the server to show that it is there.
     ///
     /// # Errors
     /// [`HttpError`].
@@ -93,10 +84,12 @@ impl WebSocket {
 
 fn fault(why: &Error) -> HttpError {
     match why {
+        // A fault of TLS can quote names.
+        Error::Io(why) if why.kind() == ErrorKind::InvalidData => HttpError::Lost("its TLS is invalid".to_owned()),
         Error::Io(why) => HttpError::Lost(why.to_string()),
         Error::Http(response) => HttpError::Lost(format!("it answered HTTP {}", response.status().as_u16())),
         Error::Capacity(_) => HttpError::Lost("it sent too much at once".to_owned()),
-        Error::Tls(why) => HttpError::Lost(why.to_string()),
+        Error::Tls(_) => HttpError::Lost("its TLS is invalid".to_owned()),
         Error::ConnectionClosed
         | Error::AlreadyClosed
         | Error::Protocol(_)

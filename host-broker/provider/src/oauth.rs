@@ -35,7 +35,7 @@ use oauth2::{
     HttpResponse, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, RequestTokenError, Scope,
     StandardDeviceAuthorizationResponse, StandardRevocableToken, StandardTokenResponse, TokenResponse as _, TokenUrl,
 };
-use platform::http::{Exchange, Http, HttpError};
+use platform::http::{Answer, Exchange, Http, HttpError};
 use secrets::Secret;
 use secrets::vault::Vault;
 use serde::{Deserialize, Serialize};
@@ -219,7 +219,7 @@ impl<'c> AsyncHttpClient<'c> for Carrier {
         Box::pin(async move {
             let (head, body) = request.into_parts();
             let post = Exchange::post(head.uri, head.headers, body, Instant::now() + TIMEOUT);
-            let (status, body) = self.0.ask(post, ANSWER_MAX).await?;
+            let Answer { status, body, .. } = self.0.ask(post, ANSWER_MAX).await?;
             let mut response = HttpResponse::new(body);
             *response.status_mut() = http::StatusCode::from_u16(status).map_err(|_bad| HttpError::NotHttp)?;
             Ok(response)

@@ -1,7 +1,7 @@
 //! The control socket of a daemon that cannot start after a reload. It says why, and takes `stop` and `reload`.
 //!
 //! The configuration may be unknown then, so only the daemon's own user and root are heard. While the socket is open, the
-//! lock of the home is held, so no other daemon starts there, and no command works in place.
+//! daemon holds the lock of the home. So no other daemon starts there, and no command works in place.
 
 use super::bind;
 use crate::control::{ProcessRequest, command, fault};

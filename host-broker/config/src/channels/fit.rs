@@ -23,20 +23,8 @@ impl Config {
             if let Some(unknown) = table.groups.iter().flatten().find(|group| !self.groups.contains_key(*group)) {
                 return Err(format!("{place}: there is no group `{unknown}`; add [groups.{unknown}]"));
             }
-            // A Matrix account tells rooms apart.
-            let room = |table: &ChannelTable| match &table.way {
-                Way::Matrix { room_id, .. } => Some(room_id.clone()),
-                Way::Command(_)
-                | Way::Webhook { .. }
-                | Way::Nanoclaw { .. }
-                | Way::Telegram { .. }
-                | Way::Slack { .. } => None,
-            };
-            let source = |table: &ChannelTable| {
-                table.receives.then(|| (table.secrets().into_values().next().cloned(), room(table)))
-            };
             let others = self.channels.iter().take_while(|other| other.name != table.name);
-            if let Some(other) = others.into_iter().find(|other| table.receives && source(other) == source(table)) {
+            if let Some(other) = others.into_iter().find(|other| is_same_bot(table, other)) {
                 return Err(format!(
                     "{place}: `{}` fetches the answers of the same bot; take another bot, or remove accepts_answers",
                     other.name
@@ -134,6 +122,16 @@ impl Config {
             Some((group, place))
         })
     }
+}
+
+/// Returns whether two channels fetch the answers of the same bot. A Matrix account tells rooms apart.
+fn is_same_bot(one: &ChannelTable, other: &ChannelTable) -> bool {
+    let room = |table: &ChannelTable| match &table.way {
+        Way::Matrix { room_id, .. } => Some(room_id.clone()),
+        Way::Command(_) | Way::Webhook { .. } | Way::Nanoclaw { .. } | Way::Telegram { .. } | Way::Slack { .. } => None,
+    };
+    let is_shared = || other.secrets().values().any(|source| one.secrets().values().any(|own| own == source));
+    one.receives && other.receives && room(one) == room(other) && is_shared()
 }
 
 /// Checks whether a directory is closed to everybody but its owner and its group of users.

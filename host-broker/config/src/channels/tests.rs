@@ -62,6 +62,7 @@ fn what_is_wrong_with_a_channel_is_named_with_its_remedy() {
         (&format!("{matrix}access_token = {{ env = \"T\" }}\nroom_id = \"#ops:x\""), "may be the alias of the room"),
         (&format!("{matrix}app_token = {{ env = \"T\" }}"), "which has no `app_token`; remove it"),
         (&format!("{slack}channel_id = \"#ops\""), "may be the name of the channel"),
+        (&format!("{slack}channel_id = \"U1\""), "must be like C0123456789"),
         (slack, "needs `channel_id`"),
         (&format!("{slack}channel_id = \"C1\"\naccepts_answers = true"), "needs `app_token`"),
         (&format!("{slack}channel_id = \"C1\"\nurl = \"http://example.com\""), "must be https"),
@@ -95,6 +96,12 @@ fn an_account_of_matrix_can_serve_two_rooms_and_an_app_of_slack_one_channel() {
         two(matrix, ["\"!r:x\"", "\"!r:x\""]).unwrap_err().to_string().contains("fetches the answers of the same bot")
     );
     let slack = "kind = \"slack\"\nbot_token = { env = \"T\" }\napp_token = { env = \"U\" }\nchannel_id = ";
+    // The same bot has several tokens for connections.
+    let second = slack.replace("\"U\"", "\"V\"");
+    let table =
+        |kind: &str, name: &str| format!("[[channels]]\nname = \"{name}\"\n{kind}\"C1\"\naccepts_answers = true\n");
+    let both = parse(&(table(slack, "a") + &table(&second, "b")), Path::new("/nowhere/home")).map(drop);
+    assert!(both.unwrap_err().to_string().contains("fetches the answers of the same bot"));
     assert!(two(slack, ["\"C1\"", "\"C2\""]).unwrap_err().to_string().contains("fetches the answers of the same bot"));
 }
 

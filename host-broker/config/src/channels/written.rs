@@ -243,8 +243,9 @@ impl TryFrom<Written> for ChannelTable {
             Kind::Slack => {
                 let url = written.url.unwrap_or_else(|| SLACK.to_owned());
                 is_safe(&url).map_err(|fault| format!("the channel `{name}`: {fault}"))?;
-                let is_plain =
-                    |id: &String| !id.is_empty() && id.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit());
+                let is_plain = |id: &String| {
+                    id.starts_with(['C', 'G', 'D']) && id.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit())
+                };
                 let channel_id = written.channel_id.ok_or_else(|| lacks("channel_id"))?;
                 if !is_plain(&channel_id) {
                     return Err(format!(

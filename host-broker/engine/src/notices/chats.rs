@@ -1,10 +1,13 @@
 //! The chats: each sends notices as messages, and fetches the answers of its people.
 //!
 //! ```text
-//! fetch ──► answer ──► the broker records it ──► confirm ──► respond
-//!   ▲                                │
-//!   └──── it comes again ◄── it is not recorded
+//! fetch ──► first ──► the broker records it ──► confirm ──► respond
+//!              ▲                                   │
+//!              └──────────── the next one ◄────────┘
 //! ```
+//! A chat delivers an answer again that is not confirmed when the daemon ends. Slack does so with words, for some minutes,
+//! and not with presses.
+//!
 //! SECURITY: the chat names the writer of an answer. Only the own words of a person in the configured chat count. No error
 //! quotes a URL or a response, because both can have secrets.
 
@@ -15,6 +18,8 @@ pub(super) mod telegram;
 use http::HeaderValue;
 use kernel::Message;
 use serde_json::Value;
+use std::collections::VecDeque;
+use std::fmt;
 use std::time::Duration;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
@@ -49,7 +54,7 @@ impl From<&str> for ChatError {
 }
 
 /// An answer in a chat.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ChatAnswer {
     /// Whether its writer is alone with the broker.
     pub is_private: bool,
@@ -59,6 +64,13 @@ pub struct ChatAnswer {
     pub text: String,
     /// The place of the response.
     place: Place,
+}
+
+impl fmt::Debug for ChatAnswer {
+    /// Omits the text, which has a secret code.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ChatAnswer(from {})", self.from)
+    }
 }
 
 /// The place of an answer, in the chat's own terms.
@@ -109,16 +121,21 @@ impl<'a> Chat<'a> {
 
     /// Returns the receiver of its answers.
     pub(super) fn receiver(self) -> ChatReceiver<'a> {
-        ChatReceiver(match self {
+        let service = match self {
             Self::Telegram(bot) => Receiver::Telegram(telegram::Receiver::new(bot)),
             Self::Matrix(account) => Receiver::Matrix(matrix::Receiver::new(account)),
             Self::Slack(app) => Receiver::Slack(slack::Receiver::new(app)),
-        })
+        };
+        ChatReceiver { service, open: VecDeque::new() }
     }
 }
 
 /// The answers of one chat.
-pub struct ChatReceiver<'a>(Receiver<'a>);
+pub struct ChatReceiver<'a> {
+    service: Receiver<'a>,
+    // The answers that are not confirmed.
+    open: VecDeque<ChatAnswer>,
+}
 
 enum Receiver<'a> {
     Telegram(telegram::Receiver<'a>),
@@ -130,23 +147,33 @@ enum Receiver<'a> {
 const RESPOND: Duration = Duration::from_secs(10);
 
 impl ChatReceiver<'_> {
-    /// Waits for the next answers, oldest first. Those that are not [confirmed](Self::confirm) come again.
+    /// Waits for the next answers, unless there is one that is not [confirmed](Self::confirm).
     ///
     /// # Errors
     /// [`ChatError`], without anything of the response. The chat delivers its answers again.
-    pub async fn fetch(&mut self) -> Result<Vec<ChatAnswer>, ChatError> {
-        match &mut self.0 {
-            Receiver::Telegram(receiver) => receiver.fetch().await,
-            Receiver::Matrix(receiver) => receiver.fetch().await,
-            Receiver::Slack(receiver) => receiver.fetch().await,
+    pub async fn fetch(&mut self) -> Result<(), ChatError> {
+        if self.open.is_empty() {
+            self.open = match &mut self.service {
+                Receiver::Telegram(receiver) => receiver.fetch().await?,
+                Receiver::Matrix(receiver) => receiver.fetch().await?,
+                Receiver::Slack(receiver) => receiver.fetch().await?,
+            }
+            .into();
         }
+        Ok(())
     }
 
-    /// Confirms the first of the fetched answers that is not confirmed yet: the broker has recorded it.
+    /// Returns the oldest answer that is not confirmed.
+    pub fn first(&self) -> Option<&ChatAnswer> {
+        self.open.front()
+    }
+
+    /// Confirms that answer: the broker has recorded it.
     pub async fn confirm(&mut self) {
-        match &mut self.0 {
-            Receiver::Telegram(receiver) => receiver.confirm(),
-            Receiver::Matrix(receiver) => receiver.confirm(),
+        self.open.pop_front();
+        match &mut self.service {
+            // The next fetch confirms all.
+            Receiver::Telegram(_) | Receiver::Matrix(_) => {}
             Receiver::Slack(receiver) => receiver.confirm().await,
         }
     }
@@ -157,7 +184,7 @@ impl ChatReceiver<'_> {
     /// [`ChatError`], without anything of the response. The effect of the answer remains.
     pub async fn respond(&self, answer: &ChatAnswer, effect: (&str, bool)) -> Result<(), ChatError> {
         let deadline = Instant::now() + RESPOND;
-        match &self.0 {
+        match &self.service {
             Receiver::Telegram(receiver) => receiver.bot.respond(answer, effect, deadline).await,
             Receiver::Matrix(receiver) => receiver.account.respond(answer, effect.0, deadline).await,
             Receiver::Slack(receiver) => receiver.app.respond(answer, effect, deadline).await,

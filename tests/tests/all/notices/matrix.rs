@@ -57,6 +57,8 @@ fn a_card_arrives_in_the_room_and_words_answer_it_once() {
     for words in ["[APPROVAL REQUIRED]", "to: \"bob@example.com\"", "n: 1", &format!("approve {secret}")] {
         assert!(text(&card).contains(words), "no `{words}` in {card}");
     }
+    // A client shows no preview of an address in code.
+    assert!(card["formatted_body"].as_str().unwrap().starts_with("<pre><code>"), "{card}");
     assert_eq!(card["msgtype"], "m.text");
     alice.write(&room, "good morning");
     let answer = alice.write(&room, &format!("approve {secret}"));
@@ -70,7 +72,8 @@ fn a_card_arrives_in_the_room_and_words_answer_it_once() {
         (row.caller.as_str(), &body["from"], &body["handed_in_by"]),
         ("person:alice", &json!("matrix:@alice:localhost"), &json!("person:channel:room"))
     );
-    assert_eq!(fault(&world), Value::Null);
+    let receiving = world.command(json!({ "type": "hello" }))["data"]["receiving"].clone();
+    assert_eq!(receiving, json!({ "room": null }));
 
     // The server is away, then the broker is: an answer of that time counts, even behind much else.
     let (id, secret) = ask(&world, &developer, call("charge", json!({ "n": 2 })));
@@ -121,7 +124,9 @@ fn strangers_edits_and_other_rooms_answer_nothing() {
     );
     alice.send(&room, &json!({ "msgtype": "m.notice", "body": approve }));
     broker.write(&room, &approve);
-    // A stranger gets no response. Carol may not approve it.
+    // A stranger can write an event of any type, and gets no response. Carol may not approve it.
+    let decoy = json!({ "algorithm": "m.megolm.v1.aes-sha2", "ciphertext": "x" });
+    mallory.ask("PUT", &["rooms", &room, "send", "m.room.encrypted", "decoy"], &decoy).unwrap();
     mallory.write(&room, &approve);
     carol.write(&room, &approve);
     let told = until("the response to carol", || responses(&alice, &room, &broker.id).into_iter().next());
@@ -160,4 +165,26 @@ fn a_room_that_is_encrypted_or_closed_and_a_refused_token_are_named() {
         let said = until("the fault", || fault(&world).as_str().map(str::to_owned));
         assert!(said.contains(words) && !said.contains(token), "{said}");
     }
+}
+
+#[test]
+fn an_account_that_was_put_out_of_the_room_comes_back_when_it_is_invited() {
+    let Some(server) = MatrixServer::start() else { return };
+    let (alice, broker) = (server.user("alice"), server.user("broker"));
+    let room = alice.room(&[&broker], &json!([]));
+    let world = up(in_room(&server, &broker.token, &room, BOTH));
+    let developer = world.group("developer");
+    let (id, secret) = ask(&world, &developer, call("charge", json!({})));
+    alice.message(&room, &broker.id, 1);
+    let account = json!({ "user_id": broker.id });
+    alice.ask("POST", &["rooms", &room, "kick"], &account).unwrap();
+    until("the fault", || fault(&world).as_str().map(|reason| assert!(reason.contains("invite the user"), "{reason}")));
+    alice.ask("POST", &["rooms", &room, "invite"], &account).unwrap();
+    alice.write(&room, &format!("approve {secret}"));
+    let outcome = until("the outcome", || {
+        let reply = developer.ask(json!({ "type": "ext_result", "of": id }));
+        (code(&reply) == "executed").then_some(reply)
+    });
+    assert_eq!(code(&outcome), "executed");
+    assert_eq!(world.effects_of("charge"), [id]);
 }

@@ -6,21 +6,23 @@
 //! wss  ──► {"envelope_id": "1", "type": "interactive", "payload": {…}}      a button was pressed
 //!      ◄── {"envelope_id": "1"}                                             the answer is recorded
 //! ```
-//! SECURITY: an answer is of a member of the app's own workspace: the user ids of other workspaces mean other people. An
-//! edit is no answer, nor is a message of another app.
+//! SECURITY: an answer is of a member of the bot's own workspace: the user ids of other workspaces mean other people. The
+//! outer team of a payload can be that of a guest, so it proves nothing. An edit is no answer, nor is a message of another
+//! app.
 //!
 //! Source: the Web API and Socket Mode, <https://docs.slack.dev/apis/>.
 
-use super::{ChatAnswer, ChatError, MARGIN, Place, RESPONSE_MAX, WAIT, bearer, code, is_answer};
+use super::{ChatAnswer, ChatError, MARGIN, Place, RESPONSE_MAX, RETRY_MAX, WAIT, bearer, code, is_answer};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
 use kernel::Message;
-use platform::http::{Exchange, Http};
+use platform::http::{Answer, Exchange, Http};
 use platform::websocket::WebSocket;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use url::Url;
 
 /// An app and its channel.
 pub(in crate::notices) struct SlackApp<'a> {
@@ -34,9 +36,17 @@ pub(in crate::notices) struct SlackApp<'a> {
 /// The answers in the channel of an app.
 pub(super) struct Receiver<'a> {
     pub(super) app: SlackApp<'a>,
-    socket: Option<WebSocket>,
-    // The answer that is not confirmed, with its envelope.
-    open: Option<(String, ChatAnswer)>,
+    connection: Option<Connection>,
+    // The envelope of the answer that is not confirmed.
+    open: Option<String>,
+}
+
+/// A connection for the answers.
+struct Connection {
+    socket: WebSocket,
+    opened: Instant,
+    // The workspace of the bot.
+    team: String,
 }
 
 #[derive(Deserialize)]
@@ -45,30 +55,36 @@ struct Frame {
     kind: String,
     envelope_id: Option<String>,
     payload: Option<Value>,
+    // Of a disconnection.
+    reason: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(tag = "type")]
 enum Payload {
     #[serde(rename = "event_callback")]
-    Event { team_id: String, event: ChatMessage },
+    Event { event: ChatMessage },
     #[serde(rename = "block_actions")]
-    Press { team: Id, user: User, channel: Id, message: Card, actions: Vec<Pressed> },
+    Press { user: User, channel: Id, message: Card, actions: Vec<Pressed> },
 }
 
 #[derive(Deserialize)]
 struct ChatMessage {
     #[serde(rename = "type")]
     kind: String,
-    subtype: Option<IgnoredAny>,
+    subtype: Option<String>,
     bot_id: Option<IgnoredAny>,
     app_id: Option<IgnoredAny>,
     edited: Option<IgnoredAny>,
-    team: String,
+    team: Option<String>,
+    // In a channel with other workspaces.
+    user_team: Option<String>,
+    source_team: Option<String>,
     user: String,
     channel: String,
     text: String,
     ts: String,
+    thread_ts: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -98,49 +114,50 @@ struct Pressed {
 
 impl<'a> Receiver<'a> {
     pub(super) fn new(app: SlackApp<'a>) -> Self {
-        Self { app, socket: None, open: None }
+        Self { app, connection: None, open: None }
     }
 
     pub(super) async fn fetch(&mut self) -> Result<Vec<ChatAnswer>, ChatError> {
-        if let Some((_, answer)) = &self.open {
-            return Ok(vec![answer.clone()]);
-        }
         let began = Instant::now();
-        let mut socket = match self.socket.take() {
-            Some(socket) => socket,
-            None => self.app.connect(began + MARGIN).await?,
+        let Some(mut connection) = self.connection.take() else {
+            self.connection = Some(self.app.connect(began + MARGIN).await?);
+            return Ok(Vec::new());
         };
+        let Connection { socket, opened, team } = &mut connection;
         while let Some(frame) = socket.next(began + WAIT).await.map_err(|fault| fault.to_string())? {
-            let Ok(Frame { kind, envelope_id, payload }) = serde_json::from_str(&frame) else { continue };
+            let Ok(Frame { kind, envelope_id, payload, reason }) = serde_json::from_str(&frame) else { continue };
             if kind == "disconnect" {
+                let is_usual = matches!(reason.as_deref(), Some("warning" | "refresh_requested"));
                 // The next fetch opens a new connection.
-                return Ok(Vec::new());
+                return if is_usual && opened.elapsed() > MARGIN { Ok(Vec::new()) } else { Err(ENDED.into()) };
             }
             let Some(envelope) = envelope_id else { continue };
-            if let Some(answer) = payload.and_then(|payload| self.app.answer(payload)) {
-                self.open = Some((envelope, answer.clone()));
-                self.socket = Some(socket);
+            if let Some(answer) = payload.and_then(|payload| self.app.answer(payload, team)) {
+                self.open = Some(envelope);
+                self.connection = Some(connection);
                 return Ok(vec![answer]);
             }
-            acknowledge(&mut socket, &envelope).await.map_err(|fault| fault.to_string())?;
+            acknowledge(socket, &envelope).await.map_err(|fault| fault.to_string())?;
         }
-        // A connection whose server is gone says nothing for ever.
+        // A server that is gone does not end the connection.
         if socket.heard() < began {
             return Err("its connection is silent".into());
         }
         socket.ping(Instant::now() + MARGIN).await.map_err(|fault| fault.to_string())?;
-        self.socket = Some(socket);
+        self.connection = Some(connection);
         Ok(Vec::new())
     }
 
     pub(super) async fn confirm(&mut self) {
-        let (Some((envelope, _)), Some(mut socket)) = (self.open.take(), self.socket.take()) else { return };
-        // Without it, Slack delivers the answer again, and it counts once.
-        if acknowledge(&mut socket, &envelope).await.is_ok() {
-            self.socket = Some(socket);
+        let (Some(envelope), Some(mut connection)) = (self.open.take(), self.connection.take()) else { return };
+        if acknowledge(&mut connection.socket, &envelope).await.is_ok() {
+            self.connection = Some(connection);
         }
     }
 }
+
+/// The reason why a connection ends unexpectedly.
+const ENDED: &str = "it has closed the connection; turn Socket Mode on for the app, and use one app for each broker";
 
 async fn acknowledge(socket: &mut WebSocket, envelope: &str) -> Result<(), platform::http::HttpError> {
     socket.send(json!({ "envelope_id": envelope }).to_string(), Instant::now() + MARGIN).await
@@ -193,15 +210,17 @@ impl SlackApp<'_> {
     }
 
     /// Opens a connection for the answers.
-    async fn connect(&self, deadline: Instant) -> Result<WebSocket, ChatError> {
+    async fn connect(&self, deadline: Instant) -> Result<Connection, ChatError> {
         let token = self.app_token.ok_or("the channel has no `app_token`")?;
         let opened = self.called("apps.connections.open", ("app_token", token), &json!({}), deadline).await?;
         let address = opened.get("url").and_then(Value::as_str).ok_or("its response has no `url`")?;
-        // The address has a ticket, which does not cross a network in plain.
-        if !address.starts_with("wss://") && self.url.starts_with("https://") {
+        if !is_safe(address) {
             return Err("its connection would not be encrypted".into());
         }
-        Ok(WebSocket::connect(address, RESPONSE_MAX, deadline).await.map_err(|fault| fault.to_string())?)
+        let bot = self.call("auth.test", &json!({}), deadline).await?;
+        let team = bot.get("team_id").and_then(Value::as_str).ok_or("its response has no `team_id`")?.to_owned();
+        let socket = WebSocket::connect(address, RESPONSE_MAX, deadline).await.map_err(|fault| fault.to_string())?;
+        Ok(Connection { socket, opened: Instant::now(), team })
     }
 
     async fn call(&self, method: &str, request: &Value, deadline: Instant) -> Result<Value, ChatError> {
@@ -219,34 +238,43 @@ impl SlackApp<'_> {
         let json = HeaderValue::from_static("application/json; charset=utf-8");
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, json), (AUTHORIZATION, bearer(key, token)?)]);
         let post = Exchange::post(uri, headers, request.to_string().into_bytes(), deadline);
-        let (status, body) = self.http.ask(post, RESPONSE_MAX).await.map_err(|fault| fault.to_string())?;
+        let Answer { status, retry_after, body } =
+            self.http.ask(post, RESPONSE_MAX).await.map_err(|fault| fault.to_string())?;
         let response: Value = serde_json::from_slice(&body).unwrap_or_default();
         if status == 200 && response.get("ok") == Some(&Value::Bool(true)) {
             return Ok(response);
         }
         let error = response.get("error").and_then(Value::as_str).unwrap_or_default();
-        Err(fault(status, error, key).into())
+        Err(ChatError { reason: fault(status, error, key), retry_after: retry_after.map(|pause| pause.min(RETRY_MAX)) })
     }
 
     /// Returns the answer of an envelope, if it is one.
-    fn answer(&self, payload: Value) -> Option<ChatAnswer> {
-        let (teams, user, channel, text, place) = match serde_json::from_value(payload).ok()? {
-            Payload::Event { team_id, event } => {
-                let ChatMessage { kind, subtype, bot_id, app_id, edited, team, user, channel, text, ts } = event;
-                let foreign = [&subtype, &bot_id, &app_id, &edited];
-                let is_own = kind == "message" && foreign.into_iter().all(Option::is_none);
-                let place = Place { message: ts.into(), button: None };
-                ((team_id, team), Some(user).filter(|_| is_own)?, channel, unescaped(&text), place)
+    fn answer(&self, payload: Value, own_team: &str) -> Option<ChatAnswer> {
+        let (team, user, channel, text, place) = match serde_json::from_value(payload).ok()? {
+            Payload::Event { event } => {
+                let is_own = event.is_own();
+                let ChatMessage { team, user_team, source_team, user, channel, text, ts, thread_ts, .. } = event;
+                // A response belongs to the thread, and not to a message in it.
+                let place = Place { message: thread_ts.unwrap_or(ts).into(), button: None };
+                let team = user_team.or(source_team).or(team)?;
+                (team, Some(user).filter(|_| is_own)?, channel, unescaped(&text), place)
             }
-            Payload::Press { team, user, channel, message, actions } => {
+            Payload::Press { user, channel, message, actions } => {
                 let Card { ts, text, blocks } = message;
                 let blocks: Vec<_> = blocks.into_iter().filter(|block| block["type"] != "actions").collect();
                 let place = Place { message: ts.into(), button: Some(json!({ "text": text, "blocks": blocks })) };
                 let value = actions.into_iter().next()?.value?;
-                ((team.id, user.team_id), user.id, channel.id, value, place)
+                (user.team_id, user.id, channel.id, value, place)
             }
         };
-        (is_answer(&text) && channel == self.channel && teams.0 == teams.1).then(|| ChatAnswer {
+        if !is_answer(&text) || channel != self.channel {
+            return None;
+        }
+        if team != own_team {
+            tracing::info!("an answer of a member of another workspace is ignored");
+            return None;
+        }
+        Some(ChatAnswer {
             // The conversations of one person with the app.
             is_private: channel.starts_with('D'),
             from: format!("slack:{user}"),
@@ -254,6 +282,27 @@ impl SlackApp<'_> {
             place,
         })
     }
+}
+
+impl ChatMessage {
+    /// Returns whether these are new words of its writer.
+    fn is_own(&self) -> bool {
+        // A reply that is also sent to the channel, and a text with a file.
+        let subtype = self.subtype.as_deref();
+        let is_new = subtype.is_none_or(|subtype| matches!(subtype, "thread_broadcast" | "file_share"));
+        let foreign = [&self.bot_id, &self.app_id, &self.edited];
+        self.kind == "message" && is_new && foreign.into_iter().all(Option::is_none)
+    }
+}
+
+/// Returns whether a connection is encrypted, or stays on this machine. Its address has a ticket.
+fn is_safe(address: &str) -> bool {
+    let is_here = |host: &str| matches!(host, "localhost" | "127.0.0.1" | "[::1]");
+    Url::parse(address).is_ok_and(|url| match url.scheme() {
+        "wss" => true,
+        "ws" => url.host_str().is_some_and(is_here),
+        _ => false,
+    })
 }
 
 /// Returns text as a block that shows it literally: no sign in it is a link or a mention.
@@ -289,7 +338,10 @@ fn fault(status: u16, error: &str, key: &str) -> String {
         }
         "ratelimited" => "too many requests".to_owned(),
         _ if status == 429 => "too many requests".to_owned(),
-        _ if status == 200 => "it refused the request".to_owned(),
+        // The names of errors are words.
+        _ if status == 200 && error.len() <= 40 && error.chars().all(|c| c.is_ascii_lowercase() || c == '_') => {
+            format!("it refused the request: {error}")
+        }
         _ => format!("it answered HTTP {status}"),
     }
 }
@@ -302,7 +354,7 @@ mod tests {
     fn read(payload: &Value) -> Option<ChatAnswer> {
         let http = SystemHttp::default();
         let app = SlackApp { http: &http, url: "http://127.0.0.1:1", token: "x", app_token: None, channel: "C1" };
-        app.answer(payload.clone())
+        app.answer(payload.clone(), "T1")
     }
 
     fn merged(to: &Value, from: &Value) -> Value {
@@ -317,7 +369,7 @@ mod tests {
     #[test]
     fn only_own_words_of_a_member_of_the_workspace_in_the_channel_are_an_answer() {
         let message = json!({
-            "type": "event_callback", "team_id": "T1", "is_ext_shared_channel": false,
+            "type": "event_callback", "team_id": "T1",
             "event": { "type": "message", "team": "T1", "user": "U1", "channel": "C1", "ts": "1.2",
                        "channel_type": "channel", "text": "deny k7f3qd because 1 &lt; 2 &amp;lt; 3" },
         });
@@ -325,6 +377,10 @@ mod tests {
         assert_eq!((found.from.as_str(), found.text.as_str()), ("slack:U1", "deny k7f3qd because 1 < 2 &lt; 3"));
         for more in [
             json!({ "event": { "team": "T2" } }),
+            // A guest: the outer team is that of the writer, or only the inner ones tell.
+            json!({ "team_id": "T2", "context_team_id": "T1", "event": { "team": "T2" } }),
+            json!({ "event": { "user_team": "T2", "source_team": "T2" } }),
+            json!({ "event": { "source_team": "T2" } }),
             json!({ "event": { "team": null } }),
             json!({ "event": { "channel": "C2" } }),
             json!({ "event": { "type": "app_mention" } }),
@@ -337,6 +393,31 @@ mod tests {
             json!({ "type": "url_verification" }),
         ] {
             assert_eq!(read(&merged(&message, &more)), None, "{more}");
+        }
+    }
+
+    #[test]
+    fn a_response_to_words_in_a_thread_belongs_to_the_thread() {
+        let message = json!({
+            "type": "event_callback", "event": {
+                "type": "message", "subtype": "thread_broadcast", "team": "T1", "user": "U1", "channel": "C1",
+                "ts": "3.4", "thread_ts": "1.2", "text": "approve k7f3qd",
+            },
+        });
+        assert_eq!(read(&message).unwrap().place, Place { message: json!("1.2"), button: None });
+    }
+
+    #[test]
+    fn a_connection_is_encrypted_or_stays_on_this_machine() {
+        for (address, is) in [
+            ("wss://wss-primary.slack.com/link/?ticket=x", true),
+            ("ws://127.0.0.1:8080/", true),
+            ("ws://localhost.example.com/", false),
+            ("ws://wss-primary.slack.com/", false),
+            ("http://127.0.0.1/", false),
+            ("", false),
+        ] {
+            assert_eq!(is_safe(address), is, "{address}");
         }
     }
 
@@ -354,7 +435,6 @@ mod tests {
         for more in [
             json!({ "user": { "team_id": "T2" } }),
             json!({ "user": { "team_id": null } }),
-            json!({ "team": null }),
             json!({ "channel": { "id": "D1" } }),
             json!({ "actions": [] }),
             json!({ "actions": [{ "value": "maybe" }] }),

@@ -17,7 +17,6 @@ use platform::http::{Exchange, Http};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
@@ -40,39 +39,28 @@ pub(super) struct Receiver<'a> {
     // The number from which to fetch next. That confirms the updates before it. After a quiet week it can be lower than
     // before.
     next: i64,
-    // The numbers of the answers that are not confirmed.
-    open: VecDeque<i64>,
 }
 
 /// The updates of one response.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Updates {
-    // The answers, oldest first, with their numbers.
-    answers: Vec<(i64, ChatAnswer)>,
+    // The answers, oldest first.
+    answers: Vec<ChatAnswer>,
     // The number after the last one, if there was any update.
     next: Option<i64>,
 }
 
 impl<'a> Receiver<'a> {
     pub(super) fn new(bot: Bot<'a>) -> Self {
-        Self { bot, next: 0, open: VecDeque::new() }
+        Self { bot, next: 0 }
     }
 
     pub(super) async fn fetch(&mut self) -> Result<Vec<ChatAnswer>, ChatError> {
-        let updates = self.bot.updates(self.open.front().copied().unwrap_or(self.next)).await?;
-        let Some(next) = updates.next else { return Ok(Vec::new()) };
+        let updates = self.bot.updates(self.next).await?;
         // A chat that delivers the same updates again and again gets no second response.
-        if self.open.is_empty() && next == self.next {
-            return Ok(Vec::new());
-        }
+        let Some(next) = updates.next.filter(|next| *next != self.next) else { return Ok(Vec::new()) };
         self.next = next;
-        let (numbers, answers): (VecDeque<_>, _) = updates.answers.into_iter().unzip();
-        self.open = numbers;
-        Ok(answers)
-    }
-
-    pub(super) fn confirm(&mut self) {
-        self.open.pop_front();
+        Ok(updates.answers)
     }
 }
 
@@ -208,9 +196,9 @@ impl Bot<'_> {
         let json = HeaderValue::from_static("application/json");
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, json)]);
         let post = Exchange::post(uri, headers, request.to_string().into_bytes(), deadline);
-        let (status, body) = self.http.ask(post, RESPONSE_MAX).await.map_err(|fault| fault.to_string())?;
-        let response: Option<Response> = serde_json::from_slice(&body).ok();
-        match (status, response) {
+        let answer = self.http.ask(post, RESPONSE_MAX).await.map_err(|fault| fault.to_string())?;
+        let response: Option<Response> = serde_json::from_slice(&answer.body).ok();
+        match (answer.status, response) {
             (200, Some(Response { ok: true, result: Some(result), .. })) => Ok(result),
             (status, response) => {
                 let seconds = response.and_then(|response| response.parameters?.retry_after);
@@ -227,8 +215,7 @@ impl Bot<'_> {
             let number = update.get("update_id").and_then(Value::as_i64);
             let Some(number) = number.filter(|number| (0..i64::from(i32::MAX)).contains(number)) else { continue };
             parsed.next = parsed.next.max(Some(number + 1));
-            let answer = serde_json::from_value(update).ok().and_then(|update| self.answer(update));
-            parsed.answers.extend(answer.map(|answer| (number, answer)));
+            parsed.answers.extend(serde_json::from_value(update).ok().and_then(|update| self.answer(update)));
         }
         parsed
     }
@@ -294,9 +281,9 @@ mod tests {
             parsed(json!([{ "update_id": 9, "message": message }]))
         };
         let found = message(json!({}));
-        let (number, answer) = &found.answers[0];
+        let answer = &found.answers[0];
         assert_eq!((answer.from.as_str(), answer.text.as_str()), ("telegram:12345", "Approve k7f3qd"));
-        assert_eq!((found.next, *number, answer.is_private), (Some(10), 9, false));
+        assert_eq!((found.next, answer.is_private), (Some(10), false));
         for more in [
             json!({ "chat": { "id": -6 } }),
             json!({ "from": { "id": 12345, "is_bot": true } }),
@@ -325,7 +312,7 @@ mod tests {
         let found =
             parsed(json!([{ "update_id": 3 }, "x", { "update_id": "8" }, query(-5), { "update_id": i64::MAX }]));
         assert_eq!(found.next, Some(9));
-        assert_eq!(found.answers[0].1.place, Place { message: json!(3), button: Some(json!("q")) });
+        assert_eq!(found.answers[0].place, Place { message: json!(3), button: Some(json!("q")) });
         assert_eq!(parsed(json!([query(5)])), Updates { answers: Vec::new(), next: Some(9) });
         assert_eq!(parsed(json!([])).next, None);
     }
