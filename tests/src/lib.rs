@@ -33,6 +33,7 @@ pub mod servers;
 pub mod shim;
 pub mod slack;
 pub mod socket;
+mod standin;
 pub mod strace;
 pub mod telegram;
 pub mod visitor;

@@ -3,9 +3,10 @@
 //! Words that are not acknowledged are delivered again on the next connection. A press is delivered once, on a connection
 //! that is open.
 
+use crate::standin::{Request, answer};
 use crate::until;
 use serde_json::{Value, json};
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -215,8 +216,8 @@ fn say(socket: &mut WebSocket<TcpStream>, text: &str) -> Option<()> {
 }
 
 fn serve(mut stream: TcpStream, state: &Mutex<State>, socket_address: &str) {
-    let Some((path, token, body)) = read(&mut stream) else { return };
-    let method = path.strip_prefix("/api/").unwrap_or_default();
+    let Some(request) = Request::read(&mut stream) else { return };
+    let method = request.path.strip_prefix("/api/").unwrap_or_default();
     let is_connecting = method == "apps.connections.open";
     let wanted = if is_connecting { APP_TOKEN } else { BOT_TOKEN };
     let mut state = state.lock().unwrap();
@@ -226,37 +227,18 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>, socket_address: &str) {
         stream.write_all(head.as_bytes()).ok();
         return;
     }
-    let answer = if token != format!("Bearer {wanted}") {
+    let document = if request.header("authorization") != Some(&format!("Bearer {wanted}")) {
         json!({ "ok": false, "error": "invalid_auth" })
     } else if is_connecting {
         json!({ "ok": true, "url": socket_address })
     } else if method == "auth.test" {
         json!({ "ok": true, "team_id": TEAM, "user_id": "UBOT", "bot_id": "B1" })
-    } else if body.get("channel").and_then(Value::as_str) != Some(CHANNEL) {
+    } else if request.body.get("channel").and_then(Value::as_str) != Some(CHANNEL) {
         json!({ "ok": false, "error": "channel_not_found" })
     } else {
-        state.calls.push((method.to_owned(), body));
+        state.calls.push((method.to_owned(), request.body));
         json!({ "ok": true, "channel": CHANNEL, "ts": "1700000000.000100" })
     };
     drop(state);
-    let body = answer.to_string();
-    let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
-    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).ok();
-}
-
-/// The path, the authorization and the body of a request.
-fn read(stream: &mut TcpStream) -> Option<(String, String, Value)> {
-    let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
-    loop {
-        let count = stream.read(&mut buffer).ok().filter(|count| *count > 0)?;
-        bytes.extend_from_slice(buffer.get(..count)?);
-        let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { continue };
-        let head = String::from_utf8(bytes.get(..end)?.to_vec()).ok()?;
-        let header = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
-        let length: usize = header("content-length: ")?.parse().ok()?;
-        if bytes.len() >= end + 4 + length {
-            let path = head.split(' ').nth(1)?.to_owned();
-            return Some((path, header("authorization: ")?, serde_json::from_slice(bytes.get(end + 4..)?).ok()?));
-        }
-    }
+    answer(&mut stream, "200 OK", &document);
 }

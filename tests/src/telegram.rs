@@ -3,9 +3,9 @@
 //! `getUpdates` confirms the updates before its offset, and waits for the next one. It answers 409 while another one
 //! waits, as the real one does.
 
+use crate::standin::{Request, answer};
 use crate::until;
 use serde_json::{Value, json};
-use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -135,13 +135,7 @@ impl Telegram {
 }
 
 fn serve(mut stream: TcpStream, shared: &Shared) {
-    let Some((path, body)) = read(&mut stream) else { return };
-    let answer = |stream: &mut TcpStream, status: &str, body: &Value| {
-        let body = body.to_string();
-        let head =
-            format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
-        stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).ok();
-    };
+    let Some(Request { path, body, .. }) = Request::read(&mut stream) else { return };
     let mut state = shared.state.lock().unwrap();
     if path.ends_with("/getUpdates") && !state.faults.is_empty() {
         let fault = state.faults.remove(0);
@@ -179,19 +173,4 @@ fn serve(mut stream: TcpStream, shared: &Shared) {
     let updates = state.updates.clone();
     drop(state);
     answer(&mut stream, "200 OK", &json!({ "ok": true, "result": updates }));
-}
-
-fn read(stream: &mut TcpStream) -> Option<(String, Value)> {
-    let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
-    loop {
-        let count = stream.read(&mut buffer).ok().filter(|count| *count > 0)?;
-        bytes.extend_from_slice(buffer.get(..count)?);
-        let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { continue };
-        let head = String::from_utf8(bytes.get(..end)?.to_vec()).ok()?;
-        let length: usize = head.lines().find_map(|line| line.strip_prefix("content-length: "))?.parse().ok()?;
-        if bytes.len() >= end + 4 + length {
-            let path = head.split(' ').nth(1)?.to_owned();
-            return Some((path, serde_json::from_slice(bytes.get(end + 4..)?).ok()?));
-        }
-    }
 }

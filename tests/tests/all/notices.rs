@@ -33,11 +33,25 @@ fn world_down(more: impl FnOnce(&World) -> String) -> World {
     world
 }
 
-fn world(more: impl FnOnce(&World) -> String) -> World {
-    let mut world = world_down(more);
+/// Writes a secret beside the configuration; its source.
+fn secret(world: &World, name: &str, value: &str) -> String {
+    let path = world.path(name);
+    std::fs::write(&path, value).unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    format!("{{ file = {:?} }}", path.display().to_string())
+}
+
+/// A channel for cards and answers.
+const BOTH: &str = "full_cards = true\naccepts_answers = true";
+
+fn up(mut world: World) -> World {
     world.start();
     world.grant("developer", 2);
     world
+}
+
+fn world(more: impl FnOnce(&World) -> String) -> World {
+    up(world_down(more))
 }
 
 /// A channel that appends what it reads to this file outside of the home.

@@ -1,6 +1,6 @@
 //! A Matrix room: cards, and answers in words, with a real server.
 
-use super::{ask, world_down};
+use super::{BOTH, ask, secret, up, world_down};
 use serde_json::{Value, json};
 use tests::group::{call, code, error};
 use tests::matrix_server::{MatrixServer, MatrixUser};
@@ -9,24 +9,13 @@ use tests::{World, until};
 /// A world whose channel `room` is this room of this account.
 fn in_room(server: &MatrixServer, token: &str, room: &str, more: &str) -> World {
     world_down(|world| {
-        let path = world.path("matrix.key");
-        std::fs::write(&path, token).unwrap();
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
         format!(
             "[[channels]]\nname = \"room\"\nkind = \"matrix\"\nurl = \"{}\"\nroom_id = \"{room}\"\n\
-             access_token = {{ file = {:?} }}\nevents = [\"asked\", \"lapsed\", \"answered\"]\n{more}\n",
+             access_token = {}\nevents = [\"asked\", \"lapsed\", \"answered\"]\n{more}\n",
             server.url(),
-            path.display().to_string()
+            secret(world, "matrix.key", token)
         )
     })
-}
-
-const BOTH: &str = "full_cards = true\naccepts_answers = true";
-
-fn up(mut world: World) -> World {
-    world.start();
-    world.grant("developer", 2);
-    world
 }
 
 /// What the broker says of the channel.

@@ -1,6 +1,6 @@
 //! A Slack app: cards with buttons, and answers from its channel.
 
-use super::{ask, world_down};
+use super::{BOTH, ask, secret, up, world_down};
 use serde_json::{Value, json};
 use tests::group::{call, code, error};
 use tests::slack::{APP_TOKEN, BOT_TOKEN, CHANNEL, Slack, TEAM};
@@ -9,28 +9,14 @@ use tests::{World, until};
 /// A world whose channel `team` is the app's.
 fn in_channel(slack: &Slack, app_token: &str, channel: &str, more: &str) -> World {
     world_down(|world| {
-        let secret = |name: &str, token: &str| {
-            let path = world.path(name);
-            std::fs::write(&path, token).unwrap();
-            std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-            format!("{{ file = {:?} }}", path.display().to_string())
-        };
         format!(
             "[[channels]]\nname = \"team\"\nkind = \"slack\"\nurl = \"{}\"\nchannel_id = \"{channel}\"\n\
              bot_token = {}\napp_token = {}\nevents = [\"asked\", \"lapsed\", \"answered\"]\n{more}\n",
             slack.url(),
-            secret("bot.key", BOT_TOKEN),
-            secret("app.key", app_token)
+            secret(world, "bot.key", BOT_TOKEN),
+            secret(world, "app.key", app_token)
         )
     })
-}
-
-const BOTH: &str = "full_cards = true\naccepts_answers = true";
-
-fn up(mut world: World) -> World {
-    world.start();
-    world.grant("developer", 2);
-    world
 }
 
 fn fault(world: &World) -> Value {

@@ -1,6 +1,6 @@
 //! A Telegram bot: cards with buttons, and answers from its chat.
 
-use super::{ask, world_down};
+use super::{BOTH, ask, secret, up, world_down};
 use serde_json::{Value, json};
 use tests::group::{call, code, error};
 use tests::telegram::{TOKEN, Telegram};
@@ -16,24 +16,13 @@ fn phone(telegram: &Telegram, token: &str, more: &str) -> World {
 
 fn in_chat(telegram: &Telegram, chat: i64, token: &str, more: &str) -> World {
     world_down(|world| {
-        let path = world.path("bot.key");
-        std::fs::write(&path, token).unwrap();
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
         format!(
             "[[channels]]\nname = \"phone\"\nkind = \"telegram\"\nurl = \"{}\"\nchat_id = {chat}\n\
-             bot_token = {{ file = {:?} }}\nevents = [\"asked\", \"lapsed\", \"answered\"]\n{more}\n",
+             bot_token = {}\nevents = [\"asked\", \"lapsed\", \"answered\"]\n{more}\n",
             telegram.url(),
-            path.display().to_string()
+            secret(world, "bot.key", token)
         )
     })
-}
-
-const BOTH: &str = "full_cards = true\naccepts_answers = true";
-
-fn up(mut world: World) -> World {
-    world.start();
-    world.grant("developer", 2);
-    world
 }
 
 /// Nothing that the broker keeps or prints has the token.
