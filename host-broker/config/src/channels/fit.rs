@@ -48,7 +48,9 @@ impl Config {
         let mut speakers = BTreeMap::new();
         for (name, person) in &self.people {
             for identity in &person.chat {
-                is_identity(identity).map_err(|fault| format!("people.{name}.chat: {fault}"))?;
+                is_identity(identity)
+                    .and_then(|()| is_id(identity))
+                    .map_err(|fault| format!("people.{name}.chat: {fault}"))?;
                 if let Some(other) = speakers.insert(identity, name) {
                     return Err(format!(
                         "people.{name}.chat: `{identity}` belongs to {other} already; remove one of the two"
@@ -122,6 +124,21 @@ impl Config {
             Some((group, place))
         })
     }
+}
+
+/// Checks whether an identity of a chat whose answers the broker fetches has an id. A name in its place would never match.
+fn is_id(identity: &str) -> Result<(), String> {
+    let (network, id) = identity.split_once(':').unwrap_or_default();
+    let (is_id, form) = match network {
+        "telegram" => (id.chars().all(|c| c.is_ascii_digit()), "telegram:12345, with the number of the user"),
+        "slack" => {
+            let is_plain = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit();
+            (id.starts_with(['U', 'W']) && id.chars().all(is_plain), "slack:U0123456789, with the member ID")
+        }
+        "matrix" => (id.starts_with('@') && id.contains(':'), "matrix:@alice:example.org"),
+        _ => (true, ""),
+    };
+    if is_id { Ok(()) } else { Err(format!("`{identity}` must be like {form}")) }
 }
 
 /// Returns whether two channels fetch the answers of the same bot. A Matrix account tells rooms apart.

@@ -110,6 +110,10 @@ fn one_chat_identity_is_one_person() {
     let people = |chat: &str| parse(&format!("[people.carol]\nuid = 3\nchat = {chat}\n"), Path::new("/nowhere/home"));
     let config = people("[\"telegram:12345\"]").unwrap();
     assert_eq!((config.speaker("telegram:12345"), config.speaker("telegram:1")), (Some("carol"), None));
+    for bad in ["[\"slack:@ann\"]", "[\"slack:ann\"]", "[\"telegram:@ann\"]", "[\"matrix:ann\"]", "[\"matrix:@ann\"]"] {
+        assert!(people(bad).unwrap_err().to_string().contains("must be like"), "{bad}");
+    }
+    people("[\"slack:W012\", \"matrix:@ann:example.org\", \"signal:ann\"]").unwrap();
     for bad in ["[\"12345\"]", "[\"telegram:\"]", "[\"tele gram:1\"]", "[\"telegram:1\\n2\"]", "[\"a:1\", \"a:1\"]"] {
         assert!(people(bad).is_err(), "{bad}");
     }
