@@ -31,6 +31,13 @@ impl Written {
         Ok(Self { profiles: read(home, config)?, rules: rules::files(home)? })
     }
 
+    /// Leaves a file of rules out.
+    #[must_use]
+    pub fn without(mut self, path: &Path) -> Self {
+        self.rules.retain(|file| file.path != path);
+        self
+    }
+
     /// Returns the policy with this catalogue: quorums, profiles, rules and provider settings.
     ///
     /// # Errors

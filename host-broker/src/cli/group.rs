@@ -179,7 +179,7 @@ fn remove(context: &Context, name: &Name) -> Result<(), CliError> {
             )));
         }
     }
-    edit::change_under(&lock, context, |text| edit::removed(text, name))?;
+    edit::change_under(&lock, context, |text| edit::removed(text, ["groups", name.as_str()]))?;
     let profile = context.home.profile(name);
     if let Err(error) = std::fs::remove_file(&profile)
         && error.kind() != std::io::ErrorKind::NotFound

@@ -3,6 +3,7 @@
 mod accept;
 mod add;
 mod check;
+mod remove;
 
 use crate::cli::Context;
 use crate::cli::output::{CliError, Output};
@@ -11,8 +12,10 @@ use config::Config;
 use engine::catalogue::{Catalogue, Listed};
 use serde_json::{Value, json};
 use shared::{Level, Provider as Name};
+use std::collections::BTreeSet;
+use store::state::grants;
 
-/// List, add and check providers, and accept their tool definitions.
+/// List, add, remove and check providers, and accept their tool definitions.
 #[derive(Debug, Args)]
 pub struct Provider {
     #[command(subcommand)]
@@ -27,6 +30,8 @@ enum Command {
     Check(check::Check),
     /// Add a common MCP server to the configuration, by its preset.
     Add(add::Add),
+    /// Remove a provider from the configuration.
+    Remove(remove::Remove),
     /// Review and accept the definitions of a bridge or an MCP server.
     Accept(accept::Accept),
 }
@@ -98,6 +103,7 @@ impl Provider {
     pub fn run(self, context: &Context) -> Result<(), CliError> {
         match self.command {
             Command::Add(command) => command.run(context),
+            Command::Remove(command) => command.run(context),
             Command::Accept(command) => command.run(context, &context.config()?),
             Command::Check(command) => command.run(context, &context.config()?),
             Command::List(List { actions }) => {
@@ -110,6 +116,22 @@ impl Provider {
             }
         }
     }
+}
+
+/// Checks that no group has access to a provider of this name: a new one of the name would give it at once.
+fn has_no_grants(context: &Context, name: &Name, or: &str) -> Result<(), CliError> {
+    let Some(ledger) = context.ledger_if_any()? else { return Ok(()) };
+    let now = context.platform.clock.now();
+    let live = grants::list(&ledger, None)?.into_iter().filter(|grant| &grant.provider == name && grant.is_live(now));
+    let groups: BTreeSet<_> = live.map(|grant| grant.group).collect();
+    if groups.is_empty() {
+        return Ok(());
+    }
+    let commands: Vec<String> = groups.iter().map(|group| format!("host-broker revoke {group} {name}")).collect();
+    Err(CliError::refused(context.at_home(&format!(
+        "groups have access to a provider `{name}`, which a new one of that name would give them; revoke it first{or}: {}",
+        commands.join("; ")
+    ))))
 }
 
 fn seen<'a>(config: &'a Config, catalogue: &'a Catalogue) -> Vec<Seen<'a>> {

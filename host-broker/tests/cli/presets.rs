@@ -1,4 +1,4 @@
-//! `provider add`, as far as it comes without a server.
+//! `provider add` as far as it comes without a server, and `provider remove`.
 
 use super::world::World;
 
@@ -80,7 +80,38 @@ fn access_to_an_earlier_provider_is_not_passed_on_to_a_new_one_of_its_name() {
     world.run(&arguments).fails(2, &already);
     let config = world.read("broker.toml").replace("[providers.notion]", "[providers.other]");
     std::fs::write(world.home.join("broker.toml"), config).unwrap();
-    world.run(&arguments).fails(3, &["an earlier provider `notion`", "host-broker revoke developer notion"]);
+    world.run(&arguments).fails(3, &["access to a provider `notion`", "host-broker revoke developer notion"]);
     world.run(&["revoke", "developer", "notion"]).ok();
     world.run(&arguments).fails(3, &["npm install"]);
+}
+
+#[test]
+fn a_provider_is_removed_with_its_tables_and_rules_and_only_without_access() {
+    let world = World::with_mock();
+    let before = world.read("broker.toml");
+    world.append(
+        "broker.toml",
+        "\n[providers.extra]\nkind = \"mock\"\nscript = \"mock.toml\"\n\n[approvals.actions.extra]\necho = { expires_s = 60 }\n",
+    );
+    let (rules, config) = (world.home.join("policy/accepted-extra.cedar"), world.home.join("broker.toml"));
+    std::fs::create_dir_all(world.home.join("policy")).unwrap();
+    let permit = "@id(\"extra\")\npermit (principal, action == Action::\"extra.echo\", resource);\n";
+    std::fs::write(&rules, permit).unwrap();
+    let daemon = world.serve();
+    world.run(&["provider", "remove", "extar"]).fails(3, &["no provider `extar`", "did you mean `extra`?"]);
+    world.run(&["grant", "developer", "extra", "1"]).ok();
+    world.run(&["provider", "remove", "extra"]).fails(3, &["host-broker revoke developer extra"]);
+    world.run(&["revoke", "developer", "extra"]).ok();
+    // Something else still names it.
+    let left = world.read("broker.toml");
+    world.run(&["provider", "remove", "extra"]).fails(4, &["extra", "nothing was changed"]);
+    assert_eq!(world.read("broker.toml"), left);
+    let kept = left.replace("\n[approvals.actions.extra]\necho = { expires_s = 60 }\n", "");
+    std::fs::write(&config, &kept).unwrap();
+    assert!(world.run(&["provider", "remove", "extra"]).ok().contains("Removed extra"));
+    assert_eq!(world.read("broker.toml").trim_end(), before.trim_end());
+    assert!(!rules.exists());
+    assert!(!world.run(&["provider", "list"]).ok().contains("extra"));
+    world.run(&["stop"]).ok();
+    assert_eq!(daemon.end(), 0);
 }

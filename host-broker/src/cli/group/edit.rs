@@ -132,26 +132,32 @@ pub(in crate::cli) fn with_table(
     }
 }
 
-/// The text without the group's table.
-pub(super) fn removed(text: &str, group: &Group) -> Result<String, CliError> {
+/// The text without the table `parent.name` and the tables in it.
+///
+/// # Errors
+/// [`CliError`] if the text without these lines would say something else.
+pub(in crate::cli) fn removed(text: &str, [parent, name]: [&str; 2]) -> Result<String, CliError> {
     let by_hand =
-        || CliError::usage(format!("broker.toml cannot be edited safely; take groups.{group} out of it by hand"));
+        || CliError::usage(format!("broker.toml cannot be edited safely; take {parent}.{name} out of it by hand"));
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let start = lines.iter().position(|line| is_header_of(line, group)).ok_or_else(by_hand)?;
-    let body = lines.iter().skip(start + 1);
-    let length = body.clone().take_while(|line| !line.trim_start().starts_with('[')).count();
-    // Comments after the last value may belong to the next table, so they stay.
-    let body: Vec<_> = body.take(length).collect();
-    let end = start + 1 + body.iter().rposition(|line| is_value(line)).map_or(0, |last| last + 1);
-    let kept = lines.iter().enumerate().filter(|(index, _)| !(start..end).contains(index));
-    let edited: String = kept.map(|(_, line)| *line).collect();
-    let mut expected = parse(text)?;
-    if let Some(groups) = expected.get_mut("groups").and_then(toml::Value::as_table_mut) {
-        groups.remove(group.as_str());
+    let (mut edited, mut rest) = (String::new(), lines.as_slice());
+    while let Some((line, after)) = rest.split_first() {
+        rest = after;
+        if !is_header_of(line, [parent, name]) {
+            edited.push_str(line);
+            continue;
+        }
+        let length = rest.iter().take_while(|line| !line.trim_start().starts_with('[')).count();
+        // Comments after the last value may belong to the next table, so they stay.
+        let values = rest.iter().take(length).rposition(|line| is_value(line)).map_or(0, |last| last + 1);
+        rest = rest.get(values..).unwrap_or_default();
     }
+    let mut expected = parse(text)?;
+    let all = expected.get_mut(parent).and_then(toml::Value::as_table_mut);
+    all.and_then(|all| all.remove(name)).ok_or_else(by_hand)?;
     let mut found = toml::from_str::<toml::Table>(&edited).map_err(|_worse| by_hand())?;
-    // The last group's header may have created the table of groups.
-    found.entry("groups").or_insert_with(|| toml::Value::Table(toml::Table::new()));
+    // The last header may have made the table around it.
+    found.entry(parent).or_insert_with(|| toml::Value::Table(toml::Table::new()));
     if found == expected { Ok(edited) } else { Err(by_hand()) }
 }
 
@@ -159,10 +165,11 @@ fn parse(text: &str) -> Result<toml::Table, CliError> {
     toml::from_str(text).map_err(|error| CliError::configuration(&error))
 }
 
-fn is_header_of(line: &str, group: &Group) -> bool {
-    let line = line.split('#').next().unwrap_or_default();
-    let line: String = line.chars().filter(|c| !c.is_whitespace() && *c != '"' && *c != '\'').collect();
-    line == format!("[groups.{group}]")
+/// Returns whether a line begins the table `parent.name`, or a table in it.
+fn is_header_of(line: &str, [parent, name]: [&str; 2]) -> bool {
+    let header = Some(line).filter(|line| line.trim_start().starts_with('['));
+    let header: Option<toml::Table> = header.and_then(|line| toml::from_str(line).ok());
+    header.is_some_and(|header| header.get(parent).is_some_and(|all| all.get(name).is_some()))
 }
 
 fn is_value(line: &str) -> bool {
@@ -206,19 +213,33 @@ mod tests {
     #[test]
     fn a_group_is_taken_out_and_comments_stay() {
         let text = "[groups.a]\nmain = true\n\n# about b\n[groups.\"b\"] # b\nuid = 1\n# about c\n[groups.c]\n";
-        let edited = removed(text, &group("b")).unwrap();
+        let edited = removed(text, ["groups", "b"]).unwrap();
         assert_eq!(edited, "[groups.a]\nmain = true\n\n# about b\n# about c\n[groups.c]\n");
-        assert_eq!(removed("[groups.a]\n", &group("a")).unwrap(), "");
+        assert_eq!(removed("[groups.a]\n", ["groups", "a"]).unwrap(), "");
+    }
+
+    #[test]
+    fn a_provider_is_taken_out_with_all_its_tables() {
+        let text = "[providers.a]\nkind = \"mcp\"\n\n[providers.a.tools]\nx = 1\n\n[providers.ab]\nkind = \"mcp\"\n\n\
+                    [[providers.a.more]]\ny = [\n    \"[providers.a]\",\n]\n\n[groups.a]\n\n[providers . 'a'.last]\nz = 1\n";
+        let edited = removed(text, ["providers", "a"]).unwrap();
+        assert_eq!(
+            edited.replace("\n\n", "\n"),
+            "\n[providers.ab]\nkind = \"mcp\"\n\n[groups.a]\n\n".replace("\n\n", "\n")
+        );
+        let persons = "[providers.\"team.tasks\"]\nkind = \"mcp\"\n";
+        assert_eq!(removed(persons, ["providers", "team.tasks"]).unwrap(), "");
+        assert!(removed(persons, ["providers", "team"]).is_err());
     }
 
     #[test]
     fn what_cannot_be_edited_safely_is_left_to_the_person() {
         let fault = |result: Result<String, CliError>| result.unwrap_err().text;
         assert!(fault(added("groups = { a = {} }\n", &group("b"), None, &[])).contains("by hand"));
-        assert!(fault(removed("groups = { a = {} }\n", &group("a"))).contains("by hand"));
-        assert!(fault(removed("[groups]\na = {}\n", &group("a"))).contains("by hand"));
+        assert!(fault(removed("groups = { a = {} }\n", ["groups", "a"])).contains("by hand"));
+        assert!(fault(removed("[groups]\na = {}\n", ["groups", "a"])).contains("by hand"));
         // A header inside a text is no header.
         let text = "[providers.x]\nscript = '''\n[groups.a]\n'''\n[groups.a]\n";
-        assert!(fault(removed(text, &group("a"))).contains("by hand"));
+        assert!(fault(removed(text, ["groups", "a"])).contains("by hand"));
     }
 }

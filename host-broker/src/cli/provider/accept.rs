@@ -1,7 +1,7 @@
 //! `provider accept`: the definitions of another's program, for review and acceptance.
 
 mod capabilities;
-mod permits;
+pub(super) mod permits;
 mod proposals;
 mod tools;
 

@@ -4,6 +4,7 @@ mod questions;
 
 use super::Name;
 use super::accept::{Accept, Review};
+use super::has_no_grants;
 use crate::cli::Context;
 use crate::cli::ask::running;
 use crate::cli::group::edit;
@@ -16,9 +17,7 @@ use platform::home::quoted;
 use provider_mcp::presets::{Description, Package, Preset, Question, Registry, lines};
 use questions::{answers, is_terminal, prompt};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use store::state::grants;
 
 /// Add a common MCP server to the configuration, by its preset.
 ///
@@ -80,7 +79,7 @@ impl Add {
                 context.program()
             )));
         }
-        has_no_grants(context, &name)?;
+        has_no_grants(context, &name, ", or choose another name")?;
         let directory = self.directory(named)?;
         is_installed(context, &package, &directory)?;
         let answers = answers((&self.texts, &self.secrets), named, &questions, context.output)?;
@@ -168,22 +167,6 @@ enum Choice {
 
 fn unchanged(fault: CliError) -> CliError {
     fault.and_so("nothing was changed")
-}
-
-/// Checks that no group has access from an earlier provider of this name: the new one would give it at once.
-fn has_no_grants(context: &Context, name: &Name) -> Result<(), CliError> {
-    let Some(ledger) = context.ledger_if_any()? else { return Ok(()) };
-    let now = context.platform.clock.now();
-    let live = grants::list(&ledger, None)?.into_iter().filter(|grant| &grant.provider == name && grant.is_live(now));
-    let groups: BTreeSet<_> = live.map(|grant| grant.group).collect();
-    if groups.is_empty() {
-        return Ok(());
-    }
-    let commands: Vec<String> = groups.iter().map(|group| format!("host-broker revoke {group} {name}")).collect();
-    Err(CliError::refused(context.at_home(&format!(
-        "groups still have access to an earlier provider `{name}`; revoke it first, or choose another name: {}",
-        commands.join("; ")
-    ))))
 }
 
 /// Has a running daemon read its configuration again. Returns why the provider takes no calls, if it lacks a secret.

@@ -7,7 +7,8 @@ use platform::home::write_new;
 use shared::Action;
 use std::path::PathBuf;
 
-fn path(context: &Context, name: &Name) -> PathBuf {
+/// Returns the path of the file.
+pub(in crate::cli::provider) fn path(context: &Context, name: &Name) -> PathBuf {
     context.home.policy().join(format!("accepted-{name}.cedar"))
 }
 
