@@ -7,7 +7,7 @@ use crate::tls;
 use bytes::Bytes;
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, Method, Request, Response, Uri};
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
@@ -103,6 +103,9 @@ pub enum HttpError {
     /// No answer came, or it was not HTTP.
     #[error("{0}")]
     Lost(String),
+    /// The body of the answer is too long.
+    #[error("its answer is too long")]
+    TooLong,
     /// No answer came in time.
     #[error("no answer in time")]
     Deadline,
@@ -132,6 +135,7 @@ impl Http for SystemHttp {
             let retry_after = seconds.map(Duration::from_secs);
             match timeout_at(deadline, Limited::new(response.into_body(), most).collect()).await {
                 Ok(Ok(body)) => Ok(Answer { status, retry_after, body: body.to_bytes().to_vec() }),
+                Ok(Err(why)) if why.is::<LengthLimitError>() => Err(HttpError::TooLong),
                 Ok(Err(why)) => Err(HttpError::Lost(cause(&*why))),
                 Err(_elapsed) => Err(HttpError::Deadline),
             }

@@ -179,7 +179,7 @@ impl OAuth {
             RequestTokenError::Request(HttpError::Setup(_) | HttpError::NotHttp | HttpError::Unreachable(_)) => {
                 Failure::Unavailable { message: "the server cannot be reached".to_owned() }
             }
-            RequestTokenError::Request(HttpError::Lost(_) | HttpError::Deadline)
+            RequestTokenError::Request(HttpError::Lost(_) | HttpError::TooLong | HttpError::Deadline)
             | RequestTokenError::Parse(..)
             | RequestTokenError::Other(_) => {
                 Failure::Unknown { message: "the server's answer was lost or is not valid".to_owned() }

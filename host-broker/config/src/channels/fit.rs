@@ -48,9 +48,13 @@ impl Config {
         let mut speakers = BTreeMap::new();
         for (name, person) in &self.people {
             for identity in &person.chat {
-                is_identity(identity)
-                    .and_then(|()| is_id(identity))
-                    .map_err(|fault| format!("people.{name}.chat: {fault}"))?;
+                // A bridge chooses its own ids.
+                let is_fetched = |table: &&ChannelTable| {
+                    identity.split_once(':').is_some_and(|(network, _)| network == table.kind())
+                };
+                let checked = is_identity(identity)
+                    .and_then(|()| self.receiving_channels().find(is_fetched).map_or(Ok(()), |_| is_id(identity)));
+                checked.map_err(|fault| format!("people.{name}.chat: {fault}"))?;
                 if let Some(other) = speakers.insert(identity, name) {
                     return Err(format!(
                         "people.{name}.chat: `{identity}` belongs to {other} already; remove one of the two"

@@ -110,12 +110,29 @@ fn one_chat_identity_is_one_person() {
     let people = |chat: &str| parse(&format!("[people.carol]\nuid = 3\nchat = {chat}\n"), Path::new("/nowhere/home"));
     let config = people("[\"telegram:12345\"]").unwrap();
     assert_eq!((config.speaker("telegram:12345"), config.speaker("telegram:1")), (Some("carol"), None));
-    for bad in ["[\"slack:@ann\"]", "[\"slack:ann\"]", "[\"telegram:@ann\"]", "[\"matrix:ann\"]", "[\"matrix:@ann\"]"] {
-        assert!(people(bad).unwrap_err().to_string().contains("must be like"), "{bad}");
-    }
-    people("[\"slack:W012\", \"matrix:@ann:example.org\", \"signal:ann\"]").unwrap();
     for bad in ["[\"12345\"]", "[\"telegram:\"]", "[\"tele gram:1\"]", "[\"telegram:1\\n2\"]", "[\"a:1\", \"a:1\"]"] {
         assert!(people(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn an_identity_in_a_chat_whose_answers_are_fetched_is_an_id() {
+    let people = |kind: &str, chat: &str| {
+        let channel = format!("[[channels]]\nname = \"a\"\nkind = \"{kind}\"\naccepts_answers = true\n");
+        parse(&format!("{channel}[people.carol]\nuid = 3\nchat = [\"{chat}\"]\n"), Path::new("/nowhere/home")).map(drop)
+    };
+    let slack = "slack\"\nbot_token = { env = \"T\" }\napp_token = { env = \"U\" }\nchannel_id = \"C1";
+    let matrix = "matrix\"\nurl = \"https://x\"\naccess_token = { env = \"T\" }\nroom_id = \"!r:x";
+    let telegram = "telegram\"\nbot_token = { env = \"T\" }\nchat_id = 7\nevents = [\"asked\"]\nurl = \"https://x";
+    for (kind, good, bad) in [
+        (slack, "slack:W012", "slack:@ann"),
+        (slack, "slack:U012", "slack:ann"),
+        (slack, "matrix:ann", "slack:Uann"),
+        (matrix, "matrix:@ann:example.org", "matrix:@ann"),
+        (telegram, "telegram:1", "telegram:@ann"),
+    ] {
+        people(kind, good).unwrap();
+        assert!(people(kind, bad).unwrap_err().to_string().contains("must be like"), "{bad}");
     }
 }
 

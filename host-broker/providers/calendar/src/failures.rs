@@ -17,7 +17,7 @@ pub(crate) fn unanswered(error: &HttpError) -> Failure {
     match error {
         HttpError::Deadline => Failure::Timeout,
         HttpError::NotHttp => Failure::Refused { message: "The request cannot be written as HTTP.".into() },
-        HttpError::Setup(_) | HttpError::Unreachable(_) | HttpError::Lost(_) => {
+        HttpError::Setup(_) | HttpError::Unreachable(_) | HttpError::Lost(_) | HttpError::TooLong => {
             Failure::Unavailable { message: format!("The calendar server cannot be used: {}.", one_line(error)) }
         }
     }
@@ -27,7 +27,9 @@ pub(crate) fn unanswered(error: &HttpError) -> Failure {
 pub(crate) fn unanswered_change(error: &HttpError) -> Failure {
     match error {
         HttpError::Setup(_) | HttpError::NotHttp | HttpError::Unreachable(_) => unanswered(error),
-        HttpError::Lost(_) => unknown("The connection to the calendar server broke before its answer came."),
+        HttpError::Lost(_) | HttpError::TooLong => {
+            unknown("The connection to the calendar server broke before its answer came.")
+        }
         HttpError::Deadline => unknown("The calendar server did not answer in time."),
     }
 }

@@ -18,7 +18,9 @@ pub(crate) async fn send(http: &dyn Http, exchange: Exchange) -> Result<(StatusC
     let response = http.exchange(exchange).await.map_err(|error| match error {
         HttpError::Deadline => LATE,
         HttpError::NotHttp => UNWRITABLE,
-        HttpError::Setup(_) | HttpError::Unreachable(_) | HttpError::Lost(_) => "it cannot be reached",
+        HttpError::Setup(_) | HttpError::Unreachable(_) | HttpError::Lost(_) | HttpError::TooLong => {
+            "it cannot be reached"
+        }
     })?;
     let (head, body) = remote::read(response, RESULT_BYTES_MAX, deadline).await;
     match body {

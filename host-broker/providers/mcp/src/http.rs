@@ -49,7 +49,7 @@ impl From<HttpError> for HttpCause {
     fn from(fault: HttpError) -> Self {
         match fault {
             HttpError::Setup(_) | HttpError::NotHttp | HttpError::Unreachable(_) => Self::NotSent(fault.to_string()),
-            HttpError::Lost(_) | HttpError::Deadline => Self::Lost(fault.to_string()),
+            HttpError::Lost(_) | HttpError::TooLong | HttpError::Deadline => Self::Lost(fault.to_string()),
         }
     }
 }

@@ -113,6 +113,9 @@ fn strangers_edits_and_other_rooms_answer_nothing() {
     );
     alice.send(&room, &json!({ "msgtype": "m.notice", "body": approve }));
     broker.write(&room, &approve);
+    // An event that no reader of the whole response could read.
+    let deep = (0..122).fold(json!([]), |inner, _| json!([inner]));
+    mallory.send(&room, &json!({ "msgtype": "m.text", "body": "x", "a": deep }));
     // A stranger can write an event of any type, and gets no response. Carol may not approve it.
     let decoy = json!({ "algorithm": "m.megolm.v1.aes-sha2", "ciphertext": "x" });
     mallory.ask("PUT", &["rooms", &room, "send", "m.room.encrypted", "decoy"], &decoy).unwrap();

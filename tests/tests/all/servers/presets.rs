@@ -87,6 +87,7 @@ fn the_server_of_each_preset_has_its_tools_in_the_version_that_it_names() {
     std::fs::create_dir_all(&repository).unwrap();
     let client = files.join("client.json");
     std::fs::write(&client, Google::client().to_string()).unwrap();
+    std::fs::write(files.join("tokens.json"), "{}").unwrap();
     tests::servers::git(&repository, &["init", "-q"]);
     let texts = [
         format!("repository={}", repository.display()),

@@ -7,7 +7,8 @@
 //! ```
 //! SECURITY: the server of the sender signs a message. An edit is no answer, nor is a message of another type than text. The
 //! servers of all members read the cards, because the room is not encrypted. Anyone can send events to the devices of an
-//! account, so a response can be long. Only the events of the room are read from it.
+//! account, so a response can be long. Only the events of the room are read from it, each alone: an unreadable one blocks no
+//! other.
 //!
 //! Source: the Client-Server API, <https://spec.matrix.org/v1.16/client-server-api/>.
 
@@ -15,9 +16,10 @@ use super::{ChatAnswer, ChatError, MARGIN, Place, RETRY_MAX, WAIT, bearer, is_an
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
 use kernel::Message;
-use platform::http::{Answer, Exchange, Http};
+use platform::http::{Answer, Exchange, Http, HttpError};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use shared::digest::Digest;
 use std::collections::BTreeMap;
@@ -25,8 +27,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 use url::Url;
 
-/// The most bytes of a response: a hundred events to the device, which no filter holds back, at three times 64 KiB.
+/// The most bytes of a response: a hundred events to the device of local users, at three times 64 KiB.
 const RESPONSE_MAX: usize = 32 * 1024 * 1024;
+/// The reason of a longer one. No filter holds back the events to the device, and those of other servers have no limit. A
+/// new device has none.
+const TOO_LONG: &str = "its response is too long, perhaps because of messages to its device; sign the account in again and set access_token";
 /// The most messages of one response.
 const MESSAGES_MAX: u32 = 10;
 /// The most responses that are read for the messages of one absence, and the most messages of each.
@@ -98,7 +103,7 @@ struct Joined {
 #[derive(Default, Deserialize)]
 struct Timeline {
     #[serde(default)]
-    events: Vec<Value>,
+    events: Vec<Box<RawValue>>,
     #[serde(default)]
     limited: bool,
     prev_batch: Option<String>,
@@ -106,7 +111,7 @@ struct Timeline {
 
 #[derive(Deserialize)]
 struct Page {
-    chunk: Vec<Value>,
+    chunk: Vec<Box<RawValue>>,
     end: Option<String>,
 }
 
@@ -123,6 +128,20 @@ struct Kept {
 #[derive(Deserialize)]
 struct Limited {
     retry_after_ms: Option<u64>,
+}
+
+/// The members of every event.
+#[derive(Deserialize)]
+struct Head {
+    #[serde(rename = "type")]
+    kind: String,
+    sender: String,
+}
+
+impl Head {
+    fn of(event: &RawValue) -> Option<Self> {
+        serde_json::from_str(event.get()).ok()
+    }
 }
 
 #[derive(Deserialize)]
@@ -249,9 +268,9 @@ impl Account<'_> {
         }
         let Sync { next_batch: next, mut rooms } = self.sync(&user, None, deadline).await?;
         let events = rooms.join.remove(self.room).map(|room| room.timeline.events).unwrap_or_default();
-        let is_own = |event: &Value| event.get("sender").and_then(Value::as_str) == Some(&user);
-        let answers: Vec<_> =
-            events.into_iter().skip_while(|event| !is_own(event)).filter_map(|event| answer(event, &user)).collect();
+        let is_own = |event: &RawValue| Head::of(event).is_some_and(|head| head.sender == user);
+        let later = events.iter().skip_while(|event| !is_own(event));
+        let answers: Vec<_> = later.filter_map(|event| answer(event, &user)).collect();
         self.keep(&user, &next, deadline).await?;
         Ok((Position { user, next, is_behind: false, has_left: false }, answers))
     }
@@ -276,8 +295,8 @@ impl Account<'_> {
         if let (true, Some(from)) = (timeline.limited, timeline.prev_batch) {
             batch.answers = self.earlier(user, &from, since).await?;
         }
-        for event in timeline.events {
-            batch.has_encrypted |= event.get("type").and_then(Value::as_str) == Some("m.room.encrypted");
+        for event in &timeline.events {
+            batch.has_encrypted |= Head::of(event).is_some_and(|head| head.kind == "m.room.encrypted");
             batch.answers.extend(answer(event, user));
         }
         Ok(batch)
@@ -311,7 +330,7 @@ impl Account<'_> {
             let query = [("dir", "b"), ("from", &from), ("to", to), ("limit", &limit), ("filter", &filter)];
             let response = self.call(Method::GET, &path, &query, None, Instant::now() + PAGE).await?.checked()?;
             let Page { chunk, end } = response.read()?;
-            answers.extend(chunk.into_iter().filter_map(|event| answer(event, user)));
+            answers.extend(chunk.iter().filter_map(|event| answer(event, user)));
             match end {
                 Some(end) if end != from && page < PAGES_MAX => from = end,
                 Some(end) if end != from => {
@@ -349,7 +368,11 @@ impl Account<'_> {
         }
         let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
         let exchange = Exchange { method, uri, headers, body, deadline };
-        Ok(Response(self.http.ask(exchange, RESPONSE_MAX).await.map_err(|fault| fault.to_string())?))
+        match self.http.ask(exchange, RESPONSE_MAX).await {
+            Ok(answer) => Ok(Response(answer)),
+            Err(HttpError::TooLong) => Err(TOO_LONG.into()),
+            Err(fault) => Err(fault.to_string().into()),
+        }
     }
 }
 
@@ -396,8 +419,8 @@ fn content(kind: &str, text: &str) -> Value {
 }
 
 /// Returns the answer of an event, if it is one.
-fn answer(event: Value, own: &str) -> Option<ChatAnswer> {
-    let RoomEvent { kind, event_id, sender, content } = serde_json::from_value(event).ok()?;
+fn answer(event: &RawValue, own: &str) -> Option<ChatAnswer> {
+    let RoomEvent { kind, event_id, sender, content } = serde_json::from_str(event.get()).ok()?;
     let Content { msgtype, body, edited, relation } = content;
     let (kind_of_relation, reply) = relation.map_or((None, None), |relation| (relation.rel_type, relation.reply));
     let is_text = kind == "m.room.message" && msgtype.as_deref() == Some("m.text");
@@ -438,7 +461,7 @@ mod tests {
         };
         merge(&mut event["content"], content);
         merge(&mut event, more);
-        answer(event, OWN)
+        answer(&serde_json::value::to_raw_value(&event).unwrap(), OWN)
     }
 
     #[test]

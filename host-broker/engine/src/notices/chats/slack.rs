@@ -20,6 +20,7 @@ use platform::http::{Answer, Exchange, Http};
 use platform::websocket::WebSocket;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use url::Url;
@@ -54,7 +55,8 @@ struct Frame {
     #[serde(rename = "type")]
     kind: String,
     envelope_id: Option<String>,
-    payload: Option<Value>,
+    // An unreadable one is acknowledged, too.
+    payload: Option<Box<RawValue>>,
     // Of a disconnection.
     reason: Option<String>,
 }
@@ -132,7 +134,7 @@ impl<'a> Receiver<'a> {
                 return if is_usual && opened.elapsed() > MARGIN { Ok(Vec::new()) } else { Err(ENDED.into()) };
             }
             let Some(envelope) = envelope_id else { continue };
-            if let Some(answer) = payload.and_then(|payload| self.app.answer(payload, team)) {
+            if let Some(answer) = payload.and_then(|payload| self.app.answer(&payload, team)) {
                 self.open = Some(envelope);
                 self.connection = Some(connection);
                 return Ok(vec![answer]);
@@ -249,8 +251,8 @@ impl SlackApp<'_> {
     }
 
     /// Returns the answer of an envelope, if it is one.
-    fn answer(&self, payload: Value, own_team: &str) -> Option<ChatAnswer> {
-        let (team, user, channel, text, place) = match serde_json::from_value(payload).ok()? {
+    fn answer(&self, payload: &RawValue, own_team: &str) -> Option<ChatAnswer> {
+        let (team, user, channel, text, place) = match serde_json::from_str(payload.get()).ok()? {
             Payload::Event { event } => {
                 let is_own = event.is_own();
                 let ChatMessage { team, user_team, source_team, user, channel, text, ts, thread_ts, .. } = event;
@@ -287,9 +289,8 @@ impl SlackApp<'_> {
 impl ChatMessage {
     /// Returns whether these are new words of its writer.
     fn is_own(&self) -> bool {
-        // A reply that is also sent to the channel, and a text with a file.
-        let subtype = self.subtype.as_deref();
-        let is_new = subtype.is_none_or(|subtype| matches!(subtype, "thread_broadcast" | "file_share"));
+        // Beside plain words, a reply that is also sent to the channel.
+        let is_new = self.subtype.as_deref().is_none_or(|subtype| subtype == "thread_broadcast");
         let foreign = [&self.bot_id, &self.app_id, &self.edited];
         self.kind == "message" && is_new && foreign.into_iter().all(Option::is_none)
     }
@@ -354,7 +355,7 @@ mod tests {
     fn read(payload: &Value) -> Option<ChatAnswer> {
         let http = SystemHttp::default();
         let app = SlackApp { http: &http, url: "http://127.0.0.1:1", token: "x", app_token: None, channel: "C1" };
-        app.answer(payload.clone(), "T1")
+        app.answer(&serde_json::value::to_raw_value(payload).unwrap(), "T1")
     }
 
     fn merged(to: &Value, from: &Value) -> Value {
