@@ -42,10 +42,12 @@ impl ReceiverFaults {
 
     fn note(&self, channel: &str, fault: Option<&str>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = all.insert(channel.to_owned(), fault.map(str::to_owned)).flatten();
-        // The same reason again and again says nothing new.
-        if let Some(reason) = fault.filter(|fault| before.as_deref() != Some(*fault)) {
-            tracing::warn!(channel, reason, "the answers of the chat cannot be fetched");
+        let before = all.insert(channel.to_owned(), fault.map(str::to_owned));
+        match (before, fault) {
+            // The same state again and again says nothing new.
+            (Some(before), fault) if before.as_deref() == fault => {}
+            (_, Some(reason)) => tracing::warn!(channel, reason, "the answers of the chat cannot be fetched"),
+            (_, None) => tracing::info!(channel, "the answers of the chat are fetched"),
         }
     }
 }
@@ -72,7 +74,6 @@ struct Taken {
 impl AnswerReceiver {
     /// Fetches the answers of a channel until it is dropped.
     pub async fn run(self, channel: OpenChannel) {
-        tracing::info!(channel = channel.name(), "the answers of the chat are fetched");
         loop {
             if AssertUnwindSafe(self.receive(&channel)).catch_unwind().await.is_err() {
                 self.dispatcher.receiving.note(channel.name(), Some("the broker's own code failed; see its log"));
@@ -86,10 +87,11 @@ impl AnswerReceiver {
             Ok(receiver) => receiver,
             Err(reason) => return self.dispatcher.receiving.note(channel.name(), Some(&reason)),
         };
-        let mut failures = 0_u32;
+        // The stranger who wrote last.
+        let (mut failures, mut stranger) = (0_u32, None);
         loop {
             let began = Instant::now();
-            let wait = match self.fetch(channel, &mut receiver).await {
+            let wait = match self.fetch(channel, &mut receiver, &mut stranger).await {
                 Ok(is_answer) => {
                     self.dispatcher.receiving.note(channel.name(), None);
                     failures = 0;
@@ -107,7 +109,12 @@ impl AnswerReceiver {
     }
 
     /// Fetches once, and takes the answers. Returns whether there was one.
-    async fn fetch(&self, channel: &OpenChannel, receiver: &mut ChatReceiver<'_>) -> Result<bool, ChatError> {
+    async fn fetch(
+        &self,
+        channel: &OpenChannel,
+        receiver: &mut ChatReceiver<'_>,
+        stranger: &mut Option<String>,
+    ) -> Result<bool, ChatError> {
         receiver.fetch().await?;
         let mut is_answer = false;
         while let Some(answer) = receiver.first().cloned() {
@@ -116,17 +123,19 @@ impl AnswerReceiver {
                 return Err("the broker cannot record answers now".into());
             };
             receiver.confirm().await;
-            self.tell(channel, receiver, &answer, &taken).await;
+            if answer.is_private || self.dispatcher.config.speaker(&answer.from).is_some() {
+                self.tell(channel, receiver, &answer, &taken).await;
+            } else if stranger.as_ref() != Some(&answer.from) {
+                // The members of a group whom the broker does not know get no reply to each of their lines.
+                tracing::info!(channel = channel.name(), from = answer.from, "nobody's `chat` names a writer");
+                *stranger = Some(answer.from);
+            }
             is_answer = true;
         }
         Ok(is_answer)
     }
 
     async fn tell(&self, channel: &OpenChannel, receiver: &ChatReceiver<'_>, answer: &ChatAnswer, taken: &Taken) {
-        // The members of a group whom the broker does not know get no reply to each of their lines.
-        if !answer.is_private && self.dispatcher.config.speaker(&answer.from).is_none() {
-            return;
-        }
         if let Err(fault) = receiver.respond(answer, (&taken.text, taken.is_closed)).await {
             tracing::warn!(channel = channel.name(), reason = %fault.reason, "the chat was not told of an answer");
         }

@@ -158,6 +158,14 @@ impl ChannelTable {
         }
     }
 
+    /// Returns whether a reply to a card can be an answer. In a chat of the broker's own, nobody else passes replies on.
+    pub fn takes_replies(&self) -> bool {
+        match &self.way {
+            Way::Telegram { .. } | Way::Matrix { .. } | Way::Slack { .. } => self.receives,
+            Way::Command(_) | Way::Webhook { .. } | Way::Nanoclaw { .. } => true,
+        }
+    }
+
     /// Returns the name under which one of its secrets is loaded.
     pub fn secret_name(&self, key: &str) -> String {
         format!("notify.{}.{key}", self.name)

@@ -111,7 +111,7 @@ pub struct ChatRelay {
 /// # Errors
 /// The text to write instead.
 pub fn read(line: &str) -> Result<ParsedAnswer, String> {
-    const USE: &str = "Write one line: 'approve CODE', or 'deny CODE because …', with the six signs of the code.";
+    const USE: &str = "Write one line: 'approve CODE', or 'deny CODE because …', with the six characters of the code.";
     let line = line.trim();
     if line.chars().count() > LINE_MAX || line.chars().any(char::is_control) {
         return Err(USE.to_owned());

@@ -208,7 +208,7 @@ impl Broker {
             && notice.event == NoticeEvent::Asked
             && chat::answerable(approval.kind, approval.level, &approval.asks, ChatLimits::of_channel(table)).is_ok();
         let card = approval.card.as_ref().filter(|_| may_show);
-        let full = card.and_then(|card| Some((card, text::full(approval, card)?)));
+        let full = card.and_then(|card| Some((card, text::full(approval, card, table.takes_replies())?)));
         let answers = approvals::answers(tx.view(), approval.id)?;
         let by: Vec<&str> = answers.iter().map(|answer| answer.by.as_str()).collect();
         let open = approvals::open(tx.view(), Some(&approval.caller))?;
@@ -220,7 +220,10 @@ impl Broker {
         let (text, shows_card) = match full {
             Some((card, text)) => {
                 if let Some(object) = document.as_object_mut() {
-                    object.insert("code".into(), json!(approval.code));
+                    // With the code, a chat has buttons.
+                    if table.takes_replies() {
+                        object.insert("code".into(), json!(approval.code));
+                    }
                     object.insert("card".into(), json!(card));
                 }
                 (text, true)

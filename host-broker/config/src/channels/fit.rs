@@ -26,7 +26,7 @@ impl Config {
             let others = self.channels.iter().take_while(|other| other.name != table.name);
             if let Some(other) = others.into_iter().find(|other| is_same_bot(table, other)) {
                 return Err(format!(
-                    "{place}: `{}` fetches the answers of the same bot; take another bot, or remove accepts_answers",
+                    "{place}: `{}` fetches the same answers; take another bot or room, or remove accepts_answers",
                     other.name
                 ));
             }

@@ -53,7 +53,7 @@ fn what_is_wrong_with_a_channel_is_named_with_its_remedy() {
                 "{telegram}accepts_answers = true\n[[channels]]\n{}accepts_answers = true",
                 telegram.replace("\"a\"", "\"b\"")
             ),
-            "`a` fetches the answers of the same bot",
+            "`a` fetches the same answers",
         ),
         (&format!("{telegram}format = \"slack\""), "which has no `format`; remove it"),
         ("name = \"a\"\nkind = \"matrix\"\nroom_id = \"!r:x\"\naccess_token = { env = \"T\" }", "needs `url`"),
@@ -92,17 +92,15 @@ fn an_account_of_matrix_can_serve_two_rooms_and_an_app_of_slack_one_channel() {
     };
     let matrix = "kind = \"matrix\"\nurl = \"https://x\"\naccess_token = { env = \"T\" }\nroom_id = ";
     two(matrix, ["\"!r:x\"", "\"!s:x\""]).unwrap();
-    assert!(
-        two(matrix, ["\"!r:x\"", "\"!r:x\""]).unwrap_err().to_string().contains("fetches the answers of the same bot")
-    );
+    assert!(two(matrix, ["\"!r:x\"", "\"!r:x\""]).unwrap_err().to_string().contains("fetches the same answers"));
     let slack = "kind = \"slack\"\nbot_token = { env = \"T\" }\napp_token = { env = \"U\" }\nchannel_id = ";
     // The same bot has several tokens for connections.
     let second = slack.replace("\"U\"", "\"V\"");
     let table =
         |kind: &str, name: &str| format!("[[channels]]\nname = \"{name}\"\n{kind}\"C1\"\naccepts_answers = true\n");
     let both = parse(&(table(slack, "a") + &table(&second, "b")), Path::new("/nowhere/home")).map(drop);
-    assert!(both.unwrap_err().to_string().contains("fetches the answers of the same bot"));
-    assert!(two(slack, ["\"C1\"", "\"C2\""]).unwrap_err().to_string().contains("fetches the answers of the same bot"));
+    assert!(both.unwrap_err().to_string().contains("fetches the same answers"));
+    assert!(two(slack, ["\"C1\"", "\"C2\""]).unwrap_err().to_string().contains("fetches the same answers"));
 }
 
 #[test]

@@ -126,7 +126,7 @@ impl<'a> Chat<'a> {
             Self::Matrix(account) => Receiver::Matrix(matrix::Receiver::new(account)),
             Self::Slack(app) => Receiver::Slack(slack::Receiver::new(app)),
         };
-        ChatReceiver { service, open: VecDeque::new() }
+        ChatReceiver { service, open: VecDeque::new(), is_sound: false }
     }
 }
 
@@ -135,6 +135,8 @@ pub struct ChatReceiver<'a> {
     service: Receiver<'a>,
     // The answers that are not confirmed.
     open: VecDeque<ChatAnswer>,
+    // Whether the last fetch succeeded. The first one after a failure does not wait, so that its success is known at once.
+    is_sound: bool,
 }
 
 enum Receiver<'a> {
@@ -153,12 +155,15 @@ impl ChatReceiver<'_> {
     /// [`ChatError`], without anything of the response. The chat delivers its answers again.
     pub async fn fetch(&mut self) -> Result<(), ChatError> {
         if self.open.is_empty() {
+            let wait = if self.is_sound { WAIT } else { Duration::ZERO };
+            self.is_sound = false;
             self.open = match &mut self.service {
-                Receiver::Telegram(receiver) => receiver.fetch().await?,
-                Receiver::Matrix(receiver) => receiver.fetch().await?,
-                Receiver::Slack(receiver) => receiver.fetch().await?,
+                Receiver::Telegram(receiver) => receiver.fetch(wait).await?,
+                Receiver::Matrix(receiver) => receiver.fetch(wait).await?,
+                Receiver::Slack(receiver) => receiver.fetch(wait).await?,
             }
             .into();
+            self.is_sound = true;
         }
         Ok(())
     }

@@ -25,13 +25,14 @@ const BYTES_MAX: usize = 4_096;
 ///   to: "alice@example.com"
 /// Reply 'approve k7f3qd' or 'deny k7f3qd'
 /// ```
-pub(super) fn full(approval: &Approval, card: &Card) -> Option<String> {
+pub(super) fn full(approval: &Approval, card: &Card, takes_replies: bool) -> Option<String> {
     let code = &approval.code;
-    let text = format!(
-        "[APPROVAL REQUIRED] {code} · expires {}\n{}Reply 'approve {code}' or 'deny {code}'",
-        expiry(approval),
-        card.message()
-    );
+    let answer = if takes_replies {
+        format!("Reply 'approve {code}' or 'deny {code}'")
+    } else {
+        format!("To answer: host-broker approvals approve {code}, or deny {code}")
+    };
+    let text = format!("[APPROVAL REQUIRED] {code} · expires {}\n{}{answer}", expiry(approval), card.message());
     (text.len() <= BYTES_MAX && text.chars().count() <= CHARS_MAX).then_some(text)
 }
 
@@ -179,7 +180,7 @@ mod tests {
 
     fn card(params: &Value) -> Option<String> {
         let approval = approval(params);
-        full(&approval, approval.card.as_ref().unwrap())
+        full(&approval, approval.card.as_ref().unwrap(), true)
     }
 
     #[test]

@@ -68,6 +68,9 @@ pub(super) struct Accept {
     /// Start the program with its secrets, for a server that signs in before it lists its tools.
     #[arg(long)]
     with_secrets: bool,
+    // Whether `provider add` runs it, which knows its preset.
+    #[arg(skip)]
+    is_added: bool,
 }
 
 /// The result of a review or of an acceptance.
@@ -89,7 +92,7 @@ pub(super) struct Review {
 impl Accept {
     /// Creates the command that reviews the definitions of this provider, or accepts those with this digest.
     pub(super) fn of(provider: Name, digest: Option<Digest>, with_secrets: bool) -> Self {
-        Self { provider, digest, flagged: Vec::new(), proposed: false, with_secrets }
+        Self { provider, digest, flagged: Vec::new(), proposed: false, with_secrets, is_added: true }
     }
 
     pub(super) fn run(self, context: &Context, config: &Config) -> Result<(), CliError> {
@@ -275,7 +278,8 @@ impl Accept {
         let now = now.map_err(|fault| {
             let has_secrets =
                 matches!(&table.transport, Transport::Stdio(child) if !child.secrets.is_empty()) && !wants_secrets;
-            let hint = if has_secrets { "; if it signs in at its start, add --with-secrets" } else { "" };
+            let hint =
+                if has_secrets && !self.is_added { "; if it signs in at its start, add --with-secrets" } else { "" };
             CliError::provider(format!("{name}: {fault}{hint}"))
         })?;
         let said = provider_mcp::tools::read(now.said()).map_err(CliError::provider)?;

@@ -156,6 +156,13 @@ fn a_room_that_is_encrypted_or_closed_and_a_refused_token_are_named() {
         let world = up(in_room(&server, token, room, BOTH));
         let said = until("the fault", || fault(&world).as_str().map(str::to_owned));
         assert!(said.contains(words) && !said.contains(token), "{said}");
+        if words.contains("encrypted") {
+            let developer = world.group("developer");
+            let (_, _) = ask(&world, &developer, call("charge", json!({})));
+            let faults = "SELECT 1 FROM notices WHERE fault LIKE '%the room is encrypted%'";
+            until("the fault", || (!world.query(faults).is_empty()).then_some(()));
+            assert_eq!(alice.messages(room, &broker.id), Vec::<Value>::new(), "no card is sent in plain");
+        }
     }
 }
 

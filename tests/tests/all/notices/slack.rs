@@ -158,7 +158,7 @@ fn a_refused_token_and_a_channel_without_the_app_are_named() {
     let slack = Slack::start();
     let world = up(in_channel(&slack, "xapp-standin-wrong", CHANNEL, BOTH));
     let said = until("the fault", || fault(&world).as_str().map(str::to_owned));
-    assert_eq!(said, "it refuses the token; set app_token again");
+    assert_eq!(said, "it refuses the token; set app_token again, and reload");
     drop(world);
     let world = up(in_channel(&slack, APP_TOKEN, "C2", "full_cards = true"));
     let developer = world.group("developer");

@@ -240,6 +240,16 @@ fn a_refused_token_is_named_and_a_stricter_channel_shows_no_code() {
     assert_eq!(telegram.fetches(), 0);
     let started = world.rows().into_iter().find(|row| row.kind == "started").unwrap();
     assert!(tests::evidence::body(&started)["receives"].is_null());
+    drop(world);
+
+    // A card that nobody can answer there has no buttons.
+    let world = up(phone(&telegram, TOKEN, "full_cards = true"));
+    let developer = world.group("developer");
+    let (_, secret) = ask(&world, &developer, call("charge", json!({ "to": "bob@example.com" })));
+    let sent = telegram.called("sendMessage", 2);
+    let text = sent["text"].as_str().unwrap();
+    assert!(text.ends_with(&format!("host-broker approvals approve {secret}, or deny {secret}")), "{text}");
+    assert!(sent["reply_markup"].is_null() && text.contains("bob@"), "{sent}");
 }
 
 #[test]

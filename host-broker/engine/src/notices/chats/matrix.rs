@@ -12,7 +12,7 @@
 //!
 //! Source: the Client-Server API, <https://spec.matrix.org/v1.16/client-server-api/>.
 
-use super::{ChatAnswer, ChatError, MARGIN, Place, RETRY_MAX, WAIT, bearer, is_answer};
+use super::{ChatAnswer, ChatError, MARGIN, Place, RETRY_MAX, bearer, is_answer};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
 use kernel::Message;
@@ -175,8 +175,8 @@ impl<'a> Receiver<'a> {
         Self { account, place: None }
     }
 
-    pub(super) async fn fetch(&mut self) -> Result<Vec<ChatAnswer>, ChatError> {
-        let deadline = Instant::now() + WAIT + MARGIN;
+    pub(super) async fn fetch(&mut self, wait: Duration) -> Result<Vec<ChatAnswer>, ChatError> {
+        let deadline = Instant::now() + wait + MARGIN;
         let Some(place) = &mut self.place else {
             let (place, answers) = self.account.enter(deadline).await?;
             self.place = Some(place);
@@ -191,7 +191,7 @@ impl<'a> Receiver<'a> {
             self.place = None;
             return Ok(Vec::new());
         }
-        let batch = self.account.batch(&place.user, &place.next, deadline).await?;
+        let batch = self.account.batch(&place.user, &place.next, wait, deadline).await?;
         // Anyone can write an event of this type.
         if batch.has_encrypted {
             self.account.check_plain(deadline).await?;
@@ -211,12 +211,15 @@ impl<'a> Receiver<'a> {
 impl Account<'_> {
     /// Sends a notice.
     pub(super) async fn send(&self, message: &Message, deadline: Instant) -> Result<(), ChatError> {
+        if message.shows_card {
+            self.check_plain(deadline).await?;
+        }
         let content = content("m.text", &message.text);
         let answer = self.write(&message.name, &content, deadline).await?;
         if answer.0.status != FORBIDDEN {
             return answer.checked().map(drop);
         }
-        // The account may be invited only.
+        // The account may be invited only, and a notice without a card is not checked before.
         self.join(deadline).await?;
         self.write(&message.name, &content, deadline).await?.checked().map(drop)
     }
@@ -243,10 +246,14 @@ impl Account<'_> {
         self.call(Method::POST, &path, &[], Some(&json!({})), deadline).await?.checked().map(drop)
     }
 
-    /// Checks that the room is not encrypted.
+    /// Checks that the room is not encrypted: its members expect that no server reads a message there.
     async fn check_plain(&self, deadline: Instant) -> Result<(), ChatError> {
         let path = ["rooms", self.room, "state", "m.room.encryption", ""];
-        let encryption = self.call(Method::GET, &path, &[], None, deadline).await?;
+        let mut encryption = self.call(Method::GET, &path, &[], None, deadline).await?;
+        if encryption.0.status == FORBIDDEN {
+            self.join(deadline).await?;
+            encryption = self.call(Method::GET, &path, &[], None, deadline).await?;
+        }
         if encryption.0.status == NOT_FOUND {
             return Ok(());
         }
@@ -266,7 +273,7 @@ impl Account<'_> {
             let next = kept.checked()?.read::<Kept>()?.since;
             return Ok((Position { user, next, is_behind: false, has_left: false }, Vec::new()));
         }
-        let Sync { next_batch: next, mut rooms } = self.sync(&user, None, deadline).await?;
+        let Sync { next_batch: next, mut rooms } = self.sync(&user, None, Duration::ZERO, deadline).await?;
         let events = rooms.join.remove(self.room).map(|room| room.timeline.events).unwrap_or_default();
         let is_own = |event: &RawValue| Head::of(event).is_some_and(|head| head.sender == user);
         let later = events.iter().skip_while(|event| !is_own(event));
@@ -286,8 +293,8 @@ impl Account<'_> {
     }
 
     /// Waits for the next messages, and returns the answers among them.
-    async fn batch(&self, user: &str, since: &str, deadline: Instant) -> Result<Batch, ChatError> {
-        let sync = self.sync(user, Some(since), deadline).await?;
+    async fn batch(&self, user: &str, since: &str, wait: Duration, deadline: Instant) -> Result<Batch, ChatError> {
+        let sync = self.sync(user, Some(since), wait, deadline).await?;
         let mut rooms = sync.rooms.join;
         let has_left = sync.rooms.leave.contains_key(self.room);
         let mut batch = Batch { next: sync.next_batch, has_left, ..Batch::default() };
@@ -302,7 +309,13 @@ impl Account<'_> {
         Ok(batch)
     }
 
-    async fn sync(&self, user: &str, since: Option<&str>, deadline: Instant) -> Result<Sync, ChatError> {
+    async fn sync(
+        &self,
+        user: &str,
+        since: Option<&str>,
+        wait: Duration,
+        deadline: Instant,
+    ) -> Result<Sync, ChatError> {
         let none = json!({ "types": [] });
         // The first one needs the account's own messages, too.
         let timeline = filter(since.map(|_| user), MESSAGES_MAX);
@@ -315,7 +328,7 @@ impl Account<'_> {
                 "include_leave": since.is_some(),
             },
         });
-        let (filter, timeout) = (filter.to_string(), WAIT.as_millis().to_string());
+        let (filter, timeout) = (filter.to_string(), wait.as_millis().to_string());
         let mut query = vec![("filter", filter.as_str())];
         query.extend(since.into_iter().flat_map(|since| [("since", since), ("timeout", timeout.as_str())]));
         self.call(Method::GET, &["sync"], &query, None, deadline).await?.checked()?.read()
@@ -384,7 +397,7 @@ impl Response {
     fn checked(self) -> Result<Self, ChatError> {
         let remedy = match self.0.status {
             200 => return Ok(self),
-            401 => ": it refuses the access token; set access_token again",
+            401 => ": it refuses the access token; set access_token again, and reload",
             FORBIDDEN => ": its user may not do this in the room; invite the user, and let it write",
             NOT_FOUND => ": it does not know the room; correct url and room_id",
             429 => ": too many requests",

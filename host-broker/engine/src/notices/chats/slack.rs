@@ -12,7 +12,7 @@
 //!
 //! Source: the Web API and Socket Mode, <https://docs.slack.dev/apis/>.
 
-use super::{ChatAnswer, ChatError, MARGIN, Place, RESPONSE_MAX, RETRY_MAX, WAIT, bearer, code, is_answer};
+use super::{ChatAnswer, ChatError, MARGIN, Place, RESPONSE_MAX, RETRY_MAX, bearer, code, is_answer};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
 use kernel::Message;
@@ -22,6 +22,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use std::time::Duration;
 use tokio::time::Instant;
 use url::Url;
 
@@ -119,14 +120,14 @@ impl<'a> Receiver<'a> {
         Self { app, connection: None, open: None }
     }
 
-    pub(super) async fn fetch(&mut self) -> Result<Vec<ChatAnswer>, ChatError> {
+    pub(super) async fn fetch(&mut self, wait: Duration) -> Result<Vec<ChatAnswer>, ChatError> {
         let began = Instant::now();
         let Some(mut connection) = self.connection.take() else {
             self.connection = Some(self.app.connect(began + MARGIN).await?);
             return Ok(Vec::new());
         };
         let Connection { socket, opened, team } = &mut connection;
-        while let Some(frame) = socket.next(began + WAIT).await.map_err(|fault| fault.to_string())? {
+        while let Some(frame) = socket.next(began + wait).await.map_err(|fault| fault.to_string())? {
             let Ok(Frame { kind, envelope_id, payload, reason }) = serde_json::from_str(&frame) else { continue };
             if kind == "disconnect" {
                 let is_usual = matches!(reason.as_deref(), Some("warning" | "refresh_requested"));
@@ -329,7 +330,7 @@ fn fault(status: u16, error: &str, key: &str) -> String {
         | "account_inactive"
         | "token_revoked"
         | "token_expired"
-        | "not_allowed_token_type" => format!("it refuses the token; set {key} again"),
+        | "not_allowed_token_type" => format!("it refuses the token; set {key} again, and reload"),
         "channel_not_found" | "not_in_channel" | "is_archived" => {
             "the app is not in the channel; correct channel_id, and invite the app with /invite".to_owned()
         }

@@ -9,7 +9,7 @@
 //!
 //! Source: the Bot API, <https://core.telegram.org/bots/api>.
 
-use super::{ChatAnswer, ChatError, MARGIN, Place, RESPONSE_MAX, RETRY_MAX, WAIT, code, is_answer};
+use super::{ChatAnswer, ChatError, MARGIN, Place, RESPONSE_MAX, RETRY_MAX, code, is_answer};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue};
 use kernel::Message;
@@ -55,8 +55,8 @@ impl<'a> Receiver<'a> {
         Self { bot, next: 0 }
     }
 
-    pub(super) async fn fetch(&mut self) -> Result<Vec<ChatAnswer>, ChatError> {
-        let updates = self.bot.updates(self.next).await?;
+    pub(super) async fn fetch(&mut self, wait: Duration) -> Result<Vec<ChatAnswer>, ChatError> {
+        let updates = self.bot.updates(self.next, wait).await?;
         // A chat that delivers the same updates again and again gets no second response.
         let Some(next) = updates.next.filter(|next| *next != self.next) else { return Ok(Vec::new()) };
         self.next = next;
@@ -128,12 +128,12 @@ impl Bot<'_> {
     }
 
     /// Waits for the next updates from this number on, and returns the answers among them.
-    async fn updates(&self, offset: i64) -> Result<Updates, ChatError> {
-        let deadline = Instant::now() + WAIT + MARGIN;
+    async fn updates(&self, offset: i64, wait: Duration) -> Result<Updates, ChatError> {
+        let deadline = Instant::now() + wait + MARGIN;
         let request = json!({
             "offset": offset,
             "limit": UPDATES_MAX,
-            "timeout": WAIT.as_secs(),
+            "timeout": wait.as_secs(),
             "allowed_updates": ["message", "callback_query"],
         });
         let Value::Array(updates) = self.call("getUpdates", &request, deadline).await? else {
@@ -250,7 +250,7 @@ impl Bot<'_> {
 fn fault(method: &str, status: u16) -> String {
     let remedy = match status {
         400 if method == "sendMessage" => ": it does not know the chat; correct chat_id, and write to the bot once",
-        401 | 404 => ": it refuses the token of the bot; set bot_token again",
+        401 | 404 => ": it refuses the token of the bot; set bot_token again, and reload",
         403 => ": the bot may not write to the chat; add it to the chat, or write to it once",
         409 => ": another program fetches the answers of this bot, or it has a webhook; use one bot for each broker",
         429 => ": too many requests",
