@@ -24,6 +24,8 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 /// # Errors
 /// [`CliError`] if another command holds it for too long.
 pub(in crate::cli) fn lock(context: &Context) -> Result<Lock, CliError> {
+    // Without a configuration, there is nothing to edit, and nothing is made.
+    Config::text(&context.home.config()).map_err(|error| CliError::configuration(&error))?;
     let path = context.home.path().join("edit.lock");
     let failed = |error: std::io::Error| CliError::home(format!("cannot lock {}: {error}", path.display()));
     let asked = Instant::now();

@@ -15,8 +15,8 @@ use std::io::ErrorKind;
 
 /// Remove a provider from the configuration.
 ///
-/// The command takes the tables of the provider out of broker.toml, deletes the rules that its acceptance has written, and
-/// reloads a running daemon. Revoke the access of groups before. The ledger keeps its calls and accepted definitions.
+/// The command takes the tables of the provider out of broker.toml, and deletes the rules of its acceptance. Then it reloads
+/// a running daemon. Revoke the access of groups before. The ledger keeps its calls and accepted definitions.
 #[derive(Debug, Args)]
 #[command(after_help = "--json prints {provider, removed: true}")]
 pub(super) struct Remove {
