@@ -140,7 +140,9 @@ pub fn isolated(world: &World, group: &str) -> Result<Command, String> {
     command.arg("--bind").arg(directory.join("tasks")).arg("/tmp/ipc/tasks");
     // The path of the program leads through a process that is not seen from there.
     let program = world.outside().join("mcp-shim");
-    std::fs::copy(programs().mcp_shim(), &program).unwrap();
+    // Another process copies it: a child of another test could hold a copy of this process open for writing.
+    let copied = Command::new("cp").arg(programs().mcp_shim()).arg(&program).status();
+    assert!(copied.is_ok_and(|status| status.success()), "the shim cannot be copied");
     command.arg("--ro-bind").arg(&program).arg("/tmp/mcp-shim");
     let mut probe = Command::new(command.get_program());
     let probed = probe.args(command.get_args()).arg("true").output().map_err(|error| error.to_string())?;

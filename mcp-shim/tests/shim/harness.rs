@@ -65,12 +65,14 @@ impl World {
     }
 
     /// The shim runs as somebody whom permissions keep out, also where the tests run as root.
+    #[expect(clippy::disallowed_methods, reason = "another process copies the binary")]
     pub(super) fn unprivileged(mut self) -> Self {
         use std::os::unix::fs::PermissionsExt as _;
         if rustix::process::geteuid().is_root() {
             std::fs::set_permissions(self.directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
             let program = self.path("mcp-shim");
-            std::fs::copy(&self.program, &program).unwrap();
+            // A child of another test could hold the copy open for writing, and then it could not be executed.
+            assert!(Command::new("cp").arg(&self.program).arg(&program).status().unwrap().success());
             self.program = program;
             self.user = Some(65_534);
         }
