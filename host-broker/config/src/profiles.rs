@@ -202,9 +202,7 @@ pub fn write(home: &Home, group: &Group, text: &str) -> Result<(), ConfigError> 
 
 fn write_in(directory: &Path, group: &Group, text: &str) -> Result<(), ConfigError> {
     let path = directory.join(format!("{group}.toml"));
-    let failed = |source| ConfigError::Write { path: path.clone(), source };
-    platform::home::make_private_directory(directory).map_err(failed)?;
-    platform::home::write_new(&path, text).map(drop).map_err(failed)
+    platform::home::write_new(&path, text.as_bytes()).map(drop).map_err(|source| ConfigError::Write { path, source })
 }
 
 /// Checks a profile. A line about an unknown action protects nothing.

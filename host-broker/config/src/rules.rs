@@ -51,9 +51,7 @@ pub fn create_missing(home: &Home) -> Result<bool, ConfigError> {
         return Ok(false);
     }
     let path = shipped(home);
-    let failed = |source| ConfigError::Write { path: path.clone(), source };
-    platform::home::make_private_directory(&home.policy()).map_err(failed)?;
-    platform::home::write_new(&path, SHIPPED).map_err(failed)
+    platform::home::write_new(&path, SHIPPED.as_bytes()).map_err(|source| ConfigError::Write { path, source })
 }
 
 fn shipped(home: &Home) -> PathBuf {

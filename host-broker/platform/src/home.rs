@@ -1,7 +1,9 @@
 //! The layout of the broker's home: one directory, mode 0700.
 
 use shared::{Group, Provider};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Returns a path as a word of a shell command: in quotes where it needs them.
 pub fn quoted(path: &Path) -> String {
@@ -81,24 +83,34 @@ impl Home {
     }
 }
 
-/// Writes a private file unless it exists, as a whole or not at all. Returns whether it did.
+/// The number of calls of [`write_new`].
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+/// Writes a private file unless it exists, as a whole or not at all. Returns whether it did. Its directory is made, too.
 ///
 /// # Errors
 /// The system error; the file is not there then.
-pub fn write_new(path: &Path, text: &str) -> Result<bool, std::io::Error> {
+pub fn write_new(path: &Path, bytes: &[u8]) -> Result<bool, std::io::Error> {
     use std::io::Write as _;
     use std::os::unix::fs::OpenOptionsExt as _;
     if path.try_exists()? {
         return Ok(false);
     }
-    let beside = path.with_extension("new");
+    let directory = path.parent().unwrap_or(path);
+    make_private_directory(directory)?;
+    // No other call uses it, in this process or another.
+    let (process, call) = (std::process::id(), CALLS.fetch_add(1, Ordering::Relaxed));
+    let beside = path.with_extension(format!("{process}-{call}.new"));
     let open = || std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside);
-    let written = open().and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
-    let named = written.and_then(|()| std::fs::rename(&beside, path));
-    if named.is_err() {
-        std::fs::remove_file(&beside).ok();
+    let written = open().and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()));
+    // A rename would replace the file of another process, which may have been the first.
+    let named = written.and_then(|()| std::fs::hard_link(&beside, path));
+    std::fs::remove_file(&beside).ok();
+    match named {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error),
+        Ok(()) => std::fs::File::open(directory)?.sync_all().map(|()| true),
     }
-    named.map(|()| true)
 }
 
 /// Makes a directory that only its owner may enter.
@@ -118,13 +130,22 @@ mod tests {
     fn a_new_file_is_there_as_a_whole_or_not_at_all() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.toml");
-        assert!(write_new(&path, "one").unwrap());
-        assert!(!write_new(&path, "two").unwrap(), "it exists");
+        assert!(write_new(&path, b"one").unwrap());
+        assert!(!write_new(&path, b"two").unwrap(), "it exists");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one");
-        // Its name is too long to be renamed to, but not that of the file beside it.
-        let long = folder.path().join(format!("{}.toml", "b".repeat(251)));
-        write_new(&long, "one").unwrap_err();
+        // The name of the last one is too long, but not that of the file beside it.
+        let long = folder.path().join(format!("b.{}", "c".repeat(255)));
+        write_new(&long, b"one").unwrap_err();
+        let others: Vec<_> = (0..8_u8)
+            .map(|number| {
+                std::thread::spawn({
+                    let path = folder.path().join(format!("{number}.toml"));
+                    move || write_new(&path, &[number; 1000]).unwrap()
+                })
+            })
+            .collect();
+        assert!(others.into_iter().all(|other| other.join().unwrap()));
         let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert_eq!(names, ["a.toml"]);
+        assert_eq!(names.len(), 9, "nothing is left beside them: {names:?}");
     }
 }

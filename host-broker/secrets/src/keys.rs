@@ -4,11 +4,10 @@ use crate::identity::issuers::OwnKey;
 use crate::vault::{self, KeyBytes};
 use model::LedgerKey;
 use model::{NoRandomness, Random};
-use platform::home::make_private_directory;
-use platform::home::{Home, quoted};
+use platform::home::{Home, quoted, write_new};
 use shared::digest::Digest;
 use std::io::ErrorKind;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
@@ -148,7 +147,7 @@ pub fn renew_vault(home: &Home, ids: &dyn Random) -> Result<(), KeyError> {
     }
     // ORDER: the old key has its second name before the new one takes its first.
     std::fs::hard_link(&current, &before).map_err(fault)?;
-    make(&new, bytes.as_ref()).map_err(fault)?;
+    write_new(&new, bytes.as_ref()).map_err(fault)?;
     std::fs::rename(&new, &current).map_err(fault)?;
     std::fs::File::open(home.keys()).and_then(|directory| directory.sync_all()).map_err(fault)
 }
@@ -180,7 +179,7 @@ fn key(home: &Home, name: &str, ids: &dyn Random) -> Result<Zeroizing<Vec<u8>>, 
     if !path.exists() {
         let mut bytes = Zeroizing::new([0; 32]);
         ids.fill(bytes.as_mut())?;
-        make(&path, bytes.as_ref()).map_err(|error| fault(error.to_string()))?;
+        write_new(&path, bytes.as_ref()).map_err(|error| fault(error.to_string()))?;
     }
     let bytes = Zeroizing::new(std::fs::read(&path).map_err(|error| fault(error.to_string()))?);
     if bytes.len() != 32 {
@@ -188,25 +187,6 @@ fn key(home: &Home, name: &str, ids: &dyn Random) -> Result<Zeroizing<Vec<u8>>, 
     }
     private(&path).map_err(fault)?;
     Ok(bytes)
-}
-
-/// Whole or not at all, and not in place of another's: two commands may be the first ones at the same time.
-fn make(path: &Path, bytes: &[u8]) -> Result<(), std::io::Error> {
-    let directory = path.parent().unwrap_or(path);
-    make_private_directory(directory)?;
-    let new = beside(path, bytes);
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600);
-    let made = options.open(&new).and_then(|mut file| {
-        std::io::Write::write_all(&mut file, bytes)?;
-        file.sync_all()?;
-        std::fs::hard_link(&new, path)
-    });
-    std::fs::remove_file(&new).ok();
-    match made {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
-        Ok(()) | Err(_) => std::fs::File::open(directory)?.sync_all(),
-    }
 }
 
 /// Returns a path of this process alone: the name derives from the content.

@@ -39,7 +39,7 @@ pub(super) fn write(context: &Context, name: &Name, tools: &[Action]) -> Result<
     let failed = |error: std::io::Error| {
         CliError::home(format!("the definitions are accepted, but {} cannot be written: {error}", path.display()))
     };
-    if !write_new(&path, &rules(name, tools)).map_err(failed)? {
+    if !write_new(&path, rules(name, tools).as_bytes()).map_err(failed)? {
         return Ok(None);
     }
     Ok(Some(format!(
