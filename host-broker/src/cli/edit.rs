@@ -7,8 +7,6 @@ use crate::cli::Context;
 use crate::cli::output::CliError;
 use config::{Config, permissions};
 use platform::lock::Lock;
-use shared::{Group, Provider};
-use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -84,24 +82,6 @@ pub(in crate::cli) fn draft(
     let checked = config.and_then(|config| permissions::check_named(&context.home, &config).map(|()| config));
     let config = checked.map_err(|error| CliError::configuration(&error).and_so("nothing was changed"))?;
     Ok((edited, config))
-}
-
-/// The text with a table for the group at its end.
-pub(super) fn added(text: &str, group: &Group, uid: Option<u32>, may_request: &[Provider]) -> Result<String, CliError> {
-    let mut table = toml::Table::new();
-    let mut lines = format!("[groups.{group}]\n");
-    // Writing to a string does not fail.
-    if let Some(uid) = uid {
-        writeln!(lines, "uid = {uid}").ok();
-        table.insert("uid".to_owned(), toml::Value::Integer(uid.into()));
-    }
-    if !may_request.is_empty() {
-        let names = may_request.iter().map(|provider| toml::Value::String(provider.to_string())).collect();
-        let names = toml::Value::Array(names);
-        writeln!(lines, "may_request = {names}").ok();
-        table.insert("may_request".to_owned(), names);
-    }
-    with_table(text, ["groups", group.as_str()], &table, &lines)
 }
 
 /// The text with these lines at its end, which say the table `parent.name`.
@@ -204,21 +184,6 @@ fn replace(path: &Path, text: &str) -> Result<(), std::io::Error> {
 mod tests {
     use super::*;
 
-    fn group(name: &str) -> Group {
-        name.parse().unwrap()
-    }
-
-    #[test]
-    fn a_group_is_added_below_and_nothing_else_changes() {
-        let text = "# mine\n[groups.main] # the first\nmain = true\n";
-        let edited = added(text, &group("web"), Some(1000), &[]).unwrap();
-        assert_eq!(edited, "# mine\n[groups.main] # the first\nmain = true\n\n[groups.web]\nuid = 1000\n");
-        assert_eq!(
-            added("", &group("web"), None, &["mail".parse().unwrap()]).unwrap(),
-            "[groups.web]\nmay_request = [\"mail\"]\n"
-        );
-    }
-
     #[test]
     fn a_group_is_taken_out_and_comments_stay() {
         let text = "[groups.a]\nmain = true\n\n# about b\n[groups.\"b\"] # b\nuid = 1\n# about c\n[groups.c]\n";
@@ -241,7 +206,8 @@ mod tests {
     #[test]
     fn what_cannot_be_edited_safely_is_left_to_the_person() {
         let fault = |result: Result<String, CliError>| result.unwrap_err().text;
-        assert!(fault(added("groups = { a = {} }\n", &group("b"), None, &[])).contains("by hand"));
+        let added = |text: &str| with_table(text, ["groups", "b"], &toml::Table::new(), "[groups.b]\n");
+        assert!(fault(added("groups = { a = {} }\n")).contains("by hand"));
         assert!(fault(removed("groups = { a = {} }\n", ["groups", "a"])).contains("by hand"));
         assert!(fault(removed("[groups]\na = {}\n", ["groups", "a"])).contains("by hand"));
         // A header inside a text is no header.

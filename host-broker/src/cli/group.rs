@@ -1,16 +1,17 @@
 //! `group`: the groups of the configuration.
 
-pub(in crate::cli) mod edit;
-mod mailbox;
+pub(in crate::cli) mod mailbox;
 
 use crate::cli::Context;
 use crate::cli::ask::running;
+use crate::cli::edit;
 use crate::cli::home_reader::known_group;
 use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand};
 use config::{ExposureEnd, profiles};
 use serde_json::{Value, json};
 use shared::{Group as Name, Provider};
+use std::fmt::Write as _;
 use store::state::grants;
 
 /// Manage groups; each group shares one directory with one sandbox.
@@ -137,7 +138,7 @@ fn add(context: &Context, name: &Name, uid: Option<u32>, may_request: &[Provider
     if context.config()?.groups.contains_key(name) {
         return Err(CliError::usage(format!("there is a group `{name}` already; nothing was changed")));
     }
-    edit::change_under(&lock, context, |text| edit::added(text, name, uid, may_request))?;
+    edit::change_under(&lock, context, |text| added(text, name, uid, may_request))?;
     // The profile comes last: a group without one has the strict profile, and a profile without its group is invalid.
     profiles::write(&context.home, name, policy::profile::STARTING)
         .map_err(|error| CliError::configuration(&error).and_so("the group is added, with the strict profile"))?;
@@ -205,4 +206,39 @@ fn follow_up(context: &Context, restart: bool, what: &str) -> String {
     } else {
         format!("The next host-broker serve {what}.")
     })
+}
+
+/// The text with a table for the group at its end.
+fn added(text: &str, group: &Name, uid: Option<u32>, may_request: &[Provider]) -> Result<String, CliError> {
+    let mut table = toml::Table::new();
+    let mut lines = format!("[groups.{group}]\n");
+    // Writing to a string does not fail.
+    if let Some(uid) = uid {
+        writeln!(lines, "uid = {uid}").ok();
+        table.insert("uid".to_owned(), toml::Value::Integer(uid.into()));
+    }
+    if !may_request.is_empty() {
+        let names = may_request.iter().map(|provider| toml::Value::String(provider.to_string())).collect();
+        let names = toml::Value::Array(names);
+        writeln!(lines, "may_request = {names}").ok();
+        table.insert("may_request".to_owned(), names);
+    }
+    edit::with_table(text, ["groups", group.as_str()], &table, &lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_added_below_and_nothing_else_changes() {
+        let text = "# mine\n[groups.main] # the first\nmain = true\n";
+        let web: Name = "web".parse().unwrap();
+        let edited = added(text, &web, Some(1000), &[]).unwrap();
+        assert_eq!(edited, "# mine\n[groups.main] # the first\nmain = true\n\n[groups.web]\nuid = 1000\n");
+        assert_eq!(
+            added("", &web, None, &["mail".parse().unwrap()]).unwrap(),
+            "[groups.web]\nmay_request = [\"mail\"]\n"
+        );
+    }
 }

@@ -1,7 +1,7 @@
 //! `reload`: makes the running daemon read its configuration again.
 
 use crate::cli::Context;
-use crate::cli::group::edit;
+use crate::cli::edit;
 use crate::cli::output::CliError;
 use crate::control::{self, ProcessRequest};
 use clap::Args;

@@ -7,7 +7,7 @@ use super::accept::{Accept, Review};
 use super::has_no_grants;
 use crate::cli::Context;
 use crate::cli::ask::running;
-use crate::cli::group::edit;
+use crate::cli::edit;
 use crate::cli::home_reader::unknown;
 use crate::cli::output::{CliError, Output};
 use crate::cli::reload::reload;

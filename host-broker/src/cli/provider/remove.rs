@@ -4,12 +4,13 @@ use super::accept::permits;
 use super::{Name, has_no_grants};
 use crate::cli::Context;
 use crate::cli::ask::running;
-use crate::cli::group::edit;
+use crate::cli::edit;
 use crate::cli::home_reader::unknown;
 use crate::cli::output::CliError;
 use crate::cli::reload::reload;
 use clap::Args;
 use config::profiles::Written;
+use platform::home::write_new;
 use serde_json::json;
 use std::io::ErrorKind;
 
@@ -43,12 +44,16 @@ impl Remove {
             .and_then(|written| written.policy(&context.home, &draft, &catalogue.named()))
             .map_err(|error| CliError::configuration(&error).and_so("nothing was changed"))?;
         // The rules go first: without them, nothing is permitted, and without the provider, they would be invalid.
+        let rules = std::fs::read(&accepted);
         if let Err(error) = std::fs::remove_file(&accepted)
             && error.kind() != ErrorKind::NotFound
         {
             return Err(CliError::home(format!("cannot remove {}: {error}; nothing was changed", accepted.display())));
         }
-        edit::change_under(&lock, context, edit)?;
+        if let Err(fault) = edit::change_under(&lock, context, edit) {
+            rules.ok().map(|rules| write_new(&accepted, &rules));
+            return Err(fault);
+        }
         if running(context)?.is_some() {
             context.output.say("The running daemon reads its configuration again.");
             reload(context).map_err(|fault| fault.and_so(&format!("{name} is no longer in broker.toml")))?;

@@ -2,7 +2,7 @@
 
 use super::Name;
 use crate::cli::Context;
-use crate::cli::group::edit;
+use crate::cli::edit;
 use crate::cli::output::CliError;
 use config::Config;
 use model::{Exposes, Tier};
