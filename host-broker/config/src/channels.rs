@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use shared::{Group, Level, Provider};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use written::Written;
+use written::{Kind, Written};
 
 /// The settings of notices that apply to all channels.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -117,6 +117,19 @@ pub enum Way {
     },
 }
 
+impl Way {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Command(_) => Kind::Command,
+            Self::Webhook { .. } => Kind::Webhook,
+            Self::Nanoclaw { .. } => Kind::Nanoclaw,
+            Self::Telegram { .. } => Kind::Telegram,
+            Self::Matrix { .. } => Kind::Matrix,
+            Self::Slack { .. } => Kind::Slack,
+        }
+    }
+}
+
 /// The format of a webhook's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -173,14 +186,7 @@ impl ChannelTable {
 
     /// Returns its kind, in the file's word.
     pub fn kind(&self) -> &'static str {
-        match &self.way {
-            Way::Command(_) => "command",
-            Way::Webhook { .. } => "webhook",
-            Way::Nanoclaw { .. } => "nanoclaw",
-            Way::Telegram { .. } => "telegram",
-            Way::Matrix { .. } => "matrix",
-            Way::Slack { .. } => "slack",
-        }
+        self.way.kind().word()
     }
 
     /// Makes relative paths absolute.

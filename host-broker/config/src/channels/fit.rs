@@ -48,12 +48,10 @@ impl Config {
         let mut speakers = BTreeMap::new();
         for (name, person) in &self.people {
             for identity in &person.chat {
+                let network = identity.split(':').next();
                 // A bridge chooses its own ids.
-                let is_fetched = |table: &&ChannelTable| {
-                    identity.split_once(':').is_some_and(|(network, _)| network == table.kind())
-                };
-                let checked = is_identity(identity)
-                    .and_then(|()| self.receiving_channels().find(is_fetched).map_or(Ok(()), |_| is_id(identity)));
+                let is_fetched = self.receiving_channels().any(|table| network == Some(table.kind()));
+                let checked = is_identity(identity).and_then(|()| if is_fetched { is_id(identity) } else { Ok(()) });
                 checked.map_err(|fault| format!("people.{name}.chat: {fault}"))?;
                 if let Some(other) = speakers.insert(identity, name) {
                     return Err(format!(

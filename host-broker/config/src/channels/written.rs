@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum Kind {
+pub(super) enum Kind {
     Command,
     Webhook,
     Nanoclaw,
@@ -122,7 +122,7 @@ impl From<ChannelTable> for Written {
     fn from(table: ChannelTable) -> Self {
         let mut written = Self {
             name: table.name,
-            kind: Kind::Command,
+            kind: table.way.kind(),
             command: None,
             url: None,
             format: None,
@@ -151,24 +151,19 @@ impl From<ChannelTable> for Written {
         match table.way {
             Way::Command(command) => written.command = Some(command),
             Way::Webhook { url, format, signing, bearer } => {
-                written.kind = Kind::Webhook;
                 (written.url, written.format, written.signing, written.bearer) =
                     (Some(url), Some(format), signing, bearer);
             }
             Way::Nanoclaw { directory, chat_jid } => {
-                written.kind = Kind::Nanoclaw;
                 (written.directory, written.chat_jid) = (Some(directory), Some(chat_jid));
             }
             Way::Telegram { url, bot_token, chat_id } => {
-                written.kind = Kind::Telegram;
                 (written.url, written.bot_token, written.chat_id) = (Some(url), Some(bot_token), Some(chat_id));
             }
             Way::Matrix { url, access_token, room_id } => {
-                written.kind = Kind::Matrix;
                 (written.url, written.access_token, written.room_id) = (Some(url), Some(access_token), Some(room_id));
             }
             Way::Slack { url, bot_token, app_token, channel_id } => {
-                written.kind = Kind::Slack;
                 (written.url, written.bot_token) = (Some(url), Some(bot_token));
                 (written.app_token, written.channel_id) = (app_token, Some(channel_id));
             }
@@ -310,7 +305,8 @@ impl Written {
 }
 
 impl Kind {
-    fn word(self) -> &'static str {
+    /// Returns it as the file has it.
+    pub(super) fn word(self) -> &'static str {
         match self {
             Self::Command => "command",
             Self::Webhook => "webhook",

@@ -15,8 +15,10 @@ pub(super) mod matrix;
 pub(super) mod slack;
 pub(super) mod telegram;
 
-use http::HeaderValue;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue};
 use kernel::Message;
+use platform::http::{Answer, Exchange, Http};
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::fmt;
@@ -93,13 +95,34 @@ fn code(message: &Message) -> Option<&str> {
     message.document.get("code").and_then(Value::as_str).filter(|_| message.shows_card)
 }
 
-/// Returns the value of a header with a token.
-fn bearer(key: &str, token: &str) -> Result<HeaderValue, ChatError> {
+/// Returns the value of a header with a token, which is the secret of this key.
+pub(super) fn bearer(key: &str, token: &str) -> Result<HeaderValue, String> {
     let bearer = Zeroizing::new(format!("Bearer {token}"));
     let not_a_token = |_bad| format!("its secret `{key}` has characters that no token has; set it again");
     let mut value = HeaderValue::from_str(&bearer).map_err(not_a_token)?;
     value.set_sensitive(true);
     Ok(value)
+}
+
+/// Returns text without the signs that begin a link, a mention or an element.
+pub(super) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// Posts a document, and returns the response.
+async fn post(
+    http: &dyn Http,
+    address: &str,
+    authorization: Option<HeaderValue>,
+    document: &Value,
+    deadline: Instant,
+) -> Result<Answer, ChatError> {
+    let uri = address.parse().map_err(|_bad| "the url is no address")?;
+    let json = HeaderValue::from_static("application/json; charset=utf-8");
+    let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, json)]);
+    headers.extend(authorization.map(|value| (AUTHORIZATION, value)));
+    let exchange = Exchange::post(uri, headers, document.to_string().into_bytes(), deadline);
+    Ok(http.ask(exchange, RESPONSE_MAX).await.map_err(|fault| fault.to_string())?)
 }
 
 /// A chat, with its secrets.

@@ -1,6 +1,6 @@
 //! Delivery of notices: a program, a request, a document, a message. No attempt takes longer than ten seconds.
 
-use super::chats::{Chat, ChatReceiver, matrix, slack, telegram};
+use super::chats::{Chat, ChatReceiver, bearer, escaped, matrix, slack, telegram};
 use config::Config;
 use config::channels::fit::is_closed;
 use config::channels::{ChannelTable, Format, Way};
@@ -23,7 +23,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
-use zeroize::Zeroizing;
 
 /// The timeout of one attempt.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -179,11 +178,7 @@ impl NoticeSender {
     ) -> Result<(), String> {
         let (body, mut headers) = body(format, outgoing.message())?;
         if let Some(secret) = channel.secret("bearer")? {
-            let bearer = Zeroizing::new(format!("Bearer {}", secret.expose_to(outgoing)));
-            let not_a_token = |_bad| "its secret `bearer` has characters that no token has; set it again".to_owned();
-            let mut value = HeaderValue::from_str(&bearer).map_err(not_a_token)?;
-            value.set_sensitive(true);
-            headers.insert(AUTHORIZATION, value);
+            headers.insert(AUTHORIZATION, bearer("bearer", secret.expose_to(outgoing))?);
         }
         if let Some(secret) = channel.secret("signing")? {
             sign(secret.expose_to(outgoing), self.clock.now(), &body, &mut headers);
@@ -232,11 +227,7 @@ fn body(format: Format, message: &Message) -> Result<(Vec<u8>, HeaderMap), Strin
             }
             message.text.clone()
         }
-        // Text between these signs would be a link or a mention of everybody.
-        Format::Slack => {
-            let text = message.text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-            json!({ "text": text, "mrkdwn": false }).to_string()
-        }
+        Format::Slack => json!({ "text": escaped(&message.text), "mrkdwn": false }).to_string(),
     };
     headers.insert(
         CONTENT_TYPE,

@@ -12,7 +12,7 @@
 //!
 //! Source: the Client-Server API, <https://spec.matrix.org/v1.16/client-server-api/>.
 
-use super::{ChatAnswer, ChatError, MARGIN, Place, RETRY_MAX, bearer, is_answer};
+use super::{ChatAnswer, ChatError, MARGIN, Place, RETRY_MAX, bearer, escaped, is_answer};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
 use kernel::Message;
@@ -214,14 +214,7 @@ impl Account<'_> {
         if message.shows_card {
             self.check_plain(deadline).await?;
         }
-        let content = content("m.text", &message.text);
-        let answer = self.write(&message.name, &content, deadline).await?;
-        if answer.0.status != FORBIDDEN {
-            return answer.checked().map(drop);
-        }
-        // The account may be invited only, and a notice without a card is not checked before.
-        self.join(deadline).await?;
-        self.write(&message.name, &content, deadline).await?.checked().map(drop)
+        self.write(&message.name, &content("m.text", &message.text), deadline).await
     }
 
     /// Tells the writer of an answer its effect.
@@ -231,14 +224,30 @@ impl Account<'_> {
         if let Some(members) = content.as_object_mut() {
             members.insert("m.relates_to".to_owned(), json!({ "m.in_reply_to": { "event_id": id } }));
         }
-        self.write(&id.to_string(), &content, deadline).await?.checked().map(drop)
+        self.write(&id.to_string(), &content, deadline).await
     }
 
     /// Writes a message. The server takes the same message of the same name once.
-    async fn write(&self, name: &str, content: &Value, deadline: Instant) -> Result<Response, ChatError> {
+    async fn write(&self, name: &str, content: &Value, deadline: Instant) -> Result<(), ChatError> {
         let transaction = Digest::of(format!("{name} {content}").as_bytes()).hex();
         let path = ["rooms", self.room, "send", "m.room.message", &transaction];
-        self.call(Method::PUT, &path, &[], Some(content), deadline).await
+        self.as_member(Method::PUT, &path, Some(content), deadline).await?.checked().map(drop)
+    }
+
+    /// Sends a request of a member of the room. The account may be invited only, so it joins after a refusal.
+    async fn as_member(
+        &self,
+        method: Method,
+        path: &[&str],
+        body: Option<&Value>,
+        deadline: Instant,
+    ) -> Result<Response, ChatError> {
+        let response = self.call(method.clone(), path, &[], body, deadline).await?;
+        if response.0.status != FORBIDDEN {
+            return Ok(response);
+        }
+        self.join(deadline).await?;
+        self.call(method, path, &[], body, deadline).await
     }
 
     async fn join(&self, deadline: Instant) -> Result<(), ChatError> {
@@ -249,11 +258,7 @@ impl Account<'_> {
     /// Checks that the room is not encrypted: its members expect that no server reads a message there.
     async fn check_plain(&self, deadline: Instant) -> Result<(), ChatError> {
         let path = ["rooms", self.room, "state", "m.room.encryption", ""];
-        let mut encryption = self.call(Method::GET, &path, &[], None, deadline).await?;
-        if encryption.0.status == FORBIDDEN {
-            self.join(deadline).await?;
-            encryption = self.call(Method::GET, &path, &[], None, deadline).await?;
-        }
+        let encryption = self.as_member(Method::GET, &path, None, deadline).await?;
         if encryption.0.status == NOT_FOUND {
             return Ok(());
         }
@@ -424,10 +429,9 @@ fn filter(without: Option<&str>, limit: u32) -> Value {
 
 /// Returns the content of a message. In a block of code, a client makes no link and fetches no preview of one.
 fn content(kind: &str, text: &str) -> Value {
-    let escaped = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     json!({
         "msgtype": kind, "body": text, "m.mentions": {},
-        "format": "org.matrix.custom.html", "formatted_body": format!("<pre><code>{escaped}</code></pre>"),
+        "format": "org.matrix.custom.html", "formatted_body": format!("<pre><code>{}</code></pre>", escaped(text)),
     })
 }
 

@@ -12,11 +12,9 @@
 //!
 //! Source: the Web API and Socket Mode, <https://docs.slack.dev/apis/>.
 
-use super::{ChatAnswer, ChatError, MARGIN, Place, RESPONSE_MAX, RETRY_MAX, bearer, code, is_answer};
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue};
+use super::{ChatAnswer, ChatError, MARGIN, Place, RESPONSE_MAX, RETRY_MAX, bearer, code, escaped, is_answer, post};
 use kernel::Message;
-use platform::http::{Answer, Exchange, Http};
+use platform::http::{Answer, Http};
 use platform::websocket::WebSocket;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -237,12 +235,8 @@ impl SlackApp<'_> {
         request: &Value,
         deadline: Instant,
     ) -> Result<Value, ChatError> {
-        let uri = format!("{}/{method}", self.url).parse().map_err(|_bad| "the url is no address")?;
-        let json = HeaderValue::from_static("application/json; charset=utf-8");
-        let headers = HeaderMap::from_iter([(CONTENT_TYPE, json), (AUTHORIZATION, bearer(key, token)?)]);
-        let post = Exchange::post(uri, headers, request.to_string().into_bytes(), deadline);
-        let Answer { status, retry_after, body } =
-            self.http.ask(post, RESPONSE_MAX).await.map_err(|fault| fault.to_string())?;
+        let (address, token) = (format!("{}/{method}", self.url), bearer(key, token)?);
+        let Answer { status, retry_after, body } = post(self.http, &address, Some(token), request, deadline).await?;
         let response: Value = serde_json::from_slice(&body).unwrap_or_default();
         if status == 200 && response.get("ok") == Some(&Value::Bool(true)) {
             return Ok(response);
@@ -311,11 +305,6 @@ fn is_safe(address: &str) -> bool {
 fn block(text: &str) -> Value {
     let text = json!({ "type": "text", "text": text });
     json!({ "type": "rich_text", "elements": [{ "type": "rich_text_section", "elements": [text] }] })
-}
-
-/// Text between these signs would be a link or a mention of everybody.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 fn unescaped(text: &str) -> String {

@@ -9,11 +9,9 @@
 //!
 //! Source: the Bot API, <https://core.telegram.org/bots/api>.
 
-use super::{ChatAnswer, ChatError, MARGIN, Place, RESPONSE_MAX, RETRY_MAX, code, is_answer};
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue};
+use super::{ChatAnswer, ChatError, MARGIN, Place, RETRY_MAX, code, is_answer, post};
 use kernel::Message;
-use platform::http::{Exchange, Http};
+use platform::http::Http;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
@@ -192,11 +190,7 @@ impl Bot<'_> {
             return Err("its secret `bot_token` has characters that no token has; set it again".into());
         }
         let address = Zeroizing::new(format!("{}/bot{}/{method}", self.url, self.token));
-        let uri = address.parse().map_err(|_bad| "the url is no address")?;
-        let json = HeaderValue::from_static("application/json");
-        let headers = HeaderMap::from_iter([(CONTENT_TYPE, json)]);
-        let post = Exchange::post(uri, headers, request.to_string().into_bytes(), deadline);
-        let answer = self.http.ask(post, RESPONSE_MAX).await.map_err(|fault| fault.to_string())?;
+        let answer = post(self.http, &address, None, request, deadline).await?;
         let response: Option<Response> = serde_json::from_slice(&answer.body).ok();
         match (answer.status, response) {
             (200, Some(Response { ok: true, result: Some(result), .. })) => Ok(result),
