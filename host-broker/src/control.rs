@@ -188,7 +188,7 @@ impl CommandDispatcher {
         let request_id = format!("look-{}", nonce.as_str()).parse().expect("a request id");
         let planted = EffectMarker { request_id, nonce };
         let asked_by = Caller::Person(person).to_string();
-        let probe = Probe { operation, handle: Value::Null, planted, asked_by, of: None };
+        let probe = Probe { operation, handle: Value::Null, account: None, used: None, planted, asked_by, of: None };
         Ok((Event::Probe(Box::new(probe)), seen))
     }
 

@@ -13,8 +13,13 @@ use tempfile::TempDir;
 pub const PASSWORD: &str = "mail-pass-7Qm2xK9dLw";
 /// The address of the account, which is its user name too.
 pub const ADDRESS: &str = "ada@example.com";
+/// The password of the second account.
+pub const ANNS_PASSWORD: &str = "mail-pass-4Tz8wB1nRv";
+/// The address of the second account.
+pub const ANNS_ADDRESS: &str = "ann@example.com";
 
-/// Both servers. Every recipient's mail is delivered to the account, but for `refused@…`.
+/// Both servers. Mail to `ann@…` is delivered to the second account, and that of every other recipient to the first one,
+/// but for `refused@…`.
 #[derive(Debug)]
 pub struct MailServers {
     directory: TempDir,
@@ -57,7 +62,7 @@ impl MailServers {
         let path = directory.path();
         // The servers run as users of their own.
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        for name in ["run", "mail", "home", "spool", "log"] {
+        for name in ["run", "mail", "mail-ann", "home", "spool", "log"] {
             std::fs::create_dir(path.join(name)).unwrap();
         }
         let script = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ca.key -out ca.pem \
@@ -66,7 +71,7 @@ impl MailServers {
             -subj /CN=localhost && \
             printf 'subjectAltName=DNS:localhost\\nbasicConstraints=CA:FALSE\\n' > ext && \
             openssl x509 -req -in req.pem -CA ca.pem -CAkey ca.key -CAcreateserial -days 30 -extfile ext -out cert.pem && \
-            chmod 644 key.pem && chown -R Debian-exim: mail home spool log";
+            chmod 644 key.pem && chown -R Debian-exim: mail mail-ann home spool log";
         let made = command("sh", path).args(["-c", script]).output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let listeners: Vec<_> = (0..4).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
@@ -76,8 +81,12 @@ impl MailServers {
         // Exim gives its rights up with a configuration of ours, so both work as its user.
         let owner = std::fs::metadata(path.join("mail")).unwrap();
         let (uid, gid) = (owner.uid(), owner.gid());
-        let user = format!("{ADDRESS}:{{PLAIN}}{PASSWORD}:{uid}:{gid}::{}/home\n", path.display());
-        std::fs::write(path.join("users"), user).unwrap();
+        let at = path.display();
+        let users = format!(
+            "{ADDRESS}:{{PLAIN}}{PASSWORD}:{uid}:{gid}::{at}/home\n\
+             {ANNS_ADDRESS}:{{PLAIN}}{ANNS_PASSWORD}:{uid}:{gid}::{at}/home::userdb_mail=maildir:{at}/mail-ann\n"
+        );
+        std::fs::write(path.join("users"), users).unwrap();
         std::fs::write(path.join("dovecot.conf"), dovecot(path, imap, imaps)).unwrap();
         std::fs::write(path.join("exim.conf"), exim(path, smtp, smtps)).unwrap();
         let dovecot =
@@ -113,9 +122,26 @@ impl MailServers {
         )
     }
 
-    /// Puts a message into a folder of the account; the inbox has an empty name.
+    /// The table of a provider with accounts of persons, with more lines.
+    pub fn table_of_persons(&self, name: &str, lines: &str) -> String {
+        format!(
+            "[providers.\"{name}\"]\nkind = \"mail\"\n\
+             imap = {{ host = \"localhost\", port = {} }}\nsmtp = {{ host = \"localhost\", port = {}, tls = \"starttls\" }}\n\
+             ca_file = \"{}/ca.pem\"\n{lines}\n",
+            self.imaps,
+            self.smtp,
+            self.directory().display()
+        )
+    }
+
+    /// Puts a message into a folder of the first account; the inbox has an empty name.
     pub fn deliver(&self, folder: &str, name: &str, message: &str) {
-        let maildir = if folder.is_empty() { self.path("mail") } else { self.path("mail").join(format!(".{folder}")) };
+        self.deliver_to("mail", folder, name, message);
+    }
+
+    /// The same for the account with this directory: `mail` or `mail-ann`.
+    pub fn deliver_to(&self, account: &str, folder: &str, name: &str, message: &str) {
+        let maildir = self.maildir(account, folder);
         let script = "mkdir -p cur new tmp && cat > \"tmp/$1\" && chown -R Debian-exim: . && mv \"tmp/$1\" \"new/$1\"";
         std::fs::create_dir_all(&maildir).unwrap();
         let mut shell = command("sh", &maildir).args(["-c", script, "sh", name]).stdin(Stdio::piped()).spawn().unwrap();
@@ -123,9 +149,14 @@ impl MailServers {
         assert!(shell.wait().unwrap().success());
     }
 
-    /// The messages of a folder, as they are stored; the inbox has an empty name.
+    /// The messages of a folder of the first account, as they are stored; the inbox has an empty name.
     pub fn messages(&self, folder: &str) -> Vec<String> {
-        let maildir = if folder.is_empty() { self.path("mail") } else { self.path("mail").join(format!(".{folder}")) };
+        self.messages_of("mail", folder)
+    }
+
+    /// The same of the account with this directory.
+    pub fn messages_of(&self, account: &str, folder: &str) -> Vec<String> {
+        let maildir = self.maildir(account, folder);
         let files = ["cur", "new"].into_iter().filter_map(|part| std::fs::read_dir(maildir.join(part)).ok()).flatten();
         files.map(|file| String::from_utf8(std::fs::read(file.unwrap().path()).unwrap()).unwrap()).collect()
     }
@@ -137,6 +168,11 @@ impl MailServers {
             write!(text, "{}", std::fs::read_to_string(self.path(name)).unwrap_or_default()).unwrap();
         }
         text
+    }
+
+    fn maildir(&self, account: &str, folder: &str) -> PathBuf {
+        let account = self.path(account);
+        if folder.is_empty() { account } else { account.join(format!(".{folder}")) }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -187,8 +223,9 @@ fn exim(path: &Path, smtp: u16, smtps: u16) -> String {
          begin acl\nrcpt:\n deny local_parts = refused\n  message = no such user here\n accept authenticated = *\n\
          deny message = sign in first\n\
          begin routers\nall:\n driver = accept\n transport = maildir\n\
-         begin transports\nmaildir:\n driver = appendfile\n directory = {path}/mail\n maildir_format\n envelope_to_add\n\
+         begin transports\nmaildir:\n driver = appendfile\n directory = {path}/${{if eq{{$local_part}}{{ann}}{{mail-ann}}{{mail}}}}\n maildir_format\n envelope_to_add\n\
          begin authenticators\nplain:\n driver = plaintext\n public_name = PLAIN\n server_prompts = :\n\
-          server_condition = ${{if and{{{{eq{{$auth2}}{{{ADDRESS}}}}}{{eq{{$auth3}}{{{PASSWORD}}}}}}}}}\n server_set_id = $auth2\n"
+          server_condition = ${{if or{{{{and{{{{eq{{$auth2}}{{{ADDRESS}}}}}{{eq{{$auth3}}{{{PASSWORD}}}}}}}}}\
+           {{and{{{{eq{{$auth2}}{{{ANNS_ADDRESS}}}}}{{eq{{$auth3}}{{{ANNS_PASSWORD}}}}}}}}}}}}}\n server_set_id = $auth2\n"
     )
 }

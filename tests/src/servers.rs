@@ -6,7 +6,8 @@ use crate::group::code;
 use crate::skipped;
 use crate::world::{CONFIG, World};
 use serde_json::{Value, json};
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -98,6 +99,27 @@ impl Drop for Remote {
         self.child.kill().ok();
         self.child.wait().ok();
     }
+}
+
+/// A request over a connection of its own: the status, the head, the body.
+pub fn http(method: &str, url: &str, kind: &str, body: &str) -> (u16, String, String) {
+    let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    let length = body.len();
+    let head = format!("{method} /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Type: {kind}\r\n");
+    write!(stream, "{head}Content-Length: {length}\r\n\r\n{body}").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), head.to_owned(), body.to_owned())
+}
+
+/// Signs the person in on the page, as a browser does; where the page leads to.
+pub fn sign_in(auth_url: &str) -> String {
+    let (status, head, body) = http("GET", auth_url, "text/plain", "");
+    assert_eq!(status, 302, "{head}\n{body}");
+    let location = head.lines().find(|line| line.to_ascii_lowercase().starts_with("location:"));
+    location.unwrap().split_once(':').unwrap().1.trim().to_owned()
 }
 
 /// A call of a tool.

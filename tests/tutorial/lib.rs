@@ -4,7 +4,7 @@ use model::{EffectMarker, Exposure, Refusal};
 use provider::child;
 use provider::contract::{Execution, Failure, Guard, Probed, Success};
 use provider::kind::{BuiltProvider, Configured, ProviderDeps, ProviderKind, SettingsKind};
-use provider::native::{NativeAction, operation};
+use provider::native::{NativeAction, SharedState, operation};
 use provider::table;
 use schemars::JsonSchema;
 use secrets::source::SecretSource;
@@ -61,6 +61,9 @@ impl Configured for Settings {
 struct Notes {
     file: PathBuf,
 }
+
+// The provider has no accounts of persons.
+impl SharedState for Notes {}
 
 /// The parameters of `list_notes`.
 #[derive(Debug, Deserialize, JsonSchema)]

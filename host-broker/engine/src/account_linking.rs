@@ -12,6 +12,7 @@
 
 mod said;
 
+use crate::accounts::used;
 use crate::approval_requests;
 use crate::approval_requests::ApprovalDraft;
 use crate::broker::Broker;
@@ -67,9 +68,8 @@ impl Feature for AccountLinking {
             }
             // The decision has not yet permitted its use. Without an execution it cannot be opened.
             Some(StoreRequest::Credential) => {
-                let (owner, account) = model::owned(call.account_ref.as_deref().unwrap_or_default());
-                let owner = owner.unwrap_or(&person);
-                StoreInput::Credential(stored::credential(connection, owner, &call.provider, account)?)
+                let Some(account) = call.account_ref.as_deref() else { return Ok(()) };
+                StoreInput::Credential(used(connection, &person, &call.provider, account)?)
             }
             Some(
                 StoreRequest::Nothing
@@ -240,6 +240,11 @@ impl Broker {
         if !stored::is_under_way(tx.view(), &owner, &found.flow)? {
             return no(Code::CapabilityAuthFlowInvalid, Code::CapabilityAuthFlowInvalid.meaning());
         }
+        let operation = self.with_accounts(&call.provider);
+        if let Some(fault) = operation.and_then(|operation| operation.account_fault(found.account.as_str())) {
+            stored::spend(tx, &found.flow)?;
+            return no(Code::CapabilityAuthFlowInvalid, fault);
+        }
         let Ok(nonce) = Nonce::fresh(self.ids.as_ref()) else {
             return no(Code::EvidenceUnavailable, "The system's random source failed.");
         };
@@ -329,7 +334,8 @@ impl Broker {
             linked_by: by.to_owned(),
         };
         accounts::link(tx, &account)?;
-        stored::keep_credential(tx, asked)
+        let credential = asked.sealed.as_ref().map(|sealed| (sealed, asked.fresh_until));
+        stored::keep_credential(tx, (&asked.person, &asked.capability, asked.account.as_str()), credential)
     }
 
     /// Cancels an approval request about an account.

@@ -1,9 +1,13 @@
 //! The account that a call uses.
 
+use kernel::Probe;
 use kernel::call::Call;
+use kernel::contract::UsedAccount;
 use model::Subject;
 use policy::facts::AccountFact;
+use shared::Provider;
 use store::state::accounts::of;
+use store::state::linking;
 use store::{StoreError, View};
 
 /// Returns the accounts that a call could use; `None` if it uses none.
@@ -40,4 +44,24 @@ pub fn fact(view: &View, call: &Call) -> Result<AccountFact, StoreError> {
         None if !linked.is_empty() => AccountFact::Ambiguous(linked),
         Some(_) | None => AccountFact::NotLinked,
     })
+}
+
+/// Returns an account with its credential. `account` begins with the owner if it is a shared one; otherwise it belongs to
+/// `person`.
+///
+/// # Errors
+/// [`StoreError`]; the account must then not be used.
+pub fn used(view: &View, person: &str, capability: &Provider, account: &str) -> Result<UsedAccount, StoreError> {
+    let (owner, name) = model::owned(account);
+    let credential = linking::credential(view, owner.unwrap_or(person), capability, name)?;
+    Ok(UsedAccount { name: name.to_owned(), credential })
+}
+
+/// Returns the account that a probe needs, with its present credential.
+///
+/// # Errors
+/// [`StoreError`]; the probe must not begin then.
+pub fn of_probe(view: &View, probe: &Probe) -> Result<Option<UsedAccount>, StoreError> {
+    let capability = &probe.operation.declaration().provider;
+    probe.account.as_deref().map(|account| used(view, "", capability, account)).transpose()
 }

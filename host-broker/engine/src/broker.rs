@@ -177,12 +177,8 @@ impl Broker {
         let CatalogueEntry::Enabled(operation) = self.catalogue.find(&outcome.provider, &outcome.action) else {
             return None;
         };
-        Some(Box::new(Probe {
-            operation,
-            handle: serde_json::from_str(outcome.probe.as_deref()?).ok()?,
-            planted: EffectMarker { request_id: outcome.request_id, nonce: Nonce::stored(outcome.nonce) },
-            asked_by: outcome.caller,
-            of: Some(outcome.seq),
-        }))
+        let stored = serde_json::from_str(outcome.probe.as_deref()?).ok()?;
+        let planted = EffectMarker { request_id: outcome.request_id, nonce: Nonce::stored(outcome.nonce) };
+        Probe::stored(operation, stored, planted, outcome.caller, Some(outcome.seq)).map(Box::new)
     }
 }

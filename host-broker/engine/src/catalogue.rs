@@ -1,7 +1,7 @@
 //! The catalogue: all providers and actions, from the configuration and the secrets.
 
 use config::provider::ProviderTable;
-use kernel::contract::{Failure, InverseError, Invocation, Operation, Probed, Proposed, Running};
+use kernel::contract::{Failure, InverseError, Invocation, Operation, Probed, Proposed, Running, UsedAccount};
 use kernel::execution::Execution;
 use model::{Declaration, ParamError, ProposalId, Refusal};
 use policy::facts::Outage;
@@ -108,6 +108,14 @@ impl Operation for Reworded {
         self.operation.fills_defaults()
     }
 
+    fn account_fault(&self, name: &str) -> Option<&'static str> {
+        self.operation.account_fault(name)
+    }
+
+    fn stores_password(&self) -> bool {
+        self.operation.stores_password()
+    }
+
     fn withdrawn(&self) -> Option<Refusal> {
         self.operation.withdrawn()
     }
@@ -116,8 +124,13 @@ impl Operation for Reworded {
         self.operation.inverse(changes, id, ttl)
     }
 
-    fn probe(&self, handle: Value, execution: Execution) -> Running<Result<Probed, Failure>> {
-        self.operation.probe(handle, execution)
+    fn probe(
+        &self,
+        handle: Value,
+        account: Option<UsedAccount>,
+        execution: Execution,
+    ) -> Running<Result<Probed, Failure>> {
+        self.operation.probe(handle, account, execution)
     }
 }
 

@@ -244,7 +244,7 @@ impl Broker {
                 let summary = format!("The definitions of {provider} are accepted.");
                 CommandResult::done(RowKind::Noted, body.clone(), body, summary)
             }
-            Command::LinkAccount { person, capability, account_ref, label } => {
+            Command::LinkAccount { person, capability, account_ref, label, password } => {
                 let account = Account {
                     person: person.clone(),
                     capability: capability.clone(),
@@ -253,7 +253,7 @@ impl Broker {
                     linked_at: tx.now(),
                     linked_by: header.caller_key.to_string(),
                 };
-                self.link_account(tx, &account)?
+                self.link_account(tx, &account, password.as_ref())?
             }
             Command::UnlinkAccounts { person, capability, account_ref } => {
                 self.unlink_accounts(tx, person, capability.as_ref(), account_ref.as_deref())?

@@ -1,5 +1,6 @@
 //! The events of the daemon itself: its start and end, the passage of time, and documents that are no requests.
 
+use crate::accounts;
 use crate::broker::Broker;
 use crate::event::Event;
 use crate::features::FEATURES;
@@ -107,7 +108,7 @@ impl Broker {
     ) -> Result<Step<'tx, Event>, WriteError<Event>> {
         let declaration = probe.operation.declaration();
         match kill::find(tx.view(), None, &declaration.provider) {
-            Ok(None) => Ok(Step::Start(kernel::record_intent(tx, kernel::authorize::authorize_probe(tx, probe))?)),
+            Ok(None) => Self::probe(tx, probe),
             Ok(Some(_)) => {
                 let refused = tx.append(&Draft {
                     request_id: Some(&probe.planted.request_id),
@@ -118,6 +119,20 @@ impl Broker {
                     ..Draft::new(RowKind::Refused, "broker")
                 });
                 closed(tx, Event::Probe(probe), refused.map(|_row| None))
+            }
+            Err(error) => Err(WriteError { event: Event::Probe(probe), error }),
+        }
+    }
+
+    /// Starts a probe, with the account that it needs.
+    pub(crate) fn probe<'tx>(
+        tx: &'tx Transaction<'_>,
+        mut probe: Box<Probe>,
+    ) -> Result<Step<'tx, Event>, WriteError<Event>> {
+        match accounts::of_probe(tx.view(), &probe) {
+            Ok(used) => {
+                probe.used = used;
+                Ok(Step::Start(kernel::record_intent(tx, kernel::authorize::authorize_probe(tx, probe))?))
             }
             Err(error) => Err(WriteError { event: Event::Probe(probe), error }),
         }

@@ -6,7 +6,7 @@
 //! it will be empty, by the steady clock. A quota is a calendar day's. Only faults of the provider open its breaker,
 //! and one call tests whether the provider works again.
 
-use kernel::call::Call;
+use kernel::call::{Call, Prepared};
 use policy::facts::LimitsFact;
 use policy::limits::Charge;
 use policy::limits::{AmountTable, BreakerTable, Limits, RateTable};
@@ -118,7 +118,9 @@ impl LimitLookup<'_> {
 
     fn rate(&self, scope: &str, rates: RateTable) -> Headroom {
         // A call is charged once: its read of remote facts and its action count as one.
-        let Some(per_minute) = rates.rate_per_minute.filter(|_| !self.call.prepared) else { return Ok(Ok(None)) };
+        let Some(per_minute) = rates.rate_per_minute.filter(|_| self.call.prepared == Prepared::Not) else {
+            return Ok(Ok(None));
+        };
         let empty_at = counters::empty_at(self.view, &self.counter(scope))?;
         let over = counters::empty_after(empty_at, self.steady, per_minute) - micros(self.steady) - MINUTE_US;
         if over <= 0 {

@@ -209,13 +209,9 @@ fn add_sight(tx: &Transaction<'_>, probe: &Probe, seen: &str) -> Result<(), Stor
 
 /// Returns the probe of an unknown outcome, if it can be probed.
 pub fn probe_for(filtered: &mut Filtered) -> Option<Box<Probe>> {
-    let handle: Value = filtered.probe.take()?;
+    let stored: Value = filtered.probe.take()?;
     let Effect::Run(call) = &filtered.effect else { return None };
-    Some(Box::new(Probe {
-        operation: Arc::clone(call.target.operation()?),
-        handle,
-        planted: call.planted.clone(),
-        asked_by: call.header.caller_key.to_string(),
-        of: Some(filtered.intent.seq),
-    }))
+    let operation = Arc::clone(call.target.operation()?);
+    let (planted, asked_by) = (call.planted.clone(), call.header.caller_key.to_string());
+    Probe::stored(operation, stored, planted, asked_by, Some(filtered.intent.seq)).map(Box::new)
 }

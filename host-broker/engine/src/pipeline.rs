@@ -27,7 +27,7 @@ use crate::request::Parsed;
 use crate::approval_requests;
 use crate::approval_requests::Ended;
 use kernel::authorize::Refusal;
-use kernel::call::Call;
+use kernel::call::{Call, Prepared};
 use kernel::execution::execute;
 use kernel::{Answer, BatchWriter, Intended, PendingNotice, Step, WriteError};
 use policy::decide::Verdict;
@@ -65,9 +65,7 @@ impl BatchWriter<Event> for Broker {
             Event::ApprovalsExpired => closed(tx, Event::ApprovalsExpired, self.lapse(tx).map(|()| None)),
             Event::Finished(filtered) => self.finished(tx, filtered),
             Event::Probe(probe) if probe.of.is_none() => Self::look(tx, probe),
-            Event::Probe(probe) => {
-                Ok(Step::Start(kernel::record_intent(tx, kernel::authorize::authorize_probe(tx, probe))?))
-            }
+            Event::Probe(probe) => Self::probe(tx, probe),
             Event::Arrived(Parsed::CommandRequest(command_request)) => self.directed(tx, command_request),
             Event::Arrived(Parsed::InvalidDocument(invalid)) => Self::refuse_invalid(tx, invalid),
             Event::NoticesDue(busy) => {
@@ -265,7 +263,7 @@ fn unwritten(call: Box<Call>, error: StoreError) -> WriteError<Event> {
 
 /// Returns the event that brought the call here, so that it can be repeated.
 pub(crate) fn event_of(call: Box<Call>) -> Event {
-    if call.prepared {
+    if call.prepared != Prepared::Not {
         Event::Prepared(call)
     } else if call.is_resumed() {
         Event::Resumed(call)

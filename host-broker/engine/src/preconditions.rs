@@ -8,7 +8,7 @@ use crate::replies::{answer_copy, copied, unfinished};
 use crate::approval_requests;
 use kernel::Answer;
 use kernel::authorize::Refusal;
-use kernel::call::{Call, Header};
+use kernel::call::{Call, Header, Prepared};
 use model::Subject;
 use policy::decide::Decision;
 use shared::{Code, RequestId};
@@ -46,7 +46,7 @@ impl Broker {
             return self.same_call(tx, call, &claimed.request_id);
         }
         // The budget of an agent does not bound a call that a person wants.
-        if !call.prepared
+        if call.prepared == Prepared::Not
             && !call.is_resumed()
             && !call.is_internal()
             && let Some((reason, retry_after)) = tx.refuses(&call.header.caller_key)?
@@ -55,7 +55,7 @@ impl Broker {
             return self.refuse(tx, call, &refusal).map(Before::Answered);
         }
         // A prepared call is already counted, and an approval must not be wasted.
-        if !call.prepared
+        if call.prepared == Prepared::Not
             && !call.is_resumed()
             && !call.is_internal()
             && intents::in_flight(tx, &call.header.caller_key)? >= self.config.broker.max_concurrent_calls

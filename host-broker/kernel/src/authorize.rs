@@ -2,7 +2,7 @@
 //!
 //! To audit: `Authorized { ` is constructed in this file only, in [`authorize`] and [`authorize_probe`].
 
-use crate::call::Call;
+use crate::call::{Call, Prepared};
 use crate::proofs::{Effect, Probe};
 use model::approval::ApprovalReason;
 use model::{Caller, Exposure};
@@ -113,8 +113,8 @@ pub fn authorize<'tx>(tx: &'tx Transaction<'_>, mut call: Box<Call>, facts: Fact
             };
             Outcome::Authorized(Authorized { effect: Effect::Run(call), obligations, tx: PhantomData })
         }
-        // A call is prepared once: facts that do not satisfy the guard then will not do so later.
-        Verdict::NeedsRemote if !call.prepared => {
+        // Facts are fetched once: facts that do not satisfy the guard then will not do so later.
+        Verdict::NeedsRemote if call.prepared != Prepared::Complete => {
             let (charges, counted_as) = (charges(facts.limits), facts.counted_as);
             let obligations = Obligations { charges, counted_as, ..Obligations::default() };
             Outcome::Authorized(Authorized { effect: Effect::Prepare(call), obligations, tx: PhantomData })

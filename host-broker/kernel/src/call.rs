@@ -205,6 +205,17 @@ impl Header {
     }
 }
 
+/// The preparations of a call that have run. The remote facts are fetched once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prepared {
+    /// None.
+    Not,
+    /// One that renewed the credential of the account. It brought no facts.
+    Renewed,
+    /// One that brought the facts, or a second one.
+    Complete,
+}
+
 /// A call: perform one action at one provider.
 #[derive(Debug)]
 pub struct Call {
@@ -228,8 +239,8 @@ pub struct Call {
     pub dry_run: bool,
     /// The marker that identifies the effect at the remote.
     pub planted: EffectMarker,
-    /// Whether the remote facts have been fetched: they are fetched once.
-    pub prepared: bool,
+    /// The preparations that have run.
+    pub prepared: Prepared,
     /// Whether it may change something: its level is above reading.
     pub mutating: bool,
     /// The document as it was written. It is admitted again after an approval.
@@ -452,7 +463,7 @@ impl Call {
             account_ref: None,
             dry_run: false,
             planted,
-            prepared: false,
+            prepared: Prepared::Not,
             mutating: true,
             document: Written::default(),
             params: Params::new(params),

@@ -33,6 +33,16 @@ pub trait Operation: Send + Sync {
         None
     }
 
+    /// Returns the fault of a name of an account, as a sentence; `None` if an account can have this name.
+    fn account_fault(&self, _name: &str) -> Option<&'static str> {
+        None
+    }
+
+    /// Returns whether an operator stores the passwords of its accounts.
+    fn stores_password(&self) -> bool {
+        false
+    }
+
     /// Parses parameters into a call of this action. Contacts no server.
     ///
     /// # Errors
@@ -49,8 +59,14 @@ pub trait Operation: Send + Sync {
     }
 
     /// Asks the remote whether an effect happened whose outcome was lost. `handle` is the value that
-    /// [`Invocation::probe_handle`] gave before the effect.
-    fn probe(&self, handle: Value, execution: Execution) -> Running<Result<Probed, Failure>>;
+    /// [`Invocation::probe_handle`] gave before the effect. `account` is the account of the effect, if the action uses
+    /// accounts, with its present credential.
+    fn probe(
+        &self,
+        handle: Value,
+        account: Option<UsedAccount>,
+        execution: Execution,
+    ) -> Running<Result<Probed, Failure>>;
 }
 
 /// The parsed parameters of one call.
@@ -196,14 +212,23 @@ pub enum StoreInput {
     Accounts(Vec<(String, Option<String>)>),
     /// Whether there was an account to unlink, and it was unlinked.
     Unlinked(bool),
-    /// The credential of the account, if the broker has it, and the time until which it can be used without renewal.
-    Credential(Option<(Ciphertext, Option<Timestamp>)>),
+    /// The account of the call.
+    Credential(UsedAccount),
     /// The proposal to be applied.
     Changes(Box<StoredProposal>),
     /// Whether there was a proposal to withdraw, and it was withdrawn.
     Withdrawn(bool),
     /// The caller's proposals, oldest first.
     Proposals(Vec<Listed>),
+}
+
+/// The account that a call uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsedAccount {
+    /// The provider's name of the account.
+    pub name: String,
+    /// The credential of the account, if the broker has it, and the time until which it can be used without renewal.
+    pub credential: Option<(Ciphertext, Option<Timestamp>)>,
 }
 
 /// The number of lines that a set of changes adds and removes.

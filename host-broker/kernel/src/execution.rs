@@ -257,7 +257,7 @@ pub async fn execute(intended: Intended) -> Executed {
                 planted: probe.planted.clone(),
                 group: None,
                 person: None,
-                account: None,
+                account: probe.account.clone(),
                 idempotency_key: None,
                 deadline,
                 sealed: None,
@@ -265,8 +265,8 @@ pub async fn execute(intended: Intended) -> Executed {
                 slots: slots.clone(),
                 nested: Mutex::default(),
             };
-            let handle: Value = probe.handle.clone();
-            let result = guarded(false, deadline, probe.operation.probe(handle, execution)).await;
+            let (handle, account): (Value, _) = (probe.handle.clone(), probe.used.clone());
+            let result = guarded(false, deadline, probe.operation.probe(handle, account, execution)).await;
             (Effect::Probe(probe), result.map(ProviderOutput::Probe))
         }
     };

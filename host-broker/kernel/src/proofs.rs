@@ -11,7 +11,7 @@
 use crate::authorize::{Authorized, Obligations};
 use crate::call::{Call, FileOrigin, Header};
 use crate::charge::{charge, charge_call};
-use crate::contract::{Invocation, Operation};
+use crate::contract::{Invocation, Operation, UsedAccount};
 use crate::notice::{NoticeDraft, OpenChannel, OutgoingNotice, PendingChannel, PendingNotice};
 use crate::one_time;
 use crate::one_time::OneTimeValue;
@@ -49,6 +49,10 @@ pub struct Probe {
     pub operation: Arc<dyn Operation>,
     /// The data that the action gave for this purpose before the effect.
     pub handle: Value,
+    /// The account of the effect, with its owner: `broker:ann/ann@example.com`. `None` if the action uses none.
+    pub account: Option<String>,
+    /// The same account with its credential, as the transaction of the intent read it.
+    pub used: Option<UsedAccount>,
     /// The planted marker.
     pub planted: EffectMarker,
     /// The caller of the effect, in the ledger's form.
@@ -342,7 +346,7 @@ fn intent(tx: &Transaction<'_>, effect: &Effect, obligations: &Obligations) -> R
                 proposals::begin(tx, id, &call.header.request_id)?;
             }
             let person = call.header.behalf.key();
-            let handle = call.target.invocation().and_then(|invocation| invocation.probe_handle(&call.planted));
+            let handle = stored_handle(call);
             intents::open(tx, &open_intent(effect, evidence.seq, handle.as_ref()))?;
             if let Some(claim) = call.claim_key(person.as_deref()) {
                 idempotency::claim(tx, &claim, (&call.header.request_id, &call.params_digest), evidence.seq)?;
@@ -351,6 +355,37 @@ fn intent(tx: &Transaction<'_>, effect: &Effect, obligations: &Obligations) -> R
         Effect::Prepare(_) | Effect::Probe(_) => intents::open(tx, &open_intent(effect, evidence.seq, None))?,
     }
     Ok(evidence)
+}
+
+impl Probe {
+    /// Makes the probe from its [stored data](stored_handle), without the credential.
+    pub fn stored(
+        operation: Arc<dyn Operation>,
+        stored: Value,
+        planted: EffectMarker,
+        asked_by: String,
+        of: Option<i64>,
+    ) -> Option<Self> {
+        let (account, handle) = if operation.declaration().needs_account {
+            let account = stored.get("account")?.as_str()?.to_owned();
+            (Some(account), stored.get("handle")?.clone())
+        } else {
+            (None, stored)
+        };
+        Some(Self { operation, handle, account, used: None, planted, asked_by, of })
+    }
+}
+
+/// Returns the data that a probe of a call needs, as it is stored with the intent: the action's handle. If the action uses
+/// accounts, it is `{"account": "broker:ann/ann@example.com", "handle": …}`.
+fn stored_handle(call: &Call) -> Option<Value> {
+    let handle = call.target.invocation()?.probe_handle(&call.planted)?;
+    if !call.target.operation()?.declaration().needs_account {
+        return Some(handle);
+    }
+    let (owner, name) = model::owned(call.account_ref.as_deref()?);
+    let owner = owner.map(str::to_owned).or_else(|| call.header.behalf.key())?;
+    Some(json!({ "account": format!("{owner}/{name}"), "handle": handle }))
 }
 
 fn expose(tx: &Transaction<'_>, call: &Call, exposes: Option<Exposure>, intent: i64) -> Result<(), StoreError> {

@@ -16,6 +16,7 @@ mod destination;
 mod effect_marker;
 pub mod errors;
 mod exposed;
+mod given_secret;
 pub mod hidden;
 mod identity;
 mod ledger_key;
@@ -40,6 +41,7 @@ pub use declaration::{Declaration, Exposes, Exposure, ParamError, Refusal, Tier}
 pub use destination::{Destination, DestinationKind};
 pub use effect_marker::EffectMarker;
 pub use exposed::Exposed;
+pub use given_secret::{BadSecret, GIVEN_SECRET_MAX, GivenSecret};
 pub use identity::{ChatType, Person, Subject, TokenError, claimed_in};
 pub use ledger_key::LedgerKey;
 pub use linking::{Flow, LinkSessionState};

@@ -4,7 +4,7 @@
 
 pub use kernel::contract::{
     Failure, Found, Guard, InverseError, Invocation, Lines, NestedRequest, Operation, Probed, Progress, Proposed,
-    Running, SealedField, SideOutput, StoreInput, StoreRequest, Success, unprepared,
+    Running, SealedField, SideOutput, StoreInput, StoreRequest, Success, UsedAccount, unprepared,
 };
 pub use kernel::execution::Execution;
 pub use kernel::run_handle::{RunHandle, RunProgress};

@@ -7,7 +7,7 @@
 //!
 //! The crate knows no concrete provider, and neither the engine nor the store.
 
-pub mod pinned_definitions;
+pub mod accounts;
 pub mod child;
 pub mod contract;
 pub mod definitions;
@@ -15,6 +15,7 @@ pub mod kind;
 pub mod linking;
 pub mod native;
 pub mod oauth;
+pub mod pinned_definitions;
 pub mod remote;
 pub mod schemas;
 pub mod table;

@@ -20,7 +20,7 @@ mod auth_list;
 mod auth_poll;
 mod auth_unlink;
 
-use crate::native;
+use crate::native::{self, SharedState};
 use address::{Brought, Hosts};
 use kernel::contract::{Failure, Found, Operation, Progress, SideOutput};
 use kernel::execution::Execution;
@@ -137,6 +137,8 @@ pub struct LinkContext {
     /// The time.
     pub clock: Arc<dyn Clock>,
 }
+
+impl SharedState for LinkContext {}
 
 /// The actions.
 ///

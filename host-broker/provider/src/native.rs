@@ -3,15 +3,16 @@
 //! One struct is the parser, the JSON Schema and the documentation of its parameters; the trait demands guard and
 //! summary, so forgetting one does not compile. [`operation`] erases it behind the contract.
 
+use crate::accounts::CallAccount;
 use jsonschema::Validator;
 use kernel::contract::{
     Failure, Guard, InverseError, Invocation, NestedRequest, Operation, Probed, Proposed, Running, SideOutput,
-    StoreInput, StoreRequest, Success,
+    StoreInput, StoreRequest, Success, UsedAccount,
 };
 use kernel::execution::Execution;
 use model::{
-    Declaration, Destination, DestinationKind, EffectMarker, Exposure, Nonce, ParamError, ProposalId, SealedRequest,
-    Tier,
+    Declaration, Destination, DestinationKind, EffectMarker, Exposure, Nonce, ParamError, ProposalId, Renewal,
+    SealedRequest, Tier,
 };
 use schemars::JsonSchema;
 use schemars::generate::Contract;
@@ -24,11 +25,29 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The state that all actions of a provider share: settings, clients.
+pub trait SharedState: Send + Sync + Sized + 'static {
+    /// Returns the account of a call that has not been decided; `None` if the provider has one account for all, or none.
+    fn account(&self) -> Option<CallAccount> {
+        None
+    }
+
+    /// Returns the state of a call with this account.
+    fn with_account(&self, _account: &CallAccount) -> Option<Self> {
+        None
+    }
+
+    /// Returns the fault of a name of an account, as a sentence.
+    fn account_fault(&self, _name: &str) -> Option<&'static str> {
+        None
+    }
+}
+
 /// An action known at compile time. The implementor's fields are its parameters; unknown ones must be refused
 /// (`#[serde(deny_unknown_fields)]`).
 pub trait NativeAction: DeserializeOwned + JsonSchema + Send + Sync + Sized + 'static {
     /// The state that all actions of the provider share: settings, clients.
-    type Shared: Send + Sync + 'static;
+    type Shared: SharedState;
     /// The facts that `prepare` fetches; `()` where the guard needs nothing from the remote.
     type Facts: Send + Sync + 'static;
     /// The documented shape of the result.
@@ -191,7 +210,7 @@ pub fn operation<A: NativeAction>(
         verbatim: A::VERBATIM,
         reveals: A::REVEALS,
         chat_types: Vec::new(),
-        needs_account: false,
+        needs_account: shared.account().is_some(),
         may_vary: A::MAY_VARY.iter().copied().map(str::to_owned).collect(),
     };
     A::declared(shared, &mut declaration);
@@ -243,7 +262,19 @@ struct Native<A: NativeAction> {
 struct Typed<A: NativeAction> {
     params: A,
     facts: Option<A::Facts>,
+    account: Option<CallAccount>,
     shared: Arc<A::Shared>,
+}
+
+impl<A: NativeAction> Typed<A> {
+    /// Takes the account that the call uses.
+    fn use_account(&mut self, used: UsedAccount) {
+        let Some(account) = &mut self.account else { return };
+        account.supply(used);
+        if let Some(shared) = self.shared.with_account(account) {
+            self.shared = Arc::new(shared);
+        }
+    }
 }
 
 impl<A: NativeAction> Operation for Native<A> {
@@ -256,6 +287,14 @@ impl<A: NativeAction> Operation for Native<A> {
         true
     }
 
+    fn account_fault(&self, name: &str) -> Option<&'static str> {
+        self.shared.account_fault(name)
+    }
+
+    fn stores_password(&self) -> bool {
+        self.shared.account().is_some_and(|account| account.has_password())
+    }
+
     fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamError>> {
         let mut params = params.clone();
         // Absent and `null` options mean the same.
@@ -266,7 +305,10 @@ impl<A: NativeAction> Operation for Native<A> {
             return Err(faults);
         }
         match A::deserialize(params) {
-            Ok(params) => Ok(Box::new(Typed { params, facts: None, shared: Arc::clone(&self.shared) })),
+            Ok(params) => {
+                let (account, shared) = (self.shared.account(), Arc::clone(&self.shared));
+                Ok(Box::new(Typed { params, facts: None, account, shared }))
+            }
             // The schema is derived from the type, so this is a constraint that only the type knows.
             Err(_) => Err(vec![ParamError { pointer: String::new(), fault: "the parameters do not fit".into() }]),
         }
@@ -276,8 +318,17 @@ impl<A: NativeAction> Operation for Native<A> {
         A::inverse(changes, id, ttl)
     }
 
-    fn probe(&self, handle: Value, execution: Execution) -> Running<Result<Probed, Failure>> {
-        let shared = Arc::clone(&self.shared);
+    fn probe(
+        &self,
+        handle: Value,
+        account: Option<UsedAccount>,
+        execution: Execution,
+    ) -> Running<Result<Probed, Failure>> {
+        let of_account = account.zip(self.shared.account()).and_then(|(used, mut account)| {
+            account.supply(used);
+            self.shared.with_account(&account)
+        });
+        let shared = of_account.map_or_else(|| Arc::clone(&self.shared), Arc::new);
         Box::pin(async move { A::probe(&shared, handle, &execution).await })
     }
 }
@@ -296,11 +347,23 @@ impl<A: NativeAction> Invocation for Typed<A> {
     }
 
     fn guard(&self, now: Timestamp) -> Guard {
-        self.params.guard(&self.shared, self.facts.as_ref(), now)
+        match self.params.guard(&self.shared, self.facts.as_ref(), now) {
+            Guard::Pass if self.account.as_ref().is_some_and(|account| account.is_stale(now)) => Guard::NeedsRemote,
+            judged @ (Guard::Pass | Guard::NeedsRemote | Guard::Refuse(_)) => judged,
+        }
     }
 
-    fn prepare(self: Box<Self>, execution: Execution) -> Running<Result<Box<dyn Invocation>, Failure>> {
+    fn prepare(mut self: Box<Self>, execution: Execution) -> Running<Result<Box<dyn Invocation>, Failure>> {
         Box::pin(async move {
+            if let Some(account) = &mut self.account {
+                if account.is_due() {
+                    // Stored before it is used: the facts are fetched by the next preparation.
+                    account.renew(execution).await?;
+                    let renewed: Box<dyn Invocation> = self;
+                    return Ok(renewed);
+                }
+                account.forget_renewal();
+            }
             let facts = self.params.prepare(&self.shared, &execution).await?;
             let prepared: Box<dyn Invocation> = Box::new(Self { facts: Some(facts), ..*self });
             Ok(prepared)
@@ -320,7 +383,11 @@ impl<A: NativeAction> Invocation for Typed<A> {
     }
 
     fn needs(&self) -> StoreRequest<'_> {
-        self.params.needs()
+        if self.account.is_some() { StoreRequest::Credential } else { self.params.needs() }
+    }
+
+    fn renewed(&self) -> Option<&Renewal> {
+        self.account.as_ref()?.renewed()
     }
 
     fn nested(&self) -> Option<NestedRequest> {
@@ -328,7 +395,16 @@ impl<A: NativeAction> Invocation for Typed<A> {
     }
 
     fn supply(&mut self, supplied: StoreInput) {
-        self.facts = A::supplied(supplied);
+        match supplied {
+            StoreInput::Credential(used) => self.use_account(used),
+            supplied @ (StoreInput::Begun(_)
+            | StoreInput::Flow(..)
+            | StoreInput::Accounts(_)
+            | StoreInput::Unlinked(_)
+            | StoreInput::Changes(_)
+            | StoreInput::Withdrawn(_)
+            | StoreInput::Proposals(_)) => self.facts = A::supplied(supplied),
+        }
     }
 
     fn probe_handle(&self, planted: &EffectMarker) -> Option<Value> {
@@ -337,7 +413,7 @@ impl<A: NativeAction> Invocation for Typed<A> {
 
     fn run(self: Box<Self>, execution: Execution) -> Running<Result<Success, Failure>> {
         Box::pin(async move {
-            let Self { params, facts, shared } = *self;
+            let Self { params, facts, shared, account: _ } = *self;
             let (mut output, summary) = params.run(&shared, facts, &execution).await?;
             let aside = A::aside(&mut output).map(Box::new);
             match serde_json::to_value(output) {

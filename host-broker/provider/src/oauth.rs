@@ -114,8 +114,10 @@ pub struct OAuth {
     pub provider: Provider,
     /// How it is registered.
     pub settings: Settings,
-    /// The server whose tokens they are (RFC 8707).
-    pub resource: String,
+    /// The server that takes the tokens.
+    pub server: String,
+    /// Whether each request names that server as its `resource` (RFC 8707).
+    pub names_resource: bool,
     /// Where the page leads to.
     pub redirect: String,
     /// The secret that proves the client's identity.
@@ -139,6 +141,10 @@ impl OAuth {
             refresh_token: tokens.refresh_token().map(|token| token.secret().clone()),
             expires_at: tokens.expires_in().map(|life| self.clock.now().plus(life)),
         }
+    }
+
+    fn resource(&self) -> Option<&str> {
+        self.names_resource.then_some(self.server.as_str())
     }
 
     fn vault(&self) -> Result<&Vault, Failure> {
@@ -245,8 +251,11 @@ impl Linker for OAuth {
             let request = client
                 .authorize_url(|| CsrfToken::new(state.clone()))
                 .add_scopes(self.settings.scopes.iter().cloned().map(Scope::new))
-                .set_pkce_challenge(challenge)
-                .add_extra_param("resource", self.resource.as_str());
+                .set_pkce_challenge(challenge);
+            let request = match self.resource() {
+                Some(resource) => request.add_extra_param("resource", resource),
+                None => request,
+            };
             let request = match hint {
                 Some(hint) => request.add_extra_param("login_hint", hint),
                 None => request,
@@ -284,8 +293,11 @@ impl Linker for OAuth {
             let client = self.client(execution)?;
             let request = client
                 .exchange_code(AuthorizationCode::new(brought.code.clone()))
-                .set_pkce_verifier(PkceCodeVerifier::new(verifier))
-                .add_extra_param("resource", self.resource.as_str());
+                .set_pkce_verifier(PkceCodeVerifier::new(verifier));
+            let request = match self.resource() {
+                Some(resource) => request.add_extra_param("resource", resource),
+                None => request,
+            };
             let tokens = request.request_async(&Carrier(Arc::clone(&self.http))).await;
             let tokens = tokens.map_err(|fault| self.not_given(fault))?;
             Ok(self.given(&tokens, hint.as_deref()))
@@ -340,10 +352,11 @@ impl OAuth {
         let device_url =
             device_url.map_err(|_bad| Failure::Unavailable { message: "its addresses cannot be used".to_owned() })?;
         let client = self.client(execution)?.set_device_authorization_url(device_url);
-        let request = client
-            .exchange_device_code()
-            .add_scopes(self.settings.scopes.iter().cloned().map(Scope::new))
-            .add_extra_param("resource", self.resource.as_str());
+        let request = client.exchange_device_code().add_scopes(self.settings.scopes.iter().cloned().map(Scope::new));
+        let request = match self.resource() {
+            Some(resource) => request.add_extra_param("resource", resource),
+            None => request,
+        };
         let carrier = Carrier(Arc::clone(&self.http));
         let device: StandardDeviceAuthorizationResponse = request.request_async(&carrier).await.map_err(|fault| {
             self.note(&fault);
@@ -369,7 +382,7 @@ impl OAuth {
             account: named(&claims, hint),
             fresh_until: fresh_until(&kept),
             credential: Some(json!(kept)),
-            shown: shown(&claims, &self.resource, tokens),
+            shown: shown(&claims, &self.server, tokens),
         }
     }
 

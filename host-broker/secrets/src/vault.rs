@@ -150,6 +150,14 @@ impl Vault {
         proof: &Execution,
     ) -> Result<Ciphertext, VaultError> {
         SeenSecrets::of(proof.slots()).note(&credential.hidden);
+        self.seal_given(place, credential)
+    }
+
+    /// Encrypts the credential of an account that an operator stores.
+    ///
+    /// # Errors
+    /// [`VaultError`]; nothing is to be stored then.
+    pub fn seal_given(&self, place: &Place<'_>, credential: &Credential) -> Result<Ciphertext, VaultError> {
         let record = Zeroizing::new(serde_json::to_vec(credential).unwrap_or_default());
         self.encrypted(place, &record)
     }

@@ -7,19 +7,27 @@ use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand};
 use engine::request;
 use model::card::visible;
-use model::{Account as Linked, Person, Share};
+use model::{Account as Linked, GIVEN_SECRET_MAX, GivenSecret, Person, Share};
 use serde_json::json;
 use shared::{Group, Provider};
+use std::fs::File;
+use std::io::{Error, IsTerminal as _, Read};
+use std::path::{Path, PathBuf};
 use store::state::accounts;
+use zeroize::Zeroizing;
+
+/// The longest password, with an end of line and one byte that shows that there is more.
+const READ_MAX: usize = GIVEN_SECRET_MAX + 3;
 
 /// Manage the external accounts that are linked to each person.
 ///
 /// A capability acts for a person only with accounts that are linked to that person or shared with that person. If a
 /// capability supports it, an agent can start to link an account; the vault then stores the credential. For an account
-/// that you link here, the provider keeps the credential.
+/// that you link here, the provider keeps the credential, or the vault keeps the password that you give.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   host-broker account link ash:user-1 gog.email work --label 'Work mail'
+  host-broker account link broker:ann person.mail ann@example.com --password-file - < password
   host-broker account list
   host-broker account unlink ash:user-1 gog.email work
   host-broker account share ash:user-1 gog.email work --with ash:user-2
@@ -51,6 +59,12 @@ enum Command {
         /// A label for people.
         #[arg(long)]
         label: Option<String>,
+        /// The file with the password of the account; `-` is standard input.
+        ///
+        /// Capabilities such as mail sign in with a password. The vault stores it encrypted. To change it, link the account
+        /// again.
+        #[arg(long, value_name = "FILE")]
+        password_file: Option<PathBuf>,
     },
     /// List the linked accounts.
     List {
@@ -112,9 +126,10 @@ impl Account {
     /// [`CliError`]; nothing was changed.
     pub fn run(self, context: &Context) -> Result<(), CliError> {
         match self.command {
-            Command::Link { person, capability, account, label } => {
-                let person = person.key();
-                ask(context, request::Command::LinkAccount { person, capability, account_ref: account, label })
+            Command::Link { person, capability, account, label, password_file } => {
+                let (person, account_ref) = (person.key(), account);
+                let password = password_file.as_deref().map(password).transpose()?;
+                ask(context, request::Command::LinkAccount { person, capability, account_ref, label, password })
             }
             Command::List { person, capability } => list(context, person.as_ref(), capability.as_ref()),
             Command::Unlink { person, capability, account } => {
@@ -139,6 +154,22 @@ impl Account {
             }
         }
     }
+}
+
+/// Reads a password from a file, or from standard input.
+fn password(path: &Path) -> Result<GivenSecret, CliError> {
+    let unreadable = |error: Error| CliError::usage(format!("cannot read {}: {error}", path.display()));
+    let input: Box<dyn Read> = match path.to_str() {
+        Some("-") if std::io::stdin().is_terminal() => {
+            return Err(CliError::usage("write the password into a file that only you can read, and name the file"));
+        }
+        Some("-") => Box::new(std::io::stdin()),
+        _ => Box::new(File::open(path).map_err(unreadable)?),
+    };
+    let mut text = Zeroizing::new(String::with_capacity(READ_MAX));
+    let most = u64::try_from(READ_MAX).unwrap_or(u64::MAX);
+    input.take(most).read_to_string(&mut text).map_err(unreadable)?;
+    GivenSecret::new(&text).map_err(|fault| CliError::usage(format!("the password in {}: {fault}", path.display())))
 }
 
 fn list(context: &Context, person: Option<&Person>, capability: Option<&Provider>) -> Result<(), CliError> {

@@ -4,7 +4,7 @@ use crate::policy::world::World;
 use engine::event::Event;
 use engine::request::{Command, CommandRequest, Parsed};
 use kernel::Committed;
-use kernel::call::{Call, Header, Origin, ReplyAddress};
+use kernel::call::{Call, Header, Origin, Prepared, ReplyAddress};
 use serde_json::{Value, json};
 use shared::RequestId;
 use shared::request::BeginRequest;
@@ -28,7 +28,7 @@ fn begin(world: &mut World) -> (RequestId, Event) {
 fn prepared(world: &mut World, conversation: &RequestId) -> Event {
     let call = world.call("assistant", "read", &json!({ "guard": "remote" }), None);
     let header = of_file(world.header("assistant"), Some(conversation));
-    Event::Prepared(Box::new(Call { header, prepared: true, ..call }))
+    Event::Prepared(Box::new(Call { header, prepared: Prepared::Complete, ..call }))
 }
 
 /// What becomes of the events, which are of one batch.

@@ -7,6 +7,7 @@ use engine::catalogue::Listed;
 use engine::event::Event;
 use engine::facts::judge;
 use engine::request::{Command, CommandRequest, Parsed};
+use kernel::call::Prepared;
 use kernel::{BatchWriter, Committed, Step, WriteError};
 use model::{ChatType, Person, Subject};
 use policy::facts::{ChatsFact, Facts, GateFact, GrantFact, ParamsFact, TaskFact};
@@ -297,7 +298,7 @@ fn a_call_is_prepared_once() {
     let mut world = World::new();
     world.grant(json!({ "access_level": 1 }));
     let mut call = world.call("developer", "read", &json!({ "guard": "remote" }), None);
-    call.prepared = true;
+    call.prepared = Prepared::Complete;
     let batch = world.ledger.batch(Durability::Full, vec![Event::Prepared(Box::new(call))], &mut world.broker);
     let Some(Committed::Close(_, Some(settled))) = batch.committed.into_iter().next() else { panic!() };
     let reply: Reply = serde_json::from_slice(&settled.into_document().1).unwrap();

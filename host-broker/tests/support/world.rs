@@ -13,7 +13,7 @@ use filter::values::Formats;
 use host_broker::assembly::filters::scrubber;
 use host_broker::control::{CommandDispatcher, administer};
 use kernel::call::{Call, Header, Origin, Target};
-use kernel::contract::{Failure, Guard, Invocation, Operation, Probed, Running, Success};
+use kernel::contract::{Failure, Guard, Invocation, Operation, Probed, Running, Success, UsedAccount};
 use kernel::execution::Execution;
 use kernel::{Batch, Ledger};
 use model::{
@@ -111,7 +111,12 @@ impl Operation for Action {
         Ok(Box::new(Asked { level, guard }))
     }
 
-    fn probe(&self, _handle: Value, _execution: Execution) -> Running<Result<Probed, Failure>> {
+    fn probe(
+        &self,
+        _handle: Value,
+        _account: Option<UsedAccount>,
+        _execution: Execution,
+    ) -> Running<Result<Probed, Failure>> {
         Box::pin(async { Ok(Probed::Absent { message: "nothing".into() }) })
     }
 }

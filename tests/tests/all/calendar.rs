@@ -1,6 +1,7 @@
 //! A calendar account at a real server: Radicale.
 
 mod hostile;
+mod persons;
 
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;

@@ -1,6 +1,7 @@
 //! A mail account at real servers: Dovecot and Exim, both with TLS.
 
 mod hostile;
+mod persons;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

@@ -3,9 +3,12 @@
 use super::CommandResult;
 use crate::broker::Broker;
 use config::near_miss;
-use model::{Account, Caller, Share};
-use serde_json::json;
+use kernel::contract::Operation;
+use model::{Account, Caller, Ciphertext, GivenSecret, Place, RecordKind, Share};
+use secrets::vault::seen_secrets::Credential;
+use serde_json::{Value, json};
 use shared::{Code, Group, Provider};
+use std::sync::Arc;
 use store::ledger::chain::RowKind;
 use store::state::accounts;
 use store::state::linking as stored;
@@ -31,27 +34,53 @@ impl Broker {
         Ok(CommandResult::done(RowKind::Noted, body.clone(), body, format!("{count} account(s) of {person} unlinked.")))
     }
 
-    /// Links an account.
-    pub(super) fn link_account(&self, tx: &Transaction<'_>, account: &Account) -> Result<CommandResult, StoreError> {
+    /// Links an account, and stores its password if the capability signs in with one.
+    pub(super) fn link_account(
+        &self,
+        tx: &Transaction<'_>,
+        account: &Account,
+        password: Option<&GivenSecret>,
+    ) -> Result<CommandResult, StoreError> {
         let Account { person, capability, account_ref, label, .. } = account;
         let no = |reason: String| Ok(CommandResult::no(Code::InvalidParams, reason));
         if !self.config.knows_person(person) {
             return no("A person is an issuer of the configuration and a name, such as broker:ann.".to_owned());
         }
-        if !self.has_accounts(capability) {
-            let known = self.catalogue.providers().map(|(name, _)| name).filter(|name| self.has_accounts(name));
-            let hint = near_miss(capability.as_str(), known.map(Provider::as_str));
+        let Some(operation) = self.with_accounts(capability) else {
+            let known = self.catalogue.providers().map(|(name, _)| name);
+            let known = known.filter(|name| self.with_accounts(name).is_some()).map(Provider::as_str);
+            let hint = near_miss(capability.as_str(), known);
             return no(format!("There is no capability '{capability}' that works with accounts{hint}."));
-        }
+        };
         if !model::is_ref(account_ref) {
             return no("An account's name has 1 to 128 letters, digits and `._@+-`.".to_owned());
+        }
+        if let Some(fault) = operation.account_fault(account_ref) {
+            return no(fault.to_owned());
         }
         if label.as_ref().is_some_and(|label| label.len() > LABEL_MAX || label.chars().any(char::is_control)) {
             return no(format!("A label is one line of at most {LABEL_MAX} bytes."));
         }
+        let sealed = match (operation.stores_password(), password) {
+            (true, Some(password)) => match self.sealed(account, password) {
+                Ok(sealed) => Some(sealed),
+                Err(reason) => return no(reason),
+            },
+            (true, None) => {
+                return no(format!("{capability} signs in with a password. Add: --password-file FILE."));
+            }
+            (false, Some(_)) => {
+                return no(format!("{capability} takes no password. Its accounts are linked without one."));
+            }
+            (false, None) => None,
+        };
         let is_new = accounts::link(tx, account)?;
-        let body = json!({ "linked": account, "is_new": is_new });
-        let summary = format!("{person} has the account {account_ref} at {capability}.");
+        if let Some(sealed) = &sealed {
+            stored::keep_credential(tx, (person, capability, account_ref), Some((sealed, None)))?;
+        }
+        let body = json!({ "linked": account, "is_new": is_new, "password": sealed.is_some() });
+        let kept = if sealed.is_some() { " The vault has its password." } else { "" };
+        let summary = format!("{person} has the account {account_ref} at {capability}.{kept}");
         Ok(CommandResult::done(RowKind::Noted, body.clone(), body, summary))
     }
 
@@ -116,8 +145,20 @@ impl Broker {
         Ok(CommandResult::done(RowKind::Noted, json!({ "vault": body }), body, summary))
     }
 
-    fn has_accounts(&self, capability: &Provider) -> bool {
-        let listed = self.catalogue.provider(capability);
-        listed.is_some_and(|listed| listed.operations.values().any(|operation| operation.declaration().needs_account))
+    /// Returns the encrypted password of an account.
+    fn sealed(&self, account: &Account, password: &GivenSecret) -> Result<Ciphertext, String> {
+        let Account { person, capability, account_ref, .. } = account;
+        let vault = self.vault.as_deref().ok_or("The vault is not open.")?;
+        let given = provider::accounts::of_password(password.reveal());
+        let credential = Credential::new(given, account_ref, &Value::Null)
+            .map_err(|unfit| format!("The account is not linked: {unfit}."))?;
+        let place = Place { what: RecordKind::Credential, person, capability, name: account_ref };
+        vault.seal_given(&place, &credential).map_err(|fault| format!("The account is not linked: {fault}."))
+    }
+
+    /// Returns an action of the capability that uses accounts.
+    pub(crate) fn with_accounts(&self, capability: &Provider) -> Option<&Arc<dyn Operation>> {
+        let listed = self.catalogue.provider(capability)?;
+        listed.operations.values().find(|operation| operation.declaration().needs_account)
     }
 }

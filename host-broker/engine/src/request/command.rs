@@ -4,7 +4,7 @@ use crate::approval_requests::ApprovalAnswer;
 use crate::chat::RelayedAnswer;
 use crate::outcomes::by_person::Finding;
 use crate::rights::Right;
-use model::{KillScope, ProposalId, Share, TokenId};
+use model::{GivenSecret, KillScope, ProposalId, Share, TokenId};
 use serde::{Deserialize, Serialize};
 use shared::digest::Digest;
 use shared::flow::Vault;
@@ -111,6 +111,9 @@ pub enum Command {
         /// The label for people.
         #[serde(default)]
         label: Option<String>,
+        /// The password of the account, if the capability signs in with one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        password: Option<GivenSecret>,
     },
     /// Unlink accounts of a person.
     UnlinkAccounts {

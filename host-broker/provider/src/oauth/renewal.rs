@@ -56,8 +56,7 @@ impl OAuth {
     ///
     /// # Errors
     /// [`Failure`]: there is none that can be used; nothing was done.
-    pub fn token(&self, sealed: Option<&Ciphertext>, execution: &Execution) -> Result<String, Failure> {
-        let sealed = sealed.ok_or_else(|| unlinked("nothing is kept for this account"))?;
+    pub fn token(&self, sealed: &Ciphertext, execution: &Execution) -> Result<String, Failure> {
         self.kept(sealed, execution).map(|kept| kept.access_token)
     }
 
@@ -128,7 +127,11 @@ impl OAuth {
         of: Ciphertext,
     ) -> Result<Arc<Kept>, Failure> {
         let token = RefreshToken::new(refresh_token.clone());
-        let request = client.exchange_refresh_token(&token).add_extra_param("resource", self.resource.as_str());
+        let request = client.exchange_refresh_token(&token);
+        let request = match self.resource() {
+            Some(resource) => request.add_extra_param("resource", resource),
+            None => request,
+        };
         let tokens = request.request_async(&Carrier(Arc::clone(&self.http))).await;
         let mut kept = self.to_keep(&tokens.map_err(|fault| self.not_renewed(fault))?);
         // A server that gives no new one leaves the old one good. (RFC 6749, section 6)

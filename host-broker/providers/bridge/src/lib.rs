@@ -33,7 +33,8 @@ use model::{
 };
 use platform::commands::{Command, CommandError, Commands, Ending, Finished, Stream};
 use provider::contract::{
-    Execution, Failure, Guard, Invocation, Operation, Probed, Running, StoreInput, StoreRequest, Success, unprepared,
+    Execution, Failure, Guard, Invocation, Operation, Probed, Running, StoreInput, StoreRequest, Success, UsedAccount,
+    unprepared,
 };
 use schemars::JsonSchema;
 use secrets::Secret;
@@ -477,7 +478,12 @@ impl Operation for Performed {
         }))
     }
 
-    fn probe(&self, _handle: Value, _execution: Execution) -> Running<Result<Probed, Failure>> {
+    fn probe(
+        &self,
+        _handle: Value,
+        _account: Option<UsedAccount>,
+        _execution: Execution,
+    ) -> Running<Result<Probed, Failure>> {
         Box::pin(async { Ok(Probed::State { message: "a bridge cannot be asked for the outcome of a call".into() }) })
     }
 }
@@ -500,8 +506,8 @@ impl Invocation for Asked {
     }
 
     fn supply(&mut self, supplied: StoreInput) {
-        if let StoreInput::Credential(sealed) = supplied {
-            self.sealed = sealed.map(|(sealed, _until)| sealed);
+        if let StoreInput::Credential(account) = supplied {
+            self.sealed = account.credential.map(|(sealed, _until)| sealed);
         }
     }
 

@@ -65,11 +65,12 @@ impl Calendar {
     /// # Errors
     /// [`Failure`]; nothing was changed.
     pub(crate) fn session(&self, execution: &Execution) -> Result<Session<'_>, Failure> {
-        let username = match self.settings.auth {
-            Auth::Basic => Some(self.settings.username.as_deref().unwrap_or_default()),
+        let (username, secret) = self.account.sign_in(execution)?;
+        let named = match self.settings.auth {
+            Auth::Basic => Some(username),
             Auth::Bearer => None,
         };
-        let authorization = remote::authorization(username, self.password(execution)?);
+        let authorization = remote::authorization(named, &secret);
         let authorization = authorization.ok_or_else(|| Failure::Refused {
             message: "The password of the calendar has characters that no header can have. Set it again.".into(),
         })?;
@@ -105,7 +106,7 @@ impl Session<'_> {
         let headers = HeaderMap::from_iter([(DEPTH, HeaderValue::from_static(depth)), (CONTENT_TYPE, XML)]);
         let answer = self.ask(method, url, headers, body, RESULT_BYTES_MAX).await?;
         if answer.status != StatusCode::MULTI_STATUS {
-            return Err(not_expected(&answer));
+            return Err(self.not_expected(&answer));
         }
         self.calendar.parse(move || multistatus::read(&answer.body)).await
     }
@@ -123,7 +124,7 @@ impl Session<'_> {
                 Ok(Some(Stored { etag, text }))
             }
             StatusCode::NOT_FOUND | StatusCode::GONE => Ok(None),
-            _ => Err(not_expected(&answer)),
+            _ => Err(self.not_expected(&answer)),
         }
     }
 
@@ -155,7 +156,7 @@ impl Session<'_> {
         }
         // A refusal without its text is a refusal.
         let (head, body) = remote::read(response, REFUSAL_BYTES_MAX, self.deadline).await;
-        let failure = refused(status, &head.headers, &body.unwrap_or_default());
+        let failure = self.refused(status, &head.headers, &body.unwrap_or_default());
         Err(Unmade { status: Some(status), failure })
     }
 
@@ -192,12 +193,17 @@ impl Session<'_> {
             deadline: self.deadline,
         })
     }
-}
 
-/// Returns the failure for an answer to a read that is not the expected one.
-fn not_expected(answer: &Answer) -> Failure {
-    if answer.status.is_success() {
-        return unusable("is not that of a CalDAV server; check `url`");
+    /// Returns the failure for an answer to a read that is not the expected one.
+    fn not_expected(&self, answer: &Answer) -> Failure {
+        if answer.status.is_success() {
+            return unusable("is not that of a CalDAV server; check `url`");
+        }
+        self.refused(answer.status, &answer.headers, &answer.body)
     }
-    refused(answer.status, &answer.headers, &answer.body)
+
+    fn refused(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Failure {
+        let failure = refused(status, headers, body);
+        if status == StatusCode::UNAUTHORIZED { self.calendar.account.not_signed_in(failure) } else { failure }
+    }
 }

@@ -6,7 +6,8 @@ use crate::multistatus::Resource;
 use crate::query::PROPERTIES;
 use crate::reference::{CalendarId, EventId};
 use provider::contract::Failure;
-use std::sync::PoisonError;
+use std::collections::BTreeMap;
+use std::sync::{PoisonError, RwLock};
 use url::Url;
 
 /// The address of the calendars, which ends with a slash. Each calendar is one segment below it.
@@ -15,6 +16,27 @@ pub(crate) struct Home {
     url: Url,
     /// The one calendar that `url` of the table names.
     only: Option<CalendarId>,
+}
+
+/// The homes that the server has named, by user name.
+#[derive(Default)]
+pub(crate) struct Homes(RwLock<BTreeMap<String, Home>>);
+
+/// The most homes that are remembered.
+const HOMES_MAX: usize = 256;
+
+impl Homes {
+    fn find(&self, username: &str) -> Option<Home> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(username).cloned()
+    }
+
+    fn insert(&self, username: &str, home: &Home) {
+        let mut homes = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if homes.len() >= HOMES_MAX {
+            homes.clear();
+        }
+        homes.insert(username.to_owned(), home.clone());
+    }
 }
 
 /// A calendar of the account.
@@ -110,12 +132,12 @@ impl Session<'_> {
     /// # Errors
     /// [`Failure`]; nothing was changed.
     pub(crate) async fn home(&self) -> Result<Home, Failure> {
-        let known = &self.calendar.home;
-        if let Some(home) = known.read().unwrap_or_else(PoisonError::into_inner).clone() {
+        let username = self.calendar.account.username().unwrap_or_default();
+        if let Some(home) = self.calendar.homes.find(username) {
             return Ok(home);
         }
         let home = self.discovered().await?;
-        *known.write().unwrap_or_else(PoisonError::into_inner) = Some(home.clone());
+        self.calendar.homes.insert(username, &home);
         Ok(home)
     }
 

@@ -1,4 +1,4 @@
-//! Calendars: those of one account, read and changed over CalDAV (RFC 4791).
+//! Calendars: those of an account, read and changed over CalDAV (RFC 4791).
 //!
 //! Each action is one file: its fields are the parameters. The shared modules are `settings` (the table in the
 //! configuration), `reference` (the ids of calendars and events), `client`, `query`, `multistatus` and `discovery` (the
@@ -34,15 +34,15 @@ pub use reference::{BadReference, CalendarId};
 pub use settings::{Auth, KIND, Settings};
 
 use change::ChangeAction;
-use discovery::Home;
+use discovery::Homes;
 use model::{Clock, Exposure};
 use platform::http::Http;
-use provider::contract::{Execution, Failure, Operation};
-use provider::native::{BadDeclaration, operation};
+use provider::accounts::{Account, CallAccount};
+use provider::contract::{Failure, Operation};
+use provider::native::{BadDeclaration, SharedState, operation};
 use reading::ReadAction;
-use secrets::Secret;
 use shared::{Provider, Timestamp};
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
@@ -54,26 +54,29 @@ const WRITES: Exposure = Exposure { untrusted: false, sensitive: false, egress: 
 const DELETES: Exposure = Exposure { untrusted: false, sensitive: false, egress: false };
 
 /// The state that the actions share.
+#[derive(Clone)]
 struct Calendar {
-    settings: Settings,
-    password: Option<Arc<Secret>>,
+    settings: Arc<Settings>,
+    account: Account,
     http: Arc<dyn Http>,
     clock: Arc<dyn Clock>,
-    /// The home of the calendars, once the server has named it.
-    home: RwLock<Option<Home>>,
+    homes: Arc<Homes>,
     parsers: Arc<Semaphore>,
+}
+
+impl SharedState for Calendar {
+    fn account(&self) -> Option<CallAccount> {
+        self.account.undecided()
+    }
+
+    fn with_account(&self, account: &CallAccount) -> Option<Self> {
+        Some(Self { account: Account::Person(account.clone()), ..self.clone() })
+    }
 }
 
 impl Calendar {
     fn now(&self) -> Timestamp {
         self.clock.now()
-    }
-
-    /// The one place where the password is exposed.
-    fn password<'a>(&'a self, execution: &'a Execution) -> Result<&'a str, Failure> {
-        // A provider without its secret is switched off, so this refuses only calls that should not have come here.
-        let password = self.password.as_ref().map(|password| password.expose(execution));
-        password.ok_or_else(|| Failure::Unavailable { message: "The password of the calendar is missing.".into() })
     }
 
     /// Runs the parsing of a server's answer on a thread for long work. At most two run at once.

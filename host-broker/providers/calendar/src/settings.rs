@@ -1,18 +1,21 @@
-//! The table of a calendar account in the configuration, and the provider that is built from it.
+//! The table of calendar accounts in the configuration, and the provider that is built from it.
 
 use crate::moment::Zone;
 use crate::reference::CalendarId;
 use crate::{Calendar, operations};
+use provider::accounts::{self, Account, Credentials, SignIn};
 use provider::child;
+use provider::contract::Operation;
 use provider::kind::{BuiltProvider, Configured, ProviderDeps, ProviderKind, SettingsKind};
-use provider::{remote, table};
+use provider::{oauth, remote, table};
 use schemars::JsonSchema;
 use secrets::source::SecretSource;
 use serde::{Deserialize, Serialize};
 use shared::Provider;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 use tokio::sync::Semaphore;
 use url::Url;
 
@@ -22,22 +25,32 @@ pub const KIND: &dyn ProviderKind = &SettingsKind::<Settings>::new("calendar");
 /// The environment variable of the password, unless the table has another source.
 const PASSWORD: &str = "CALENDAR_PASSWORD";
 
-/// The settings of one calendar account.
+/// The longest time of a step that links an account.
+const LINKING: Duration = Duration::from_secs(20);
+
+/// The settings of one calendar account, or of the accounts of persons at one server.
+///
+/// With a name in two parts, such as `person.calendar`, each call uses an account of the person for whom it is made. The
+/// name of that account is the user name.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// The address of the account at the CalDAV server: its root, its calendars, or one calendar.
     #[schemars(length(min = 1, max = 1000))]
     pub url: String,
-    /// The user name.
+    /// The user name. Accounts of persons have their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,
-    /// The source of the password, or of the access token with `auth = "bearer"`.
-    #[serde(default = "password_source")]
-    pub password: SecretSource,
+    /// The source of the password, or of the access token with `auth = "bearer"`: the environment variable
+    /// `CALENDAR_PASSWORD`, unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<SecretSource>,
     /// How the broker signs in.
     #[serde(default)]
     pub auth: Auth,
+    /// The OAuth client with which people link their accounts. Without it, an operator stores their passwords.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oauth: Option<oauth::Settings>,
     /// The ids of the calendars that can be changed. An empty list allows no change.
     #[serde(default)]
     pub writable: Vec<CalendarId>,
@@ -60,9 +73,8 @@ pub enum Auth {
     Bearer,
 }
 
-fn password_source() -> SecretSource {
-    SecretSource::Env { env: PASSWORD.to_owned() }
-}
+/// The source of the password, unless the table has another one.
+static DEFAULT_PASSWORD: LazyLock<SecretSource> = LazyLock::new(|| SecretSource::Env { env: PASSWORD.to_owned() });
 
 impl Settings {
     /// Returns the address of the account.
@@ -72,6 +84,27 @@ impl Settings {
     pub(crate) fn address(&self) -> Result<Url, String> {
         remote::address(&self.url).map_err(str::to_owned)
     }
+
+    /// Returns whether the accounts are those of persons. A shared account has a user name or a token.
+    fn is_of_persons(&self) -> bool {
+        self.oauth.is_some() || self.auth == Auth::Basic && self.username.is_none()
+    }
+
+    /// Returns the account, and the actions that link accounts of persons.
+    fn account(&self, name: &Provider, deps: &ProviderDeps<'_>) -> Result<(Account, Vec<Arc<dyn Operation>>), String> {
+        if !self.is_of_persons() {
+            let username = self.username.clone().unwrap_or_default();
+            return Ok((Account::Shared { username, secret: deps.secret("password") }, Vec::new()));
+        }
+        let sign_in = self.oauth.as_ref().map(|settings| SignIn {
+            settings,
+            server: self.url.clone(),
+            // Sign-in servers of calendars refuse a request with `resource`.
+            names_resource: false,
+            deadline: LINKING,
+        });
+        Credentials::of_persons(name, sign_in, deps)
+    }
 }
 
 impl Configured for Settings {
@@ -80,7 +113,11 @@ impl Configured for Settings {
     }
 
     fn secrets(&self) -> BTreeMap<&str, &SecretSource> {
-        BTreeMap::from([("password", &self.password)])
+        if !self.is_of_persons() {
+            return BTreeMap::from([("password", self.password.as_ref().unwrap_or(&DEFAULT_PASSWORD))]);
+        }
+        let client_secret = self.oauth.as_ref().and_then(|oauth| oauth.client_secret.as_ref());
+        client_secret.into_iter().map(|secret| ("client_secret", secret)).collect()
     }
 
     fn child(&self) -> Option<&child::Settings> {
@@ -91,10 +128,18 @@ impl Configured for Settings {
         Vec::new()
     }
 
-    fn check(&self, _name: &Provider) -> Result<(), String> {
+    fn redirect_url(&self) -> Option<&str> {
+        self.oauth.as_ref()?.redirect_url.as_deref()
+    }
+
+    fn check(&self, name: &Provider) -> Result<(), String> {
         self.address()?;
+        let own = [("username", self.username.is_some()), ("password", self.password.is_some())];
+        accounts::check_table(name, &own, self.oauth.as_ref(), ("bearer", self.auth == Auth::Bearer))?;
         match (&self.username, self.auth) {
-            (None, Auth::Basic) => Err("username: is missing; it is the name of the account at the server".to_owned()),
+            (None, Auth::Basic) if !name.is_namespaced() => {
+                Err("username: is missing; it is the name of the account at the server".to_owned())
+            }
             (Some(name), _) if !remote::is_username(name) => {
                 Err("username: must be one line of text without a colon".to_owned())
             }
@@ -103,14 +148,17 @@ impl Configured for Settings {
     }
 
     fn build(&self, name: &Provider, deps: &ProviderDeps<'_>) -> Result<Vec<BuiltProvider>, String> {
+        let (account, linking) = self.account(name, deps)?;
         let calendar = Calendar {
-            settings: self.clone(),
-            password: deps.secret("password"),
+            settings: Arc::new(self.clone()),
+            account,
             http: Arc::clone(&deps.platform.http),
             clock: Arc::clone(&deps.platform.clock),
-            home: RwLock::new(None),
+            homes: Arc::default(),
             parsers: Arc::new(Semaphore::new(2)),
         };
-        Ok(vec![BuiltProvider::new(name, operations(name, calendar).map_err(|fault| fault.to_string())?)])
+        let mut operations = operations(name, calendar).map_err(|fault| fault.to_string())?;
+        operations.extend(linking);
+        Ok(vec![BuiltProvider::new(name, operations)])
     }
 }

@@ -42,7 +42,7 @@ use model::{Clock, Exposure};
 use platform::commands::Commands;
 use platform::http::Http;
 use provider::contract::{Execution, Operation};
-use provider::native::{BadDeclaration, operation};
+use provider::native::{BadDeclaration, SharedState, operation};
 use provider::remote;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use secrets::Secret;
@@ -193,6 +193,8 @@ pub(crate) struct Logs {
     clock: Arc<dyn Clock>,
     credentials: Vec<Credential>,
 }
+
+impl SharedState for Logs {}
 
 /// The credential of a server.
 struct Credential {

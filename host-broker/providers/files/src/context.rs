@@ -8,6 +8,7 @@ use crate::settings::Settings;
 use crate::workspace::{FileError, Workspace};
 use model::{Random, Refusal, WorkspacePath};
 use provider::contract::{Execution, Failure};
+use provider::native::SharedState;
 use shared::{Code, Group};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,6 +26,8 @@ pub(super) struct FilesContext {
     pub(super) ids: Arc<dyn Random>,
     spots: Arc<BTreeMap<Group, Spot>>,
 }
+
+impl SharedState for FilesContext {}
 
 /// Where one group's files are.
 pub(super) struct Spot {

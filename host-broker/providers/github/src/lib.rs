@@ -83,7 +83,7 @@ use guardrails::{BadGuardrail, Guardrails};
 use model::{Clock, Exposure};
 use params::Repo;
 use provider::contract::{Execution, Failure, Operation};
-use provider::native::{BadDeclaration, operation};
+use provider::native::{BadDeclaration, SharedState, operation};
 use read::ReadAction;
 use schemars::JsonSchema;
 use secrets::Secret;
@@ -194,6 +194,8 @@ struct Github {
     guardrails: Guardrails,
     identity: Identity,
 }
+
+impl SharedState for Github {}
 
 impl Github {
     fn new(settings: Settings, identity: Identity, clock: Arc<dyn Clock>) -> Result<Self, SetupError> {

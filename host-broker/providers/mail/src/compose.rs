@@ -116,8 +116,8 @@ impl Fields {
     /// Returns the message without its date; `None` if the fields have a [fault](Self::fault). Only a draft names the
     /// recipients that the others do not see.
     pub(crate) fn message(&self, mail: &Mail, nonce: &Nonce, is_draft: bool) -> Option<String> {
-        let settings = &mail.settings;
-        let own = Mailbox::new(settings.display_name.clone(), settings.address.inner().clone());
+        let address = mail.address.as_ref()?;
+        let own = Mailbox::new(mail.settings.display_name.clone(), address.inner().clone());
         let mut builder = Message::builder().from(own).subject(self.subject.as_str());
         for address in &self.to {
             builder = builder.to(Mailbox::new(None, address.inner().clone()));
@@ -132,11 +132,11 @@ impl Fields {
             builder = builder.in_reply_to(earlier.clone()).references(earlier.clone());
         }
         let builder = builder
-            .message_id(Some(message_id(mail, nonce)))
+            .message_id(Some(message_id(address, nonce)))
             // The library adds the present time where there is none.
             .date(SystemTime::UNIX_EPOCH)
             // A draft has no recipients yet, and the library would refuse it.
-            .envelope(lettre::address::Envelope::new(None, vec![settings.address.inner().clone()]).ok()?);
+            .envelope(lettre::address::Envelope::new(None, vec![address.inner().clone()]).ok()?);
         let text = SinglePart::plain(self.text.clone());
         let message = if self.attachments.is_empty() {
             builder.singlepart(text)
@@ -172,8 +172,8 @@ impl File {
 const EPOCH: &str = "Date: Thu, 01 Jan 1970 00:00:00 +0000\r\n";
 
 /// Returns the `Message-ID` of the message with this nonce. A lost effect is looked for by it.
-pub(crate) fn message_id(mail: &Mail, nonce: &Nonce) -> String {
-    format!("<{}@{}>", nonce.as_str(), mail.settings.address.domain())
+pub(crate) fn message_id(sender: &Address, nonce: &Nonce) -> String {
+    format!("<{}@{}>", nonce.as_str(), sender.domain())
 }
 
 /// Returns the message with its date.

@@ -58,6 +58,7 @@ impl NativeAction for CreateDraft {
 
     async fn run(self, mail: &Mail, _: Option<()>, execution: &Execution) -> Result<(Saved, String), Failure> {
         let nonce = execution.nonce();
+        let address = mail.address()?;
         let message = self.0.message(mail, nonce, true).ok_or_else(unmade)?;
         let folder = &mail.settings.drafts;
         let sending = Sending::default();
@@ -69,7 +70,7 @@ impl NativeAction for CreateDraft {
             Ok(())
         })
         .await?;
-        let saved = Saved { message_id: message_id(mail, nonce), folder: folder.clone() };
+        let saved = Saved { message_id: message_id(address, nonce), folder: folder.clone() };
         Ok((saved, "saved a draft".to_owned()))
     }
 }

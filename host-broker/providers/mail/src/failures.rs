@@ -101,6 +101,11 @@ pub(crate) fn smtp(error: &lettre::transport::smtp::Error) -> Failure {
     }
 }
 
+/// Returns the failure of a server that does not let the broker in.
+pub(crate) fn not_signed_in(failure: Failure) -> Failure {
+    explained(failure, |message| format!("Signing in failed. {message}"))
+}
+
 /// Changes the message of a refusal.
 pub(crate) fn explained(failure: Failure, explain: impl FnOnce(String) -> String) -> Failure {
     if let Failure::Refused { message } = failure { Failure::Refused { message: explain(message) } } else { failure }

@@ -1,7 +1,7 @@
 //! The way to the mailbox: one connection for each call (RFC 9051).
 
 use crate::Mail;
-use crate::failures::{self, explained, unreachable};
+use crate::failures::{self, not_signed_in, unreachable};
 use crate::limited::Limited;
 use crate::reference::{Folder, MessageRef};
 use crate::settings::{Auth, Encryption};
@@ -53,16 +53,14 @@ impl Mail {
                 Client::new(Limited::imap(encrypted))
             }
         };
-        let (user, password) = (self.settings.username(), self.password(execution)?);
+        let (user, secret) = self.account.sign_in(execution)?;
         let session = match self.settings.auth {
-            Auth::Password => client.login(user, password).await,
-            Auth::Xoauth2 => client.authenticate("XOAUTH2", Xoauth2(Some(bearer(user, password)))).await,
+            Auth::Password => client.login(user, secret.as_str()).await,
+            Auth::Xoauth2 => client.authenticate("XOAUTH2", Xoauth2(Some(bearer(user, &secret)))).await,
         };
         match session {
             Ok(session) => Ok(Mailbox { session }),
-            Err((error, _client)) => {
-                Err(explained(failures::imap(error), |message| format!("Signing in failed. {message}")))
-            }
+            Err((error, _client)) => Err(self.account.not_signed_in(not_signed_in(failures::imap(error)))),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Mail: one account, read and changed over IMAP (RFC 9051), sent from over SMTP (RFC 5321).
+//! Mail: an account, read and changed over IMAP (RFC 9051), sent from over SMTP (RFC 5321).
 //!
 //! Each action is one file: its fields are the parameters. The shared modules are `settings` (the table in the
 //! configuration), `address` (addresses and the allowed recipients), `reference` (the ids of messages), `imap` (the way
@@ -35,10 +35,10 @@ pub use settings::{Auth, Encryption, KIND, Server, Settings};
 
 use model::{Clock, Exposure};
 use move_message::MoveMessage;
-use provider::contract::{Execution, Failure, Operation};
-use provider::native::{BadDeclaration, operation};
+use provider::accounts::{Account, CallAccount};
+use provider::contract::{Failure, Operation};
+use provider::native::{BadDeclaration, SharedState, operation};
 use read::ReadAction;
-use secrets::Secret;
 use shared::{Provider, Timestamp};
 use std::sync::Arc;
 use tls::Tls;
@@ -52,10 +52,13 @@ const KEEPS: Exposure = Exposure { untrusted: false, sensitive: false, egress: f
 const SENDS: Exposure = Exposure { untrusted: false, sensitive: false, egress: true };
 
 /// The state that the actions share.
+#[derive(Clone)]
 struct Mail {
-    settings: Settings,
-    password: Option<Arc<Secret>>,
-    tls: Tls,
+    settings: Arc<Settings>,
+    account: Account,
+    /// The address of the account; `None` if no account is chosen.
+    address: Option<Address>,
+    tls: Arc<Tls>,
     clock: Arc<dyn Clock>,
     parsers: Arc<Semaphore>,
 }
@@ -65,11 +68,26 @@ impl Mail {
         self.clock.now()
     }
 
-    /// The one place where the password is exposed.
-    fn password<'a>(&'a self, execution: &'a Execution) -> Result<&'a str, Failure> {
-        // A provider without its secret is switched off, so this refuses only calls that should not have come here.
-        let password = self.password.as_ref().map(|password| password.expose(execution));
-        password.ok_or_else(|| Failure::Unavailable { message: "The password of the mail account is missing.".into() })
+    fn address(&self) -> Result<&Address, Failure> {
+        // The decision refuses a call without an account, so this refuses only calls that should not have come here.
+        self.address.as_ref().ok_or_else(|| Failure::Unavailable { message: "The call has no mail account.".into() })
+    }
+}
+
+impl SharedState for Mail {
+    fn account(&self) -> Option<CallAccount> {
+        self.account.undecided()
+    }
+
+    fn with_account(&self, account: &CallAccount) -> Option<Self> {
+        let address = Some(account.name()?.parse().ok()?);
+        Some(Self { account: Account::Person(account.clone()), address, ..self.clone() })
+    }
+
+    fn account_fault(&self, name: &str) -> Option<&'static str> {
+        name.parse::<Address>()
+            .is_err()
+            .then_some("The name of the account is its mail address, such as ann@example.com.")
     }
 }
 

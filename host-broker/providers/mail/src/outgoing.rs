@@ -28,7 +28,7 @@ pub(crate) async fn look(
     let nonce = stored.get("nonce").and_then(Value::as_str).filter(|nonce| !nonce.is_empty());
     let nonce = nonce.ok_or_else(unreadable_handle)?;
     let nonce = Nonce::stored(nonce.to_owned());
-    let message_id = message_id(mail, &nonce);
+    let message_id = message_id(mail.address()?, &nonce);
     in_time(execution, async {
         let mut mailbox = mail.mailbox(execution).await?;
         let is_there = mailbox.has_message_id(folder, &message_id).await?;

@@ -48,7 +48,7 @@ impl SendEmail {
     fn sealed(&self, mail: &Mail, nonce: &Nonce) -> Option<SealedRequest> {
         let server = mail.settings.smtp.as_ref()?;
         let scheme = if server.tls == Encryption::Implicit { "smtps" } else { "smtp" };
-        let sender = ("MAIL FROM".to_owned(), mail.settings.address.to_string());
+        let sender = ("MAIL FROM".to_owned(), mail.address.as_ref()?.to_string());
         let recipients = self.0.recipients().into_iter().map(|address| ("RCPT TO".to_owned(), address.to_string()));
         Some(SealedRequest {
             nonce: nonce.clone(),
@@ -119,6 +119,7 @@ impl NativeAction for SendEmail {
 
     async fn run(self, mail: &Mail, _: Option<()>, execution: &Execution) -> Result<(Sent, String), Failure> {
         let nonce = execution.nonce();
+        let address = mail.address()?;
         let sealed = self.sealed(mail, nonce).ok_or_else(unmade)?;
         agreed(execution.sealed(), &sealed)?;
         let (message, recipients) = (dated(&sealed.body, mail.now()), self.0.recipients());
@@ -137,7 +138,7 @@ impl NativeAction for SendEmail {
         } else {
             None
         };
-        let sent = Sent { message_id: message_id(mail, nonce), recipients: recipients.len(), saved_in };
+        let sent = Sent { message_id: message_id(address, nonce), recipients: recipients.len(), saved_in };
         Ok((sent, self.summary_of("sent")))
     }
 }

@@ -1,13 +1,15 @@
-//! The table of a mail account in the configuration, and the provider that is built from it.
+//! The table of mail accounts in the configuration, and the provider that is built from it.
 
 use crate::address::{Address, RecipientPattern};
 use crate::parsing::parsers;
 use crate::reference::Folder;
 use crate::tls::Tls;
 use crate::{Mail, operations};
+use provider::accounts::{self, Account, Credentials, SignIn};
 use provider::child;
+use provider::contract::Operation;
 use provider::kind::{BuiltProvider, Configured, ProviderDeps, ProviderKind, SettingsKind};
-use provider::table;
+use provider::{oauth, table};
 use schemars::JsonSchema;
 use secrets::source::SecretSource;
 use serde::{Deserialize, Serialize};
@@ -15,7 +17,8 @@ use shared::Provider;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 /// The kind `mail`.
 pub const KIND: &dyn ProviderKind = &SettingsKind::<Settings>::new("mail");
@@ -23,24 +26,35 @@ pub const KIND: &dyn ProviderKind = &SettingsKind::<Settings>::new("mail");
 /// The environment variable of the password, unless the table has another source.
 const PASSWORD: &str = "MAIL_PASSWORD";
 
-/// The settings of one mail account.
+/// The longest time of a step that links an account.
+const LINKING: Duration = Duration::from_secs(20);
+
+/// The settings of one mail account, or of the accounts of persons at one server.
+///
+/// With a name in two parts, such as `person.mail`, each call uses an account of the person for whom it is made. The name
+/// of that account is its mail address.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// The address of the account. Mail is sent from it: `ada@example.com`.
-    pub address: Address,
+    /// The address of the account. Mail is sent from it: `ada@example.com`. Accounts of persons have their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<Address>,
     /// The name beside the address in sent mail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
     /// The user name at both servers; the address, unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,
-    /// The source of the password, or of the access token with `auth = "xoauth2"`.
-    #[serde(default = "password_source")]
-    pub password: SecretSource,
+    /// The source of the password, or of the access token with `auth = "xoauth2"`: the environment variable
+    /// `MAIL_PASSWORD`, unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<SecretSource>,
     /// How the broker signs in.
     #[serde(default)]
     pub auth: Auth,
+    /// The OAuth client with which people link their accounts. Without it, an operator stores their passwords.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oauth: Option<oauth::Settings>,
     /// The server that holds the mail.
     pub imap: Server,
     /// The server that sends mail; without it, nothing can be sent.
@@ -108,9 +122,8 @@ pub enum Encryption {
     None,
 }
 
-fn password_source() -> SecretSource {
-    SecretSource::Env { env: PASSWORD.to_owned() }
-}
+/// The source of the password, unless the table has another one.
+static DEFAULT_PASSWORD: LazyLock<SecretSource> = LazyLock::new(|| SecretSource::Env { env: PASSWORD.to_owned() });
 
 fn archive() -> Folder {
     Folder::known("Archive")
@@ -133,9 +146,21 @@ fn yes() -> bool {
 }
 
 impl Settings {
-    /// Returns the user name at both servers.
-    pub(crate) fn username(&self) -> &str {
-        self.username.as_deref().unwrap_or_else(|| self.address.as_str())
+    /// Returns the account, and the actions that link accounts of persons.
+    fn account(&self, name: &Provider, deps: &ProviderDeps<'_>) -> Result<(Account, Vec<Arc<dyn Operation>>), String> {
+        if let Some(address) = &self.address {
+            let username = self.username.clone().unwrap_or_else(|| address.to_string());
+            return Ok((Account::Shared { username, secret: deps.secret("password") }, Vec::new()));
+        }
+        let server = format!("{}:{}", self.imap.host, self.imap.port);
+        let sign_in = self.oauth.as_ref().map(|settings| SignIn {
+            settings,
+            server,
+            // Sign-in servers of mail providers refuse a request with `resource`.
+            names_resource: false,
+            deadline: LINKING,
+        });
+        Credentials::of_persons(name, sign_in, deps)
     }
 }
 
@@ -157,7 +182,11 @@ impl Configured for Settings {
     }
 
     fn secrets(&self) -> BTreeMap<&str, &SecretSource> {
-        BTreeMap::from([("password", &self.password)])
+        if self.address.is_some() {
+            return BTreeMap::from([("password", self.password.as_ref().unwrap_or(&DEFAULT_PASSWORD))]);
+        }
+        let client_secret = self.oauth.as_ref().and_then(|oauth| oauth.client_secret.as_ref());
+        client_secret.into_iter().map(|secret| ("client_secret", secret)).collect()
     }
 
     fn child(&self) -> Option<&child::Settings> {
@@ -168,7 +197,21 @@ impl Configured for Settings {
         self.ca_file.as_deref().into_iter().collect()
     }
 
-    fn check(&self, _name: &Provider) -> Result<(), String> {
+    fn redirect_url(&self) -> Option<&str> {
+        self.oauth.as_ref()?.redirect_url.as_deref()
+    }
+
+    fn check(&self, name: &Provider) -> Result<(), String> {
+        let own = [
+            ("address", self.address.is_some()),
+            ("display_name", self.display_name.is_some()),
+            ("username", self.username.is_some()),
+            ("password", self.password.is_some()),
+        ];
+        accounts::check_table(name, &own, self.oauth.as_ref(), ("xoauth2", self.auth == Auth::Xoauth2))?;
+        if self.address.is_none() && !name.is_namespaced() {
+            return Err("address: is missing; it is the mail address of the account".to_owned());
+        }
         self.imap.check("imap")?;
         if let Some(smtp) = &self.smtp {
             smtp.check("smtp")?;
@@ -184,8 +227,17 @@ impl Configured for Settings {
     fn build(&self, name: &Provider, deps: &ProviderDeps<'_>) -> Result<Vec<BuiltProvider>, String> {
         let ca_file = self.ca_file.as_ref().map(|file| deps.home.path().join(file));
         let tls = Tls::new(ca_file.as_deref())?;
-        let (password, clock) = (deps.secret("password"), Arc::clone(&deps.platform.clock));
-        let mail = Mail { settings: self.clone(), password, tls, clock, parsers: parsers() };
-        Ok(vec![BuiltProvider::new(name, operations(name, mail).map_err(|fault| fault.to_string())?)])
+        let (account, linking) = self.account(name, deps)?;
+        let mail = Mail {
+            settings: Arc::new(self.clone()),
+            account,
+            address: self.address.clone(),
+            tls: Arc::new(tls),
+            clock: Arc::clone(&deps.platform.clock),
+            parsers: parsers(),
+        };
+        let mut operations = operations(name, mail).map_err(|fault| fault.to_string())?;
+        operations.extend(linking);
+        Ok(vec![BuiltProvider::new(name, operations)])
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::Mail;
 use crate::address::Address;
-use crate::failures::{Sending, explained, smtp, unreachable};
+use crate::failures::{Sending, explained, not_signed_in, smtp, unreachable};
 use crate::limited::Limited;
 use crate::settings::{Auth, Encryption, Server};
 use crate::starttls::{greeted, starttls};
@@ -39,14 +39,15 @@ impl Mail {
         let hello = ClientId::Ipv4(Ipv4Addr::LOCALHOST);
         let mut connection =
             AsyncSmtpConnection::connect_with_transport(Box::new(stream), &hello).await.map_err(failed)?;
-        let credentials = Credentials::new(self.settings.username().to_owned(), self.password(execution)?.to_owned());
+        let (user, secret) = self.account.sign_in(execution)?;
+        let from = self.address()?.inner().clone();
+        let credentials = Credentials::new(user.to_owned(), secret.to_string());
         let mechanisms: &[Mechanism] = match self.settings.auth {
             Auth::Password => &[Mechanism::Plain, Mechanism::Login],
             Auth::Xoauth2 => &[Mechanism::Xoauth2],
         };
         let signed_in = connection.auth(mechanisms, &credentials).await;
-        signed_in.map_err(|error| explained(smtp(&error), |message| format!("Signing in failed. {message}")))?;
-        let from = self.settings.address.inner().clone();
+        signed_in.map_err(|error| self.account.not_signed_in(not_signed_in(smtp(&error))))?;
         connection.command(From::new(Some(from), Vec::new())).await.map_err(failed)?;
         for recipient in recipients {
             let accepted = connection.command(Rcpt::new(recipient.inner().clone(), Vec::new())).await;

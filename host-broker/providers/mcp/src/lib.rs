@@ -30,12 +30,13 @@ use provider::native::faults;
 use provider::schemas::validator;
 pub use table::{KIND, Table, Transport};
 
-use accounts::{Accounts, Credential};
+use accounts::Accounts;
 use jsonschema::Validator;
 use link::CallError;
 use model::{Declaration, EffectMarker, Exposes, Exposure, ParamError, Refusal, Renewal};
+use provider::accounts::CallAccount;
 use provider::contract::{
-    Execution, Failure, Guard, Invocation, Operation, Probed, Running, StoreInput, StoreRequest, Success, unprepared,
+    Execution, Failure, Guard, Invocation, Operation, Probed, Running, StoreInput, StoreRequest, Success, UsedAccount,
 };
 use serde_json::{Map, Value};
 use settings::Settings;
@@ -109,9 +110,7 @@ struct Asked {
     timeout: Duration,
     arguments: Map<String, Value>,
     upstream: Arc<Upstream>,
-    accounts: Option<Arc<Accounts>>,
-    credential: Credential,
-    renewal: Option<Renewal>,
+    accounts: Option<(Arc<Accounts>, CallAccount)>,
 }
 
 impl Operation for Tool {
@@ -135,13 +134,16 @@ impl Operation for Tool {
             timeout: self.timeout,
             arguments: params.clone(),
             upstream: Arc::clone(&self.upstream),
-            accounts: self.accounts.clone(),
-            credential: None,
-            renewal: None,
+            accounts: self.accounts.as_ref().map(|accounts| (Arc::clone(accounts), accounts.of_call())),
         }))
     }
 
-    fn probe(&self, _handle: Value, _execution: Execution) -> Running<Result<Probed, Failure>> {
+    fn probe(
+        &self,
+        _handle: Value,
+        _account: Option<UsedAccount>,
+        _execution: Execution,
+    ) -> Running<Result<Probed, Failure>> {
         Box::pin(async { Ok(Probed::State { message: "a server cannot be asked for the outcome of a call".into() }) })
     }
 }
@@ -157,8 +159,7 @@ impl Invocation for Asked {
 
     fn guard(&self, now: Timestamp) -> Guard {
         match &self.accounts {
-            // Once: a credential that is stale again at once is used as it is.
-            Some(accounts) if self.renewal.is_none() && accounts.is_stale(&self.credential, now) => Guard::NeedsRemote,
+            Some((_, account)) if account.is_stale(now) => Guard::NeedsRemote,
             Some(_) | None => Guard::Pass,
         }
     }
@@ -168,23 +169,24 @@ impl Invocation for Asked {
     }
 
     fn supply(&mut self, supplied: StoreInput) {
-        if let StoreInput::Credential(credential) = supplied {
-            self.credential = credential;
+        if let (StoreInput::Credential(used), Some((_, account))) = (supplied, &mut self.accounts) {
+            account.supply(used);
         }
     }
 
     /// Renews the credential of the account, as an intent of its own.
     fn prepare(mut self: Box<Self>, execution: Execution) -> Running<Result<Box<dyn Invocation>, Failure>> {
-        let Some(accounts) = self.accounts.clone() else { return unprepared(self) };
         Box::pin(async move {
-            self.renewal = Some(accounts.renew(&self.credential, execution).await?);
+            if let Some((_, account)) = &mut self.accounts {
+                account.renew(execution).await?;
+            }
             let renewed: Box<dyn Invocation> = self;
             Ok(renewed)
         })
     }
 
     fn renewed(&self) -> Option<&Renewal> {
-        self.renewal.as_ref()
+        self.accounts.as_ref()?.1.renewed()
     }
 
     fn probe_handle(&self, _planted: &EffectMarker) -> Option<Value> {
@@ -193,18 +195,18 @@ impl Invocation for Asked {
 
     fn run(self: Box<Self>, execution: Execution) -> Running<Result<Success, Failure>> {
         Box::pin(async move {
-            let Self { tool, accepted, level, timeout, arguments, upstream, accounts, credential, renewal: _ } = *self;
+            let Self { tool, accepted, level, timeout, arguments, upstream, accounts } = *self;
             execution.run_handle().listen();
             let upstream = match &accounts {
-                Some(accounts) => {
+                Some((accounts, account)) => {
                     // The filter that keeps the token out of the log takes a while to build.
                     tokio::task::yield_now().await;
-                    accounts.upstream(&credential, &execution)?
+                    accounts.upstream(account, &execution)?
                 }
                 None => upstream,
             };
             let told = |failure, is_unknown| match &accounts {
-                Some(accounts) if is_unknown => accounts.refused(&credential),
+                Some((_, account)) if is_unknown => account.refused(),
                 Some(_) | None => failure,
             };
             if !upstream.is_up() {

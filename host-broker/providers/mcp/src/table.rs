@@ -4,12 +4,11 @@ use crate::accounts::Accounts;
 use crate::settings::{Address, Settings};
 use crate::tools;
 use crate::upstream::{Reach, Upstream};
+use provider::accounts::{Credentials, SignIn};
 use provider::child;
 use provider::contract::Operation;
 use provider::definitions::DefinitionSource;
 use provider::kind::{BuiltProvider, Configured, ProviderDeps, ProviderKind};
-use provider::linking::{self, LinkContext};
-use provider::oauth::OAuth;
 use provider::pinned_definitions::PinnedDefinitions;
 use provider::table::{self, TableError};
 use schemars::{JsonSchema as _, Schema, SchemaGenerator};
@@ -189,32 +188,14 @@ impl Table {
         if let Some(own) = own {
             return Err(format!("tools.{own}: a tool that links accounts has this name; it cannot be offered"));
         }
-        let redirect = oauth.redirect_url.clone().unwrap_or_else(|| format!("{}/{name}", deps.callback_url));
-        let vault = deps.runtime.map(|runtime| Arc::clone(&runtime.vault));
-        let platform = deps.platform;
-        let client = Arc::new(OAuth {
-            provider: name.clone(),
-            settings: oauth.clone(),
-            resource: address.url.clone(),
-            redirect,
-            secret: deps.secret("client_secret"),
-            vault: vault.clone(),
-            http: Arc::clone(&platform.http),
-            ids: Arc::clone(&platform.ids),
-            clock: Arc::clone(&platform.clock),
-            renewing: deps.runtime.map(|runtime| Arc::clone(&runtime.renewing)).unwrap_or_default(),
-        });
-        let linking = linking::operations(&Arc::new(LinkContext {
-            capability: name.clone(),
-            linker: Arc::<OAuth>::clone(&client),
-            hosts: oauth.hosts()?,
-            chat_types: Vec::new(),
+        let sign_in = SignIn {
+            settings: oauth,
+            server: address.url.clone(),
+            names_resource: true,
             deadline: Duration::from_secs(self.settings.timeout_seconds),
-            vault,
-            ids: Arc::clone(&platform.ids),
-            clock: Arc::clone(&platform.clock),
-        }))?;
-        Ok(Some((Arc::new(Accounts::new(client, Arc::clone(upstream))), linking)))
+        };
+        let (credentials, linking) = Credentials::with_sign_in(name, sign_in, deps)?;
+        Ok(Some((Arc::new(Accounts::new(credentials, Arc::clone(upstream))), linking)))
     }
 }
 

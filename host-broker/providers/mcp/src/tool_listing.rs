@@ -4,7 +4,7 @@
 
 use super::upstream::Upstream;
 use model::{Declaration, Exposure, ParamError, Refusal};
-use provider::contract::{Execution, Failure, Invocation, Operation, Probed, Running};
+use provider::contract::{Execution, Failure, Invocation, Operation, Probed, Running, UsedAccount};
 use provider::definitions::{LISTING_TIMEOUT, Listing};
 use serde_json::{Map, Value, json};
 use shared::Level;
@@ -60,7 +60,12 @@ impl Operation for ToolListing {
         Err(vec![ParamError { pointer: String::new(), fault: "it is no action".to_owned() }])
     }
 
-    fn probe(&self, _handle: Value, execution: Execution) -> Running<Result<Probed, Failure>> {
+    fn probe(
+        &self,
+        _handle: Value,
+        _account: Option<UsedAccount>,
+        execution: Execution,
+    ) -> Running<Result<Probed, Failure>> {
         let upstream = Arc::clone(&self.upstream);
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner).take();
         Box::pin(async move {

@@ -15,7 +15,9 @@
 use jsonschema::Validator;
 use model::{Declaration, EffectMarker, Exposes, Exposure, ParamError, Tier};
 use provider::child;
-use provider::contract::{Execution, Failure, Guard, Invocation, Operation, Probed, Running, Success, unprepared};
+use provider::contract::{
+    Execution, Failure, Guard, Invocation, Operation, Probed, Running, Success, UsedAccount, unprepared,
+};
 use provider::kind::{BuiltProvider, Configured, ProviderDeps, ProviderKind, SettingsKind};
 use provider::native::faults;
 use provider::table;
@@ -220,7 +222,12 @@ impl Operation for Mock {
         Ok(Box::new(MockCall { name, params: params.clone(), scripted: Arc::clone(&self.scripted) }))
     }
 
-    fn probe(&self, handle: Value, _execution: Execution) -> Running<Result<Probed, Failure>> {
+    fn probe(
+        &self,
+        handle: Value,
+        _account: Option<UsedAccount>,
+        _execution: Execution,
+    ) -> Running<Result<Probed, Failure>> {
         let scripted = Arc::clone(&self.scripted);
         Box::pin(async move { look_up(&scripted, &handle) })
     }

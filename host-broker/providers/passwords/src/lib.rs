@@ -24,7 +24,7 @@ use entry::{Allowed, Listing};
 use filter::scrub::Scrubber;
 use model::Exposure;
 use provider::contract::{Execution, Failure, Operation};
-use provider::native::{BadDeclaration, operation};
+use provider::native::{BadDeclaration, SharedState, operation};
 use secrets::vault::Vault;
 use shared::Provider;
 use std::sync::Arc;
@@ -43,6 +43,8 @@ struct Passwords {
     vault: Option<Arc<Vault>>,
     scrubber: Option<Arc<Scrubber>>,
 }
+
+impl SharedState for Passwords {}
 
 impl Passwords {
     /// Returns the entries that an operator has allowed.

@@ -2,11 +2,9 @@
 
 use model::ChatType;
 use serde_json::{Value, json};
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use tests::bridges::{call as on_behalf, said, token};
 use tests::group::{Group, code, error, with};
-use tests::servers::{Remote, home_of, open};
+use tests::servers::{Remote, home_of, http, open, sign_in};
 use tests::{World, skipped, until};
 
 const SECRET: &str = "s3cr3t-of-the-client";
@@ -60,27 +58,6 @@ fn table(url: &str, base: &str) -> String {
          [providers.\"team.tasks\".tools]\nwhoami = {{ level = 1, exposes = [] }}\nleak = {{ level = 1, exposes = [] }}\n\
          note = {{ level = 2, exposes = [] }}\n"
     )
-}
-
-/// A request over a connection of its own: the status, the head, the body.
-fn http(method: &str, url: &str, kind: &str, body: &str) -> (u16, String, String) {
-    let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
-    let mut stream = TcpStream::connect(host).unwrap();
-    let length = body.len();
-    let head = format!("{method} /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Type: {kind}\r\n");
-    write!(stream, "{head}Content-Length: {length}\r\n\r\n{body}").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), head.to_owned(), body.to_owned())
-}
-
-/// Signs the person in on the page, as a browser does; where the page leads to.
-fn sign_in(auth_url: &str) -> String {
-    let (status, head, body) = http("GET", auth_url, "text/plain", "");
-    assert_eq!(status, 302, "{head}\n{body}");
-    let location = head.lines().find(|line| line.to_ascii_lowercase().starts_with("location:"));
-    location.unwrap().split_once(':').unwrap().1.trim().to_owned()
 }
 
 /// A token of somebody's whom no agent works for.

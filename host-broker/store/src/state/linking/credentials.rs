@@ -1,6 +1,6 @@
 //! The table of credentials of accounts.
 
-use super::{PendingLink, change};
+use super::change;
 use crate::Transaction;
 use crate::View;
 use crate::{StoreError, at};
@@ -9,19 +9,22 @@ use model::Renewal;
 use rusqlite::{OptionalExtension as _, Row, params};
 use shared::{Provider, Timestamp};
 
-/// Stores the credential of an account; `None` means that the broker has none for it.
+/// Stores the credential of an account, with the time until which it can be used without renewal. `None` means that the
+/// broker has none for it.
 ///
 /// # Errors
 /// [`StoreError`]; it is as it was.
-pub fn keep_credential(tx: &Transaction<'_>, asked: &PendingLink) -> Result<(), StoreError> {
-    let PendingLink { person, capability, account, sealed, fresh_until, .. } = asked;
-    let key = params![person, capability.as_str(), account.as_str()];
-    let Some(sealed) = sealed else {
+pub fn keep_credential(
+    tx: &Transaction<'_>,
+    (person, capability, account): (&str, &Provider, &str),
+    credential: Option<(&Ciphertext, Option<Timestamp>)>,
+) -> Result<(), StoreError> {
+    let Some((sealed, fresh_until)) = credential else {
         let delete = "DELETE FROM credentials WHERE person = ?1 AND capability = ?2 AND account_ref = ?3";
-        return change(tx, delete, key).map(drop);
+        return change(tx, delete, params![person, capability.as_str(), account]).map(drop);
     };
     let until = fresh_until.map(Timestamp::millis);
-    let with = params![person, capability.as_str(), account.as_str(), sealed.bytes(), until, tx.now().millis()];
+    let with = params![person, capability.as_str(), account, sealed.bytes(), until, tx.now().millis()];
     change(tx, "INSERT OR REPLACE INTO credentials VALUES (?1, ?2, ?3, ?4, ?5, ?6)", with).map(drop)
 }
 
