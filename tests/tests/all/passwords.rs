@@ -1,5 +1,6 @@
 //! A password manager: names are found, and a password leaves once, after a yes to exactly that call.
 
+mod persons;
 mod programs;
 mod using;
 

@@ -1,8 +1,8 @@
-//! Passwords: the logins of one password manager, by the manager's own program or file.
+//! Passwords: the logins of a password manager, by the manager's own program or file.
 //!
 //! Each action is one file: its fields are the parameters. `settings` is the table in the configuration, and `entry` has
-//! the names of entries and the allowed ones. `lookup` finds and reads the entry that a call names. `store` has the password managers behind one interface, each in a file of
-//! its own.
+//! the names of entries and the allowed ones. `lookup` finds and reads the entry that a call names. `store` has the
+//! password managers behind one interface, each in a file of its own.
 //!
 //! An agent reads the names of entries. A password leaves only in a call that a person has approved: as a one-time value,
 //! or as a parameter of another provider's action, which an operator has named.
@@ -23,19 +23,22 @@ pub use settings::{Bitwarden, KIND, KeePass, OnePassword, Pass, Settings, Use};
 use entry::{Allowed, Listing};
 use filter::scrub::Scrubber;
 use model::Exposure;
+use provider::accounts::{Account, CallAccount};
 use provider::contract::{Execution, Failure, Operation};
 use provider::native::{BadDeclaration, SharedState, operation};
 use secrets::vault::Vault;
 use shared::Provider;
 use std::sync::Arc;
-use store::Store;
+use store::{Store, is_file_name};
 
 /// The exposure of every action: private data, and in a shared vault text of other authors.
 const READS: Exposure = Exposure { untrusted: true, sensitive: true, egress: false };
 
 /// The state that the actions share.
+#[derive(Clone)]
 struct Passwords {
     name: Provider,
+    account: Account,
     store: Store,
     allowed: Allowed,
     uses: Vec<Use>,
@@ -44,7 +47,20 @@ struct Passwords {
     scrubber: Option<Arc<Scrubber>>,
 }
 
-impl SharedState for Passwords {}
+impl SharedState for Passwords {
+    fn account(&self) -> Option<CallAccount> {
+        self.account.undecided()
+    }
+
+    fn with_account(&self, account: &CallAccount) -> Option<Self> {
+        let store = self.store.of_account(Account::Person(account.clone()))?;
+        Some(Self { account: Account::Person(account.clone()), store, ..self.clone() })
+    }
+
+    fn account_fault(&self, name: &str) -> Option<&'static str> {
+        (!is_file_name(name)).then_some("The name of the account begins with a letter, a digit, `_`, `@` or `+`.")
+    }
+}
 
 impl Passwords {
     /// Returns the entries that an operator has allowed.

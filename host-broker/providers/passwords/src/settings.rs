@@ -3,6 +3,7 @@
 use crate::entry::{Allowed, EntryPattern};
 use crate::store::Store;
 use crate::{Passwords, operations};
+use provider::accounts::{self, Account, Credentials};
 use provider::kind::{BuiltProvider, Configured, ProviderDeps, ProviderKind, SettingsKind};
 use provider::{child, table};
 use schemars::JsonSchema;
@@ -11,12 +12,15 @@ use serde::{Deserialize, Serialize};
 use shared::{Action, Provider};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// The kind `passwords`.
 pub const KIND: &dyn ProviderKind = &SettingsKind::<Settings>::new("passwords");
 
 /// The settings of one password manager: exactly one of `pass`, `keepass`, `bitwarden` and `onepassword`.
+///
+/// With a name in two parts, such as `person.passwords`, each call uses an account of the person for whom it is made. The
+/// vault has the password that opens it.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -72,10 +76,14 @@ pub struct Pass {
 #[serde(deny_unknown_fields)]
 pub struct KeePass {
     /// The file: `/home/ada/logins.kdbx`.
-    pub database: PathBuf,
-    /// The source of the master password.
-    #[serde(default = "keepass_password")]
-    pub password: SecretSource,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<PathBuf>,
+    /// The directory with the files of persons: `ann.kdbx` for the account `ann`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<PathBuf>,
+    /// The source of the master password: the environment variable `KEEPASS_PASSWORD`, unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<SecretSource>,
     /// The key file, if the database has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_file: Option<PathBuf>,
@@ -85,12 +93,15 @@ pub struct KeePass {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Bitwarden {
-    /// The source of the session key that `bw unlock --raw` prints.
-    #[serde(default = "bitwarden_session")]
-    pub session: SecretSource,
+    /// The source of the session key that `bw unlock --raw` prints: the environment variable `BW_SESSION`, unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SecretSource>,
     /// The directory of the program's data, if not the usual one in the broker's own home directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<PathBuf>,
+    /// The directory with the data of persons: the directory `ann` in it for the account `ann`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<PathBuf>,
     /// The program: an absolute path, or the name of an installed program.
     #[serde(default = "bitwarden_program")]
     pub program: String,
@@ -100,32 +111,22 @@ pub struct Bitwarden {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OnePassword {
-    /// The source of the token of a service account.
-    #[serde(default = "onepassword_token")]
-    pub token: SecretSource,
-    /// The name or the id of the vault.
+    /// The source of the token of a service account: the environment variable `OP_SERVICE_ACCOUNT_TOKEN`, unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<SecretSource>,
+    /// The name or the id of the vault. For accounts of persons, it is the name of the account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 200))]
-    pub vault: String,
+    pub vault: Option<String>,
     /// The program: an absolute path, or the name of an installed program.
     #[serde(default = "onepassword_program")]
     pub program: String,
 }
 
-fn env(name: &str) -> SecretSource {
-    SecretSource::Env { env: name.to_owned() }
-}
-
-fn keepass_password() -> SecretSource {
-    env("KEEPASS_PASSWORD")
-}
-
-fn bitwarden_session() -> SecretSource {
-    env("BW_SESSION")
-}
-
-fn onepassword_token() -> SecretSource {
-    env("OP_SERVICE_ACCOUNT_TOKEN")
-}
+/// The sources of the secrets, unless the table has others.
+static DEFAULTS: LazyLock<[SecretSource; 3]> = LazyLock::new(|| {
+    ["KEEPASS_PASSWORD", "BW_SESSION", "OP_SERVICE_ACCOUNT_TOKEN"].map(|env| SecretSource::Env { env: env.to_owned() })
+});
 
 fn pass_program() -> String {
     "pass".to_owned()
@@ -143,12 +144,61 @@ fn onepassword_program() -> String {
 const ONE_MANAGER: &str = "pass: name exactly one of `pass`, `keepass`, `bitwarden` and `onepassword`";
 
 impl Settings {
-    /// Returns the secret that opens the password manager, with its name within the provider.
+    /// Returns whether the accounts are those of persons.
+    fn is_of_persons(&self) -> bool {
+        let keepass = self.keepass.as_ref().is_some_and(|keepass| keepass.directory.is_some());
+        let bitwarden = self.bitwarden.as_ref().is_some_and(|bitwarden| bitwarden.directory.is_some());
+        let onepassword = self.onepassword.as_ref().is_some_and(|onepassword| onepassword.vault.is_none());
+        keepass || bitwarden || onepassword
+    }
+
+    /// Returns the secret that opens the one password manager, with its name within the provider.
     fn secret(&self) -> Option<(&'static str, &SecretSource)> {
-        let keepass = self.keepass.as_ref().map(|keepass| ("keepass_password", &keepass.password));
-        let bitwarden = self.bitwarden.as_ref().map(|bitwarden| ("bitwarden_session", &bitwarden.session));
-        let onepassword = self.onepassword.as_ref().map(|onepassword| ("onepassword_token", &onepassword.token));
-        keepass.or(bitwarden).or(onepassword)
+        let [password, session, token] = &*DEFAULTS;
+        let keepass = self.keepass.as_ref();
+        let keepass = keepass.map(|keepass| ("keepass_password", keepass.password.as_ref().unwrap_or(password)));
+        let bitwarden = self.bitwarden.as_ref();
+        let bitwarden = bitwarden.map(|bitwarden| ("bitwarden_session", bitwarden.session.as_ref().unwrap_or(session)));
+        let onepassword = self.onepassword.as_ref();
+        let onepassword =
+            onepassword.map(|onepassword| ("onepassword_token", onepassword.token.as_ref().unwrap_or(token)));
+        keepass.or(bitwarden).or(onepassword).filter(|_| !self.is_of_persons())
+    }
+
+    /// Checks that the table has one account, or those of persons.
+    fn check_accounts(&self, name: &Provider) -> Result<(), String> {
+        let keepass = self.keepass.as_ref();
+        let bitwarden = self.bitwarden.as_ref();
+        let onepassword = self.onepassword.as_ref();
+        let own = [
+            ("pass", self.pass.is_some()),
+            ("keepass.database", keepass.is_some_and(|keepass| keepass.database.is_some())),
+            ("keepass.password", keepass.is_some_and(|keepass| keepass.password.is_some())),
+            ("keepass.key_file", keepass.is_some_and(|keepass| keepass.key_file.is_some())),
+            ("bitwarden.session", bitwarden.is_some_and(|bitwarden| bitwarden.session.is_some())),
+            ("bitwarden.data", bitwarden.is_some_and(|bitwarden| bitwarden.data.is_some())),
+            ("onepassword.token", onepassword.is_some_and(|onepassword| onepassword.token.is_some())),
+            ("onepassword.vault", onepassword.is_some_and(|onepassword| onepassword.vault.is_some())),
+        ];
+        accounts::check_table(name, &own, None, ("", false))?;
+        let missing = if name.is_namespaced() {
+            [
+                ("keepass.directory", keepass.is_some_and(|keepass| keepass.directory.is_none())),
+                ("bitwarden.directory", bitwarden.is_some_and(|bitwarden| bitwarden.directory.is_none())),
+            ]
+        } else {
+            [
+                ("keepass.database", keepass.is_some_and(|keepass| keepass.database.is_none())),
+                ("onepassword.vault", onepassword.is_some_and(|onepassword| onepassword.vault.is_none())),
+            ]
+        };
+        if let Some((key, _)) = missing.into_iter().find(|(_, is_missing)| *is_missing) {
+            return Err(format!("{key}: is missing"));
+        }
+        if !name.is_namespaced() && self.is_of_persons() {
+            return Err("directory: accounts of persons need a name in two parts, such as person.passwords".to_owned());
+        }
+        Ok(())
     }
 
     /// Returns the program that reads the password manager.
@@ -165,9 +215,15 @@ impl Settings {
             .iter()
             .flat_map(|pass| [("pass.store", Some(&pass.store)), ("pass.gnupg_home", pass.gnupg_home.as_ref())]);
         let keepass = self.keepass.iter().flat_map(|keepass| {
-            [("keepass.database", Some(&keepass.database)), ("keepass.key_file", keepass.key_file.as_ref())]
+            [
+                ("keepass.database", keepass.database.as_ref()),
+                ("keepass.directory", keepass.directory.as_ref()),
+                ("keepass.key_file", keepass.key_file.as_ref()),
+            ]
         });
-        let bitwarden = self.bitwarden.iter().map(|bitwarden| ("bitwarden.data", bitwarden.data.as_ref()));
+        let bitwarden = self.bitwarden.iter().flat_map(|bitwarden| {
+            [("bitwarden.data", bitwarden.data.as_ref()), ("bitwarden.directory", bitwarden.directory.as_ref())]
+        });
         pass.chain(keepass).chain(bitwarden).filter_map(|(key, path)| Some((key, path?.as_path())))
     }
 }
@@ -186,15 +242,16 @@ impl Configured for Settings {
     }
 
     fn trusted_files(&self) -> Vec<&Path> {
-        let files = self
-            .keepass
-            .iter()
-            .flat_map(|keepass| [Some(keepass.database.as_path()), keepass.key_file.as_deref()].into_iter().flatten());
+        let files = self.keepass.iter().flat_map(|keepass| {
+            [keepass.database.as_deref(), keepass.directory.as_deref(), keepass.key_file.as_deref()]
+                .into_iter()
+                .flatten()
+        });
         let store = self.pass.as_ref().map(|pass| pass.store.as_path());
         files.chain(store).chain(self.program().filter(|program| program.is_absolute())).collect()
     }
 
-    fn check(&self, _name: &Provider) -> Result<(), String> {
+    fn check(&self, name: &Provider) -> Result<(), String> {
         for (index, allowed) in self.uses.iter().enumerate() {
             let is_same = |other: &Use| other.provider == allowed.provider && other.action == allowed.action;
             if allowed.field.is_empty() {
@@ -209,7 +266,8 @@ impl Configured for Settings {
         if managers.into_iter().filter(|is_there| *is_there).count() != 1 {
             return Err(ONE_MANAGER.to_owned());
         }
-        let vault = self.onepassword.as_ref().map_or("any", |onepassword| &onepassword.vault);
+        self.check_accounts(name)?;
+        let vault = self.onepassword.as_ref().and_then(|onepassword| onepassword.vault.as_deref()).unwrap_or("any");
         if vault.is_empty() || vault.starts_with('-') || vault.contains(|c: char| c.is_control()) {
             return Err("onepassword.vault: must be the name or the id of a vault".to_owned());
         }
@@ -225,10 +283,17 @@ impl Configured for Settings {
     }
 
     fn build(&self, name: &Provider, deps: &ProviderDeps<'_>) -> Result<Vec<BuiltProvider>, String> {
-        let secret = self.secret().and_then(|(name, _)| deps.secret(name));
+        let account = if self.is_of_persons() {
+            // An operator stores the passwords, so there is nothing to link.
+            Credentials::of_persons(name, None, deps)?.0
+        } else {
+            let secret = self.secret().and_then(|(name, _)| deps.secret(name));
+            Account::Shared { username: String::new(), secret }
+        };
         let passwords = Passwords {
             name: name.clone(),
-            store: Store::new(self, secret, deps.platform).ok_or(ONE_MANAGER)?,
+            store: Store::new(self, account.clone(), deps.platform).ok_or(ONE_MANAGER)?,
+            account,
             allowed: Allowed::new(&self.entries)?,
             uses: self.uses.clone(),
             vault: deps.runtime.map(|runtime| Arc::clone(&runtime.vault)),

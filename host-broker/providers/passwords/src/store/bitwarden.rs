@@ -3,25 +3,27 @@
 //! The client gives whole items, so each list has all passwords of the vault. They stay in this module.
 
 use super::program::Program;
-use super::{gone, locked};
+use super::{gone, of_person};
 use crate::entry::{Entry, Listing, Login};
 use crate::failures::unusable;
 use crate::settings::Bitwarden;
+use provider::accounts::Account;
 use provider::contract::{Execution, Failure};
-use secrets::Secret;
 use serde::Deserialize;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::Arc;
 use zeroize::{Zeroize, Zeroizing};
 
 /// The type of an item that is a login.
 const LOGIN: u8 = 1;
 
 /// A vault of Bitwarden.
+#[derive(Clone)]
 pub(crate) struct BitwardenStore {
-    session: Option<Arc<Secret>>,
+    /// Its password is the session key.
+    account: Account,
     data: Option<PathBuf>,
+    directory: Option<PathBuf>,
     program: Program,
 }
 
@@ -79,8 +81,20 @@ impl Item {
 }
 
 impl BitwardenStore {
-    pub(super) fn new(settings: &Bitwarden, session: Option<Arc<Secret>>, program: Program) -> Self {
-        Self { session, data: settings.data.clone(), program }
+    pub(super) fn new(settings: &Bitwarden, account: Account, program: Program) -> Self {
+        Self { account, data: settings.data.clone(), directory: settings.directory.clone(), program }
+    }
+
+    /// Returns the directory of the client's data; `None` if it is the usual one.
+    fn data(&self) -> Result<Option<PathBuf>, Failure> {
+        match &self.directory {
+            Some(directory) => of_person(directory, &self.account, "").map(Some),
+            None => Ok(self.data.clone()),
+        }
+    }
+
+    pub(super) fn of_account(&self, account: Account) -> Self {
+        Self { account, ..self.clone() }
     }
 
     pub(super) async fn entries(&self, execution: &Execution) -> Result<Listing, Failure> {
@@ -119,10 +133,10 @@ impl BitwardenStore {
 
     /// Runs the client. It never asks for anything.
     async fn output(&self, arguments: &[&str], execution: &Execution) -> Result<Zeroizing<Vec<u8>>, Failure> {
-        let session = self.session.as_ref().ok_or_else(locked)?;
-        let mut variables: Vec<(OsString, OsString)> = vec![("BW_SESSION".into(), session.expose(execution).into())];
-        if let Some(data) = &self.data {
-            variables.push(("BITWARDENCLI_APPDATA_DIR".into(), data.clone().into()));
+        let (_, session) = self.account.sign_in(execution)?;
+        let mut variables: Vec<(OsString, OsString)> = vec![("BW_SESSION".into(), session.as_str().into())];
+        if let Some(data) = self.data()? {
+            variables.push(("BITWARDENCLI_APPDATA_DIR".into(), data.into()));
         }
         let arguments: Vec<&str> = arguments.iter().copied().chain(["--nointeraction"]).collect();
         self.program.output(&arguments, variables, execution).await

@@ -3,14 +3,14 @@
 //! Each call opens the file again, so nothing of it stays in memory. Deriving the key takes as long and as much memory as
 //! the file demands; only one call does it at a time.
 
-use super::{gone, locked};
+use super::{gone, of_person};
 use crate::entry::{Entry, Listing, Login};
 use crate::failures::unavailable;
 use crate::settings::KeePass;
 use ::keepass::db::{EntryRef, GroupRef};
 use ::keepass::{Database, DatabaseKey};
+use provider::accounts::Account;
 use provider::contract::{Execution, Failure};
-use secrets::Secret;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -25,17 +25,33 @@ use zeroize::Zeroizing;
 const FILE_MAX: u64 = 64 * 1024 * 1024;
 
 /// A database of KeePass.
+#[derive(Clone)]
 pub(crate) struct KeePassStore {
-    database: PathBuf,
+    /// Its password is the master password.
+    account: Account,
+    database: Option<PathBuf>,
+    directory: Option<PathBuf>,
     key_file: Option<PathBuf>,
-    password: Option<Arc<Secret>>,
     openers: Arc<Semaphore>,
 }
 
 impl KeePassStore {
-    pub(super) fn new(settings: &KeePass, password: Option<Arc<Secret>>) -> Self {
-        let (database, key_file) = (settings.database.clone(), settings.key_file.clone());
-        Self { database, key_file, password, openers: Arc::new(Semaphore::new(1)) }
+    pub(super) fn new(settings: &KeePass, account: Account) -> Self {
+        let KeePass { database, directory, password: _, key_file } = settings.clone();
+        Self { account, database, directory, key_file, openers: Arc::new(Semaphore::new(1)) }
+    }
+
+    /// Returns the file of the database.
+    fn file(&self) -> Result<PathBuf, Failure> {
+        match (&self.database, &self.directory) {
+            (Some(database), _) => Ok(database.clone()),
+            (None, Some(directory)) => of_person(directory, &self.account, ".kdbx"),
+            (None, None) => Err(unavailable("The table names no KeePass database.")),
+        }
+    }
+
+    pub(super) fn of_account(&self, account: Account) -> Self {
+        Self { account, ..self.clone() }
     }
 
     pub(super) async fn entries(&self, execution: &Execution) -> Result<Listing, Failure> {
@@ -76,9 +92,8 @@ impl KeePassStore {
         execution: &Execution,
         work: impl FnOnce(&Database) -> T + Send + 'static,
     ) -> Result<T, Failure> {
-        let password = self.password.as_ref().ok_or_else(locked)?;
-        let password = Zeroizing::new(password.expose(execution).to_owned());
-        let (file, key_file) = (self.database.clone(), self.key_file.clone());
+        let (_, password) = self.account.sign_in(execution)?;
+        let (file, key_file) = (self.file()?, self.key_file.clone());
         let opened = async {
             let permit = Arc::clone(&self.openers).acquire_owned().await;
             let opened = spawn_blocking(move || {

@@ -2,22 +2,23 @@
 //!
 //! Documents: developer.1password.com/docs/cli/reference/management-commands/item and …/reference/commands/read.
 
-use super::locked;
+use super::is_file_name;
 use super::program::Program;
 use crate::entry::{Entry, Listing, Login};
 use crate::failures::unusable;
 use crate::settings::OnePassword;
+use provider::accounts::Account;
 use provider::contract::{Execution, Failure};
-use secrets::Secret;
 use serde::Deserialize;
 use std::ffi::OsString;
-use std::sync::Arc;
 use zeroize::Zeroizing;
 
 /// A vault that a service account can read.
+#[derive(Clone)]
 pub(crate) struct OnePasswordStore {
-    token: Option<Arc<Secret>>,
-    vault: String,
+    /// Its password is the token of the service account.
+    account: Account,
+    vault: Option<String>,
     program: Program,
 }
 
@@ -66,12 +67,23 @@ impl Item {
 }
 
 impl OnePasswordStore {
-    pub(super) fn new(settings: &OnePassword, token: Option<Arc<Secret>>, program: Program) -> Self {
-        Self { token, vault: settings.vault.clone(), program }
+    pub(super) fn new(settings: &OnePassword, account: Account, program: Program) -> Self {
+        Self { account, vault: settings.vault.clone(), program }
+    }
+
+    /// Returns the name of the vault: that of the table, or that of the account.
+    fn vault(&self) -> Result<&str, Failure> {
+        let name = self.vault.as_deref().or_else(|| self.account.username().filter(|name| is_file_name(name)));
+        name.ok_or_else(|| Failure::Unavailable { message: "The call has no account.".into() })
+    }
+
+    pub(super) fn of_account(&self, account: Account) -> Self {
+        Self { account, ..self.clone() }
     }
 
     pub(super) async fn entries(&self, execution: &Execution) -> Result<Listing, Failure> {
-        let arguments = ["item", "list", "--categories", "Login,Password", "--vault", &self.vault, "--format", "json"];
+        let arguments =
+            ["item", "list", "--categories", "Login,Password", "--vault", self.vault()?, "--format", "json"];
         let output = self.output(&arguments, execution).await?;
         let items: Vec<Item> = serde_json::from_slice(&output).map_err(|_error| unusable(self.program.name()))?;
         let mut listing = Listing::default();
@@ -93,11 +105,10 @@ impl OnePasswordStore {
     }
 
     async fn output(&self, arguments: &[&str], execution: &Execution) -> Result<Zeroizing<Vec<u8>>, Failure> {
-        let token = self.token.as_ref().ok_or_else(locked)?;
+        let (_, token) = self.account.sign_in(execution)?;
         // Without this, `op` leaves a process behind.
         let arguments: Vec<&str> = arguments.iter().copied().chain(["--cache=false"]).collect();
-        let variables: Vec<(OsString, OsString)> =
-            vec![("OP_SERVICE_ACCOUNT_TOKEN".into(), token.expose(execution).into())];
+        let variables: Vec<(OsString, OsString)> = vec![("OP_SERVICE_ACCOUNT_TOKEN".into(), token.as_str().into())];
         self.program.output(&arguments, variables, execution).await
     }
 }

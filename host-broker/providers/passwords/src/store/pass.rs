@@ -24,6 +24,7 @@ const USERS: [&str; 4] = ["user", "username", "login", "email"];
 const URLS: [&str; 3] = ["url", "website", "site"];
 
 /// A store of `pass`.
+#[derive(Clone)]
 pub(crate) struct PassStore {
     directory: PathBuf,
     gnupg_home: Option<PathBuf>,

@@ -16,6 +16,7 @@ const PASSED: [&str; 4] = ["HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "USER"]
 const OUTPUT_MAX: usize = 16 * 1024 * 1024;
 
 /// A program that can be started.
+#[derive(Clone)]
 pub(crate) struct Program {
     name: String,
     explain: fn(&str) -> Option<&'static str>,
