@@ -27,7 +27,8 @@ use tokio::time::Instant;
 
 /// The longest pause after failures.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
-/// The shortest time of a fetch without an answer. A chat that answers sooner is not asked again at once.
+/// The shortest time of a fetch without an answer of a known person. A chat that answers sooner is not asked again at
+/// once, so strangers who write much cost little.
 const FETCH_MIN: Duration = Duration::from_secs(1);
 
 /// The state of the receivers, for people: the last fault of each channel, or none.
@@ -108,7 +109,7 @@ impl AnswerReceiver {
         }
     }
 
-    /// Fetches once, and takes the answers. Returns whether there was one.
+    /// Fetches once, and takes the answers. Returns whether somebody whom the broker knows gave one.
     async fn fetch(
         &self,
         channel: &OpenChannel,
@@ -125,12 +126,12 @@ impl AnswerReceiver {
             receiver.confirm().await;
             if answer.is_private || self.dispatcher.config.speaker(&answer.from).is_some() {
                 self.tell(channel, receiver, &answer, &taken).await;
+                is_answer = true;
             } else if stranger.as_ref() != Some(&answer.from) {
                 // The members of a group whom the broker does not know get no reply to each of their lines.
                 tracing::info!(channel = channel.name(), from = answer.from, "nobody's `chat` names a writer");
                 *stranger = Some(answer.from);
             }
-            is_answer = true;
         }
         Ok(is_answer)
     }

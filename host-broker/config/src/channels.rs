@@ -181,7 +181,7 @@ impl ChannelTable {
 
     /// Returns the name under which one of its secrets is loaded.
     pub fn secret_name(&self, key: &str) -> String {
-        format!("notify.{}.{key}", self.name)
+        format!("channels.{}.{key}", self.name)
     }
 
     /// Returns its kind, in the file's word.

@@ -1,6 +1,7 @@
 //! Warnings about a valid home that may differ from the operator's intent. `serve` logs them; `status` and
 //! `config check` print them. They change no decision.
 
+use crate::channels::ChannelTable;
 use crate::inspection::ClassifierTable;
 use crate::profiles::{entries, profile_name, read};
 use crate::rules::is_rule_file;
@@ -27,6 +28,7 @@ pub fn warnings(home: &Home, config: &Config) -> Result<Vec<String>, ConfigError
              memory"
         )
     }));
+    found.extend(unanswered_channels(config));
     found.extend(config.inspection.classifier.as_ref().and_then(ClassifierTable::fault).map(|fault| {
         format!("{fault}, so all its results count as suspicious; correct [inspection.classifier] in broker.toml")
     }));
@@ -51,6 +53,31 @@ fn strict_groups(home: &Home, config: &Config) -> Result<Vec<String>, ConfigErro
         ))
     };
     Ok(config.groups.keys().filter_map(warning).collect())
+}
+
+/// Returns warnings about channels whose answers count for nobody: no person has an identity in the chat, or none of those
+/// who have one can approve a call.
+fn unanswered_channels(config: &Config) -> Vec<String> {
+    let warning = |table: &ChannelTable| {
+        let (name, kind) = (&table.name, table.kind());
+        let is_there = |identity: &String| identity.split(':').next() == Some(kind);
+        let speakers: Vec<_> = config.people.iter().filter(|(_, person)| person.chat.iter().any(is_there)).collect();
+        if speakers.is_empty() {
+            return Some(format!(
+                "no answer in channel {name} counts, because no person has a {kind} identity; add chat = [\"{kind}:…\"] to \
+                 [people.NAME]"
+            ));
+        }
+        let approves = speakers.iter().any(|(_, person)| person.approves.is_some());
+        (!approves).then(|| {
+            let people: Vec<&str> = speakers.iter().map(|(name, _)| name.as_str()).collect();
+            format!(
+                "no answer in channel {name} counts, because {} cannot approve calls; add `approves` to [people.NAME]",
+                people.join(" and ")
+            )
+        })
+    };
+    config.receiving_channels().filter_map(warning).collect()
 }
 
 /// Returns a warning about directories of a mailbox that the sandbox's user cannot write.

@@ -50,6 +50,25 @@ fn load_from(config: &Config, platform: &Platform, wanted: impl Fn(&SecretSource
     platform.runtime.block_on(Secrets::load(&sources, &platform.environment, &helper))
 }
 
+/// Returns a warning about each secret in a file that cannot be used, with its provider if it has one: `the secret
+/// channels.room.access_token is missing: …`. A command has another environment than the daemon, so other sources are not
+/// looked at.
+pub fn secret_warnings(config: &Config, platform: &Platform) -> Vec<(Option<Provider>, String)> {
+    let is_file = |source: &SecretSource| match source {
+        SecretSource::File { .. } | SecretSource::EnvFile { .. } => true,
+        SecretSource::Env { .. } | SecretSource::Keyring { .. } | SecretSource::Command { .. } => false,
+    };
+    let provider = |name: &str| {
+        let mut tables = config.providers.iter();
+        let has_it = |provider: &Provider, table: &ProviderTable| {
+            table.configured.secrets().into_keys().any(|key| secret_name(provider, key) == name)
+        };
+        tables.find(|(provider, table)| has_it(provider, table)).map(|(provider, _)| provider.clone())
+    };
+    let secrets = load_from(config, platform, is_file);
+    secrets.faults().map(|(name, fault)| (provider(name), format!("the secret {name} is {fault}"))).collect()
+}
+
 /// Those that context tokens are verified with.
 pub fn secrets_of_issuers(config: &Config, platform: &Platform) -> Secrets {
     let helper = Helper(Arc::clone(&platform.commands));

@@ -68,7 +68,7 @@ struct List {
     reasons}, or null after the request is closed"
 )]
 struct Show {
-    /// The approval code.
+    /// The approval code, or the agent's name for the request, such as ask-7.
     code: String,
 }
 
@@ -171,7 +171,11 @@ fn list(context: &Context, all: bool) -> Result<(), CliError> {
 
 fn show(context: &Context, code: &str) -> Result<(), CliError> {
     let ledger = context.ledger()?;
-    let Some(approval) = stored::with_code(&ledger, &code.to_ascii_lowercase())? else {
+    let found = match code.strip_prefix("ask-").and_then(|seq| seq.parse().ok()) {
+        Some(seq) => stored::asked_at(&ledger, seq)?,
+        None => stored::with_code(&ledger, &code.to_ascii_lowercase())?,
+    };
+    let Some(approval) = found else {
         return Err(CliError::missing(format!(
             "there is no approval request `{code}`; see host-broker approvals list"
         )));

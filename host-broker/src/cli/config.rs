@@ -1,5 +1,6 @@
 //! `config`: the configuration, checked, described, shown.
 
+use crate::assembly::secrets::secret_warnings;
 use crate::cli::Context;
 use crate::cli::output::CliError;
 use clap::{Args, Subcommand};
@@ -78,7 +79,9 @@ fn check(context: &Context) -> Result<(), CliError> {
     context.policy(&config, &context.catalogue(&config))?;
     config.formats(&context.home.config()).map_err(|error| CliError::configuration(&error))?;
     let path = context.home.config().display().to_string();
-    let warnings = context.warnings(&config)?;
+    let mut warnings = context.warnings(&config)?;
+    let secrets = secret_warnings(&config, &context.platform);
+    warnings.extend(secrets.into_iter().filter(|(provider, _)| provider.is_some()).map(|(_, warning)| warning));
     let (groups, providers) = (config.groups.len(), config.providers.len());
     let document = json!({ "ok": true, "path": path, "groups": groups, "providers": providers, "warnings": warnings });
     context.output.show(&document, || {

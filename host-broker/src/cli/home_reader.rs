@@ -2,7 +2,7 @@
 //! of it needs a daemon.
 
 use crate::assembly::catalogue::{Supplies, catalogue};
-use crate::assembly::secrets::{load_secrets, secrets_at_hand, sights};
+use crate::assembly::secrets::{load_secrets, secret_warnings, secrets_at_hand, sights};
 use crate::cli::Context;
 use crate::cli::ask::{BEHIND, is_behind, running};
 use crate::cli::output::CliError;
@@ -123,6 +123,9 @@ impl Context {
     /// [`CliError`] if a file cannot be read.
     pub fn warnings(&self, config: &Config) -> Result<Vec<String>, CliError> {
         let mut found = warnings(&self.home, config).map_err(|error| CliError::configuration(&error))?;
+        // The state of a provider names its own secret.
+        let secrets = secret_warnings(config, &self.platform);
+        found.extend(secrets.into_iter().filter(|(provider, _)| provider.is_none()).map(|(_, warning)| warning));
         match keys::continuity(&self.home, config.vault.key.is_none()) {
             Ok(notes) => found.extend(notes),
             Err(error) => found.push(error.to_string()),

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 ///
 /// The daemon checks all files first. If one is invalid, it keeps its current configuration. Otherwise it restarts
 /// under the same process id. Running calls have five seconds to finish, as with `stop`. People must sign in to the
-/// inbox again. SIGHUP has the same effect. The command lists the providers that take no calls.
+/// inbox again. SIGHUP has the same effect. The command lists the providers that take no calls, and warnings.
 #[derive(Debug, Args)]
-#[command(after_help = "--json prints {reloaded: true, unready: {PROVIDER: {reason, lacks_secret}}}")]
+#[command(after_help = "--json prints {reloaded: true, unready: {PROVIDER: {reason, lacks_secret}}, warnings: [TEXT]}")]
 pub struct Reload {}
 
 /// The time for a stop and a start.
@@ -29,19 +29,23 @@ impl Reload {
     pub fn run(self, context: &Context) -> Result<(), CliError> {
         let _lock = edit::lock(context)?;
         let unready = reload(context)?;
-        context.output.show(&json!({ "reloaded": true, "unready": unready }), || {
+        // The files can have changed again. That is no fault of this reload.
+        let warnings = context.config().and_then(|config| context.warnings(&config)).unwrap_or_default();
+        context.output.show(&json!({ "reloaded": true, "unready": unready, "warnings": warnings }), || {
             let line = |(name, state): (&String, &Value)| {
                 let reason = state.get("reason").and_then(Value::as_str).unwrap_or_default();
-                format!("\n{name} takes no calls: {reason}")
+                format!("{name} takes no calls: {reason}")
             };
-            format!("The daemon uses the new configuration.{}", unready.iter().map(line).collect::<String>())
+            let warnings = warnings.iter().map(|warning| format!("Warning: {warning}"));
+            let head = "The daemon uses the new configuration.".to_owned();
+            [head].into_iter().chain(unready.iter().map(line)).chain(warnings).collect::<Vec<_>>().join("\n")
         });
         Ok(())
     }
 }
 
-/// Has the running daemon read its configuration again, for a command that holds the lock of it. Returns the providers that take no calls then, by name:
-/// `{reason, lacks_secret}`.
+/// Has the running daemon read its configuration again, for a command that holds the lock of it. Returns the providers
+/// that take no calls then, by name: `{reason, lacks_secret}`.
 ///
 /// # Errors
 /// [`CliError`] if no daemon runs, if the configuration is invalid, or if the daemon does not restart.

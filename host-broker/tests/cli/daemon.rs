@@ -106,7 +106,9 @@ fn a_reload_takes_all_of_the_configuration_or_nothing() {
         assert_eq!(start(), first, "{expected}");
     }
     world.run(&["grant", "late", "mock", "1"]).fails(3, &["late"]);
-    assert_eq!(world.run(&["reload", "--json"]).json(), json!({ "reloaded": true, "unready": {} }));
+    let reloaded = world.run(&["reload", "--json"]).json();
+    assert_eq!((&reloaded["reloaded"], &reloaded["unready"]), (&json!(true), &json!({})));
+    assert!(reloaded["warnings"][0].as_str().unwrap().contains("group late has no profile"), "{reloaded}");
     assert_eq!(daemon.line(), "ready", "once more");
     let status = world.run(&["status", "--json"]).json();
     assert_eq!((&status["daemon"]["pid"], &status["daemon"]["is_behind"]), (&pid, &json!(false)));
@@ -219,7 +221,8 @@ fn a_mock_reloads_with_a_home_of_its_own_and_with_a_temporary_one() {
     let mut mock = world.start(&["mock", "--json"]);
     let ready: Value = serde_json::from_str(&mock.line()).unwrap();
     world.append("broker.toml", "\n[groups.late]\n");
-    assert_eq!(world.run(&["reload", "--json"]).json(), json!({ "reloaded": true, "unready": {} }));
+    let reloaded = world.run(&["reload", "--json"]).json();
+    assert_eq!((&reloaded["reloaded"], &reloaded["unready"]), (&json!(true), &json!({})));
     assert_eq!(serde_json::from_str::<Value>(&mock.line()).unwrap(), ready, "once more");
     world.run(&["grant", "late", "mock", "1"]).ok();
     hangup(&world.run(&["status", "--json"]).json()["daemon"]["pid"]);
@@ -512,6 +515,43 @@ fn a_reload_names_the_providers_that_take_no_calls() {
     let unready = &world.run(&["reload", "--json"]).json()["unready"];
     assert_eq!(unready["github"]["lacks_secret"], true, "{unready}");
     assert_eq!(unready.as_object().unwrap().len(), 1, "{unready}");
+    world.run(&["stop"]).ok();
+    assert_eq!(daemon.end(), 0);
+}
+
+#[test]
+fn a_channel_that_cannot_work_and_a_secret_that_cannot_be_read_are_warned_of() {
+    let world = World::with_mock();
+    let secret = world.home.join("secret");
+    let table = format!(
+        "\n[[channels]]\nname = \"room\"\nkind = \"matrix\"\nurl = \"http://127.0.0.1:1\"\nroom_id = \"!r:x\"\n\
+         access_token = {{ file = {secret:?} }}\naccepts_answers = true\nfull_cards = true\n\
+         [providers.github]\nkind = \"github\"\nrepos = [\"octo/hello\"]\ntoken = {{ file = {secret:?} }}\n"
+    );
+    world.append("broker.toml", &table);
+    let warnings = || world.run(&["config", "check", "--json"]).json()["warnings"].clone();
+    let has = |warnings: &Value, part: &str| {
+        warnings.as_array().unwrap().iter().any(|warning| warning.as_str().unwrap().contains(part))
+    };
+    let missing = warnings();
+    assert!(has(&missing, "no answer in channel room counts, because no person has a matrix identity"), "{missing}");
+    assert!(has(&missing, "the secret channels.room.access_token is missing"), "{missing}");
+    assert!(has(&missing, "the secret github.token is missing"), "{missing}");
+    std::fs::write(&secret, "a-token-of-many-characters").unwrap();
+    std::fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    assert!(has(&warnings(), "the secret channels.room.access_token is refused"), "{}", warnings());
+    std::fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    world.append("broker.toml", "[people.ann]\nchat = [\"matrix:@ann:x\"]\n");
+    let powerless = warnings();
+    assert!(has(&powerless, "ann cannot approve calls") && !has(&powerless, "the secret"), "{powerless}");
+
+    // The command that makes it effective says it, too.
+    let daemon = world.serve();
+    let said = world.run(&["reload"]).ok();
+    assert!(said.contains("\nWarning: no answer in channel room counts, because ann cannot approve calls"), "{said}");
+    world.append("broker.toml", "approves = { max_level = 2 }\n");
+    let said = world.run(&["reload", "--json"]).json();
+    assert!(!has(&said["warnings"], "room"), "{said}");
     world.run(&["stop"]).ok();
     assert_eq!(daemon.end(), 0);
 }

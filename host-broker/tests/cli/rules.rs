@@ -151,6 +151,12 @@ fn rules_are_tried_on_what_a_person_was_asked_about_and_did_not_agree_to() {
         waiting["approvals"][0]["code"].as_str().unwrap().to_owned()
     };
     let agreed = ask("ext-1");
+    // A person also shows a request by the name that its agent hears.
+    let by_code = world.run(&["approvals", "show", &agreed, "--json"]).json();
+    let name = by_code["ref"].as_str().unwrap();
+    assert!(name.starts_with("ask-"), "{by_code}");
+    assert_eq!(world.run(&["approvals", "show", name, "--json"]).json(), by_code);
+    world.run(&["approvals", "show", "ask-9999"]).fails(3, &["no approval request `ask-9999`"]);
     world.run(&["approvals", "approve", &agreed]).ok();
     wait_for(|| world.run(&["calls", "list", "--json"]).json()["calls"].to_string().contains("\"executed\""));
     let denied = ask("ext-2");

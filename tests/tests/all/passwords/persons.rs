@@ -56,7 +56,11 @@ fn each_person_opens_their_own_database_and_gets_their_own_password() {
     let locked = find(&bob);
     assert!(error(&locked).contains("does not open"), "{locked}");
     assert_eq!(
-        code(&developer.ask(with(passwords("find_login", &json!({ "query": "github" }), &bob), "account_ref", json!("ann")))),
+        code(&developer.ask(with(
+            passwords("find_login", &json!({ "query": "github" }), &bob),
+            "account_ref",
+            json!("ann")
+        ))),
         "capability_auth_required"
     );
 
