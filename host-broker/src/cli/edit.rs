@@ -175,14 +175,31 @@ fn replace(path: &Path, text: &str) -> Result<(), std::io::Error> {
     std::fs::remove_file(&beside)
         .or_else(|error| if error.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(error) })?;
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode & 0o777).open(&beside)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&beside, path)
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    let replaced = written.and_then(|()| std::fs::rename(&beside, path));
+    if replaced.is_err() {
+        std::fs::remove_file(&beside).ok();
+    }
+    replaced
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_replaced_leaves_nothing_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("broker.toml");
+        std::fs::write(&path, "old").unwrap();
+        replace(&path, "new").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+        // No file takes the name of a directory.
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        replace(&path, "newer").unwrap_err();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
 
     #[test]
     fn a_group_is_taken_out_and_comments_stay() {
