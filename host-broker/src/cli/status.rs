@@ -373,7 +373,7 @@ Ledger  {head}{written}{verified}{limits}",
             let file_system = self.mailboxes.get(group).and_then(|mailbox| mailbox.file_system);
             let on = file_system.map(|name| format!(" on {name}")).unwrap_or_default();
             let transport = match self.socket(group).map(|socket| (&socket["open"], socket["connections"].as_u64())) {
-                Some((Value::Bool(true), Some(0) | None)) => format!("files{on}"),
+                Some((Value::Bool(true), Some(0) | None)) => format!("no connection; files{on}"),
                 Some((Value::Bool(true), Some(1))) => "socket (1 connection)".to_owned(),
                 Some((Value::Bool(true), Some(connections))) => format!("socket ({connections} connections)"),
                 Some(_) => format!("files{on} (no socket)"),

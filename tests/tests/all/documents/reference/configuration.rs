@@ -75,7 +75,7 @@ fn rows(root: &Value, schema: &Value, name: &str, which: &str, text: &mut String
         let shown = name.strip_suffix("[]").map_or_else(|| format!("[{name}]"), |name| format!("[[{name}]]"));
         writeln!(text, "## `{shown}`{which}\n").expect("a string");
         if let Some(description) = schema["description"].as_str() {
-            writeln!(text, "{}\n", description.replace('\n', " ")).expect("a string");
+            writeln!(text, "{description}\n").expect("a string");
         }
     }
     let row = |(key, one): &(&String, &Value)| {
