@@ -103,6 +103,13 @@ fn rows(root: &Value, schema: &Value, name: &str, which: &str, text: &mut String
     }
 }
 
+/// The type of one of several forms of a value; of a table, the keys that it must have: `{ env_file, name }`.
+fn form(root: &Value, schema: &Value) -> String {
+    let required: Vec<&str> =
+        resolved(root, schema)["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    if required.is_empty() { kind(root, schema) } else { format!("`{{ {} }}`", required.join(", ")) }
+}
+
 /// A type in one word.
 pub(super) fn kind(root: &Value, schema: &Value) -> String {
     let schema = resolved(root, schema);
@@ -112,7 +119,7 @@ pub(super) fn kind(root: &Value, schema: &Value) -> String {
         .flatten()
         .map(|one| match (one, &one["const"]) {
             (Value::String(word), _) | (_, Value::String(word)) => format!("`\"{word}\"`"),
-            (one, _) if one.is_object() => kind(root, one),
+            (one, _) if one.is_object() => form(root, one),
             (one, _) => one.to_string(),
         })
         .collect();
