@@ -26,7 +26,7 @@ const XML: HeaderValue = HeaderValue::from_static("application/xml; charset=utf-
 /// The permission of one execution at the server: its credential and its deadline.
 pub(crate) struct Session<'a> {
     pub(crate) calendar: &'a Calendar,
-    authorization: HeaderValue,
+    pub(crate) authorization: HeaderValue,
     deadline: Instant,
 }
 

@@ -6,6 +6,7 @@ use crate::multistatus::Resource;
 use crate::query::PROPERTIES;
 use crate::reference::{CalendarId, EventId};
 use provider::contract::Failure;
+use shared::digest::Digest;
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
 use url::Url;
@@ -18,24 +19,26 @@ pub(crate) struct Home {
     only: Option<CalendarId>,
 }
 
-/// The homes that the server has named, by user name.
+/// The homes that the server has named, by the digest of the credential.
+///
+/// The name of an account is not enough: it can be linked anew, and two persons can have accounts of the same name.
 #[derive(Default)]
-pub(crate) struct Homes(RwLock<BTreeMap<String, Home>>);
+pub(crate) struct Homes(RwLock<BTreeMap<[u8; 32], Home>>);
 
 /// The most homes that are remembered.
 const HOMES_MAX: usize = 256;
 
 impl Homes {
-    fn find(&self, username: &str) -> Option<Home> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(username).cloned()
+    fn find(&self, credential: &Digest) -> Option<Home> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(credential.as_bytes()).cloned()
     }
 
-    fn insert(&self, username: &str, home: &Home) {
+    fn insert(&self, credential: &Digest, home: &Home) {
         let mut homes = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if homes.len() >= HOMES_MAX {
             homes.clear();
         }
-        homes.insert(username.to_owned(), home.clone());
+        homes.insert(*credential.as_bytes(), home.clone());
     }
 }
 
@@ -132,12 +135,12 @@ impl Session<'_> {
     /// # Errors
     /// [`Failure`]; nothing was changed.
     pub(crate) async fn home(&self) -> Result<Home, Failure> {
-        let username = self.calendar.account.username().unwrap_or_default();
-        if let Some(home) = self.calendar.homes.find(username) {
+        let credential = Digest::of(self.authorization.as_bytes());
+        if let Some(home) = self.calendar.homes.find(&credential) {
             return Ok(home);
         }
         let home = self.discovered().await?;
-        self.calendar.homes.insert(username, &home);
+        self.calendar.homes.insert(&credential, &home);
         Ok(home)
     }
 
