@@ -142,9 +142,14 @@ pub fn installed(kind: &str) -> Option<PathBuf> {
     found
 }
 
-/// What git says in this repository.
-pub fn git(repository: &Path, arguments: &[&str]) -> String {
-    let output = Command::new("git").arg("-C").arg(repository).args(arguments).output().unwrap();
+/// The output of a program that succeeds.
+pub fn printed(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// What git says in this repository.
+pub fn git(repository: &Path, arguments: &[&str]) -> String {
+    printed("git", &[&["-C", repository.to_str().unwrap()], arguments].concat())
 }

@@ -1,6 +1,8 @@
 //! A person's assistant at real servers: it reads mail, finds a login and creates an event. After a yes from a chat it
 //! gets a password and sends a mail.
 
+mod agentdojo;
+
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -25,8 +27,16 @@ const PEOPLE: &str = "
 [people.bob]\nuid = 77002\napproves = {}\nchat = [\"whatsapp:bob\"]\n";
 
 fn world(mail: &MailServers, calendar: &CalendarServer, logins: &PasswordStore) -> (World, Group) {
+    world_with(PROFILE, (mail, calendar, logins))
+}
+
+/// The same, with this profile.
+fn world_with(
+    profile: &str,
+    (mail, calendar, logins): (&MailServers, &CalendarServer, &PasswordStore),
+) -> (World, Group) {
     let mut world = World::builder()
-        .file("policy/profiles/developer.toml", PROFILE)
+        .file("policy/profiles/developer.toml", profile)
         .file("policy/own.cedar", RULES)
         .file("mail.key", format!("{}\n", mail_servers::PASSWORD))
         .file("calendar.key", format!("{}\n", calendar_server::PASSWORD))

@@ -166,7 +166,7 @@ fn a_token_is_renewed_and_then_the_event_is_read_and_changed() {
     let created = developer.reply(&request);
     assert_eq!(code(&created), "executed", "{created}");
     let stages = world.rows_of(&developer, &request);
-    let intents = stages.iter().filter(|row| row.kind == "intent").count();
+    let intents = stages.iter().filter(|row| row.kind == "intended").count();
     assert_eq!(intents, 3, "{stages:?}");
     let id = created["data"]["id"].as_str().unwrap();
     assert!(server.stored(id).unwrap().contains("SUMMARY:Lunch"));
