@@ -18,8 +18,8 @@ pub const ANNS_PASSWORD: &str = "mail-pass-4Tz8wB1nRv";
 /// The address of the second account.
 pub const ANNS_ADDRESS: &str = "ann@example.com";
 
-/// Both servers. Mail to `ann@…` is delivered to the second account, and that of every other recipient to the first one,
-/// but for `refused@…`.
+/// Both servers. Mail to `ann@…` is delivered to the second account, and other mail to the first one. Mail to `refused@…`
+/// is refused.
 #[derive(Debug)]
 pub struct MailServers {
     directory: TempDir,

@@ -12,7 +12,7 @@
 
 mod said;
 
-use crate::accounts::used;
+use crate::accounts::{fact, used};
 use crate::approval_requests;
 use crate::approval_requests::ApprovalDraft;
 use crate::broker::Broker;
@@ -27,6 +27,7 @@ use kernel::contract::{Found, Invocation, Progress, StoreInput, StoreRequest};
 use model::approval::{Approval, ApprovalReason, ApprovalState, SubjectKind};
 use model::card::{Card, visible};
 use model::{Account, LinkSessionState, Nonce};
+use policy::facts::AccountFact;
 use provider::linking::{BEGUN_MAX, FLOW_LIFE, too_many_flows};
 use provider::oauth::LateRenewal;
 use said::said;
@@ -68,7 +69,11 @@ impl Feature for AccountLinking {
             }
             // The decision has not yet permitted its use. Without an execution it cannot be opened.
             Some(StoreRequest::Credential) => {
-                let Some(account) = call.account_ref.as_deref() else { return Ok(()) };
+                // Nothing of an account that the person cannot use comes into the decision.
+                let (AccountFact::Linked, Some(account)) = (fact(connection, call)?, call.account_ref.as_deref())
+                else {
+                    return Ok(());
+                };
                 StoreInput::Credential(used(connection, &person, &call.provider, account)?)
             }
             Some(

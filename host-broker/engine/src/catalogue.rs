@@ -1,7 +1,9 @@
 //! The catalogue: all providers and actions, from the configuration and the secrets.
 
 use config::provider::ProviderTable;
-use kernel::contract::{Failure, InverseError, Invocation, Operation, Probed, Proposed, Running, UsedAccount};
+use kernel::contract::{
+    Failure, InverseError, Invocation, LinkedByOperator, Operation, Probed, Proposed, Running, UsedAccount,
+};
 use kernel::execution::Execution;
 use model::{Declaration, ParamError, ProposalId, Refusal};
 use policy::facts::Outage;
@@ -112,8 +114,8 @@ impl Operation for Reworded {
         self.operation.account_fault(name)
     }
 
-    fn stores_password(&self) -> bool {
-        self.operation.stores_password()
+    fn linked_by_operator(&self) -> LinkedByOperator {
+        self.operation.linked_by_operator()
     }
 
     fn withdrawn(&self) -> Option<Refusal> {

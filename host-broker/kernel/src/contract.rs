@@ -38,9 +38,9 @@ pub trait Operation: Send + Sync {
         None
     }
 
-    /// Returns whether an operator stores the passwords of its accounts.
-    fn stores_password(&self) -> bool {
-        false
+    /// Returns how an operator links its accounts.
+    fn linked_by_operator(&self) -> LinkedByOperator {
+        LinkedByOperator::Name
     }
 
     /// Parses parameters into a call of this action. Contacts no server.
@@ -220,6 +220,17 @@ pub enum StoreInput {
     Withdrawn(bool),
     /// The caller's proposals, oldest first.
     Proposals(Vec<Listed>),
+}
+
+/// How an operator links an account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkedByOperator {
+    /// By its name alone. The provider has the credential.
+    Name,
+    /// With its password.
+    Password,
+    /// Not at all. The person signs in.
+    No,
 }
 
 /// The account that a call uses.

@@ -522,6 +522,7 @@ fn call_intent<'a>(call: &'a Call, stage: &'static str) -> Draft<'a> {
     });
     if let Some(members) = body.as_object_mut() {
         members.extend(call.tool.as_ref().map(|tool| ("tool".to_owned(), json!(tool))));
+        members.extend(call.account_ref.as_ref().map(|account| ("account".to_owned(), json!(account))));
         members.extend(call.nested.as_ref().map(|nested| {
             let Call { provider, action, target, .. } = &nested.call;
             (

@@ -10,9 +10,9 @@
 use crate::kind::ProviderDeps;
 use crate::linking::{self, LinkContext};
 use crate::oauth::{self, OAuth};
-use kernel::contract::{Failure, Operation, UsedAccount};
+use kernel::contract::{Failure, LinkedByOperator, Operation, UsedAccount};
 use kernel::execution::Execution;
-use model::{Ciphertext, Clock, Place, RecordKind, Renewal};
+use model::{ChatType, Ciphertext, Clock, Place, RecordKind, Renewal};
 use secrets::Secret;
 use secrets::vault::Vault;
 use serde_json::{Value, json};
@@ -23,6 +23,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use zeroize::Zeroizing;
 
+/// The most refused tokens that are remembered.
+const REFUSED_MAX: usize = 4096;
 /// The member of a stored credential that has the password.
 const PASSWORD: &str = "password";
 
@@ -50,6 +52,10 @@ pub struct SignIn<'a> {
     pub server: String,
     /// Whether each request names the server (RFC 8707). Not every OAuth server takes that.
     pub names_resource: bool,
+    /// Whether the name of an account is the address that the server states, and nothing else.
+    pub names_address: bool,
+    /// The kinds of chats in which accounts are linked; empty means all.
+    pub chat_types: Vec<ChatType>,
     /// The longest time of a step.
     pub deadline: Duration,
 }
@@ -83,7 +89,7 @@ impl Credentials {
         sign_in: SignIn<'_>,
         deps: &ProviderDeps<'_>,
     ) -> Result<(Self, Vec<Arc<dyn Operation>>), String> {
-        let SignIn { settings, server, names_resource, deadline } = sign_in;
+        let SignIn { settings, server, names_resource, names_address, chat_types, deadline } = sign_in;
         let redirect = settings.redirect_url.clone().unwrap_or_else(|| format!("{}/{name}", deps.callback_url));
         let vault = deps.runtime.map(|runtime| Arc::clone(&runtime.vault));
         let platform = deps.platform;
@@ -92,6 +98,7 @@ impl Credentials {
             settings: settings.clone(),
             server,
             names_resource,
+            names_address,
             redirect,
             secret: deps.secret("client_secret"),
             vault: vault.clone(),
@@ -104,7 +111,7 @@ impl Credentials {
             capability: name.clone(),
             linker: Arc::<OAuth>::clone(&client),
             hosts: settings.hosts()?,
-            chat_types: Vec::new(),
+            chat_types,
             deadline,
             vault,
             ids: Arc::clone(&platform.ids),
@@ -177,13 +184,28 @@ impl Account {
     /// Returns the failure of a call that the server does not let in. `failure` is the failure for a shared account.
     pub fn not_signed_in(&self, failure: Failure) -> Failure {
         match (self, &failure) {
-            (Self::Person(account), Failure::Refused { .. }) => account.refused(),
+            (Self::Person(account), Failure::Refused { message }) => account.refused(message),
+            (Self::Shared { .. } | Self::Persons(_) | Self::Person(_), _) => failure,
+        }
+    }
+
+    /// Returns the failure of a call whose account does not open. The fault is that of one person, and not of the provider.
+    pub fn not_opened(&self, failure: Failure) -> Failure {
+        match (self, &failure) {
+            (Self::Person(account), Failure::Unavailable { message } | Failure::Refused { message }) => {
+                account.refused(message)
+            }
             (Self::Shared { .. } | Self::Persons(_) | Self::Person(_), _) => failure,
         }
     }
 }
 
-/// Checks the keys of a table about accounts. A provider with a name in two parts has the accounts of persons, and none
+/// Returns the kinds of chats in which accounts of persons are used: those of the table, or else private ones.
+pub fn chat_types(table: Option<&Vec<ChatType>>) -> Vec<ChatType> {
+    table.cloned().unwrap_or_else(|| vec![ChatType::Private])
+}
+
+/// Checks the keys of a table about accounts. A provider with a name in two parts has the accounts of persons. It has none
 /// of the keys `own` of a shared account. `token_auth` is the value of `auth` for OAuth tokens, and whether it is set.
 ///
 /// # Errors
@@ -237,9 +259,12 @@ impl CallAccount {
         self.used.as_ref().map(|used| used.name.as_str())
     }
 
-    /// Returns whether an operator stores the password of the account.
-    pub fn has_password(&self) -> bool {
-        matches!(self.credentials.source, Source::Passwords { .. })
+    /// Returns how an operator links the account.
+    pub fn linked_by_operator(&self) -> LinkedByOperator {
+        match self.credentials.source {
+            Source::Passwords { .. } => LinkedByOperator::Password,
+            Source::Tokens(_) => LinkedByOperator::No,
+        }
     }
 
     /// Returns whether the credential must be renewed before its use. A renewed credential is used as it is.
@@ -255,7 +280,12 @@ impl CallAccount {
 
     /// Returns whether the credential is [stale](Self::is_stale) now.
     pub fn is_due(&self) -> bool {
-        self.is_stale(self.credentials.clock.now())
+        self.is_stale(self.now())
+    }
+
+    /// Returns the present time.
+    pub fn now(&self) -> Timestamp {
+        self.credentials.clock.now()
     }
 
     /// Renews the credential.
@@ -266,12 +296,19 @@ impl CallAccount {
         let (Source::Tokens(oauth), Some((sealed, _))) = (&self.credentials.source, self.credential()) else {
             return Err(not_stored());
         };
-        let renewal = oauth.renew(sealed, execution).await;
-        // Where it cannot be renewed, the next call tries it as it is.
-        self.credentials.refused().remove(&digest(sealed));
-        self.renewal = Some(renewal?);
-        self.is_renewed = true;
-        Ok(())
+        match oauth.renew(sealed, execution).await {
+            Ok(renewal) => {
+                // INVARIANT: the old credential stays refused. The new one is stored later, and has another digest.
+                self.renewal = Some(renewal);
+                self.is_renewed = true;
+                Ok(())
+            }
+            Err(failure) => {
+                // The next call tries it as it is.
+                self.credentials.refused().remove(&digest(sealed));
+                Err(failure)
+            }
+        }
     }
 
     /// Prepares the next preparation of the call: the credential that an earlier one renewed is stored.
@@ -305,17 +342,23 @@ impl CallAccount {
         }
     }
 
-    /// Returns the failure of a call whose credential the server refuses. The next call renews a token first.
-    pub fn refused(&self) -> Failure {
+    /// Returns the failure of a call whose credential is refused, with the words of the server. The next call renews a token
+    /// first.
+    pub fn refused(&self, message: &str) -> Failure {
         match (&self.credentials.source, self.credential()) {
             (Source::Tokens(_), Some((sealed, _))) => {
-                self.credentials.refused().insert(digest(sealed));
-                unusable("the server refuses the account's token; call again, or link the account again")
+                let mut refused = self.credentials.refused();
+                if refused.len() >= REFUSED_MAX {
+                    refused.clear();
+                }
+                refused.insert(digest(sealed));
+                drop(refused);
+                unusable(&format!("the account's token is refused; call again, or link the account again. {message}"))
             }
             (Source::Tokens(_), None) => not_stored(),
-            (Source::Passwords { .. }, _) => {
-                unusable("the server refuses the account's password; an operator stores it with `account link` again")
-            }
+            (Source::Passwords { .. }, _) => unusable(&format!(
+                "the account's password is refused; an operator stores it again with account link. {message}"
+            )),
         }
     }
 

@@ -6,20 +6,20 @@
 use crate::accounts::CallAccount;
 use jsonschema::Validator;
 use kernel::contract::{
-    Failure, Guard, InverseError, Invocation, NestedRequest, Operation, Probed, Proposed, Running, SideOutput,
-    StoreInput, StoreRequest, Success, UsedAccount,
+    Failure, Guard, InverseError, Invocation, LinkedByOperator, NestedRequest, Operation, Probed, Proposed, Running,
+    SideOutput, StoreInput, StoreRequest, Success, UsedAccount,
 };
 use kernel::execution::Execution;
 use model::{
-    Declaration, Destination, DestinationKind, EffectMarker, Exposure, Nonce, ParamError, ProposalId, Renewal,
-    SealedRequest, Tier,
+    ChatType, Declaration, Destination, DestinationKind, EffectMarker, Exposure, Nonce, ParamError, ProposalId,
+    Renewal, SealedRequest, Tier,
 };
 use schemars::JsonSchema;
 use schemars::generate::Contract;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use shared::{Action, Level, Provider, Timestamp};
+use shared::{Action, Code, Level, Provider, Timestamp};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -35,6 +35,11 @@ pub trait SharedState: Send + Sync + Sized + 'static {
     /// Returns the state of a call with this account.
     fn with_account(&self, _account: &CallAccount) -> Option<Self> {
         None
+    }
+
+    /// Returns the kinds of chats in which the actions can be called. Empty means all, and calls without a chat.
+    fn chat_types(&self) -> Vec<ChatType> {
+        Vec::new()
     }
 
     /// Returns the fault of a name of an account, as a sentence.
@@ -209,7 +214,7 @@ pub fn operation<A: NativeAction>(
         proposes: A::PROPOSES,
         verbatim: A::VERBATIM,
         reveals: A::REVEALS,
-        chat_types: Vec::new(),
+        chat_types: shared.chat_types(),
         needs_account: shared.account().is_some(),
         may_vary: A::MAY_VARY.iter().copied().map(str::to_owned).collect(),
     };
@@ -291,8 +296,8 @@ impl<A: NativeAction> Operation for Native<A> {
         self.shared.account_fault(name)
     }
 
-    fn stores_password(&self) -> bool {
-        self.shared.account().is_some_and(|account| account.has_password())
+    fn linked_by_operator(&self) -> LinkedByOperator {
+        self.shared.account().map_or(LinkedByOperator::Name, |account| account.linked_by_operator())
     }
 
     fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamError>> {
@@ -329,7 +334,22 @@ impl<A: NativeAction> Operation for Native<A> {
             self.shared.with_account(&account)
         });
         let shared = of_account.map_or_else(|| Arc::clone(&self.shared), Arc::new);
-        Box::pin(async move { A::probe(&shared, handle, &execution).await })
+        Box::pin(async move {
+            A::probe(&shared, handle, &execution).await.map_err(|failure| match failure {
+                // Its text is for a caller, who could take it as advice to send again.
+                Failure::Coded { code: Code::CapabilityAuthRequired, .. } => {
+                    Failure::Unavailable { message: "the account cannot be used to look at the target".into() }
+                }
+                failure @ (Failure::Refused { .. }
+                | Failure::Guard(_)
+                | Failure::Unavailable { .. }
+                | Failure::InvalidOutput { .. }
+                | Failure::Unknown { .. }
+                | Failure::RateLimited { .. }
+                | Failure::Coded { .. }
+                | Failure::Timeout) => failure,
+            })
+        })
     }
 }
 
@@ -348,7 +368,12 @@ impl<A: NativeAction> Invocation for Typed<A> {
 
     fn guard(&self, now: Timestamp) -> Guard {
         match self.params.guard(&self.shared, self.facts.as_ref(), now) {
-            Guard::Pass if self.account.as_ref().is_some_and(|account| account.is_stale(now)) => Guard::NeedsRemote,
+            // Facts that are there were fetched with this credential a moment ago.
+            Guard::Pass
+                if self.facts.is_none() && self.account.as_ref().is_some_and(|account| account.is_stale(now)) =>
+            {
+                Guard::NeedsRemote
+            }
             judged @ (Guard::Pass | Guard::NeedsRemote | Guard::Refuse(_)) => judged,
         }
     }
@@ -356,7 +381,10 @@ impl<A: NativeAction> Invocation for Typed<A> {
     fn prepare(mut self: Box<Self>, execution: Execution) -> Running<Result<Box<dyn Invocation>, Failure>> {
         Box::pin(async move {
             if let Some(account) = &mut self.account {
-                if account.is_due() {
+                // The guard asked for facts, or for a renewal. Another call can have renewed the credential since.
+                let wants_facts =
+                    self.params.guard(&self.shared, self.facts.as_ref(), account.now()) == Guard::NeedsRemote;
+                if account.is_due() || !wants_facts {
                     // Stored before it is used: the facts are fetched by the next preparation.
                     account.renew(execution).await?;
                     let renewed: Box<dyn Invocation> = self;

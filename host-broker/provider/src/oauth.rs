@@ -21,7 +21,7 @@ use crate::linking::address::Brought;
 use crate::linking::{Given, Linker, Linking, Opened, Polled};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use claims::{claims, named, shown};
+use claims::{address, claims, named, shown};
 use kernel::contract::Failure;
 use kernel::execution::Execution;
 use model::{Clock, Random};
@@ -118,6 +118,8 @@ pub struct OAuth {
     pub server: String,
     /// Whether each request names that server as its `resource` (RFC 8707).
     pub names_resource: bool,
+    /// Whether the name of an account is the address that the server states, and nothing else.
+    pub names_address: bool,
     /// Where the page leads to.
     pub redirect: String,
     /// The secret that proves the client's identity.
@@ -379,7 +381,7 @@ impl OAuth {
         let kept = self.to_keep(tokens);
         let claims = tokens.extra_fields().id_token.as_deref().map(claims).unwrap_or_default();
         Given {
-            account: named(&claims, hint),
+            account: if self.names_address { address(&claims) } else { named(&claims, hint) },
             fresh_until: fresh_until(&kept),
             credential: Some(json!(kept)),
             shown: shown(&claims, &self.server, tokens),

@@ -12,18 +12,21 @@ use serde_json::json;
 use shared::{Group, Provider};
 use std::fs::File;
 use std::io::{Error, IsTerminal as _, Read};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use store::state::accounts;
 use zeroize::Zeroizing;
 
 /// The longest password, with an end of line and one byte that shows that there is more.
 const READ_MAX: usize = GIVEN_SECRET_MAX + 3;
+/// The rights of users other than the owner.
+const OTHERS: u32 = 0o077;
 
 /// Manage the external accounts that are linked to each person.
 ///
 /// A capability acts for a person only with accounts that are linked to that person or shared with that person. If a
-/// capability supports it, an agent can start to link an account; the vault then stores the credential. For an account
-/// that you link here, the provider keeps the credential, or the vault keeps the password that you give.
+/// capability supports it, an agent can start to link an account; the vault then stores the credential. If you
+/// link the account here, the provider has the credential, or the vault stores the password from the file.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   host-broker account link ash:user-1 gog.email work --label 'Work mail'
@@ -128,7 +131,7 @@ impl Account {
         match self.command {
             Command::Link { person, capability, account, label, password_file } => {
                 let (person, account_ref) = (person.key(), account);
-                let password = password_file.as_deref().map(password).transpose()?;
+                let password = password_file.as_deref().map(|path| password(context, path)).transpose()?;
                 ask(context, request::Command::LinkAccount { person, capability, account_ref, label, password })
             }
             Command::List { person, capability } => list(context, person.as_ref(), capability.as_ref()),
@@ -157,7 +160,7 @@ impl Account {
 }
 
 /// Reads a password from a file, or from standard input.
-fn password(path: &Path) -> Result<GivenSecret, CliError> {
+fn password(context: &Context, path: &Path) -> Result<GivenSecret, CliError> {
     let unreadable = |error: Error| CliError::usage(format!("cannot read {}: {error}", path.display()));
     let input: Box<dyn Read> = match path.to_str() {
         Some("-") if std::io::stdin().is_terminal() => {
@@ -166,6 +169,11 @@ fn password(path: &Path) -> Result<GivenSecret, CliError> {
         Some("-") => Box::new(std::io::stdin()),
         _ => Box::new(File::open(path).map_err(unreadable)?),
     };
+    if path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & OTHERS != 0) {
+        context
+            .output
+            .say(&format!("host-broker: other users can read {0}; delete it, or: chmod 600 {0}", path.display()));
+    }
     let mut text = Zeroizing::new(String::with_capacity(READ_MAX));
     let most = u64::try_from(READ_MAX).unwrap_or(u64::MAX);
     input.take(most).read_to_string(&mut text).map_err(unreadable)?;

@@ -3,7 +3,7 @@
 use super::CommandResult;
 use crate::broker::Broker;
 use config::near_miss;
-use kernel::contract::Operation;
+use kernel::contract::{LinkedByOperator, Operation};
 use model::{Account, Caller, Ciphertext, GivenSecret, Place, RecordKind, Share};
 use secrets::vault::seen_secrets::Credential;
 use serde_json::{Value, json};
@@ -61,18 +61,21 @@ impl Broker {
         if label.as_ref().is_some_and(|label| label.len() > LABEL_MAX || label.chars().any(char::is_control)) {
             return no(format!("A label is one line of at most {LABEL_MAX} bytes."));
         }
-        let sealed = match (operation.stores_password(), password) {
-            (true, Some(password)) => match self.sealed(account, password) {
+        let sealed = match (operation.linked_by_operator(), password) {
+            (LinkedByOperator::Password, Some(password)) => match self.sealed(account, password) {
                 Ok(sealed) => Some(sealed),
                 Err(reason) => return no(reason),
             },
-            (true, None) => {
+            (LinkedByOperator::Password, None) => {
                 return no(format!("{capability} signs in with a password. Add: --password-file FILE."));
             }
-            (false, Some(_)) => {
-                return no(format!("{capability} takes no password. Its accounts are linked without one."));
+            (LinkedByOperator::No, _) => {
+                return no(format!("A person links an account of {capability} by signing in: ext_auth_begin."));
             }
-            (false, None) => None,
+            (LinkedByOperator::Name, Some(_)) => {
+                return no(format!("{capability} takes no password. Link the account without one."));
+            }
+            (LinkedByOperator::Name, None) => None,
         };
         let is_new = accounts::link(tx, account)?;
         if let Some(sealed) = &sealed {

@@ -27,6 +27,13 @@ pub(super) fn named(claims: &Map<String, Value>, hint: Option<&str>) -> AccountR
     names.next().unwrap_or_else(|| "default".parse().expect("an account's name"))
 }
 
+/// Returns the address of the account, from the server alone. Without one, the name is no address: `default`.
+pub(super) fn address(claims: &Map<String, Value>) -> AccountRef {
+    let only =
+        ["email", "email_verified"].iter().filter_map(|name| Some(((*name).to_owned(), claims.get(*name)?.clone())));
+    named(&only.collect(), None)
+}
+
 /// Returns the description for the person who decides.
 pub(super) fn shown(claims: &Map<String, Value>, resource: &str, tokens: &Tokens) -> Map<String, Value> {
     let mut shown = Map::from_iter([("server".to_owned(), json!(resource))]);
@@ -58,6 +65,20 @@ mod tests {
         // A claim that the server has not proved is no name.
         assert_eq!(of(r#"{"sub":"1","email":"ann@example.com","email_verified":false}"#, None), "1");
         assert_eq!(of(r#"{"sub":"1","email":"ann@example.com","email_verified":true}"#, None), "ann@example.com");
+    }
+
+    #[test]
+    fn an_address_is_what_the_server_says_and_nothing_else() {
+        let of = |body: &str| address(&claims(&token(body.as_bytes()))).to_string();
+        assert_eq!(of(r#"{"sub":"1","email":"ann@example.com"}"#), "ann@example.com");
+        for other in [
+            r#"{"sub":"ceo@example.com"}"#,
+            r#"{"preferred_username":"ceo@example.com"}"#,
+            r#"{"email":"ceo@example.com","email_verified":false}"#,
+            r#"{"email":"ceo@example.com","email_verified":false,"preferred_username":"ceo@example.com"}"#,
+        ] {
+            assert_eq!(of(other), "default", "{other}");
+        }
     }
 
     #[test]

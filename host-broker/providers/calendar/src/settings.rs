@@ -3,6 +3,7 @@
 use crate::moment::Zone;
 use crate::reference::CalendarId;
 use crate::{Calendar, operations};
+use model::ChatType;
 use provider::accounts::{self, Account, Credentials, SignIn};
 use provider::child;
 use provider::contract::Operation;
@@ -30,7 +31,7 @@ const LINKING: Duration = Duration::from_secs(20);
 
 /// The settings of one calendar account, or of the accounts of persons at one server.
 ///
-/// With a name in two parts, such as `person.calendar`, each call uses an account of the person for whom it is made. The
+/// With a name in two parts, such as `person.calendar`, each call uses an account of the person behind it. The
 /// name of that account is the user name.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -48,6 +49,11 @@ pub struct Settings {
     /// How the broker signs in.
     #[serde(default)]
     pub auth: Auth,
+    /// The kinds of chats in which accounts of persons are used; only `private`, unless set. An empty list allows all,
+    /// and calls without a chat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Vec<String>>")]
+    pub chat_types: Option<Vec<ChatType>>,
     /// The OAuth client with which people link their accounts. Without it, an operator stores their passwords.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oauth: Option<oauth::Settings>,
@@ -101,6 +107,8 @@ impl Settings {
             server: self.url.clone(),
             // Sign-in servers of calendars refuse a request with `resource`.
             names_resource: false,
+            names_address: false,
+            chat_types: accounts::chat_types(self.chat_types.as_ref()),
             deadline: LINKING,
         });
         Credentials::of_persons(name, sign_in, deps)
@@ -135,6 +143,9 @@ impl Configured for Settings {
     fn check(&self, name: &Provider) -> Result<(), String> {
         self.address()?;
         let own = [("username", self.username.is_some()), ("password", self.password.is_some())];
+        if self.chat_types.is_some() && !name.is_namespaced() {
+            return Err("chat_types: only accounts of persons have it; remove it".to_owned());
+        }
         accounts::check_table(name, &own, self.oauth.as_ref(), ("bearer", self.auth == Auth::Bearer))?;
         match (&self.username, self.auth) {
             (None, Auth::Basic) if !name.is_namespaced() => {

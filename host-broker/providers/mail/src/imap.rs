@@ -5,6 +5,7 @@ use crate::failures::{self, not_signed_in, unreachable};
 use crate::limited::Limited;
 use crate::reference::{Folder, MessageRef};
 use crate::settings::{Auth, Encryption};
+use async_imap::error::Error;
 use async_imap::types::Fetch;
 use async_imap::{Authenticator, Client, Session};
 use futures_util::TryStreamExt as _;
@@ -60,7 +61,12 @@ impl Mail {
         };
         match session {
             Ok(session) => Ok(Mailbox { session }),
-            Err((error, _client)) => Err(self.account.not_signed_in(not_signed_in(failures::imap(error)))),
+            Err((error, _client)) => {
+                // RFC 5530: the server is not able to check the credential now.
+                let is_temporary = matches!(&error, Error::No(text) if text.contains("UNAVAILABLE"));
+                let failure = not_signed_in(failures::imap(error));
+                Err(if is_temporary { failure } else { self.account.not_signed_in(failure) })
+            }
         }
     }
 }

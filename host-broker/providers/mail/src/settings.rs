@@ -5,6 +5,7 @@ use crate::parsing::parsers;
 use crate::reference::Folder;
 use crate::tls::Tls;
 use crate::{Mail, operations};
+use model::ChatType;
 use provider::accounts::{self, Account, Credentials, SignIn};
 use provider::child;
 use provider::contract::Operation;
@@ -31,7 +32,7 @@ const LINKING: Duration = Duration::from_secs(20);
 
 /// The settings of one mail account, or of the accounts of persons at one server.
 ///
-/// With a name in two parts, such as `person.mail`, each call uses an account of the person for whom it is made. The name
+/// With a name in two parts, such as `person.mail`, each call uses an account of the person behind it. The name
 /// of that account is its mail address.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -52,6 +53,11 @@ pub struct Settings {
     /// How the broker signs in.
     #[serde(default)]
     pub auth: Auth,
+    /// The kinds of chats in which accounts of persons are used; only `private`, unless set. An empty list allows all,
+    /// and calls without a chat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Vec<String>>")]
+    pub chat_types: Option<Vec<ChatType>>,
     /// The OAuth client with which people link their accounts. Without it, an operator stores their passwords.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oauth: Option<oauth::Settings>,
@@ -158,6 +164,8 @@ impl Settings {
             server,
             // Sign-in servers of mail providers refuse a request with `resource`.
             names_resource: false,
+            names_address: true,
+            chat_types: accounts::chat_types(self.chat_types.as_ref()),
             deadline: LINKING,
         });
         Credentials::of_persons(name, sign_in, deps)
@@ -208,6 +216,9 @@ impl Configured for Settings {
             ("username", self.username.is_some()),
             ("password", self.password.is_some()),
         ];
+        if self.chat_types.is_some() && !name.is_namespaced() {
+            return Err("chat_types: only accounts of persons have it; remove it".to_owned());
+        }
         accounts::check_table(name, &own, self.oauth.as_ref(), ("xoauth2", self.auth == Auth::Xoauth2))?;
         if self.address.is_none() && !name.is_namespaced() {
             return Err("address: is missing; it is the mail address of the account".to_owned());

@@ -47,7 +47,10 @@ impl Mail {
             Auth::Xoauth2 => &[Mechanism::Xoauth2],
         };
         let signed_in = connection.auth(mechanisms, &credentials).await;
-        signed_in.map_err(|error| self.account.not_signed_in(not_signed_in(smtp(&error))))?;
+        signed_in.map_err(|error| {
+            let failure = not_signed_in(smtp(&error));
+            if error.is_permanent() { self.account.not_signed_in(failure) } else { failure }
+        })?;
         connection.command(From::new(Some(from), Vec::new())).await.map_err(failed)?;
         for recipient in recipients {
             let accepted = connection.command(Rcpt::new(recipient.inner().clone(), Vec::new())).await;

@@ -206,7 +206,7 @@ impl Invocation for Asked {
                 None => upstream,
             };
             let told = |failure, is_unknown| match &accounts {
-                Some((_, account)) if is_unknown => account.refused(),
+                Some((_, account)) if is_unknown => account.refused("It answers 401 Unauthorized."),
                 Some(_) | None => failure,
             };
             if !upstream.is_up() {

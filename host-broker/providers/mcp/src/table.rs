@@ -192,6 +192,8 @@ impl Table {
             settings: oauth,
             server: address.url.clone(),
             names_resource: true,
+            names_address: false,
+            chat_types: Vec::new(),
             deadline: Duration::from_secs(self.settings.timeout_seconds),
         };
         let (credentials, linking) = Credentials::with_sign_in(name, sign_in, deps)?;

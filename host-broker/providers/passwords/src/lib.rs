@@ -22,7 +22,7 @@ pub use settings::{Bitwarden, KIND, KeePass, OnePassword, Pass, Settings, Use};
 
 use entry::{Allowed, Listing};
 use filter::scrub::Scrubber;
-use model::Exposure;
+use model::{ChatType, Exposure};
 use provider::accounts::{Account, CallAccount};
 use provider::contract::{Execution, Failure, Operation};
 use provider::native::{BadDeclaration, SharedState, operation};
@@ -39,6 +39,7 @@ const READS: Exposure = Exposure { untrusted: true, sensitive: true, egress: fal
 struct Passwords {
     name: Provider,
     account: Account,
+    chat_types: Vec<ChatType>,
     store: Store,
     allowed: Allowed,
     uses: Vec<Use>,
@@ -52,6 +53,10 @@ impl SharedState for Passwords {
         self.account.undecided()
     }
 
+    fn chat_types(&self) -> Vec<ChatType> {
+        self.chat_types.clone()
+    }
+
     fn with_account(&self, account: &CallAccount) -> Option<Self> {
         let store = self.store.of_account(Account::Person(account.clone()))?;
         Some(Self { account: Account::Person(account.clone()), store, ..self.clone() })
@@ -63,6 +68,15 @@ impl SharedState for Passwords {
 }
 
 impl Passwords {
+    /// Returns whether a password has the secret of a person that opens the password manager. The search for the broker's
+    /// own secrets does not know it.
+    fn holds_key(&self, password: &str, execution: &Execution) -> Result<bool, Failure> {
+        match &self.account {
+            Account::Person(account) => account.secret(execution).map(|secret| password.contains(secret.as_str())),
+            Account::Shared { .. } | Account::Persons(_) => Ok(false),
+        }
+    }
+
     /// Returns the entries that an operator has allowed.
     async fn entries(&self, execution: &Execution) -> Result<Listing, Failure> {
         let mut listing = self.store.entries(execution).await?;

@@ -86,6 +86,9 @@ pub(crate) async fn login(
     if holds_own(Value::String(login.password.to_string()), scrubber) {
         return Err(Failure::Guard(guardrail("This is a secret of the broker's own, which no agent gets.")));
     }
+    if passwords.holds_key(&login.password, execution)? {
+        return Err(Failure::Guard(guardrail("This opens the password manager itself, so no agent gets it.")));
+    }
     Ok((entry, login))
 }
 

@@ -3,6 +3,7 @@
 use crate::entry::{Allowed, EntryPattern};
 use crate::store::Store;
 use crate::{Passwords, operations};
+use model::ChatType;
 use provider::accounts::{self, Account, Credentials};
 use provider::kind::{BuiltProvider, Configured, ProviderDeps, ProviderKind, SettingsKind};
 use provider::{child, table};
@@ -19,7 +20,7 @@ pub const KIND: &dyn ProviderKind = &SettingsKind::<Settings>::new("passwords");
 
 /// The settings of one password manager: exactly one of `pass`, `keepass`, `bitwarden` and `onepassword`.
 ///
-/// With a name in two parts, such as `person.passwords`, each call uses an account of the person for whom it is made. The
+/// With a name in two parts, such as `person.passwords`, each call uses an account of the person behind it. The
 /// vault has the password that opens it.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -27,6 +28,11 @@ pub struct Settings {
     /// The entries that can be found and read: `web/*`, `web/**`, or `**` for all. An empty list allows none.
     #[serde(default)]
     pub entries: Vec<EntryPattern>,
+    /// The kinds of chats in which accounts of persons are used; only `private`, unless set. An empty list allows all,
+    /// and calls without a chat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Vec<String>>")]
+    pub chat_types: Option<Vec<ChatType>>,
     /// The actions of other providers that `use_password` can call. An empty list allows none.
     #[serde(default)]
     pub uses: Vec<Use>,
@@ -248,7 +254,8 @@ impl Configured for Settings {
                 .flatten()
         });
         let store = self.pass.as_ref().map(|pass| pass.store.as_path());
-        files.chain(store).chain(self.program().filter(|program| program.is_absolute())).collect()
+        let bitwarden = self.bitwarden.as_ref().and_then(|bitwarden| bitwarden.directory.as_deref());
+        files.chain(store).chain(bitwarden).chain(self.program().filter(|program| program.is_absolute())).collect()
     }
 
     fn check(&self, name: &Provider) -> Result<(), String> {
@@ -265,6 +272,9 @@ impl Configured for Settings {
             [self.pass.is_some(), self.keepass.is_some(), self.bitwarden.is_some(), self.onepassword.is_some()];
         if managers.into_iter().filter(|is_there| *is_there).count() != 1 {
             return Err(ONE_MANAGER.to_owned());
+        }
+        if self.chat_types.is_some() && !name.is_namespaced() {
+            return Err("chat_types: only accounts of persons have it; remove it".to_owned());
         }
         self.check_accounts(name)?;
         let vault = self.onepassword.as_ref().and_then(|onepassword| onepassword.vault.as_deref()).unwrap_or("any");
@@ -294,6 +304,7 @@ impl Configured for Settings {
             name: name.clone(),
             store: Store::new(self, account.clone(), deps.platform).ok_or(ONE_MANAGER)?,
             account,
+            chat_types: if self.is_of_persons() { accounts::chat_types(self.chat_types.as_ref()) } else { Vec::new() },
             allowed: Allowed::new(&self.entries)?,
             uses: self.uses.clone(),
             vault: deps.runtime.map(|runtime| Arc::clone(&runtime.vault)),

@@ -35,7 +35,7 @@ impl Store {
     /// The password manager of this table, opened with the secret of this account; `None` if the table names none. It
     /// starts no program and opens no file.
     pub(crate) fn new(settings: &Settings, account: Account, platform: &Platform) -> Option<Self> {
-        let Settings { entries: _, uses: _, pass, keepass, bitwarden, onepassword } = settings;
+        let Settings { entries: _, uses: _, chat_types: _, pass, keepass, bitwarden, onepassword } = settings;
         let program = |program: &str, explain| Program::new(program, explain, platform);
         Some(match (pass, keepass, bitwarden, onepassword) {
             (Some(pass), ..) => Self::Pass(PassStore::new(pass, program(&pass.program, pass::explain))),

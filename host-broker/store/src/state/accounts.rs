@@ -20,7 +20,7 @@ pub fn link(tx: &Transaction<'_>, account: &Account) -> Result<bool, StoreError>
     tx.view()
         .prepare_cached(
             "INSERT INTO accounts VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-             ON CONFLICT (person, capability, account_ref) DO UPDATE SET label = excluded.label",
+             ON CONFLICT (person, capability, account_ref) DO UPDATE SET label = coalesce(excluded.label, accounts.label)",
         )
         .and_then(|mut s| {
             s.execute(params![

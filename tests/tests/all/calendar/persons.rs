@@ -82,7 +82,7 @@ fn a_person_reads_and_changes_their_own_calendars_only() {
     link(&world, "broker:ann", "ada", "not-the-password-any-more");
     let refused = list(&ann);
     assert_eq!(code(&refused), "capability_auth_required", "{refused}");
-    assert!(error(&refused).contains("refuses the account's password"), "{refused}");
+    assert!(error(&refused).contains("the account's password is refused"), "{refused}");
     assert_eq!(ids(&list(&bob)), ["team"]);
     world.settle();
 }

@@ -1,5 +1,5 @@
-//! Mail accounts of persons: each call uses the account of the person behind it, with the password that an operator stored
-//! or the token that the person got.
+//! Mail accounts of persons: each call uses the account of the person behind it. An operator has stored its password, or
+//! the person has signed in.
 
 use super::{approval, letter};
 use base64::Engine as _;
@@ -92,6 +92,9 @@ fn a_person_reads_and_sends_with_the_account_that_an_operator_linked() {
         (subjects(&developer, &ann), subjects(&developer, &bob)),
         (vec!["to ann".into()], vec!["to ada".into()])
     );
+    // A group chat is no place for private mail, unless the table says so.
+    let in_group = token(&mut world, "ann", ChatType::Group);
+    assert_eq!(code(&developer.ask(mail("list_messages", &json!({}), &in_group))), "capability_access_denied");
     // A parameter of a call names no account of another person.
     let others = with(mail("list_messages", &json!({}), &ann), "account_ref", json!(ADDRESS));
     assert_eq!(code(&developer.ask(others)), "capability_auth_required");
@@ -111,12 +114,14 @@ fn a_person_reads_and_sends_with_the_account_that_an_operator_linked() {
     let arrived = until("the mail", || servers.messages("").into_iter().find(|text| text.contains("from ann")));
     assert!(arrived.contains(&format!("From: {ANNS_ADDRESS}")), "{arrived}");
     assert_eq!((servers.messages_of("mail-ann", "Sent").len(), servers.messages("Sent").len()), (1, 0));
+    let rows = world.rows_of(&developer, &request);
+    assert!(rows.iter().any(|row| row.kind == "intended" && row.body.contains(ANNS_ADDRESS)), "{rows:?}");
 
     // A changed password is a failure that says what to do, and the new one works.
     assert_eq!(code(&link(&world, "broker:ann", ANNS_ADDRESS, "not-the-password-any-more")), "executed");
     let refused = developer.ask(mail("list_messages", &json!({}), &ann));
     assert_eq!(code(&refused), "capability_auth_required", "{refused}");
-    assert!(error(&refused).contains("refuses the account's password"), "{refused}");
+    assert!(error(&refused).contains("the account's password is refused"), "{refused}");
     assert_eq!(code(&link(&world, "broker:ann", ANNS_ADDRESS, ANNS_PASSWORD)), "executed");
     assert_eq!(subjects(&developer, &ann), ["to ann"]);
 
@@ -167,8 +172,9 @@ fn the_command_takes_a_password_from_a_file_and_prints_it_nowhere() {
         world.cli(&["account", "link", "broker:ann", "person.mail", ANNS_ADDRESS, "--password-file", path])
     };
     let linked = link(path);
-    let said = String::from_utf8(linked.stdout).unwrap();
+    let said = String::from_utf8([linked.stdout, linked.stderr].concat()).unwrap();
     assert!(linked.status.success() && said.contains("The vault has its password."), "{said}");
+    assert!(said.contains(&format!("other users can read {path}")), "{said}");
     for (content, expected) in [
         (String::new(), "it is empty"),
         ("two\nlines".to_owned(), "it is not one line of text"),
@@ -324,7 +330,7 @@ fn a_person_links_a_mail_account_by_signing_in_and_its_token_is_renewed() {
     };
     // A password is not the way here.
     let refused = link(&world, "broker:ann", ANNS_ADDRESS, ANNS_PASSWORD);
-    assert!(error(&refused).contains("takes no password"), "{refused}");
+    assert!(error(&refused).contains("by signing in"), "{refused}");
 
     // A name that is no address cannot send mail.
     let begun = auth("begin", &json!({ "capability": "person.mail", "account_hint": "a b" }));
@@ -361,7 +367,7 @@ fn a_person_links_a_mail_account_by_signing_in_and_its_token_is_renewed() {
     sign_ins.lock().unwrap().refuses = 1;
     let refused = list();
     assert_eq!(code(&refused), "capability_auth_required", "{refused}");
-    assert!(error(&refused).contains("refuses the account's token"), "{refused}");
+    assert!(error(&refused).contains("the account's token is refused"), "{refused}");
     assert_eq!(code(&list()), "executed");
     // Tokens that the server revokes cannot be renewed.
     http("POST", &format!("{base}/control/revoke"), "application/json", &json!({ "person": "ann" }).to_string());

@@ -53,8 +53,13 @@ fn each_person_opens_their_own_database_and_gets_their_own_password() {
     assert_eq!(names(&found), ["Internet/GitHub"], "{found}");
     // The database of another person does not open with this password, and their account is not hers.
     assert_eq!(code(&link(&world, "broker:bob", "bob", "not-the-master-password")), "executed");
-    let locked = find(&bob);
-    assert!(error(&locked).contains("does not open"), "{locked}");
+    // However often he tries, the provider is not paused for her.
+    for _ in 0..6 {
+        let locked = find(&bob);
+        assert_eq!(code(&locked), "capability_auth_required", "{locked}");
+        assert!(error(&locked).contains("does not open"), "{locked}");
+    }
+    assert_eq!(code(&find(&ann)), "executed");
     assert_eq!(
         code(&developer.ask(with(
             passwords("find_login", &json!({ "query": "github" }), &bob),
@@ -85,6 +90,16 @@ fn a_person_has_a_vault_of_1password_with_the_name_of_the_account() {
     assert_eq!(code(&link(&world, "broker:ann", "Agents", "ops_token-of-the-tests")), "executed");
     let found = developer.ask(passwords("find_login", &json!({ "query": "agents" }), &ann));
     assert_eq!(names(&found), ["Agents/Bare", "Agents/GitHub"], "{found}");
+
+    // The token that opens the vault is no password for an agent, also if the vault has it.
+    let bob = token(&mut world, "bob", ChatType::Private);
+    assert_eq!(code(&link(&world, "broker:bob", "Keys", "ops_token-of-the-tests")), "executed");
+    let request = developer.send(passwords("get_password", &json!({ "entry": "Keys/Own" }), &bob));
+    let asked = approval(&world, &request);
+    assert_eq!(code(&world.command(json!({ "type": "answer", "code": asked["code"], "yes": true }))), "executed");
+    let refused = developer.reply(&request);
+    assert_eq!(code(&refused), "guardrail", "{refused}");
+    assert!(!refused.to_string().contains("ops_token"), "{refused}");
     world.settle();
 }
 

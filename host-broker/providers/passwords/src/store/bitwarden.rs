@@ -139,7 +139,8 @@ impl BitwardenStore {
             variables.push(("BITWARDENCLI_APPDATA_DIR".into(), data.into()));
         }
         let arguments: Vec<&str> = arguments.iter().copied().chain(["--nointeraction"]).collect();
-        self.program.output(&arguments, variables, execution).await
+        let output = self.program.output(&arguments, variables, execution).await;
+        output.map_err(|failure| self.account.not_opened(failure))
     }
 }
 

@@ -103,7 +103,8 @@ impl KeePassStore {
             });
             opened.await.unwrap_or_else(|_panic| Err(unavailable("The KeePass database cannot be read.")))
         };
-        timeout_at(execution.deadline(), opened).await.unwrap_or(Err(Failure::Timeout))
+        let opened = timeout_at(execution.deadline(), opened).await.unwrap_or(Err(Failure::Timeout));
+        opened.map_err(|failure| self.account.not_opened(failure))
     }
 }
 

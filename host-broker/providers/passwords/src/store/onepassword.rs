@@ -109,6 +109,7 @@ impl OnePasswordStore {
         // Without this, `op` leaves a process behind.
         let arguments: Vec<&str> = arguments.iter().copied().chain(["--cache=false"]).collect();
         let variables: Vec<(OsString, OsString)> = vec![("OP_SERVICE_ACCOUNT_TOKEN".into(), token.as_str().into())];
-        self.program.output(&arguments, variables, execution).await
+        let output = self.program.output(&arguments, variables, execution).await;
+        output.map_err(|failure| self.account.not_opened(failure))
     }
 }
