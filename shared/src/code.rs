@@ -102,8 +102,8 @@ codes! {
         "This capability is not available in this chat or to this person."
         "Use the capability in a chat of an allowed type, such as a private chat.";
     CapabilityAuthRequired "capability_auth_required" Denied
-        "The person has not linked this account to the capability."
-        "Link an account with ext_auth_begin if available, or ask the operator: host-broker account link.";
+        "The account of the person is not linked, or its credential is not valid."
+        "Link the account with ext_auth_begin if available, or ask the operator: host-broker account link.";
     CapabilityAccountAmbiguous "capability_account_ambiguous" Denied
         "The person has linked several accounts to this capability."
         "Name one account in account_ref.";

@@ -8,6 +8,7 @@ mod watch;
 use crate::cli::Context;
 use crate::cli::apply;
 use crate::cli::ask::ask;
+use crate::cli::home_reader::on_behalf;
 use crate::cli::output::{CliError, Output};
 use access::Access;
 use clap::{Args, Subcommand};
@@ -20,6 +21,7 @@ use serde_json::{Value, json};
 use shared::Timestamp;
 use standing::{Later, Standing};
 use store::View;
+use store::ledger::export;
 use store::state::approvals as stored;
 use watch::Watch;
 
@@ -53,7 +55,7 @@ enum Command {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "--json prints {approvals: [{code, ref, caller, request_id, provider, action, level, state, became, \
+    after_help = "--json prints {approvals: [{code, ref, caller, person, request_id, provider, action, level, state, became, \
     quorum, asked_at, expires_at, answers: [{by, channel, yes, reason, at}], card}]}"
 )]
 struct List {
@@ -154,10 +156,11 @@ fn list(context: &Context, all: bool) -> Result<(), CliError> {
     context.output.show(&json!({ "approvals": documents }), || {
         let rows: Vec<_> = found
             .iter()
-            .map(|approval| {
+            .zip(&documents)
+            .map(|(approval, document)| {
                 vec![
                     approval.code.clone(),
-                    approval.caller.clone(),
+                    on_behalf(&approval.caller, document["person"].as_str()),
                     format!("{}.{}", approval.provider, approval.action),
                     approval.level.to_string(),
                     standing(approval, now),
@@ -171,10 +174,9 @@ fn list(context: &Context, all: bool) -> Result<(), CliError> {
 
 fn show(context: &Context, code: &str) -> Result<(), CliError> {
     let ledger = context.ledger()?;
-    let found = match code.strip_prefix("ask-").and_then(|seq| seq.parse().ok()) {
-        Some(seq) => stored::asked_at(&ledger, seq)?,
-        None => stored::with_code(&ledger, &code.to_ascii_lowercase())?,
-    };
+    let named = stored::named(&ledger, code)?;
+    let found =
+        named.map_or_else(|| stored::with_code(&ledger, &code.to_ascii_lowercase()), |found| Ok(Some(found)))?;
     let Some(approval) = found else {
         return Err(CliError::missing(format!(
             "there is no approval request `{code}`; see host-broker approvals list"
@@ -239,6 +241,7 @@ fn document(ledger: &View, approval: &Approval) -> Result<Value, CliError> {
         "code": approval.code,
         "ref": approval.reference(),
         "caller": approval.caller,
+        "person": export::row(ledger, approval.asked_seq)?.and_then(|row| row.person),
         "request_id": approval.request_id,
         "provider": approval.provider,
         "action": approval.action,

@@ -5,14 +5,17 @@ mod tail;
 
 use crate::cli::Context;
 use crate::cli::ask::ask;
+use crate::cli::home_reader::on_behalf;
 use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand, ValueEnum};
 use engine::outcomes::by_person::Finding;
 use engine::request;
 use serde_json::json;
 use shared::{Group, Provider, RequestId};
+use store::View;
 use store::ledger::calls;
 use store::ledger::calls::{CallRecord, Filter};
+use store::ledger::export;
 
 /// List calls, show their history, and settle unknown outcomes.
 #[derive(Debug, Args)]
@@ -156,7 +159,8 @@ impl Calls {
                 if records.is_empty() {
                     context.knows(filter.group.as_ref(), filter.provider.as_ref())?;
                 }
-                context.output.show(&json!({ "calls": records }), || table(&records));
+                let people = people(&ledger, &records)?;
+                context.output.show(&json!({ "calls": records }), || table(&records, &people));
                 Ok(())
             }
             Command::Show(Show { request_id, group }) => show::show(context, &ledger, &request_id, group.as_ref()),
@@ -168,20 +172,27 @@ impl Calls {
     }
 }
 
-fn table(records: &[CallRecord]) -> String {
-    let rows: Vec<_> = records.iter().map(|record| cells(record).to_vec()).collect();
+/// Returns the person behind each call; `None` if there is none.
+fn people(ledger: &View, records: &[CallRecord]) -> Result<Vec<Option<String>>, CliError> {
+    let person = |record: &CallRecord| Ok(export::row(ledger, record.id)?.and_then(|row| row.person));
+    records.iter().map(person).collect()
+}
+
+fn table(records: &[CallRecord], people: &[Option<String>]) -> String {
+    let rows = records.iter().zip(people).map(|(record, person)| cells(record, person.as_deref()).to_vec());
+    let rows: Vec<_> = rows.collect();
     let head = ["TIME", "REQUEST", "GROUP", "ACTION", "STATUS", "MS", "SUMMARY"];
     Output::table_or("No calls match.", &head, &rows)
 }
 
 /// One call, in the order of the table's columns.
-fn cells(record: &CallRecord) -> [String; 7] {
+fn cells(record: &CallRecord, person: Option<&str>) -> [String; 7] {
     let action = format!("{}.{}", record.provider, record.action.as_deref().unwrap_or("?"));
     let what = record.denial_reason.as_ref().or(record.result_summary.as_ref()).or(record.params_summary.as_ref());
     [
         record.created_at.clone(),
         record.request_id.clone().unwrap_or_default(),
-        record.group_folder.clone(),
+        on_behalf(&record.group_folder, person),
         action,
         record.status.clone(),
         record.duration_ms.map(|ms| ms.to_string()).unwrap_or_default(),

@@ -30,7 +30,7 @@ use store::steady_estimate;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   host-broker explain developer github.merge_pr '{\"owner\":\"acme\",\"repo\":\"app\",\"number\":7}' --task gov-42
-  host-broker explain family person.mail.send '{\"to\":\"bob\"}' --person broker:ann --chat-type private
+  host-broker explain family person.mail.search '{\"text\":\"lunch\"}' --person broker:ann --chat-type private
   host-broker explain fgrnt_9c1f… query_logs '{\"query\":\"timeout\"}'
 
 --json prints {verdict, code?, reason?, caller, provider, action, steps: [{step, verdict, code?, reason?, rule?, note?}]};

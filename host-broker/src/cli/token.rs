@@ -7,7 +7,7 @@ use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand};
 use config::Config;
 use model::{ChatType, Nonce, Person};
-use secrets::identity::issuers::{Issuers, OwnKey, audience};
+use secrets::identity::issuers::{Issuers, OWN, OwnKey, audience};
 use secrets::identity::token;
 use secrets::identity::token::{ExpectedClaims, LIFE_MAX};
 use secrets::keys;
@@ -119,6 +119,12 @@ impl Mint {
         let life = Duration::from_secs(self.life);
         if life > LIFE_MAX || life.is_zero() {
             return Err(CliError::usage("a token lasts at most one hour; create another one before it expires"));
+        }
+        let prefix = format!("{OWN}:");
+        if let Some(name) = self.person.strip_prefix(&prefix) {
+            return Err(CliError::usage(format!(
+                "a token names the person without the issuer: host-broker token mint {name}"
+            )));
         }
         let issuers = issuers(context, config, own);
         let wanted = ExpectedClaims {

@@ -28,6 +28,13 @@ impl Broker {
         capability: Option<&Provider>,
         account_ref: Option<&str>,
     ) -> Result<CommandResult, StoreError> {
+        if let (Some(capability), Some(account)) = (capability, account_ref)
+            && !accounts::own(tx.view(), person, capability)?.iter().any(|own| own == account)
+            && stored::waiting(tx.view(), person, Some(capability), Some(account))?.is_empty()
+        {
+            let reason = format!("{person} has no account {account} at {capability}; see host-broker account list.");
+            return Ok(CommandResult::no(Code::InvalidParams, reason));
+        }
         let count = self.unlink(tx, person, capability, account_ref)?;
         let which = json!({ "person": person, "capability": capability, "account_ref": account_ref, "count": count });
         let body = json!({ "unlinked": which });
@@ -82,7 +89,11 @@ impl Broker {
             stored::keep_credential(tx, (person, capability, account_ref), Some((sealed, None)))?;
         }
         let body = json!({ "linked": account, "is_new": is_new, "password": sealed.is_some() });
-        let kept = if sealed.is_some() { " The vault has its password." } else { "" };
+        let kept = match (&sealed, is_new) {
+            (Some(_), true) => " The vault has its password.",
+            (Some(_), false) => " The vault has its new password.",
+            (None, _) => "",
+        };
         let summary = format!("{person} has the account {account_ref} at {capability}.{kept}");
         Ok(CommandResult::done(RowKind::Noted, body.clone(), body, summary))
     }

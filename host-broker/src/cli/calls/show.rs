@@ -1,6 +1,7 @@
 //! `calls show`: the whole story of one request.
 
 use crate::cli::Context;
+use crate::cli::home_reader::on_behalf;
 use crate::cli::output::{CliError, Output};
 use model::approval::{Answered, reference};
 use model::standing_approval;
@@ -86,7 +87,7 @@ fn paragraph(row: &Row, opened: &[GateApproval], agreed: &BTreeMap<String, Vec<A
         approval_request(row).and_then(|reference| agreed.get(&reference)).map(Vec::as_slice).unwrap_or_default();
     let answers: Vec<_> = answers.iter().map(answered).collect();
     let facts: [(&str, Option<String>); 16] = [
-        ("caller", Some(row.caller.clone())),
+        ("caller", Some(on_behalf(&row.caller, row.person.as_deref()))),
         ("action", action.map(|name| level.map_or(name.clone(), |level| format!("{name}, {level}")))),
         ("summary", row.summary.clone()),
         ("reason", code),

@@ -1,6 +1,6 @@
 //! `calls tail`: follows the calls by looking at the database, reading only.
 
-use super::cells;
+use super::{cells, people};
 use crate::cli::Context;
 use crate::cli::output::{CliError, visible};
 use std::collections::BTreeSet;
@@ -84,13 +84,14 @@ impl Tail<'_> {
 
     fn tell(&self, records: &[CallRecord]) -> Result<bool, CliError> {
         let output = self.context.output;
+        let people = people(self.ledger, records)?;
         output.lines(|out| {
-            for record in records {
+            for (record, person) in records.iter().zip(&people) {
                 if output.json {
                     serde_json::to_writer(&mut *out, record)?;
                     writeln!(out)?;
                 } else {
-                    writeln!(out, "{}", visible(&cells(record).join("  ").replace('\n', " ")))?;
+                    writeln!(out, "{}", visible(&cells(record, person.as_deref()).join("  ").replace('\n', " ")))?;
                 }
             }
             Ok(())

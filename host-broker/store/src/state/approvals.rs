@@ -89,14 +89,6 @@ pub fn with_code(view: &View, code: &str) -> Result<Option<Approval>, StoreError
     select(view, "card", "code = ?1", params![code]).map(|found| found.into_iter().next())
 }
 
-/// Returns the approval request of this row, with its card.
-///
-/// # Errors
-/// [`StoreError`] if it cannot be read.
-pub fn asked_at(view: &View, seq: i64) -> Result<Option<Approval>, StoreError> {
-    select(view, "card", "asked_seq = ?1", params![seq]).map(|found| found.into_iter().next())
-}
-
 /// Returns the approval with this number.
 ///
 /// # Errors
