@@ -22,7 +22,7 @@ use crate::file_proposals::internal_request_id;
 use filter::inspect::inspect_text;
 use kernel::Effect;
 use kernel::authorize::Refusal;
-use kernel::call::Call;
+use kernel::call::{Call, Preparation};
 use kernel::contract::{Found, Invocation, Progress, StoreInput, StoreRequest};
 use model::approval::{Approval, ApprovalReason, ApprovalState, SubjectKind};
 use model::card::{Card, visible};
@@ -184,6 +184,7 @@ impl Broker {
     /// Stores the progress of linking that an effect made, and sends an approval request if there is an account.
     fn link_further(&mut self, tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<(), StoreError> {
         if let (Effect::Prepare(call), Outcome::Prepared(prepared)) = (&filtered.effect, &filtered.outcome)
+            && call.preparation == Preparation::Renewal
             && let (Some(renewal), Some(person)) = (prepared.renewed(), call.header.behalf.key())
         {
             let (owner, account) = model::owned(call.account_ref.as_deref().unwrap_or_default());

@@ -12,7 +12,7 @@ use filter::scrub::Scrubber;
 use filter::{Cleaned, Rules, Strictness, clean_text, redacted_with, shorten};
 use jsonschema::Validator;
 use kernel::Effect;
-use kernel::call::{Call, Origin, Prepared};
+use kernel::call::{Call, Origin, Preparation, Prepared};
 use kernel::contract::{Failure, Invocation, Probed, SideOutput, Success};
 use kernel::execution::{Attempted, Executed, ProviderOutput};
 use model::{Declaration, LedgerKey, Tier, Treatment};
@@ -267,9 +267,9 @@ impl Filtered {
         }
         match *self {
             Self { effect: Effect::Prepare(mut call), outcome: Outcome::Prepared(invocation), .. } => {
-                call.prepared = match (call.prepared, invocation.renewed()) {
-                    (Prepared::Not, Some(_)) => Prepared::Renewed,
-                    (Prepared::Not | Prepared::Renewed | Prepared::Complete, _) => Prepared::Complete,
+                call.prepared = match call.preparation {
+                    Preparation::Renewal => Prepared::Renewed,
+                    Preparation::Facts => Prepared::Complete,
                 };
                 call.target.resume(invocation);
                 Ok(call)

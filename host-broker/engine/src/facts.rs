@@ -12,7 +12,7 @@ use crate::clean::Filters;
 use crate::limits;
 use crate::standing_approvals;
 use config::Policy;
-use kernel::call::{Call, Target};
+use kernel::call::{Call, Prepared, Target};
 use kernel::contract::{Guard, Invocation, StoreRequest};
 use model::approval::{Approval, ApprovalState};
 use model::{Caller, ChatType, Declaration, Exposed, Exposure, KillScope, Person, Subject};
@@ -127,7 +127,7 @@ fn facts(
         operation: operation_fact(call, &policy.profiles),
         account: accounts::fact(connection, call)?,
         params: params_fact(call),
-        guard: guard_fact(&call.target, now),
+        guard: guard_fact(call, now),
         task: task_fact(connection, &call.header.caller, call.task_id.as_ref())?,
         gate: gate_fact(connection, &call.header.caller, call.task_id.as_ref(), gate, policy)?,
         rules,
@@ -353,7 +353,24 @@ fn params_fact(call: &Call) -> ParamsFact {
     if faults.is_empty() { ParamsFact::Valid } else { ParamsFact::Faulty(faults) }
 }
 
-fn guard_fact(target: &Target, now: Timestamp) -> GuardFact {
+fn guard_fact(call: &Call, now: Timestamp) -> GuardFact {
+    let judged = guard_of(&call.target, now);
+    let is_due = || call.target.invocation().is_some_and(|invocation| invocation.is_renewal_due(now));
+    match judged {
+        // A dry run tells of the rules, and not of the age of a token.
+        GuardFact::Pass | GuardFact::NeedsRemote if call.prepared == Prepared::Not && !call.dry_run && is_due() => {
+            GuardFact::NeedsRenewal
+        }
+        GuardFact::Pass
+        | GuardFact::NeedsRemote
+        | GuardFact::NeedsRenewal
+        | GuardFact::Unasked
+        | GuardFact::Refuse { .. } => judged,
+    }
+}
+
+/// Returns the judgement of the guardrails alone, whatever the age of the credential.
+pub(crate) fn guard_of(target: &Target, now: Timestamp) -> GuardFact {
     if let Some(refusal) = target.operation().and_then(|operation| operation.withdrawn()) {
         return GuardFact::Refuse { code: refusal.code, reason: refusal.reason };
     }

@@ -2,12 +2,12 @@
 //!
 //! To audit: `Authorized { ` is constructed in this file only, in [`authorize`] and [`authorize_probe`].
 
-use crate::call::{Call, Prepared};
+use crate::call::{Call, Preparation, Prepared};
 use crate::proofs::{Effect, Probe};
 use model::approval::ApprovalReason;
 use model::{Caller, Exposure};
 use policy::decide::{Verdict, decide};
-use policy::facts::{Agreed, Facts, GateFact, LimitsFact, OperationFact};
+use policy::facts::{Agreed, Facts, GateFact, GuardFact, LimitsFact, OperationFact};
 use policy::limits::Charge;
 use shared::flow::GrantId;
 use shared::reply::Notice;
@@ -115,6 +115,8 @@ pub fn authorize<'tx>(tx: &'tx Transaction<'_>, mut call: Box<Call>, facts: Fact
         }
         // Facts are fetched once: facts that do not satisfy the guard then will not do so later.
         Verdict::NeedsRemote if call.prepared != Prepared::Complete => {
+            let is_renewal = facts.guard == GuardFact::NeedsRenewal;
+            call.preparation = if is_renewal { Preparation::Renewal } else { Preparation::Facts };
             let (charges, counted_as) = (charges(facts.limits), facts.counted_as);
             let obligations = Obligations { charges, counted_as, ..Obligations::default() };
             Outcome::Authorized(Authorized { effect: Effect::Prepare(call), obligations, tx: PhantomData })

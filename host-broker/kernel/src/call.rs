@@ -205,14 +205,23 @@ impl Header {
     }
 }
 
-/// The preparations of a call that have run. The remote facts are fetched once.
+/// The preparation of a call that was authorized last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preparation {
+    /// The credential of the account is renewed.
+    Renewal,
+    /// The remote facts are fetched.
+    Facts,
+}
+
+/// The preparations of a call that have run. The credential is renewed first, and the remote facts are fetched once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prepared {
     /// None.
     Not,
-    /// One that renewed the credential of the account. It brought no facts.
+    /// The renewal of the credential.
     Renewed,
-    /// One that brought the facts, or a second one.
+    /// The one that brought the facts.
     Complete,
 }
 
@@ -241,6 +250,8 @@ pub struct Call {
     pub planted: EffectMarker,
     /// The preparations that have run.
     pub prepared: Prepared,
+    /// The preparation that runs now, or that ran last.
+    pub preparation: Preparation,
     /// Whether it may change something: its level is above reading.
     pub mutating: bool,
     /// The document as it was written. It is admitted again after an approval.
@@ -464,6 +475,7 @@ impl Call {
             dry_run: false,
             planted,
             prepared: Prepared::Not,
+            preparation: Preparation::Facts,
             mutating: true,
             document: Written::default(),
             params: Params::new(params),

@@ -63,10 +63,12 @@ pub trait Operation: Send + Sync {
     /// accounts, with its present credential.
     fn probe(
         &self,
-        handle: Value,
-        account: Option<UsedAccount>,
-        execution: Execution,
-    ) -> Running<Result<Probed, Failure>>;
+        _handle: Value,
+        _account: Option<UsedAccount>,
+        _execution: Execution,
+    ) -> Running<Result<Probed, Failure>> {
+        Box::pin(async { Ok(Probed::State { message: "the provider cannot be asked for an outcome".into() }) })
+    }
 }
 
 /// The parsed parameters of one call.
@@ -123,8 +125,21 @@ pub trait Invocation: Send + Sync {
         None
     }
 
-    /// Returns the credential that its preparation renewed. It is stored with the preparation's outcome, before it is
-    /// used.
+    /// Returns whether the credential of its account must be renewed before it is prepared or run.
+    fn is_renewal_due(&self, _now: Timestamp) -> bool {
+        false
+    }
+
+    /// Renews the credential of its account, as a preparation of its own. The returned call has the
+    /// [renewal](Self::renewed).
+    ///
+    /// # Errors
+    /// [`Failure`]; the stored credential is unchanged.
+    fn renew(self: Box<Self>, _execution: Execution) -> Running<Result<Box<dyn Invocation>, Failure>> {
+        Box::pin(async { Err(Failure::Refused { message: "this action has no account".into() }) })
+    }
+
+    /// Returns the credential that it renewed. It is stored with the outcome of the renewal, before it is used.
     fn renewed(&self) -> Option<&Renewal> {
         None
     }

@@ -2,7 +2,7 @@
 //!
 //! To audit: `Execution { ` is constructed in this file only, for [`execute`] of an [`Intended`], which only a commit makes.
 
-use crate::call::{Call, NestedCall};
+use crate::call::{Call, NestedCall, Preparation};
 use crate::contract::{Failure, Guard, Invocation, Operation, Probed, Success, can_be_nested};
 use crate::proofs::{Effect, Intended};
 use crate::run_handle::RunHandle;
@@ -246,7 +246,14 @@ pub async fn execute(intended: Intended) -> Executed {
             let execution = execution_for(&call, slots.clone());
             let result = match call.target.start() {
                 Some(_) if call.run_handle.is_withdrawn() => Err(not_begun()),
-                Some(invocation) => guarded(false, execution.deadline, invocation.prepare(execution)).await,
+                Some(invocation) => {
+                    let deadline = execution.deadline;
+                    let preparing = match call.preparation {
+                        Preparation::Renewal => invocation.renew(execution),
+                        Preparation::Facts => invocation.prepare(execution),
+                    };
+                    guarded(false, deadline, preparing).await
+                }
                 None => Err(nothing_to_run()),
             };
             (Effect::Prepare(call), result.map(ProviderOutput::Facts))

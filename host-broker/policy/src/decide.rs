@@ -317,7 +317,7 @@ fn parameters(facts: &Facts) -> Verdict {
 fn guardrails(facts: &Facts) -> Verdict {
     match &facts.guard {
         GuardFact::Pass => Verdict::Permit,
-        GuardFact::NeedsRemote => Verdict::NeedsRemote,
+        GuardFact::NeedsRemote | GuardFact::NeedsRenewal => Verdict::NeedsRemote,
         GuardFact::Refuse { code, reason } => Verdict::refuse(*code, reason.clone()),
         // This happens only when the parameters do not fit, which is refused before.
         GuardFact::Unasked => match parameters(facts) {

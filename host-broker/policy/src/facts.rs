@@ -294,6 +294,8 @@ pub enum GuardFact {
     Pass,
     /// Only the remote can tell.
     NeedsRemote,
+    /// The credential of the account must be renewed first.
+    NeedsRenewal,
     /// The call is outside the guardrails.
     Refuse {
         /// `guardrail`, `repo_not_allowed` or `range_too_wide`.

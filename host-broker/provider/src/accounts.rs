@@ -1,8 +1,8 @@
 //! The accounts of persons, as a provider uses them.
 //!
 //! ```text
-//! supplied account ─► is_stale? ─► renew (an intent of its own) ─► supplied again
-//!                  └────────────────────────────────────────────► secret, within the execution
+//! supplied account ─► is_stale? ─yes─► renew (an intent of its own) ─► supplied again
+//!                         └───no──────────────────────────────────► secret, within the execution
 //! ```
 //!
 //! An account has an OAuth token that the broker renews, or a password that an operator has stored.
@@ -12,7 +12,7 @@ use crate::linking::{self, LinkContext};
 use crate::oauth::{self, OAuth};
 use kernel::contract::{Failure, LinkedByOperator, Operation, UsedAccount};
 use kernel::execution::Execution;
-use model::{ChatType, Ciphertext, Clock, Place, RecordKind, Renewal};
+use model::{ChatType, Ciphertext, Place, RecordKind, Renewal};
 use secrets::Secret;
 use secrets::vault::Vault;
 use serde_json::{Value, json};
@@ -23,6 +23,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use zeroize::Zeroizing;
 
+/// The longest time of a step in which a person signs in at a native provider.
+pub const SIGN_IN_TIMEOUT: Duration = Duration::from_secs(20);
 /// The most refused tokens that are remembered.
 const REFUSED_MAX: usize = 4096;
 /// The member of a stored credential that has the password.
@@ -31,7 +33,8 @@ const PASSWORD: &str = "password";
 /// The credentials of the accounts at one capability.
 pub struct Credentials {
     source: Source,
-    clock: Arc<dyn Clock>,
+    /// The kinds of chats in which the accounts are used; empty means all.
+    chat_types: Vec<ChatType>,
     /// The digests of the sealed tokens that the server has refused before their time.
     refused: Mutex<BTreeSet<[u8; 32]>>,
 }
@@ -54,29 +57,29 @@ pub struct SignIn<'a> {
     pub names_resource: bool,
     /// Whether the name of an account is the address that the server states, and nothing else.
     pub names_address: bool,
-    /// The kinds of chats in which accounts are linked; empty means all.
-    pub chat_types: Vec<ChatType>,
     /// The longest time of a step.
     pub deadline: Duration,
 }
 
 impl Credentials {
     /// Returns the accounts of persons, and the actions that link them. Without an OAuth server, an operator stores their
-    /// passwords.
+    /// passwords. `chat_types` is the key of the table; without it, the accounts are used in private chats only.
     ///
     /// # Errors
     /// One sentence without a period.
     pub fn of_persons(
         name: &Provider,
+        chat_types: Option<&Vec<ChatType>>,
         sign_in: Option<SignIn<'_>>,
         deps: &ProviderDeps<'_>,
     ) -> Result<(Account, Vec<Arc<dyn Operation>>), String> {
+        let chat_types = chat_types.cloned().unwrap_or_else(|| vec![ChatType::Private]);
         let Some(sign_in) = sign_in else {
             let vault = deps.runtime.map(|runtime| Arc::clone(&runtime.vault));
-            let credentials = Self::new(Source::Passwords { capability: name.clone(), vault }, deps);
+            let credentials = Self::new(Source::Passwords { capability: name.clone(), vault }, chat_types);
             return Ok((Account::Persons(Arc::new(credentials)), Vec::new()));
         };
-        let (credentials, linking) = Self::with_sign_in(name, sign_in, deps)?;
+        let (credentials, linking) = Self::with_sign_in(name, chat_types, sign_in, deps)?;
         Ok((Account::Persons(Arc::new(credentials)), linking))
     }
 
@@ -86,10 +89,11 @@ impl Credentials {
     /// One sentence without a period.
     pub fn with_sign_in(
         name: &Provider,
+        chat_types: Vec<ChatType>,
         sign_in: SignIn<'_>,
         deps: &ProviderDeps<'_>,
     ) -> Result<(Self, Vec<Arc<dyn Operation>>), String> {
-        let SignIn { settings, server, names_resource, names_address, chat_types, deadline } = sign_in;
+        let SignIn { settings, server, names_resource, names_address, deadline } = sign_in;
         let redirect = settings.redirect_url.clone().unwrap_or_else(|| format!("{}/{name}", deps.callback_url));
         let vault = deps.runtime.map(|runtime| Arc::clone(&runtime.vault));
         let platform = deps.platform;
@@ -111,17 +115,17 @@ impl Credentials {
             capability: name.clone(),
             linker: Arc::<OAuth>::clone(&client),
             hosts: settings.hosts()?,
-            chat_types,
+            chat_types: chat_types.clone(),
             deadline,
             vault,
             ids: Arc::clone(&platform.ids),
             clock: Arc::clone(&platform.clock),
         }))?;
-        Ok((Self::new(Source::Tokens(client), deps), linking))
+        Ok((Self::new(Source::Tokens(client), chat_types), linking))
     }
 
-    fn new(source: Source, deps: &ProviderDeps<'_>) -> Self {
-        Self { source, clock: Arc::clone(&deps.platform.clock), refused: Mutex::default() }
+    fn new(source: Source, chat_types: Vec<ChatType>) -> Self {
+        Self { source, chat_types, refused: Mutex::default() }
     }
 
     fn refused(&self) -> MutexGuard<'_, BTreeSet<[u8; 32]>> {
@@ -200,11 +204,6 @@ impl Account {
     }
 }
 
-/// Returns the kinds of chats in which accounts of persons are used: those of the table, or else private ones.
-pub fn chat_types(table: Option<&Vec<ChatType>>) -> Vec<ChatType> {
-    table.cloned().unwrap_or_else(|| vec![ChatType::Private])
-}
-
 /// Checks the keys of a table about accounts. A provider with a name in two parts has the accounts of persons. It has none
 /// of the keys `own` of a shared account. `token_auth` is the value of `auth` for OAuth tokens, and whether it is set.
 ///
@@ -240,13 +239,12 @@ pub struct CallAccount {
     credentials: Arc<Credentials>,
     used: Option<UsedAccount>,
     renewal: Option<Renewal>,
-    is_renewed: bool,
 }
 
 impl CallAccount {
     /// Returns the account of a call that has not been decided.
     pub fn new(credentials: &Arc<Credentials>) -> Self {
-        Self { credentials: Arc::clone(credentials), used: None, renewal: None, is_renewed: false }
+        Self { credentials: Arc::clone(credentials), used: None, renewal: None }
     }
 
     /// Takes the account that the decision has chosen.
@@ -267,25 +265,17 @@ impl CallAccount {
         }
     }
 
-    /// Returns whether the credential must be renewed before its use. A renewed credential is used as it is.
+    /// Returns the kinds of chats in which the account is used; empty means all.
+    pub fn chat_types(&self) -> Vec<ChatType> {
+        self.credentials.chat_types.clone()
+    }
+
+    /// Returns whether the credential must be renewed before its use.
     pub fn is_stale(&self, now: Timestamp) -> bool {
         let (Source::Tokens(_), Some((sealed, until))) = (&self.credentials.source, self.credential()) else {
             return false;
         };
-        if self.is_renewed {
-            return false;
-        }
         until.is_some_and(|until| until <= now) || self.credentials.refused().contains(&digest(sealed))
-    }
-
-    /// Returns whether the credential is [stale](Self::is_stale) now.
-    pub fn is_due(&self) -> bool {
-        self.is_stale(self.now())
-    }
-
-    /// Returns the present time.
-    pub fn now(&self) -> Timestamp {
-        self.credentials.clock.now()
     }
 
     /// Renews the credential.
@@ -300,7 +290,6 @@ impl CallAccount {
             Ok(renewal) => {
                 // INVARIANT: the old credential stays refused. The new one is stored later, and has another digest.
                 self.renewal = Some(renewal);
-                self.is_renewed = true;
                 Ok(())
             }
             Err(failure) => {
@@ -311,12 +300,7 @@ impl CallAccount {
         }
     }
 
-    /// Prepares the next preparation of the call: the credential that an earlier one renewed is stored.
-    pub fn forget_renewal(&mut self) {
-        self.renewal = None;
-    }
-
-    /// Returns the credential that the last preparation renewed.
+    /// Returns the credential that was renewed.
     pub fn renewed(&self) -> Option<&Renewal> {
         self.renewal.as_ref()
     }

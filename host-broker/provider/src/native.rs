@@ -11,8 +11,8 @@ use kernel::contract::{
 };
 use kernel::execution::Execution;
 use model::{
-    ChatType, Declaration, Destination, DestinationKind, EffectMarker, Exposure, Nonce, ParamError, ProposalId,
-    Renewal, SealedRequest, Tier,
+    Declaration, Destination, DestinationKind, EffectMarker, Exposure, Nonce, ParamError, ProposalId, Renewal,
+    SealedRequest, Tier,
 };
 use schemars::JsonSchema;
 use schemars::generate::Contract;
@@ -35,11 +35,6 @@ pub trait SharedState: Send + Sync + Sized + 'static {
     /// Returns the state of a call with this account.
     fn with_account(&self, _account: &CallAccount) -> Option<Self> {
         None
-    }
-
-    /// Returns the kinds of chats in which the actions can be called. Empty means all, and calls without a chat.
-    fn chat_types(&self) -> Vec<ChatType> {
-        Vec::new()
     }
 
     /// Returns the fault of a name of an account, as a sentence.
@@ -199,6 +194,7 @@ pub fn operation<A: NativeAction>(
     let bad = |what: String| BadDeclaration { action: A::NAME, what };
     let input_schema = schema_of::<A>(Contract::Deserialize);
     let validator = jsonschema::options().build(&input_schema).map_err(|e| bad(e.to_string()))?;
+    let account = shared.account();
     let mut declaration = Declaration {
         provider: provider.clone(),
         action: A::NAME.parse::<Action>().map_err(|e| bad(e.to_string()))?,
@@ -214,8 +210,8 @@ pub fn operation<A: NativeAction>(
         proposes: A::PROPOSES,
         verbatim: A::VERBATIM,
         reveals: A::REVEALS,
-        chat_types: shared.chat_types(),
-        needs_account: shared.account().is_some(),
+        chat_types: account.as_ref().map(CallAccount::chat_types).unwrap_or_default(),
+        needs_account: account.is_some(),
         may_vary: A::MAY_VARY.iter().copied().map(str::to_owned).collect(),
     };
     A::declared(shared, &mut declaration);
@@ -335,20 +331,14 @@ impl<A: NativeAction> Operation for Native<A> {
         });
         let shared = of_account.map_or_else(|| Arc::clone(&self.shared), Arc::new);
         Box::pin(async move {
-            A::probe(&shared, handle, &execution).await.map_err(|failure| match failure {
-                // Its text is for a caller, who could take it as advice to send again.
-                Failure::Coded { code: Code::CapabilityAuthRequired, .. } => {
-                    Failure::Unavailable { message: "the account cannot be used to look at the target".into() }
+            let probed = A::probe(&shared, handle, &execution).await;
+            // The text of this failure advises to call again. The effect must not be repeated.
+            match probed {
+                Err(Failure::Coded { code: Code::CapabilityAuthRequired, .. }) => {
+                    Err(Failure::Unavailable { message: "the account cannot be used to look at the target".into() })
                 }
-                failure @ (Failure::Refused { .. }
-                | Failure::Guard(_)
-                | Failure::Unavailable { .. }
-                | Failure::InvalidOutput { .. }
-                | Failure::Unknown { .. }
-                | Failure::RateLimited { .. }
-                | Failure::Coded { .. }
-                | Failure::Timeout) => failure,
-            })
+                Ok(_) | Err(_) => probed,
+            }
         })
     }
 }
@@ -367,31 +357,25 @@ impl<A: NativeAction> Invocation for Typed<A> {
     }
 
     fn guard(&self, now: Timestamp) -> Guard {
-        match self.params.guard(&self.shared, self.facts.as_ref(), now) {
-            // Facts that are there were fetched with this credential a moment ago.
-            Guard::Pass
-                if self.facts.is_none() && self.account.as_ref().is_some_and(|account| account.is_stale(now)) =>
-            {
-                Guard::NeedsRemote
-            }
-            judged @ (Guard::Pass | Guard::NeedsRemote | Guard::Refuse(_)) => judged,
-        }
+        self.params.guard(&self.shared, self.facts.as_ref(), now)
     }
 
-    fn prepare(mut self: Box<Self>, execution: Execution) -> Running<Result<Box<dyn Invocation>, Failure>> {
+    fn is_renewal_due(&self, now: Timestamp) -> bool {
+        self.account.as_ref().is_some_and(|account| account.is_stale(now))
+    }
+
+    fn renew(mut self: Box<Self>, execution: Execution) -> Running<Result<Box<dyn Invocation>, Failure>> {
         Box::pin(async move {
             if let Some(account) = &mut self.account {
-                // The guard asked for facts, or for a renewal. Another call can have renewed the credential since.
-                let wants_facts =
-                    self.params.guard(&self.shared, self.facts.as_ref(), account.now()) == Guard::NeedsRemote;
-                if account.is_due() || !wants_facts {
-                    // Stored before it is used: the facts are fetched by the next preparation.
-                    account.renew(execution).await?;
-                    let renewed: Box<dyn Invocation> = self;
-                    return Ok(renewed);
-                }
-                account.forget_renewal();
+                account.renew(execution).await?;
             }
+            let renewed: Box<dyn Invocation> = self;
+            Ok(renewed)
+        })
+    }
+
+    fn prepare(self: Box<Self>, execution: Execution) -> Running<Result<Box<dyn Invocation>, Failure>> {
+        Box::pin(async move {
             let facts = self.params.prepare(&self.shared, &execution).await?;
             let prepared: Box<dyn Invocation> = Box::new(Self { facts: Some(facts), ..*self });
             Ok(prepared)

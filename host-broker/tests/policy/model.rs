@@ -99,7 +99,7 @@ const CLAUSES: &[Clause] = &[
     // 7. The guardrails: one that was not asked, because there was nothing to ask it about, has not agreed.
     (Step::Guardrails, |f| match &f.guard {
         GuardFact::Refuse { code, .. } => Some(Answer::No(*code)),
-        GuardFact::NeedsRemote => Some(Answer::AskRemote),
+        GuardFact::NeedsRemote | GuardFact::NeedsRenewal => Some(Answer::AskRemote),
         GuardFact::Unasked => Some(Answer::No(Code::InvalidParams)),
         GuardFact::Pass => None,
     }),

@@ -23,6 +23,7 @@ use model::card::Card;
 use model::plan::{PlanStep, StepState};
 use model::{Exposed, SealedRequest};
 use policy::decide::{Verdict, decide};
+use policy::facts::GuardFact;
 use serde_json::{Value, json};
 use shared::digest::Digest;
 use shared::request::PlanRequest;
@@ -92,6 +93,10 @@ impl Broker {
             let (mut facts, _) = facts::judge_after(tx.view(), times, call, by, &before)?;
             // A person sees every reason, also one that a standing approval covers.
             facts.agreed = None;
+            // Each call of the plan renews its credential when its turn comes.
+            if facts.guard == GuardFact::NeedsRenewal {
+                facts.guard = facts::guard_of(&call.target, tx.now());
+            }
             let decision = decide(&facts);
             match decision.verdict {
                 Verdict::Permit | Verdict::RequireApproval { .. } => {}

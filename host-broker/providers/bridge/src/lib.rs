@@ -33,8 +33,7 @@ use model::{
 };
 use platform::commands::{Command, CommandError, Commands, Ending, Finished, Stream};
 use provider::contract::{
-    Execution, Failure, Guard, Invocation, Operation, Probed, Running, StoreInput, StoreRequest, Success, UsedAccount,
-    unprepared,
+    Execution, Failure, Guard, Invocation, Operation, Running, StoreInput, StoreRequest, Success, unprepared,
 };
 use schemars::JsonSchema;
 use secrets::Secret;
@@ -476,15 +475,6 @@ impl Operation for Performed {
             input: params.clone(),
             bridge: Arc::clone(&self.bridge),
         }))
-    }
-
-    fn probe(
-        &self,
-        _handle: Value,
-        _account: Option<UsedAccount>,
-        _execution: Execution,
-    ) -> Running<Result<Probed, Failure>> {
-        Box::pin(async { Ok(Probed::State { message: "a bridge cannot be asked for the outcome of a call".into() }) })
     }
 }
 

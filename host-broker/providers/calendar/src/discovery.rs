@@ -21,7 +21,8 @@ pub(crate) struct Home {
 
 /// The homes that the server has named, by the digest of the credential.
 ///
-/// The name of an account is not enough: it can be linked anew, and two persons can have accounts of the same name.
+/// The name of an account is not a key. Two persons can have accounts of the same name, and an account can be linked again
+/// with another credential.
 #[derive(Default)]
 pub(crate) struct Homes(RwLock<BTreeMap<[u8; 32], Home>>);
 

@@ -35,9 +35,9 @@ pub use settings::{Auth, KIND, Settings};
 
 use change::ChangeAction;
 use discovery::Homes;
-use model::{ChatType, Clock, Exposure};
+use model::{Clock, Exposure};
 use platform::http::Http;
-use provider::accounts::{self, Account, CallAccount};
+use provider::accounts::{Account, CallAccount};
 use provider::contract::{Failure, Operation};
 use provider::native::{BadDeclaration, SharedState, operation};
 use reading::ReadAction;
@@ -67,13 +67,6 @@ struct Calendar {
 impl SharedState for Calendar {
     fn account(&self) -> Option<CallAccount> {
         self.account.undecided()
-    }
-
-    fn chat_types(&self) -> Vec<ChatType> {
-        match &self.account {
-            Account::Persons(_) => accounts::chat_types(self.settings.chat_types.as_ref()),
-            Account::Shared { .. } | Account::Person(_) => Vec::new(),
-        }
     }
 
     fn with_account(&self, account: &CallAccount) -> Option<Self> {

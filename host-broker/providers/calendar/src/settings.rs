@@ -16,7 +16,6 @@ use shared::Provider;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 use tokio::sync::Semaphore;
 use url::Url;
 
@@ -25,9 +24,6 @@ pub const KIND: &dyn ProviderKind = &SettingsKind::<Settings>::new("calendar");
 
 /// The environment variable of the password, unless the table has another source.
 const PASSWORD: &str = "CALENDAR_PASSWORD";
-
-/// The longest time of a step that links an account.
-const LINKING: Duration = Duration::from_secs(20);
 
 /// The settings of one calendar account, or of the accounts of persons at one server.
 ///
@@ -108,10 +104,9 @@ impl Settings {
             // Sign-in servers of calendars refuse a request with `resource`.
             names_resource: false,
             names_address: false,
-            chat_types: accounts::chat_types(self.chat_types.as_ref()),
-            deadline: LINKING,
+            deadline: accounts::SIGN_IN_TIMEOUT,
         });
-        Credentials::of_persons(name, sign_in, deps)
+        Credentials::of_persons(name, self.chat_types.as_ref(), sign_in, deps)
     }
 }
 

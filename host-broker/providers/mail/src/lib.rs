@@ -33,9 +33,9 @@ pub use address::{Address, BadAddress, RecipientPattern};
 pub use reference::{BadReference, Folder};
 pub use settings::{Auth, Encryption, KIND, Server, Settings};
 
-use model::{ChatType, Clock, Exposure};
+use model::{Clock, Exposure};
 use move_message::MoveMessage;
-use provider::accounts::{self, Account, CallAccount};
+use provider::accounts::{Account, CallAccount};
 use provider::contract::{Failure, Operation};
 use provider::native::{BadDeclaration, SharedState, operation};
 use read::ReadAction;
@@ -77,13 +77,6 @@ impl Mail {
 impl SharedState for Mail {
     fn account(&self) -> Option<CallAccount> {
         self.account.undecided()
-    }
-
-    fn chat_types(&self) -> Vec<ChatType> {
-        match &self.account {
-            Account::Persons(_) => accounts::chat_types(self.settings.chat_types.as_ref()),
-            Account::Shared { .. } | Account::Person(_) => Vec::new(),
-        }
     }
 
     fn with_account(&self, account: &CallAccount) -> Option<Self> {

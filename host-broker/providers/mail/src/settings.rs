@@ -19,16 +19,12 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
 /// The kind `mail`.
 pub const KIND: &dyn ProviderKind = &SettingsKind::<Settings>::new("mail");
 
 /// The environment variable of the password, unless the table has another source.
 const PASSWORD: &str = "MAIL_PASSWORD";
-
-/// The longest time of a step that links an account.
-const LINKING: Duration = Duration::from_secs(20);
 
 /// The settings of one mail account, or of the accounts of persons at one server.
 ///
@@ -165,10 +161,9 @@ impl Settings {
             // Sign-in servers of mail providers refuse a request with `resource`.
             names_resource: false,
             names_address: true,
-            chat_types: accounts::chat_types(self.chat_types.as_ref()),
-            deadline: LINKING,
+            deadline: accounts::SIGN_IN_TIMEOUT,
         });
-        Credentials::of_persons(name, sign_in, deps)
+        Credentials::of_persons(name, self.chat_types.as_ref(), sign_in, deps)
     }
 }
 

@@ -36,7 +36,7 @@ use link::CallError;
 use model::{Declaration, EffectMarker, Exposes, Exposure, ParamError, Refusal, Renewal};
 use provider::accounts::CallAccount;
 use provider::contract::{
-    Execution, Failure, Guard, Invocation, Operation, Probed, Running, StoreInput, StoreRequest, Success, UsedAccount,
+    Execution, Failure, Guard, Invocation, Operation, Running, StoreInput, StoreRequest, Success, unprepared,
 };
 use serde_json::{Map, Value};
 use settings::Settings;
@@ -137,15 +137,6 @@ impl Operation for Tool {
             accounts: self.accounts.as_ref().map(|accounts| (Arc::clone(accounts), accounts.of_call())),
         }))
     }
-
-    fn probe(
-        &self,
-        _handle: Value,
-        _account: Option<UsedAccount>,
-        _execution: Execution,
-    ) -> Running<Result<Probed, Failure>> {
-        Box::pin(async { Ok(Probed::State { message: "a server cannot be asked for the outcome of a call".into() }) })
-    }
 }
 
 impl Invocation for Asked {
@@ -157,11 +148,12 @@ impl Invocation for Asked {
         format!("{} with {} parameters", self.tool, self.arguments.len())
     }
 
-    fn guard(&self, now: Timestamp) -> Guard {
-        match &self.accounts {
-            Some((_, account)) if account.is_stale(now) => Guard::NeedsRemote,
-            Some(_) | None => Guard::Pass,
-        }
+    fn guard(&self, _now: Timestamp) -> Guard {
+        Guard::Pass
+    }
+
+    fn is_renewal_due(&self, now: Timestamp) -> bool {
+        self.accounts.as_ref().is_some_and(|(_, account)| account.is_stale(now))
     }
 
     fn needs(&self) -> StoreRequest<'_> {
@@ -174,8 +166,11 @@ impl Invocation for Asked {
         }
     }
 
-    /// Renews the credential of the account, as an intent of its own.
-    fn prepare(mut self: Box<Self>, execution: Execution) -> Running<Result<Box<dyn Invocation>, Failure>> {
+    fn prepare(self: Box<Self>, _execution: Execution) -> Running<Result<Box<dyn Invocation>, Failure>> {
+        unprepared(self)
+    }
+
+    fn renew(mut self: Box<Self>, execution: Execution) -> Running<Result<Box<dyn Invocation>, Failure>> {
         Box::pin(async move {
             if let Some((_, account)) = &mut self.accounts {
                 account.renew(execution).await?;

@@ -193,10 +193,9 @@ impl Table {
             server: address.url.clone(),
             names_resource: true,
             names_address: false,
-            chat_types: Vec::new(),
             deadline: Duration::from_secs(self.settings.timeout_seconds),
         };
-        let (credentials, linking) = Credentials::with_sign_in(name, sign_in, deps)?;
+        let (credentials, linking) = Credentials::with_sign_in(name, Vec::new(), sign_in, deps)?;
         Ok(Some((Arc::new(Accounts::new(credentials, Arc::clone(upstream))), linking)))
     }
 }

@@ -22,7 +22,7 @@ pub use settings::{Bitwarden, KIND, KeePass, OnePassword, Pass, Settings, Use};
 
 use entry::{Allowed, Listing};
 use filter::scrub::Scrubber;
-use model::{ChatType, Exposure};
+use model::Exposure;
 use provider::accounts::{Account, CallAccount};
 use provider::contract::{Execution, Failure, Operation};
 use provider::native::{BadDeclaration, SharedState, operation};
@@ -39,7 +39,6 @@ const READS: Exposure = Exposure { untrusted: true, sensitive: true, egress: fal
 struct Passwords {
     name: Provider,
     account: Account,
-    chat_types: Vec<ChatType>,
     store: Store,
     allowed: Allowed,
     uses: Vec<Use>,
@@ -51,10 +50,6 @@ struct Passwords {
 impl SharedState for Passwords {
     fn account(&self) -> Option<CallAccount> {
         self.account.undecided()
-    }
-
-    fn chat_types(&self) -> Vec<ChatType> {
-        self.chat_types.clone()
     }
 
     fn with_account(&self, account: &CallAccount) -> Option<Self> {

@@ -176,17 +176,6 @@ impl Settings {
         let keepass = self.keepass.as_ref();
         let bitwarden = self.bitwarden.as_ref();
         let onepassword = self.onepassword.as_ref();
-        let own = [
-            ("pass", self.pass.is_some()),
-            ("keepass.database", keepass.is_some_and(|keepass| keepass.database.is_some())),
-            ("keepass.password", keepass.is_some_and(|keepass| keepass.password.is_some())),
-            ("keepass.key_file", keepass.is_some_and(|keepass| keepass.key_file.is_some())),
-            ("bitwarden.session", bitwarden.is_some_and(|bitwarden| bitwarden.session.is_some())),
-            ("bitwarden.data", bitwarden.is_some_and(|bitwarden| bitwarden.data.is_some())),
-            ("onepassword.token", onepassword.is_some_and(|onepassword| onepassword.token.is_some())),
-            ("onepassword.vault", onepassword.is_some_and(|onepassword| onepassword.vault.is_some())),
-        ];
-        accounts::check_table(name, &own, None, ("", false))?;
         let missing = if name.is_namespaced() {
             [
                 ("keepass.directory", keepass.is_some_and(|keepass| keepass.directory.is_none())),
@@ -199,8 +188,20 @@ impl Settings {
             ]
         };
         if let Some((key, _)) = missing.into_iter().find(|(_, is_missing)| *is_missing) {
-            return Err(format!("{key}: is missing"));
+            let what = if name.is_namespaced() { "a provider of persons" } else { "a provider of one account" };
+            return Err(format!("{key}: is missing; {what} needs it"));
         }
+        let own = [
+            ("pass", self.pass.is_some()),
+            ("keepass.database", keepass.is_some_and(|keepass| keepass.database.is_some())),
+            ("keepass.password", keepass.is_some_and(|keepass| keepass.password.is_some())),
+            ("keepass.key_file", keepass.is_some_and(|keepass| keepass.key_file.is_some())),
+            ("bitwarden.session", bitwarden.is_some_and(|bitwarden| bitwarden.session.is_some())),
+            ("bitwarden.data", bitwarden.is_some_and(|bitwarden| bitwarden.data.is_some())),
+            ("onepassword.token", onepassword.is_some_and(|onepassword| onepassword.token.is_some())),
+            ("onepassword.vault", onepassword.is_some_and(|onepassword| onepassword.vault.is_some())),
+        ];
+        accounts::check_table(name, &own, None, ("", false))?;
         if !name.is_namespaced() && self.is_of_persons() {
             return Err("directory: accounts of persons need a name in two parts, such as person.passwords".to_owned());
         }
@@ -295,7 +296,7 @@ impl Configured for Settings {
     fn build(&self, name: &Provider, deps: &ProviderDeps<'_>) -> Result<Vec<BuiltProvider>, String> {
         let account = if self.is_of_persons() {
             // An operator stores the passwords, so there is nothing to link.
-            Credentials::of_persons(name, None, deps)?.0
+            Credentials::of_persons(name, self.chat_types.as_ref(), None, deps)?.0
         } else {
             let secret = self.secret().and_then(|(name, _)| deps.secret(name));
             Account::Shared { username: String::new(), secret }
@@ -304,7 +305,6 @@ impl Configured for Settings {
             name: name.clone(),
             store: Store::new(self, account.clone(), deps.platform).ok_or(ONE_MANAGER)?,
             account,
-            chat_types: if self.is_of_persons() { accounts::chat_types(self.chat_types.as_ref()) } else { Vec::new() },
             allowed: Allowed::new(&self.entries)?,
             uses: self.uses.clone(),
             vault: deps.runtime.map(|runtime| Arc::clone(&runtime.vault)),

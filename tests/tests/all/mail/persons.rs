@@ -105,6 +105,11 @@ fn a_person_reads_and_sends_with_the_account_that_an_operator_linked() {
     let draft = json!({ "to": ["grace@example.net"], "subject": "from ann", "text": "hello" });
     let request = developer.send(mail("send_email", &draft, &ann));
     let (code_of_it, sealed) = approval(&world, &request);
+    // Two persons of one group are told apart.
+    for list in ["approvals", "calls"] {
+        let listed = String::from_utf8(world.cli(&[list, "list"]).stdout).unwrap();
+        assert!(listed.contains("developer for broker:ann"), "{listed}");
+    }
     assert_eq!(sealed["headers"], json!([["MAIL FROM", ANNS_ADDRESS], ["RCPT TO", "grace@example.net"]]));
     assert!(sealed["body"].as_str().unwrap().contains(&format!("From: {ANNS_ADDRESS}\r\n")), "{sealed}");
     yes(&world, &code_of_it);
@@ -138,7 +143,9 @@ fn a_person_reads_and_sends_with_the_account_that_an_operator_linked() {
     assert_eq!(developer.ask(of_ann.clone())["data"]["messages"][0]["subject"], "to ann");
     assert_eq!(code(&world.command(share(false))), "executed");
     assert_eq!(code(&developer.ask(of_ann)), "capability_auth_required");
-    let unlink = json!({ "type": "unlink_accounts", "person": "broker:ann", "capability": "person.mail" });
+    let unlink = |account: &str| json!({ "type": "unlink_accounts", "person": "broker:ann", "capability": "person.mail", "account_ref": account });
+    assert!(error(&world.command(unlink("anne@example.com"))).contains("broker:ann has no account anne@example.com"));
+    let unlink = unlink(ANNS_ADDRESS);
     assert_eq!(code(&world.command(unlink)), "executed");
     assert_eq!(code(&developer.ask(mail("list_messages", &json!({}), &ann))), "capability_auth_required");
     world.settle();
@@ -211,7 +218,7 @@ struct SignIns {
 }
 
 /// An IMAP server with one message in `Sent`, which has the `Message-ID` that somebody looks for. It takes every password
-/// and every token, unless it is told to refuse.
+/// and every token, until the test makes it refuse some.
 fn imap_server() -> (u16, Arc<Mutex<SignIns>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -362,6 +369,17 @@ fn a_person_links_a_mail_account_by_signing_in_and_its_token_is_renewed() {
     let first = latest();
     assert_eq!(code(&list()), "executed");
     assert_ne!(latest(), first, "each token has less than its margin left");
+
+    // The age of a token decides nothing: neither a dry run nor a plan.
+    let draft = |n: u8| json!({ "to": ["grace@example.net"], "subject": format!("draft {n}") });
+    let dry = developer.ask(with(mail("create_draft", &draft(1), &ann), "dry_run", json!(true)));
+    assert!(dry.to_string().contains("permit") && !dry.to_string().contains("remote facts"), "{dry}");
+    let step = |n: u8| json!({ "provider": "person.mail", "action": "create_draft", "params": draft(n) });
+    let plan = json!({ "type": "ext_plan", "reason": "two drafts", "calls": [step(1), step(2)], "context_token": ann });
+    let planned = developer.send(with(plan, "timeout_ms", json!(2000)));
+    let waiting = "SELECT code FROM approvals WHERE state = 'waiting' AND kind = 'plan'";
+    let asked = until("the plan", || developer.try_reply(&planned).or_else(|| world.query(waiting).pop()));
+    assert!(asked["code"].as_str().is_some_and(|code| code.len() == 6), "{asked}");
 
     // A refused token is a failure that says what to do.
     sign_ins.lock().unwrap().refuses = 1;

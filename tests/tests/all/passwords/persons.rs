@@ -112,7 +112,7 @@ fn a_table_that_mixes_one_account_and_those_of_persons_is_refused() {
         (
             "\"person.passwords\"",
             "keepass = { database = \"/x\" }",
-            "keepass.database: a provider with a name in two parts",
+            "keepass.directory: is missing; a provider of persons needs it",
         ),
         ("\"person.passwords\"", "keepass = { }", "keepass.directory: is missing"),
         ("\"person.passwords\"", "keepass = { directory = \"x\" }", "x is a relative path"),
