@@ -358,7 +358,7 @@ fn intent(tx: &Transaction<'_>, effect: &Effect, obligations: &Obligations) -> R
 }
 
 impl Probe {
-    /// Makes the probe from its [stored data](stored_handle), without the credential.
+    /// Makes the probe from its stored data, without the credential.
     pub fn stored(
         operation: Arc<dyn Operation>,
         stored: Value,
