@@ -1,8 +1,12 @@
 //! Google's services, in a stand-in of this machine.
 
+use crate::servers::http;
 use crate::skipped;
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -32,7 +36,9 @@ impl Google {
              users: [{{ email: ada@example.com, name: Ada }}]\n  \
              calendars: [{{ id: primary, user_email: ada@example.com, summary: Ada, primary: true, time_zone: UTC }}]\n  \
              calendar_events: [{{ id: kickoff, user_email: ada@example.com, calendar_id: primary, summary: Kickoff, \
-             start_date_time: \"2026-11-30T09:00:00.000Z\", end_date_time: \"2026-11-30T09:30:00.000Z\" }}]\n",
+             start_date_time: \"2026-11-30T09:00:00.000Z\", end_date_time: \"2026-11-30T09:30:00.000Z\" }}]\n  \
+             labels: [{{ id: Label_7, user_email: ada@example.com, name: Projects/2026 }}, \
+             {{ id: Label_8, user_email: ada@example.com, name: Ä }}]\n",
             Self::TOKEN
         )
         .unwrap();
@@ -47,6 +53,71 @@ impl Google {
         Some(Self { process, port, _seed: seed })
     }
 
+    /// The address of all services.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/", self.port)
+    }
+
+    /// Asks it for something as ada: its answer.
+    pub fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
+        let body = body.to_string();
+        let head = format!(
+            "{method} /{path} HTTP/1.0\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            Self::TOKEN,
+            body.len()
+        );
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}\n{body}");
+        serde_json::from_str(body).unwrap()
+    }
+
+    /// Puts a message with these labels into ada's mailbox. Returns its id.
+    pub fn deliver(&self, message: &str, labels: &[&str]) -> String {
+        let raw = BASE64_URL_SAFE_NO_PAD.encode(message.replace('\n', "\r\n"));
+        let body = json!({ "raw": raw, "labelIds": labels });
+        let delivered = self.ask("POST", "gmail/v1/users/me/messages/import", &body);
+        text(&delivered, "/id").to_owned()
+    }
+
+    /// The text and the labels of a message in ada's mailbox.
+    pub fn message(&self, id: &str) -> (String, Vec<String>) {
+        let message = self.ask("GET", &format!("gmail/v1/users/me/messages/{id}?format=raw"), &json!({}));
+        let raw = BASE64_URL_SAFE_NO_PAD.decode(text(&message, "/raw")).unwrap();
+        let labels = message.pointer("/labelIds").and_then(Value::as_array).unwrap().iter();
+        let labels = labels.map(|label| label.as_str().unwrap().to_owned()).collect();
+        (String::from_utf8(raw).unwrap(), labels)
+    }
+
+    /// The ids of the messages with a label in ada's mailbox.
+    pub fn labeled(&self, label: &str) -> Vec<String> {
+        let path = format!("gmail/v1/users/me/messages?labelIds={label}&includeSpamTrash=true");
+        let listed = self.ask("GET", &path, &json!({}));
+        let messages = listed.pointer("/messages").and_then(Value::as_array).unwrap().iter();
+        messages.map(|message| text(message, "/id").to_owned()).collect()
+    }
+
+    /// Signs ada in on the page, as a browser does. Returns the address to which the page leads.
+    pub fn sign_in(&self, auth_url: &str) -> String {
+        let (status, _, page) = http("GET", auth_url, "text/plain", "");
+        assert!(status == 200 && page.contains("ada@example.com"), "{page}");
+        let (_, query) = auth_url.split_once('?').unwrap();
+        let form = format!("email=ada%40example.com&{query}");
+        let (status, head, body) = http(
+            "POST",
+            &format!("{}o/oauth2/v2/auth/callback", self.url()),
+            "application/x-www-form-urlencoded",
+            &form,
+        );
+        assert_eq!(status, 302, "{body}");
+        let location = head.lines().find(|line| line.to_ascii_lowercase().starts_with("location:"));
+        location.unwrap().split_once(':').unwrap().1.trim().to_owned()
+    }
+
     /// The file of an `OAuth` client.
     pub fn client() -> Value {
         json!({ "installed": { "client_id": "a", "client_secret": "b", "redirect_uris": ["http://localhost"] } })
@@ -56,6 +127,10 @@ impl Google {
     pub fn script() -> PathBuf {
         support().join("google_root.mjs")
     }
+}
+
+fn text<'a>(document: &'a Value, pointer: &str) -> &'a str {
+    document.pointer(pointer).and_then(Value::as_str).unwrap()
 }
 
 fn support() -> PathBuf {

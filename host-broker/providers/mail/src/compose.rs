@@ -5,9 +5,11 @@
 
 use crate::Mail;
 use crate::address::Address;
+use crate::backend::Backend;
+use crate::gmail;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use lettre::message::header::{ContentTransferEncoding, ContentType, Date, Headers};
+use lettre::message::header::{ContentTransferEncoding, ContentType, Date, HeaderName, HeaderValue, Headers};
 use lettre::message::{Attachment, Body, Mailbox, Message, MultiPart, SinglePart};
 use model::{Destination, DestinationKind, Nonce};
 use provider::contract::Failure;
@@ -55,6 +57,15 @@ pub(crate) struct Fields {
     #[serde(default)]
     #[schemars(length(max = 20))]
     pub(crate) attachments: Vec<File>,
+}
+
+/// Whether a message names the recipients that the others do not see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bcc {
+    /// It does not. The server gets them beside the message.
+    Hidden,
+    /// It does. A server that sends the message removes them.
+    Named,
 }
 
 /// A file in a message.
@@ -113,9 +124,8 @@ impl Fields {
         (!recipients.is_empty()).then(|| recipients.into_iter().map(read).collect())?
     }
 
-    /// Returns the message without its date; `None` if the fields have a [fault](Self::fault). Only a draft names the
-    /// recipients that the others do not see.
-    pub(crate) fn message(&self, mail: &Mail, nonce: &Nonce, is_draft: bool) -> Option<String> {
+    /// Returns the message without its date; `None` if the fields have a [fault](Self::fault).
+    pub(crate) fn message(&self, mail: &Mail, nonce: &Nonce, bcc: Bcc) -> Option<String> {
         let address = mail.address.as_ref()?;
         let own = Mailbox::new(mail.settings.display_name.clone(), address.inner().clone());
         let mut builder = Message::builder().from(own).subject(self.subject.as_str());
@@ -125,8 +135,12 @@ impl Fields {
         for address in &self.cc {
             builder = builder.cc(Mailbox::new(None, address.inner().clone()));
         }
-        for address in self.bcc.iter().filter(|_| is_draft) {
+        for address in self.bcc.iter().filter(|_| bcc == Bcc::Named) {
             builder = builder.bcc(Mailbox::new(None, address.inner().clone())).keep_bcc();
+        }
+        if matches!(*mail.backend, Backend::Gmail(_)) {
+            let name = HeaderName::new_from_ascii_str(gmail::NONCE_FIELD);
+            builder = builder.raw_header(HeaderValue::new(name, nonce.as_str().to_owned()));
         }
         if let Some(earlier) = &self.in_reply_to {
             builder = builder.in_reply_to(earlier.clone()).references(earlier.clone());

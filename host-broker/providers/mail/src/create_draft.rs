@@ -1,6 +1,7 @@
 //! `create_draft`.
 
-use crate::compose::{Fields, dated, message_id};
+use crate::backend::Purpose;
+use crate::compose::{Bcc, Fields, dated, message_id};
 use crate::failures::{Sending, change, guardrail};
 use crate::outgoing;
 use crate::reference::Folder;
@@ -53,24 +54,21 @@ impl NativeAction for CreateDraft {
     }
 
     async fn probe(mail: &Mail, handle: Value, execution: &Execution) -> Result<Probed, Failure> {
-        outgoing::look(&handle, mail, &mail.settings.drafts, execution, "saved a draft").await
+        outgoing::look(&handle, mail, Purpose::Drafts, execution, "saved a draft").await
     }
 
     async fn run(self, mail: &Mail, _: Option<()>, execution: &Execution) -> Result<(Saved, String), Failure> {
         let nonce = execution.nonce();
         let address = mail.address()?;
-        let message = self.0.message(mail, nonce, true).ok_or_else(unmade)?;
-        let folder = &mail.settings.drafts;
+        let message = self.0.message(mail, nonce, Bcc::Named).ok_or_else(unmade)?;
+        let folder = mail.folder(Purpose::Drafts);
         let sending = Sending::default();
         change(execution, &sending, async {
             let mut mailbox = mail.mailbox(execution).await?;
-            sending.begin();
-            mailbox.append(folder.as_str(), "(\\Draft)", &dated(&message, mail.now())).await?;
-            sending.end();
-            Ok(())
+            mailbox.save_draft(&folder, &dated(&message, mail.now()), &sending).await
         })
         .await?;
-        let saved = Saved { message_id: message_id(address, nonce), folder: folder.clone() };
+        let saved = Saved { message_id: message_id(address, nonce), folder };
         Ok((saved, "saved a draft".to_owned()))
     }
 }

@@ -1,5 +1,6 @@
 //! The meaning of a failure of a server: whether anything can have been changed.
 
+use crate::reference::BadReference;
 use model::Refusal;
 use provider::contract::{Execution, Failure};
 use shared::Code;
@@ -116,6 +117,11 @@ pub(crate) fn guardrail(reason: impl Into<String>) -> Refusal {
     Refusal { code: Code::Guardrail, reason: reason.into() }
 }
 
+/// A parameter is an id or a cursor, but not one of this account.
+pub(crate) fn unknown_reference(parameter: &str) -> Failure {
+    Failure::Refused { message: format!("{parameter}: {BadReference}.") }
+}
+
 /// The stored description of an effect is not one of this provider's.
 pub(crate) fn unreadable_handle() -> Failure {
     Failure::Refused { message: "The stored description of the effect is unreadable.".into() }
@@ -134,7 +140,7 @@ fn said(text: &str) -> String {
 }
 
 /// A server's text as part of a sentence.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     const CHARS_MAX: usize = 300;
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(CHARS_MAX).collect();
     line.trim().trim_end_matches('.').to_owned()

@@ -1,15 +1,18 @@
 //! The way to the mailbox: one connection for each call (RFC 9051).
 
 use crate::Mail;
-use crate::failures::{self, not_signed_in, unreachable};
+use crate::backend::{Content, Opened, Servers};
+use crate::failures::{self, Sending, explained, not_signed_in, unreachable};
 use crate::limited::Limited;
-use crate::reference::{Folder, MessageRef};
+use crate::list_messages::{Day, Listed, Marks, Search, Summary};
+use crate::reference::{Cursor, Folder, MessageRef, Place};
 use crate::settings::{Auth, Encryption};
 use async_imap::error::Error;
-use async_imap::types::Fetch;
+use async_imap::types::{Fetch, Flag};
 use async_imap::{Authenticator, Client, Session};
 use futures_util::TryStreamExt as _;
-use provider::contract::{Execution, Failure};
+use provider::contract::{Execution, Failure, Probed};
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -22,6 +25,9 @@ pub(crate) struct Mailbox {
 
 /// The most bytes of a message that one answer brings.
 const PIECE_BYTES: usize = 1024 * 1024;
+/// The fields of a message that a list shows, with a bound for the header.
+const LISTED: &str =
+    "(UID FLAGS RFC822.SIZE BODY.PEEK[HEADER.FIELDS (FROM TO CC SUBJECT DATE MESSAGE-ID IN-REPLY-TO)]<0.16384>)";
 /// The numbers of messages that one search covers. Its answer has up to eight bytes for each.
 const SEARCHED: u32 = 50_000;
 /// The most searches of one call.
@@ -29,20 +35,20 @@ const SEARCHES_MAX: usize = 100;
 /// To end a connection takes no longer.
 const CLOSING: Duration = Duration::from_millis(500);
 /// The most messages whose fields one call fetches.
-pub(crate) const FETCHED_MAX: usize = 100;
+const FETCHED_MAX: usize = 100;
 
 impl Mail {
     /// Opens a connection and signs in.
     ///
     /// # Errors
     /// [`Failure`]; nothing was changed.
-    pub(crate) async fn mailbox(&self, execution: &Execution) -> Result<Mailbox, Failure> {
-        let server = &self.settings.imap;
+    pub(crate) async fn imap(&self, servers: &Servers, execution: &Execution) -> Result<Mailbox, Failure> {
+        let Servers { imap: server, tls, .. } = servers;
         let tcp = TcpStream::connect((server.host.as_str(), server.port)).await.map_err(|e| unreachable(&e))?;
         let client = match server.tls {
             Encryption::None => greeted(Client::new(Limited::imap(tcp))).await?,
             Encryption::Implicit => {
-                let encrypted = self.tls.connect(&server.host, tcp).await.map_err(|e| unreachable(&e))?;
+                let encrypted = tls.connect(&server.host, tcp).await.map_err(|e| unreachable(&e))?;
                 greeted(Client::new(Limited::imap(encrypted))).await?
             }
             Encryption::Starttls => {
@@ -50,7 +56,7 @@ impl Mail {
                 plain.run_command_and_check_ok("STARTTLS", None).await.map_err(failures::imap)?;
                 // SECURITY: bytes that came before the handshake are dropped with the client.
                 let tcp = plain.into_inner().into_inner();
-                let encrypted = self.tls.connect(&server.host, tcp).await.map_err(|e| unreachable(&e))?;
+                let encrypted = tls.connect(&server.host, tcp).await.map_err(|e| unreachable(&e))?;
                 Client::new(Limited::imap(encrypted))
             }
         };
@@ -101,44 +107,86 @@ impl Mailbox {
     ///
     /// # Errors
     /// [`Failure`]; nothing was changed.
-    pub(crate) async fn examine(&mut self, folder: &Folder) -> Result<(u32, Option<u32>), Failure> {
+    async fn examine(&mut self, folder: &Folder) -> Result<(u32, Option<u32>), Failure> {
         let opened = self.session.examine(folder.as_str()).await.map_err(failures::imap)?;
         let validity = opened.uid_validity.ok_or_else(without_numbers)?;
         Ok((validity, opened.uid_next))
     }
 
-    /// Opens the folder of a message for reading, and fetches items of the message.
+    /// Lists the messages that match, the newest first.
     ///
     /// # Errors
     /// [`Failure`]; nothing was changed.
-    pub(crate) async fn find(&mut self, message: &MessageRef, items: &str) -> Result<Arc<Fetch>, Failure> {
-        let (validity, _) = self.examine(&message.folder).await?;
-        if validity != message.validity {
+    pub(crate) async fn list(&mut self, search: &Search) -> Result<Listed, Failure> {
+        let folder = &search.folder;
+        let cursor = match &search.cursor {
+            Some(Cursor::Below(place)) => Some(place),
+            Some(Cursor::Page(_)) => return Err(failures::unknown_reference("cursor")),
+            None => None,
+        };
+        let (validity, next) = self.examine(folder).await?;
+        if cursor.is_some_and(|cursor| cursor.validity != validity) {
+            let message = "The server has numbered the messages again since the cursor was given. List the folder from its beginning.";
+            return Err(Failure::Refused { message: message.into() });
+        }
+        let below = cursor.map(|cursor| cursor.uid).or(next);
+        let (page, rest) = self.newest(&criteria(search), below, search.limit).await?;
+        let place = |uid: u32| Place { folder: folder.clone(), validity, uid }.to_string();
+        let mut messages = Vec::new();
+        if !page.is_empty() {
+            let fetched = self.fetch_all(&page, LISTED).await?;
+            for uid in &page {
+                // A message can be removed while it is listed.
+                if let Some(fetch) = fetched.iter().find(|fetch| fetch.uid == Some(*uid)) {
+                    messages.push(Summary::of(place(*uid), fetch.header().unwrap_or_default(), &marks(fetch)));
+                }
+            }
+        }
+        Ok(Listed { messages, next_cursor: rest.map(place) })
+    }
+
+    /// Opens the folder of a message for reading, and finds the message.
+    ///
+    /// # Errors
+    /// [`Failure`]; nothing was changed.
+    pub(crate) async fn open(&mut self, message: &MessageRef) -> Result<Opened, Failure> {
+        let place = place(message)?;
+        let (validity, _) = self.examine(&place.folder).await?;
+        if validity != place.validity {
             return Err(gone());
         }
-        self.fetch(message.uid, items).await?.ok_or_else(gone)
+        let fetch = self.fetch(place.uid, "(UID FLAGS RFC822.SIZE)").await?.ok_or_else(gone)?;
+        let size = fetch.size.map(|size| usize::try_from(size).unwrap_or(usize::MAX));
+        Ok(Opened { size, is_read: marks(&fetch).is_read })
     }
 
     /// Opens the folder of a message for changes, and checks that the message is there.
     ///
     /// # Errors
     /// [`Failure`]; nothing was changed.
-    pub(crate) async fn select(&mut self, message: &MessageRef) -> Result<(), Failure> {
-        let opened = self.session.select(message.folder.as_str()).await.map_err(failures::imap)?;
+    async fn select(&mut self, place: &Place) -> Result<(), Failure> {
+        let opened = self.session.select(place.folder.as_str()).await.map_err(failures::imap)?;
         let validity = opened.uid_validity.ok_or_else(without_numbers)?;
-        if validity != message.validity || self.fetch(message.uid, "(UID)").await?.is_none() {
+        if validity != place.validity || self.fetch(place.uid, "(UID)").await?.is_none() {
             return Err(gone());
         }
         Ok(())
     }
 
-    /// Returns whether a message is still in its folder.
+    /// Looks whether a message is still in its folder.
     ///
     /// # Errors
     /// [`Failure`]; nothing was changed.
-    pub(crate) async fn has(&mut self, message: &MessageRef) -> Result<bool, Failure> {
-        let (validity, _) = self.examine(&message.folder).await?;
-        Ok(validity == message.validity && self.fetch(message.uid, "(UID)").await?.is_some())
+    pub(crate) async fn probe_move(&mut self, message: &MessageRef) -> Result<Probed, Failure> {
+        let place = place(message)?;
+        let (validity, _) = self.examine(&place.folder).await?;
+        let is_there = validity == place.validity && self.fetch(place.uid, "(UID)").await?.is_some();
+        let folder = place.folder.as_str();
+        Ok(if is_there {
+            Probed::Absent { message: format!("The message is still in {folder}.") }
+        } else {
+            Probed::State { message: format!("The message is no longer in {folder}.") }
+        })
     }
 
     /// Returns the numbers of at most so many messages that match, the newest first, from below a number on; `None` is
@@ -147,7 +195,7 @@ impl Mailbox {
     ///
     /// # Errors
     /// [`Failure`]; nothing was changed.
-    pub(crate) async fn newest(
+    async fn newest(
         &mut self,
         criteria: &str,
         below: Option<u32>,
@@ -185,7 +233,7 @@ impl Mailbox {
     ///
     /// # Errors
     /// [`Failure`]; nothing was changed.
-    pub(crate) async fn fetch(&mut self, uid: u32, items: &str) -> Result<Option<Arc<Fetch>>, Failure> {
+    async fn fetch(&mut self, uid: u32, items: &str) -> Result<Option<Arc<Fetch>>, Failure> {
         let fetched = self.fetch_all(&[uid], items).await?;
         Ok(fetched.into_iter().find(|fetched| fetched.uid == Some(uid)))
     }
@@ -194,7 +242,7 @@ impl Mailbox {
     ///
     /// # Errors
     /// [`Failure`]; nothing was changed.
-    pub(crate) async fn fetch_all(&mut self, uids: &[u32], items: &str) -> Result<Vec<Arc<Fetch>>, Failure> {
+    async fn fetch_all(&mut self, uids: &[u32], items: &str) -> Result<Vec<Arc<Fetch>>, Failure> {
         let set: Vec<String> = uids.iter().take(FETCHED_MAX).map(u32::to_string).collect();
         let mut fetches = self.session.uid_fetch(set.join(","), items).await.map_err(failures::imap)?;
         let mut all = Vec::new();
@@ -207,23 +255,30 @@ impl Mailbox {
         Ok(all)
     }
 
-    /// Reads the first bytes of a message in pieces.
+    /// Reads the first bytes of a message in pieces. Its folder is open.
     ///
     /// # Errors
     /// [`Failure`]; nothing was changed.
-    pub(crate) async fn content(&mut self, uid: u32, most: usize) -> Result<Vec<u8>, Failure> {
-        let mut content = Vec::new();
-        while content.len() < most {
-            let asked = PIECE_BYTES.min(most - content.len());
+    pub(crate) async fn content(
+        &mut self,
+        message: &MessageRef,
+        opened: Opened,
+        most: usize,
+    ) -> Result<Content, Failure> {
+        let Place { uid, .. } = place(message)?;
+        let mut bytes = Vec::new();
+        while bytes.len() < most {
+            let asked = PIECE_BYTES.min(most - bytes.len());
             let fetch =
-                self.fetch(uid, &format!("(UID BODY.PEEK[]<{}.{asked}>)", content.len())).await?.ok_or_else(gone)?;
+                self.fetch(*uid, &format!("(UID BODY.PEEK[]<{}.{asked}>)", bytes.len())).await?.ok_or_else(gone)?;
             let piece = fetch.body().unwrap_or_default();
-            content.extend_from_slice(piece.get(..asked).unwrap_or(piece));
+            bytes.extend_from_slice(piece.get(..asked).unwrap_or(piece));
             if piece.len() < asked {
                 break;
             }
         }
-        Ok(content)
+        let is_cut = opened.size.is_some_and(|size| size > bytes.len());
+        Ok(Content { bytes, is_cut })
     }
 
     /// Returns the names of at most so many folders, and whether there are more.
@@ -249,17 +304,34 @@ impl Mailbox {
     ///
     /// # Errors
     /// [`Failure`]; nothing was changed.
-    pub(crate) async fn can(&mut self, capability: &str) -> Result<bool, Failure> {
+    async fn can(&mut self, capability: &str) -> Result<bool, Failure> {
         let capabilities = self.session.capabilities().await.map_err(failures::imap)?;
         Ok(capabilities.has_str(capability))
     }
 
-    /// Moves a message of the open folder in one step (RFC 6851).
+    /// Moves a message to another folder in one step (RFC 6851). `key` names that folder in the table of the account.
     ///
     /// # Errors
-    /// [`Failure`]; unless it is [`Failure::Refused`], the message may have been moved.
-    pub(crate) async fn move_to(&mut self, uid: u32, folder: &str) -> Result<(), Failure> {
-        self.session.uid_mv(uid.to_string(), folder).await.map_err(failures::imap)
+    /// [`Failure`]; while `sending` is under way, the message may have been moved.
+    pub(crate) async fn move_to(
+        &mut self,
+        message: &MessageRef,
+        (key, folder): (&str, &Folder),
+        sending: &Sending,
+    ) -> Result<(), Failure> {
+        let place = place(message)?;
+        self.select(place).await?;
+        if !self.can("MOVE").await? {
+            let message = "The mail server cannot move messages in one step (RFC 6851).";
+            return Err(Failure::Refused { message: message.into() });
+        }
+        sending.begin();
+        let folder = folder.as_str();
+        let remedy = format!("Does the folder `{folder}` exist? The table of the account names it: `{key}`.");
+        let moved = self.session.uid_mv(place.uid.to_string(), folder).await.map_err(failures::imap);
+        moved.map_err(|failure| explained(failure, |message| format!("{message} {remedy}")))?;
+        sending.end();
+        Ok(())
     }
 
     /// Puts a message into a folder.
@@ -292,12 +364,70 @@ fn without_numbers() -> Failure {
 }
 
 /// There is no such message.
-pub(crate) fn gone() -> Failure {
+fn gone() -> Failure {
     let message = "There is no such message in its folder any more. List the folder again.";
     Failure::Refused { message: message.into() }
 }
 
+/// Returns the place of a message.
+///
+/// # Errors
+/// [`Failure`] if the id is not one of IMAP.
+fn place(message: &MessageRef) -> Result<&Place, Failure> {
+    match message {
+        MessageRef::Imap(place) => Ok(place),
+        MessageRef::Gmail(_) => Err(failures::unknown_reference("id")),
+    }
+}
+
+fn marks(fetch: &Fetch) -> Marks {
+    let has = |flag: &Flag<'_>| fetch.flags().any(|of| of == *flag);
+    let (is_read, is_answered) = (has(&Flag::Seen), Some(has(&Flag::Answered)));
+    Marks { bytes: fetch.size.unwrap_or_default(), is_read, is_answered }
+}
+
+/// Returns a search as IMAP writes it.
+fn criteria(search: &Search) -> String {
+    let mut criteria = String::from(if search.unread { "UNSEEN" } else { "ALL" });
+    let texts = [("FROM", &search.from), ("TO", &search.to), ("SUBJECT", &search.subject), ("TEXT", &search.text)];
+    for (key, text) in texts {
+        if let Some(text) = text {
+            write!(criteria, " {key} {}", quoted(text)).ok();
+        }
+    }
+    for (key, day) in [("SINCE", search.since), ("BEFORE", search.before)] {
+        if let Some(day) = day {
+            write!(criteria, " {key} {}", date(day)).ok();
+        }
+    }
+    criteria
+}
+
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// Returns a day as IMAP writes it: `26-Nov-2026`.
+fn date(day: Day) -> String {
+    let month = day.month.checked_sub(1).and_then(|index| MONTHS.get(index)).unwrap_or(&"Jan");
+    format!("{}-{month}-{}", day.of_month, day.year)
+}
+
 /// Returns an ASCII text as a quoted string of IMAP.
-pub(crate) fn quoted(text: &str) -> String {
+fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn criteria_are_quoted_and_days_are_in_the_form_of_imap() {
+        let search = |params: Value| serde_json::from_value::<Search>(params).unwrap();
+        let all = search(
+            json!({ "from": "a\"b\\c", "subject": "x", "since": "2026-02-01", "before": "2026-12-31", "unread": true }),
+        );
+        assert_eq!(criteria(&all), r#"UNSEEN FROM "a\"b\\c" SUBJECT "x" SINCE 1-Feb-2026 BEFORE 31-Dec-2026"#);
+        assert_eq!(criteria(&search(json!({}))), "ALL");
+    }
 }

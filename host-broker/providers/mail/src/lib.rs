@@ -1,15 +1,17 @@
-//! Mail: an account, read and changed over IMAP (RFC 9051), sent from over SMTP (RFC 5321).
+//! Mail: an account, read and changed over IMAP (RFC 9051), sent from over SMTP (RFC 5321), or both over Gmail's API.
 //!
 //! Each action is one file: its fields are the parameters. The shared modules are `settings` (the table in the
-//! configuration), `address` (addresses and the allowed recipients), `reference` (the ids of messages), `imap` (the way
-//! to the mailbox), `smtp` (the way out), `compose` (the message that is sent), `parsing` (messages that came), `read` (the
+//! configuration), `address` (addresses and the allowed recipients), `reference` (the ids of messages), `backend` (the
+//! way to the mail), `imap`, `smtp` and `gmail` (the servers), `compose` (the message that is sent), `parsing` (messages that came), `read` (the
 //! common part of reads) and `failures`.
 //!
-//! Every call opens a connection of its own. The broker reads a bounded number of its bytes (`limited`).
+//! Every call over IMAP opens a connection of its own. The broker reads a bounded number of its bytes (`limited`).
 
 mod address;
+mod backend;
 mod compose;
 mod failures;
+mod gmail;
 mod imap;
 mod limited;
 mod outgoing;
@@ -31,8 +33,9 @@ mod send_email;
 
 pub use address::{Address, BadAddress, RecipientPattern};
 pub use reference::{BadReference, Folder};
-pub use settings::{Auth, Encryption, KIND, Server, Settings};
+pub use settings::{Api, Auth, Encryption, KIND, Server, Settings};
 
+use backend::Backend;
 use model::{Clock, Exposure};
 use move_message::MoveMessage;
 use provider::accounts::{Account, CallAccount};
@@ -41,7 +44,6 @@ use provider::native::{BadDeclaration, SharedState, operation};
 use read::ReadAction;
 use shared::{Provider, Timestamp};
 use std::sync::Arc;
-use tls::Tls;
 use tokio::sync::Semaphore;
 
 /// The exposure of every read: text of other authors, some of it private.
@@ -58,7 +60,7 @@ struct Mail {
     account: Account,
     /// The address of the account; `None` if no account is chosen.
     address: Option<Address>,
-    tls: Arc<Tls>,
+    backend: Arc<Backend>,
     clock: Arc<dyn Clock>,
     parsers: Arc<Semaphore>,
 }

@@ -1,6 +1,6 @@
 //! `list_folders`.
 
-use crate::imap::Mailbox;
+use crate::backend::Mailbox;
 use crate::read::Read;
 use crate::{KEEPS, Mail};
 use model::Exposure;
@@ -19,7 +19,7 @@ pub(crate) struct ListFolders {}
 /// The folders of the account.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Folders {
-    /// Their names, as other actions take them. Other characters than ASCII are in modified UTF-7 (RFC 3501).
+    /// Their names, as other actions take them. Over IMAP, other characters than ASCII are in modified UTF-7 (RFC 3501).
     folders: Vec<String>,
     /// Whether there are more.
     has_more: bool,

@@ -1,21 +1,16 @@
 //! `list_messages` and `search`: the newest messages of a folder, all or those that match.
 
 use crate::Mail;
+use crate::backend::Mailbox;
 use crate::failures::guardrail;
-use crate::imap::{Mailbox, quoted};
 use crate::read::Read;
-use crate::reference::{Folder, MessageRef};
-use async_imap::types::{Fetch, Flag};
+use crate::reference::{Cursor, Folder};
 use mail_parser::{HeaderName, Message, MessageParser};
 use provider::contract::{Failure, Guard};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::Timestamp;
-use std::fmt::Write as _;
 
-/// The fields of a message that a list shows, with a bound for the header.
-const ITEMS: &str =
-    "(UID FLAGS RFC822.SIZE BODY.PEEK[HEADER.FIELDS (FROM TO CC SUBJECT DATE MESSAGE-ID IN-REPLY-TO)]<0.16384>)";
 /// The most addresses that a field of a list shows.
 const ADDRESSES_MAX: usize = 20;
 
@@ -35,7 +30,7 @@ pub(crate) struct ListMessages {
     limit: usize,
     /// The `next_cursor` of the list before.
     #[serde(default)]
-    cursor: Option<MessageRef>,
+    cursor: Option<Cursor>,
 }
 
 /// The parameters of `search`. A message must match all of them.
@@ -44,39 +39,39 @@ pub(crate) struct ListMessages {
 pub(crate) struct Search {
     /// The folder.
     #[serde(default)]
-    folder: Folder,
+    pub(crate) folder: Folder,
     /// A part of the sender.
     #[serde(default)]
     #[schemars(length(min = 1, max = 200))]
-    from: Option<String>,
+    pub(crate) from: Option<String>,
     /// A part of a recipient.
     #[serde(default)]
     #[schemars(length(min = 1, max = 200))]
-    to: Option<String>,
+    pub(crate) to: Option<String>,
     /// A part of the subject.
     #[serde(default)]
     #[schemars(length(min = 1, max = 200))]
-    subject: Option<String>,
+    pub(crate) subject: Option<String>,
     /// A part of the message.
     #[serde(default)]
     #[schemars(length(min = 1, max = 200))]
-    text: Option<String>,
+    pub(crate) text: Option<String>,
     /// The first day: `2026-11-26`.
     #[serde(default)]
-    since: Option<Day>,
+    pub(crate) since: Option<Day>,
     /// The day after the last day.
     #[serde(default)]
-    before: Option<Day>,
+    pub(crate) before: Option<Day>,
     /// Only messages that are not read yet.
     #[serde(default)]
-    unread: bool,
+    pub(crate) unread: bool,
     /// The most messages to return.
     #[serde(default = "twenty")]
     #[schemars(range(min = 1, max = 100))]
-    limit: usize,
+    pub(crate) limit: usize,
     /// The `next_cursor` of the list before.
     #[serde(default)]
-    cursor: Option<MessageRef>,
+    pub(crate) cursor: Option<Cursor>,
 }
 
 fn twenty() -> usize {
@@ -86,21 +81,19 @@ fn twenty() -> usize {
 /// A day: `2026-11-26`.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
-struct Day {
+pub(crate) struct Day {
     #[schemars(with = "String")]
-    year: u16,
+    pub(crate) year: u16,
     #[schemars(skip)]
-    month: usize,
+    pub(crate) month: usize,
     #[schemars(skip)]
-    of_month: u8,
+    pub(crate) of_month: u8,
 }
 
 /// A text is not a day.
 #[derive(Debug, thiserror::Error)]
 #[error("it is no day such as 2026-11-26")]
-struct BadDay;
-
-const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+pub(crate) struct BadDay;
 
 impl TryFrom<String> for Day {
     type Error = BadDay;
@@ -117,27 +110,19 @@ impl TryFrom<String> for Day {
     }
 }
 
-impl Day {
-    /// Returns the day as IMAP writes it: `26-Nov-2026`.
-    fn imap(self) -> String {
-        let month = self.month.checked_sub(1).and_then(|index| MONTHS.get(index)).unwrap_or(&"Jan");
-        format!("{}-{month}-{}", self.of_month, self.year)
-    }
-}
-
 /// Some messages of a folder, the newest first.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Listed {
     /// The messages.
-    messages: Vec<Summary>,
+    pub(crate) messages: Vec<Summary>,
     /// The cursor of the next page, if there may be one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
+    pub(crate) next_cursor: Option<String>,
 }
 
 /// A message in a list.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Summary {
+pub(crate) struct Summary {
     /// Its id, as other actions take it.
     id: String,
     /// The senders: `Ada <ada@example.com>`. Nothing proves that the message is theirs.
@@ -162,8 +147,9 @@ struct Summary {
     bytes: u32,
     /// Whether it was read.
     is_read: bool,
-    /// Whether it was answered.
-    is_answered: bool,
+    /// Whether it was answered; absent if the server does not tell it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    is_answered: Option<bool>,
 }
 
 impl Read for ListMessages {
@@ -176,12 +162,25 @@ impl Read for ListMessages {
         "list messages".to_owned()
     }
 
-    fn guard(&self) -> Guard {
-        self.page().guard()
+    fn guard(&self, _mail: &Mail) -> Guard {
+        is_of_folder(self.cursor.as_ref(), &self.folder)
     }
 
     async fn perform(self, _mail: &Mail, mailbox: &mut Mailbox) -> Result<(Listed, String), Failure> {
-        self.page().list(mailbox, if self.unread { "UNSEEN" } else { "ALL" }).await
+        let Self { folder, unread, limit, cursor } = self;
+        let all = Search {
+            from: None,
+            to: None,
+            subject: None,
+            text: None,
+            since: None,
+            before: None,
+            folder,
+            unread,
+            limit,
+            cursor,
+        };
+        all.list(mailbox).await
     }
 }
 
@@ -195,98 +194,58 @@ impl Read for Search {
         "search messages".to_owned()
     }
 
-    fn guard(&self) -> Guard {
-        // SECURITY: the texts go into a command line. A server needs an extension for other characters than ASCII.
+    fn guard(&self, mail: &Mail) -> Guard {
         let texts = [&self.from, &self.to, &self.subject, &self.text];
-        if texts.into_iter().flatten().any(|text| !text.chars().all(|c| c == ' ' || c.is_ascii_graphic())) {
-            return Guard::Refuse(guardrail("A search takes printable ASCII characters only."));
+        let mut texts = texts.into_iter().flatten();
+        // SECURITY: the texts go into a command line. A server of IMAP needs an extension for other characters than ASCII.
+        let is_plain = |c: char| c == ' ' || c.is_ascii_graphic() || mail.takes_unicode() && !c.is_control();
+        if !texts.all(|text| text.chars().all(is_plain)) {
+            return Guard::Refuse(guardrail(if mail.takes_unicode() {
+                "A search takes no control characters."
+            } else {
+                "A search takes printable ASCII characters only."
+            }));
         }
-        self.page().guard()
+        is_of_folder(self.cursor.as_ref(), &self.folder)
     }
 
     async fn perform(self, _mail: &Mail, mailbox: &mut Mailbox) -> Result<(Listed, String), Failure> {
-        self.page().list(mailbox, &self.criteria()).await
+        self.list(mailbox).await
     }
 }
 
-impl ListMessages {
-    fn page(&self) -> Page<'_> {
-        Page { folder: &self.folder, limit: self.limit, cursor: self.cursor.as_ref() }
+/// Refuses a cursor that names another folder.
+fn is_of_folder(cursor: Option<&Cursor>, folder: &Folder) -> Guard {
+    match cursor {
+        Some(Cursor::Below(place)) if place.folder != *folder => {
+            Guard::Refuse(guardrail("The cursor is of another folder."))
+        }
+        Some(Cursor::Below(_) | Cursor::Page(_)) | None => Guard::Pass,
     }
 }
 
 impl Search {
-    fn page(&self) -> Page<'_> {
-        Page { folder: &self.folder, limit: self.limit, cursor: self.cursor.as_ref() }
-    }
-
-    fn criteria(&self) -> String {
-        let mut criteria = String::from(if self.unread { "UNSEEN" } else { "ALL" });
-        let texts = [("FROM", &self.from), ("TO", &self.to), ("SUBJECT", &self.subject), ("TEXT", &self.text)];
-        for (key, text) in texts {
-            if let Some(text) = text {
-                write!(criteria, " {key} {}", quoted(text)).ok();
-            }
-        }
-        for (key, day) in [("SINCE", self.since), ("BEFORE", self.before)] {
-            if let Some(day) = day {
-                write!(criteria, " {key} {}", day.imap()).ok();
-            }
-        }
-        criteria
+    async fn list(self, mailbox: &mut Mailbox) -> Result<(Listed, String), Failure> {
+        let listed = mailbox.list(&self).await?;
+        let summary = format!("{} messages", listed.messages.len());
+        Ok((listed, summary))
     }
 }
 
-/// A part of a list.
-#[derive(Clone, Copy)]
-struct Page<'a> {
-    folder: &'a Folder,
-    limit: usize,
-    cursor: Option<&'a MessageRef>,
-}
-
-impl Page<'_> {
-    fn guard(self) -> Guard {
-        match self.cursor {
-            Some(cursor) if cursor.folder != *self.folder => {
-                Guard::Refuse(guardrail("The cursor is of another folder."))
-            }
-            Some(_) | None => Guard::Pass,
-        }
-    }
-
-    /// Lists the messages that match.
-    async fn list(self, mailbox: &mut Mailbox, criteria: &str) -> Result<(Listed, String), Failure> {
-        let (validity, next) = mailbox.examine(self.folder).await?;
-        if self.cursor.is_some_and(|cursor| cursor.validity != validity) {
-            let message = "The server has numbered the messages again since the cursor was given. List the folder from its beginning.";
-            return Err(Failure::Refused { message: message.into() });
-        }
-        let below = self.cursor.map(|cursor| cursor.uid).or(next);
-        let (page, rest) = mailbox.newest(criteria, below, self.limit).await?;
-        let reference = |uid: u32| MessageRef { folder: self.folder.clone(), validity, uid }.to_string();
-        let mut messages = Vec::new();
-        if !page.is_empty() {
-            let fetched = mailbox.fetch_all(&page, ITEMS).await?;
-            for uid in &page {
-                // A message can be removed while it is listed.
-                if let Some(fetch) = fetched.iter().find(|fetch| fetch.uid == Some(*uid)) {
-                    messages.push(Summary::of(reference(*uid), fetch));
-                }
-            }
-        }
-        let summary = format!("{} messages", messages.len());
-        Ok((Listed { messages, next_cursor: rest.map(reference) }, summary))
-    }
+/// The properties of a message beside its header.
+pub(crate) struct Marks {
+    pub(crate) bytes: u32,
+    pub(crate) is_read: bool,
+    /// `None` if the server does not tell it.
+    pub(crate) is_answered: Option<bool>,
 }
 
 impl Summary {
-    fn of(id: String, fetch: &Fetch) -> Self {
-        let header = fetch.header().unwrap_or_default();
+    /// Returns the entry of a message. `header` has the fields that a list shows (RFC 5322).
+    pub(crate) fn of(id: String, header: &[u8], marks: &Marks) -> Self {
         // A message without a header has none of the fields.
         let parsed = MessageParser::new().parse_headers(header);
         let parsed = parsed.as_ref();
-        let has = |flag: &Flag<'_>| fetch.flags().any(|of| of == *flag);
         let in_reply_to = parsed.and_then(|message| message.header(HeaderName::InReplyTo)?.as_text());
         Self {
             id,
@@ -297,9 +256,9 @@ impl Summary {
             date: parsed.and_then(Message::date).map(mail_parser::DateTime::to_rfc3339),
             message_id: parsed.and_then(Message::message_id).map(bracketed),
             in_reply_to: in_reply_to.map(bracketed),
-            bytes: fetch.size.unwrap_or_default(),
-            is_read: has(&Flag::Seen),
-            is_answered: has(&Flag::Answered),
+            bytes: marks.bytes,
+            is_read: marks.is_read,
+            is_answered: marks.is_answered,
         }
     }
 }
@@ -323,19 +282,10 @@ pub(crate) fn addresses(field: Option<&mail_parser::Address<'_>>) -> Vec<String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
-
-    fn search(params: Value) -> Search {
-        serde_json::from_value(params).unwrap()
-    }
+    use serde_json::json;
 
     #[test]
-    fn criteria_are_quoted_and_days_are_in_the_form_of_imap() {
-        let all = search(
-            json!({ "from": "a\"b\\c", "subject": "x", "since": "2026-02-01", "before": "2026-12-31", "unread": true }),
-        );
-        assert_eq!(all.criteria(), r#"UNSEEN FROM "a\"b\\c" SUBJECT "x" SINCE 1-Feb-2026 BEFORE 31-Dec-2026"#);
-        assert_eq!(search(json!({})).criteria(), "ALL");
+    fn a_day_is_a_day_of_the_calendar() {
         for bad in ["2026-13-01", "2026-02-30", "26-1-1", "2026-1-1", "2026-01-01 OR ALL", ""] {
             assert!(serde_json::from_value::<Search>(json!({ "since": bad })).is_err(), "{bad}");
         }

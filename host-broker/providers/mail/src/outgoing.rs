@@ -1,10 +1,10 @@
 //! Where to look for a message whose outcome was lost.
 
 use crate::Mail;
+use crate::backend::Purpose;
 use crate::compose::message_id;
 use crate::failures::unreadable_handle;
 use crate::read::in_time;
-use crate::reference::Folder;
 use model::{EffectMarker, Nonce};
 use provider::contract::{Execution, Failure, Probed, Success};
 use serde_json::{Value, json};
@@ -14,14 +14,14 @@ pub(crate) fn handle(planted: &EffectMarker) -> Value {
     json!({ "nonce": planted.nonce.as_str() })
 }
 
-/// Looks for a message in a folder, by its `Message-ID`.
+/// Looks for a message in the folder of a purpose, by its nonce.
 ///
 /// # Errors
 /// [`Failure`]; nothing was changed.
 pub(crate) async fn look(
     stored: &Value,
     mail: &Mail,
-    folder: &Folder,
+    purpose: Purpose,
     execution: &Execution,
     summary: &str,
 ) -> Result<Probed, Failure> {
@@ -31,7 +31,8 @@ pub(crate) async fn look(
     let message_id = message_id(mail.address()?, &nonce);
     in_time(execution, async {
         let mut mailbox = mail.mailbox(execution).await?;
-        let is_there = mailbox.has_message_id(folder, &message_id).await?;
+        let folder = &mail.folder(purpose);
+        let is_there = mailbox.has_sent(folder, &message_id, &nonce).await?;
         mailbox.close().await;
         let folder = folder.as_str();
         Ok(if is_there {

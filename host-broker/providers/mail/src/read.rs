@@ -1,6 +1,6 @@
 //! The common part of the actions that read the account.
 
-use crate::imap::Mailbox;
+use crate::backend::Mailbox;
 use crate::{Mail, READS};
 use model::Exposure;
 use provider::contract::{Execution, Failure, Guard};
@@ -27,7 +27,7 @@ pub(crate) trait Read: DeserializeOwned + JsonSchema + Send + Sync + 'static {
     fn summary(&self) -> String;
 
     /// Checks the parameters as far as their types do not.
-    fn guard(&self) -> Guard {
+    fn guard(&self, _mail: &Mail) -> Guard {
         Guard::Pass
     }
 
@@ -62,8 +62,8 @@ impl<A: Read> NativeAction for ReadAction<A> {
         self.0.summary()
     }
 
-    fn guard(&self, _mail: &Mail, _facts: Option<&()>, _now: Timestamp) -> Guard {
-        self.0.guard()
+    fn guard(&self, mail: &Mail, _facts: Option<&()>, _now: Timestamp) -> Guard {
+        self.0.guard(mail)
     }
 
     async fn run(self, mail: &Mail, _: Option<()>, execution: &Execution) -> Result<(A::Output, String), Failure> {

@@ -1,19 +1,19 @@
 //! `read_attachment`.
 
 use crate::Mail;
-use crate::imap::Mailbox;
+use crate::backend::{Content, Mailbox};
 use crate::read::Read;
 use crate::read_email::{content_type, name, part};
 use crate::reference::MessageRef;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use mail_parser::{Message, PartType};
-use provider::contract::Failure;
+use provider::contract::{Failure, Guard};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A longer message is not read for an attachment.
-const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
+pub(crate) const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// The parameters of `read_attachment`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -66,13 +66,17 @@ impl Read for ReadAttachment {
         "read an attachment".to_owned()
     }
 
+    fn guard(&self, mail: &Mail) -> Guard {
+        mail.guard_id(&self.id)
+    }
+
     async fn perform(self, mail: &Mail, mailbox: &mut Mailbox) -> Result<(ReadPart, String), Failure> {
-        let size = mailbox.find(&self.id, "(UID RFC822.SIZE)").await?.size;
-        if size.is_none_or(|size| usize::try_from(size).is_ok_and(|size| size > MESSAGE_BYTES_MAX)) {
+        let opened = mailbox.open(&self.id).await?;
+        if opened.size.is_none_or(|size| size > MESSAGE_BYTES_MAX) {
             let message = "The message has more than 16 MiB. Its attachments cannot be read here.";
             return Err(Failure::Refused { message: message.into() });
         }
-        let bytes = mailbox.content(self.id.uid, MESSAGE_BYTES_MAX).await?;
+        let Content { bytes, is_cut: _ } = mailbox.content(&self.id, opened, MESSAGE_BYTES_MAX).await?;
         let part = mail.parse(bytes, move |message| self.part_of(message)).await?;
         Ok((part?, "read an attachment".to_owned()))
     }

@@ -1,13 +1,12 @@
 //! `read_email`.
 
 use crate::Mail;
-use crate::imap::Mailbox;
+use crate::backend::{Content, Mailbox};
 use crate::list_messages::{addresses, bracketed};
 use crate::read::Read;
 use crate::reference::MessageRef;
-use async_imap::types::Flag;
 use mail_parser::{HeaderName, Message, MimeHeaders as _};
-use provider::contract::Failure;
+use provider::contract::{Failure, Guard};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -98,12 +97,14 @@ impl Read for ReadEmail {
         "read a message".to_owned()
     }
 
+    fn guard(&self, mail: &Mail) -> Guard {
+        mail.guard_id(&self.id)
+    }
+
     async fn perform(self, mail: &Mail, mailbox: &mut Mailbox) -> Result<(Email, String), Failure> {
-        let fetch = mailbox.find(&self.id, "(UID FLAGS RFC822.SIZE)").await?;
-        let bytes = mailbox.content(self.id.uid, MESSAGE_BYTES_MAX).await?;
-        let is_read = fetch.flags().any(|flag| flag == Flag::Seen);
-        let is_cut = fetch.size.is_some_and(|size| usize::try_from(size).is_ok_and(|size| size > bytes.len()));
-        let email = mail.parse(bytes, move |message| self.told(message, is_cut, is_read)).await?;
+        let opened = mailbox.open(&self.id).await?;
+        let Content { bytes, is_cut } = mailbox.content(&self.id, opened, MESSAGE_BYTES_MAX).await?;
+        let email = mail.parse(bytes, move |message| self.told(message, is_cut, opened.is_read)).await?;
         Ok((email, "read a message".to_owned()))
     }
 }

@@ -1,11 +1,13 @@
 //! The ids of messages and of places in a list.
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
 /// A folder's name, as the server writes it: `INBOX`, `Projects/2026`. Other characters than ASCII are in modified UTF-7.
+/// In Gmail it is the name or the id of a label.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct Folder(#[schemars(length(min = 1, max = 255))] String);
@@ -48,20 +50,16 @@ impl From<Folder> for String {
     }
 }
 
-/// The id of a message: `INBOX/1700000000/42`, the folder, the validity of its numbers (UIDVALIDITY), and the number
-/// (UID). A message that is moved gets another one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "String", into = "String")]
-pub(crate) struct MessageRef {
-    #[schemars(with = "String")]
+/// The place of a message in an account of IMAP: `INBOX/1700000000/42`, the folder, the validity of its numbers
+/// (UIDVALIDITY), and the number (UID). A message that is moved gets another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
     pub(crate) folder: Folder,
-    #[schemars(skip)]
     pub(crate) validity: u32,
-    #[schemars(skip)]
     pub(crate) uid: u32,
 }
 
-impl FromStr for MessageRef {
+impl FromStr for Place {
     type Err = BadReference;
 
     fn from_str(text: &str) -> Result<Self, BadReference> {
@@ -81,6 +79,35 @@ fn number(text: &str) -> Option<u32> {
     (number > 0 && number.to_string() == text).then_some(number)
 }
 
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.folder.as_str(), self.validity, self.uid)
+    }
+}
+
+/// The id of a message: its [`Place`], or its id in Gmail, such as `18c2f0a1b2c3d4e5`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) enum MessageRef {
+    Imap(Place),
+    Gmail(String),
+}
+
+/// The longest id of a message in Gmail.
+const GMAIL_ID_MAX: usize = 64;
+
+impl FromStr for MessageRef {
+    type Err = BadReference;
+
+    fn from_str(text: &str) -> Result<Self, BadReference> {
+        let is_gmail = |text: &str| {
+            (1..=GMAIL_ID_MAX).contains(&text.len())
+                && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+        };
+        if is_gmail(text) { Ok(Self::Gmail(text.to_owned())) } else { text.parse().map(Self::Imap) }
+    }
+}
+
 impl TryFrom<String> for MessageRef {
     type Error = BadReference;
 
@@ -97,7 +124,79 @@ impl From<MessageRef> for String {
 
 impl fmt::Display for MessageRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}", self.folder.as_str(), self.validity, self.uid)
+        match self {
+            Self::Imap(place) => place.fmt(f),
+            Self::Gmail(id) => f.write_str(id),
+        }
+    }
+}
+
+impl JsonSchema for MessageRef {
+    fn schema_name() -> Cow<'static, str> {
+        "MessageRef".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string" })
+    }
+}
+
+/// A position in a list: below a place, or a page of Gmail (`page/09876543210987654321`).
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) enum Cursor {
+    Below(Place),
+    Page(String),
+}
+
+/// The longest token of a page of Gmail.
+const PAGE_MAX: usize = 500;
+
+impl Cursor {
+    /// Returns the cursor of a page; `None` if the token cannot be one.
+    pub(crate) fn page(token: &str) -> Option<Self> {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '=' | '~' | '+');
+        let is_token = (1..=PAGE_MAX).contains(&token.len()) && token.chars().all(is_part);
+        is_token.then(|| Self::Page(token.to_owned()))
+    }
+}
+
+impl TryFrom<String> for Cursor {
+    type Error = BadReference;
+
+    fn try_from(text: String) -> Result<Self, BadReference> {
+        // A place has two slashes, and a token has none.
+        match text.strip_prefix("page/").and_then(Self::page) {
+            Some(page) => Ok(page),
+            None => text.parse().map(Self::Below),
+        }
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Below(place) => place.fmt(f),
+            Self::Page(token) => write!(f, "page/{token}"),
+        }
+    }
+}
+
+impl JsonSchema for Cursor {
+    fn schema_name() -> Cow<'static, str> {
+        "Cursor".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string" })
     }
 }
 
@@ -108,12 +207,19 @@ mod tests {
     #[test]
     fn an_id_survives_and_nothing_else_is_one() {
         for text in ["INBOX/1700000000/42", "Projects/2026/7/1", "A b/1/1"] {
+            assert!(matches!(text.parse(), Ok(MessageRef::Imap(_))), "{text}");
+            assert_eq!(text.parse::<MessageRef>().unwrap().to_string(), text);
+        }
+        for text in ["18c2f0a1b2c3d4e5", "INBOX", "msg_1-a"] {
+            assert_eq!(text.parse(), Ok(MessageRef::Gmail(text.to_owned())));
             assert_eq!(text.parse::<MessageRef>().unwrap().to_string(), text);
         }
         for bad in [
             "",
-            "INBOX",
-            "INBOX/1",
+            "a.b",
+            "../a",
+            "a?b",
+            "a%2fb",
             "/1/1",
             "INBOX/0/1",
             "INBOX/1/0",
@@ -126,6 +232,21 @@ mod tests {
             "Ärchiv/1/1",
         ] {
             assert!(bad.parse::<MessageRef>().is_err(), "{bad}");
+        }
+        assert!("a".repeat(GMAIL_ID_MAX + 1).parse::<MessageRef>().is_err());
+    }
+
+    #[test]
+    fn a_cursor_is_a_place_or_a_page() {
+        let cursor = |text: &str| Cursor::try_from(text.to_owned());
+        assert!(matches!(cursor("INBOX/7/1"), Ok(Cursor::Below(_))));
+        assert!(matches!(cursor("page/7/1"), Ok(Cursor::Below(_))), "a folder may have that name");
+        for text in ["page/09876543210987654321", "page/a-b_c.d="] {
+            assert!(matches!(cursor(text), Ok(Cursor::Page(_))), "{text}");
+            assert_eq!(cursor(text).unwrap().to_string(), text);
+        }
+        for bad in ["", "page/", "page/a b", "page/a&q=b", "09876543210987654321"] {
+            assert!(cursor(bad).is_err(), "{bad}");
         }
     }
 }

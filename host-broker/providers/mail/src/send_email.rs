@@ -1,6 +1,7 @@
 //! `send_email`.
 
-use crate::compose::{Fields, agreed, dated, message_id};
+use crate::backend::{Backend, Purpose};
+use crate::compose::{Bcc, Fields, agreed, dated, message_id};
 use crate::create_draft::unmade;
 use crate::failures::{Sending, change, guardrail};
 use crate::outgoing;
@@ -29,7 +30,7 @@ pub(crate) struct SendEmail(Fields);
 /// A message that was sent.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Sent {
-    /// Its `Message-ID`.
+    /// Its `Message-ID`. Gmail can give the message another one.
     message_id: String,
     /// The number of recipients that the server took.
     recipients: usize,
@@ -46,17 +47,22 @@ impl SendEmail {
 
     /// Returns everything that leaves but the date and the credential: the envelope and the message.
     fn sealed(&self, mail: &Mail, nonce: &Nonce) -> Option<SealedRequest> {
-        let server = mail.settings.smtp.as_ref()?;
-        let scheme = if server.tls == Encryption::Implicit { "smtps" } else { "smtp" };
-        let sender = ("MAIL FROM".to_owned(), mail.address.as_ref()?.to_string());
-        let recipients = self.0.recipients().into_iter().map(|address| ("RCPT TO".to_owned(), address.to_string()));
-        Some(SealedRequest {
-            nonce: nonce.clone(),
-            method: "SEND".to_owned(),
-            url: format!("{scheme}://{}:{}", server.host, server.port),
-            headers: std::iter::once(sender).chain(recipients).collect(),
-            body: self.0.message(mail, nonce, false)?,
-        })
+        let address = mail.address.as_ref()?;
+        let (url, headers, names) = match &*mail.backend {
+            Backend::Imap(servers) => {
+                let server = servers.smtp.as_ref()?;
+                let scheme = if server.tls == Encryption::Implicit { "smtps" } else { "smtp" };
+                let sender = ("MAIL FROM".to_owned(), address.to_string());
+                let recipients = self.0.recipients().into_iter();
+                let recipients = recipients.map(|address| ("RCPT TO".to_owned(), address.to_string()));
+                let envelope = std::iter::once(sender).chain(recipients).collect();
+                (format!("{scheme}://{}:{}", server.host, server.port), envelope, Bcc::Hidden)
+            }
+            // The header has all recipients. Gmail removes `Bcc` from the message.
+            Backend::Gmail(gmail) => (gmail.resource(address, &["messages", "send"]).into(), Vec::new(), Bcc::Named),
+        };
+        let body = self.0.message(mail, nonce, names)?;
+        Some(SealedRequest { nonce: nonce.clone(), method: "SEND".to_owned(), url, headers, body })
     }
 }
 
@@ -89,7 +95,7 @@ impl NativeAction for SendEmail {
         if recipients.len() > 50 {
             return Guard::Refuse(guardrail("The mail has more than 50 recipients."));
         }
-        if mail.settings.smtp.is_none() {
+        if !mail.can_send() {
             return Guard::Refuse(guardrail("The mail account has no server to send with (`smtp` in its table)."));
         }
         let allowed = &mail.settings.recipients;
@@ -114,7 +120,7 @@ impl NativeAction for SendEmail {
     }
 
     async fn probe(mail: &Mail, handle: Value, execution: &Execution) -> Result<Probed, Failure> {
-        outgoing::look(&handle, mail, &mail.settings.sent, execution, "sent a mail").await
+        outgoing::look(&handle, mail, Purpose::Sent, execution, "sent a mail").await
     }
 
     async fn run(self, mail: &Mail, _: Option<()>, execution: &Execution) -> Result<(Sent, String), Failure> {
@@ -126,15 +132,15 @@ impl NativeAction for SendEmail {
         let sending = Sending::default();
         change(execution, &sending, mail.send(&recipients, &message, &sending, execution)).await?;
         // It is sent, whatever becomes of the copy.
-        let saved_in = if mail.settings.save_sent {
-            let folder = &mail.settings.sent;
+        let saved_in = if mail.saves_sent() {
+            let folder = mail.folder(Purpose::Sent);
             let last = execution.deadline().checked_sub(MARGIN).unwrap_or_else(Instant::now);
             let until = (Instant::now() + SAVING).min(last);
             let saving = async {
                 let mut mailbox = mail.mailbox(execution).await?;
-                mailbox.append(folder.as_str(), "(\\Seen)", &message).await
+                mailbox.save_sent(&folder, &message).await
             };
-            matches!(timeout_at(until, saving).await, Ok(Ok(()))).then(|| folder.clone())
+            matches!(timeout_at(until, saving).await, Ok(Ok(()))).then_some(folder)
         } else {
             None
         };

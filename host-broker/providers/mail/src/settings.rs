@@ -1,6 +1,8 @@
 //! The table of mail accounts in the configuration, and the provider that is built from it.
 
 use crate::address::{Address, RecipientPattern};
+use crate::backend::{Backend, Servers};
+use crate::gmail::{self, Gmail};
 use crate::parsing::parsers;
 use crate::reference::Folder;
 use crate::tls::Tls;
@@ -10,7 +12,7 @@ use provider::accounts::{self, Account, Credentials, SignIn};
 use provider::child;
 use provider::contract::Operation;
 use provider::kind::{BuiltProvider, Configured, ProviderDeps, ProviderKind, SettingsKind};
-use provider::{oauth, table};
+use provider::{oauth, remote, table};
 use schemars::JsonSchema;
 use secrets::source::SecretSource;
 use serde::{Deserialize, Serialize};
@@ -19,6 +21,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
+use url::Url;
 
 /// The kind `mail`.
 pub const KIND: &dyn ProviderKind = &SettingsKind::<Settings>::new("mail");
@@ -46,7 +49,7 @@ pub struct Settings {
     /// `MAIL_PASSWORD`, unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<SecretSource>,
-    /// How the broker signs in.
+    /// How the broker signs in. Gmail's API takes tokens only.
     #[serde(default)]
     pub auth: Auth,
     /// The kinds of chats in which accounts of persons are used; only `private`, unless set. An empty list allows all,
@@ -57,11 +60,18 @@ pub struct Settings {
     /// The OAuth client with which people link their accounts. Without it, an operator stores their passwords.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oauth: Option<oauth::Settings>,
+    /// The interface of the account.
+    #[serde(default, skip_serializing_if = "Api::is_imap")]
+    pub api: Api,
     /// The server that holds the mail.
-    pub imap: Server,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imap: Option<Server>,
     /// The server that sends mail; without it, nothing can be sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smtp: Option<Server>,
+    /// The address of Gmail's API, if it is not Google's own. Plain `http` is valid for loopback addresses only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
     /// The certificates (PEM) of the authorities that both servers are checked against, instead of the system's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
@@ -84,6 +94,25 @@ pub struct Settings {
     /// Whether the broker saves sent mail in that folder. Some servers save it themselves.
     #[serde(default = "yes")]
     pub save_sent: bool,
+}
+
+/// An interface to mail.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Api {
+    /// IMAP and SMTP.
+    #[default]
+    Imap,
+    /// Gmail's API, without `imap` and `smtp`.
+    Gmail,
+}
+
+impl Api {
+    // Its signature is serde's.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_imap(&self) -> bool {
+        *self == Self::Imap
+    }
 }
 
 /// A way to sign in.
@@ -154,7 +183,10 @@ impl Settings {
             let username = self.username.clone().unwrap_or_else(|| address.to_string());
             return Ok((Account::Shared { username, secret: deps.secret("password") }, Vec::new()));
         }
-        let server = format!("{}:{}", self.imap.host, self.imap.port);
+        let server = match &self.imap {
+            Some(imap) => format!("{}:{}", imap.host, imap.port),
+            None => self.url.clone().unwrap_or_else(|| gmail::URL.to_owned()),
+        };
         let sign_in = self.oauth.as_ref().map(|settings| SignIn {
             settings,
             server,
@@ -164,6 +196,46 @@ impl Settings {
             deadline: accounts::SIGN_IN_TIMEOUT,
         });
         Credentials::of_persons(name, self.chat_types.as_ref(), sign_in, deps)
+    }
+}
+
+impl Settings {
+    /// Checks the keys of the interface.
+    fn check_api(&self) -> Result<(), String> {
+        match self.api {
+            Api::Imap => {
+                let Some(imap) = &self.imap else {
+                    return Err("imap: is missing; it is the server that holds the mail".to_owned());
+                };
+                if self.url.is_some() {
+                    return Err("url: is the address of Gmail's API; remove it, or set api = \"gmail\"".to_owned());
+                }
+                imap.check("imap")?;
+                self.smtp.as_ref().map_or(Ok(()), |smtp| smtp.check("smtp"))
+            }
+            Api::Gmail => {
+                let others =
+                    [("imap", self.imap.is_some()), ("smtp", self.smtp.is_some()), ("ca_file", self.ca_file.is_some())];
+                if let Some((key, _)) = others.into_iter().find(|(_, is_set)| *is_set) {
+                    return Err(format!("{key}: Gmail's API does not use it; remove it, or remove api"));
+                }
+                self.url().map(drop)
+            }
+        }
+    }
+
+    /// Returns the address of Gmail's API.
+    fn url(&self) -> Result<Url, String> {
+        remote::address(self.url.as_deref().unwrap_or(gmail::URL)).map_err(str::to_owned)
+    }
+
+    /// Returns the way to the mail.
+    fn backend(&self, deps: &ProviderDeps<'_>) -> Result<Backend, String> {
+        let Some(imap) = self.imap.clone() else {
+            return Ok(Backend::Gmail(Gmail { url: self.url()?, http: Arc::clone(&deps.platform.http) }));
+        };
+        let ca_file = self.ca_file.as_ref().map(|file| deps.home.path().join(file));
+        Ok(Backend::Imap(Servers { imap, smtp: self.smtp.clone(), tls: Tls::new(ca_file.as_deref())? }))
     }
 }
 
@@ -214,14 +286,15 @@ impl Configured for Settings {
         if self.chat_types.is_some() && !name.is_namespaced() {
             return Err("chat_types: only accounts of persons have it; remove it".to_owned());
         }
-        accounts::check_table(name, &own, self.oauth.as_ref(), ("xoauth2", self.auth == Auth::Xoauth2))?;
+        if self.api == Api::Gmail && name.is_namespaced() && self.oauth.is_none() {
+            return Err("oauth: is missing; Gmail's API takes the tokens of persons only".to_owned());
+        }
+        let is_token = self.auth == Auth::Xoauth2 || self.api == Api::Gmail;
+        accounts::check_table(name, &own, self.oauth.as_ref(), ("xoauth2", is_token))?;
         if self.address.is_none() && !name.is_namespaced() {
             return Err("address: is missing; it is the mail address of the account".to_owned());
         }
-        self.imap.check("imap")?;
-        if let Some(smtp) = &self.smtp {
-            smtp.check("smtp")?;
-        }
+        self.check_api()?;
         for (key, text) in [("display_name", &self.display_name), ("username", &self.username)] {
             if text.as_ref().is_some_and(|text| text.is_empty() || text.contains(|c: char| c.is_control())) {
                 return Err(format!("{key}: must be one line of text"));
@@ -231,14 +304,12 @@ impl Configured for Settings {
     }
 
     fn build(&self, name: &Provider, deps: &ProviderDeps<'_>) -> Result<Vec<BuiltProvider>, String> {
-        let ca_file = self.ca_file.as_ref().map(|file| deps.home.path().join(file));
-        let tls = Tls::new(ca_file.as_deref())?;
         let (account, linking) = self.account(name, deps)?;
         let mail = Mail {
             settings: Arc::new(self.clone()),
             account,
             address: self.address.clone(),
-            tls: Arc::new(tls),
+            backend: Arc::new(self.backend(deps)?),
             clock: Arc::clone(&deps.platform.clock),
             parsers: parsers(),
         };

@@ -2,10 +2,12 @@
 
 use crate::Mail;
 use crate::address::Address;
+use crate::backend::{Backend, Servers};
 use crate::failures::{Sending, explained, not_signed_in, smtp, unreachable};
 use crate::limited::Limited;
 use crate::settings::{Auth, Encryption, Server};
 use crate::starttls::{greeted, starttls};
+use crate::tls::Tls;
 use lettre::transport::smtp::authentication::{Credentials, Mechanism};
 use lettre::transport::smtp::client::AsyncSmtpConnection;
 use lettre::transport::smtp::commands::{Data, Mail as From, Rcpt};
@@ -29,12 +31,16 @@ impl Mail {
         sending: &Sending,
         execution: &Execution,
     ) -> Result<(), Failure> {
-        let Some(server) = &self.settings.smtp else {
-            let message = "The mail account has no server to send with (`smtp` in its table).";
-            return Err(Failure::Refused { message: message.into() });
+        let (server, tls) = match &*self.backend {
+            Backend::Gmail(gmail) => return self.gmail(gmail, execution)?.send(message, sending).await,
+            Backend::Imap(Servers { smtp: Some(server), tls, .. }) => (server, tls),
+            Backend::Imap(Servers { smtp: None, .. }) => {
+                let message = "The mail account has no server to send with (`smtp` in its table).";
+                return Err(Failure::Refused { message: message.into() });
+            }
         };
         let failed = |error| smtp(&error);
-        let stream = self.smtp_stream(server).await.map_err(|error| unreachable(&error))?;
+        let stream = smtp_stream(server, tls).await.map_err(|error| unreachable(&error))?;
         // An address literal says nothing about the host's network.
         let hello = ClientId::Ipv4(Ipv4Addr::LOCALHOST);
         let mut connection =
@@ -74,16 +80,16 @@ impl Mail {
         }
         Ok(())
     }
+}
 
-    async fn smtp_stream(&self, server: &Server) -> std::io::Result<Limited> {
-        let mut tcp = TcpStream::connect((server.host.as_str(), server.port)).await?;
-        Ok(match server.tls {
-            Encryption::None => Limited::smtp(tcp),
-            Encryption::Implicit => Limited::smtp(self.tls.connect(&server.host, tcp).await?),
-            Encryption::Starttls => {
-                starttls(&mut tcp).await?;
-                greeted(self.tls.connect(&server.host, tcp).await?)
-            }
-        })
-    }
+async fn smtp_stream(server: &Server, tls: &Tls) -> std::io::Result<Limited> {
+    let mut tcp = TcpStream::connect((server.host.as_str(), server.port)).await?;
+    Ok(match server.tls {
+        Encryption::None => Limited::smtp(tcp),
+        Encryption::Implicit => Limited::smtp(tls.connect(&server.host, tcp).await?),
+        Encryption::Starttls => {
+            starttls(&mut tcp).await?;
+            greeted(tls.connect(&server.host, tcp).await?)
+        }
+    })
 }

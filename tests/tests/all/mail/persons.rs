@@ -27,7 +27,7 @@ fn world(table: &str) -> (World, Group) {
 }
 
 /// The same, with these secrets in files.
-fn world_with(table: &str, secrets: &[(&str, &str)]) -> (World, Group) {
+pub(super) fn world_with(table: &str, secrets: &[(&str, &str)]) -> (World, Group) {
     let mut world = World::builder().clock(real_now()).file("policy/profiles/developer.toml", PROFILE).down();
     let mut config = format!("{}\n{table}", std::fs::read_to_string(world.path("broker.toml")).unwrap());
     for (name, secret) in secrets {
@@ -45,7 +45,7 @@ fn world_with(table: &str, secrets: &[(&str, &str)]) -> (World, Group) {
     (world, developer)
 }
 
-fn mail(action: &str, params: &Value, token: &str) -> Value {
+pub(super) fn mail(action: &str, params: &Value, token: &str) -> Value {
     on_behalf("person.mail", action, params, token)
 }
 
@@ -63,7 +63,7 @@ fn subjects(developer: &Group, token: &str) -> Vec<String> {
     messages.iter().map(|message| message["subject"].as_str().unwrap().to_owned()).collect()
 }
 
-fn yes(world: &World, code_of_it: &str) {
+pub(super) fn yes(world: &World, code_of_it: &str) {
     assert_eq!(code(&world.command(json!({ "type": "answer", "code": code_of_it, "yes": true }))), "executed");
 }
 
