@@ -7,7 +7,7 @@ use model::Subject;
 use policy::facts::AccountFact;
 use shared::Provider;
 use store::state::accounts::of;
-use store::state::linking;
+use store::state::linking::{self, short_credentials};
 use store::{StoreError, View};
 
 /// Returns the accounts that a call could use; `None` if it uses none.
@@ -55,6 +55,27 @@ pub fn used(view: &View, person: &str, capability: &Provider, account: &str) -> 
     let (owner, name) = model::owned(account);
     let credential = linking::credential(view, owner.unwrap_or(person), capability, name)?;
     Ok(UsedAccount { name: name.to_owned(), credential })
+}
+
+/// The longest credential that is kept out of the results of other accounts, encrypted: a password has its place, and
+/// most OAuth tokens are longer.
+const SHORT_BYTES_MAX: usize = 512;
+/// The most of them.
+const SHORT_MAX: usize = 16;
+
+/// Notes the credentials that must not come back from a call: the short ones of its person and of the account's owner.
+///
+/// # Errors
+/// [`StoreError`]; the call must not begin then.
+pub fn keep_out(view: &View, call: &mut Call) -> Result<(), StoreError> {
+    let Some(person) = call.header.behalf.key() else { return Ok(()) };
+    let owner = call.account_ref.as_deref().and_then(|account| model::owned(account).0);
+    let mut kept_out = short_credentials(view, &person, SHORT_BYTES_MAX, SHORT_MAX)?;
+    if let Some(owner) = owner.filter(|owner| **owner != *person) {
+        kept_out.extend(short_credentials(view, owner, SHORT_BYTES_MAX, SHORT_MAX)?);
+    }
+    call.kept_out = kept_out;
+    Ok(())
 }
 
 /// Returns the account that a probe needs, with its present credential.

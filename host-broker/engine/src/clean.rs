@@ -17,6 +17,7 @@ use kernel::contract::{Failure, Invocation, Probed, SideOutput, Success};
 use kernel::execution::{Attempted, Executed, ProviderOutput};
 use model::{Declaration, LedgerKey, Tier, Treatment};
 use policy::facts::EgressFact;
+use secrets::vault::Vault;
 use secrets::vault::seen_secrets::SeenSecrets;
 use serde_json::Value;
 use shared::digest::Digest;
@@ -46,6 +47,8 @@ pub struct Filters {
     pub key: Arc<LedgerKey>,
     /// The inspector of untrusted content.
     pub inspector: Arc<Inspector>,
+    /// The vault, which knows the credentials of persons; `None` where no call is executed.
+    pub vault: Option<Arc<Vault>>,
 }
 
 impl Filters {
@@ -56,6 +59,7 @@ impl Filters {
             schemas: Arc::clone(&self.schemas),
             key: Arc::clone(&self.key),
             inspector: Arc::clone(&self.inspector),
+            vault: self.vault.clone(),
         };
         Ok(self.scrubber.with_seen(witnessed)?.map(with))
     }
@@ -349,6 +353,9 @@ impl std::fmt::Debug for Outcome {
 
 /// Filters the output of an effect. It waits only for a classifier, if one is configured.
 pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
+    if let Some(vault) = &filters.vault {
+        vault.keep_out(executed.kept_out(), &executed);
+    }
     if !SeenSecrets::of(executed.slots()).is_empty() {
         // The filters are also built off the loop.
         tokio::task::yield_now().await;

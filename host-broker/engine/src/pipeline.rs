@@ -11,6 +11,7 @@
 //! two events.
 
 use crate::account_linking;
+use crate::accounts;
 use crate::approvals::sealing;
 use crate::broker::Broker;
 use crate::clean::{Filters, filter};
@@ -227,6 +228,11 @@ impl Broker {
             Ok(Before::Wait(of)) => return Ok(Step::Wait(event_of(call), of)),
             Ok(Before::Answered(answer)) => return Ok(kernel::close(tx, event_of(call), answer)),
             Err(error) => return Err(unwritten(call, error)),
+        }
+        if decision.verdict == Verdict::Permit
+            && let Err(error) = accounts::keep_out(tx.view(), &mut call)
+        {
+            return Err(unwritten(call, error));
         }
         if decision.verdict == Verdict::Permit
             && let Err(error) = FEATURES.iter().try_for_each(|feature| feature.with_intent(self, tx, &mut call))

@@ -2,7 +2,7 @@
 
 use crate::contract::{Invocation, Operation, StoreInput};
 use crate::run_handle::RunHandle;
-use model::{Caller, EffectMarker, ParamError, ProposalId, SealedRequest, Subject};
+use model::{Caller, EffectMarker, ParamError, ProposalId, SealedRequest, StoredCredential, Subject};
 use policy::facts::{EgressFact, Outage};
 use serde_json::{Map, Value};
 use shared::digest::Digest;
@@ -266,6 +266,8 @@ pub struct Call {
     pub asked: ApprovalPhase,
     /// The proposal that it applies.
     pub applies: Option<ProposalId>,
+    /// The credentials that must not come back, beside that of its account.
+    pub kept_out: Vec<StoredCredential>,
     /// The flow that it continues.
     pub flow: Option<FlowId>,
     /// The sealed request of the approval request. Only this request may be sent.
@@ -483,6 +485,7 @@ impl Call {
             departing: None,
             asked: ApprovalPhase::No,
             applies: None,
+            kept_out: Vec::new(),
             flow: None,
             sealed: None,
             run_handle: Arc::default(),

@@ -8,7 +8,7 @@ use crate::proofs::{Effect, Intended};
 use crate::run_handle::RunHandle;
 use crate::slots::Slots;
 use futures_util::FutureExt as _;
-use model::{EffectMarker, Nonce, Person, Refusal, SealedRequest, Subject};
+use model::{EffectMarker, Nonce, Person, Refusal, SealedRequest, StoredCredential, Subject};
 use serde_json::{Map, Value};
 use shared::reply::Evidence;
 use shared::{Code, Group, IdempotencyKey, Level, RequestId, Timestamp, limits};
@@ -197,6 +197,14 @@ impl Executed {
     /// Returns the values that other crates kept with the execution.
     pub fn slots(&self) -> &Slots {
         &self.slots
+    }
+
+    /// Returns the credentials that must not come back, beside that of the account.
+    pub fn kept_out(&self) -> &[StoredCredential] {
+        match &self.effect {
+            Effect::Run(call) | Effect::Prepare(call) => &call.kept_out,
+            Effect::Probe(_) => &[],
+        }
     }
 
     /// Returns whether the nested call was started.

@@ -38,6 +38,27 @@ pub struct Place<'a> {
     pub name: &'a str,
 }
 
+/// The stored credential of an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredCredential {
+    /// The person, in the ledger's form.
+    pub person: String,
+    /// The capability.
+    pub capability: Provider,
+    /// The account's name.
+    pub name: String,
+    /// The credential.
+    pub sealed: Ciphertext,
+}
+
+impl StoredCredential {
+    /// Returns its place.
+    pub fn place(&self) -> Place<'_> {
+        let Self { person, capability, name, sealed: _ } = self;
+        Place { what: RecordKind::Credential, person, capability, name }
+    }
+}
+
 /// A kind of record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordKind {

@@ -35,7 +35,7 @@ mod workspace_path;
 
 pub use account::{Account, Share, is_ref, owned};
 pub use caller::{Caller, KillScope, external};
-pub use ciphertext::{Ciphertext, Place, RecordKind, Renewal};
+pub use ciphertext::{Ciphertext, Place, RecordKind, Renewal, StoredCredential};
 pub use clock::Clock;
 pub use declaration::{Declaration, Exposes, Exposure, ParamError, Refusal, Tier};
 pub use destination::{Destination, DestinationKind};

@@ -11,15 +11,15 @@
 //! AES-256-GCM (NIST SP 800-38D) throughout. Nonces are random: a data key encrypts one record, a master key as many
 //! data keys as there are accounts and flows, which is far from the 2^32 that random nonces allow.
 //!
-//! Nothing here knows SQL, and only an [`Execution`] opens a record: that is, after the intent to use it is durable. A
-//! [`OneTimeValue`] is opened for the reply that delivers it, after the row of that reply is durable.
+//! Nothing here knows SQL, and only an [`Execution`] opens a record: that is, after the intent to use it is durable. An
+//! [`Executed`] effect opens the credentials that must not come back from it. A [`OneTimeValue`] is opened for the reply that delivers it, after the row of that reply is durable.
 
 pub mod seen_secrets;
 
 use crate::SECRET_CHARS_MIN;
 use kernel::OneTimeValue;
-use kernel::execution::Execution;
-use model::{Caller, Ciphertext, NoRandomness, Place, Random, RecordKind};
+use kernel::execution::{Executed, Execution};
+use model::{Caller, Ciphertext, NoRandomness, Place, Random, RecordKind, StoredCredential};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use seen_secrets::{Credential, SeenSecrets};
 use serde_json::json;
@@ -77,6 +77,9 @@ pub enum VaultError {
 
 /// The longest one-time value, in bytes: the longest text that a search for it may take.
 pub const ONE_TIME_MAX: usize = 4096;
+
+/// The most bytes of the credentials of other accounts that one effect looks for.
+const KEPT_OUT_BYTES_MAX: usize = 256;
 
 /// The reason why a value cannot be delivered once. The messages quote nothing of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -212,6 +215,24 @@ impl Vault {
         let credential: Credential = serde_json::from_slice(&record).map_err(|_damaged| VaultError::Damaged)?;
         SeenSecrets::of(proof.slots()).note(&credential.hidden);
         Ok(credential)
+    }
+
+    /// Keeps the credentials of other accounts out of everything that comes back from this effect, as far as they are
+    /// short. A search for a longer text costs more than the call.
+    ///
+    /// The broker cannot know the content of a record that does not open.
+    pub fn keep_out(&self, credentials: &[StoredCredential], proof: &Executed) {
+        let mut left = KEPT_OUT_BYTES_MAX;
+        for stored in credentials {
+            let record = self.decrypted(&stored.place(), &stored.sealed);
+            let credential = record.ok().and_then(|record| serde_json::from_slice::<Credential>(&record).ok());
+            for text in credential.iter().flat_map(|credential| &credential.hidden) {
+                if let Some(rest) = left.checked_sub(text.len()) {
+                    left = rest;
+                    SeenSecrets::of(proof.slots()).note(std::slice::from_ref(text));
+                }
+            }
+        }
     }
 
     fn encrypted(&self, place: &Place<'_>, record: &[u8]) -> Result<Ciphertext, VaultError> {

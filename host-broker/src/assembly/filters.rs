@@ -34,7 +34,7 @@ pub fn filters(
     inspector: Inspector,
 ) -> Result<Filters, StartError> {
     let schemas = Arc::new(schemas(catalogue)?);
-    Ok(Filters { scrubber, schemas, key: Arc::clone(key), inspector: Arc::new(inspector) })
+    Ok(Filters { scrubber, schemas, key: Arc::clone(key), inspector: Arc::new(inspector), vault: None })
 }
 
 /// Returns the result schemas of every action.

@@ -186,7 +186,8 @@ impl RulesetBuilder {
     fn ruleset(&self, catalogue: Catalogue, policy: Policy, schemas: Schemas, inspector: Arc<Inspector>) -> Ruleset {
         let (scrubber, key) = (Arc::clone(&self.runtime.scrubber), Arc::clone(&self.key));
         let version = self.version(&catalogue, &policy);
-        let filters = Arc::new(Filters { scrubber, schemas: Arc::new(schemas), key, inspector });
+        let vault = Some(Arc::clone(&self.runtime.vault));
+        let filters = Arc::new(Filters { scrubber, schemas: Arc::new(schemas), key, inspector, vault });
         Ruleset { catalogue: Arc::new(catalogue), policy, filters, version }
     }
 

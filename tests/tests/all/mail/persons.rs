@@ -152,6 +152,41 @@ fn a_person_reads_and_sends_with_the_account_that_an_operator_linked() {
 }
 
 #[test]
+fn a_mail_with_the_password_of_another_account_shows_no_password() {
+    const CALENDARS: &str = "calendar-Password of ann, \"quoted\"";
+    const BOBS: &str = "calendar-Password of bob";
+    let servers = match MailServers::start() {
+        Ok(servers) => servers,
+        Err(why) => return skipped(why),
+    };
+    let text = format!("Remember {CALENDARS} and {ANNS_PASSWORD}. Bob's is {BOBS}.");
+    servers.deliver_to("mail-ann", "", "1.m", &letter("passwords", &text));
+    let calendar = "[providers.\"person.calendar\"]\nkind = \"calendar\"\nurl = \"http://127.0.0.1:1/\"\n";
+    let (mut world, developer) = world(&format!("{}{calendar}", servers.table_of_persons("person.mail", RECIPIENTS)));
+    world.keep_secret(CALENDARS);
+    let ann = token(&mut world, "ann", ChatType::Private);
+    assert_eq!(code(&link(&world, "broker:ann", ANNS_ADDRESS, ANNS_PASSWORD)), "executed");
+    for (person, password) in [("broker:ann", CALENDARS), ("broker:bob", BOBS)] {
+        let linked = world.command(json!({
+            "type": "link_account", "person": person, "capability": "person.calendar", "account_ref": "work",
+            "password": password,
+        }));
+        assert_eq!(code(&linked), "executed", "{linked}");
+    }
+    let listed = developer.ask(mail("list_messages", &json!({}), &ann));
+    let read = developer.ask(mail("read_email", &json!({ "id": listed["data"]["messages"][0]["id"] }), &ann));
+    let text = read["data"]["text"].as_str().unwrap_or_else(|| panic!("{read}"));
+    assert!(text.starts_with("Remember ") && text.contains(BOBS), "{text}");
+    assert!(!text.contains("of ann") && !text.contains(ANNS_PASSWORD), "{text}");
+    // Without its account, it is a text like any other.
+    let unlink = json!({
+        "type": "unlink_accounts", "person": "broker:ann", "capability": "person.calendar", "account_ref": "work",
+    });
+    assert_eq!(code(&world.command(unlink)), "executed");
+    world.settle();
+}
+
+#[test]
 fn a_link_that_cannot_work_is_refused_with_the_remedy() {
     let (world, _developer) = world(&format!("{}{RECIPIENTS}", loopback("person.mail", 1, 1)));
     for (account, password, expected) in [

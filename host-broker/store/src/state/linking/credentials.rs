@@ -5,7 +5,7 @@ use crate::Transaction;
 use crate::View;
 use crate::{StoreError, at};
 use model::Ciphertext;
-use model::Renewal;
+use model::{Renewal, StoredCredential};
 use rusqlite::{OptionalExtension as _, Row, params};
 use shared::{Provider, Timestamp};
 
@@ -46,6 +46,30 @@ pub fn credential(
         .and_then(|mut s| s.query_row(params![person, capability.as_str(), account], read).optional())
         .map_err(at("look a credential up"))?;
     Ok(found.map(|(sealed, until)| (sealed, until.map(Timestamp::from_millis))))
+}
+
+/// Returns the credentials of a person that are no longer than so many bytes, at most so many.
+///
+/// # Errors
+/// [`StoreError`] if they cannot be read.
+pub fn short_credentials(
+    view: &View,
+    person: &str,
+    bytes_max: usize,
+    most: usize,
+) -> Result<Vec<StoredCredential>, StoreError> {
+    const FIND: &str = "SELECT capability, account_ref, sealed FROM credentials
+        WHERE person = ?1 AND length(sealed) <= ?2 LIMIT ?3";
+    let read = |row: &Row<'_>| {
+        let capability = row.get::<_, String>(0)?.parse().ok();
+        let (name, sealed) = (row.get(1)?, Ciphertext::from_bytes(row.get(2)?));
+        Ok(capability.map(|capability| StoredCredential { person: person.to_owned(), capability, name, sealed }))
+    };
+    let limits = [bytes_max, most].map(|limit| i64::try_from(limit).unwrap_or(i64::MAX));
+    view.prepare_cached(FIND)
+        .and_then(|mut s| s.query_map(params![person, limits[0], limits[1]], read)?.collect::<Result<Vec<_>, _>>())
+        .map(|found| found.into_iter().flatten().collect())
+        .map_err(at("look the credentials of a person up"))
 }
 
 /// Replaces the credential of an account, if the stored one is still the expected one. Returns whether it was.
