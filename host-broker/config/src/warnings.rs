@@ -10,8 +10,9 @@ use platform::home::{Home, quoted};
 use policy::profile::Profile;
 use shared::Group;
 use shared::mailbox::{RESPONSES, TASKS};
+use std::io::ErrorKind::NotFound;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Returns the warnings about a home, one sentence each:
 /// `group developer has no profile, so a person must agree to each of its writes; …`
@@ -28,6 +29,7 @@ pub fn warnings(home: &Home, config: &Config) -> Result<Vec<String>, ConfigError
              memory"
         )
     }));
+    found.extend(missing_files(home, config));
     found.extend(unanswered_channels(config));
     found.extend(config.inspection.classifier.as_ref().and_then(ClassifierTable::fault).map(|fault| {
         format!("{fault}, so all its results count as suspicious; correct [inspection.classifier] in broker.toml")
@@ -53,6 +55,16 @@ fn strict_groups(home: &Home, config: &Config) -> Result<Vec<String>, ConfigErro
         ))
     };
     Ok(config.groups.keys().filter_map(warning).collect())
+}
+
+/// Returns warnings about files and directories that a provider needs and that do not exist.
+fn missing_files(home: &Home, config: &Config) -> Vec<String> {
+    let missing = |path: &Path| home.path().join(path).symlink_metadata().is_err_and(|error| error.kind() == NotFound);
+    let of_providers = config.providers.iter().flat_map(|(provider, table)| {
+        let paths = table.configured.trusted_files().into_iter().filter(|path| missing(path));
+        paths.map(move |path| format!("provider {provider} needs {}, which does not exist", path.display()))
+    });
+    of_providers.collect()
 }
 
 /// Returns warnings about channels whose answers count for nobody: no person has an identity in the chat, or none of those

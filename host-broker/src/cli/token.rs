@@ -9,7 +9,7 @@ use config::Config;
 use model::{ChatType, Nonce, Person};
 use secrets::identity::issuers::{Issuers, OWN, OwnKey, audience};
 use secrets::identity::token;
-use secrets::identity::token::{ExpectedClaims, LIFE_MAX};
+use secrets::identity::token::{ExpectedClaims, LIFE_MAX, Scope};
 use secrets::keys;
 use serde_json::{Value, json};
 use shared::Group;
@@ -31,7 +31,7 @@ const STDIN_MAX: u64 = 64 * 1024;
   host-broker token verify --group family < token
   host-broker token key
 
---json prints, for mint, {token, audience, expires_at}; for verify, {valid, person: {issuer, sub, …}} or \
+--json prints, for mint, {token, audience, expires_at}; for verify, {valid, person: {issuer, sub, …}, group, expires_at} or \
     {valid: false, code, reason}; for key, {public_key, audience}")]
 pub struct Token {
     #[command(subcommand)]
@@ -117,7 +117,10 @@ impl Mint {
             known_group(config, group)?;
         }
         let life = Duration::from_secs(self.life);
-        if life > LIFE_MAX || life.is_zero() {
+        if life.is_zero() {
+            return Err(CliError::usage("a token lasts at least one second; choose a duration such as 15m"));
+        }
+        if life > LIFE_MAX {
             return Err(CliError::usage("a token lasts at most one hour; create another one before it expires"));
         }
         let prefix = format!("{OWN}:");
@@ -163,7 +166,16 @@ fn verify(context: &Context, config: &Config, own: &OwnKey, group: &Group) -> Re
     let token = token.trim_end_matches(['\r', '\n']);
     match token::read(token, group, &issuers(context, config, own), context.platform.clock.now()) {
         Ok(person) => {
-            context.output.show(&json!({ "valid": true, "person": person }), || text(&person));
+            let Scope { group, expires_at } = token::scope(token);
+            let scope = [
+                ("group".to_owned(), group.unwrap_or_else(|| "any".to_owned())),
+                ("expires_at".to_owned(), expires_at.map_or_else(String::new, |at| at.to_string())),
+            ];
+            let mut document = json!({ "valid": true, "person": person });
+            if let Some(members) = document.as_object_mut() {
+                members.extend(scope.clone().map(|(name, value)| (name, value.into())));
+            }
+            context.output.show(&document, || text(&person, &scope));
             Ok(())
         }
         Err(why) => Err(CliError::refused(format!("{why}"))
@@ -173,10 +185,11 @@ fn verify(context: &Context, config: &Config, own: &OwnKey, group: &Group) -> Re
     }
 }
 
-fn text(person: &Person) -> String {
+fn text(person: &Person, scope: &[(String, String)]) -> String {
     let Value::Object(members) = json!(person) else { return String::new() };
     let row = |(name, value): (&String, &Value)| vec![name.clone(), value.as_str().unwrap_or_default().to_owned()];
-    Output::table(&["CLAIM", "VALUE"], &members.iter().map(row).collect::<Vec<_>>())
+    let scope = scope.iter().map(|(name, value)| vec![name.clone(), value.clone()]);
+    Output::table(&["CLAIM", "VALUE"], &members.iter().map(row).chain(scope).collect::<Vec<_>>())
 }
 
 fn issuers(context: &Context, config: &Config, own: &OwnKey) -> Issuers {

@@ -522,11 +522,12 @@ fn a_reload_names_the_providers_that_take_no_calls() {
 #[test]
 fn a_channel_that_cannot_work_and_a_secret_that_cannot_be_read_are_warned_of() {
     let world = World::with_mock();
-    let secret = world.home.join("secret");
+    let (secret, logins) = (world.home.join("secret"), world.home.join("logins.kdbx"));
     let table = format!(
         "\n[[channels]]\nname = \"room\"\nkind = \"matrix\"\nurl = \"http://127.0.0.1:1\"\nroom_id = \"!r:x\"\n\
          access_token = {{ file = {secret:?} }}\naccepts_answers = true\nfull_cards = true\n\
-         [providers.github]\nkind = \"github\"\nrepos = [\"octo/hello\"]\ntoken = {{ file = {secret:?} }}\n"
+         [providers.github]\nkind = \"github\"\nrepos = [\"octo/hello\"]\ntoken = {{ file = {secret:?} }}\n\
+         [providers.passwords]\nkind = \"passwords\"\nkeepass = {{ database = {logins:?} }}\n"
     );
     world.append("broker.toml", &table);
     let warnings = || world.run(&["config", "check", "--json"]).json()["warnings"].clone();
@@ -537,6 +538,8 @@ fn a_channel_that_cannot_work_and_a_secret_that_cannot_be_read_are_warned_of() {
     assert!(has(&missing, "no answer in channel room counts, because no person has a matrix identity"), "{missing}");
     assert!(has(&missing, "the secret channels.room.access_token is missing"), "{missing}");
     assert!(has(&missing, "the secret github.token is missing"), "{missing}");
+    assert!(has(&missing, "logins.kdbx, which does not exist"), "{missing}");
+    std::fs::write(&logins, "").unwrap();
     std::fs::write(&secret, "a-token-of-many-characters").unwrap();
     std::fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     assert!(has(&warnings(), "the secret channels.room.access_token is refused"), "{}", warnings());

@@ -50,12 +50,13 @@ fn world() -> World {
     world
 }
 
-fn grant(world: &World, more: &Value) {
+fn grant(world: &World, more: &Value) -> Value {
     let mut grant =
         json!({ "type": "grant", "group_folder": "developer", "provider": "person.mail", "access_level": 2 });
     grant.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let reply = world.command(grant);
     assert_eq!(code(&reply), "executed", "{reply}");
+    reply
 }
 
 fn own_key(world: &World) -> OwnKey {
@@ -430,7 +431,11 @@ fn broker(world: &World, arguments: &[&str], input: &str) -> (Option<i32>, Value
 #[test]
 fn the_command_line_mints_what_the_daemon_believes() {
     let mut world = builder().process();
-    grant(&world, &json!({ "chat_types": ["private"] }));
+    let given = grant(&world, &json!({ "chat_types": ["private"] }));
+    assert!(
+        given["summary"].as_str().unwrap().ends_with("It covers persons in chats of kind private only."),
+        "{given}"
+    );
     let developer = world.group("developer");
     let (status, minted) =
         broker(&world, &["token", "mint", "ann", "--group", "developer", "--chat-type", "private", "--for", "90s"], "");
@@ -450,6 +455,9 @@ fn the_command_line_mints_what_the_daemon_believes() {
     assert_eq!(code(&ask(&developer, call("read", &json!({})), &token)), "executed");
     let (status, verified) = broker(&world, &["token", "verify", "--group", "developer"], &format!("{token}\n"));
     assert_eq!((status, &verified["person"]["sub"]), (Some(0), &json!("ann")), "{verified}");
+    assert_eq!((&verified["group"], &known["group"]), (&json!("developer"), &json!("any")), "{verified}");
+    let minute = |document: &Value| document["expires_at"].as_str().unwrap().get(..16).unwrap().to_owned();
+    assert_eq!(minute(&verified), minute(&minted), "{verified}");
     let (status, refused) = broker(&world, &["token", "verify", "--group", "security"], &token);
     assert_eq!((status, &refused["code"]), (Some(3), &json!("context_token_invalid")), "{refused}");
     let (_, key) = broker(&world, &["token", "key"], "");

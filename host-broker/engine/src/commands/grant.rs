@@ -95,10 +95,11 @@ impl Broker {
             body: json!({ "grant": grant_value(&grant) }),
             data: json!({ "granted": true, "grant": grant_value(&grant) }),
             summary: format!(
-                "{} now has {} access to {} {expiry}.{}{}",
+                "{} now has {} access to {} {expiry}.{}{}{}",
                 grant.group,
                 grant.level,
                 grant.provider,
+                only_in_chats(&grant),
                 gives_nothing(request, &grant),
                 lacks_gate(&grant)
             ),
@@ -256,6 +257,22 @@ fn gives_nothing(request: &GrantRequest, grant: &Grant) -> &'static str {
         ""
     } else {
         " It gives nothing now: the provider has no action that it allows."
+    }
+}
+
+/// Returns a sentence about the chats to which a grant is limited; empty if it is not.
+fn only_in_chats(grant: &Grant) -> String {
+    let of = |name: &str, values: &Option<Vec<String>>| {
+        values
+            .as_ref()
+            .map(|values| format!("{name} {}", if values.is_empty() { "none".into() } else { values.join(", ") }))
+    };
+    let limits: Vec<String> =
+        [of("of kind", &grant.chat_types), of("with id", &grant.chat_ids)].into_iter().flatten().collect();
+    if limits.is_empty() {
+        String::new()
+    } else {
+        format!(" It covers persons in chats {} only.", limits.join(" and "))
     }
 }
 

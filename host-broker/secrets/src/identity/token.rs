@@ -79,6 +79,23 @@ pub fn read(token: &str, group: &Group, issuers: &Issuers, now: Timestamp) -> Re
     claims.person(issuer, group, legacy)
 }
 
+/// The use to which a token is limited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scope {
+    /// The only group that may use it; `None` means any group.
+    pub group: Option<String>,
+    /// The time of its expiry.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// Returns the use to which a token is limited, without verifying the token. [`read`] verifies it.
+pub fn scope(token: &str) -> Scope {
+    let body = token.trim().split('.').nth(1).and_then(object);
+    let claims = Claims(body.unwrap_or_default());
+    let expires_at = claims.seconds("exp", true).ok().flatten().and_then(|seconds| seconds.checked_mul(1000));
+    Scope { group: claims.name("group", true).ok().flatten(), expires_at: expires_at.map(Timestamp::from_millis) }
+}
+
 /// The content of a token of the broker's own.
 #[derive(Debug, Clone, Default)]
 pub struct ExpectedClaims {
