@@ -6,6 +6,7 @@ use kernel::contract::UsedAccount;
 use model::Subject;
 use policy::facts::AccountFact;
 use shared::Provider;
+use std::collections::BTreeSet;
 use store::state::accounts::of;
 use store::state::linking::{self, short_credentials};
 use store::{StoreError, View};
@@ -57,22 +58,26 @@ pub fn used(view: &View, person: &str, capability: &Provider, account: &str) -> 
     Ok(UsedAccount { name: name.to_owned(), credential })
 }
 
-/// The longest credential that is kept out of the results of other accounts, encrypted: a password has its place, and
+/// The longest credential that is kept out of the results of other accounts, in encrypted form. Passwords are shorter, and
 /// most OAuth tokens are longer.
 const SHORT_BYTES_MAX: usize = 512;
 /// The most of them.
 const SHORT_MAX: usize = 16;
 
-/// Notes the credentials that must not come back from a call: the short ones of its person and of the account's owner.
+/// Notes the credentials that must not come back from a call: the short ones of its person, and of the owners of the accounts
+/// that it and its nested call use.
 ///
 /// # Errors
 /// [`StoreError`]; the call must not begin then.
 pub fn keep_out(view: &View, call: &mut Call) -> Result<(), StoreError> {
     let Some(person) = call.header.behalf.key() else { return Ok(()) };
-    let owner = call.account_ref.as_deref().and_then(|account| model::owned(account).0);
-    let mut kept_out = short_credentials(view, &person, SHORT_BYTES_MAX, SHORT_MAX)?;
-    if let Some(owner) = owner.filter(|owner| **owner != *person) {
-        kept_out.extend(short_credentials(view, owner, SHORT_BYTES_MAX, SHORT_MAX)?);
+    let nested = call.nested.as_ref().and_then(|nested| nested.call.account_ref.as_deref());
+    let accounts = [call.account_ref.as_deref(), nested].into_iter().flatten();
+    let owners = accounts.filter_map(|account| model::owned(account).0);
+    let people: BTreeSet<&str> = owners.chain([&*person]).collect();
+    let mut kept_out = Vec::new();
+    for person in people {
+        kept_out.extend(short_credentials(view, person, SHORT_BYTES_MAX, SHORT_MAX)?);
     }
     call.kept_out = kept_out;
     Ok(())

@@ -52,8 +52,9 @@ pub struct Filters {
 }
 
 impl Filters {
-    /// Returns the same filters with the secrets that an execution has seen; `None` if there are none.
-    fn beside(&self, witnessed: &SeenSecrets) -> Result<Option<Self>, BuildError> {
+    /// Returns the same filters with the secrets that an execution has seen, and with those of other accounts; `None` if
+    /// there are none.
+    fn beside(&self, seen: &SeenSecrets, others: &SeenSecrets) -> Result<Option<Self>, BuildError> {
         let with = |scrubber| Self {
             scrubber: Arc::new(scrubber),
             schemas: Arc::clone(&self.schemas),
@@ -61,7 +62,10 @@ impl Filters {
             inspector: Arc::clone(&self.inspector),
             vault: self.vault.clone(),
         };
-        Ok(self.scrubber.with_seen(witnessed)?.map(with))
+        // Each search is kept for the next call, so the two are made apart.
+        let scrubber = self.scrubber.with_seen(seen)?;
+        let wider = scrubber.as_ref().unwrap_or(&self.scrubber).with_seen(others)?;
+        Ok(wider.or(scrubber).map(with))
     }
 
     fn rules(&self, effect: &Effect) -> Rules<'_> {
@@ -353,14 +357,18 @@ impl std::fmt::Debug for Outcome {
 
 /// Filters the output of an effect. It waits only for a classifier, if one is configured.
 pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
-    if let Some(vault) = &filters.vault {
-        vault.keep_out(executed.kept_out(), &executed);
+    let vault = filters.vault.as_ref().filter(|_| !executed.kept_out().is_empty());
+    let others = vault.map(|vault| vault.passwords_of_others(executed.kept_out(), &executed));
+    let (others, left_out) = others.unwrap_or_default();
+    if left_out > 0 {
+        tracing::debug!(left_out, "the result is not searched for these credentials of other accounts");
     }
-    if !SeenSecrets::of(executed.slots()).is_empty() {
+    let seen = SeenSecrets::of(executed.slots());
+    if !seen.is_empty() || !others.is_empty() {
         // The filters are also built off the loop.
         tokio::task::yield_now().await;
     }
-    let wider = filters.beside(&SeenSecrets::of(executed.slots()));
+    let wider = filters.beside(&seen, &others);
     let nested_begun = executed.nested_begun();
     let (effect, intent, result, took, attempted) = executed.into_parts();
     let (filters, result) = match (&wider, result) {

@@ -229,7 +229,7 @@ impl Broker {
             Ok(Before::Answered(answer)) => return Ok(kernel::close(tx, event_of(call), answer)),
             Err(error) => return Err(unwritten(call, error)),
         }
-        if decision.verdict == Verdict::Permit
+        if matches!(decision.verdict, Verdict::Permit | Verdict::NeedsRemote)
             && let Err(error) = accounts::keep_out(tx.view(), &mut call)
         {
             return Err(unwritten(call, error));

@@ -30,8 +30,8 @@ pub struct SecretSearch {
     stamp: Arc<Stamp>,
     /// For the secrets of the configuration.
     own: Arc<Search>,
-    /// For those that one execution has seen.
-    beside: Option<Arc<Search>>,
+    /// For those that one execution has seen, and for those of other accounts.
+    beside: Vec<Arc<Search>>,
     /// Searches for the secrets that executions have seen, for reuse.
     known: Arc<Mutex<VecDeque<Known>>>,
 }
@@ -73,7 +73,7 @@ impl SecretSearch {
         secrets.needles().for_each(|(name, _)| stamp.learn(name));
         stamp.learn(ACCOUNT);
         let own = Arc::new(Search::new(secrets.needles(), &stamp, None)?);
-        Ok(Self { stamp: Arc::new(stamp), own, beside: None, known: Arc::default() })
+        Ok(Self { stamp: Arc::new(stamp), own, beside: Vec::new(), known: Arc::default() })
     }
 
     /// The same search, which also looks for the texts that an execution has seen; `None` if it has seen none. Building it
@@ -92,7 +92,7 @@ impl SecretSearch {
             Some(search) => search,
             None => self.learn(digest, &secrets)?,
         };
-        Ok(Some(Self { beside: Some(beside), ..self.clone() }))
+        Ok(Some(Self { beside: self.beside.iter().cloned().chain([beside]).collect(), ..self.clone() }))
     }
 
     fn known(&self, digest: Digest) -> Option<Arc<Search>> {

@@ -12,7 +12,7 @@
 //! data keys as there are accounts and flows, which is far from the 2^32 that random nonces allow.
 //!
 //! Nothing here knows SQL, and only an [`Execution`] opens a record: that is, after the intent to use it is durable. An
-//! [`Executed`] effect opens the credentials that must not come back from it. A [`OneTimeValue`] is opened for the reply that delivers it, after the row of that reply is durable.
+//! [`Executed`] effect opens the credentials of other accounts, for the search of its result. A [`OneTimeValue`] is opened for the reply that delivers it, after the row of that reply is durable.
 
 pub mod seen_secrets;
 
@@ -25,7 +25,7 @@ use seen_secrets::{Credential, SeenSecrets};
 use serde_json::json;
 use shared::Provider;
 use shared::digest::Digest;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use zeroize::Zeroizing;
@@ -78,8 +78,8 @@ pub enum VaultError {
 /// The longest one-time value, in bytes: the longest text that a search for it may take.
 pub const ONE_TIME_MAX: usize = 4096;
 
-/// The most bytes of the credentials of other accounts that one effect looks for.
-const KEPT_OUT_BYTES_MAX: usize = 256;
+/// The most bytes of the passwords of a person's other accounts for which the result of one effect is searched.
+const OTHERS_BYTES_MAX: usize = 256;
 
 /// The reason why a value cannot be delivered once. The messages quote nothing of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -217,22 +217,36 @@ impl Vault {
         Ok(credential)
     }
 
-    /// Keeps the credentials of other accounts out of everything that comes back from this effect, as far as they are
-    /// short. A search for a longer text costs more than the call.
+    /// Returns the passwords of other accounts, which must not come back from this effect. Also returns the number of
+    /// credentials that are left out: a search for longer texts costs more than the call, so each person has a budget of
+    /// bytes.
     ///
     /// The broker cannot know the content of a record that does not open.
-    pub fn keep_out(&self, credentials: &[StoredCredential], proof: &Executed) {
-        let mut left = KEPT_OUT_BYTES_MAX;
+    pub fn passwords_of_others(&self, credentials: &[StoredCredential], proof: &Executed) -> (SeenSecrets, usize) {
+        let (own, others) = (SeenSecrets::of(proof.slots()), SeenSecrets::default());
+        let (mut budgets, mut left_out) = (BTreeMap::new(), 0);
         for stored in credentials {
             let record = self.decrypted(&stored.place(), &stored.sealed);
             let credential = record.ok().and_then(|record| serde_json::from_slice::<Credential>(&record).ok());
-            for text in credential.iter().flat_map(|credential| &credential.hidden) {
-                if let Some(rest) = left.checked_sub(text.len()) {
-                    left = rest;
-                    SeenSecrets::of(proof.slots()).note(std::slice::from_ref(text));
+            let Some(credential) = credential else {
+                left_out += 1;
+                continue;
+            };
+            for text in credential.passwords() {
+                if own.has(text) || others.has(text) {
+                    continue;
+                }
+                let left = budgets.entry(stored.person.as_str()).or_insert(OTHERS_BYTES_MAX);
+                match left.checked_sub(text.len()) {
+                    Some(rest) => {
+                        *left = rest;
+                        others.note(&[text.to_owned()]);
+                    }
+                    None => left_out += 1,
                 }
             }
         }
+        (others, left_out)
     }
 
     fn encrypted(&self, place: &Place<'_>, record: &[u8]) -> Result<Ciphertext, VaultError> {

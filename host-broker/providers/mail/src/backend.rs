@@ -5,7 +5,7 @@ use crate::failures::{Sending, guardrail};
 use crate::gmail::{self, Gmail};
 use crate::imap;
 use crate::list_messages::{Listed, Search};
-use crate::reference::{Folder, MessageRef};
+use crate::reference::{Cursor, Folder, MessageRef};
 use crate::settings::{Server, Settings};
 use crate::tls::Tls;
 use model::Nonce;
@@ -141,6 +141,18 @@ impl Mail {
         }
     }
 
+    /// Refuses a cursor that is not one of this account and folder.
+    pub(crate) fn guard_cursor(&self, cursor: Option<&Cursor>, folder: &Folder) -> Guard {
+        match (&*self.backend, cursor) {
+            (_, None) | (Backend::Gmail(_), Some(Cursor::Page(_))) => Guard::Pass,
+            (Backend::Imap(_), Some(Cursor::Below(place))) if place.folder == *folder => Guard::Pass,
+            (Backend::Imap(_), Some(Cursor::Below(_))) => Guard::Refuse(guardrail("The cursor is of another folder.")),
+            (Backend::Imap(_), Some(Cursor::Page(_))) | (Backend::Gmail(_), Some(Cursor::Below(_))) => {
+                Guard::Refuse(guardrail("cursor: it is not a cursor that this account has given."))
+            }
+        }
+    }
+
     /// Returns whether a search may have other characters than ASCII.
     pub(crate) fn takes_unicode(&self) -> bool {
         matches!(*self.backend, Backend::Gmail(_))
@@ -258,14 +270,19 @@ impl Mailbox {
         }
     }
 
-    /// Returns whether a folder has a message with this nonce in its header.
+    /// Looks for a message by its nonce in a folder. Returns whether it is there, and the place that was searched.
     ///
     /// # Errors
     /// [`Failure`]; nothing was changed.
-    pub(crate) async fn has_sent(&mut self, folder: &Folder, message_id: &str, nonce: &Nonce) -> Result<bool, Failure> {
+    pub(crate) async fn look_for(
+        &mut self,
+        folder: &Folder,
+        message_id: &str,
+        nonce: &Nonce,
+    ) -> Result<(bool, String), Failure> {
         match self {
-            Self::Imap(mailbox) => mailbox.has_message_id(folder, message_id).await,
-            Self::Gmail(mailbox) => mailbox.has_nonce(folder, message_id, nonce).await,
+            Self::Imap(mailbox) => Ok((mailbox.has_message_id(folder, message_id).await?, folder.as_str().to_owned())),
+            Self::Gmail(mailbox) => mailbox.look_for(folder, message_id, nonce).await,
         }
     }
 

@@ -29,6 +29,7 @@ use shared::limits::RESULT_BYTES_MAX;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use url::Url;
 
@@ -36,24 +37,50 @@ use url::Url;
 pub(crate) const URL: &str = "https://gmail.googleapis.com/";
 /// The header field that names the effect of a message. Gmail can replace its `Message-ID`.
 pub(crate) const NONCE_FIELD: &str = "X-Broker-Nonce";
-/// The fields of a message that a list shows.
-const LISTED: [&str; 7] = ["From", "To", "Cc", "Subject", "Date", "Message-ID", "In-Reply-To"];
-/// The most bytes of the header fields of one message.
+/// The fields of a message that a list shows, as senders write their names. Gmail may compare the case.
+const LISTED: [&str; 16] = [
+    "From",
+    "FROM",
+    "To",
+    "TO",
+    "Cc",
+    "CC",
+    "Subject",
+    "SUBJECT",
+    "Date",
+    "DATE",
+    "Message-ID",
+    "Message-Id",
+    "Message-id",
+    "In-Reply-To",
+    "In-Reply-to",
+    "In-reply-to",
+];
+/// The fields by which a lost message is found.
+const MARKED: [&str; 3] = ["Message-ID", "Message-Id", NONCE_FIELD];
+/// The most bytes of an answer with the header fields of one message, and of one field in a list.
 const HEADER_BYTES_MAX: usize = 64 * 1024;
-/// The number of messages that are fetched at once.
-const AT_ONCE: usize = 8;
+const FIELD_BYTES_MAX: usize = 4 * 1024;
+/// The most bytes of an answer with the ids of messages.
+const PAGE_BYTES_MAX: usize = 64 * 1024;
+/// The number of messages that one call fetches at once. Gmail limits the requests that are under way.
+const AT_ONCE: usize = 4;
+/// The number of messages that are downloaded and decoded at once, for all calls.
+const DOWNLOADS_MAX: usize = 4;
 /// The most messages in which a lost one is looked for.
 const LOOKED_MAX: usize = 50;
 
 /// Gmail's API.
 pub(crate) struct Gmail {
-    pub(crate) url: Url,
-    pub(crate) http: Arc<dyn Http>,
+    url: Url,
+    http: Arc<dyn Http>,
+    downloads: Arc<Semaphore>,
 }
 
 /// The mailbox of one execution.
 pub(crate) struct Mailbox {
     session: Session,
+    downloads: Arc<Semaphore>,
 }
 
 /// Returns the label of a purpose.
@@ -67,6 +94,10 @@ pub(crate) fn folder(purpose: Purpose) -> Folder {
 }
 
 impl Gmail {
+    pub(crate) fn new(url: Url, http: Arc<dyn Http>) -> Self {
+        Self { url, http, downloads: Arc::new(Semaphore::new(DOWNLOADS_MAX)) }
+    }
+
     /// Returns the address of a resource in the mailbox of an address. The API refuses a token of another mailbox.
     pub(crate) fn resource(&self, address: &Address, path: &[&str]) -> Url {
         let mut url = self.url.clone();
@@ -89,7 +120,8 @@ impl Mail {
         })?;
         let base = gmail.resource(self.address()?, &[]);
         let (http, account) = (Arc::clone(&gmail.http), self.account.clone());
-        Ok(Mailbox { session: Session { http, account, base, authorization, deadline: execution.deadline() } })
+        let session = Session { http, account, base, authorization, deadline: execution.deadline() };
+        Ok(Mailbox { session, downloads: Arc::clone(&gmail.downloads) })
     }
 }
 
@@ -128,6 +160,7 @@ struct Payload {
 #[derive(Deserialize)]
 struct Field {
     name: String,
+    #[serde(default)]
     value: String,
 }
 
@@ -143,23 +176,40 @@ impl Found {
         self.label_ids.iter().any(|of| of == label)
     }
 
+    /// Returns the values of a field, one line each.
+    fn values(&self, name: &str) -> Vec<String> {
+        let fields = self.payload.headers.iter().filter(|field| field.name.eq_ignore_ascii_case(name));
+        fields.map(Field::line).collect()
+    }
+
     /// Returns the entry of the message in a list.
     fn summary(&self, id: String) -> Summary {
         let (bytes, is_read) = (self.size_estimate.unwrap_or_default(), !self.has(UNREAD));
-        Summary::of(id, &self.header(), &Marks { bytes, is_read, is_answered: None })
+        let summary = Summary::of(id, &self.header(), &Marks { bytes, is_read, is_answered: None });
+        // SECURITY: a name that was encoded can look like an address after Gmail has decoded it.
+        summary.with_whole_fields(self.values("From"), self.values("To"), self.values("Cc"))
     }
 
     /// Returns the header fields as a message has them.
     fn header(&self) -> Vec<u8> {
         let mut header = String::new();
-        for Field { name, value } in &self.payload.headers {
-            // SECURITY: a field has one line. An end of a line in its value would begin another field.
-            let line: String = value.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        for field in &self.payload.headers {
+            let name = &field.name;
             if name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
-                write!(header, "{name}: {line}\r\n").ok();
+                write!(header, "{name}: {}\r\n", field.line()).ok();
             }
         }
         (header + "\r\n").into_bytes()
+    }
+}
+
+impl Field {
+    /// Returns the value as one line of bounded length.
+    fn line(&self) -> String {
+        let end = self.value.floor_char_boundary(FIELD_BYTES_MAX);
+        // SECURITY: an end of a line would begin another field.
+        let shown = self.value.get(..end).unwrap_or_default().chars();
+        shown.map(|c| if c.is_control() { ' ' } else { c }).collect()
     }
 }
 
@@ -189,9 +239,14 @@ impl Mailbox {
         let Page { messages, next } = self.page(label.as_deref(), &query(search), search.limit, page).await?;
         let session = &self.session;
         let summaries = messages.into_iter().take(search.limit).map(|Named { id }| async move {
-            let found = session.found(&id, &LISTED).await?;
-            // A message can be removed while it is listed.
-            Ok::<_, Failure>(found.map(|found| found.summary(id)))
+            Ok::<_, Failure>(match session.found(&id, &LISTED).await {
+                Ok(Some(found)) => Some(found.summary(id)),
+                // A message can be removed while it is listed.
+                Ok(None) => None,
+                // SECURITY: anybody can send a message with such a header. It hides no other message.
+                Err(Failure::InvalidOutput { .. }) => Some(Summary::without_header(id)),
+                Err(failure) => return Err(failure),
+            })
         });
         let summaries: Vec<Option<Summary>> = stream::iter(summaries).buffered(AT_ONCE).try_collect().await?;
         let unknown = || client::unusable("names a page in a form that is not known");
@@ -218,7 +273,7 @@ impl Mailbox {
                 pairs.append_pair("pageToken", page);
             }
         }
-        let page: Page = self.session.read(&url, RESULT_BYTES_MAX).await?;
+        let page: Page = self.session.read(&url, PAGE_BYTES_MAX).await?;
         // The ids go into addresses.
         let are_ids = page.messages.iter().all(|message| matches!(message.id.parse(), Ok(MessageRef::Gmail(_))));
         if are_ids { Ok(page) } else { Err(client::unusable("has an id in a form that is not known")) }
@@ -239,10 +294,14 @@ impl Mailbox {
     /// # Errors
     /// [`Failure`]; nothing was changed.
     pub(crate) async fn content(&mut self, message: &MessageRef, opened: Opened) -> Result<Content, Failure> {
-        if opened.size.is_none_or(|size| size > MESSAGE_BYTES_MAX) {
-            let message = "The message has more than 16 MiB. Gmail gives a message whole, so it cannot be read here.";
-            return Err(Failure::Refused { message: message.into() });
+        let too_long = || Failure::Refused {
+            message: "The message has more than 16 MiB. Gmail gives a message whole, so it cannot be read here.".into(),
+        };
+        let Some(size) = opened.size else { return Err(client::unusable("does not tell the size of the message")) };
+        if size > MESSAGE_BYTES_MAX {
+            return Err(too_long());
         }
+        let permit = Arc::clone(&self.downloads).acquire_owned().await;
         let mut url = self.session.url(&["messages", id(message)?]);
         url.query_pairs_mut().append_pair("format", "raw");
         // The size is an estimate. Base64 has four bytes for three.
@@ -251,10 +310,12 @@ impl Mailbox {
         // Megabytes are decoded on a thread for long work.
         let decoded = spawn_blocking(move || {
             let Raw { raw } = serde_json::from_slice(&body).ok()?;
-            BASE64_URL_SAFE_NO_PAD.decode(raw.trim_end_matches('=')).ok()
+            let bytes = BASE64_URL_SAFE_NO_PAD.decode(raw.trim_end_matches('=')).ok();
+            drop(permit);
+            bytes
         });
         let bytes = decoded.await.ok().flatten().ok_or_else(|| client::unusable("has no message in base64"))?;
-        Ok(Content { bytes, is_cut: false })
+        if bytes.len() > MESSAGE_BYTES_MAX { Err(too_long()) } else { Ok(Content { bytes, is_cut: false }) }
     }
 
     /// Moves a message to the archive or to the trash.
@@ -268,14 +329,17 @@ impl Mailbox {
         sending: &Sending,
     ) -> Result<(), Failure> {
         let id = id(message)?;
-        if self.is_moved(id, target).await? {
-            return Err(Failure::Guard(guardrail("The message is in that folder already.")));
-        }
-        let (action, body) = match target {
-            Target::Trash => ("trash", json!({})),
-            Target::Archive => ("modify", json!({ "removeLabelIds": [INBOX] })),
+        let found = self.session.found(id, &[]).await?.ok_or_else(gone)?;
+        let (url, body) = match target {
+            Target::Trash | Target::Archive if found.has(TRASH) => return Err(is_in(TRASH)),
+            Target::Trash => (self.session.url(&["messages", id, "trash"]), None),
+            Target::Archive if found.has(SPAM) => return Err(is_in(SPAM)),
+            Target::Archive if !found.has(INBOX) => return Err(is_in(ALL_MAIL)),
+            Target::Archive => {
+                (self.session.url(&["messages", id, "modify"]), Some(json!({ "removeLabelIds": [INBOX] })))
+            }
         };
-        self.session.change(&self.session.url(&["messages", id, action]), &body, sending).await
+        self.session.change(&url, body.as_ref(), sending).await
     }
 
     /// Looks where a message is whose move had no outcome. Somebody else can have moved it, too.
@@ -283,22 +347,17 @@ impl Mailbox {
     /// # Errors
     /// [`Failure`]; nothing was changed.
     pub(crate) async fn probe_move(&mut self, message: &MessageRef, target: Target) -> Result<Probed, Failure> {
-        let place = match target {
-            Target::Trash => "in TRASH",
-            Target::Archive => "out of INBOX",
+        let Some(found) = self.session.found(id(message)?, &[]).await? else {
+            return Ok(Probed::State { message: "The message is no longer in the account.".to_owned() });
         };
-        Ok(if self.is_moved(id(message)?, target).await? {
+        let (is_moved, place) = match target {
+            Target::Trash => (found.has(TRASH), "in TRASH"),
+            Target::Archive => (!found.has(INBOX), "out of INBOX"),
+        };
+        Ok(if is_moved {
             Probed::State { message: format!("The message is {place}.") }
         } else {
             Probed::Absent { message: format!("The message is not {place}.") }
-        })
-    }
-
-    async fn is_moved(&self, id: &str, target: Target) -> Result<bool, Failure> {
-        let found = self.session.found(id, &[]).await?.ok_or_else(gone)?;
-        Ok(match target {
-            Target::Trash => found.has(TRASH),
-            Target::Archive => !found.has(INBOX),
         })
     }
 
@@ -308,7 +367,7 @@ impl Mailbox {
     /// [`Failure`]; while `sending` is under way, the draft may have been saved.
     pub(crate) async fn save_draft(&mut self, message: &str, sending: &Sending) -> Result<(), Failure> {
         let body = json!({ "message": { "raw": BASE64_URL_SAFE_NO_PAD.encode(message) } });
-        self.session.change(&self.session.url(&["drafts"]), &body, sending).await
+        self.session.change(&self.session.url(&["drafts"]), Some(&body), sending).await
     }
 
     /// Sends a message to the recipients in its header.
@@ -317,27 +376,40 @@ impl Mailbox {
     /// [`Failure`]; while `sending` is under way, the message may have been sent.
     pub(crate) async fn send(&mut self, message: &str, sending: &Sending) -> Result<(), Failure> {
         let body = json!({ "raw": BASE64_URL_SAFE_NO_PAD.encode(message) });
-        self.session.change(&self.session.url(&["messages", "send"]), &body, sending).await
+        self.session.change(&self.session.url(&["messages", "send"]), Some(&body), sending).await
     }
 
-    /// Returns whether one of the newest messages of a label has this nonce in its header.
+    /// Looks for a message among the newest ones of a label. Returns whether it is there, and the place that was searched.
     ///
     /// # Errors
     /// [`Failure`]; nothing was changed.
-    pub(crate) async fn has_nonce(&mut self, label: &Folder, message_id: &str, nonce: &Nonce) -> Result<bool, Failure> {
-        // A search comes after the index, so the newest messages are looked at themselves.
-        let page = self.page(Some(label.as_str()), "", LOOKED_MAX, None).await?;
-        for message in page.messages.iter().take(LOOKED_MAX) {
-            let Some(found) = self.session.found(&message.id, &["Message-ID", NONCE_FIELD]).await? else { continue };
+    pub(crate) async fn look_for(
+        &mut self,
+        label: &Folder,
+        message_id: &str,
+        nonce: &Nonce,
+    ) -> Result<(bool, String), Failure> {
+        // An index comes later than the messages, so the newest ones are looked at themselves.
+        let Page { messages, next } = self.page(Some(label.as_str()), "", LOOKED_MAX, None).await?;
+        let session = &self.session;
+        let looks = messages.into_iter().take(LOOKED_MAX).map(|Named { id }| async move {
+            let Some(found) = session.found(&id, &MARKED).await? else { return Ok(false) };
             let is_it = |field: &Field| {
                 field.value == message_id
                     || field.name.eq_ignore_ascii_case(NONCE_FIELD) && field.value == nonce.as_str()
             };
-            if found.payload.headers.iter().any(is_it) {
-                return Ok(true);
+            Ok::<_, Failure>(found.payload.headers.iter().any(is_it))
+        });
+        let mut looks = stream::iter(looks).buffered(AT_ONCE);
+        let label = label.as_str();
+        while let Some(is_it) = looks.try_next().await? {
+            if is_it {
+                return Ok((true, label.to_owned()));
             }
         }
-        Ok(false)
+        let place =
+            if next.is_some() { format!("the newest {LOOKED_MAX} messages of {label}") } else { label.to_owned() };
+        Ok((false, place))
     }
 }
 
@@ -347,6 +419,11 @@ fn id(message: &MessageRef) -> Result<&str, Failure> {
         MessageRef::Gmail(id) => Ok(id),
         MessageRef::Imap(_) => Err(unknown_reference("id")),
     }
+}
+
+/// The message is there already, or is where it cannot be archived.
+fn is_in(place: &str) -> Failure {
+    Failure::Guard(guardrail(format!("The message is in {place} already.")))
 }
 
 /// There is no such message.
@@ -360,15 +437,21 @@ fn query(search: &Search) -> String {
     let texts = [("from:", &search.from), ("to:", &search.to), ("subject:", &search.subject), ("", &search.text)];
     for (key, text) in texts {
         if let Some(text) = text {
-            // SECURITY: within quotation marks, no word is an operator. Gmail has no escape for the marks.
+            // SECURITY: a word in quotation marks, or one behind a key, is no operator. Gmail has no escape for the marks.
             let is_value = !key.is_empty() && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '@' | '.' | '_'));
-            let quoted = if is_value { text.clone() } else { format!("\"{}\"", text.replace('"', " ")) };
+            let quoted = if is_value {
+                text.clone()
+            } else {
+                format!("\"{}\"", text.replace(['"', '\u{201c}', '\u{201d}'], " "))
+            };
             write!(query, " {key}{quoted}").ok();
         }
     }
-    for (key, day) in [("after", search.since), ("before", search.before)] {
-        if let Some(Day { year, month, of_month }) = day {
-            write!(query, " {key}:{year}/{month:02}/{of_month:02}").ok();
+    // A date would begin at midnight of the Pacific coast. `after` excludes its second.
+    let bounds = [("after", search.since.map(|day| day.seconds() - 1)), ("before", search.before.map(Day::seconds))];
+    for (key, seconds) in bounds {
+        if let Some(seconds) = seconds {
+            write!(query, " {key}:{seconds}").ok();
         }
     }
     query.trim_start().to_owned()
@@ -388,7 +471,7 @@ mod tests {
         let all = search(json!({
             "from": "a\" OR in:spam \"", "to": "ada@example.com", "subject": "-a", "text": "OR", "since": "2026-02-01", "before": "2026-12-31", "unread": true,
         }));
-        let expected = "is:unread from:\"a  OR in:spam  \" to:ada@example.com subject:\"-a\" \"OR\" after:2026/02/01 before:2026/12/31";
+        let expected = "is:unread from:\"a  OR in:spam  \" to:ada@example.com subject:\"-a\" \"OR\" after:1769903999 before:1798675200";
         assert_eq!(query(&all), expected);
         assert_eq!(query(&search(json!({}))), "");
     }

@@ -40,19 +40,19 @@ pub(crate) struct Search {
     /// The folder.
     #[serde(default)]
     pub(crate) folder: Folder,
-    /// A part of the sender.
+    /// A part of the sender; in Gmail, words of it.
     #[serde(default)]
     #[schemars(length(min = 1, max = 200))]
     pub(crate) from: Option<String>,
-    /// A part of a recipient.
+    /// A part of a recipient; in Gmail, words of it.
     #[serde(default)]
     #[schemars(length(min = 1, max = 200))]
     pub(crate) to: Option<String>,
-    /// A part of the subject.
+    /// A part of the subject; in Gmail, words of it.
     #[serde(default)]
     #[schemars(length(min = 1, max = 200))]
     pub(crate) subject: Option<String>,
-    /// A part of the message.
+    /// A part of the message; in Gmail, words of it.
     #[serde(default)]
     #[schemars(length(min = 1, max = 200))]
     pub(crate) text: Option<String>,
@@ -95,6 +95,15 @@ pub(crate) struct Day {
 #[error("it is no day such as 2026-11-26")]
 pub(crate) struct BadDay;
 
+impl Day {
+    /// Returns the beginning of the day in UTC, in seconds since 1970.
+    pub(crate) fn seconds(self) -> i64 {
+        let Self { year, month, of_month } = self;
+        let midnight = format!("{year:04}-{month:02}-{of_month:02}T00:00:00Z").parse::<Timestamp>();
+        midnight.map_or(0, |midnight| midnight.millis() / 1000)
+    }
+}
+
 impl TryFrom<String> for Day {
     type Error = BadDay;
 
@@ -125,7 +134,8 @@ pub(crate) struct Listed {
 pub(crate) struct Summary {
     /// Its id, as other actions take it.
     id: String,
-    /// The senders: `Ada <ada@example.com>`. Nothing proves that the message is theirs.
+    /// The senders: `Ada <ada@example.com>`. Nothing proves that the message is theirs. Gmail gives the whole field as one
+    /// text.
     from: Vec<String>,
     /// The recipients.
     to: Vec<String>,
@@ -162,8 +172,8 @@ impl Read for ListMessages {
         "list messages".to_owned()
     }
 
-    fn guard(&self, _mail: &Mail) -> Guard {
-        is_of_folder(self.cursor.as_ref(), &self.folder)
+    fn guard(&self, mail: &Mail) -> Guard {
+        mail.guard_cursor(self.cursor.as_ref(), &self.folder)
     }
 
     async fn perform(self, _mail: &Mail, mailbox: &mut Mailbox) -> Result<(Listed, String), Failure> {
@@ -198,29 +208,25 @@ impl Read for Search {
         let texts = [&self.from, &self.to, &self.subject, &self.text];
         let mut texts = texts.into_iter().flatten();
         // SECURITY: the texts go into a command line. A server of IMAP needs an extension for other characters than ASCII.
-        let is_plain = |c: char| c == ' ' || c.is_ascii_graphic() || mail.takes_unicode() && !c.is_control();
-        if !texts.all(|text| text.chars().all(is_plain)) {
-            return Guard::Refuse(guardrail(if mail.takes_unicode() {
-                "A search takes no control characters."
-            } else {
-                "A search takes printable ASCII characters only."
-            }));
+        let (is_fit, remedy): (fn(&str) -> bool, _) = if mail.takes_unicode() {
+            (
+                |text| text.contains(char::is_alphanumeric) && !text.contains(char::is_control),
+                "A search takes texts with a letter or a digit, and without control characters.",
+            )
+        } else {
+            (
+                |text| text.chars().all(|c| c == ' ' || c.is_ascii_graphic()),
+                "A search takes printable ASCII characters only.",
+            )
+        };
+        if !texts.all(|text| is_fit(text)) {
+            return Guard::Refuse(guardrail(remedy));
         }
-        is_of_folder(self.cursor.as_ref(), &self.folder)
+        mail.guard_cursor(self.cursor.as_ref(), &self.folder)
     }
 
     async fn perform(self, _mail: &Mail, mailbox: &mut Mailbox) -> Result<(Listed, String), Failure> {
         self.list(mailbox).await
-    }
-}
-
-/// Refuses a cursor that names another folder.
-fn is_of_folder(cursor: Option<&Cursor>, folder: &Folder) -> Guard {
-    match cursor {
-        Some(Cursor::Below(place)) if place.folder != *folder => {
-            Guard::Refuse(guardrail("The cursor is of another folder."))
-        }
-        Some(Cursor::Below(_) | Cursor::Page(_)) | None => Guard::Pass,
     }
 }
 
@@ -241,6 +247,16 @@ pub(crate) struct Marks {
 }
 
 impl Summary {
+    /// Returns the entry of a message whose header cannot be read.
+    pub(crate) fn without_header(id: String) -> Self {
+        Self::of(id, &[], &Marks { bytes: 0, is_read: false, is_answered: None })
+    }
+
+    /// Shows these fields whole. A server that has decoded them may have changed the places of their addresses.
+    pub(crate) fn with_whole_fields(self, from: Vec<String>, to: Vec<String>, cc: Vec<String>) -> Self {
+        Self { from, to, cc, ..self }
+    }
+
     /// Returns the entry of a message. `header` has the fields that a list shows (RFC 5322).
     pub(crate) fn of(id: String, header: &[u8], marks: &Marks) -> Self {
         // A message without a header has none of the fields.

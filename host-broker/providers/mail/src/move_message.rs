@@ -92,11 +92,14 @@ impl<D: Destination> NativeAction for MoveMessage<D> {
     }
 
     fn guard(&self, mail: &Mail, _facts: Option<&()>, _now: Timestamp) -> Guard {
+        if let Guard::Refuse(refusal) = mail.guard_id(&self.id) {
+            return Guard::Refuse(refusal);
+        }
         match &self.id {
             MessageRef::Imap(place) if place.folder == mail.folder(D::TARGET.purpose()) => {
                 Guard::Refuse(guardrail("The message is in that folder already."))
             }
-            MessageRef::Imap(_) | MessageRef::Gmail(_) => mail.guard_id(&self.id),
+            MessageRef::Imap(_) | MessageRef::Gmail(_) => Guard::Pass,
         }
     }
 

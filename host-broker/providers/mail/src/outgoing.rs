@@ -32,14 +32,14 @@ pub(crate) async fn look(
     in_time(execution, async {
         let mut mailbox = mail.mailbox(execution).await?;
         let folder = &mail.folder(purpose);
-        let is_there = mailbox.has_sent(folder, &message_id, &nonce).await?;
+        let (is_there, place) = mailbox.look_for(folder, &message_id, &nonce).await?;
         mailbox.close().await;
         let folder = folder.as_str();
         Ok(if is_there {
             let data = json!({ "message_id": message_id, "folder": folder });
             Probed::Happened(Success::new(data, summary.to_owned()))
         } else {
-            Probed::Absent { message: format!("No message {message_id} is in {folder}.") }
+            Probed::Absent { message: format!("No message {message_id} is in {place}.") }
         })
     })
     .await

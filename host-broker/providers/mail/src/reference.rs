@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-/// A folder's name, as the server writes it: `INBOX`, `Projects/2026`. Other characters than ASCII are in modified UTF-7.
+/// A folder's name, as the server writes it: `INBOX`, `Projects/2026`. Over IMAP, other characters than ASCII are in modified UTF-7.
 /// In Gmail it is the name or the id of a label.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]

@@ -45,7 +45,7 @@ pub struct Settings {
     /// The user name at both servers; the address, unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,
-    /// The source of the password, or of the access token with `auth = "xoauth2"`: the environment variable
+    /// The source of the password, or of the access token with `auth = "xoauth2"` or `api = "gmail"`: the environment variable
     /// `MAIL_PASSWORD`, unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<SecretSource>,
@@ -60,7 +60,7 @@ pub struct Settings {
     /// The OAuth client with which people link their accounts. Without it, an operator stores their passwords.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oauth: Option<oauth::Settings>,
-    /// The interface of the account.
+    /// The interface of the account; `imap`, unless set.
     #[serde(default, skip_serializing_if = "Api::is_imap")]
     pub api: Api,
     /// The server that holds the mail.
@@ -199,14 +199,14 @@ impl Settings {
     }
 }
 
+const NO_IMAP: &str = "imap: is missing; it is the server that holds the mail";
+
 impl Settings {
     /// Checks the keys of the interface.
     fn check_api(&self) -> Result<(), String> {
         match self.api {
             Api::Imap => {
-                let Some(imap) = &self.imap else {
-                    return Err("imap: is missing; it is the server that holds the mail".to_owned());
-                };
+                let imap = self.imap.as_ref().ok_or(NO_IMAP)?;
                 if self.url.is_some() {
                     return Err("url: is the address of Gmail's API; remove it, or set api = \"gmail\"".to_owned());
                 }
@@ -214,8 +214,12 @@ impl Settings {
                 self.smtp.as_ref().map_or(Ok(()), |smtp| smtp.check("smtp"))
             }
             Api::Gmail => {
-                let others =
-                    [("imap", self.imap.is_some()), ("smtp", self.smtp.is_some()), ("ca_file", self.ca_file.is_some())];
+                let others = [
+                    ("imap", self.imap.is_some()),
+                    ("smtp", self.smtp.is_some()),
+                    ("ca_file", self.ca_file.is_some()),
+                    ("username", self.username.is_some()),
+                ];
                 if let Some((key, _)) = others.into_iter().find(|(_, is_set)| *is_set) {
                     return Err(format!("{key}: Gmail's API does not use it; remove it, or remove api"));
                 }
@@ -231,9 +235,10 @@ impl Settings {
 
     /// Returns the way to the mail.
     fn backend(&self, deps: &ProviderDeps<'_>) -> Result<Backend, String> {
-        let Some(imap) = self.imap.clone() else {
-            return Ok(Backend::Gmail(Gmail { url: self.url()?, http: Arc::clone(&deps.platform.http) }));
-        };
+        if self.api == Api::Gmail {
+            return Ok(Backend::Gmail(Gmail::new(self.url()?, Arc::clone(&deps.platform.http))));
+        }
+        let imap = self.imap.clone().ok_or(NO_IMAP)?;
         let ca_file = self.ca_file.as_ref().map(|file| deps.home.path().join(file));
         Ok(Backend::Imap(Servers { imap, smtp: self.smtp.clone(), tls: Tls::new(ca_file.as_deref())? }))
     }
@@ -287,7 +292,7 @@ impl Configured for Settings {
             return Err("chat_types: only accounts of persons have it; remove it".to_owned());
         }
         if self.api == Api::Gmail && name.is_namespaced() && self.oauth.is_none() {
-            return Err("oauth: is missing; Gmail's API takes the tokens of persons only".to_owned());
+            return Err("oauth: is missing; with it, people sign in for Gmail's API".to_owned());
         }
         let is_token = self.auth == Auth::Xoauth2 || self.api == Api::Gmail;
         accounts::check_table(name, &own, self.oauth.as_ref(), ("xoauth2", is_token))?;

@@ -66,6 +66,28 @@ impl Credential {
     }
 }
 
+impl Credential {
+    /// Returns the hidden texts whose members have the names of secrets.
+    pub(super) fn passwords(&self) -> Vec<&str> {
+        let mut found = Vec::new();
+        named("", &self.given, &mut found);
+        found.retain(|text| self.hidden.iter().any(|hidden| hidden == text));
+        found
+    }
+}
+
+/// Collects the texts whose members, or those around them, have the names of secrets.
+fn named<'a>(name: &str, value: &'a Value, found: &mut Vec<&'a str>) {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::String(text) => found.extend(is_credential_key(name).then_some(text.as_str())),
+        Value::Array(items) => items.iter().for_each(|item| named(name, item, found)),
+        Value::Object(members) => members.iter().for_each(|(own, item)| {
+            named(if is_credential_key(name) { name } else { own }, item, found);
+        }),
+    }
+}
+
 impl Drop for Credential {
     fn drop(&mut self) {
         use zeroize::Zeroize as _;
@@ -112,6 +134,11 @@ impl SeenSecrets {
                 seen.push(Zeroizing::new(text.clone()));
             }
         }
+    }
+
+    /// Checks whether this text is among them.
+    pub(super) fn has(&self, text: &str) -> bool {
+        self.seen().iter().any(|known| **known == *text)
     }
 
     /// Checks whether there are none.

@@ -129,8 +129,9 @@ fn a_person_reads_mail_over_gmails_api() {
     for (action, params, expected) in [
         ("read_email", json!({ "id": "INBOX/7/1" }), "guardrail"),
         ("read_email", json!({ "id": "../messages" }), "capability_invalid_input"),
-        ("archive_email", json!({ "id": "INBOX/7/1" }), "guardrail"),
-        ("list_messages", json!({ "cursor": "Sent/7/1" }), "guardrail"),
+        ("archive_email", json!({ "id": "All Mail/7/1" }), "guardrail"),
+        ("list_messages", json!({ "cursor": "INBOX/7/1" }), "guardrail"),
+        ("search", json!({ "subject": " \" " }), "guardrail"),
         ("list_messages", json!({ "cursor": "page/a&labelIds=SPAM" }), "capability_invalid_input"),
         ("search", json!({ "subject": "a\nb" }), "guardrail"),
     ] {
@@ -180,14 +181,28 @@ fn a_person_moves_and_sends_mail_over_gmails_api() {
     ada.world.settle();
 }
 
-/// The answers of an orderly server with one message, which was sent.
+/// A world with one account for all, with a token, at this address of the API.
+fn shared(api: &str) -> (World, Group) {
+    let table = format!(
+        "[providers.mail]\nkind = \"mail\"\napi = \"gmail\"\naddress = \"ada@example.com\"\nurl = \"{api}\"\n\
+         password = {{ file = \"mail.key\" }}\nrecipients = [\"*\"]\n"
+    );
+    super::world(&table, super::PROFILE)
+}
+
+fn ask(group: &Group, action: &str, params: Value) -> Value {
+    group.ask(super::mail(action, params))
+}
+
+/// The answers of an orderly server with one message.
 fn orderly(seen: &Seen) -> Option<Vec<u8>> {
     let path = seen.path.split('?').next().unwrap().trim_start_matches("/gmail/v1/users/ada@example.com/");
     match (seen.method.as_str(), path) {
         ("GET", "messages") => answer("200 OK", "", r#"{"messages":[{"id":"m1"}]}"#),
         ("GET", "messages/m1") => answer("200 OK", "", r#"{"labelIds":["INBOX"],"sizeEstimate":10,"raw":"YQ"}"#),
+        ("GET", "messages/m2") => answer("400 x", "", r#"{"error":{"message":"Invalid id value"}}"#),
         ("GET", "labels") => answer("200 OK", "", r#"{"labels":[{"id":"INBOX","name":"INBOX"}]}"#),
-        ("POST", _) => answer("200 OK", "", "{}"),
+        ("POST", _) => answer("200 OK", "", r#"{"id":"m1"}"#),
         _ => answer("404 Not Found", "", ""),
     }
 }
@@ -196,58 +211,67 @@ fn posts(log: &Log) -> usize {
     log.lock().unwrap().iter().filter(|line| line.starts_with("POST ")).count()
 }
 
-#[test]
-fn a_mail_whose_answer_was_lost_is_found_by_the_nonce_and_never_sent_again() {
-    let Some(google) = Google::start() else { return };
-    // Gmail has replaced the `Message-ID`, and kept the field of the broker.
+/// Sends a mail with a yes to a server that loses its answer. It then has a message with these fields. Returns the reply
+/// after the probe.
+fn lost(fields: impl Fn(&str) -> Value + Send + Sync + 'static) -> Value {
     let sent = std::sync::Mutex::new(String::new());
     let (url, log) = server(move |seen| match seen.method.as_str() {
         "POST" => {
             let text = String::from_utf8(seen.bytes.clone()).unwrap();
             let raw = text.split("\"raw\":\"").nth(1).unwrap().split('"').next().unwrap();
             let message = String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(raw).unwrap()).unwrap();
-            let nonce = message.lines().find_map(|line| line.strip_prefix("X-Broker-Nonce: ")).unwrap().to_owned();
-            *sent.lock().unwrap() = nonce;
+            let nonce = message.lines().find_map(|line| line.strip_prefix("X-Broker-Nonce: ")).unwrap();
+            nonce.clone_into(&mut sent.lock().unwrap());
             None
         }
         _ if seen.path.contains("messages/m1") => {
-            let fields = json!([
-                { "name": "Message-ID", "value": "<other@mail.gmail.com>" },
-                { "name": "X-Broker-Nonce", "value": *sent.lock().unwrap() },
-            ]);
-            answer("200 OK", "", &json!({ "labelIds": ["SENT"], "payload": { "headers": fields } }).to_string())
+            let headers = fields(&sent.lock().unwrap());
+            answer("200 OK", "", &json!({ "labelIds": ["SENT"], "payload": { "headers": headers } }).to_string())
         }
         _ => orderly(seen),
     });
-    let ada = Ada::signed_in(&google, &url);
-    let (_, reply) = ada.approved("send_email", &json!({ "to": ["grace@example.net"], "subject": "x" }));
+    let (world, developer) = shared(&url);
+    let params = json!({ "to": ["grace@example.net"], "subject": "x" });
+    let request = developer.send(super::mail("send_email", params.clone()));
+    let (code_of_it, _) = approval(&world, &request);
+    yes(&world, &code_of_it);
+    let reply = developer.reply(&request);
     assert_eq!(code(&reply), "outcome_unknown", "{reply}");
-    let settled = "SELECT body FROM ledger WHERE kind = 'settled'";
-    let row = until("the probe", || ada.world.query(settled).pop());
-    assert!(row["body"].as_str().unwrap().contains("\"as\":\"succeeded\""), "{row}");
+    let again = || developer.ask(with(super::mail("send_email", params.clone()), "request_id", request.as_str()));
+    let is_over = |reply: &Value| code(reply) == "executed" || error(reply).contains("has looked at the target");
+    let reply = until("the probe", || Some(again()).filter(is_over));
     assert_eq!(posts(&log), 1);
-    ada.world.settle();
+    world.settle();
+    reply
+}
+
+#[test]
+fn a_mail_whose_answer_was_lost_is_found_by_the_nonce_and_never_sent_again() {
+    // Gmail has replaced the `Message-ID`, and kept the field of the broker.
+    let reply = lost(
+        |nonce| json!([{ "name": "Message-ID", "value": "<other@mail.gmail.com>" }, { "name": "X-Broker-Nonce", "value": nonce }]),
+    );
+    assert_eq!(code(&reply), "executed", "{reply}");
+    let reply = lost(|nonce| json!([{ "name": "Message-Id", "value": format!("<{nonce}@example.com>") }]));
+    assert_eq!(code(&reply), "executed", "{reply}");
+    // A message of another call is not it.
+    let reply = lost(|_| json!([{ "name": "X-Broker-Nonce", "value": "0123456789abcdef" }]));
+    assert!(code(&reply) == "outcome_unknown" && error(&reply).contains("is in SENT."), "{reply}");
 }
 
 #[test]
 fn the_meaning_of_a_refusal_is_told_and_a_change_without_an_answer_is_unknown() {
-    let Some(google) = Google::start() else { return };
     let fault = |reason: &str| {
         json!({ "error": { "message": format!("no\nfor {}", "x".repeat(5000)), "errors": [{ "reason": reason }] } })
             .to_string()
     };
     for (name, changed, expected, words) in [
-        (
-            "token",
-            answer("401 x", "", &fault("authError")),
-            "capability_auth_required",
-            "the account's token is refused",
-        ),
+        ("token", answer("401 x", "", &fault("authError")), "provider_failed", "Gmail refuses the token (401)"),
         (
             "scope",
             answer("403 x", "", &fault("insufficientPermissions")),
             "provider_failed",
-            "Gmail refuses (403): no for xxx",
+            "refuses (403): no for xxx",
         ),
         (
             "limit",
@@ -259,52 +283,85 @@ fn the_meaning_of_a_refusal_is_told_and_a_change_without_an_answer_is_unknown() 
         ("bad", answer("400 x", "", "<html>"), "provider_failed", "Gmail refuses (400)."),
         ("elsewhere", answer("302 x", "location: http://evil.example/\r\n", ""), "provider_failed", "is not followed"),
         ("broken", answer("500 x", "", ""), "outcome_unknown", "500"),
-        ("later", answer("202 x", "", ""), "outcome_unknown", "not that of Gmail's API"),
+        ("later", answer("202 x", "", "{}"), "outcome_unknown", "202"),
+        ("switched", answer("101 x", "", ""), "outcome_unknown", "Gmail"),
+        (
+            "page",
+            answer("200 OK", "content-type: text/html\r\n", "<html>sign in"),
+            "outcome_unknown",
+            "not that of Gmail's API",
+        ),
+        ("nothing", answer("200 OK", "", "{}"), "outcome_unknown", "not that of Gmail's API"),
+        ("cut", Some(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{".to_vec()), "outcome_unknown", "breaks off"),
         ("lost", None, "outcome_unknown", "Gmail cannot be used"),
     ] {
         let (url, log) = server(move |seen| if seen.method == "POST" { changed.clone() } else { orderly(seen) });
-        let ada = Ada::signed_in(&google, &url);
-        let reply = ada.ask("archive_email", &json!({ "id": "m1" }));
+        let (world, developer) = shared(&url);
+        let reply = ask(&developer, "archive_email", json!({ "id": "m1" }));
         assert_eq!(code(&reply), expected, "{name}: {reply}");
         assert!(error(&reply).contains(words) && error(&reply).len() < 2000, "{name}: {reply}");
         assert_eq!(posts(&log), 1, "{name}");
-        ada.world.settle();
+        world.settle();
     }
 }
 
 #[test]
 fn an_answer_without_sense_or_end_is_a_failure_and_the_host_lives() {
-    let Some(google) = Google::start() else { return };
     let large = "x".repeat(5 * 1024 * 1024);
-    let deep = format!("{{\"messages\":{}", "[".repeat(1_000_000));
-    let many: Vec<Value> = (0..5000).map(|number| json!({ "id": format!("m{number}") })).collect();
+    let deep = format!("{{\"messages\":{}", "[".repeat(30_000));
     let page = |document: &Value| answer("200 OK", "", &document.to_string());
     for (name, listed, expected) in [
         ("html", answer("200 OK", "", "<html>"), "not that of Gmail's API"),
         ("deep", answer("200 OK", "", &deep), "not that of Gmail's API"),
-        ("large", answer("200 OK", "", &large), "has more than 4096 KiB"),
+        ("large", answer("200 OK", "", &large), "has more than 64 KiB"),
         ("short", Some(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{".to_vec()), "breaks off"),
         ("compressed", answer("200 OK", "content-encoding: gzip\r\n", "x"), "is compressed"),
         ("id", page(&json!({ "messages": [{ "id": "../../other/messages/m1" }] })), "an id in a form"),
         ("cursor", page(&json!({ "messages": [], "nextPageToken": "a&q=in:spam" })), "names a page"),
         ("types", page(&json!({ "messages": [{ "id": 7 }] })), "not that of Gmail's API"),
         ("elsewhere", answer("302 x", "location: http://evil.example/\r\n", ""), "is not followed"),
+        ("token", answer("401 x", "", ""), "Gmail refuses the token (401)"),
     ] {
         let (url, _) = server(move |seen| if seen.path.contains("messages?") { listed.clone() } else { orderly(seen) });
-        let ada = Ada::signed_in(&google, &url);
-        let reply = ada.ask("list_messages", &json!({}));
+        let (world, developer) = shared(&url);
+        let reply = ask(&developer, "list_messages", json!({}));
         assert!(code(&reply) != "executed" && error(&reply).contains(expected), "{name}: {reply}");
-        ada.world.settle();
+        world.settle();
     }
-    // More messages than were asked for cost no more requests than those.
-    let (url, log) = server(move |seen| match seen.path.as_str() {
-        path if path.contains("messages?") => page(&json!({ "messages": many })),
-        _ => answer("200 OK", "", r#"{"sizeEstimate":99999999}"#),
+    let (url, _) = server(orderly);
+    let (world, developer) = shared(&url);
+    let gone = ask(&developer, "read_email", json!({ "id": "m2" }));
+    assert!(error(&gone).contains("no such message"), "{gone}");
+    world.settle();
+}
+
+#[test]
+fn a_hostile_message_hides_no_other_and_a_list_costs_what_was_asked_for() {
+    let many: Vec<Value> = (0..1000).map(|number| json!({ "id": format!("m{number}") })).collect();
+    let (url, log) = server(move |seen| match seen.path.split('?').next().unwrap() {
+        path if path.ends_with("/messages") => answer("200 OK", "", &json!({ "messages": many }).to_string()),
+        path if path.ends_with("/m1") => answer("200 OK", "", &"x".repeat(100_000)),
+        _ => {
+            let headers = json!([
+                { "name": "From", "value": "Boss <boss@bank.example>, x <evil@evil.example>" },
+                { "name": "CC", "value": format!("a@example.net{}", " ".repeat(60_000)) },
+                { "name": "Message-Id", "value": "<a@example.net>\r\nTo: b@example.net" },
+                { "name": "Subject" },
+            ]);
+            let message = json!({ "sizeEstimate": 99_999_999, "payload": { "headers": headers } });
+            answer("200 OK", "", &message.to_string())
+        }
     });
-    let ada = Ada::signed_in(&google, &url);
-    let listed = ada.data("list_messages", &json!({ "limit": 5 }));
-    assert_eq!((listed["messages"].as_array().unwrap().len(), log.lock().unwrap().len()), (5, 6));
-    let refused = ada.ask("read_email", &json!({ "id": "m1" }));
+    let (world, developer) = shared(&url);
+    let listed = ask(&developer, "list_messages", json!({ "limit": 5 }));
+    let messages = listed["data"]["messages"].as_array().unwrap_or_else(|| panic!("{listed}"));
+    assert_eq!((messages.len(), log.lock().unwrap().len()), (5, 6));
+    assert_eq!((&messages[1]["id"], &messages[1]["from"]), (&json!("m1"), &json!([])), "{listed}");
+    // A decoded name that looks like an address stays where it is.
+    assert_eq!(messages[0]["from"], json!(["Boss <boss@bank.example>, x <evil@evil.example>"]));
+    assert!(messages[0]["cc"][0].as_str().unwrap().len() <= 4096 && messages[0]["to"] == json!([]), "{listed}");
+    assert!(messages[0]["message_id"].as_str().unwrap().starts_with("<a@example.net>"), "{listed}");
+    let refused = ask(&developer, "read_email", json!({ "id": "m0" }));
     assert!(error(&refused).contains("more than 16 MiB"), "{refused}");
-    ada.world.settle();
+    world.settle();
 }

@@ -178,11 +178,18 @@ fn a_mail_with_the_password_of_another_account_shows_no_password() {
     let text = read["data"]["text"].as_str().unwrap_or_else(|| panic!("{read}"));
     assert!(text.starts_with("Remember ") && text.contains(BOBS), "{text}");
     assert!(!text.contains("of ann") && !text.contains(ANNS_PASSWORD), "{text}");
-    // Without its account, it is a text like any other.
-    let unlink = json!({
-        "type": "unlink_accounts", "person": "broker:ann", "capability": "person.calendar", "account_ref": "work",
+    // The call of another person with a shared account looks for the passwords of both.
+    let share = json!({
+        "type": "share_account", "person": "broker:ann", "capability": "person.mail", "account_ref": ANNS_ADDRESS,
+        "with": "broker:bob", "on": true,
     });
-    assert_eq!(code(&world.command(unlink)), "executed");
+    assert_eq!(code(&world.command(share)), "executed");
+    let bob = token(&mut world, "bob", ChatType::Private);
+    let of_ann = json!(format!("broker:ann/{ANNS_ADDRESS}"));
+    let id = listed["data"]["messages"][0]["id"].clone();
+    let read = developer.ask(with(mail("read_email", &json!({ "id": id }), &bob), "account_ref", of_ann));
+    let text = read["data"]["text"].as_str().unwrap_or_else(|| panic!("{read}"));
+    assert!(text.starts_with("Remember ") && !text.contains("of ann") && !text.contains("of bob"), "{text}");
     world.settle();
 }
 

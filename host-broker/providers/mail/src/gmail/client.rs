@@ -4,7 +4,7 @@
 
 use super::{Found, HEADER_BYTES_MAX};
 use crate::failures::{Sending, not_signed_in, one_line};
-use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use platform::http::{Exchange, Http, HttpError};
 use provider::accounts::Account;
@@ -13,8 +13,10 @@ use provider::remote::{self, BodyError};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use shared::limits::RESULT_BYTES_MAX;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use url::Url;
 
@@ -50,17 +52,23 @@ impl Session {
         url.query_pairs_mut()
             .append_pair("format", format)
             .extend_pairs(fields.iter().map(|field| ("metadataHeaders", field)));
-        let body = self.get(&url, HEADER_BYTES_MAX).await?;
-        body.map(|body| read(&body)).transpose()
+        match self.get(&url, HEADER_BYTES_MAX).await? {
+            Some(body) => read(body).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Reads a document.
     ///
     /// # Errors
     /// [`Failure`]; nothing was changed.
-    pub(super) async fn read<T: DeserializeOwned>(&self, url: &Url, most: usize) -> Result<T, Failure> {
+    pub(super) async fn read<T: DeserializeOwned + Send + 'static>(
+        &self,
+        url: &Url,
+        most: usize,
+    ) -> Result<T, Failure> {
         let missing = || Failure::Refused { message: "Gmail has no such mailbox (404). Check the address.".into() };
-        read(&self.get(url, most).await?.ok_or_else(missing)?)
+        read(self.get(url, most).await?.ok_or_else(missing)?).await
     }
 
     /// Reads an answer; `None` if there is no such resource.
@@ -74,14 +82,13 @@ impl Session {
         match (head.status, body) {
             (StatusCode::OK, Ok(body)) => Ok(Some(body)),
             (StatusCode::OK, Err(error)) => Err(match error {
-                BodyError::TooLarge => {
-                    Failure::Refused { message: format!("Gmail's answer has more than {} KiB.", most / 1024) }
-                }
+                BodyError::TooLarge => unusable(&format!("has more than {} KiB", most / 1024)),
                 BodyError::Encoded => unusable("is compressed, although nobody asked for that"),
                 BodyError::Broken => unusable("breaks off"),
                 BodyError::Late => Failure::Timeout,
             }),
             (StatusCode::NOT_FOUND, _) => Ok(None),
+            (StatusCode::BAD_REQUEST, Ok(body)) if Refusal::of(&body).message == BAD_ID => Ok(None),
             (status, body) => Err(self.refused(status, &head.headers, &body.unwrap_or_default())),
         }
     }
@@ -90,8 +97,9 @@ impl Session {
     ///
     /// # Errors
     /// [`Failure`]; while `sending` is under way, the change may have been made.
-    pub(super) async fn change(&self, url: &Url, body: &Value, sending: &Sending) -> Result<(), Failure> {
-        let exchange = self.exchange(Method::POST, url, body.to_string().into_bytes())?;
+    pub(super) async fn change(&self, url: &Url, body: Option<&Value>, sending: &Sending) -> Result<(), Failure> {
+        let body = body.map(|body| body.to_string().into_bytes());
+        let exchange = self.exchange(Method::POST, url, body.unwrap_or_default())?;
         if Instant::now() >= self.deadline {
             return Err(Failure::Timeout);
         }
@@ -106,22 +114,33 @@ impl Session {
             }
         };
         let status = response.status();
-        if status == StatusCode::OK {
-            sending.end();
-            return Ok(());
-        }
-        // A refusal without its text is a refusal. Another success is not one that the API has.
-        if status.is_client_error() || status.is_redirection() {
+        let most = if status == StatusCode::OK { RESULT_BYTES_MAX } else { REFUSAL_BYTES_MAX };
+        // A refusal without its text is a refusal.
+        let is_refusal = status.is_client_error() || status.is_redirection();
+        if is_refusal {
             sending.end();
         }
-        let (head, body) = remote::read(response, REFUSAL_BYTES_MAX, self.deadline).await;
-        Err(self.refused(status, &head.headers, &body.unwrap_or_default()))
+        let (head, body) = remote::read(response, most, self.deadline).await;
+        match (status, body) {
+            // Each change answers with its message or its draft. A page is that of another program.
+            (StatusCode::OK, Ok(body)) => {
+                let _changed: Changed = read(body).await?;
+                sending.end();
+                Ok(())
+            }
+            (StatusCode::OK, Err(_)) => Err(unusable("breaks off")),
+            (_, body) if is_refusal => Err(self.refused(status, &head.headers, &body.unwrap_or_default())),
+            (_, _) => Err(Failure::Unavailable { message: format!("Gmail answers {status}.") }),
+        }
     }
 
     fn exchange(&self, method: Method, url: &Url, body: Vec<u8>) -> Result<Exchange, Failure> {
         let mut headers = HeaderMap::from_iter([(AUTHORIZATION, self.authorization.clone())]);
         if !body.is_empty() {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        } else if method == Method::POST {
+            // Gmail refuses a request without it.
+            headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
         let uri = url.as_str().parse().map_err(|_bad| unwritable())?;
         Ok(Exchange { method, uri, headers, body, deadline: self.deadline })
@@ -148,6 +167,9 @@ impl Session {
 
 /// The reasons of a refusal that mean a limit of requests. Source: Gmail API guide, Resolve errors.
 const LIMITS: [&str; 3] = ["rateLimitExceeded", "userRateLimitExceeded", "dailyLimitExceeded"];
+
+/// The words for an id that no message can have.
+const BAD_ID: &str = "Invalid id value";
 
 /// A refusal in Google's words.
 #[derive(Default)]
@@ -206,6 +228,19 @@ pub(super) fn unusable(how: &str) -> Failure {
     Failure::InvalidOutput { message: format!("Gmail's answer {how}.") }
 }
 
-fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
-    serde_json::from_slice(body).map_err(|_not| unusable("is not that of Gmail's API; check `url`"))
+/// The answer to a change.
+#[derive(Deserialize)]
+struct Changed {
+    #[expect(dead_code, reason = "an answer without it is not that of Gmail")]
+    id: String,
+}
+
+/// The bytes of a document that is read at once. A longer one is read on a thread for long work.
+const SHORT_BYTES: usize = 64 * 1024;
+
+async fn read<T: DeserializeOwned + Send + 'static>(body: Vec<u8>) -> Result<T, Failure> {
+    let body_len = body.len();
+    let parse = move || serde_json::from_slice(&body).ok();
+    let document = if body_len <= SHORT_BYTES { parse() } else { spawn_blocking(parse).await.ok().flatten() };
+    document.ok_or_else(|| unusable("is not that of Gmail's API; check `url`"))
 }

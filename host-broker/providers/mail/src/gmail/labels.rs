@@ -49,8 +49,9 @@ impl Labels {
 
     /// Returns the id of a label by its name or its id.
     fn id(self, folder: &str) -> Option<String> {
-        let is_it = |label: &&Label| label.name == folder || label.id == folder;
-        self.labels.iter().find(is_it).map(|label| label.id.clone())
+        let by_id = self.labels.iter().find(|label| label.id == folder);
+        let found = by_id.or_else(|| self.labels.iter().find(|label| label.name == folder));
+        found.map(|label| label.id.clone())
     }
 }
 

@@ -48,7 +48,7 @@ pub fn credential(
     Ok(found.map(|(sealed, until)| (sealed, until.map(Timestamp::from_millis))))
 }
 
-/// Returns the credentials of a person that are no longer than so many bytes, at most so many.
+/// Returns at most so many credentials of a person, the shortest first. None is longer than so many bytes.
 ///
 /// # Errors
 /// [`StoreError`] if they cannot be read.
@@ -59,7 +59,8 @@ pub fn short_credentials(
     most: usize,
 ) -> Result<Vec<StoredCredential>, StoreError> {
     const FIND: &str = "SELECT capability, account_ref, sealed FROM credentials
-        WHERE person = ?1 AND length(sealed) <= ?2 LIMIT ?3";
+        WHERE person = ?1 AND length(sealed) <= ?2
+        ORDER BY length(sealed), capability, account_ref LIMIT ?3";
     let read = |row: &Row<'_>| {
         let capability = row.get::<_, String>(0)?.parse().ok();
         let (name, sealed) = (row.get(1)?, Ciphertext::from_bytes(row.get(2)?));
