@@ -86,6 +86,24 @@ pub async fn read<B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Se
     (head, body)
 }
 
+/// The most characters of the words of a server.
+const WORDS_CHARS_MAX: usize = 300;
+
+/// Returns the words of a server as one bounded line of visible text: they go into a sentence that an agent and a person
+/// read.
+pub fn cleaned(text: &str) -> String {
+    let hidden = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+    };
+    let visible: String = text.chars().map(|c| if hidden(c) { ' ' } else { c }).collect();
+    let line = visible.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(WORDS_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+        None => line,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +127,12 @@ mod tests {
         ] {
             assert!(address(text).unwrap_err().contains(fault), "{text}");
         }
+    }
+
+    #[test]
+    fn words_of_a_server_are_one_visible_line() {
+        assert_eq!(cleaned("  not\r\n\u{202e}allowed\u{1b}[2J\u{feff} "), "not allowed [2J");
+        assert_eq!(cleaned(&"ä".repeat(1000)).chars().count(), WORDS_CHARS_MAX + 1);
     }
 
     #[test]

@@ -7,20 +7,19 @@
 //! SECURITY: the private key stays in its secret, which signs. The assertion goes to the base URL only. A token is for the
 //! one repository of the call. The token for the list of repositories can read metadata only.
 //!
-//! Source: GitHub documentation, "Authenticating with a GitHub App"; RFC 7519 and RFC 7515 for the assertion.
+//! Source: GitHub documentation, "Authenticating with a GitHub App".
 
 use crate::base::Target;
 use crate::client::{Change, Client, Session};
 use crate::errors::sentence;
 use crate::fields::text;
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{Method, StatusCode};
 use model::Nonce;
 use provider::contract::{Execution, Failure};
+use provider::issued_tokens::{self, IssuedToken};
 use secrets::Secret;
 use secrets::vault::seen_secrets::hide;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use shared::Timestamp;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,14 +28,6 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use zeroize::Zeroizing;
 
-/// The age of a new assertion: GitHub's clock can be behind.
-const ASSERTION_AGE: Duration = Duration::from_secs(60);
-/// The life of an assertion. GitHub refuses one of more than ten minutes.
-const ASSERTION_LIFE: Duration = Duration::from_secs(9 * 60);
-/// The longest life of a token.
-const TOKEN_LIFE_MAX: Duration = Duration::from_secs(60 * 60);
-/// A token that ends within this time is not used for another call.
-const SKEW: Duration = Duration::from_secs(5 * 60);
 /// A token that GitHub refuses is dropped if it is older. A younger one may not be known to all of GitHub yet.
 const YOUNG: Duration = Duration::from_secs(60);
 /// The most tokens that are kept, so that the names of repositories cost a bounded amount of memory.
@@ -78,22 +69,8 @@ impl Reach {
     }
 }
 
-/// A token, and the end of its use by both clocks: one of them stands still while the machine sleeps.
-struct Token {
-    text: Zeroizing<String>,
-    issued: Instant,
-    life: Duration,
-    ends: Timestamp,
-}
-
-impl Token {
-    fn is_usable(&self, now: Timestamp) -> bool {
-        self.issued.elapsed() < self.life && now < self.ends
-    }
-}
-
 /// The token of one reach. A call that finds none requests it, and the others wait for that.
-type Place = Arc<tokio::sync::Mutex<Option<Token>>>;
+type Place = Arc<tokio::sync::Mutex<Option<IssuedToken>>>;
 
 /// A GitHub App, and one of its installations.
 pub struct App {
@@ -131,13 +108,7 @@ impl App {
         reach: &Reach,
         execution: &Execution,
     ) -> Result<Zeroizing<String>, Failure> {
-        let assertion = |now| {
-            let unsigned = unsigned(&self.id, now);
-            let signature = self.key.sign_rs256(unsigned.as_bytes(), execution)?;
-            let assertion = Zeroizing::new(format!("{unsigned}.{}", URL_SAFE_NO_PAD.encode(signature)));
-            hide(&assertion, execution).ok()?;
-            Some(assertion)
-        };
+        let assertion = |now| issued_tokens::assertion(&self.key, claims(&self.id), now, execution);
         let token = self.kept_or_new(client, reach, (execution.deadline(), execution.nonce()), assertion).await?;
         hide(&token, execution).map_err(|_unfit| unusable("its token cannot be kept out of results"))?;
         Ok(token)
@@ -168,7 +139,7 @@ impl App {
     }
 
     /// Requests a token, once.
-    async fn request(&self, session: &Session<'_>, reach: &Reach) -> Result<Token, Failure> {
+    async fn request(&self, session: &Session<'_>, reach: &Reach) -> Result<IssuedToken, Failure> {
         let issued = Instant::now();
         let target = Target::fixed("/app/installations").id(self.installation).then("access_tokens");
         let change = Change { method: Method::POST, target, body: reach.body() };
@@ -211,9 +182,7 @@ impl App {
         }
         let found = text(&answer, "/token").map(Zeroizing::new).filter(|token| !token.is_empty());
         let text = found.ok_or_else(|| unusable("it has no token"))?;
-        // Without a known end it serves this call only.
-        let ends = end_of(&answer).map_or(session.now(), |end| end.minus(SKEW));
-        Ok(Token { text, issued, life: ends.since(session.now()).min(TOKEN_LIFE_MAX), ends })
+        Ok(IssuedToken::new(text, issued, end_of(&answer), session.now()))
     }
 
     /// Drops the token of this reach, which GitHub has refused: it can be revoked, or its permissions can have changed.
@@ -261,12 +230,9 @@ impl App {
     }
 }
 
-/// Returns the header and the claims of an assertion, as they are signed.
-pub(super) fn unsigned(id: &str, now: Timestamp) -> String {
-    let header = json!({ "alg": "RS256", "typ": "JWT" });
-    let (from, until) = (now.minus(ASSERTION_AGE), now.plus(ASSERTION_LIFE));
-    let claims = json!({ "iss": id, "iat": from.millis() / 1000, "exp": until.millis() / 1000 });
-    format!("{}.{}", URL_SAFE_NO_PAD.encode(header.to_string()), URL_SAFE_NO_PAD.encode(claims.to_string()))
+/// Returns the claims of an assertion beside its times.
+pub(super) fn claims(id: &str) -> Map<String, Value> {
+    Map::from_iter([("iss".to_owned(), Value::from(id))])
 }
 
 fn end_of(answer: &Value) -> Option<Timestamp> {

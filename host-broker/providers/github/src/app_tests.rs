@@ -1,6 +1,6 @@
 //! The tokens of a GitHub App: one for each repository, requested once, and refused if GitHub's answer is not as asked.
 
-use crate::app::{App, Reach};
+use crate::app::{App, Reach, claims};
 use crate::base::{BaseUrl, Target};
 use crate::client::{Change, Client, Session};
 use crate::guardrails::Guardrails;
@@ -13,6 +13,7 @@ use http::Method;
 use model::Clock as _;
 use platform::clock::SystemClock;
 use provider::contract::Failure;
+use provider::issued_tokens::unsigned;
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject as _;
 use secrets::Secret;
@@ -233,7 +234,7 @@ async fn an_app_lists_the_repositories_of_its_installation() {
 
 #[test]
 fn an_assertion_names_the_app_and_lives_ten_minutes() {
-    let text = crate::app::unsigned("Iv23li", NOW);
+    let text = unsigned(claims("Iv23li"), NOW);
     let parts: Vec<Value> =
         text.split('.').map(|part| serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).unwrap()).unwrap()).collect();
     let now = NOW.millis() / 1000;
@@ -279,7 +280,7 @@ fn a_key_that_cannot_sign_is_no_app() {
 fn signed(id: &str) -> Zeroizing<String> {
     // The clock of the stand-in is that of the system.
     let now = SystemClock.now();
-    let unsigned = crate::app::unsigned(id, now);
+    let unsigned = unsigned(claims(id), now);
     let PrivateKeyDer::Pkcs1(der) = PrivateKeyDer::from_pem_slice(KEY.as_bytes()).unwrap() else { panic!() };
     let key = ring::rsa::KeyPair::from_der(der.secret_pkcs1_der()).unwrap();
     let mut signature = vec![0; key.public().modulus_len()];

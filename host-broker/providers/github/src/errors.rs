@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{HeaderMap, RETRY_AFTER};
 use provider::contract::Failure;
+use provider::remote::cleaned;
 use serde_json::Value;
 use shared::Timestamp;
 use std::time::Duration;
@@ -158,22 +159,6 @@ fn text<'a>(value: &'a Value, at: &str) -> Option<&'a str> {
 /// Joins a statement and the words of a refusal.
 pub(super) fn sentence(what: &str, said: &str) -> String {
     if said.is_empty() { format!("{what}.") } else { format!("{what}: {}.", said.trim_end_matches('.')) }
-}
-
-const MESSAGE_CHARS_MAX: usize = 300;
-
-/// One line of visible text: the remote's words go into a sentence that an agent and a person read.
-fn cleaned(text: &str) -> String {
-    let hidden = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
-    };
-    let visible: String = text.chars().map(|c| if hidden(c) { ' ' } else { c }).collect();
-    let line = visible.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(MESSAGE_CHARS_MAX) {
-        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
-        None => line,
-    }
 }
 
 /// A limit of GitHub's, primary or secondary.

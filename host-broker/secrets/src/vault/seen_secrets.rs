@@ -106,14 +106,7 @@ impl fmt::Debug for Credential {
 /// # Errors
 /// [`Unfit`]; the text must not be used.
 pub fn hide(text: &str, proof: &Execution) -> Result<(), Unfit> {
-    if text.chars().count() < SECRET_CHARS_MIN {
-        return Err(Unfit::TooShort);
-    }
-    if text.len() > BYTES_MAX {
-        return Err(Unfit::TooMuch);
-    }
-    SeenSecrets::of(proof.slots()).note(&[text.to_owned()]);
-    Ok(())
+    SeenSecrets::of(proof.slots()).hide(text)
 }
 
 /// The texts of credentials that an execution has seen.
@@ -124,6 +117,22 @@ impl SeenSecrets {
     /// The texts that an execution has seen.
     pub fn of(slots: &Slots) -> Self {
         slots.get()
+    }
+
+    /// Keeps a text out of everything that comes back from the execution. It serves a task that outlives the borrow of
+    /// the execution.
+    ///
+    /// # Errors
+    /// [`Unfit`]; the text must not be used.
+    pub fn hide(&self, text: &str) -> Result<(), Unfit> {
+        if text.chars().count() < SECRET_CHARS_MIN {
+            return Err(Unfit::TooShort);
+        }
+        if text.len() > BYTES_MAX {
+            return Err(Unfit::TooMuch);
+        }
+        self.note(&[text.to_owned()]);
+        Ok(())
     }
 
     /// Notes texts that must not come back.
