@@ -1,6 +1,7 @@
 //! The interface of everything that holds logs.
 
 use crate::entry::Record;
+use crate::google::Pass;
 use crate::position::EntryId;
 use crate::search::{Newest, Search, Skipped};
 use crate::sigv4::SigningKey;
@@ -31,6 +32,8 @@ pub(crate) enum SignIn {
     Header(HeaderValue),
     /// With a signature of each request.
     Signature(SigningKey),
+    /// With a token of this service account.
+    Account(Pass),
 }
 
 /// The permission of one execution: its deadline, and the credentials of the backends that need one.
@@ -74,7 +77,7 @@ pub(crate) struct Services {
 pub(crate) struct Source {
     /// Its name, for the `service` parameter of `query_logs`.
     pub(crate) service: String,
-    /// Where its logs are kept: `files`, `journald`, `loki` or `cloudwatch`.
+    /// Where its logs are kept: `files`, `journald`, `loki`, `cloudwatch` or `google`.
     pub(crate) kind: String,
     /// The time of its first entry that is still there, where that can be told cheaply.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -87,6 +87,8 @@ pub(crate) const WHOLE: TextLimits = TextLimits { message: 32_000, fields: 200, 
 const KEPT_BYTES: usize = 8 * 1024;
 /// What a field costs beside its text.
 const FIELD_BYTES: usize = 64;
+/// The most bytes of the labels of a stream or a resource. Loki's own limit is lower.
+const LABELS_BYTES: usize = 4 * 1024;
 /// The longest name of a field that is shown.
 const NAME_MAX: usize = 64;
 
@@ -129,6 +131,18 @@ pub(crate) fn shortened(mut record: Record) -> Record {
     record.parsed.fields = std::mem::take(&mut record.parsed.fields).into_iter().take_while(fits).collect();
     record.cut |= record.parsed.fields.len() < all;
     record
+}
+
+/// Returns the first labels of a stream or a resource, which each of its entries gets.
+pub(crate) fn bounded_labels(labels: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let mut left = LABELS_BYTES;
+    let fits = |(label, value): &(String, String)| {
+        let bytes = label.len() + value.len();
+        let fits = bytes <= left;
+        left = left.saturating_sub(bytes);
+        fits
+    };
+    labels.into_iter().take_while(fits).collect()
 }
 
 /// The first so many characters; the rest is replaced by one that says that there was more.

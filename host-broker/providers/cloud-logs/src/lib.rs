@@ -1,4 +1,4 @@
-//! `cloud-logs`: the logs of services on this host, in Loki and in CloudWatch.
+//! `cloud-logs`: the logs of services on this host, in Loki, in CloudWatch and in Google Cloud Logging.
 //!
 //! Three actions that only read: `query_logs`, `get_log_entry`, `list_services`. They ask all configured backends,
 //! files, journals and servers, and put the answers in one order. Enter at [`operations`].
@@ -13,6 +13,7 @@ mod files;
 mod format;
 pub mod fuzzing;
 mod get_log_entry;
+mod google;
 mod journald;
 mod list_services;
 mod loki;
@@ -29,6 +30,7 @@ mod window;
 pub use cloudwatch::CloudWatchSettings;
 pub use files::BadPattern;
 pub use format::Format;
+pub use google::GoogleSettings;
 pub use loki::LokiSettings;
 pub use table::KIND;
 pub use time::NotAZone;
@@ -36,6 +38,7 @@ pub use time::NotAZone;
 use backend::{Access, Backend, SignIn};
 use cloudwatch::CloudWatch;
 use files::Files;
+use google::{Account, Google};
 use journald::{Journald, Place};
 use loki::Loki;
 use model::{Clock, Exposure};
@@ -133,6 +136,8 @@ pub enum BackendSettings {
     Loki(LokiSettings),
     /// Log groups of CloudWatch.
     CloudWatch(CloudWatchSettings),
+    /// Projects of Google Cloud.
+    Google(GoogleSettings),
 }
 
 /// The provider cannot be made from its settings.
@@ -161,7 +166,7 @@ pub enum CloudLogsError {
     /// A server.
     #[error("{kind} `{name}`: {fault}")]
     Server {
-        /// `loki` or `cloudwatch`.
+        /// `loki`, `cloudwatch` or `google`.
         kind: &'static str,
         /// Its name.
         name: String,
@@ -209,6 +214,8 @@ enum Method {
     Header { username: Option<String> },
     /// As the key of signatures.
     Signature { access_key_id: String, region: String },
+    /// As the key of assertions of this service account.
+    Assertion(Arc<Account>),
 }
 
 /// The actions of the provider.
@@ -251,13 +258,16 @@ impl Logs {
     /// Returns the permission of one execution. It is the one place where the secrets are exposed.
     fn access(&self, execution: &Execution) -> Access {
         let credentials = self.credentials.iter().filter_map(|Credential { name, secret, method }| {
-            let secret = secret.expose(execution);
+            let now = self.clock.now();
             let sign_in = match method {
-                Method::Header { username } => SignIn::Header(remote::authorization(username.as_deref(), secret)?),
+                Method::Header { username } => {
+                    SignIn::Header(remote::authorization(username.as_deref(), secret.expose(execution))?)
+                }
                 Method::Signature { access_key_id, region } => {
                     let scope = (region.as_str(), cloudwatch::SERVICE);
-                    SignIn::Signature(SigningKey::new(access_key_id, secret, scope, self.clock.now()))
+                    SignIn::Signature(SigningKey::new(access_key_id, secret.expose(execution), scope, now))
                 }
+                Method::Assertion(account) => SignIn::Account(account.pass(secret, now, execution)),
             };
             Some((name.clone(), sign_in))
         });
@@ -298,6 +308,7 @@ fn open(settings: BackendSettings, parts: &Parts<'_>) -> Result<Arc<dyn Backend>
     match settings {
         BackendSettings::Loki(settings) => Ok(Arc::new(Loki::new(settings.open(parts)?))),
         BackendSettings::CloudWatch(settings) => Ok(Arc::new(CloudWatch::new(settings.open(parts)?))),
+        BackendSettings::Google(settings) => Ok(Arc::new(Google::new(settings.open(parts)?))),
         BackendSettings::Files { service, paths, format, timezone } => {
             let zone = timezone.map_or(Ok(Zone::Local), |zone| zone.parse())?;
             let service = service.map(|name| ServiceName::new(&name)).transpose()?.map(|name| name.0);
@@ -323,6 +334,7 @@ impl BackendSettings {
         match self {
             Self::Loki(settings) => Some((&settings.name, settings.password.as_ref())),
             Self::CloudWatch(settings) => Some((&settings.name, Some(&settings.secret_access_key))),
+            Self::Google(settings) => Some((&settings.name, Some(&settings.private_key))),
             Self::Files { .. } | Self::Journald { .. } => None,
         }
     }
@@ -332,6 +344,7 @@ impl BackendSettings {
         match self {
             Self::Loki(settings) => settings.check().map(|_| "loki"),
             Self::CloudWatch(settings) => settings.check().map(|_| "cloudwatch"),
+            Self::Google(settings) => settings.check().map(|()| "google"),
             Self::Files { .. } | Self::Journald { .. } => Ok("files"),
         }
     }
@@ -343,6 +356,7 @@ impl BackendSettings {
                 let (access_key_id, region) = (settings.access_key_id.clone(), settings.region.clone());
                 Some(Method::Signature { access_key_id, region })
             }
+            Self::Google(settings) => Some(Method::Assertion(Arc::new(settings.account().ok()?))),
             Self::Files { .. } | Self::Journald { .. } => None,
         }
     }

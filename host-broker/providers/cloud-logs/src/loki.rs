@@ -226,10 +226,10 @@ impl Server {
         headers.extend(self.tenant.clone().map(|tenant| (TENANT, tenant)));
         match access.credentials.get(&self.name) {
             Some(SignIn::Header(header)) => drop(headers.insert(AUTHORIZATION, header.clone())),
-            Some(SignIn::Signature(_)) | None if self.needs_credential => {
+            Some(SignIn::Signature(_) | SignIn::Account(_)) | None if self.needs_credential => {
                 return Err(self.unavailable("its secret is missing"));
             }
-            Some(SignIn::Signature(_)) | None => {}
+            Some(SignIn::Signature(_) | SignIn::Account(_)) | None => {}
         }
         let uri = url.as_str().parse().map_err(|_long| self.unavailable(transport::UNWRITABLE))?;
         let exchange = Exchange { method: Method::GET, uri, headers, body: Vec::new(), deadline: access.deadline };

@@ -1,6 +1,6 @@
 //! Answers of Loki.
 
-use crate::entry::Record;
+use crate::entry::{Record, bounded_labels};
 use crate::format::{Format, undated};
 use crate::position::{Position, StreamKey, check};
 use crate::severity::Severity;
@@ -13,8 +13,6 @@ use std::fmt;
 
 /// The longest name of a service.
 pub(super) const NAME_MAX: usize = 128;
-/// The most bytes of the labels of a stream. Loki's own limit is lower.
-const LABELS_BYTES: usize = 4 * 1024;
 /// The zone of times in lines; those of entries are in UTC.
 const ZONE: Zone = Zone::Named(chrono_tz::Tz::UTC);
 /// Labels that say how severe the entries of a stream are.
@@ -100,7 +98,7 @@ impl Streams {
             let service = labels.get(service_label).map_or("loki", String::as_str);
             let service = crate::public_name(service, NAME_MAX);
             batch.count += values.len();
-            let labels = bounded(labels);
+            let labels = bounded_labels(labels);
             for Entry { nanos, line } in values {
                 batch.oldest = Some(batch.oldest.map_or(nanos, |oldest| oldest.min(nanos)));
                 let position = Position {
@@ -122,18 +120,6 @@ impl Streams {
         }
         batch
     }
-}
-
-/// Returns the first labels of a stream, which each of its entries gets.
-fn bounded(labels: BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let mut left = LABELS_BYTES;
-    let fits = |(label, value): &(String, String)| {
-        let bytes = label.len() + value.len();
-        let fits = bytes <= left;
-        left = left.saturating_sub(bytes);
-        fits
-    };
-    labels.into_iter().take_while(fits).collect()
 }
 
 /// Reads an answer to `label values`; `None` if it is none.
