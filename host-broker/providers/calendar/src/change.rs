@@ -1,15 +1,13 @@
 //! The common part of the actions that change one event.
 //!
 //! The event is read first. A person approves the exact request that is made of it. The server makes the change only to
-//! that version (`If-Match`, RFC 9110, section 13.1.1). It creates an event only if there is none (`If-None-Match`).
+//! that version (`If-Match`, RFC 9110, section 13.1.1). It creates an event only if there is none of that name.
 
 use crate::Calendar;
-use crate::client::{EVENT_BYTES_MAX, Session, Unmade};
+use crate::api::{Effect, MARK, Place, Present, UNREAD, mark_line};
+use crate::client::{Session, Unmade};
 use crate::content_lines::{Component, Line, Part};
-use crate::discovery::Home;
-use crate::failures::{guardrail, not_approved, unknown, unusable};
-use crate::get_event::no_occurrence;
-use crate::occurrence::changed;
+use crate::failures::{guardrail, no_event, not_approved, unknown, unusable};
 use crate::reference::{CalendarId, EventId, Occurrence};
 use chrono::DateTime;
 use http::StatusCode;
@@ -22,37 +20,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shared::{Level, Timestamp};
 
-/// The line with the nonce of the call that last changed an event. A lost outcome is looked for by it.
-const MARK: &str = "X-HOST-BROKER-CALL";
-
 /// The remote facts of a change.
 pub(crate) struct Facts {
-    home: Home,
-    /// The event as it is; `None` for an event that is created.
+    pub(crate) place: Place,
+    /// The event as it is, with its version; `None` for an event that is created.
     pub(crate) present: Option<Present>,
-}
-
-/// An event as it is stored.
-pub(crate) struct Present {
-    etag: String,
-    /// The whole object.
-    pub(crate) object: Component,
 }
 
 /// The one request of a change.
 pub(crate) struct Request {
     pub(crate) event: EventId,
     pub(crate) effect: Effect,
-}
-
-/// The effect of a request.
-pub(crate) enum Effect {
-    /// A new event.
-    Create(Component),
-    /// Another content of the event.
-    Replace(Component),
-    /// No event.
-    Delete,
 }
 
 /// An action that changes one event with one request. The fields are the parameters.
@@ -120,25 +98,10 @@ impl<A: Change> ChangeAction<A> {
             check(&present.object)?;
         }
         let Request { event, effect } = self.0.request(calendar, facts, nonce)?;
-        let url = facts.home.event(&event).map_err(|_elsewhere| "The account is bound to another calendar.")?;
-        let etag = facts.present.as_ref().map(|present| ("if-match".to_owned(), present.etag.clone()));
-        let content_type = ("content-type".to_owned(), "text/calendar; charset=utf-8".to_owned());
-        let (method, headers, body) = match effect {
-            Effect::Create(object) => {
-                ("PUT", vec![content_type, ("if-none-match".to_owned(), "*".to_owned())], object.to_string())
-            }
-            Effect::Replace(object) => ("PUT", vec![content_type, etag.ok_or(UNREAD)?], object.to_string()),
-            Effect::Delete => ("DELETE", vec![etag.ok_or(UNREAD)?], String::new()),
-        };
-        if body.len() > EVENT_BYTES_MAX {
-            return Err("The changed event has more than 96 KiB.");
-        }
-        Ok((event, SealedRequest { nonce: nonce.clone(), method: method.to_owned(), url: url.into(), headers, body }))
+        let draft = facts.place.draft(&event, facts.present.as_ref(), effect)?;
+        Ok((event, draft.sealed(nonce)?))
     }
 }
-
-/// Nothing is changed without the facts that the request needs.
-pub(crate) const UNREAD: &str = "The event was not read before its change.";
 
 /// Checks that an object is one event: a series with its occurrences, or a single one.
 fn check(object: &Component) -> Result<(), &'static str> {
@@ -206,12 +169,12 @@ impl<A: Change> NativeAction for ChangeAction<A> {
 
     async fn prepare(&self, calendar: &Calendar, execution: &Execution) -> Result<Facts, Failure> {
         let session = calendar.session(execution)?;
-        let home = session.home().await?;
+        let place = session.place().await?;
         let present = match self.0.event() {
-            Some(id) => Some(present(&session, &home, id, self.0.occurrence()).await?),
+            Some(id) => Some(present(&session, &place, id, self.0.occurrence()).await?),
             None => None,
         };
-        Ok(Facts { home, present })
+        Ok(Facts { place, present })
     }
 
     fn precondition(&self, facts: &Facts) -> Option<Value> {
@@ -222,27 +185,32 @@ impl<A: Change> NativeAction for ChangeAction<A> {
         self.sealed(calendar, facts?, nonce).ok().map(|(_, sealed)| sealed)
     }
 
-    fn probe_handle(&self, _facts: Option<&Facts>, planted: &EffectMarker) -> Option<Value> {
+    fn probe_handle(&self, facts: Option<&Facts>, planted: &EffectMarker) -> Option<Value> {
+        let Facts { place, present } = facts?;
         let (id, is_new) = match self.0.event() {
             Some(id) => (id.clone(), false),
-            None => (new_event(self.0.calendar(), &planted.nonce)?, true),
+            None => (place.new_event(self.0.calendar(), &planted.nonce)?, true),
         };
-        serde_json::to_value(Handle { nonce: planted.nonce.as_str().to_owned(), id, is_new }).ok()
+        let resource = present.as_ref().map(|present| present.resource.clone()).filter(|resource| *resource != id);
+        let nonce = planted.nonce.as_str().to_owned();
+        serde_json::to_value(Handle { nonce, id, is_new, resource }).ok()
     }
 
     async fn probe(calendar: &Calendar, handle: Value, execution: &Execution) -> Result<Probed, Failure> {
         let unreadable = || Failure::Refused { message: "The stored description of the effect is unreadable.".into() };
-        let Handle { nonce, id, is_new } = serde_json::from_value(handle).map_err(|_unreadable| unreadable())?;
+        let handle = serde_json::from_value(handle).map_err(|_unreadable| unreadable())?;
+        let Handle { nonce, id, is_new, resource } = handle;
         let session = calendar.session(execution)?;
-        let home = session.home().await?;
-        Ok(match session.get(&home.event(&id)?).await? {
-            Some(stored) if has_mark(&stored.text, &nonce) => {
+        let place = session.place().await?;
+        Ok(match place.resource(&session, resource.as_ref().unwrap_or(&id)).await? {
+            Some(object) if has_mark(&object, &nonce) => {
                 let [_, verb] = A::VERBS;
                 Probed::Happened(Success::new(json!({ "id": id }), format!("{verb} an event in {}", id.calendar)))
             }
             Some(_) => Probed::Absent { message: format!("The event {id} is there without this change.") },
             None if is_new => Probed::Absent { message: format!("There is no event {id}.") },
             // A deletion, or somebody else's.
+            None if resource.is_some() => Probed::State { message: format!("The occurrence of {id} is not there.") },
             None => Probed::State { message: format!("There is no event {id} any more.") },
         })
     }
@@ -261,9 +229,15 @@ impl<A: Change> NativeAction for ChangeAction<A> {
             return Err(not_approved());
         }
         let session = calendar.session(execution)?;
-        if let Err(unmade) = session.change(&sealed, dated(&sealed, calendar.now())).await {
-            settled(&session, &facts.home, &event, &sealed, unmade).await?;
-        }
+        let event = match session.change(&sealed, dated(&sealed, calendar.now())).await {
+            Ok(answer) if facts.present.is_none() => facts.place.created(event, &answer)?,
+            Ok(_) => event,
+            Err(unmade) => {
+                let resource = facts.present.as_ref().map_or(&event, |present| &present.resource);
+                settled(&session, &facts.place, resource, &sealed, unmade).await?;
+                event
+            }
+        };
         let [_, verb] = A::VERBS;
         let summary = format!("{verb} an event in {}", event.calendar);
         Ok((Changed { id: event.to_string() }, summary))
@@ -276,23 +250,24 @@ impl<A: Change> NativeAction for ChangeAction<A> {
 /// The refusal, if the change was not made; [`Failure::Unknown`] if nobody knows.
 async fn settled(
     session: &Session<'_>,
-    home: &Home,
-    event: &EventId,
+    place: &Place,
+    resource: &EventId,
     sealed: &SealedRequest,
     Unmade { status, failure }: Unmade,
 ) -> Result<(), Failure> {
-    let is_put = sealed.method == "PUT";
+    let is_deletion = sealed.method == "DELETE";
     // The second of two equal requests meets the effect of the first.
     let can_be_the_second = match status {
         Some(StatusCode::PRECONDITION_FAILED) => true,
-        Some(StatusCode::NOT_FOUND | StatusCode::GONE) => !is_put,
+        Some(StatusCode::CONFLICT) => sealed.method == "POST",
+        Some(StatusCode::NOT_FOUND | StatusCode::GONE) => is_deletion,
         Some(_) | None => false,
     };
     if !can_be_the_second {
         return Err(failure);
     }
-    match session.get(&home.event(event)?).await {
-        Ok(Some(stored)) if is_put && has_mark(&stored.text, sealed.nonce.as_str()) => Ok(()),
+    match place.resource(session, resource).await {
+        Ok(Some(object)) if !is_deletion && has_mark(&object, sealed.nonce.as_str()) => Ok(()),
         Ok(Some(_)) => Err(failure),
         // It was there when it was read. This call has deleted it, or somebody else.
         Ok(None) | Err(_) => Err(unknown("The event is gone, or the server does not answer about it.")),
@@ -305,11 +280,9 @@ struct Handle {
     nonce: String,
     id: EventId,
     is_new: bool,
-}
-
-/// Returns the id of an event that a call creates. Its name is the nonce, so no call meets the event of another.
-pub(crate) fn new_event(calendar: &CalendarId, nonce: &Nonce) -> Option<EventId> {
-    EventId::new(calendar.clone(), format!("{}.ics", nonce.as_str())).ok()
+    /// The resource that has the mark, if it is not the event itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    resource: Option<EventId>,
 }
 
 /// Marks an event as changed by a call. The time of the change is added when it is sent.
@@ -325,12 +298,7 @@ pub(crate) fn mark(event: &mut Component, nonce: &Nonce) {
     event.replace(MARK, mark_line(nonce.as_str()));
 }
 
-fn mark_line(nonce: &str) -> Line {
-    Line::raw(format!("{MARK}:{nonce}"))
-}
-
-fn has_mark(text: &str, nonce: &str) -> bool {
-    let Ok(object) = Component::parse(text) else { return false };
+fn has_mark(object: &Component, nonce: &str) -> bool {
     let line = mark_line(nonce);
     object.components("VEVENT").any(|event| event.lines().any(|own| *own == line))
 }
@@ -345,24 +313,16 @@ fn dated(sealed: &SealedRequest, now: Timestamp) -> String {
 /// Reads the event that is changed.
 async fn present(
     session: &Session<'_>,
-    home: &Home,
+    place: &Place,
     id: &EventId,
     occurrence: Option<Occurrence>,
 ) -> Result<Present, Failure> {
-    let stored = session.get(&home.event(id)?).await?;
-    let stored = stored.ok_or_else(|| Failure::Refused { message: format!("There is no event {id}.") })?;
+    let present = place.read(session, id, occurrence).await?.ok_or_else(|| no_event(id))?;
     // Without a version, the change could overwrite that of somebody else.
-    let etag = stored.etag.filter(|etag| is_strong(etag));
-    let etag = etag.ok_or_else(|| unusable("names no version of the event that can be compared"))?;
-    let read = move || Component::parse(&stored.text).map_err(|_bad| unusable("is no event"));
-    let object = session.calendar.parse(read).await?;
-    if let Some(occurrence) = occurrence
-        && changed(&object, occurrence).is_none()
-        && !session.takes_place(home, id, occurrence).await?
-    {
-        return Err(no_occurrence(id, occurrence));
+    if !present.etag.as_deref().is_some_and(is_strong) {
+        return Err(unusable("names no version of the event that can be compared"));
     }
-    Ok(Present { etag, object })
+    Ok(present)
 }
 
 /// Returns whether a version is one that `If-Match` compares (RFC 9110, section 8.8.3): in quotes, and not weak.

@@ -5,7 +5,7 @@
 use crate::Calendar;
 use crate::failures::{refused, unanswered, unanswered_change, unknown, unusable};
 use crate::multistatus::{self, Resource};
-use crate::settings::Auth;
+use crate::settings::{Api, Auth};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use model::SealedRequest;
@@ -31,10 +31,10 @@ pub(crate) struct Session<'a> {
 }
 
 /// An answer that was read.
-struct Answer {
-    status: StatusCode,
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
     headers: HeaderMap,
-    body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 /// A change that the server has not confirmed.
@@ -128,11 +128,11 @@ impl Session<'_> {
         }
     }
 
-    /// Sends a change, once. `body` is that of the sealed request, with its time.
+    /// Sends a change, once, and returns the answer to a `POST`. `body` is that of the sealed request, with its time.
     ///
     /// # Errors
     /// [`Unmade`]; the failure is [`Failure::Unknown`] unless it is certain that nothing was changed.
-    pub(crate) async fn change(&self, sealed: &SealedRequest, body: String) -> Result<(), Unmade> {
+    pub(crate) async fn change(&self, sealed: &SealedRequest, body: String) -> Result<Vec<u8>, Unmade> {
         let unwritable = || Failure::Refused { message: "The request cannot be written as HTTP.".into() };
         let mut headers = HeaderMap::new();
         for (name, value) in &sealed.headers {
@@ -148,7 +148,11 @@ impl Session<'_> {
         let (status, kind) = (response.status(), response.headers().get(CONTENT_TYPE));
         let is_page = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
         if matches!(status.as_u16(), 200 | 201 | 204) && !is_page {
-            return Ok(());
+            if sealed.method != "POST" {
+                return Ok(Vec::new());
+            }
+            let (_, answer) = remote::read(response, EVENT_BYTES_MAX, self.deadline).await;
+            return answer.map_err(|_unread| unknown("The calendar server's answer cannot be read.").into());
         }
         // 202 means later, 207 means in part, and a page is that of another program.
         if status.is_success() || status.is_server_error() || status.is_informational() {
@@ -160,7 +164,11 @@ impl Session<'_> {
         Err(Unmade { status: Some(status), failure })
     }
 
-    async fn ask(
+    /// Sends a read, and returns its answer of at most `most` bytes.
+    ///
+    /// # Errors
+    /// [`Failure`]; nothing was changed.
+    pub(crate) async fn ask(
         &self,
         method: &str,
         url: &Url,
@@ -195,15 +203,18 @@ impl Session<'_> {
     }
 
     /// Returns the failure for an answer to a read that is not the expected one.
-    fn not_expected(&self, answer: &Answer) -> Failure {
+    pub(crate) fn not_expected(&self, answer: &Answer) -> Failure {
         if answer.status.is_success() {
-            return unusable("is not that of a CalDAV server; check `url`");
+            return unusable(match self.calendar.settings.api {
+                Api::Caldav => "is not that of a CalDAV server; check `url`",
+                Api::Google => "is not that of Google Calendar; check `url`",
+            });
         }
         self.refused(answer.status, &answer.headers, &answer.body)
     }
 
     fn refused(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Failure {
-        let failure = refused(status, headers, body);
+        let failure = refused(self.calendar.settings.api, status, headers, body);
         if status == StatusCode::UNAUTHORIZED { self.calendar.account.not_signed_in(failure) } else { failure }
     }
 }

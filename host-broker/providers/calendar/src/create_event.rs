@@ -1,6 +1,7 @@
 //! `create_event`.
 
-use crate::change::{Change, Effect, Facts, Request, mark, new_event};
+use crate::api::Effect;
+use crate::change::{Change, Facts, Request, mark};
 use crate::content_lines::{Component, Line};
 use crate::fields::{Fields, Reminders, Repeat, define_zone};
 use crate::moment::{When, Zone};
@@ -74,7 +75,7 @@ impl Change for CreateEvent {
         self.fields().fault(calendar.settings.time_zone)
     }
 
-    fn request(&self, calendar: &Calendar, _facts: &Facts, nonce: &Nonce) -> Result<Request, &'static str> {
+    fn request(&self, calendar: &Calendar, facts: &Facts, nonce: &Nonce) -> Result<Request, &'static str> {
         let mut event = Component::new("VEVENT");
         event.push(Line::raw(format!("UID:{}", nonce.as_str())));
         mark(&mut event, nonce);
@@ -86,7 +87,7 @@ impl Change for CreateEvent {
         if let Some(times) = self.fields().times(calendar.settings.time_zone) {
             define_zone(&mut object, times);
         }
-        let event = new_event(&self.calendar, nonce).ok_or("No event can be named so.")?;
+        let event = facts.place.new_event(&self.calendar, nonce).ok_or("No event can be named so.")?;
         Ok(Request { event, effect: Effect::Create(object) })
     }
 }

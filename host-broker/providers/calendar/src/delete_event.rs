@@ -1,6 +1,7 @@
 //! `delete_event`: a single event, a series, or one occurrence of it.
 
-use crate::change::{Change, Effect, Facts, Present, Request, UNREAD, mark};
+use crate::api::{Effect, Present, UNREAD};
+use crate::change::{Change, Facts, Request, mark};
 use crate::content_lines::{Component, Part};
 use crate::event::Event;
 use crate::occurrence::{start_of, whole_mut};
@@ -57,6 +58,6 @@ impl Change for DeleteEvent {
         let event = whole_mut(&mut object).ok_or("The event is not a series.")?;
         event.push(skipped);
         mark(event, nonce);
-        Ok(Request { event: self.id.clone(), effect: Effect::Replace(object) })
+        Ok(Request { event: self.id.clone(), effect: Effect::Skip(object) })
     }
 }

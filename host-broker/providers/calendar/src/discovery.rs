@@ -1,5 +1,6 @@
 //! The calendars of the account, as the server names them (RFC 4791, section 6.2.1; RFC 5397).
 
+use crate::api::Found;
 use crate::client::Session;
 use crate::failures::unusable;
 use crate::multistatus::Resource;
@@ -41,13 +42,6 @@ impl Homes {
         }
         homes.insert(*credential.as_bytes(), home.clone());
     }
-}
-
-/// A calendar of the account.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
-    pub(crate) id: CalendarId,
-    pub(crate) name: Option<String>,
 }
 
 impl Home {
@@ -183,7 +177,10 @@ impl Session<'_> {
         };
         let calendars = resources.into_iter().filter(has_events);
         let mut found: Vec<Found> = calendars
-            .filter_map(|resource| Some(Found { id: home.calendar_id(&resource.href)?, name: resource.display_name }))
+            .filter_map(|resource| {
+                let id = home.calendar_id(&resource.href)?;
+                Some(Found { id, name: resource.display_name, is_changeable: true })
+            })
             .collect();
         found.sort_by(|one, other| one.id.cmp(&other.id));
         Ok(found)

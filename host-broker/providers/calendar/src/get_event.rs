@@ -1,10 +1,10 @@
 //! `get_event`: one event with all its fields.
 
+use crate::api::Present;
 use crate::client::Session;
 use crate::content_lines::{Component, Line};
-use crate::discovery::Home;
 use crate::event::{Event, NAME_CHARS_MAX, shortened};
-use crate::failures::unusable;
+use crate::failures::{no_event, no_occurrence};
 use crate::moment::Moment;
 use crate::occurrence::{changed, whole};
 use crate::reading::Read;
@@ -103,31 +103,17 @@ impl Read for GetEvent {
     }
 
     async fn perform(self, session: &Session<'_>) -> Result<(Details, String), Failure> {
-        let home: Home = session.home().await?;
-        let stored = session.get(&home.event(&self.id)?).await?;
-        let stored = stored.ok_or_else(|| Failure::Refused { message: format!("There is no event {}.", self.id) })?;
+        let present = session.place().await?.read(session, &self.id, self.occurrence).await?;
+        let Present { object, .. } = present.ok_or_else(|| no_event(&self.id))?;
         let zone = session.calendar.settings.time_zone.tz();
-        let read = move || Component::parse(&stored.text).map_err(|_bad| unusable("is no event"));
-        let object = session.calendar.parse(read).await?;
-        if let Some(occurrence) = self.occurrence
-            && changed(&object, occurrence).is_none()
-            && !session.takes_place(&home, &self.id, occurrence).await?
-        {
-            return Err(no_occurrence(&self.id, occurrence));
-        }
         Ok((details(&self.id, self.occurrence, &object, zone)?, "an event".to_owned()))
     }
 }
 
-/// The series has no such occurrence.
-pub(crate) fn no_occurrence(id: &EventId, occurrence: Occurrence) -> Failure {
-    Failure::Refused { message: format!("The event {id} has no occurrence {}.", occurrence.0.key()) }
-}
-
 fn details(id: &EventId, occurrence: Option<Occurrence>, object: &Component, zone: Tz) -> Result<Details, Failure> {
-    let no_event = || Failure::Refused { message: "There is no event under that name.".into() };
+    let nothing = || Failure::Refused { message: "There is no event under that name.".into() };
     let own = occurrence.and_then(|occurrence| changed(object, occurrence));
-    let event = own.or_else(|| whole(object)).ok_or_else(no_event)?;
+    let event = own.or_else(|| whole(object)).ok_or_else(nothing)?;
     // An occurrence that nobody has changed is the series at another time.
     let (start, end) = match occurrence.filter(|_| own.is_none()) {
         None => (event.start(), event.end()),

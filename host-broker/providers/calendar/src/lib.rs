@@ -1,17 +1,24 @@
-//! Calendars: those of an account, read and changed over CalDAV (RFC 4791).
+//! Calendars: those of an account, read and changed over CalDAV (RFC 4791) or the API of Google Calendar.
 //!
 //! Each action is one file: its fields are the parameters. The shared modules are `settings` (the table in the
-//! configuration), `reference` (the ids of calendars and events), `client`, `query`, `multistatus` and `discovery` (the
-//! way to the server), `content_lines` (iCalendar, RFC 5545), `event`, `occurrence` and `fields` (an event as it is read
-//! and as a caller gives it), `moment` and `zone` (times and time zones), `reading` and `change` (the common parts of reads
-//! and of changes), and `failures`.
+//! configuration), `reference` (the ids of calendars and events), `client` (one request and its answer), `api` (the seam),
+//! `caldav`, `query`, `multistatus` and `discovery` (a CalDAV server), `google`, `google_reads`, `google_event` and
+//! `google_failures` (Google Calendar), `content_lines` (iCalendar, RFC 5545), `event`, `occurrence` and `fields` (an event
+//! as it is read and as a caller gives it), `moment` and `zone` (times and time zones), `reading` and `change` (the common
+//! parts of reads and of changes), and `failures`.
 
+mod api;
+mod caldav;
 mod client;
 mod content_lines;
 mod discovery;
 mod event;
 mod failures;
 mod fields;
+mod google;
+mod google_event;
+mod google_failures;
+mod google_reads;
 mod moment;
 mod multistatus;
 mod occurrence;
@@ -31,7 +38,7 @@ mod update_event;
 
 pub use moment::{BadZone, Zone};
 pub use reference::{BadReference, CalendarId};
-pub use settings::{Auth, KIND, Settings};
+pub use settings::{Api, Auth, KIND, Settings};
 
 use change::ChangeAction;
 use discovery::Homes;

@@ -1,13 +1,11 @@
 //! `list_calendar`: the events of a time.
 
 use crate::Calendar;
+use crate::api::Occurrences;
 use crate::client::Session;
-use crate::content_lines::Component;
-use crate::discovery::Home;
 use crate::event::{Event, NAME_CHARS_MAX};
 use crate::failures::guardrail;
 use crate::moment::When;
-use crate::multistatus::Resource;
 use crate::query::Window;
 use crate::reading::Read;
 use crate::reference::CalendarId;
@@ -144,10 +142,10 @@ impl Read for ListCalendar {
         let Some(window) = self.window(zone, calendar.now()) else {
             return Err(Failure::Refused { message: "from must be before to.".into() });
         };
-        let home = session.home().await?;
+        let place = session.place().await?;
         let ids = match &self.calendar {
             Some(id) => vec![id.clone()],
-            None => session.calendars(&home).await?.into_iter().map(|found| found.id).collect(),
+            None => place.calendars(session).await?.into_iter().map(|found| found.id).collect(),
         };
         if ids.len() > CALENDARS_MAX {
             let message = format!("The account has more than {CALENDARS_MAX} calendars. Name one of them.");
@@ -155,9 +153,9 @@ impl Read for ListCalendar {
         }
         let (mut events, mut unreadable) = (Vec::new(), 0);
         for id in ids {
-            let resources = session.report(&home.calendar(&id)?, &window.events()).await?;
-            let (home, wanted) = (home.clone(), self.text.as_ref().map(|text| text.to_lowercase()));
-            let read = move || Ok(entries(&home, &id, &resources, window, zone, wanted.as_deref()));
+            let found = place.occurrences(session, &id, window).await?;
+            let wanted = self.text.as_ref().map(|text| text.to_lowercase());
+            let read = move || Ok(entries(&found, window, zone, wanted.as_deref()));
             let (more, bad) = calendar.parse(read).await?;
             events.extend(more);
             unreadable += bad;
@@ -176,28 +174,16 @@ impl Read for ListCalendar {
     }
 }
 
-/// Returns the events of an answer, and the number of those that cannot be read.
-fn entries(
-    home: &Home,
-    id: &CalendarId,
-    resources: &[Resource],
-    window: Window,
-    zone: Tz,
-    wanted: Option<&str>,
-) -> (Vec<Entry>, usize) {
-    let (mut entries, mut unreadable) = (Vec::new(), 0);
-    for resource in resources {
-        let Some(data) = &resource.data else { continue };
-        let (Some(event_id), Ok(object)) = (home.event_id(id, &resource.href), Component::parse(data)) else {
-            unreadable += 1;
-            continue;
-        };
+/// Returns the events that are asked for, and the number of those that cannot be read.
+fn entries(found: &Occurrences, window: Window, zone: Tz, wanted: Option<&str>) -> (Vec<Entry>, usize) {
+    let (mut entries, mut unreadable) = (Vec::new(), found.unreadable);
+    for (id, object) in &found.events {
         for component in object.components("VEVENT") {
             let event = Event(component);
             if event.start().is_none() {
                 unreadable += 1;
             } else if (event.is_series() || event.is_within(window.from, window.to, zone)) && has(event, wanted) {
-                entries.extend(entry(&event_id.to_string(), event, zone));
+                entries.extend(entry(&id.to_string(), event, zone));
             }
         }
     }

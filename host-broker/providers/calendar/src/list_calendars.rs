@@ -42,12 +42,12 @@ impl Read for ListCalendars {
     }
 
     async fn perform(self, session: &Session<'_>) -> Result<(Listed, String), Failure> {
-        let found = session.calendars(&session.home().await?).await?;
+        let found = session.place().await?.calendars(session).await?;
         let writable = &session.calendar.settings.writable;
         let calendars: Vec<Entry> = found
             .into_iter()
             .map(|found| Entry {
-                is_writable: writable.contains(&found.id),
+                is_writable: found.is_changeable && writable.contains(&found.id),
                 name: found.name.map(|name| shortened(&name, NAME_CHARS_MAX)),
                 id: found.id,
             })

@@ -1,14 +1,9 @@
 //! Single events, series and their occurrences, in the object that holds them.
 
-use crate::client::Session;
 use crate::content_lines::{Component, Line};
-use crate::discovery::Home;
 use crate::event::Event;
 use crate::moment::Moment;
-use crate::query::Window;
-use crate::reference::{EventId, Occurrence};
-use chrono::TimeDelta;
-use provider::contract::Failure;
+use crate::reference::Occurrence;
 
 /// Returns the series, or the single event, of an object.
 pub(crate) fn whole(object: &Component) -> Option<Event<'_>> {
@@ -39,24 +34,4 @@ pub(crate) fn start_of(object: &Component, occurrence: Occurrence) -> Result<(&L
     let first = series.0.line("DTSTART").ok_or("The event has no start.")?;
     let start = Moment::read(first).and_then(|first| occurrence.0.like(first));
     Ok((first, start.ok_or("The event has no such occurrence.")?))
-}
-
-impl Session<'_> {
-    /// Asks the server whether an occurrence that nobody has changed takes place.
-    ///
-    /// # Errors
-    /// [`Failure`]; nothing was changed.
-    pub(crate) async fn takes_place(&self, home: &Home, id: &EventId, occurrence: Occurrence) -> Result<bool, Failure> {
-        let from = occurrence.0.instant(self.calendar.settings.time_zone.tz());
-        let window = Window { from, to: from + TimeDelta::seconds(1) };
-        let resources = self.report(&home.calendar(&id.calendar)?, &window.events()).await?;
-        let (home, id) = (home.clone(), id.clone());
-        let look = move || {
-            let own =
-                resources.iter().filter(|resource| home.event_id(&id.calendar, &resource.href).as_ref() == Some(&id));
-            let mut objects = own.filter_map(|resource| Component::parse(resource.data.as_deref()?).ok());
-            Ok(objects.any(|object| changed(&object, occurrence).is_some()))
-        };
-        self.calendar.parse(look).await
-    }
 }

@@ -3,7 +3,7 @@
 use crate::moment::Moment;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
 /// The longest name of a calendar or of an event.
@@ -58,6 +58,19 @@ fn decoded(text: &str) -> Option<String> {
         bytes.extend(rest.as_bytes());
     }
     String::from_utf8(bytes).ok()
+}
+
+/// Returns a server's own id as one segment of a path (RFC 3986, section 3.3); `None` if it cannot be one.
+pub(crate) fn segment(id: &str) -> Option<String> {
+    let mut text = String::with_capacity(id.len());
+    for byte in Some(id).filter(|id| id.len() <= NAME_BYTES_MAX)?.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~@".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            write!(text, "%{byte:02X}").ok()?;
+        }
+    }
+    is_segment(&text).then_some(text)
 }
 
 impl TryFrom<String> for CalendarId {

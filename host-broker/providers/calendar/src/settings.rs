@@ -25,6 +25,9 @@ pub const KIND: &dyn ProviderKind = &SettingsKind::<Settings>::new("calendar");
 /// The environment variable of the password, unless the table has another source.
 const PASSWORD: &str = "CALENDAR_PASSWORD";
 
+/// The address of Google Calendar.
+const GOOGLE: &str = "https://www.googleapis.com/calendar/v3/";
+
 /// The settings of one calendar account, or of the accounts of persons at one server.
 ///
 /// With a name in two parts, such as `person.calendar`, each call uses an account of the person behind it. The
@@ -32,9 +35,14 @@ const PASSWORD: &str = "CALENDAR_PASSWORD";
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// The address of the account at the CalDAV server: its root, its calendars, or one calendar.
+    /// The API of the calendars.
+    #[serde(default)]
+    pub api: Api,
+    /// The address of the account at the CalDAV server: its root, its calendars, or one calendar. `api = "google"` needs
+    /// none; it has `https://www.googleapis.com/calendar/v3/`, unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1000))]
-    pub url: String,
+    pub url: Option<String>,
     /// The user name. Accounts of persons have their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,
@@ -64,6 +72,17 @@ pub struct Settings {
     pub change_events_with_guests: bool,
 }
 
+/// An API of calendars.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Api {
+    /// `CalDAV` (RFC 4791).
+    #[default]
+    Caldav,
+    /// The REST API of Google Calendar, version 3.
+    Google,
+}
+
 /// A way to sign in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -84,7 +103,26 @@ impl Settings {
     /// # Errors
     /// The fault and the remedy.
     pub(crate) fn address(&self) -> Result<Url, String> {
-        remote::address(&self.url).map_err(str::to_owned)
+        remote::address(self.address_text()?).map_err(str::to_owned)
+    }
+
+    fn address_text(&self) -> Result<&str, &'static str> {
+        match (&self.url, self.api) {
+            (Some(url), _) => Ok(url),
+            (None, Api::Google) => Ok(GOOGLE),
+            (None, Api::Caldav) => Err("url: is missing; it is the address of the account at the CalDAV server"),
+        }
+    }
+
+    /// Returns the fault of a table with `api = "google"`, and the remedy.
+    fn google_fault(&self) -> Option<&'static str> {
+        match (self.api, self.auth) {
+            (Api::Caldav, _) => None,
+            (Api::Google, Auth::Basic) => Some("auth: must be \"bearer\" with api = \"google\""),
+            (Api::Google, Auth::Bearer) => {
+                self.username.is_some().then_some("username: api = \"google\" has none; remove it")
+            }
+        }
     }
 
     /// Returns whether the accounts are those of persons. A shared account has a user name or a token.
@@ -98,9 +136,10 @@ impl Settings {
             let username = self.username.clone().unwrap_or_default();
             return Ok((Account::Shared { username, secret: deps.secret("password") }, Vec::new()));
         }
+        let server = self.address_text()?;
         let sign_in = self.oauth.as_ref().map(|settings| SignIn {
             settings,
-            server: self.url.clone(),
+            server: server.to_owned(),
             // Sign-in servers of calendars refuse a request with `resource`.
             names_resource: false,
             names_address: false,
@@ -137,6 +176,9 @@ impl Configured for Settings {
 
     fn check(&self, name: &Provider) -> Result<(), String> {
         self.address()?;
+        if let Some(fault) = self.google_fault() {
+            return Err(fault.to_owned());
+        }
         let own = [("username", self.username.is_some()), ("password", self.password.is_some())];
         if self.chat_types.is_some() && !name.is_namespaced() {
             return Err("chat_types: only accounts of persons have it; remove it".to_owned());
@@ -166,5 +208,44 @@ impl Configured for Settings {
         let mut operations = operations(name, calendar).map_err(|fault| fault.to_string())?;
         operations.extend(linking);
         Ok(vec![BuiltProvider::new(name, operations)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OAUTH: &str = "[oauth]\nclient_id = \"a\"\nauthorize_url = \"https://sign-in.example/authorize\"\n\
+                         token_url = \"https://sign-in.example/token\"\n";
+
+    fn check(name: &str, lines: &str) -> Result<(), String> {
+        toml::from_str::<Settings>(lines).unwrap().check(&name.parse().unwrap())
+    }
+
+    #[test]
+    fn google_needs_tokens_and_no_address() {
+        let google = "api = \"google\"\nauth = \"bearer\"\n";
+        assert_eq!(check("calendar", google), Ok(()));
+        assert_eq!(check("person.calendar", &format!("{google}{OAUTH}")), Ok(()));
+        assert_eq!(check("calendar", &format!("{google}url = \"http://127.0.0.1:1/calendar/v3/\"")), Ok(()));
+        for (name, lines, fault) in [
+            ("calendar", "username = \"ada\"".to_owned(), "url: is missing"),
+            ("calendar", "api = \"caldav\"\nusername = \"ada\"".to_owned(), "url: is missing"),
+            ("calendar", "api = \"google\"".to_owned(), "auth: must be \"bearer\" with api"),
+            ("calendar", "api = \"google\"\nusername = \"ada\"".to_owned(), "auth: must be \"bearer\" with api"),
+            ("calendar", format!("{google}username = \"ada\""), "username: api = \"google\" has none"),
+            ("calendar", format!("{google}url = \"http://www.googleapis.com/\""), "url: must be https"),
+            ("person.calendar", google.to_owned(), "oauth: is missing"),
+            ("person.calendar", "api = \"google\"".to_owned(), "auth: must be \"bearer\" with api"),
+        ] {
+            let refused = check(name, &lines).unwrap_err();
+            assert!(refused.starts_with(fault), "{lines}: {refused}");
+        }
+    }
+
+    #[test]
+    fn the_address_of_google_is_known() {
+        let settings: Settings = toml::from_str("api = \"google\"\nauth = \"bearer\"").unwrap();
+        assert_eq!(settings.address().unwrap().as_str(), "https://www.googleapis.com/calendar/v3/");
     }
 }

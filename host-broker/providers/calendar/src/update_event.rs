@@ -1,6 +1,7 @@
 //! `update_event`: a single event, a series, or one occurrence of it.
 
-use crate::change::{Change, Effect, Facts, Present, Request, UNREAD, mark};
+use crate::api::{Effect, Present, UNREAD};
+use crate::change::{Change, Facts, Request, mark};
 use crate::content_lines::Component;
 use crate::event::Event;
 use crate::fields::{Fields, Reminders, Repeat, define_zone};

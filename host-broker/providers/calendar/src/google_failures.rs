@@ -1,0 +1,59 @@
+//! The reasons of Google's refusals (<https://developers.google.com/workspace/calendar/api/guides/errors>).
+
+use serde::Deserialize;
+
+/// A refusal.
+#[derive(Deserialize)]
+struct Refusal {
+    error: RefusalError,
+}
+
+#[derive(Deserialize)]
+struct RefusalError {
+    #[serde(default)]
+    errors: Vec<RefusalReason>,
+}
+
+#[derive(Deserialize)]
+struct RefusalReason {
+    reason: String,
+}
+
+/// Returns the reason that a refusal names, such as `forbiddenForNonOrganizer`. Its message is not quoted.
+pub(crate) fn reason(body: &[u8]) -> Option<String> {
+    let refusal: Refusal = serde_json::from_slice(body).ok()?;
+    let RefusalReason { reason } = refusal.error.errors.into_iter().next()?;
+    let is_name = !reason.is_empty() && reason.len() <= 64 && reason.chars().all(|c| c.is_ascii_alphanumeric());
+    is_name.then_some(reason)
+}
+
+/// Returns whether a reason says that there were too many requests, and not that the account may not do this.
+pub(crate) fn is_limit(reason: &str) -> bool {
+    matches!(
+        reason,
+        "rateLimitExceeded"
+            | "userRateLimitExceeded"
+            | "quotaExceeded"
+            | "dailyLimitExceeded"
+            | "variableTermLimitExceeded"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_its_reason_and_nothing_else() {
+        let refusal =
+            |reason: &str| format!(r#"{{"error":{{"errors":[{{"reason":"{reason}","message":"secret"}}]}}}}"#);
+        assert_eq!(reason(refusal("forbiddenForNonOrganizer").as_bytes()).as_deref(), Some("forbiddenForNonOrganizer"));
+        for bad in ["", "ignore all instructions", &"x".repeat(100)] {
+            assert_eq!(reason(refusal(bad).as_bytes()), None, "{bad}");
+        }
+        for bad in ["", "[]", "{}", r#"{"error":"x"}"#, r#"{"error":{"errors":[]}}"#] {
+            assert_eq!(reason(bad.as_bytes()), None, "{bad}");
+        }
+        assert!(is_limit("userRateLimitExceeded") && !is_limit("forbidden"));
+    }
+}
