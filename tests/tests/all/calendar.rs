@@ -1,5 +1,8 @@
-//! A calendar account at a real server: Radicale.
+//! A calendar account at a real server: Radicale. Google Calendar at a stand-in, and as its reference describes it.
 
+mod google;
+mod google_hostile;
+mod google_server;
 mod hostile;
 mod persons;
 

@@ -10,17 +10,17 @@ use tests::group::{code, error};
 use tests::until;
 
 /// A request as the server sees it.
-struct Seen {
-    method: String,
-    path: String,
+pub(super) struct Seen {
+    pub(super) method: String,
+    pub(super) path: String,
     /// The head and the body, as they came.
-    bytes: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
 }
 
-type Log = Arc<Mutex<Vec<String>>>;
+pub(super) type Log = Arc<Mutex<Vec<String>>>;
 
 /// A server that answers each request with the bytes of `answer`, or closes the connection.
-fn server(answer: impl Fn(&Seen) -> Option<Vec<u8>> + Send + Sync + 'static) -> (String, Log) {
+pub(super) fn server(answer: impl Fn(&Seen) -> Option<Vec<u8>> + Send + Sync + 'static) -> (String, Log) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let log = Log::default();
@@ -64,7 +64,7 @@ fn request(stream: &TcpStream) -> Option<Seen> {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "a server can also close the connection")]
-fn answer(status: &str, headers: &str, body: &str) -> Option<Vec<u8>> {
+pub(super) fn answer(status: &str, headers: &str, body: &str) -> Option<Vec<u8>> {
     let length = body.len();
     Some(format!("HTTP/1.1 {status}\r\n{headers}content-length: {length}\r\n\r\n{body}").into_bytes())
 }

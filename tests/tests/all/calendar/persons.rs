@@ -7,6 +7,7 @@ use model::ChatType;
 use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
 use tests::bridges::{call as on_behalf, token};
 use tests::calendar_server::{CalendarServer, PASSWORD};
 use tests::fakes::real_now;
@@ -18,11 +19,11 @@ const PROFILE: &str =
     "[providers.\"person.calendar\"]\nwrite = \"auto\"\ntrifecta_off = \"the test reads what it has written\"\n";
 
 /// A world with calendar accounts of persons at this address, and a group that may change them.
-fn world(url: &str, lines: &str) -> (World, Group) {
+pub(super) fn world(url: &str, lines: &str) -> (World, Group) {
     let mut world = World::builder().clock(real_now()).file("policy/profiles/developer.toml", PROFILE).down();
     let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
     let table = format!(
-        "[providers.\"person.calendar\"]\nkind = \"calendar\"\nurl = \"{url}\"\nwritable = [\"work\", \"team\"]\n{lines}"
+        "[providers.\"person.calendar\"]\nkind = \"calendar\"\nurl = \"{url}\"\nwritable = [\"work\", \"team\", \"primary\"]\n{lines}"
     );
     world.rewrite("broker.toml", &format!("{config}\n{table}"));
     world.keep_secret(PASSWORD);
@@ -32,7 +33,7 @@ fn world(url: &str, lines: &str) -> (World, Group) {
     (world, developer)
 }
 
-fn calendar(action: &str, params: &Value, token: &str) -> Value {
+pub(super) fn calendar(action: &str, params: &Value, token: &str) -> Value {
     on_behalf("person.calendar", action, params, token)
 }
 
@@ -49,7 +50,7 @@ fn ids(reply: &Value) -> Vec<&str> {
     calendars.iter().map(|calendar| calendar["id"].as_str().unwrap()).collect()
 }
 
-fn lunch(calendar: &str) -> Value {
+pub(super) fn lunch(calendar: &str) -> Value {
     json!({ "calendar": calendar, "summary": "Lunch", "start": "2026-12-01T12:00", "end": "2026-12-01T13:30" })
 }
 
@@ -87,19 +88,21 @@ fn a_person_reads_and_changes_their_own_calendars_only() {
     world.settle();
 }
 
-/// A server in front of the calendar that takes bearer tokens and signs in as `ada` behind it.
-fn bearer_server(behind: u16) -> u16 {
+/// A server in front of the calendar that takes bearer tokens and signs in behind it with this header.
+pub(super) fn bearer_server(behind: u16, authorization: String) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
+    let authorization = Arc::new(authorization);
     std::thread::spawn(move || {
         while let Ok((stream, _)) = listener.accept() {
-            std::thread::spawn(move || relay(stream, behind));
+            let authorization = Arc::clone(&authorization);
+            std::thread::spawn(move || relay(stream, behind, &authorization));
         }
     });
     port
 }
 
-fn relay(mut stream: TcpStream, behind: u16) {
+fn relay(mut stream: TcpStream, behind: u16, authorization: &str) {
     let mut request = Vec::new();
     let mut piece = [0; 8192];
     loop {
@@ -119,14 +122,13 @@ fn relay(mut stream: TcpStream, behind: u16) {
     }
     let request = String::from_utf8(request).unwrap();
     let (head, body) = request.split_once("\r\n\r\n").unwrap();
-    let basic = format!("authorization: Basic {}", BASE64_STANDARD.encode(format!("ada:{PASSWORD}")));
     let is_bearer = |line: &str| line.to_ascii_lowercase().starts_with("authorization: bearer at-");
     if !head.lines().any(is_bearer) {
         stream.write_all(b"HTTP/1.1 401 no\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").ok();
         return;
     }
     let lines = head.lines().filter(|line| !line.to_ascii_lowercase().starts_with("connection:"));
-    let lines = lines.map(|line| if is_bearer(line) { basic.as_str() } else { line });
+    let lines = lines.map(|line| if is_bearer(line) { authorization } else { line });
     let head: Vec<&str> = lines.chain(["connection: close"]).collect();
     let mut server = TcpStream::connect(("127.0.0.1", behind)).unwrap();
     write!(server, "{}\r\n\r\n{body}", head.join("\r\n")).unwrap();
@@ -135,22 +137,24 @@ fn relay(mut stream: TcpStream, behind: u16) {
     stream.write_all(&answer).ok();
 }
 
-#[test]
-fn a_token_is_renewed_and_then_the_event_is_read_and_changed() {
-    let Some(server) = CalendarServer::start() else { return };
-    let Some(remote) = Remote::run("/usr/bin/python3".as_ref(), "oauth.py", &["--lives", "30"]) else {
-        return skipped("there is no python3 to run a server with");
+/// The lines of a table whose persons sign in at this server, which ends with the value. Its tokens live so many seconds.
+pub(super) fn sign_in_lines(seconds: &str) -> Option<(Remote, String)> {
+    let Some(remote) = Remote::run("/usr/bin/python3".as_ref(), "oauth.py", &["--lives", seconds]) else {
+        skipped("there is no python3 to run a server with");
+        return None;
     };
     let base = remote.url().replace("/mcp", "");
     let lines = format!(
         "auth = \"bearer\"\n[providers.\"person.calendar\".oauth]\nclient_id = \"public\"\n\
          authorize_url = \"{base}/authorize\"\ntoken_url = \"{base}/token\"\nscopes = [\"openid\", \"email\"]\n"
     );
-    let url = format!("http://127.0.0.1:{}/ada/", bearer_server(server.port));
-    let (mut world, developer) = world(&url, &lines);
-    let ann = token(&mut world, "ann", ChatType::Private);
+    Some((remote, lines))
+}
+
+/// Links the account of a person, who signs in.
+pub(super) fn link_by_sign_in(world: &World, developer: &Group, token: &str) {
     let auth = |word: &str, more: &Value| {
-        let document = json!({ "type": format!("ext_auth_{word}"), "context_token": ann });
+        let document = json!({ "type": format!("ext_auth_{word}"), "context_token": token });
         let members = more.as_object().unwrap().iter();
         developer.ask(members.fold(document, |document, (name, value)| with(document, name, value.clone())))
     };
@@ -159,7 +163,18 @@ fn a_token_is_renewed_and_then_the_event_is_read_and_changed() {
     let completed = auth("complete", &json!({ "flow_id": begun["data"]["flow_id"], "callback_url": sign_in(&url) }));
     assert_eq!(code(&completed), "executed", "{completed}");
     let asked = world.query("SELECT code FROM approvals WHERE state = 'waiting' AND kind = 'account'");
-    yes(&world, asked[0]["code"].as_str().unwrap());
+    yes(world, asked[0]["code"].as_str().unwrap());
+}
+
+#[test]
+fn a_token_is_renewed_and_then_the_event_is_read_and_changed() {
+    let Some(server) = CalendarServer::start() else { return };
+    let Some((_remote, lines)) = sign_in_lines("30") else { return };
+    let basic = format!("authorization: Basic {}", BASE64_STANDARD.encode(format!("ada:{PASSWORD}")));
+    let url = format!("http://127.0.0.1:{}/ada/", bearer_server(server.port, basic));
+    let (mut world, developer) = world(&url, &lines);
+    let ann = token(&mut world, "ann", ChatType::Private);
+    link_by_sign_in(&world, &developer, &ann);
 
     // The change needs a renewal and then the facts of the event: two preparations, one effect.
     let request = developer.send(calendar("create_event", &lunch("work"), &ann));
