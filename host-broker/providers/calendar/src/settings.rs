@@ -36,7 +36,7 @@ const GOOGLE: &str = "https://www.googleapis.com/calendar/v3/";
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// The API of the calendars.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Api::is_caldav")]
     pub api: Api,
     /// The address of the account at the CalDAV server: its root, its calendars, or one calendar. `api = "google"` needs
     /// none; it has `https://www.googleapis.com/calendar/v3/`, unless set.
@@ -81,6 +81,13 @@ pub enum Api {
     Caldav,
     /// The REST API of Google Calendar, version 3.
     Google,
+}
+
+impl Api {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_caldav(&self) -> bool {
+        *self == Self::Caldav
+    }
 }
 
 /// A way to sign in.

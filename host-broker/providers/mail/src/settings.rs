@@ -108,7 +108,6 @@ pub enum Api {
 }
 
 impl Api {
-    // Its signature is serde's.
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     fn is_imap(&self) -> bool {
         *self == Self::Imap

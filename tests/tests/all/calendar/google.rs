@@ -1,7 +1,6 @@
 //! Google Calendar: at the stand-in, and as its reference describes it.
 
 use super::google_server::{LINES, calendar_server, filled, google_world, refusal};
-use super::hostile::{Log, answer, server};
 use super::{approval, calendar, data, persons, starts, yes};
 use model::ChatType;
 use serde_json::{Value, json};
@@ -9,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use tests::bridges::token;
 use tests::google::Google;
 use tests::group::{code, error, with};
+use tests::scripted_http::{Log, answer, server};
 
 fn december() -> Value {
     json!({ "from": "2026-12-01", "to": "2026-12-31" })

@@ -1,12 +1,12 @@
 //! Servers that lose Google's answers, send too much, or speak something else.
 
 use super::google_server::{LINES, calendar_server, filled, google_world, orderly, refusal, wrapped};
-use super::hostile::{Log, Seen, answer, server};
 use super::{calendar, data};
 use serde_json::{Value, json};
 use std::net::TcpListener;
 use tests::google::Google;
 use tests::group::{code, error};
+use tests::scripted_http::{Log, Seen, answer, server};
 use tests::until;
 
 fn list() -> Value {

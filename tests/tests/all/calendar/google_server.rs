@@ -1,7 +1,6 @@
 //! Google Calendar in memory, as its reference describes it: what the stand-in does not do with events and their versions.
 
 use super::PROFILE;
-use super::hostile::{Log, Seen, answer, server};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -9,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use tests::World;
 use tests::google::Google;
 use tests::group::Group;
+use tests::scripted_http::{Log, Seen, answer, server};
 
 /// The events of the calendar `primary`, by their ids. Each has a member `version`.
 pub(super) type Events = Arc<Mutex<BTreeMap<String, Value>>>;

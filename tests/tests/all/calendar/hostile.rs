@@ -2,72 +2,12 @@
 
 use super::{WRITABLE, calendar, data, filled, world};
 use serde_json::{Value, json};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
 use tests::calendar_server::{CalendarServer, PASSWORD};
 use tests::group::{code, error};
+use tests::scripted_http::{Log, Seen, answer, server};
 use tests::until;
-
-/// A request as the server sees it.
-pub(super) struct Seen {
-    pub(super) method: String,
-    pub(super) path: String,
-    /// The head and the body, as they came.
-    pub(super) bytes: Vec<u8>,
-}
-
-pub(super) type Log = Arc<Mutex<Vec<String>>>;
-
-/// A server that answers each request with the bytes of `answer`, or closes the connection.
-pub(super) fn server(answer: impl Fn(&Seen) -> Option<Vec<u8>> + Send + Sync + 'static) -> (String, Log) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/", listener.local_addr().unwrap());
-    let log = Log::default();
-    let (shared, answer) = (Arc::clone(&log), Arc::new(answer));
-    std::thread::spawn(move || {
-        while let Ok((mut stream, _)) = listener.accept() {
-            let (log, answer) = (Arc::clone(&shared), Arc::clone(&answer));
-            std::thread::spawn(move || {
-                let Some(seen) = request(&stream) else { return };
-                log.lock().unwrap().push(format!("{} {}", seen.method, seen.path));
-                if let Some(bytes) = answer(&seen) {
-                    stream.write_all(&bytes).ok();
-                }
-            });
-        }
-    });
-    (url, log)
-}
-
-fn request(stream: &TcpStream) -> Option<Seen> {
-    let mut reader = BufReader::new(stream);
-    let (mut bytes, mut length) = (Vec::new(), 0);
-    loop {
-        let before = bytes.len();
-        reader.read_until(b'\n', &mut bytes).ok()?;
-        let line = String::from_utf8_lossy(&bytes[before..]).to_ascii_lowercase();
-        if let Some(value) = line.strip_prefix("content-length:") {
-            length = value.trim().parse().unwrap();
-        }
-        if line.trim().is_empty() {
-            break;
-        }
-    }
-    let head = String::from_utf8_lossy(&bytes).into_owned();
-    let mut words = head.split(' ').map(str::to_owned);
-    let (method, path) = (words.next()?, words.next()?);
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    bytes.extend(body);
-    Some(Seen { method, path, bytes })
-}
-
-#[expect(clippy::unnecessary_wraps, reason = "a server can also close the connection")]
-pub(super) fn answer(status: &str, headers: &str, body: &str) -> Option<Vec<u8>> {
-    let length = body.len();
-    Some(format!("HTTP/1.1 {status}\r\n{headers}content-length: {length}\r\n\r\n{body}").into_bytes())
-}
 
 fn multistatus(body: &str) -> Option<Vec<u8>> {
     let text =
