@@ -33,6 +33,12 @@ impl Group {
         &self.name
     }
 
+    /// Removes `responses/`. The host can write there at the same time, so it is tried until it is gone.
+    pub fn remove_responses(&self) {
+        let responses = self.directory().join("responses");
+        until("the removal", || std::fs::remove_dir_all(&responses).ok());
+    }
+
     /// `ipc/<group>`
     pub fn directory(&self) -> &Path {
         &self.directory

@@ -44,7 +44,7 @@ fn a_stored_result_is_given_again_only_as_far_as_the_access_still_goes() {
 /// A result that cannot be written, because there is no `responses/`; its request.
 fn unwritten(world: &World) -> String {
     let developer = world.group("developer").by_files();
-    std::fs::remove_dir_all(developer.directory().join("responses")).unwrap();
+    developer.remove_responses();
     let id = developer.send(call("echo", json!({ "text": "the result" })));
     until("its outcome", || world.kinds_of(&developer, &id).contains(&"succeeded".to_owned()).then_some(()));
     id

@@ -223,7 +223,7 @@ fn a_reply_that_a_restart_delivers_again_has_the_password() {
     let developer = developer.by_files();
     let request = developer.send(get("bank"));
     approval(&world, &request);
-    std::fs::remove_dir_all(developer.directory().join("responses")).unwrap();
+    developer.remove_responses();
     answer(&world, &request, true);
     until("its outcome", || (!values(&world).is_empty()).then_some(()));
     assert_ne!(values(&world)[0]["taken"], Value::Null, "the reply has taken it");
@@ -246,7 +246,7 @@ fn a_value_whose_reply_is_not_delivered_again_is_free_after_a_kill() {
     answer(&world, &request, true);
     until("its outcome", || (!values(&world).is_empty()).then_some(()));
     // A repeated request gets the stored reply, which is not kept as due a second time.
-    std::fs::remove_dir_all(developer.directory().join("responses")).unwrap();
+    developer.remove_responses();
     developer.send(with(with(get("bank"), "timeout_ms", 2_000), "request_id", request.as_str()));
     until("it is taken", || (values(&world)[0]["taken"] != Value::Null).then_some(()));
     world.kill();

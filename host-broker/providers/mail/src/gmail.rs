@@ -250,7 +250,8 @@ impl Mailbox {
         });
         let summaries: Vec<Option<Summary>> = stream::iter(summaries).buffered(AT_ONCE).try_collect().await?;
         let unknown = || client::unusable("names a page in a form that is not known");
-        let next = next.as_deref().map(|token| Cursor::page(token).ok_or_else(unknown)).transpose()?;
+        let next = next.as_deref().filter(|token| !token.is_empty());
+        let next = next.map(|token| Cursor::page(token).ok_or_else(unknown)).transpose()?;
         let messages = summaries.into_iter().flatten().collect();
         Ok(Listed { messages, next_cursor: next.map(|cursor| cursor.to_string()) })
     }
