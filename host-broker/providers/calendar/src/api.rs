@@ -1,4 +1,4 @@
-//! The seam between the actions and the APIs: a CalDAV server, or Google Calendar.
+//! The operations that the actions need, at both APIs: a CalDAV server, or Google Calendar.
 //!
 //! The actions know events in iCalendar only. Each API reads its events into that form, and writes a change of it in its own.
 
@@ -204,6 +204,24 @@ impl Place {
         match self {
             Self::CalDav(home) => home.draft(event, present, effect),
             Self::Google(root) => root.draft(event, present, effect),
+        }
+    }
+
+    /// Checks the answer to the change of an event.
+    ///
+    /// # Errors
+    /// [`Failure::Unknown`]: the answer does not confirm the change.
+    pub(crate) fn confirmed(
+        &self,
+        present: Option<&Present>,
+        sealed: &SealedRequest,
+        answer: &[u8],
+    ) -> Result<(), Failure> {
+        match (self, present) {
+            (Self::Google(_), Some(present)) if sealed.method == "PATCH" => {
+                crate::google::confirmed(&present.resource, answer)
+            }
+            (Self::Google(_) | Self::CalDav(_), _) => Ok(()),
         }
     }
 

@@ -231,7 +231,10 @@ impl<A: Change> NativeAction for ChangeAction<A> {
         let session = calendar.session(execution)?;
         let event = match session.change(&sealed, dated(&sealed, calendar.now())).await {
             Ok(answer) if facts.present.is_none() => facts.place.created(event, &answer)?,
-            Ok(_) => event,
+            Ok(answer) => {
+                facts.place.confirmed(facts.present.as_ref(), &sealed, &answer)?;
+                event
+            }
             Err(unmade) => {
                 let resource = facts.present.as_ref().map_or(&event, |present| &present.resource);
                 settled(&session, &facts.place, resource, &sealed, unmade).await?;

@@ -128,7 +128,7 @@ impl Session<'_> {
         }
     }
 
-    /// Sends a change, once, and returns the answer to a `POST`. `body` is that of the sealed request, with its time.
+    /// Sends a change, once, and returns the answer to a `POST` or a `PATCH`. `body` is that of the sealed request, with its time.
     ///
     /// # Errors
     /// [`Unmade`]; the failure is [`Failure::Unknown`] unless it is certain that nothing was changed.
@@ -146,16 +146,24 @@ impl Session<'_> {
         }
         let response = self.calendar.http.exchange(exchange).await.map_err(|error| unanswered_change(&error))?;
         let (status, kind) = (response.status(), response.headers().get(CONTENT_TYPE));
-        let is_page = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
-        if matches!(status.as_u16(), 200 | 201 | 204) && !is_page {
-            if sealed.method != "POST" {
+        let is_page = kind.is_some_and(|kind| kind.as_bytes().to_ascii_lowercase().starts_with(b"text/html"));
+        let is_confirmed = match (self.calendar.settings.api, sealed.method.as_str()) {
+            (Api::Caldav, _) => matches!(status.as_u16(), 200 | 201 | 204),
+            (Api::Google, "DELETE") => status == StatusCode::NO_CONTENT,
+            (Api::Google, _) => status == StatusCode::OK,
+        };
+        if is_confirmed && !is_page {
+            if !matches!(sealed.method.as_str(), "POST" | "PATCH") {
                 return Ok(Vec::new());
             }
             let (_, answer) = remote::read(response, EVENT_BYTES_MAX, self.deadline).await;
             return answer.map_err(|_unread| unknown("The calendar server's answer cannot be read.").into());
         }
-        // 202 means later, 207 means in part, and a page is that of another program.
-        if status.is_success() || status.is_server_error() || status.is_informational() {
+        // 202 means later, 207 means in part, and a page is that of another program. 302 and 303 can follow a POST, and a
+        // program in between can have sent on a request that it answers with 408.
+        let is_open = status == StatusCode::REQUEST_TIMEOUT
+            || sealed.method == "POST" && matches!(status, StatusCode::FOUND | StatusCode::SEE_OTHER);
+        if is_open || status.is_success() || status.is_server_error() || status.is_informational() {
             return Err(unknown(&format!("The calendar server answers {status}.")).into());
         }
         // A refusal without its text is a refusal.

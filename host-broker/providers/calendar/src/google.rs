@@ -25,6 +25,16 @@ pub(crate) fn created(event: &EventId, answer: &[u8]) -> Result<EventId, Failure
     EventId::new(event.calendar.clone(), name).map_err(|_bad| unnamed())
 }
 
+/// Checks that an answer to a change is that of the event.
+///
+/// # Errors
+/// [`Failure::Unknown`]: it names another event, or none.
+pub(crate) fn confirmed(resource: &EventId, answer: &[u8]) -> Result<(), Failure> {
+    let item = serde_json::from_slice::<Item>(answer).ok();
+    let is_it = item.is_some_and(|item| segment(&item.id).as_ref() == Some(&resource.name));
+    if is_it { Ok(()) } else { Err(unknown("The calendar server's answer names no changed event.")) }
+}
+
 impl Root {
     /// Takes the address of the API.
     pub(crate) fn new(mut address: Url) -> Self {

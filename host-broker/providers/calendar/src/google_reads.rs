@@ -74,8 +74,8 @@ impl Root {
         Ok(found)
     }
 
-    /// Reads the events of a time. The request is one day longer on both sides, because Google places whole days in the time
-    /// zone of the calendar.
+    /// Reads the events of a time. The request is one day longer on both sides: Google places whole days in the zone of the
+    /// calendar.
     ///
     /// # Errors
     /// [`Failure`]; nothing was changed.

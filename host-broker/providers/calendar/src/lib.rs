@@ -1,7 +1,7 @@
 //! Calendars: those of an account, read and changed over CalDAV (RFC 4791) or the API of Google Calendar.
 //!
 //! Each action is one file: its fields are the parameters. The shared modules are `settings` (the table in the
-//! configuration), `reference` (the ids of calendars and events), `client` (one request and its answer), `api` (the seam),
+//! configuration), `reference` (the ids of calendars and events), `client` (one request and its answer), `api` (the operations of both APIs),
 //! `caldav`, `query`, `multistatus` and `discovery` (a CalDAV server), `google`, `google_reads`, `google_event` and
 //! `google_failures` (Google Calendar), `content_lines` (iCalendar, RFC 5545), `event`, `occurrence` and `fields` (an event
 //! as it is read and as a caller gives it), `moment` and `zone` (times and time zones), `reading` and `change` (the common

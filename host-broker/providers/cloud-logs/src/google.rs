@@ -46,6 +46,8 @@ const FIND_REQUESTS_MAX: usize = 5;
 /// The most services of a project that are listed, and the most requests for them.
 const SERVICES_MAX: usize = 500;
 const LIST_REQUESTS_MAX: usize = 5;
+/// The longest answer whose message is read, if it is a refusal.
+const FAULT_BYTES_MAX: usize = 16 * 1024;
 /// The longest name of a service.
 const NAME_MAX: usize = 128;
 /// Nanoseconds of a millisecond.
@@ -319,8 +321,9 @@ impl Session<'_> {
                 url.query_pairs_mut().append_pair("pageToken", token);
             }
             let body = self.ask(Method::GET, &url, Vec::new()).await?;
-            let answer = decode::services(&body, self.project);
-            let (services, next) = answer.ok_or_else(|| Refused::Project(NOT_GOOGLE.to_owned()))?;
+            let project = self.project.to_owned();
+            let answer = tokio::task::spawn_blocking(move || decode::services(&body, &project)).await;
+            let (services, next) = answer.ok().flatten().ok_or_else(|| Refused::Project(NOT_GOOGLE.to_owned()))?;
             own.extend(services);
             if own.len() > SERVICES_MAX {
                 names.extend(own.into_iter().take(SERVICES_MAX));
@@ -371,7 +374,9 @@ impl Refused {
 
 /// Explains an answer that is not 200, with the message of Google.
 fn refused(status: StatusCode, body: &[u8], token: &str) -> Refused {
-    let said = account::said(&decode::fault(body).unwrap_or_default(), token);
+    // A longer text has no message that is worth its cost.
+    let fault = if body.len() <= FAULT_BYTES_MAX { decode::fault(body) } else { None };
+    let said = account::said(&fault.unwrap_or_default(), token);
     let number = status.as_u16();
     match status {
         StatusCode::UNAUTHORIZED => Refused::Project(format!("it refuses the token; try again ({number}){said}")),

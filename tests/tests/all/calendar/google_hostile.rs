@@ -164,12 +164,18 @@ fn a_change_at_google_whose_answer_is_lost_is_looked_for_and_never_sent_again() 
 fn a_change_at_google_of_which_nothing_is_found_stays_unknown() {
     let html = answer("200 OK", "content-type: text/html\r\n", "<html>sign in</html>");
     let large = page(&"x".repeat(200 * 1024));
-    let losses = [None, answer("500 x", "", ""), answer("202 x", "", "{}"), html, page("{}"), page("hello"), large];
-    for (index, lost) in losses.into_iter().enumerate() {
+    let other = || answer("201 x", "", r#"{"id":"dentist"}"#);
+    let losses =
+        [None, answer("500 x", "", ""), answer("202 x", "", "{}"), html, page("{}"), page("hello"), large, other()];
+    let passed_on = ["303 x", "408 x"].map(|status| answer(status, "", ""));
+    let creations = losses.iter().cloned().chain(passed_on).map(|lost| (create(), lost));
+    let named = page(r#"{"id":"another"}"#);
+    let updates = losses.iter().cloned().chain([named, answer("408 x", "", "")]).map(|lost| (update(), lost));
+    for (index, (call, lost)) in creations.chain(updates).enumerate() {
         let events = filled();
         let (url, log) = server(move |seen| if is_read(seen) { orderly(&events, seen) } else { lost.clone() });
         let (world, developer) = google_world(&url, LINES);
-        let reply = developer.ask(create());
+        let reply = developer.ask(call);
         assert_eq!(code(&reply), "outcome_unknown", "{index}: {reply}");
         let looked = |line: &String| line.starts_with("GET /calendar/v3/calendars/primary/events/");
         until("the look", || log.lock().unwrap().iter().any(looked).then_some(()));

@@ -33,6 +33,10 @@ use zeroize::Zeroizing;
 /// The scope of the tokens.
 const SCOPE: &str = "https://www.googleapis.com/auth/logging.read";
 const GRANT_TYPE: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+/// The longest life of a token that is believed, in seconds.
+const LIFE_SECONDS_MAX: u64 = 24 * 60 * 60;
+/// The longest answer with a token.
+const ANSWER_BYTES_MAX: usize = 16 * 1024;
 const FORM: &str = "application/x-www-form-urlencoded";
 
 /// A service account.
@@ -119,7 +123,7 @@ impl Account {
         let uri = self.token_url.as_str().parse().map_err(|_long| of_server(transport::UNWRITABLE))?;
         let exchange = Exchange::post(uri, headers, body.into_bytes(), deadline);
         let (status, body) = transport::send(http, exchange).await.map_err(of_server)?;
-        let body = Zeroizing::new(body.unwrap_or_default());
+        let body = Zeroizing::new(body.filter(|body| body.len() <= ANSWER_BYTES_MAX).unwrap_or_default());
         if status != StatusCode::OK {
             return Err(refused(status, &body, assertion));
         }
@@ -127,7 +131,7 @@ impl Account {
         let usable = answer.filter(|answer| answer.token_type.eq_ignore_ascii_case("bearer"));
         let Issued { access_token, expires_in, .. } =
             usable.ok_or_else(|| of_server("its answer has no usable token"))?;
-        let end = expires_in.map(|seconds| now.plus(Duration::from_secs(seconds)));
+        let end = expires_in.map(|seconds| now.plus(Duration::from_secs(seconds.min(LIFE_SECONDS_MAX))));
         Ok(IssuedToken::new(Zeroizing::new(access_token), issued, end, now))
     }
 }
@@ -154,16 +158,23 @@ impl Pass {
                 }
                 Proof::Assertion(assertion) => {
                     *kept = None;
-                    let token = self.account.request(assertion, http, clock.now(), deadline).await?;
-                    kept.insert(token).text.clone()
+                    let issued = self.account.request(assertion, http, clock.now(), deadline).await?;
+                    let text = issued.text.clone();
+                    self.hide(&text)?;
+                    *kept = Some(issued);
+                    text
                 }
             },
         };
         drop(kept);
-        self.seen
-            .hide(&token)
-            .map_err(|_unfit| "the token server: its token cannot be kept out of results".to_owned())?;
+        self.hide(&token)?;
         Ok(token)
+    }
+
+    /// Keeps a token out of everything that comes back.
+    fn hide(&self, token: &str) -> Result<(), String> {
+        let hidden = self.seen.hide(token);
+        hidden.map_err(|_unfit| "the token server: its token cannot be kept out of results".to_owned())
     }
 
     /// Drops a token that Google has refused, unless there is a newer one.

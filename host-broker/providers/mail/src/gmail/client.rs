@@ -116,7 +116,9 @@ impl Session {
         let status = response.status();
         let most = if status == StatusCode::OK { RESULT_BYTES_MAX } else { REFUSAL_BYTES_MAX };
         // A refusal without its text is a refusal.
-        let is_refusal = status.is_client_error() || status.is_redirection();
+        let is_answer = status.is_client_error() || status.is_redirection();
+        // 302 and 303 can follow a change, and a program in between can have sent on what it answers with 408.
+        let is_refusal = is_answer && !matches!(status.as_u16(), 302 | 303 | 408);
         if is_refusal {
             sending.end();
         }
