@@ -11,6 +11,7 @@ pub mod accounts;
 pub mod child;
 pub mod contract;
 pub mod definitions;
+pub mod google;
 pub mod issued_tokens;
 pub mod kind;
 pub mod linking;

@@ -8,6 +8,10 @@ use http::response::Parts;
 use http::{HeaderValue, Response};
 use http_body::Body;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::fmt;
+use std::marker::PhantomData;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 use zeroize::Zeroizing;
@@ -86,6 +90,43 @@ pub async fn read<B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Se
     (head, body)
 }
 
+/// A list of at most `N` entries. A longer one is an error before it takes the memory.
+#[derive(Debug)]
+pub struct AtMost<T, const N: usize>(pub Vec<T>);
+
+impl<T, const N: usize> Default for AtMost<T, N> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'de, T: Deserialize<'de>, const N: usize> Deserialize<'de> for AtMost<T, N> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries<T, const N: usize>(PhantomData<fn() -> T>);
+
+        impl<'de, T: Deserialize<'de>, const N: usize> Visitor<'de> for Entries<T, N> {
+            type Value = AtMost<T, N>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(formatter, "a list of at most {N} entries")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = list.next_element()? {
+                    if entries.len() == N {
+                        return Err(A::Error::invalid_length(N + 1, &self));
+                    }
+                    entries.push(entry);
+                }
+                Ok(AtMost(entries))
+            }
+        }
+
+        deserializer.deserialize_seq(Entries(PhantomData))
+    }
+}
+
 /// The most characters of the words of a server.
 const WORDS_CHARS_MAX: usize = 300;
 
@@ -102,6 +143,13 @@ pub fn cleaned(text: &str) -> String {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
         None => line,
     }
+}
+
+/// Returns the words of a server as a part of a sentence, without this secret: one bounded line without an end.
+pub fn words(text: &str, secret: &str) -> String {
+    // A cut could leave a part of the secret, which no search finds.
+    let without = if secret.is_empty() { text.to_owned() } else { text.replace(secret, "<redacted>") };
+    cleaned(&without).trim_end_matches(['.', ' ', ':']).to_owned()
 }
 
 #[cfg(test)]
@@ -130,9 +178,21 @@ mod tests {
     }
 
     #[test]
+    fn a_list_with_more_entries_than_its_limit_is_none() {
+        let read = |text: &str| serde_json::from_str::<AtMost<u8, 2>>(text).map(|list| list.0).ok();
+        assert_eq!((read("[]"), read("[1,2]")), (Some(Vec::new()), Some(vec![1, 2])));
+        for bad in ["[1,2,3]", "[1,-2]", "7", "{}"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
     fn words_of_a_server_are_one_visible_line() {
         assert_eq!(cleaned("  not\r\n\u{202e}allowed\u{1b}[2J\u{feff} "), "not allowed [2J");
         assert_eq!(cleaned(&"ä".repeat(1000)).chars().count(), WORDS_CHARS_MAX + 1);
+        let told = words(&format!("{}secret-token.", "x".repeat(WORDS_CHARS_MAX - 6)), "secret-token");
+        assert!(told.ends_with("x<redac…"), "{told}");
+        assert_eq!(words("no way. ", ""), "no way");
     }
 
     #[test]

@@ -11,6 +11,8 @@ use crate::reference::{CalendarId, EventId, Occurrence};
 use crate::settings::Api;
 use model::{Nonce, SealedRequest};
 use provider::contract::Failure;
+use serde_json::{Value, json};
+use shared::digest::Digest;
 
 /// The line with the nonce of the call that last changed an event. A lost outcome is looked for by it.
 pub(crate) const MARK: &str = "X-HOST-BROKER-CALL";
@@ -56,6 +58,8 @@ pub(crate) struct Present {
     pub(crate) occurrence: Option<Occurrence>,
     /// The resource that a change is made to. At Google, an occurrence is one of its own.
     pub(crate) resource: EventId,
+    /// The number of occurrences that somebody has changed and that cannot be read.
+    pub(crate) unreadable: usize,
 }
 
 /// The effect of a request.
@@ -93,6 +97,13 @@ impl Draft {
 }
 
 impl Present {
+    /// Returns the state to which a person's yes is bound: the version, and all that was read.
+    ///
+    /// The version of a series at Google does not cover its occurrences.
+    pub(crate) fn state(&self) -> Value {
+        json!({ "etag": self.etag, "object": Digest::of(self.object.to_string().as_bytes()) })
+    }
+
     /// Returns the header that binds a change to the version that was read (RFC 9110, section 13.1.1).
     pub(crate) fn if_match(&self) -> Option<(String, String)> {
         Some(("if-match".to_owned(), self.etag.clone()?))
@@ -121,13 +132,14 @@ impl Session<'_> {
 }
 
 impl Place {
-    /// Returns the calendars that can have events.
+    /// Returns the calendars that can have events, and the number of those that cannot be read.
     ///
     /// # Errors
     /// [`Failure`]; nothing was changed.
-    pub(crate) async fn calendars(&self, session: &Session<'_>) -> Result<Vec<Found>, Failure> {
+    pub(crate) async fn calendars(&self, session: &Session<'_>) -> Result<(Vec<Found>, usize), Failure> {
         match self {
-            Self::CalDav(home) => session.calendars(home).await,
+            // A resource without the id of a calendar is no calendar of the account.
+            Self::CalDav(home) => Ok((session.calendars(home).await?, 0)),
             Self::Google(root) => root.calendars(session).await,
         }
     }

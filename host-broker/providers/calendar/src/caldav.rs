@@ -58,7 +58,7 @@ impl Session<'_> {
         {
             return Err(no_occurrence(id, occurrence));
         }
-        Ok(Some(Present { etag, object, occurrence, resource: id.clone() }))
+        Ok(Some(Present { etag, object, occurrence, resource: id.clone(), unreadable: 0 }))
     }
 
     /// Asks the server whether an occurrence that nobody has changed takes place.

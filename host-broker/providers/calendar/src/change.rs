@@ -96,6 +96,10 @@ impl<A: Change> ChangeAction<A> {
     ) -> Result<(EventId, SealedRequest), &'static str> {
         if let Some(present) = &facts.present {
             check(&present.object)?;
+            // One that cannot be read could have guests.
+            if present.unreadable > 0 {
+                return Err("The series has an occurrence that cannot be read.");
+            }
         }
         let Request { event, effect } = self.0.request(calendar, facts, nonce)?;
         let draft = facts.place.draft(&event, facts.present.as_ref(), effect)?;
@@ -178,7 +182,7 @@ impl<A: Change> NativeAction for ChangeAction<A> {
     }
 
     fn precondition(&self, facts: &Facts) -> Option<Value> {
-        facts.present.as_ref().map(|present| json!({ "etag": present.etag }))
+        facts.present.as_ref().map(Present::state)
     }
 
     fn seal(&self, calendar: &Calendar, facts: Option<&Facts>, nonce: &Nonce) -> Option<SealedRequest> {

@@ -1,6 +1,5 @@
 //! The meaning of a failure of a server: whether anything can have been changed.
 
-use crate::google_failures;
 use crate::multistatus::condition;
 use crate::reference::{EventId, Occurrence};
 use crate::settings::Api;
@@ -9,6 +8,7 @@ use http::{HeaderMap, StatusCode};
 use model::Refusal;
 use platform::http::HttpError;
 use provider::contract::Failure;
+use provider::google::GoogleError;
 use shared::Code;
 use std::time::Duration;
 
@@ -46,9 +46,10 @@ pub(crate) fn unknown(message: &str) -> Failure {
 /// status of 500 or more says nothing about a change.
 pub(crate) fn refused(api: Api, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Failure {
     let refused = |message: String| Failure::Refused { message };
+    let google = GoogleError::of(body);
     let reason = match api {
         Api::Caldav => condition(body),
-        Api::Google => google_failures::reason(body),
+        Api::Google => google.reason.clone(),
     };
     let busy = || {
         let seconds = headers.get(RETRY_AFTER).and_then(|text| text.to_str().ok()?.parse::<u64>().ok());
@@ -67,7 +68,7 @@ pub(crate) fn refused(api: Api, status: StatusCode, headers: &HeaderMap, body: &
             Api::Caldav => "The calendar server refuses the user name or the password (401).".into(),
             Api::Google => "Google Calendar refuses the token (401).".into(),
         }),
-        403 if api == Api::Google && reason.as_deref().is_some_and(google_failures::is_limit) => busy(),
+        403 if api == Api::Google && google.is_limit() => busy(),
         404 | 410 => refused(format!("The calendar server has no such calendar or event ({}).", status.as_u16())),
         412 => Failure::Guard(guardrail("Somebody has changed the event since. Read it again.")),
         429 | 503 => busy(),

@@ -7,7 +7,7 @@ use crate::event::{Event, NAME_CHARS_MAX, shortened};
 use crate::failures::{no_event, no_occurrence};
 use crate::moment::Moment;
 use crate::occurrence::{changed, whole};
-use crate::reading::Read;
+use crate::reading::{Read, is_zero};
 use crate::reference::{EventId, Occurrence};
 use chrono_tz::Tz;
 use provider::contract::Failure;
@@ -77,6 +77,9 @@ pub(crate) struct Details {
     /// The occurrences of the series that somebody changed, at most 200.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     changed: Vec<String>,
+    /// The number of changed occurrences of the series that cannot be read.
+    #[serde(skip_serializing_if = "is_zero")]
+    unreadable: usize,
     /// The reminders, relative to the start or as times: `-PT15M`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reminders: Vec<String>,
@@ -104,9 +107,10 @@ impl Read for GetEvent {
 
     async fn perform(self, session: &Session<'_>) -> Result<(Details, String), Failure> {
         let present = session.place().await?.read(session, &self.id, self.occurrence).await?;
-        let Present { object, .. } = present.ok_or_else(|| no_event(&self.id))?;
+        let Present { object, unreadable, .. } = present.ok_or_else(|| no_event(&self.id))?;
         let zone = session.calendar.settings.time_zone.tz();
-        Ok((details(&self.id, self.occurrence, &object, zone)?, "an event".to_owned()))
+        let details = Details { unreadable, ..details(&self.id, self.occurrence, &object, zone)? };
+        Ok((details, "an event".to_owned()))
     }
 }
 
@@ -153,6 +157,7 @@ fn details(id: &EventId, occurrence: Option<Occurrence>, object: &Component, zon
         } else {
             Vec::new()
         },
+        unreadable: 0,
         changed: if is_series { others.map(Moment::key).take(ENTRIES_MAX).collect() } else { Vec::new() },
         reminders: event
             .0

@@ -14,6 +14,7 @@ use crate::reference::{CalendarId, EventId, Occurrence, segment};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use http::{HeaderMap, StatusCode};
 use provider::contract::Failure;
+use provider::remote::AtMost;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use shared::limits::RESULT_BYTES_MAX;
@@ -21,6 +22,8 @@ use url::Url;
 
 /// The most pages of one list that are read. A page can be empty and name a next one.
 const PAGES_MAX: usize = 10;
+/// The most entries of a page. Google gives no more.
+const PAGE_MAX: usize = 2500;
 /// The longest name of a next page that is sent back.
 const TOKEN_BYTES_MAX: usize = 2048;
 
@@ -28,8 +31,8 @@ const TOKEN_BYTES_MAX: usize = 2048;
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", bound = "T: DeserializeOwned")]
 struct Page<T> {
-    #[serde(default = "Vec::new")]
-    items: Vec<Entry<T>>,
+    #[serde(default = "AtMost::default")]
+    items: AtMost<Entry<T>, PAGE_MAX>,
     next_page_token: Option<String>,
 }
 
@@ -54,14 +57,16 @@ struct ListedCalendar {
 }
 
 impl Root {
-    /// Returns the calendars in the list of the account. The main one has the name `primary` in each account.
+    /// Returns the calendars in the list of the account, and the number of those that cannot be read. The main one has the
+    /// name `primary` in each account.
     ///
     /// # Errors
     /// [`Failure`]; nothing was changed.
-    pub(crate) async fn calendars(&self, session: &Session<'_>) -> Result<Vec<Found>, Failure> {
+    pub(crate) async fn calendars(&self, session: &Session<'_>) -> Result<(Vec<Found>, usize), Failure> {
         let mut url = self.below("users/me/calendarList")?;
         url.query_pairs_mut().append_pair("maxResults", "250");
-        let (calendars, _): (Vec<ListedCalendar>, usize) = pages(session, &url).await?;
+        let (calendars, mut unreadable) = pages::<ListedCalendar>(session, &url).await?;
+        let all = calendars.len();
         let found = calendars.into_iter().filter_map(|calendar| {
             let id = if calendar.primary { "primary".to_owned() } else { segment(&calendar.id)? };
             let is_changeable = matches!(calendar.access_role.as_deref(), Some("owner" | "writer"));
@@ -69,9 +74,10 @@ impl Root {
             Some(Found { id: id.try_into().ok()?, name, is_changeable })
         });
         let mut found: Vec<Found> = found.collect();
+        unreadable += all - found.len();
         found.sort_by(|one, other| one.id.cmp(&other.id));
         found.dedup_by(|one, other| one.id == other.id);
-        Ok(found)
+        Ok((found, unreadable))
     }
 
     /// Reads the events of a time. The request is one day longer on both sides: Google places whole days in the zone of the
@@ -130,16 +136,14 @@ impl Root {
         let bad = || unusable("is no event");
         let mut series = event.component(&event.id).ok_or_else(bad)?;
         let Some(occurrence) = occurrence else {
-            let object = if event.is_series() {
-                let (skipped, exceptions) = self.exceptions(session, id, &event).await?;
-                for line in skipped {
-                    series.push(line);
-                }
-                object(std::iter::once(series).chain(exceptions))
-            } else {
-                object([series])
-            };
-            return Ok(Some(Present { etag: event.etag, object, occurrence: None, resource: id.clone() }));
+            let Exceptions { skipped, changed, unreadable } =
+                if event.is_series() { self.exceptions(session, id, &event).await? } else { Exceptions::default() };
+            for line in skipped {
+                series.push(line);
+            }
+            let object = object(std::iter::once(series).chain(changed));
+            let resource = id.clone();
+            return Ok(Some(Present { etag: event.etag, object, occurrence: None, resource, unreadable }));
         };
         let own = if event.is_series() { self.instance(session, id, &event, occurrence).await? } else { None };
         let own = own.ok_or_else(|| no_occurrence(id, occurrence))?;
@@ -147,7 +151,7 @@ impl Root {
         let name = segment(&own.id).ok_or_else(bad)?;
         let resource = EventId::new(id.calendar.clone(), name).map_err(|_bad| bad())?;
         let object = object([series, component]);
-        Ok(Some(Present { etag: own.etag, object, occurrence: Some(occurrence), resource }))
+        Ok(Some(Present { etag: own.etag, object, occurrence: Some(occurrence), resource, unreadable: 0 }))
     }
 
     /// Reads one resource, as an object; `None` if there is none.
@@ -206,14 +210,8 @@ impl Root {
         Ok(None)
     }
 
-    /// Reads the occurrences of a series that were deleted, as lines, and those that were changed, as events. A list without
-    /// `singleEvents` has both.
-    async fn exceptions(
-        &self,
-        session: &Session<'_>,
-        id: &EventId,
-        series: &Item,
-    ) -> Result<(Vec<Line>, Vec<Component>), Failure> {
+    /// Reads the occurrences of a series that were deleted or changed. A list without `singleEvents` has both.
+    async fn exceptions(&self, session: &Session<'_>, id: &EventId, series: &Item) -> Result<Exceptions, Failure> {
         const FIELDS: &str = "nextPageToken,items(id,status,start,recurringEventId,originalStartTime,\
                               attendees(email,responseStatus),attendeesOmitted)";
         let uid = series.ical_uid.as_ref().ok_or_else(|| unusable("names no UID of the series"))?;
@@ -224,22 +222,34 @@ impl Root {
             .append_pair("maxResults", "2500")
             .append_pair("fields", FIELDS);
         let (items, unreadable) = pages::<Item>(session, &url).await?;
-        // An occurrence that cannot be read could have guests.
-        if unreadable > 0 {
-            return Err(unusable("has an occurrence that cannot be read"));
-        }
-        let (mut skipped, mut changed) = (Vec::new(), Vec::new());
-        for item in items.iter().filter(|item| item.recurring_event_id.as_ref() == Some(&series.id)) {
-            let bad = || unusable("has an occurrence that cannot be read");
-            let first = item.original_start().ok_or_else(bad)?;
-            if item.is_cancelled() {
-                skipped.push(first.line("EXDATE"));
-            } else {
-                changed.push(item.component(&series.id).ok_or_else(bad)?);
+        let of = series.id.clone();
+        let read = move || {
+            let mut found = Exceptions { unreadable, ..Exceptions::default() };
+            for item in items.iter().filter(|item| item.recurring_event_id.as_ref() == Some(&of)) {
+                match (item.original_start(), item.is_cancelled()) {
+                    (Some(first), true) => found.skipped.push(first.line("EXDATE")),
+                    (Some(_), false) => match item.component(&of) {
+                        Some(component) => found.changed.push(component),
+                        None => found.unreadable += 1,
+                    },
+                    (None, _) => found.unreadable += 1,
+                }
             }
-        }
-        Ok((skipped, changed))
+            Ok(found)
+        };
+        session.calendar.parse(read).await
     }
+}
+
+/// The occurrences of a series that are not as its rule has them.
+#[derive(Default)]
+struct Exceptions {
+    /// The deleted ones.
+    skipped: Vec<Line>,
+    /// The changed ones.
+    changed: Vec<Component>,
+    /// The number of those that cannot be read.
+    unreadable: usize,
 }
 
 /// Returns an object of these events.
@@ -272,7 +282,7 @@ async fn pages<T: DeserializeOwned + Send + 'static>(
             serde_json::from_slice::<Page<T>>(&answer.body).map_err(|_bad| unusable("is not that of Google Calendar"))
         };
         let page = session.calendar.parse(read).await?;
-        for entry in page.items {
+        for entry in page.items.0 {
             match entry {
                 Entry::Read(item) => items.push(item),
                 Entry::Unreadable(_) => unreadable += 1,
@@ -299,7 +309,7 @@ mod tests {
     fn an_entry_that_cannot_be_read_hides_no_other() {
         let page = r#"{"items":[{"id":"a"},{"id":1},[],null,{"id":"b","start":{"date":7}}],"nextPageToken":"n"}"#;
         let page: Page<Item> = serde_json::from_str(page).unwrap();
-        let read = page.items.iter().filter(|entry| matches!(entry, Entry::Read(_))).count();
-        assert_eq!((read, page.items.len(), page.next_page_token.as_deref()), (1, 5, Some("n")));
+        let read = page.items.0.iter().filter(|entry| matches!(entry, Entry::Read(_))).count();
+        assert_eq!((read, page.items.0.len(), page.next_page_token.as_deref()), (1, 5, Some("n")));
     }
 }

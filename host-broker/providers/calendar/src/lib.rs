@@ -1,11 +1,14 @@
 //! Calendars: those of an account, read and changed over CalDAV (RFC 4791) or the API of Google Calendar.
 //!
-//! Each action is one file: its fields are the parameters. The shared modules are `settings` (the table in the
-//! configuration), `reference` (the ids of calendars and events), `client` (one request and its answer), `api` (the operations of both APIs),
-//! `caldav`, `query`, `multistatus` and `discovery` (a CalDAV server), `google`, `google_reads`, `google_event` and
-//! `google_failures` (Google Calendar), `content_lines` (iCalendar, RFC 5545), `event`, `occurrence` and `fields` (an event
-//! as it is read and as a caller gives it), `moment` and `zone` (times and time zones), `reading` and `change` (the common
-//! parts of reads and of changes), and `failures`.
+//! Each action is one file: its fields are the parameters. The shared modules are:
+//!
+//! - `settings`: the table in the configuration; `reference`: the ids of calendars and events;
+//! - `client`: one request and its answer; `api`: the operations of both APIs;
+//! - `caldav`, `query`, `multistatus` and `discovery`: a CalDAV server;
+//! - `google`, `google_reads` and `google_event`: Google Calendar;
+//! - `content_lines`: iCalendar (RFC 5545); `moment` and `zone`: times and time zones;
+//! - `event`, `occurrence` and `fields`: an event as it is read and as a caller gives it;
+//! - `reading` and `change`: the common parts of reads and of changes; `failures`.
 
 mod api;
 mod caldav;
@@ -17,7 +20,6 @@ mod failures;
 mod fields;
 mod google;
 mod google_event;
-mod google_failures;
 mod google_reads;
 mod moment;
 mod multistatus;

@@ -7,7 +7,7 @@ use crate::event::{Event, NAME_CHARS_MAX};
 use crate::failures::guardrail;
 use crate::moment::When;
 use crate::query::Window;
-use crate::reading::Read;
+use crate::reading::{Read, is_zero};
 use crate::reference::CalendarId;
 use chrono::{DateTime, TimeDelta, Utc};
 use chrono_tz::Tz;
@@ -62,14 +62,12 @@ pub(crate) struct Listed {
     /// The offset of the next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<usize>,
-    /// The number of events that cannot be read.
+    /// The number of events and calendars that cannot be read.
     #[serde(skip_serializing_if = "is_zero")]
     unreadable: usize,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_zero(number: &usize) -> bool {
-    *number == 0
+    /// The calendars that the server refuses to list. Their events are missing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    refused: Vec<CalendarId>,
 }
 
 /// An event in a list.
@@ -143,17 +141,27 @@ impl Read for ListCalendar {
             return Err(Failure::Refused { message: "from must be before to.".into() });
         };
         let place = session.place().await?;
-        let ids = match &self.calendar {
-            Some(id) => vec![id.clone()],
-            None => place.calendars(session).await?.into_iter().map(|found| found.id).collect(),
+        let (ids, mut unreadable) = if let Some(id) = &self.calendar {
+            (vec![id.clone()], 0)
+        } else {
+            let (found, unreadable) = place.calendars(session).await?;
+            (found.into_iter().map(|found| found.id).collect(), unreadable)
         };
         if ids.len() > CALENDARS_MAX {
             let message = format!("The account has more than {CALENDARS_MAX} calendars. Name one of them.");
             return Err(Failure::Refused { message });
         }
-        let (mut events, mut unreadable) = (Vec::new(), 0);
+        let (mut events, mut refused, all) = (Vec::new(), Vec::new(), ids.len());
         for id in ids {
-            let found = place.occurrences(session, &id, window).await?;
+            let found = match place.occurrences(session, &id, window).await {
+                Ok(found) => found,
+                // A calendar of somebody else must not hide those of the account.
+                Err(Failure::Refused { .. } | Failure::InvalidOutput { .. }) if refused.len() + 1 < all => {
+                    refused.push(id);
+                    continue;
+                }
+                Err(failure) => return Err(failure),
+            };
             let wanted = self.text.as_ref().map(|text| text.to_lowercase());
             let read = move || Ok(entries(&found, window, zone, wanted.as_deref()));
             let (more, bad) = calendar.parse(read).await?;
@@ -170,7 +178,7 @@ impl Read for ListCalendar {
         let events: Vec<Entry> = events.into_iter().skip(self.offset).take(self.limit).collect();
         let end = self.offset.saturating_add(events.len());
         let summary = format!("{} event{}", events.len(), if events.len() == 1 { "" } else { "s" });
-        Ok((Listed { events, next_offset: (end < total).then_some(end), unreadable }, summary))
+        Ok((Listed { events, next_offset: (end < total).then_some(end), unreadable, refused }, summary))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::client::Session;
 use crate::event::{NAME_CHARS_MAX, shortened};
-use crate::reading::Read;
+use crate::reading::{Read, is_zero};
 use crate::reference::CalendarId;
 use provider::contract::Failure;
 use schemars::JsonSchema;
@@ -17,6 +17,9 @@ pub(crate) struct ListCalendars {}
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Listed {
     calendars: Vec<Entry>,
+    /// The number of calendars that cannot be read.
+    #[serde(skip_serializing_if = "is_zero")]
+    unreadable: usize,
 }
 
 /// A calendar.
@@ -42,7 +45,7 @@ impl Read for ListCalendars {
     }
 
     async fn perform(self, session: &Session<'_>) -> Result<(Listed, String), Failure> {
-        let found = session.place().await?.calendars(session).await?;
+        let (found, unreadable) = session.place().await?.calendars(session).await?;
         let writable = &session.calendar.settings.writable;
         let calendars: Vec<Entry> = found
             .into_iter()
@@ -53,6 +56,6 @@ impl Read for ListCalendars {
             })
             .collect();
         let summary = format!("{} calendar{}", calendars.len(), if calendars.len() == 1 { "" } else { "s" });
-        Ok((Listed { calendars }, summary))
+        Ok((Listed { calendars, unreadable }, summary))
     }
 }

@@ -35,6 +35,12 @@ pub(crate) trait Read: DeserializeOwned + JsonSchema + Send + Sync + 'static {
     fn perform(self, session: &Session<'_>) -> impl Future<Output = Result<(Self::Output, String), Failure>> + Send;
 }
 
+/// Returns whether a number says nothing, so it is left out.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+pub(crate) fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
 /// A [`Read`] as an action of the broker.
 #[derive(Deserialize, JsonSchema)]
 #[serde(transparent)]

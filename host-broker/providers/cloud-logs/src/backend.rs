@@ -25,6 +25,36 @@ pub(crate) trait Backend: Send + Sync {
     fn services(&self, access: Access) -> Running<Result<Services, BackendError>>;
 }
 
+/// A [`Backend`] at a server. It gets a part of the time of the call.
+pub(crate) trait Remote: Clone + Send + Sync + 'static {
+    /// Returns the newest entries of a search: up to one more than its limit.
+    fn search(&self, search: &Arc<Search>, access: &Access)
+    -> impl Future<Output = Result<Found, BackendError>> + Send;
+
+    /// Returns the entry with this id, if it is still there.
+    fn find(&self, id: EntryId, access: &Access) -> impl Future<Output = Result<Found, BackendError>> + Send;
+
+    /// Returns the services whose logs it holds.
+    fn list_services(&self, access: &Access) -> impl Future<Output = Result<Services, BackendError>> + Send;
+}
+
+impl<R: Remote> Backend for R {
+    fn query(&self, search: Arc<Search>, access: Access) -> Running<Result<Found, BackendError>> {
+        let this = self.clone();
+        Box::pin(async move { this.search(&search, &access.of_server()).await })
+    }
+
+    fn entry(&self, id: EntryId, access: Access) -> Running<Result<Found, BackendError>> {
+        let this = self.clone();
+        Box::pin(async move { this.find(id, &access.of_server()).await })
+    }
+
+    fn services(&self, access: Access) -> Running<Result<Services, BackendError>> {
+        let this = self.clone();
+        Box::pin(async move { this.list_services(&access.of_server()).await })
+    }
+}
+
 /// How the requests of a backend sign in.
 #[derive(Debug, Clone)]
 pub(crate) enum SignIn {
@@ -48,7 +78,7 @@ pub(crate) struct Access {
 impl Access {
     /// The same for a server: two thirds of the time that is left. One that is slow does not keep the entries of the other
     /// backends back.
-    pub(crate) fn of_server(&self) -> Self {
+    fn of_server(&self) -> Self {
         let left = self.deadline.saturating_duration_since(Instant::now());
         Self { deadline: Instant::now() + left / 3 * 2, credentials: Arc::clone(&self.credentials) }
     }

@@ -14,7 +14,7 @@ mod settings;
 pub use settings::CloudWatchSettings;
 pub(crate) use settings::SERVICE;
 
-use crate::backend::{Access, Backend, BackendError, Found, Services, SignIn, Source};
+use crate::backend::{Access, BackendError, Found, Remote, Services, SignIn, Source};
 use crate::entry::{Record, shortened};
 use crate::format::Format;
 use crate::position::EntryId;
@@ -25,7 +25,6 @@ use decode::Events;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use platform::http::{Exchange, Http};
-use provider::contract::Running;
 use serde_json::{Value, json};
 use settings::GroupPattern;
 use std::collections::BTreeSet;
@@ -104,33 +103,6 @@ const INSTANT: &str = "an instant has more entries than are read";
 impl CloudWatch {
     pub(crate) fn new(region: Region) -> Self {
         Self(Arc::new(region))
-    }
-
-    async fn search(&self, search: &Arc<Search>, access: &Access) -> Result<Found, BackendError> {
-        let region = &self.0;
-        let (groups, mut skipped) = region.groups(search.service.as_deref(), access).await?;
-        let mut reading = Reading { newest: Newest::new(search.limit), left: 0, has_answered: false };
-        let mut unshared = REQUESTS_MAX;
-        for (place, group) in groups.iter().enumerate() {
-            // What a log group leaves of its share is for those after it.
-            reading.left = unshared.div_ceil(groups.len() - place);
-            unshared -= reading.left;
-            let outcome = self.search_group(group, search, &mut reading, access).await;
-            unshared += reading.left;
-            match outcome {
-                Ok(None) => {}
-                Ok(Some(note)) => skipped.push(region.of_group(group, note)),
-                Err(Refused::Group(reason)) => skipped.push(region.of_group(group, &reason)),
-                Err(Refused::TooLarge) => skipped.push(region.of_group(group, "its answer is larger than is read")),
-                Err(Refused::Region(reason)) if reading.has_answered => {
-                    skipped.push(region.skipped(&format!("{reason}, and entries are missing")));
-                    break;
-                }
-                Err(Refused::Region(reason)) => return Err(region.unavailable(&reason)),
-            }
-        }
-        skipped.dedup();
-        Ok(Found { records: reading.newest.into_records(), skipped })
     }
 
     /// Reads a log group from the end of the window, until older entries cannot be among the newest. Returns a note about
@@ -217,12 +189,41 @@ impl CloudWatch {
         };
         let last = events.last_time();
         let (region, group) = (Arc::clone(&self.0), group.to_owned());
-        let records = tokio::task::spawn_blocking(move || {
+        let records = transport::decoded(move || {
             let records = events.records(&region.name, &group, region.format);
             records.filter(keep).map(shortened).collect::<Vec<_>>()
         });
-        let records = records.await.map_err(|_panic| not_cloudwatch())?;
+        let records = records.await.ok_or_else(not_cloudwatch)?;
         Ok(if is_whole { Slice::Whole(fullness, records) } else { Slice::Part(last, records) })
+    }
+}
+
+impl Remote for CloudWatch {
+    async fn search(&self, search: &Arc<Search>, access: &Access) -> Result<Found, BackendError> {
+        let region = &self.0;
+        let (groups, mut skipped) = region.groups(search.service.as_deref(), access).await?;
+        let mut reading = Reading { newest: Newest::new(search.limit), left: 0, has_answered: false };
+        let mut unshared = REQUESTS_MAX;
+        for (place, group) in groups.iter().enumerate() {
+            // What a log group leaves of its share is for those after it.
+            reading.left = unshared.div_ceil(groups.len() - place);
+            unshared -= reading.left;
+            let outcome = self.search_group(group, search, &mut reading, access).await;
+            unshared += reading.left;
+            match outcome {
+                Ok(None) => {}
+                Ok(Some(note)) => skipped.push(region.of_group(group, note)),
+                Err(Refused::Group(reason)) => skipped.push(region.of_group(group, &reason)),
+                Err(Refused::TooLarge) => skipped.push(region.of_group(group, "its answer is larger than is read")),
+                Err(Refused::Region(reason)) if reading.has_answered => {
+                    skipped.push(region.skipped(&format!("{reason}, and entries are missing")));
+                    break;
+                }
+                Err(Refused::Region(reason)) => return Err(region.unavailable(&reason)),
+            }
+        }
+        skipped.dedup();
+        Ok(Found { records: reading.newest.into_records(), skipped })
     }
 
     async fn find(&self, id: EntryId, access: &Access) -> Result<Found, BackendError> {
@@ -411,23 +412,6 @@ fn refused(status: StatusCode, body: &[u8]) -> Refused {
             Refused::Region(format!("{reason} ({})", status.as_u16()))
         }
         (_, status) => Refused::Region(format!("it answers {}", status.as_u16())),
-    }
-}
-
-impl Backend for CloudWatch {
-    fn query(&self, search: Arc<Search>, access: Access) -> Running<Result<Found, BackendError>> {
-        let this = self.clone();
-        Box::pin(async move { this.search(&search, &access.of_server()).await })
-    }
-
-    fn entry(&self, id: EntryId, access: Access) -> Running<Result<Found, BackendError>> {
-        let this = self.clone();
-        Box::pin(async move { this.find(id, &access.of_server()).await })
-    }
-
-    fn services(&self, access: Access) -> Running<Result<Services, BackendError>> {
-        let this = self.clone();
-        Box::pin(async move { this.list_services(&access.of_server()).await })
     }
 }
 

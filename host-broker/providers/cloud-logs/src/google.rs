@@ -15,7 +15,7 @@ mod settings;
 pub(crate) use account::{Account, Pass};
 pub use settings::GoogleSettings;
 
-use crate::backend::{Access, Backend, BackendError, Found, Services, SignIn, Source};
+use crate::backend::{Access, BackendError, Found, Remote, Services, SignIn, Source};
 use crate::entry::{Record, shortened};
 use crate::format::Format;
 use crate::position::EntryId;
@@ -27,7 +27,7 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use model::Clock;
 use platform::http::{Exchange, Http};
-use provider::contract::Running;
+use provider::google::GoogleError;
 use provider::remote;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -46,8 +46,6 @@ const FIND_REQUESTS_MAX: usize = 5;
 /// The most services of a project that are listed, and the most requests for them.
 const SERVICES_MAX: usize = 500;
 const LIST_REQUESTS_MAX: usize = 5;
-/// The longest answer whose message is read, if it is a refusal.
-const FAULT_BYTES_MAX: usize = 16 * 1024;
 /// The longest name of a service.
 const NAME_MAX: usize = 128;
 /// Nanoseconds of a millisecond.
@@ -111,7 +109,9 @@ impl Google {
     pub(crate) fn new(server: Server) -> Self {
         Self(Arc::new(server))
     }
+}
 
+impl Remote for Google {
     async fn search(&self, search: &Arc<Search>, access: &Access) -> Result<Found, BackendError> {
         let server = &self.0;
         let (pass, token) = server.sign_in(access).await?;
@@ -302,12 +302,12 @@ impl Session<'_> {
         let body = self.ask(Method::POST, &url, request.to_string().into_bytes()).await?;
         let (name, project, format) = (server.name.clone(), (*project).to_owned(), server.format);
         let keep = Arc::clone(&reading.keep);
-        let page = tokio::task::spawn_blocking(move || {
+        let page = transport::decoded(move || {
             let mut page = decode::page(&body, &name, &project, format)?;
             page.records = page.records.into_iter().filter_map(|record| keep(record)).collect();
             Some(page)
         });
-        page.await.ok().flatten().ok_or_else(|| Refused::Project(NOT_GOOGLE.to_owned()))
+        page.await.flatten().ok_or_else(|| Refused::Project(NOT_GOOGLE.to_owned()))
     }
 
     /// Adds the services of the project. Returns whether these are all.
@@ -322,8 +322,8 @@ impl Session<'_> {
             }
             let body = self.ask(Method::GET, &url, Vec::new()).await?;
             let project = self.project.to_owned();
-            let answer = tokio::task::spawn_blocking(move || decode::services(&body, &project)).await;
-            let (services, next) = answer.ok().flatten().ok_or_else(|| Refused::Project(NOT_GOOGLE.to_owned()))?;
+            let answer = transport::decoded(move || decode::services(&body, &project)).await;
+            let (services, next) = answer.flatten().ok_or_else(|| Refused::Project(NOT_GOOGLE.to_owned()))?;
             own.extend(services);
             if own.len() > SERVICES_MAX {
                 names.extend(own.into_iter().take(SERVICES_MAX));
@@ -357,7 +357,7 @@ impl Session<'_> {
             return body.ok_or(Refused::TooLarge);
         }
         if status == StatusCode::UNAUTHORIZED {
-            self.pass.drop_refused(self.token);
+            self.pass.drop_refused(self.token, self.deadline).await;
         }
         Err(refused(status, &body.unwrap_or_default(), self.token))
     }
@@ -374,9 +374,7 @@ impl Refused {
 
 /// Explains an answer that is not 200, with the message of Google.
 fn refused(status: StatusCode, body: &[u8], token: &str) -> Refused {
-    // A longer text has no message that is worth its cost.
-    let fault = if body.len() <= FAULT_BYTES_MAX { decode::fault(body) } else { None };
-    let said = account::said(&fault.unwrap_or_default(), token);
+    let said = account::said(&GoogleError::of(body).message, token);
     let number = status.as_u16();
     match status {
         StatusCode::UNAUTHORIZED => Refused::Project(format!("it refuses the token; try again ({number}){said}")),
@@ -388,23 +386,6 @@ fn refused(status: StatusCode, body: &[u8], token: &str) -> Refused {
             Refused::Project(format!("it limits requests now; try again later ({number}){said}"))
         }
         _ => Refused::Project(format!("it answers {number}{said}")),
-    }
-}
-
-impl Backend for Google {
-    fn query(&self, search: Arc<Search>, access: Access) -> Running<Result<Found, BackendError>> {
-        let this = self.clone();
-        Box::pin(async move { this.search(&search, &access.of_server()).await })
-    }
-
-    fn entry(&self, id: EntryId, access: Access) -> Running<Result<Found, BackendError>> {
-        let this = self.clone();
-        Box::pin(async move { this.find(id, &access.of_server()).await })
-    }
-
-    fn services(&self, access: Access) -> Running<Result<Services, BackendError>> {
-        let this = self.clone();
-        Box::pin(async move { this.list_services(&access.of_server()).await })
     }
 }
 

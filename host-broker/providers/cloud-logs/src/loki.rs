@@ -8,7 +8,7 @@ mod settings;
 
 pub use settings::LokiSettings;
 
-use crate::backend::{Access, Backend, BackendError, Found, Services, SignIn, Source};
+use crate::backend::{Access, BackendError, Found, Remote, Services, SignIn, Source};
 use crate::entry::{Record, shortened};
 use crate::format::Format;
 use crate::position::EntryId;
@@ -20,7 +20,6 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use model::Clock;
 use platform::http::{Exchange, Http};
-use provider::contract::Running;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -63,7 +62,30 @@ impl Loki {
         Self(Arc::new(server))
     }
 
-    async fn search(&self, search: &Search, access: &Access) -> Result<Found, BackendError> {
+    /// Reads the newest entries of a time, in nanoseconds; `None` if they have too many bytes.
+    async fn batch(
+        &self,
+        query: &str,
+        (start, end): (i64, i64),
+        limit: usize,
+        access: &Access,
+    ) -> Result<Option<Batch>, BackendError> {
+        // Loki takes a shorter number for seconds.
+        let (start, end, count) = (format!("{start:019}"), format!("{end:019}"), limit.to_string());
+        let pairs = [("query", query), ("start", &start), ("end", &end), ("limit", &count), ("direction", "backward")];
+        let Some(body) = self.0.get("query_range", &pairs, access).await? else { return Ok(None) };
+        let server = Arc::clone(&self.0);
+        let decoded = transport::decoded(move || {
+            Streams::read(&body, limit)
+                .map(|streams| streams.records(&server.name, &server.service_label, server.format))
+        });
+        let unusable = || self.0.unavailable("its answer is not that of Loki");
+        decoded.await.flatten().map(Some).ok_or_else(unusable)
+    }
+}
+
+impl Remote for Loki {
+    async fn search(&self, search: &Arc<Search>, access: &Access) -> Result<Found, BackendError> {
         let server = &self.0;
         let Window { since, until } = search.open_window();
         let (start, mut end) = (since.saturating_mul(NANOS).max(0), until.saturating_mul(NANOS).max(0));
@@ -126,27 +148,6 @@ impl Loki {
         }
         skipped.dedup();
         Ok(Found { records: newest.into_records(), skipped })
-    }
-
-    /// Reads the newest entries of a time, in nanoseconds; `None` if they have too many bytes.
-    async fn batch(
-        &self,
-        query: &str,
-        (start, end): (i64, i64),
-        limit: usize,
-        access: &Access,
-    ) -> Result<Option<Batch>, BackendError> {
-        // Loki takes a shorter number for seconds.
-        let (start, end, count) = (format!("{start:019}"), format!("{end:019}"), limit.to_string());
-        let pairs = [("query", query), ("start", &start), ("end", &end), ("limit", &count), ("direction", "backward")];
-        let Some(body) = self.0.get("query_range", &pairs, access).await? else { return Ok(None) };
-        let server = Arc::clone(&self.0);
-        let decoded = tokio::task::spawn_blocking(move || {
-            Streams::read(&body, limit)
-                .map(|streams| streams.records(&server.name, &server.service_label, server.format))
-        });
-        let unusable = || self.0.unavailable("its answer is not that of Loki");
-        decoded.await.map_err(|_panic| unusable())?.map(Some).ok_or_else(unusable)
     }
 
     async fn find(&self, id: EntryId, access: &Access) -> Result<Found, BackendError> {
@@ -267,23 +268,6 @@ fn literal(text: &str) -> String {
         pattern.push(c);
         pattern
     })
-}
-
-impl Backend for Loki {
-    fn query(&self, search: Arc<Search>, access: Access) -> Running<Result<Found, BackendError>> {
-        let this = self.clone();
-        Box::pin(async move { this.search(&search, &access.of_server()).await })
-    }
-
-    fn entry(&self, id: EntryId, access: Access) -> Running<Result<Found, BackendError>> {
-        let this = self.clone();
-        Box::pin(async move { this.find(id, &access.of_server()).await })
-    }
-
-    fn services(&self, access: Access) -> Running<Result<Services, BackendError>> {
-        let this = self.clone();
-        Box::pin(async move { this.list_services(&access.of_server()).await })
-    }
 }
 
 #[cfg(test)]

@@ -4,10 +4,26 @@ use http::StatusCode;
 use platform::http::{Exchange, Http, HttpError};
 use provider::remote::{self, BodyError};
 use shared::limits::RESULT_BYTES_MAX;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 
 /// A part of the request has no form in HTTP.
 pub(crate) const UNWRITABLE: &str = "the request cannot be written as HTTP";
 const LATE: &str = "it does not answer in time";
+
+/// Bounds how many answers are decoded at once: a decoded answer takes many times the memory of its bytes.
+static DECODERS: Semaphore = Semaphore::const_new(2);
+
+/// Runs the decoding of an answer on a thread for long work. `None` if it panics.
+pub(crate) async fn decoded<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let permit = DECODERS.acquire().await;
+    let decoded = spawn_blocking(move || {
+        let result = work();
+        drop(permit);
+        result
+    });
+    decoded.await.ok()
+}
 
 /// Sends a request. Returns the status and the body of the answer; `None` if the body has more bytes than are read.
 ///

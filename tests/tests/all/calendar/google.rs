@@ -90,6 +90,36 @@ fn a_token_that_google_refuses_is_renewed_for_the_next_call() {
 }
 
 #[test]
+fn a_calendar_that_google_refuses_hides_no_other() {
+    // The server has no events of the second calendar.
+    let (url, _) = calendar_server(&filled());
+    let (_world, developer) = google_world(&url, LINES);
+    let listed = data(&developer, "list_calendar", december());
+    assert_eq!(listed["events"].as_array().unwrap().len(), 5, "{listed}");
+    assert_eq!(listed["refused"], json!(["en.german%23holiday@group.v.calendar.google.com"]));
+    // By itself, it is a failure.
+    let alone = with(december(), "calendar", "en.german%23holiday@group.v.calendar.google.com");
+    assert!(error(&developer.ask(calendar("list_calendar", alone))).contains("no such calendar or event (404)"));
+}
+
+#[test]
+fn a_yes_to_the_deletion_of_a_series_covers_its_occurrences_as_they_were() {
+    let events = filled();
+    let (url, log) = calendar_server(&events);
+    let (world, developer) = google_world(&url, LINES);
+    let request = developer.send(calendar("delete_event", json!({ "id": "primary/standup" })));
+    let (code_of_it, _) = approval(&world, &request);
+    // The version of the series stays the same.
+    let moved = events.lock().unwrap().keys().find(|id| id.starts_with("standup_20261208")).unwrap().clone();
+    events.lock().unwrap().get_mut(&moved).unwrap()["summary"] = json!("Moved again");
+    yes(&world, &code_of_it);
+    let reply = developer.reply(&request);
+    assert!(!["executed", "outcome_unknown"].contains(&code(&reply)), "{reply}");
+    assert_eq!(changes(&log), [""; 0]);
+    world.settle();
+}
+
+#[test]
 fn events_of_google_are_listed_and_read_with_their_occurrences() {
     let (url, _) = calendar_server(&filled());
     let (_world, developer) = google_world(&url, LINES);

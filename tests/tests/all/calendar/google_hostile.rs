@@ -256,13 +256,21 @@ fn an_answer_of_google_about_another_event_is_not_taken() {
 
 #[test]
 fn a_series_of_google_with_an_occurrence_that_cannot_be_read_is_not_changed() {
-    for bad in [r#"{"items":[7]}"#, r#"{"items":[{"id":"a","recurringEventId":"standup"}]}"#, "hello"] {
+    for (bad, expected) in [
+        (r#"{"items":[7]}"#, "guardrail"),
+        (r#"{"items":[{"id":"a","recurringEventId":"standup"}]}"#, "guardrail"),
+        ("hello", "invalid_output"),
+    ] {
         let (url, log) =
             wrapped(&filled(), move |seen, orderly| if seen.path.contains("iCalUID=") { page(bad) } else { orderly });
         let (_world, developer) = google_world(&url, LINES);
         let reply = developer.ask(calendar("update_event", json!({ "id": "primary/standup", "summary": "y" })));
-        assert_eq!(code(&reply), "invalid_output", "{bad}: {reply}");
+        assert_eq!(code(&reply), expected, "{bad}: {reply}");
         assert_eq!(changes(&log), 0);
+        // It hides the series from nobody who reads.
+        let read = developer.ask(calendar("get_event", json!({ "id": "primary/standup" })));
+        assert!(code(&read) == "invalid_output" || read["data"]["unreadable"] == 1, "{bad}: {read}");
+        assert_eq!(code(&read) == "executed", expected == "guardrail", "{bad}: {read}");
     }
 }
 

@@ -16,7 +16,7 @@ use model::Clock;
 use platform::http::{Exchange, Http};
 use provider::contract::Execution;
 use provider::issued_tokens::{self, IssuedToken};
-use provider::remote::cleaned;
+use provider::remote::words;
 use secrets::Secret;
 use secrets::vault::seen_secrets::SeenSecrets;
 use serde::Deserialize;
@@ -178,9 +178,8 @@ impl Pass {
     }
 
     /// Drops a token that Google has refused, unless there is a newer one.
-    pub(super) fn drop_refused(&self, token: &str) {
-        // A call that requests a token now gets a new one.
-        let Ok(mut kept) = self.account.kept.try_lock() else { return };
+    pub(super) async fn drop_refused(&self, token: &str, deadline: Instant) {
+        let Ok(mut kept) = timeout_at(deadline, self.account.kept.lock()).await else { return };
         if kept.as_ref().is_some_and(|kept| kept.text.as_str() == token) {
             *kept = None;
         }
@@ -211,8 +210,7 @@ fn refused(status: StatusCode, body: &[u8], assertion: &str) -> String {
 
 /// Returns the words of a server as the end of a sentence, without a secret.
 pub(super) fn said(text: &str, secret: &str) -> String {
-    let words = cleaned(&text.replace(secret, "<redacted>"));
-    let words = words.trim_end_matches(['.', ' ', ':']);
+    let words = words(text, secret);
     if words.is_empty() { String::new() } else { format!(": {words}") }
 }
 

@@ -2,13 +2,14 @@
 //!
 //! Source: Cloud Logging API reference, `entries.list`, `LogEntry`, `projects.logs.list` and `Status`.
 
-use super::{NAME_MAX, NANOS};
+use super::{NAME_MAX, NANOS, PAGE_MAX};
 use crate::entry::{Parsed, Record, bounded_labels};
 use crate::format::{Format, undated};
 use crate::position::{Position, StreamKey, check};
 use crate::severity::Severity;
 use crate::time::{Frame, Order, Zone};
 use chrono::DateTime;
+use provider::remote::AtMost;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -35,7 +36,7 @@ pub(super) struct Page {
 #[serde(rename_all = "camelCase")]
 struct Answer {
     #[serde(default)]
-    entries: Vec<Value>,
+    entries: AtMost<Value, PAGE_MAX>,
     #[serde(default)]
     next_page_token: String,
 }
@@ -81,7 +82,7 @@ pub(super) fn page(body: &[u8], server: &str, project: &str, format: Format) -> 
         return None;
     }
     let mut page = Page { next: next(next_page_token), ..Page::default() };
-    for entry in entries {
+    for entry in entries.0 {
         match record(entry, server, project, format) {
             Some((nanos, record)) => {
                 page.oldest = Some(page.oldest.map_or(nanos, |oldest| oldest.min(nanos)));
@@ -178,7 +179,7 @@ pub(super) fn project_check(server: &str, project: &str) -> u64 {
 #[serde(rename_all = "camelCase")]
 struct Logs {
     #[serde(default)]
-    log_names: Vec<String>,
+    log_names: AtMost<String, PAGE_MAX>,
     #[serde(default)]
     next_page_token: String,
 }
@@ -186,28 +187,11 @@ struct Logs {
 /// Reads the services of a project, and the token of the next answer; `None` if it is no such answer.
 pub(super) fn services(body: &[u8], project: &str) -> Option<(Vec<String>, Option<String>)> {
     let Logs { log_names, next_page_token } = serde_json::from_slice(body).ok()?;
-    let services = log_names.iter().filter_map(|log| service_of(log, project)).collect();
+    let services = log_names.0.iter().filter_map(|log| service_of(log, project)).collect();
     (next_page_token.len() <= TOKEN_MAX).then(|| (services, next(next_page_token)))
 }
 
 /// Returns the token of the next answer, if there is one.
 fn next(token: String) -> Option<String> {
     Some(token).filter(|token| !token.is_empty())
-}
-
-#[derive(Deserialize)]
-struct Fault {
-    error: Status,
-}
-
-#[derive(Deserialize)]
-struct Status {
-    #[serde(default)]
-    message: String,
-}
-
-/// Reads the message of a fault.
-pub(super) fn fault(body: &[u8]) -> Option<String> {
-    let Fault { error: Status { message } } = serde_json::from_slice(body).ok()?;
-    Some(message)
 }

@@ -9,6 +9,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use platform::http::{Exchange, Http, HttpError};
 use provider::accounts::Account;
 use provider::contract::Failure;
+use provider::google::GoogleError;
 use provider::remote::{self, BodyError};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -88,7 +89,7 @@ impl Session {
                 BodyError::Late => Failure::Timeout,
             }),
             (StatusCode::NOT_FOUND, _) => Ok(None),
-            (StatusCode::BAD_REQUEST, Ok(body)) if Refusal::of(&body).message == BAD_ID => Ok(None),
+            (StatusCode::BAD_REQUEST, Ok(body)) if GoogleError::of(&body).message == BAD_ID => Ok(None),
             (status, body) => Err(self.refused(status, &head.headers, &body.unwrap_or_default())),
         }
     }
@@ -151,12 +152,13 @@ impl Session {
     /// Returns the failure for an answer that is not the expected one.
     fn refused(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Failure {
         let refused = |message: String| Failure::Refused { message };
-        let Refusal { message, reasons } = Refusal::of(body);
-        let said = if message.is_empty() { String::new() } else { format!(": {message}") };
-        let is_limit = reasons.iter().any(|reason| LIMITS.contains(&reason.as_str()));
+        let refusal = GoogleError::of(body);
+        let token = self.authorization.to_str().ok().and_then(|header| header.strip_prefix("Bearer "));
+        let words = remote::words(&refusal.message, token.unwrap_or_default());
+        let said = if words.is_empty() { String::new() } else { format!(": {words}") };
         match status.as_u16() {
             401 => self.account.not_signed_in(not_signed_in(refused(format!("Gmail refuses the token (401){said}.")))),
-            403 if is_limit => limited(headers, &format!("Gmail limits the requests (403){said}.")),
+            403 if refusal.is_limit() => limited(headers, &format!("Gmail limits the requests (403){said}.")),
             429 => limited(headers, &format!("Gmail limits the requests (429){said}.")),
             300..=399 => refused(format!("The address answers {status}, and is not followed. Check `url`.")),
             404 => refused(format!("Gmail has no such message or folder (404){said}.")),
@@ -167,42 +169,8 @@ impl Session {
     }
 }
 
-/// The reasons of a refusal that mean a limit of requests. Source: Gmail API guide, Resolve errors.
-const LIMITS: [&str; 3] = ["rateLimitExceeded", "userRateLimitExceeded", "dailyLimitExceeded"];
-
 /// The words for an id that no message can have.
 const BAD_ID: &str = "Invalid id value";
-
-/// A refusal in Google's words.
-#[derive(Default)]
-struct Refusal {
-    message: String,
-    reasons: Vec<String>,
-}
-
-impl Refusal {
-    fn of(body: &[u8]) -> Self {
-        #[derive(Deserialize)]
-        struct Document {
-            error: Fault,
-        }
-        #[derive(Deserialize)]
-        struct Fault {
-            #[serde(default)]
-            message: String,
-            #[serde(default)]
-            errors: Vec<Reason>,
-        }
-        #[derive(Deserialize)]
-        struct Reason {
-            #[serde(default)]
-            reason: String,
-        }
-        let Ok(Document { error }) = serde_json::from_slice(body) else { return Self::default() };
-        let reasons = error.errors.into_iter().map(|fault| fault.reason).collect();
-        Self { message: one_line(&error.message), reasons }
-    }
-}
 
 fn limited(headers: &HeaderMap, message: &str) -> Failure {
     let seconds = headers.get(RETRY_AFTER).and_then(|text| text.to_str().ok()?.parse::<u64>().ok());

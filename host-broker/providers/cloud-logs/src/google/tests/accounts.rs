@@ -60,7 +60,7 @@ async fn a_token_that_google_refuses_is_dropped() {
     let clock = Own::new();
     let token = async || pass.token(&http, clock.parts().clock.as_ref(), access.deadline).await.unwrap();
     token().await;
-    pass.drop_refused("another token");
+    pass.drop_refused("another token", access.deadline).await;
     token().await;
     assert_eq!(lines(&log).len(), 7);
 }
