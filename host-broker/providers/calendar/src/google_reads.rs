@@ -16,7 +16,8 @@ use http::{HeaderMap, StatusCode};
 use provider::contract::Failure;
 use provider::remote::AtMost;
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use shared::limits::RESULT_BYTES_MAX;
 use url::Url;
 
@@ -27,21 +28,29 @@ const PAGE_MAX: usize = 2500;
 /// The longest name of a next page that is sent back.
 const TOKEN_BYTES_MAX: usize = 2048;
 
-/// One page of a list.
+/// One page of a list, as it came.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase", bound = "T: DeserializeOwned")]
-struct Page<T> {
-    #[serde(default = "AtMost::default")]
-    items: AtMost<Entry<T>, PAGE_MAX>,
+#[serde(rename_all = "camelCase")]
+struct RawPage<'a> {
+    #[serde(borrow, default)]
+    items: AtMost<&'a RawValue, PAGE_MAX>,
     next_page_token: Option<String>,
 }
 
-/// An entry of a list. One that cannot be read hides no other.
-#[derive(Deserialize)]
-#[serde(untagged, bound = "T: DeserializeOwned")]
-enum Entry<T> {
-    Read(T),
-    Unreadable(IgnoredAny),
+/// One page of a list. An entry that cannot be read hides no other.
+struct Page<T> {
+    items: Vec<T>,
+    unreadable: usize,
+    next: Option<String>,
+}
+
+impl<T: DeserializeOwned> Page<T> {
+    fn read(body: &[u8]) -> Option<Self> {
+        let RawPage { items, next_page_token } = serde_json::from_slice(body).ok()?;
+        let all = items.0.len();
+        let items: Vec<T> = items.0.into_iter().filter_map(|entry| serde_json::from_str(entry.get()).ok()).collect();
+        Some(Self { unreadable: all - items.len(), items, next: next_page_token })
+    }
 }
 
 /// A calendar in the list of an account.
@@ -278,17 +287,11 @@ async fn pages<T: DeserializeOwned + Send + 'static>(
             return Err(session.not_expected(&answer));
         }
         left = left.saturating_sub(answer.body.len());
-        let read = move || {
-            serde_json::from_slice::<Page<T>>(&answer.body).map_err(|_bad| unusable("is not that of Google Calendar"))
-        };
-        let page = session.calendar.parse(read).await?;
-        for entry in page.items.0 {
-            match entry {
-                Entry::Read(item) => items.push(item),
-                Entry::Unreadable(_) => unreadable += 1,
-            }
-        }
-        let Some(token) = page.next_page_token.filter(|token| !token.is_empty()) else {
+        let read = move || Page::<T>::read(&answer.body).ok_or_else(|| unusable("is not that of Google Calendar"));
+        let mut page = session.calendar.parse(read).await?;
+        items.append(&mut page.items);
+        unreadable += page.unreadable;
+        let Some(token) = page.next.filter(|token| !token.is_empty()) else {
             return Ok((items, unreadable));
         };
         if token.len() > TOKEN_BYTES_MAX {
@@ -308,8 +311,10 @@ mod tests {
     #[test]
     fn an_entry_that_cannot_be_read_hides_no_other() {
         let page = r#"{"items":[{"id":"a"},{"id":1},[],null,{"id":"b","start":{"date":7}}],"nextPageToken":"n"}"#;
-        let page: Page<Item> = serde_json::from_str(page).unwrap();
-        let read = page.items.0.iter().filter(|entry| matches!(entry, Entry::Read(_))).count();
-        assert_eq!((read, page.items.0.len(), page.next_page_token.as_deref()), (1, 5, Some("n")));
+        let page = Page::<Item>::read(page.as_bytes()).unwrap();
+        assert_eq!((page.items.len(), page.unreadable, page.next.as_deref()), (1, 4, Some("n")));
+        let many = format!(r#"{{"items":[{}7]}}"#, "7,".repeat(PAGE_MAX));
+        assert!(Page::<Item>::read(many.as_bytes()).is_none());
+        assert!(Page::<Item>::read(br#"{"nextPageToken":""}"#).unwrap().items.is_empty());
     }
 }

@@ -11,11 +11,14 @@ use crate::time::{Frame, Order, Zone};
 use chrono::DateTime;
 use provider::remote::AtMost;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// The zone of times in texts; those of entries are in UTC.
 const ZONE: Zone = Zone::Named(chrono_tz::Tz::UTC);
+/// The longest entry that is read. Google takes no entry of more than 256 KiB.
+const ENTRY_BYTES_MAX: usize = 512 * 1024;
 /// The longest token of a next answer.
 const TOKEN_MAX: usize = 8 * 1024;
 
@@ -34,9 +37,9 @@ pub(super) struct Page {
 /// An answer to `entries.list`. Without entries and without a next answer it is empty.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer {
-    #[serde(default)]
-    entries: AtMost<Value, PAGE_MAX>,
+struct Answer<'a> {
+    #[serde(borrow, default)]
+    entries: AtMost<&'a RawValue, PAGE_MAX>,
     #[serde(default)]
     next_page_token: String,
 }
@@ -95,7 +98,9 @@ pub(super) fn page(body: &[u8], server: &str, project: &str, format: Format) -> 
 }
 
 /// Reads an entry. Returns its time in nanoseconds, too. `None` if it cannot be read, or is not of the project.
-fn record(entry: Value, server: &str, project: &str, format: Format) -> Option<(i64, Record)> {
+fn record(entry: &RawValue, server: &str, project: &str, format: Format) -> Option<(i64, Record)> {
+    let entry = entry.get();
+    let entry: Value = if entry.len() <= ENTRY_BYTES_MAX { serde_json::from_str(entry).ok()? } else { return None };
     // Google gives each entry an id.
     let whole = || entry.to_string();
     let id = entry.get("insertId").and_then(Value::as_str).filter(|id| !id.is_empty());
