@@ -1,14 +1,17 @@
 //! Google's services, in a stand-in of this machine.
 
+use crate::scripted_http::{answer, server};
 use crate::servers::http;
 use crate::skipped;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 
 /// Google's services, in a stand-in that knows this token of ada.
 #[derive(Debug)]
@@ -58,22 +61,37 @@ impl Google {
         format!("http://127.0.0.1:{}/", self.port)
     }
 
+    /// Starts a server before it that keeps the ids of new events, as Google does: the stand-in gives them others.
+    pub fn id_keeper(&self) -> u16 {
+        let (behind, ids) = (self.port, Mutex::new(BTreeMap::<String, String>::new()));
+        let (url, _) = server(move |seen| {
+            let mut request = String::from_utf8(seen.bytes.clone()).unwrap();
+            let mut ids = ids.lock().unwrap();
+            for (sent, given) in ids.iter() {
+                request = request.replacen(&format!("/events/{sent}"), &format!("/events/{given}"), 1);
+            }
+            let (head, body) = request.split_once("\r\n\r\n").unwrap();
+            let body = if body.is_empty() { Value::Null } else { serde_json::from_str(body).unwrap() };
+            let token = head.lines().find(|line| line.to_ascii_lowercase().starts_with("authorization:"));
+            let path = request.split(' ').nth(1).unwrap().trim_start_matches('/');
+            let (head, text) = exchange(behind, &seen.method, path, token.unwrap_or_default(), &body);
+            if seen.method == "POST" && seen.path.split('?').next().unwrap().ends_with("/events") {
+                let given: Value = serde_json::from_str(&text).unwrap();
+                ids.insert(self::text(&body, "/id").to_owned(), self::text(&given, "/id").to_owned());
+            }
+            let status = head.lines().next().unwrap().split_once(' ').unwrap().1;
+            let text = ids.iter().fold(text, |text, (sent, given)| text.replace(given, sent));
+            answer(status, "content-type: application/json\r\n", &text)
+        });
+        url.trim_end_matches('/').rsplit_once(':').unwrap().1.parse().unwrap()
+    }
+
     /// Asks it for something as ada: its answer.
     pub fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
-        let body = body.to_string();
-        let head = format!(
-            "{method} /{path} HTTP/1.0\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {}\r\n\
-             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-            Self::TOKEN,
-            body.len()
-        );
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.write_all(head.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let token = format!("Authorization: Bearer {}", Self::TOKEN);
+        let (head, body) = exchange(self.port, method, path, &token, body);
         assert!(head.starts_with("HTTP/1.1 200"), "{head}\n{body}");
-        serde_json::from_str(body).unwrap()
+        serde_json::from_str(&body).unwrap()
     }
 
     /// Puts a message with these labels into ada's mailbox. Returns its id.
@@ -127,6 +145,22 @@ impl Google {
     pub fn script() -> PathBuf {
         support().join("google_root.mjs")
     }
+}
+
+/// Sends one request. Returns the head and the body of the answer.
+fn exchange(port: u16, method: &str, path: &str, token: &str, body: &Value) -> (String, String) {
+    let body = body.to_string();
+    let head = format!(
+        "{method} /{path} HTTP/1.0\r\nHost: 127.0.0.1\r\n{token}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
 }
 
 fn text<'a>(document: &'a Value, pointer: &str) -> &'a str {

@@ -219,33 +219,24 @@ impl Place {
         }
     }
 
-    /// Checks the answer to the change of an event.
+    /// Checks the answer to the creation or to the change of a resource.
     ///
     /// # Errors
     /// [`Failure::Unknown`]: the answer does not confirm the change.
-    pub(crate) fn confirmed(
-        &self,
-        present: Option<&Present>,
-        sealed: &SealedRequest,
-        answer: &[u8],
-    ) -> Result<(), Failure> {
-        match (self, present) {
-            (Self::Google(_), Some(present)) if sealed.method == "PATCH" => {
-                crate::google::confirmed(&present.resource, answer)
-            }
-            (Self::Google(_) | Self::CalDav(_), _) => Ok(()),
+    pub(crate) fn confirmed(&self, resource: &EventId, sealed: &SealedRequest, answer: &[u8]) -> Result<(), Failure> {
+        match self {
+            // The answer to a deletion has no content.
+            Self::Google(_) if sealed.method != "DELETE" => crate::google::confirmed(resource, answer),
+            // The address of the request is that of the event.
+            Self::Google(_) | Self::CalDav(_) => Ok(()),
         }
     }
 
-    /// Returns the id of the event that a server has created, by its answer.
-    ///
-    /// # Errors
-    /// [`Failure::Unknown`]: the answer names no event.
-    pub(crate) fn created(&self, event: EventId, answer: &[u8]) -> Result<EventId, Failure> {
+    /// Adds the reminders of the calendar to a new event. Only Google has such.
+    pub(crate) fn add_default_reminders(&self, event: &mut Component) {
         match self {
-            // The address of the request is that of the event.
-            Self::CalDav(_) => Ok(event),
-            Self::Google(_) => crate::google::created(&event, answer),
+            Self::Google(_) => event.push_component(crate::google_event::default_reminders()),
+            Self::CalDav(_) => {}
         }
     }
 }

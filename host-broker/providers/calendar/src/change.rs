@@ -233,18 +233,11 @@ impl<A: Change> NativeAction for ChangeAction<A> {
             return Err(not_approved());
         }
         let session = calendar.session(execution)?;
-        let event = match session.change(&sealed, dated(&sealed, calendar.now())).await {
-            Ok(answer) if facts.present.is_none() => facts.place.created(event, &answer)?,
-            Ok(answer) => {
-                facts.place.confirmed(facts.present.as_ref(), &sealed, &answer)?;
-                event
-            }
-            Err(unmade) => {
-                let resource = facts.present.as_ref().map_or(&event, |present| &present.resource);
-                settled(&session, &facts.place, resource, &sealed, unmade).await?;
-                event
-            }
-        };
+        let resource = facts.present.as_ref().map_or(&event, |present| &present.resource);
+        match session.change(&sealed, dated(&sealed, calendar.now())).await {
+            Ok(answer) => facts.place.confirmed(resource, &sealed, &answer)?,
+            Err(unmade) => settled(&session, &facts.place, resource, &sealed, unmade).await?,
+        }
         let [_, verb] = A::VERBS;
         let summary = format!("{verb} an event in {}", event.calendar);
         Ok((Changed { id: event.to_string() }, summary))

@@ -38,7 +38,7 @@ pub(crate) struct CreateEvent {
     /// The rule by which it is repeated.
     #[serde(default)]
     repeat: Option<Repeat>,
-    /// Reminders, in minutes before the start.
+    /// Reminders, in minutes before the start; an empty list means none.
     #[serde(default)]
     #[schemars(length(max = 10))]
     reminders: Option<Reminders>,
@@ -72,7 +72,7 @@ impl Change for CreateEvent {
     }
 
     fn fault(&self, calendar: &Calendar) -> Option<&'static str> {
-        self.fields().fault(calendar.settings.time_zone)
+        self.fields().fault(&calendar.settings)
     }
 
     fn request(&self, calendar: &Calendar, facts: &Facts, nonce: &Nonce) -> Result<Request, &'static str> {
@@ -80,6 +80,9 @@ impl Change for CreateEvent {
         event.push(Line::raw(format!("UID:{}", nonce.as_str())));
         mark(&mut event, nonce);
         self.fields().apply(&mut event, calendar.settings.time_zone)?;
+        if self.reminders.is_none() {
+            facts.place.add_default_reminders(&mut event);
+        }
         let mut object = Component::new("VCALENDAR");
         object.push(Line::raw("VERSION:2.0".to_owned()));
         object.push(Line::raw("PRODID:-//host-broker//calendar//EN".to_owned()));

@@ -1,7 +1,9 @@
 //! The fields of an event that a caller gives, and what they change.
 
 use crate::content_lines::{Component, Line, Part};
+use crate::google_event::{REMINDERS_MAX, TOO_MANY_REMINDERS};
 use crate::moment::{Moment, When, Zone};
+use crate::settings::{Api, Settings};
 use crate::zone;
 use chrono::{DateTime, NaiveTime, TimeDelta, Utc};
 use chrono_tz::Tz;
@@ -171,7 +173,8 @@ pub(crate) struct Times {
 
 impl Fields<'_> {
     /// Returns the fault of the fields, as a sentence.
-    pub(crate) fn fault(&self, default: Zone) -> Option<&'static str> {
+    pub(crate) fn fault(&self, settings: &Settings) -> Option<&'static str> {
+        let default = settings.time_zone;
         let lines = [self.summary, self.location].into_iter().flatten();
         if lines.into_iter().any(|line| line.chars().any(char::is_control)) {
             return Some("summary and location are one line each, without control characters.");
@@ -185,6 +188,10 @@ impl Fields<'_> {
         }
         if self.time_zone.is_some() && self.start.is_none() {
             return Some("time_zone is given with start and end.");
+        }
+        let is_over = self.reminders.is_some_and(|reminders| reminders.len() > REMINDERS_MAX);
+        if is_over && settings.api == Api::Google {
+            return Some(TOO_MANY_REMINDERS);
         }
         if let Some(fault) = self.repeat.and_then(Repeat::fault) {
             return Some(fault);

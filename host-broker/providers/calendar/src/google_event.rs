@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 /// The private property of an event with the nonce of the call that last changed it.
 const PROPERTY: &str = "host-broker-call";
 /// The most reminders that Google keeps for an event.
-const REMINDERS_MAX: usize = 5;
+pub(crate) const REMINDERS_MAX: usize = 5;
+pub(crate) const TOO_MANY_REMINDERS: &str = "Google Calendar keeps at most five reminders of an event.";
 /// The lines of a series, as Google keeps them.
 const SERIES: [&str; 4] = ["RRULE", "EXRULE", "RDATE", "EXDATE"];
 
@@ -183,10 +184,13 @@ impl Item {
     }
 
     fn push_reminders(&self, event: &mut Component) {
-        let Some(Reminders { use_default, overrides }) = &self.reminders else { return };
-        // The reminders of the calendar are known by their place only.
+        // Without a word about them, an event has the reminders of its calendar.
+        let Some(Reminders { use_default, overrides }) = &self.reminders else {
+            event.push_component(default_reminders());
+            return;
+        };
         if *use_default {
-            event.push_component(Component::new("VALARM"));
+            event.push_component(default_reminders());
         }
         for Reminder { minutes } in overrides {
             let mut alarm = Component::new("VALARM");
@@ -196,12 +200,18 @@ impl Item {
     }
 }
 
-/// Returns a new event with this id.
+/// Returns the reminders of the calendar, which are known by their place only.
+pub(crate) fn default_reminders() -> Component {
+    Component::new("VALARM")
+}
+
+/// Returns a new event with this id. One with other reminders than those of the calendar says so, also if it has none.
 ///
 /// # Errors
 /// The reason, as a sentence, why Google cannot keep it.
 pub(crate) fn whole(id: &str, event: Event<'_>) -> Result<Value, &'static str> {
-    let empty = Component::new("VEVENT");
+    let mut empty = Component::new("VEVENT");
+    empty.push_component(default_reminders());
     let mut members = differences(Event(&empty), event)?;
     members.insert("id".to_owned(), json!(id));
     // A member that is null is one that a change removes.
@@ -245,7 +255,7 @@ fn differences(before: Event<'_>, after: Event<'_>) -> Result<Map<String, Value>
     if alarms(before) != alarms(after) {
         let overrides: Vec<i64> = alarms(after).into_iter().flatten().collect();
         if overrides.len() > REMINDERS_MAX {
-            return Err("Google Calendar keeps at most five reminders of an event.");
+            return Err(TOO_MANY_REMINDERS);
         }
         let overrides: Vec<Value> =
             overrides.iter().map(|minutes| json!({ "method": "popup", "minutes": minutes })).collect();

@@ -145,11 +145,16 @@ fn a_new_event_has_its_id_and_no_member_that_is_null() {
     for line in ["DTSTART:20261201T100000Z", "DTEND:20261201T110000Z", "SUMMARY:x", "X-HOST-BROKER-CALL:cd"] {
         event.push(Line::raw(line.to_owned()));
     }
-    let expected = json!({
+    let mut expected = json!({
         "id": "cd", "summary": "x", "extendedProperties": { "private": { "host-broker-call": "cd" } },
         "start": { "dateTime": "2026-12-01T10:00:00Z", "timeZone": "UTC" },
         "end": { "dateTime": "2026-12-01T11:00:00Z", "timeZone": "UTC" },
     });
+    let mut usual = event.clone();
+    usual.push_component(default_reminders());
+    assert_eq!(whole("cd", Event(&usual)), Ok(expected.clone()));
+    // One without those of its calendar has none.
+    expected["reminders"] = json!({ "useDefault": false, "overrides": [] });
     assert_eq!(whole("cd", Event(&event)), Ok(expected));
     event.remove(MARK);
     assert!(whole("cd", Event(&event)).is_err(), "nothing is created without a mark");

@@ -156,6 +156,10 @@ impl Root {
         };
         let own = if event.is_series() { self.instance(session, id, &event, occurrence).await? } else { None };
         let own = own.ok_or_else(|| no_occurrence(id, occurrence))?;
+        // SECURITY: a change is made to the resource of this id, so it is no other event's.
+        if !is_occurrence_of(&own.id, &event.id) {
+            return Err(unusable("names an occurrence of another series"));
+        }
         let component = own.component(&event.id).ok_or_else(bad)?;
         let name = segment(&own.id).ok_or_else(bad)?;
         let resource = EventId::new(id.calendar.clone(), name).map_err(|_bad| bad())?;
@@ -261,6 +265,20 @@ struct Exceptions {
     unreadable: usize,
 }
 
+/// Returns whether an id is that of an occurrence: the id of the series and the first start, `standup_20261208T090000Z`.
+///
+/// The rest of a series that somebody has split at a start is a series `standup_R20261208T090000`. Its occurrences keep the
+/// id of the first series.
+fn is_occurrence_of(id: &str, series: &str) -> bool {
+    let is_start = |text: &str| {
+        let (day, time) = text.split_once('T').map_or((text, None), |(day, time)| (day, Some(time)));
+        let is_number = |text: &str, digits| text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit());
+        is_number(day, 8) && time.is_none_or(|time| is_number(time.strip_suffix('Z').unwrap_or(time), 6))
+    };
+    let of = |series: &str| id.strip_prefix(series).and_then(|rest| rest.strip_prefix('_')).is_some_and(is_start);
+    of(series) || series.rsplit_once("_R").is_some_and(|(first, start)| is_start(start) && of(first))
+}
+
 /// Returns an object of these events.
 fn object(events: impl IntoIterator<Item = Component>) -> Component {
     let mut object = Component::new("VCALENDAR");
@@ -307,6 +325,31 @@ async fn pages<T: DeserializeOwned + Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_occurrence_has_the_id_of_its_series_and_its_first_start() {
+        for (id, series) in [
+            ("standup_20261208T090000Z", "standup"),
+            ("standup_20261208", "standup"),
+            ("standup_20261208T090000Z", "standup_R20261201T090000"),
+            ("standup_R20261201T090000_20261208T090000Z", "standup_R20261201T090000"),
+        ] {
+            assert!(is_occurrence_of(id, series), "{id}");
+        }
+        for (id, series) in [
+            ("standup", "standup"),
+            ("standup_", "standup"),
+            ("standup_2026120", "standup"),
+            ("standup_20261208T0900Z", "standup"),
+            ("standup2_20261208", "standup"),
+            ("review_20261208", "standup"),
+            ("standup_x_20261208", "standup"),
+            ("standup_20261208", "standup_R"),
+            ("standup_20261208", "standup_Rx"),
+        ] {
+            assert!(!is_occurrence_of(id, series), "{id} {series}");
+        }
+    }
 
     #[test]
     fn an_entry_that_cannot_be_read_hides_no_other() {

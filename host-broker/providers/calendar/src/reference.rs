@@ -6,8 +6,10 @@ use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
-/// The longest name of a calendar or of an event.
-const NAME_BYTES_MAX: usize = 255;
+/// The longest name of a calendar.
+const CALENDAR_BYTES_MAX: usize = 255;
+/// The longest name of an event. An id of Google has up to 1024 bytes, and that of an occurrence its start behind it.
+const EVENT_BYTES_MAX: usize = 1024 + "_20261208T090000Z".len();
 
 /// The id of a calendar: its name in the server's address of it, such as `work`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -18,7 +20,7 @@ pub struct CalendarId(#[schemars(length(min = 1, max = 255))] String);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct EventId {
-    #[schemars(with = "String", length(min = 3, max = 511))]
+    #[schemars(with = "String", length(min = 3, max = 1297))]
     pub(crate) calendar: CalendarId,
     #[schemars(skip)]
     pub(crate) name: String,
@@ -29,11 +31,11 @@ pub(crate) struct EventId {
 #[error("it is not an id that this provider has given")]
 pub struct BadReference;
 
-/// Returns whether a text is one segment of a path, as it stands in an address.
+/// Returns whether a text of at most `most` bytes is one segment of a path, as it stands in an address.
 ///
 /// SECURITY: a segment that a server or a library reads as several, or as the directory above, would leave the calendar.
 /// Some servers cut a segment at `;`, and some decode twice.
-fn is_segment(text: &str) -> bool {
+fn is_segment(text: &str, most: usize) -> bool {
     const ALLOWED: &str = "-._~!$&'()*+,=:@%";
     let is_plain = |c: char| c.is_ascii_alphanumeric() || ALLOWED.contains(c);
     let is_name = |name: &str| {
@@ -41,7 +43,7 @@ fn is_segment(text: &str) -> bool {
         !name.contains(is_bad) && !name.chars().all(|c| c == '.')
     };
     !text.is_empty()
-        && text.len() <= NAME_BYTES_MAX
+        && text.len() <= most
         && text.chars().all(is_plain)
         && !text.to_ascii_lowercase().contains("%2e")
         && decoded(text).as_deref().is_some_and(is_name)
@@ -63,21 +65,21 @@ fn decoded(text: &str) -> Option<String> {
 /// Returns a server's own id as one segment of a path (RFC 3986, section 3.3); `None` if it cannot be one.
 pub(crate) fn segment(id: &str) -> Option<String> {
     let mut text = String::with_capacity(id.len());
-    for byte in Some(id).filter(|id| id.len() <= NAME_BYTES_MAX)?.bytes() {
+    for byte in Some(id).filter(|id| id.len() <= EVENT_BYTES_MAX)?.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~@".contains(&byte) {
             text.push(char::from(byte));
         } else {
             write!(text, "%{byte:02X}").ok()?;
         }
     }
-    is_segment(&text).then_some(text)
+    is_segment(&text, EVENT_BYTES_MAX).then_some(text)
 }
 
 impl TryFrom<String> for CalendarId {
     type Error = BadReference;
 
     fn try_from(text: String) -> Result<Self, BadReference> {
-        if is_segment(&text) { Ok(Self(text)) } else { Err(BadReference) }
+        if is_segment(&text, CALENDAR_BYTES_MAX) { Ok(Self(text)) } else { Err(BadReference) }
     }
 }
 
@@ -99,7 +101,7 @@ impl EventId {
     /// # Errors
     /// [`BadReference`]: the name is not one segment of a path.
     pub(crate) fn new(calendar: CalendarId, name: String) -> Result<Self, BadReference> {
-        if is_segment(&name) { Ok(Self { calendar, name }) } else { Err(BadReference) }
+        if is_segment(&name, EVENT_BYTES_MAX) { Ok(Self { calendar, name }) } else { Err(BadReference) }
     }
 }
 
@@ -157,6 +159,9 @@ mod tests {
         for text in ["work/7f3a.ics", "Ada's-home/a@b.ics", "a%20b/%C3%84.ics", "work/..ics"] {
             assert_eq!(text.parse::<EventId>().unwrap().to_string(), text);
         }
+        let longest = format!("{}/{}", "w".repeat(CALENDAR_BYTES_MAX), "x".repeat(EVENT_BYTES_MAX));
+        assert_eq!((longest.parse::<EventId>().unwrap().to_string().len(), longest.len()), (1297, 1297));
+        assert!(format!("{longest}x").parse::<EventId>().is_err() && format!("w{longest}").parse::<EventId>().is_err());
         for bad in [
             "",
             "work",

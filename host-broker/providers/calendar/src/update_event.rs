@@ -46,7 +46,7 @@ pub(crate) struct UpdateEvent {
     /// The rule by which it is repeated.
     #[serde(default)]
     repeat: Option<Repeat>,
-    /// Reminders, in minutes before the start. They replace all earlier ones.
+    /// Reminders, in minutes before the start. They replace all earlier ones; an empty list removes these.
     #[serde(default)]
     #[schemars(length(max = 10))]
     reminders: Option<Reminders>,
@@ -170,7 +170,7 @@ impl Change for UpdateEvent {
         if self.occurrence.is_some() && repeat.is_some() {
             return Some("One occurrence is not repeated.");
         }
-        self.fields().fault(calendar.settings.time_zone)
+        self.fields().fault(&calendar.settings)
     }
 
     fn request(&self, calendar: &Calendar, facts: &Facts, nonce: &Nonce) -> Result<Request, &'static str> {

@@ -22,7 +22,7 @@ fn changes(log: &Log) -> Vec<String> {
 #[test]
 fn the_calendars_of_the_stand_in_are_listed_and_an_event_is_created() {
     let Some(google) = Google::start() else { return };
-    let (world, developer) = google_world(&format!("http://127.0.0.1:{}/", google.port), LINES);
+    let (world, developer) = google_world(&format!("http://127.0.0.1:{}/", google.id_keeper()), LINES);
     let calendars = data(&developer, "list_calendars", json!({}));
     assert_eq!(calendars["calendars"], json!([{ "id": "primary", "name": "Ada", "is_writable": true }]));
     let lunch = json!({
@@ -51,7 +51,7 @@ fn the_calendars_of_the_stand_in_are_listed_and_an_event_is_created() {
 fn a_person_signs_in_and_an_event_of_their_calendar_is_created() {
     let Some(google) = Google::start() else { return };
     let Some((_remote, lines)) = persons::sign_in_lines("30") else { return };
-    let front = persons::bearer_server(google.port, format!("authorization: Bearer {}", Google::TOKEN));
+    let front = persons::bearer_server(google.id_keeper(), format!("authorization: Bearer {}", Google::TOKEN));
     let url = format!("http://127.0.0.1:{front}/calendar/v3/");
     let (mut world, developer) = persons::world(&url, &format!("api = \"google\"\n{lines}"));
     let ann = token(&mut world, "ann", ChatType::Private);
@@ -200,6 +200,66 @@ fn an_event_of_google_is_created_changed_and_deleted() {
     let paths = [paths[0], paths[1], "DELETE /calendar/v3/calendars/primary/events/dentist"];
     assert_eq!(changes(&log), paths.map(|path| format!("{path}?sendUpdates=none")));
     world.settle();
+}
+
+#[test]
+fn an_empty_list_of_reminders_means_none_and_without_one_those_of_the_calendar_stay() {
+    let events = filled();
+    let defaults = json!({ "useDefault": true });
+    events.lock().unwrap().get_mut("dentist").unwrap()["reminders"] = defaults.clone();
+    let (url, log) = calendar_server(&events);
+    let (_world, developer) = google_world(&url, LINES);
+    let none = json!({ "useDefault": false, "overrides": [] });
+    let stored = |id: &Value| {
+        let id = id.as_str().unwrap().strip_prefix("primary/").unwrap();
+        events.lock().unwrap()[id]["reminders"].clone()
+    };
+    let create = |more: Value| {
+        let mut event = json!({ "calendar": "primary", "summary": "x", "start": "2026-12-01", "end": "2026-12-02" });
+        event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        data(&developer, "create_event", event)["id"].clone()
+    };
+    assert_eq!(stored(&create(json!({ "reminders": [] }))), none);
+    assert_eq!(stored(&create(json!({}))), Value::Null);
+    let change = |id: &str, more: Value| data(&developer, "update_event", with(more, "id", id))["id"].clone();
+    assert_eq!(stored(&change("primary/dentist", json!({ "summary": "y" }))), defaults);
+    assert_eq!(stored(&change("primary/dentist", json!({ "reminders": [] }))), none);
+    // An event that is told without its reminders can have those of the calendar.
+    assert_eq!(stored(&change("primary/standup", json!({ "reminders": [] }))), none);
+
+    let before = log.lock().unwrap().len();
+    let many = json!({ "id": "primary/dentist", "reminders": [1, 2, 3, 4, 5, 6] });
+    let reply = developer.ask(calendar("update_event", many));
+    assert!(code(&reply) == "guardrail" && error(&reply).contains("at most five reminders"), "{reply}");
+    assert_eq!(log.lock().unwrap().len(), before, "the event is not read");
+}
+
+#[test]
+fn the_longest_ids_of_google_are_read() {
+    let events = filled();
+    let (series, first) = ("a".repeat(1024), "20261208T090000Z");
+    let occurrence = format!("{series}_{first}");
+    {
+        let mut events = events.lock().unwrap();
+        let mut own = events["standup"].clone();
+        own["id"] = json!(series);
+        events.insert(series.clone(), own);
+        let mut moved = events["standup_20261208T090000Z"].clone();
+        (moved["id"], moved["recurringEventId"]) = (json!(occurrence), json!(series));
+        events.insert(occurrence.clone(), moved);
+    }
+    let (url, log) = calendar_server(&events);
+    let (_world, developer) = google_world(&url, LINES);
+    let listed = data(&developer, "list_calendar", with(december(), "calendar", "primary"));
+    let id = json!(format!("primary/{series}"));
+    assert!(listed["events"].as_array().unwrap().iter().any(|event| event["id"] == id), "{listed}");
+    assert_eq!(listed["unreadable"], Value::Null);
+    let change = json!({ "id": id, "occurrence": "2026-12-08T09:00:00Z", "summary": "Long" });
+    assert_eq!(data(&developer, "update_event", change)["id"], id);
+    assert_eq!(events.lock().unwrap()[&occurrence]["summary"], "Long");
+    assert_eq!(changes(&log).len(), 1);
+    let longer = json!({ "id": format!("primary/{}", "a".repeat(1100)) });
+    assert_eq!(code(&developer.ask(calendar("get_event", longer))), "invalid_params");
 }
 
 #[test]

@@ -161,6 +161,45 @@ fn a_change_at_google_whose_answer_is_lost_is_looked_for_and_never_sent_again() 
 }
 
 #[test]
+fn a_created_event_is_the_one_that_was_sent_whatever_the_answer_names() {
+    for named in [r#"{"id":"dentist"}"#, r#"{"id":"another"}"#] {
+        let events = filled();
+        let (url, log) = wrapped(&events, move |seen, orderly| if is_read(seen) { orderly } else { page(named) });
+        let (world, developer) = google_world(&url, LINES);
+        let request = developer.send(create());
+        assert_eq!(code(&developer.reply(&request)), "outcome_unknown");
+        let result = json!({ "type": "ext_result", "of": request, "timeout_ms": 10_000 });
+        let reply =
+            until("the proof", || Some(developer.ask(result.clone())).filter(|reply| code(reply) == "executed"));
+        let id = reply["data"]["id"].as_str().unwrap().strip_prefix("primary/").unwrap();
+        assert_eq!((changes(&log), &events.lock().unwrap()[id]["summary"]), (1, &json!("x")));
+        world.settle();
+    }
+}
+
+#[test]
+fn an_occurrence_of_google_belongs_to_the_series_that_was_named() {
+    for own in ["dentist", "standupx_20261222T090000Z", "standup_20261222T090000Z_x", "standup_", "review_20261222"] {
+        let (url, log) = wrapped(&filled(), move |seen, orderly| {
+            let times = r#""start":{"dateTime":"2026-12-22T09:00:00Z"},"end":{"dateTime":"2026-12-22T09:30:00Z"}"#;
+            let first = r#""originalStartTime":{"dateTime":"2026-12-22T09:00:00Z"},"recurringEventId":"standup""#;
+            let item = format!(r#"{{"items":[{{"id":"{own}","etag":"\"1\"",{times},{first}}}]}}"#);
+            if seen.path.contains("/instances?") { page(&item) } else { orderly }
+        });
+        let (_world, developer) = google_world(&url, LINES);
+        let params = json!({ "id": "primary/standup", "occurrence": "2026-12-22T09:00:00Z" });
+        let mut change = params.clone();
+        change["summary"] = json!("y");
+        for request in [calendar("get_event", params), calendar("update_event", change)] {
+            let reply = developer.ask(request);
+            assert_eq!(code(&reply), "invalid_output", "{own}: {reply}");
+            assert!(error(&reply).contains("another series"), "{own}: {reply}");
+        }
+        assert_eq!(changes(&log), 0);
+    }
+}
+
+#[test]
 fn a_change_at_google_of_which_nothing_is_found_stays_unknown() {
     let html = answer("200 OK", "content-type: text/html\r\n", "<html>sign in</html>");
     let large = page(&"x".repeat(200 * 1024));
@@ -168,8 +207,8 @@ fn a_change_at_google_of_which_nothing_is_found_stays_unknown() {
     let losses =
         [None, answer("500 x", "", ""), answer("202 x", "", "{}"), html, page("{}"), page("hello"), large, other()];
     let passed_on = ["303 x", "408 x"].map(|status| answer(status, "", ""));
-    let creations = losses.iter().cloned().chain(passed_on).map(|lost| (create(), lost));
     let named = page(r#"{"id":"another"}"#);
+    let creations = losses.iter().cloned().chain(passed_on).chain([named.clone()]).map(|lost| (create(), lost));
     let updates = losses.iter().cloned().chain([named, answer("408 x", "", "")]).map(|lost| (update(), lost));
     for (index, (call, lost)) in creations.chain(updates).enumerate() {
         let events = filled();
