@@ -23,18 +23,35 @@ const TOKEN_LIFE_MAX: Duration = Duration::from_secs(60 * 60);
 /// A token that ends within this time is not used for another call.
 const SKEW: Duration = Duration::from_secs(5 * 60);
 
+/// The text of a token or of an assertion. It cannot be printed.
+#[derive(Clone)]
+pub struct TokenText(Zeroizing<String>);
+
+impl TokenText {
+    /// Takes the text in.
+    pub fn new(text: String) -> Self {
+        Self(Zeroizing::new(text))
+    }
+
+    /// Returns the text, for a request that it signs in.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for TokenText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenText(…)")
+    }
+}
+
 /// Returns an assertion with these claims and its times, and keeps it out of everything that comes back. `None` if the
 /// secret is no [RSA key](Secret::is_rsa_key).
-pub fn assertion(
-    key: &Secret,
-    claims: Map<String, Value>,
-    now: Timestamp,
-    execution: &Execution,
-) -> Option<Zeroizing<String>> {
+pub fn assertion(key: &Secret, claims: Map<String, Value>, now: Timestamp, execution: &Execution) -> Option<TokenText> {
     let unsigned = unsigned(claims, now);
     let signature = key.sign_rs256(unsigned.as_bytes(), execution)?;
-    let assertion = Zeroizing::new(format!("{unsigned}.{}", URL_SAFE_NO_PAD.encode(signature)));
-    hide(&assertion, execution).ok()?;
+    let assertion = TokenText::new(format!("{unsigned}.{}", URL_SAFE_NO_PAD.encode(signature)));
+    hide(assertion.reveal(), execution).ok()?;
     Some(assertion)
 }
 
@@ -50,8 +67,7 @@ pub fn unsigned(mut claims: Map<String, Value>, now: Timestamp) -> String {
 
 /// A token, and the end of its use by both clocks: one of them stands still while the machine sleeps.
 pub struct IssuedToken {
-    /// The token.
-    pub text: Zeroizing<String>,
+    text: TokenText,
     /// The instant before its request.
     pub issued: Instant,
     life: Duration,
@@ -60,9 +76,14 @@ pub struct IssuedToken {
 
 impl IssuedToken {
     /// A token that was requested at this instant. Without a known end it serves one call only.
-    pub fn new(text: Zeroizing<String>, issued: Instant, end: Option<Timestamp>, now: Timestamp) -> Self {
+    pub fn new(text: TokenText, issued: Instant, end: Option<Timestamp>, now: Timestamp) -> Self {
         let ends = end.map_or(now, |end| end.minus(SKEW));
         Self { text, issued, life: ends.since(now).min(TOKEN_LIFE_MAX), ends }
+    }
+
+    /// Returns the token.
+    pub fn text(&self) -> &TokenText {
+        &self.text
     }
 
     /// Checks whether it serves another call.
@@ -85,7 +106,7 @@ mod tests {
     fn a_token_serves_until_five_minutes_before_its_end_and_an_hour_at_most() {
         let now = Timestamp::from_millis(1_771_063_200_000);
         let token = |life: u64| {
-            let text = Zeroizing::new("token-of-the-test".to_owned());
+            let text = TokenText::new("token-of-the-test".to_owned());
             IssuedToken::new(text, Instant::now(), Some(now.plus(Duration::from_secs(life))), now)
         };
         assert!(token(301).is_usable(now) && !token(300).is_usable(now));
@@ -94,6 +115,6 @@ mod tests {
         assert!(endless.is_usable(now));
         endless.issued = endless.issued.checked_sub(TOKEN_LIFE_MAX).expect("the machine runs for longer");
         assert!(!endless.is_usable(now));
-        assert!(!format!("{endless:?}").contains("of-the-test"));
+        assert!(!format!("{endless:?} {:?}", endless.text()).contains("of-the-test"));
     }
 }

@@ -28,13 +28,13 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use model::Clock;
 use platform::http::{Exchange, Http};
 use provider::google::GoogleError;
+use provider::issued_tokens::TokenText;
 use provider::remote;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::time::Instant;
 use url::Url;
-use zeroize::Zeroizing;
 
 /// The fewest and the most entries of an answer to a query. Google gives no more than a thousand.
 const PAGE_MIN: usize = 100;
@@ -132,7 +132,7 @@ impl Remote for Google {
             let left = unshared.div_ceil(server.projects.len() - place);
             let size = search.limit.saturating_mul(2).clamp(PAGE_MIN, PAGE_MAX);
             let mut reading = Reading { filter, range, size, keep: Arc::new(keep), left, has_answered: false };
-            let session = server.session(place, (&pass, &token), access);
+            let session = server.session(place, (&pass, token.reveal()), access);
             let notes = session.read(&mut reading, |records| {
                 newest.offer_all(records);
                 newest.floor().map(|floor| floor.time.saturating_mul(NANOS))
@@ -161,7 +161,7 @@ impl Remote for Google {
         let mut reading = Reading { filter, range: (time, time), size: PAGE_MAX, keep, left, has_answered: false };
         let mut records = Vec::new();
         // It is the only project that is asked.
-        let session = Session { deadline: access.deadline, ..server.session(place, (&pass, &token), access) };
+        let session = Session { deadline: access.deadline, ..server.session(place, (&pass, token.reveal()), access) };
         let notes = session.read(&mut reading, |found| {
             records.extend(found);
             (!records.is_empty()).then_some(i64::MAX)
@@ -181,7 +181,7 @@ impl Remote for Google {
         let (mut names, mut skipped, mut refusals) = (BTreeSet::new(), Vec::new(), Vec::new());
         let mut has_answered = false;
         for place in 0..server.projects.len() {
-            let session = server.session(place, (&pass, &token), access);
+            let session = server.session(place, (&pass, token.reveal()), access);
             match session.services(&mut names).await {
                 Ok(is_all) => {
                     has_answered = true;
@@ -199,7 +199,7 @@ impl Remote for Google {
 
 impl Server {
     /// Returns the permission of an execution, and a token.
-    async fn sign_in(&self, access: &Access) -> Result<(Pass, Zeroizing<String>), BackendError> {
+    async fn sign_in(&self, access: &Access) -> Result<(Pass, TokenText), BackendError> {
         let Some(SignIn::Account(pass)) = access.credentials.get(&self.name) else {
             return Err(self.unavailable("its secret is missing"));
         };

@@ -16,7 +16,7 @@ use crate::fields::text;
 use http::{Method, StatusCode};
 use model::Nonce;
 use provider::contract::{Execution, Failure};
-use provider::issued_tokens::{self, IssuedToken};
+use provider::issued_tokens::{self, IssuedToken, TokenText};
 use secrets::Secret;
 use secrets::vault::seen_secrets::hide;
 use serde_json::{Map, Value, json};
@@ -26,7 +26,6 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
-use zeroize::Zeroizing;
 
 /// A token that GitHub refuses is dropped if it is older. A younger one may not be known to all of GitHub yet.
 const YOUNG: Duration = Duration::from_secs(60);
@@ -107,10 +106,10 @@ impl App {
         client: &Client,
         reach: &Reach,
         execution: &Execution,
-    ) -> Result<Zeroizing<String>, Failure> {
+    ) -> Result<TokenText, Failure> {
         let assertion = |now| issued_tokens::assertion(&self.key, claims(&self.id), now, execution);
         let token = self.kept_or_new(client, reach, (execution.deadline(), execution.nonce()), assertion).await?;
-        hide(&token, execution).map_err(|_unfit| unusable("its token cannot be kept out of results"))?;
+        hide(token.reveal(), execution).map_err(|_unfit| unusable("its token cannot be kept out of results"))?;
         Ok(token)
     }
 
@@ -120,17 +119,17 @@ impl App {
         client: &Client,
         reach: &Reach,
         (deadline, nonce): (Instant, &Nonce),
-        assertion: impl FnOnce(Timestamp) -> Option<Zeroizing<String>>,
-    ) -> Result<Zeroizing<String>, Failure> {
+        assertion: impl FnOnce(Timestamp) -> Option<TokenText>,
+    ) -> Result<TokenText, Failure> {
         let place = self.place(reach);
         let token = {
             let mut kept = timeout_at(deadline, place.lock()).await.map_err(|_elapsed| Failure::Timeout)?;
             if let Some(token) = kept.as_ref().filter(|token| token.is_usable(client.now())) {
-                return Ok(token.text.clone());
+                return Ok(token.text().clone());
             }
             let assertion = assertion(client.now()).ok_or_else(|| refused(NoKey.to_string()))?;
-            let token = self.request(&Session::open(client, &assertion, deadline, nonce)?, reach).await;
-            token.map(|token| kept.insert(token).text.clone())
+            let token = self.request(&Session::open(client, assertion.reveal(), deadline, nonce)?, reach).await;
+            token.map(|token| kept.insert(token).text().clone())
         };
         if token.is_err() {
             self.leave(reach, &place);
@@ -180,7 +179,7 @@ impl App {
         if !reach.is_reached_by(&answer) {
             return Err(refused("The broker's GitHub App has no access to this repository.".into()));
         }
-        let found = text(&answer, "/token").map(Zeroizing::new).filter(|token| !token.is_empty());
+        let found = text(&answer, "/token").filter(|token| !token.is_empty()).map(TokenText::new);
         let text = found.ok_or_else(|| unusable("it has no token"))?;
         Ok(IssuedToken::new(text, issued, end_of(&answer), session.now()))
     }

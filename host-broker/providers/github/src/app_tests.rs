@@ -13,7 +13,7 @@ use http::Method;
 use model::Clock as _;
 use platform::clock::SystemClock;
 use provider::contract::Failure;
-use provider::issued_tokens::unsigned;
+use provider::issued_tokens::{TokenText, unsigned};
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject as _;
 use secrets::Secret;
@@ -21,7 +21,6 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-use zeroize::Zeroizing;
 
 const KEY: &str = include_str!("../../../../tests/fixtures/keys/rsa-pkcs1.pem");
 /// The assertion of all tests. Its signature is a matter of the secret and of the tests against a stand-in.
@@ -50,11 +49,12 @@ fn created(answer: &Value) -> Reply {
 }
 
 /// The same token as [`App::token`] returns, with an assertion that needs no execution.
-async fn token(app: &App, server: &Scripted, reach: &Reach, timeout: Duration) -> Result<Zeroizing<String>, Failure> {
+async fn token(app: &App, server: &Scripted, reach: &Reach, timeout: Duration) -> Result<String, Failure> {
     let client = Client::new(BaseUrl::parse(&server.base()).unwrap(), Arc::new(Fixed)).unwrap();
     let nonce = Caller::to(&server.base()).nonce;
-    let assertion = |_now| Some(Zeroizing::new(ASSERTION.to_owned()));
-    app.kept_or_new(&client, reach, (Instant::now() + timeout, &nonce), assertion).await
+    let assertion = |_now| Some(TokenText::new(ASSERTION.to_owned()));
+    let token = app.kept_or_new(&client, reach, (Instant::now() + timeout, &nonce), assertion).await;
+    token.map(|token| token.reveal().to_owned())
 }
 
 #[tokio::test]
@@ -277,7 +277,7 @@ fn a_key_that_cannot_sign_is_no_app() {
 }
 
 /// An assertion with the signature of the key in [`KEY`].
-fn signed(id: &str) -> Zeroizing<String> {
+fn signed(id: &str) -> TokenText {
     // The clock of the stand-in is that of the system.
     let now = SystemClock.now();
     let unsigned = unsigned(claims(id), now);
@@ -286,7 +286,7 @@ fn signed(id: &str) -> Zeroizing<String> {
     let mut signature = vec![0; key.public().modulus_len()];
     let random = ring::rand::SystemRandom::new();
     key.sign(&ring::signature::RSA_PKCS1_SHA256, &random, unsigned.as_bytes(), &mut signature).unwrap();
-    Zeroizing::new(format!("{unsigned}.{}", URL_SAFE_NO_PAD.encode(signature)))
+    TokenText::new(format!("{unsigned}.{}", URL_SAFE_NO_PAD.encode(signature)))
 }
 
 /// The app 4711, installed as 7 for two repositories of three.
@@ -307,7 +307,8 @@ async fn a_stateful_github_checks_the_assertion_and_keeps_each_token_to_its_repo
     let nonce = Caller::to(&standin.base()).nonce;
     let request = async |app: &App, id: &str, reach: &Reach| {
         let assertion = |_now| Some(signed(id));
-        app.kept_or_new(&client, reach, (Instant::now() + TIMEOUT, &nonce), assertion).await
+        let token = app.kept_or_new(&client, reach, (Instant::now() + TIMEOUT, &nonce), assertion).await;
+        token.map(|token| token.reveal().to_owned())
     };
     let app = app();
     let (secret, names) = (Reach::repository(&"octocat/secret-repo"), Reach::Names);
@@ -335,7 +336,7 @@ async fn a_stateful_github_checks_the_assertion_and_keeps_each_token_to_its_repo
     found.sort_unstable();
     assert_eq!(found, ["octocat/hello-world", "octocat/secret-repo"]);
 
-    let refusal = |outcome: Result<Zeroizing<String>, Failure>| match outcome {
+    let refusal = |outcome: Result<String, Failure>| match outcome {
         Err(Failure::Refused { message }) => message,
         other => panic!("{other:?}"),
     };

@@ -217,7 +217,9 @@ impl Github {
                 return Err(Failure::Unavailable { message: "GitHub's token is missing.".into() });
             }
             Identity::Token(Some(token)) => open(token.expose(execution))?,
-            Identity::App(app) => open(&app.token(&self.client, &reach, execution).await?)?.issued_by(app, reach),
+            Identity::App(app) => {
+                open(app.token(&self.client, &reach, execution).await?.reveal())?.issued_by(app, reach)
+            }
         };
         Ok(session.bound_to(execution.sealed()))
     }

@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use model::Clock;
 use platform::http::{Exchange, Http};
 use provider::contract::Execution;
-use provider::issued_tokens::{self, IssuedToken};
+use provider::issued_tokens::{self, IssuedToken, TokenText};
 use provider::remote::words;
 use secrets::Secret;
 use secrets::vault::seen_secrets::SeenSecrets;
@@ -53,7 +53,7 @@ enum Proof {
     /// There is a token.
     Unneeded,
     /// A signed assertion.
-    Assertion(Zeroizing<String>),
+    Assertion(TokenText),
     /// The secret is no key.
     NoKey,
 }
@@ -132,7 +132,7 @@ impl Account {
         let Issued { access_token, expires_in, .. } =
             usable.ok_or_else(|| of_server("its answer has no usable token"))?;
         let end = expires_in.map(|seconds| now.plus(Duration::from_secs(seconds.min(LIFE_SECONDS_MAX))));
-        Ok(IssuedToken::new(Zeroizing::new(access_token), issued, end, now))
+        Ok(IssuedToken::new(TokenText::new(access_token), issued, end, now))
     }
 }
 
@@ -146,11 +146,11 @@ impl Pass {
         http: &dyn Http,
         clock: &dyn Clock,
         deadline: Instant,
-    ) -> Result<Zeroizing<String>, String> {
+    ) -> Result<TokenText, String> {
         let kept = timeout_at(deadline, self.account.kept.lock()).await;
         let mut kept = kept.map_err(|_elapsed| "the token server: it does not answer in time".to_owned())?;
         let token = match kept.as_ref().filter(|token| token.is_usable(clock.now())) {
-            Some(token) => token.text.clone(),
+            Some(token) => token.text().clone(),
             None => match &self.proof {
                 Proof::Unneeded => return Err("its token has just ended; try again".to_owned()),
                 Proof::NoKey => {
@@ -158,16 +158,16 @@ impl Pass {
                 }
                 Proof::Assertion(assertion) => {
                     *kept = None;
-                    let issued = self.account.request(assertion, http, clock.now(), deadline).await?;
-                    let text = issued.text.clone();
-                    self.hide(&text)?;
+                    let issued = self.account.request(assertion.reveal(), http, clock.now(), deadline).await?;
+                    let text = issued.text().clone();
+                    self.hide(text.reveal())?;
                     *kept = Some(issued);
                     text
                 }
             },
         };
         drop(kept);
-        self.hide(&token)?;
+        self.hide(token.reveal())?;
         Ok(token)
     }
 
@@ -180,7 +180,7 @@ impl Pass {
     /// Drops a token that Google has refused, unless there is a newer one.
     pub(super) async fn drop_refused(&self, token: &str, deadline: Instant) {
         let Ok(mut kept) = timeout_at(deadline, self.account.kept.lock()).await else { return };
-        if kept.as_ref().is_some_and(|kept| kept.text.as_str() == token) {
+        if kept.as_ref().is_some_and(|kept| kept.text().reveal() == token) {
             *kept = None;
         }
     }
@@ -218,7 +218,7 @@ pub(super) fn said(text: &str, secret: &str) -> String {
 impl Pass {
     /// A pass with this assertion.
     pub(super) fn signed(account: &Arc<Account>, assertion: &str) -> Self {
-        let proof = Proof::Assertion(Zeroizing::new(assertion.to_owned()));
+        let proof = Proof::Assertion(TokenText::new(assertion.to_owned()));
         Self { account: Arc::clone(account), proof, seen: SeenSecrets::default() }
     }
 }
