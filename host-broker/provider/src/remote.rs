@@ -3,15 +3,16 @@
 use crate::linking::address::is_here;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use http::header::CONTENT_ENCODING;
+use http::header::{CONTENT_ENCODING, RETRY_AFTER};
 use http::response::Parts;
-use http::{HeaderValue, Response};
+use http::{HeaderMap, HeaderValue, Response};
 use http_body::Body;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::fmt;
 use std::marker::PhantomData;
+use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 use zeroize::Zeroizing;
@@ -53,6 +54,15 @@ pub fn authorization(username: Option<&str>, secret: &str) -> Option<HeaderValue
 /// Returns whether a user name can sign in. A colon would end it (RFC 7617, section 2).
 pub fn is_username(name: &str) -> bool {
     !name.is_empty() && !name.contains(|c: char| c == ':' || c.is_control())
+}
+
+/// A longer pause that a server asks for is shortened.
+const RETRY_AFTER_MAX: u64 = 3600;
+
+/// Returns the pause that a server asks for (RFC 9110, section 10.2.3), if it says so in seconds.
+pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse::<u64>().ok()?;
+    Some(Duration::from_secs(seconds.min(RETRY_AFTER_MAX)))
 }
 
 /// A body that was not read.

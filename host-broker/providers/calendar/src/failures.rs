@@ -3,17 +3,14 @@
 use crate::multistatus::condition;
 use crate::reference::{EventId, Occurrence};
 use crate::settings::Api;
-use http::header::{LOCATION, RETRY_AFTER};
+use http::header::LOCATION;
 use http::{HeaderMap, StatusCode};
 use model::Refusal;
 use platform::http::HttpError;
 use provider::contract::Failure;
 use provider::google::GoogleError;
+use provider::remote::retry_after;
 use shared::Code;
-use std::time::Duration;
-
-/// A longer pause that a server asks for is shortened.
-const RETRY_AFTER_MAX: u64 = 3600;
 
 /// Returns the failure for a server that gives no answer to a read.
 pub(crate) fn unanswered(error: &HttpError) -> Failure {
@@ -52,9 +49,8 @@ pub(crate) fn refused(api: Api, status: StatusCode, headers: &HeaderMap, body: &
         Api::Google => google.reason.clone(),
     };
     let busy = || {
-        let seconds = headers.get(RETRY_AFTER).and_then(|text| text.to_str().ok()?.parse::<u64>().ok());
-        let retry_after = seconds.map(|seconds| Duration::from_secs(seconds.min(RETRY_AFTER_MAX)));
-        Failure::RateLimited { retry_after, message: format!("The calendar server is busy ({}).", status.as_u16()) }
+        let message = format!("The calendar server is busy ({}).", status.as_u16());
+        Failure::RateLimited { retry_after: retry_after(headers), message }
     };
     match status.as_u16() {
         300..=399 => refused(match headers.get(LOCATION).and_then(|to| to.to_str().ok()) {

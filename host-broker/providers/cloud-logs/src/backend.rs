@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// Something that holds logs.
@@ -22,7 +23,7 @@ pub(crate) trait Backend: Send + Sync {
     fn entry(&self, id: EntryId, access: Access) -> Running<Result<Found, BackendError>>;
 
     /// Whose logs it holds.
-    fn services(&self, access: Access) -> Running<Result<Services, BackendError>>;
+    fn services(&self, access: Access) -> Running<Result<Sources, BackendError>>;
 }
 
 /// A [`Backend`] at a server. It gets a part of the time of the call.
@@ -35,23 +36,23 @@ pub(crate) trait Remote: Clone + Send + Sync + 'static {
     fn find(&self, id: EntryId, access: &Access) -> impl Future<Output = Result<Found, BackendError>> + Send;
 
     /// Returns the services whose logs it holds.
-    fn list_services(&self, access: &Access) -> impl Future<Output = Result<Services, BackendError>> + Send;
+    fn list_services(&self, access: &Access) -> impl Future<Output = Result<Sources, BackendError>> + Send;
 }
 
 impl<R: Remote> Backend for R {
     fn query(&self, search: Arc<Search>, access: Access) -> Running<Result<Found, BackendError>> {
         let this = self.clone();
-        Box::pin(async move { this.search(&search, &access.of_server()).await })
+        Box::pin(async move { this.search(&search, &access.part()).await })
     }
 
     fn entry(&self, id: EntryId, access: Access) -> Running<Result<Found, BackendError>> {
         let this = self.clone();
-        Box::pin(async move { this.find(id, &access.of_server()).await })
+        Box::pin(async move { this.find(id, &access.part()).await })
     }
 
-    fn services(&self, access: Access) -> Running<Result<Services, BackendError>> {
+    fn services(&self, access: Access) -> Running<Result<Sources, BackendError>> {
         let this = self.clone();
-        Box::pin(async move { this.list_services(&access.of_server()).await })
+        Box::pin(async move { this.list_services(&access.part()).await })
     }
 }
 
@@ -76,9 +77,9 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// The same for a server: two thirds of the time that is left. One that is slow does not keep the entries of the other
-    /// backends back.
-    fn of_server(&self) -> Self {
+    /// The same with two thirds of the time that is left. A slow server does not keep the entries of the other backends back,
+    /// nor a slow list the answer to a query.
+    pub(crate) fn part(&self) -> Self {
         let left = self.deadline.saturating_duration_since(Instant::now());
         Self { deadline: Instant::now() + left / 3 * 2, credentials: Arc::clone(&self.credentials) }
     }
@@ -95,11 +96,13 @@ pub(crate) struct Found {
 
 /// Whose logs one backend holds.
 #[derive(Debug, Default)]
-pub(crate) struct Services {
-    /// They.
+pub(crate) struct Sources {
+    /// The services.
     pub(crate) services: Vec<Source>,
     /// The unread places.
     pub(crate) skipped: Vec<Skipped>,
+    /// Whether entries can be of services that are not listed.
+    pub(crate) has_unlisted: bool,
 }
 
 /// A service that writes logs.
@@ -130,6 +133,16 @@ pub(crate) enum BackendError {
         what: &'static str,
         /// Why.
         reason: String,
+    },
+    /// Its server limits requests; the text is public.
+    #[error("{reason}")]
+    Limited {
+        /// The backend.
+        what: &'static str,
+        /// The limit.
+        reason: String,
+        /// The pause after which it can be asked again.
+        retry_after: Option<Duration>,
     },
 }
 
@@ -167,16 +180,17 @@ pub(crate) async fn entry_of_any(backends: &[Arc<dyn Backend>], id: EntryId, acc
 ///
 /// # Errors
 /// [`Failure`]; nothing is ever changed.
-pub(crate) async fn services_of_all(backends: &[Arc<dyn Backend>], access: Access) -> Result<Services, Failure> {
+pub(crate) async fn services_of_all(backends: &[Arc<dyn Backend>], access: Access) -> Result<Sources, Failure> {
     let asked: Vec<_> = backends.iter().map(|b| tokio::spawn(b.services(access.clone()))).collect();
     let mut skipped = Vec::new();
-    let mut services = Vec::new();
+    let (mut services, mut has_unlisted) = (Vec::new(), false);
     for found in gather(asked, &mut skipped).await? {
         services.extend(found.services);
         skipped.extend(found.skipped);
+        has_unlisted |= found.has_unlisted;
     }
     services.sort();
-    Ok(Services { services, skipped: tidy(skipped) })
+    Ok(Sources { services, skipped: tidy(skipped), has_unlisted })
 }
 
 type Asked<T> = tokio::task::JoinHandle<Result<T, BackendError>>;
@@ -185,14 +199,23 @@ async fn gather<T>(asked: Vec<Asked<T>>, skipped: &mut Vec<Skipped>) -> Result<V
     // A caller that stops waiting for this stops the backends as well.
     let asked: Vec<_> = asked.into_iter().map(AbortOnDrop).collect();
     let mut answers = Vec::new();
-    let mut failures = Vec::new();
+    let (mut failures, mut limit) = (Vec::new(), None);
     for mut task in asked {
         match (&mut task.0).await {
             Ok(Ok(answer)) => answers.push(answer),
             Ok(Err(BackendError::Deadline)) => return Err(Failure::Timeout),
             Ok(Err(BackendError::Unavailable { what, reason })) => failures.push(Skipped::new(what, &reason)),
+            Ok(Err(BackendError::Limited { what, reason, retry_after })) => {
+                let message = format!("no logs can be read: {what}: {reason}");
+                limit.get_or_insert(Failure::RateLimited { retry_after, message });
+                failures.push(Skipped::new(what, &reason));
+            }
             Err(_panicked) => failures.push(Skipped::new("logs", "reading them failed")),
         }
+    }
+    // Of several reasons, this one passes.
+    if let Some(limit) = limit.filter(|_| answers.is_empty()) {
+        return Err(limit);
     }
     if answers.is_empty()
         && let Some(Skipped { service, reason }) = failures.first()

@@ -14,12 +14,12 @@ mod settings;
 pub use settings::CloudWatchSettings;
 pub(crate) use settings::SERVICE;
 
-use crate::backend::{Access, BackendError, Found, Remote, Services, SignIn, Source};
+use crate::backend::{Access, BackendError, Found, Remote, SignIn, Source, Sources};
 use crate::entry::{Record, shortened};
 use crate::format::Format;
 use crate::position::EntryId;
 use crate::search::{Newest, Search, Skipped};
-use crate::transport;
+use crate::transport::{self, Answer};
 use crate::window::Window;
 use decode::Events;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
@@ -29,6 +29,7 @@ use serde_json::{Value, json};
 use settings::GroupPattern;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 use url::Url;
 
 /// The most events and bytes of a slice.
@@ -93,6 +94,8 @@ enum Refused {
     Group(String),
     /// The region cannot be used.
     Region(String),
+    /// The region limits requests.
+    Limited(Option<Duration>),
     /// The answer has more bytes than are read.
     TooLarge,
 }
@@ -219,7 +222,12 @@ impl Remote for CloudWatch {
                     skipped.push(region.skipped(&format!("{reason}, and entries are missing")));
                     break;
                 }
+                Err(Refused::Limited(pause)) if reading.has_answered => {
+                    skipped.push(region.skipped(&format!("{}, and entries are missing", transport::limited(pause))));
+                    break;
+                }
                 Err(Refused::Region(reason)) => return Err(region.unavailable(&reason)),
+                Err(Refused::Limited(pause)) => return Err(region.limited(pause)),
             }
         }
         skipped.dedup();
@@ -254,16 +262,17 @@ impl Remote for CloudWatch {
                 Err(Refused::Group(reason)) => skipped.push(region.of_group(group, &reason)),
                 Err(Refused::TooLarge) => skipped.push(region.of_group(group, INSTANT)),
                 Err(Refused::Region(reason)) => return Err(region.unavailable(&reason)),
+                Err(Refused::Limited(pause)) => return Err(region.limited(pause)),
             }
         }
         Ok(Found { records: Vec::new(), skipped })
     }
 
-    async fn list_services(&self, access: &Access) -> Result<Services, BackendError> {
+    async fn list_services(&self, access: &Access) -> Result<Sources, BackendError> {
         let (groups, skipped) = self.0.groups(None, access).await?;
         let services: BTreeSet<String> = groups.iter().map(|group| service_of(group)).collect();
         let service = |service| Source { service, kind: "cloudwatch".into(), earliest: None, latest: None };
-        Ok(Services { services: services.into_iter().map(service).collect(), skipped })
+        Ok(Sources { services: services.into_iter().map(service).collect(), skipped, has_unlisted: false })
     }
 }
 
@@ -323,6 +332,7 @@ impl Region {
             }
             let body = self.ask("DescribeLogGroups", &request, access).await.map_err(|refused| match refused {
                 Refused::Group(reason) | Refused::Region(reason) => self.unavailable(&reason),
+                Refused::Limited(pause) => self.limited(pause),
                 Refused::TooLarge => self.unavailable("its answer is larger than is read"),
             })?;
             let (names, next) =
@@ -359,15 +369,21 @@ impl Region {
         ]);
         let uri = self.url.as_str().parse().map_err(|_long| unwritable())?;
         let exchange = Exchange { method: Method::POST, uri, headers, body, deadline: access.deadline };
-        let (status, body) = transport::send(self.http.as_ref(), exchange).await.map_err(of_region)?;
+        let Answer { status, body, retry_after } =
+            transport::send(self.http.as_ref(), exchange).await.map_err(of_region)?;
         match status {
             StatusCode::OK => body.ok_or(Refused::TooLarge),
-            status => Err(refused(status, &body.unwrap_or_default())),
+            status => Err(refused(status, &body.unwrap_or_default(), retry_after)),
         }
     }
 
     fn unavailable(&self, reason: &str) -> BackendError {
         BackendError::Unavailable { what: "cloudwatch", reason: format!("{}: {reason}", self.name) }
+    }
+
+    fn limited(&self, retry_after: Option<Duration>) -> BackendError {
+        let reason = format!("{}: {}", self.name, transport::limited(retry_after));
+        BackendError::Limited { what: "cloudwatch", reason, retry_after }
     }
 
     fn skipped(&self, reason: &str) -> Skipped {
@@ -384,7 +400,7 @@ fn not_cloudwatch() -> Refused {
 }
 
 /// Explains an answer that is not 200. Only known words of it are shown.
-fn refused(status: StatusCode, body: &[u8]) -> Refused {
+fn refused(status: StatusCode, body: &[u8], retry_after: Option<Duration>) -> Refused {
     let kind = decode::fault(body).unwrap_or_default();
     match (kind.as_str(), status) {
         ("ResourceNotFoundException", _) => Refused::Group("there is no such log group".to_owned()),
@@ -394,9 +410,8 @@ fn refused(status: StatusCode, body: &[u8]) -> Refused {
         ("InvalidParameterException" | "InvalidOperationException", _) => {
             Refused::Group(format!("it cannot be searched ({kind})"))
         }
-        ("ThrottlingException" | "ServiceUnavailableException" | "LimitExceededException", _) => {
-            Refused::Region("it limits requests now; try again later".to_owned())
-        }
+        ("ThrottlingException" | "ServiceUnavailableException" | "LimitExceededException", _)
+        | (_, StatusCode::TOO_MANY_REQUESTS) => Refused::Limited(retry_after),
         (
             "UnrecognizedClientException"
             | "InvalidSignatureException"

@@ -13,7 +13,7 @@ mod lines;
 mod listing;
 mod scan;
 
-use crate::backend::{Access, Backend, BackendError, Found, Services, Source};
+use crate::backend::{Access, Backend, BackendError, Found, Source, Sources};
 use crate::format::Format;
 use crate::position::EntryId;
 use crate::search::{Newest, Search, Skipped};
@@ -129,7 +129,7 @@ impl Files {
         Ok(found)
     }
 
-    fn list_services(&self, meter: &Meter) -> Result<Services, Stop> {
+    fn list_services(&self, meter: &Meter) -> Result<Sources, Stop> {
         let mut listing = self.list()?;
         let mut services: Vec<Source> = Vec::new();
         for stream in &listing.streams {
@@ -146,7 +146,9 @@ impl Files {
             }
             add_service(&mut services, &stream.service, span);
         }
-        Ok(Services { services, skipped: listing.skipped })
+        // A line of syslog names its program.
+        let has_unlisted = matches!(self.format, Format::Auto | Format::Syslog);
+        Ok(Sources { services, skipped: listing.skipped, has_unlisted })
     }
 
     /// The file, or a note why not; a file that is not the listed one any more means that the listing is out of date.
@@ -283,7 +285,7 @@ impl Backend for Files {
         self.blocking(access.deadline, move |files, meter| files.find(id, meter))
     }
 
-    fn services(&self, access: Access) -> Running<Result<Services, BackendError>> {
+    fn services(&self, access: Access) -> Running<Result<Sources, BackendError>> {
         self.blocking(access.deadline, Self::list_services)
     }
 }

@@ -10,22 +10,24 @@
 mod account;
 mod decode;
 mod filter;
+mod pace;
 mod settings;
 
 pub(crate) use account::{Account, Pass};
 pub use settings::GoogleSettings;
 
-use crate::backend::{Access, BackendError, Found, Remote, Services, SignIn, Source};
+use crate::backend::{Access, BackendError, Found, Remote, SignIn, Source, Sources};
 use crate::entry::{Record, shortened};
 use crate::format::Format;
 use crate::position::EntryId;
 use crate::search::{Newest, Search, Skipped};
-use crate::transport;
+use crate::transport::{self, Answer};
 use crate::window::Window;
 use decode::Page;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use model::Clock;
+use pace::Pace;
 use platform::http::{Exchange, Http};
 use provider::google::GoogleError;
 use provider::issued_tokens::TokenText;
@@ -33,13 +35,14 @@ use provider::remote;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
 use url::Url;
 
 /// The fewest and the most entries of an answer to a query. Google gives no more than a thousand.
 const PAGE_MIN: usize = 100;
 const PAGE_MAX: usize = 1000;
-/// The most requests for entries in one query. The projects share them. Google allows 60 in a minute.
+/// The most requests for entries in one query. The projects share them.
 const REQUESTS_MAX: usize = 20;
 /// The most requests for one entry.
 const FIND_REQUESTS_MAX: usize = 5;
@@ -70,6 +73,7 @@ pub(crate) struct Server {
     format: Format,
     http: Arc<dyn Http>,
     clock: Arc<dyn Clock>,
+    pace: Pace,
 }
 
 /// The requests of one execution to one project.
@@ -101,9 +105,20 @@ struct Reading {
 enum Refused {
     /// The project cannot be read.
     Project(String),
+    /// Requests are limited: the reason, and the pause after which one is allowed.
+    Limited(String, Option<Duration>),
     /// The answer has more bytes than are read.
     TooLarge,
 }
+
+/// A project that refused a request.
+struct Refusal {
+    note: Skipped,
+    limit: Option<Limit>,
+}
+
+/// A limit of requests, with the pause after which one is allowed.
+struct Limit(Option<Duration>);
 
 impl Google {
     pub(crate) fn new(server: Server) -> Self {
@@ -142,7 +157,7 @@ impl Remote for Google {
             has_answered |= reading.has_answered;
             match outcome {
                 Ok(notes) => skipped.extend(notes.into_iter().map(|note| session.skipped(note))),
-                Err(refused) => refusals.push(session.skipped(&refused.reason())),
+                Err(refused) => refusals.push(session.refusal(refused)),
             }
         }
         Ok(Found { records: newest.into_records(), skipped: judged(has_answered, skipped, refusals)? })
@@ -168,14 +183,14 @@ impl Remote for Google {
         });
         let (notes, refusals) = match notes.await {
             Ok(notes) => (notes, Vec::new()),
-            Err(refused) => (Vec::new(), vec![session.skipped(&refused.reason())]),
+            Err(refused) => (Vec::new(), vec![session.refusal(refused)]),
         };
         records.truncate(1);
         let skipped = notes.into_iter().filter(|_| records.is_empty()).map(|note| session.skipped(note)).collect();
         Ok(Found { skipped: judged(reading.has_answered, skipped, refusals)?, records })
     }
 
-    async fn list_services(&self, access: &Access) -> Result<Services, BackendError> {
+    async fn list_services(&self, access: &Access) -> Result<Sources, BackendError> {
         let server = &self.0;
         let (pass, token) = server.sign_in(access).await?;
         let (mut names, mut skipped, mut refusals) = (BTreeSet::new(), Vec::new(), Vec::new());
@@ -188,12 +203,12 @@ impl Remote for Google {
                     let more = "there are more services than are listed";
                     skipped.extend((!is_all).then(|| session.skipped(more)));
                 }
-                Err(refused) => refusals.push(session.skipped(&refused.reason())),
+                Err(refused) => refusals.push(session.refusal(refused)),
             }
         }
         let service = |service| Source { service, kind: "google".into(), earliest: None, latest: None };
         let skipped = judged(has_answered, skipped, refusals)?;
-        Ok(Services { services: names.into_iter().map(service).collect(), skipped })
+        Ok(Sources { services: names.into_iter().map(service).collect(), skipped, has_unlisted: false })
     }
 }
 
@@ -221,16 +236,18 @@ impl Server {
 }
 
 /// Adds the projects that refused to the notes. Without any answer, the first of them is the reason.
-fn judged(has_answered: bool, mut skipped: Vec<Skipped>, refusals: Vec<Skipped>) -> Result<Vec<Skipped>, BackendError> {
-    match refusals.first() {
-        Some(Skipped { reason, .. }) if !has_answered => {
-            Err(BackendError::Unavailable { what: "google", reason: reason.clone() })
-        }
-        Some(_) | None => {
-            skipped.extend(refusals);
-            Ok(skipped)
-        }
+fn judged(has_answered: bool, mut skipped: Vec<Skipped>, refusals: Vec<Refusal>) -> Result<Vec<Skipped>, BackendError> {
+    // A limit passes.
+    let first = refusals.iter().find(|refusal| refusal.limit.is_some()).or(refusals.first());
+    if let Some(Refusal { note: Skipped { reason, .. }, limit }) = first.filter(|_| !has_answered) {
+        let (what, reason) = ("google", reason.clone());
+        return Err(match limit {
+            Some(Limit(retry_after)) => BackendError::Limited { what, reason, retry_after: *retry_after },
+            None => BackendError::Unavailable { what, reason },
+        });
     }
+    skipped.extend(refusals.into_iter().map(|refusal| refusal.note));
+    Ok(skipped)
 }
 
 impl Session<'_> {
@@ -297,6 +314,7 @@ impl Session<'_> {
         if let (Some(token), Some(members)) = (token, request.as_object_mut()) {
             members.insert("pageToken".to_owned(), Value::from(token));
         }
+        server.pace.take(self.deadline).await.map_err(|pause| Refused::limited(Some(pause), ""))?;
         let mut url = server.url.clone();
         url.set_path("v2/entries:list");
         let body = self.ask(Method::POST, &url, request.to_string().into_bytes()).await?;
@@ -339,6 +357,15 @@ impl Session<'_> {
         Ok(false)
     }
 
+    fn refusal(&self, refused: Refused) -> Refusal {
+        let (reason, limit) = match refused {
+            Refused::Project(reason) => (reason, None),
+            Refused::Limited(reason, retry_after) => (reason, Some(Limit(retry_after))),
+            Refused::TooLarge => ("its answer is larger than is read".to_owned(), None),
+        };
+        Refusal { note: self.skipped(&reason), limit }
+    }
+
     fn skipped(&self, reason: &str) -> Skipped {
         Skipped::new("google", &format!("{}: {}: {reason}", self.server.name, self.project))
     }
@@ -352,28 +379,25 @@ impl Session<'_> {
         let uri = url.as_str().parse().map_err(|_long| unwritable())?;
         let exchange = Exchange { method, uri, headers, body, deadline: self.deadline };
         let answer = transport::send(self.server.http.as_ref(), exchange).await;
-        let (status, body) = answer.map_err(|reason| Refused::Project(reason.to_owned()))?;
+        let Answer { status, body, retry_after } = answer.map_err(|reason| Refused::Project(reason.to_owned()))?;
         if status == StatusCode::OK {
             return body.ok_or(Refused::TooLarge);
         }
         if status == StatusCode::UNAUTHORIZED {
             self.pass.drop_refused(self.token, self.deadline).await;
         }
-        Err(refused(status, &body.unwrap_or_default(), self.token))
+        Err(refused(status, &body.unwrap_or_default(), retry_after, self.token))
     }
 }
 
 impl Refused {
-    fn reason(self) -> String {
-        match self {
-            Self::Project(reason) => reason,
-            Self::TooLarge => "its answer is larger than is read".to_owned(),
-        }
+    fn limited(retry_after: Option<Duration>, said: &str) -> Self {
+        Self::Limited(format!("{}{said}", transport::limited(retry_after)), retry_after)
     }
 }
 
 /// Explains an answer that is not 200, with the message of Google.
-fn refused(status: StatusCode, body: &[u8], token: &str) -> Refused {
+fn refused(status: StatusCode, body: &[u8], retry_after: Option<Duration>, token: &str) -> Refused {
     let said = account::said(&GoogleError::of(body).message, token);
     let number = status.as_u16();
     match status {
@@ -382,9 +406,7 @@ fn refused(status: StatusCode, body: &[u8], token: &str) -> Refused {
             "the service account has no permission for this; the operator must check its role ({number}){said}"
         )),
         StatusCode::NOT_FOUND => Refused::Project(format!("there is no such project ({number}){said}")),
-        StatusCode::TOO_MANY_REQUESTS => {
-            Refused::Project(format!("it limits requests now; try again later ({number}){said}"))
-        }
+        StatusCode::TOO_MANY_REQUESTS => Refused::limited(retry_after, &format!(" ({number}){said}")),
         _ => Refused::Project(format!("it answers {number}{said}")),
     }
 }

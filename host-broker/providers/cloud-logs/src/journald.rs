@@ -5,7 +5,7 @@
 
 pub(super) mod decode;
 
-use crate::backend::{Access, Backend, BackendError, Found, Services, Source};
+use crate::backend::{Access, Backend, BackendError, Found, Source, Sources};
 use crate::position::{EntryId, StreamKey};
 use crate::search::{Newest, Search, Skipped};
 use crate::window::Window;
@@ -192,7 +192,7 @@ impl Journald {
         Ok(found)
     }
 
-    async fn list_services(&self, deadline: Instant) -> Result<Services, BackendError> {
+    async fn list_services(&self, deadline: Instant) -> Result<Sources, BackendError> {
         let done = self.run(self.command(deadline).arg("--field=SYSLOG_IDENTIFIER")).await?;
         let text = String::from_utf8_lossy(&done.stdout);
         let mut names: Vec<String> =
@@ -207,7 +207,8 @@ impl Journald {
         }
         // The times of each would take two searches of the whole journal.
         let service = |service| Source { service, kind: WHAT.into(), earliest: None, latest: None };
-        Ok(Services { services: names.into_iter().map(service).collect(), skipped })
+        // A search also finds units, which are not listed.
+        Ok(Sources { services: names.into_iter().map(service).collect(), skipped, has_unlisted: true })
     }
 }
 
@@ -247,7 +248,7 @@ impl Backend for Journald {
         Box::pin(async move { this.find(id, access.deadline).await })
     }
 
-    fn services(&self, access: Access) -> Running<Result<Services, BackendError>> {
+    fn services(&self, access: Access) -> Running<Result<Sources, BackendError>> {
         let this = self.clone();
         Box::pin(async move { this.list_services(access.deadline).await })
     }

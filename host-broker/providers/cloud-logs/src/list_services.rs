@@ -1,7 +1,7 @@
 //! `list_services`: whose logs there are.
 
 use crate::backend;
-use crate::backend::{Access, Services, Source};
+use crate::backend::{Access, Source, Sources};
 use crate::search::Skipped;
 use crate::{Logs, counted};
 use model::Exposure;
@@ -16,7 +16,7 @@ use shared::{Level, Timestamp};
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListServices {}
 
-/// Services by name.
+/// Sources by name.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ServiceList {
     /// The services.
@@ -32,7 +32,7 @@ impl ListServices {
     /// # Errors
     /// [`Failure`]; nothing is ever changed.
     pub(crate) async fn list(&self, logs: &Logs, access: Access) -> Result<ServiceList, Failure> {
-        let Services { services, skipped } = backend::services_of_all(&logs.backends, access).await?;
+        let Sources { services, skipped, has_unlisted: _ } = backend::services_of_all(&logs.backends, access).await?;
         Ok(ServiceList { services, skipped })
     }
 }

@@ -8,12 +8,12 @@ mod settings;
 
 pub use settings::LokiSettings;
 
-use crate::backend::{Access, BackendError, Found, Remote, Services, SignIn, Source};
+use crate::backend::{Access, BackendError, Found, Remote, SignIn, Source, Sources};
 use crate::entry::{Record, shortened};
 use crate::format::Format;
 use crate::position::EntryId;
 use crate::search::{Newest, Search, Skipped};
-use crate::transport;
+use crate::transport::{self, Answer};
 use crate::window::Window;
 use decode::{Batch, Streams};
 use http::header::AUTHORIZATION;
@@ -33,7 +33,7 @@ const BATCH_MIN: usize = 2;
 const BATCHES_MAX: usize = 30;
 /// The most services that are listed.
 const SERVICES_MAX: usize = 500;
-/// Services are listed if they have written within so long.
+/// Sources are listed if they have written within so long.
 const RECENT: Duration = Duration::from_secs(24 * 3600);
 /// The header that names the tenant.
 const TENANT: HeaderName = HeaderName::from_static("x-scope-orgid");
@@ -175,7 +175,7 @@ impl Remote for Loki {
         Ok(Found { records, skipped })
     }
 
-    async fn list_services(&self, access: &Access) -> Result<Services, BackendError> {
+    async fn list_services(&self, access: &Access) -> Result<Sources, BackendError> {
         let server = &self.0;
         let now = server.clock.now();
         let nanos = |time: shared::Timestamp| time.millis().saturating_mul(NANOS).to_string();
@@ -195,7 +195,9 @@ impl Remote for Loki {
         names.truncate(SERVICES_MAX);
         let service = |service| Source { service, kind: "loki".into(), earliest: None, latest: None };
         let more = has_more.then(|| server.skipped("there are more services than are listed"));
-        Ok(Services { services: names.into_iter().map(service).collect(), skipped: more.into_iter().collect() })
+        let services = names.into_iter().map(service).collect();
+        // Older services are not listed.
+        Ok(Sources { services, skipped: more.into_iter().collect(), has_unlisted: true })
     }
 }
 
@@ -235,9 +237,13 @@ impl Server {
         let uri = url.as_str().parse().map_err(|_long| self.unavailable(transport::UNWRITABLE))?;
         let exchange = Exchange { method: Method::GET, uri, headers, body: Vec::new(), deadline: access.deadline };
         let answer = transport::send(self.http.as_ref(), exchange).await;
-        let (status, body) = answer.map_err(|reason| self.unavailable(reason))?;
+        let Answer { status, body, retry_after } = answer.map_err(|reason| self.unavailable(reason))?;
         match status {
             StatusCode::OK => Ok(body),
+            StatusCode::TOO_MANY_REQUESTS => {
+                let reason = format!("{}: {}", self.name, transport::limited(retry_after));
+                Err(BackendError::Limited { what: "loki", reason, retry_after })
+            }
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 Err(self.unavailable(&format!("it refuses the credential ({})", status.as_u16())))
             }

@@ -1,7 +1,7 @@
 //! `query_logs`: the newest entries of a stretch of time.
 
 use crate::backend;
-use crate::backend::{Access, Found};
+use crate::backend::{Access, Found, Sources};
 use crate::entry::{BRIEF, Entry, Record};
 use crate::position::{CURSOR_PATTERN, Cursor};
 use crate::search::{Search, Skipped};
@@ -25,7 +25,8 @@ const PAGE_BYTES: usize = shared::limits::DATA_BYTES_MAX / 4 * 3;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct QueryLogs {
-    /// Only this service's entries: a name from `list_services`, or of a program that writes to syslog.
+    /// Only this service's entries: a name from `list_services`, or of a program that writes to syslog. A name that no
+    /// service can have is refused.
     service: Option<ServiceName>,
     /// From when on. Default: one hour before `until`.
     since: Option<When>,
@@ -94,12 +95,52 @@ impl QueryLogs {
     /// [`Failure`]; nothing is ever changed.
     pub(crate) async fn page(&self, logs: &Logs, now: Timestamp, access: Access) -> Result<Page, Failure> {
         let search = self.search(logs, now).map_err(Failure::Guard)?;
-        let Found { records, skipped } = backend::query_all(&logs.backends, search.clone(), access).await?;
+        let Found { records, mut skipped } = backend::query_all(&logs.backends, search.clone(), access.clone()).await?;
+        if let Some(service) = search.service.as_ref().filter(|_| records.is_empty() && search.before.is_none()) {
+            skipped.extend(unlisted(service, logs, &access).await?);
+        }
         let written = |millis| Timestamp::from_millis(millis).to_string();
         let (entries, cursor) = cut(records, &search);
         let Window { since, until } = search.window;
         Ok(Page { entries, since: written(since), until: written(until), cursor, skipped })
     }
+}
+
+/// Looks for the service of a search that finds nothing. Returns a note if nobody knows whether there is one.
+///
+/// # Errors
+/// [`Failure::Refused`]: there is no such service.
+async fn unlisted(service: &str, logs: &Logs, access: &Access) -> Result<Option<Skipped>, Failure> {
+    let Ok(listed) = backend::services_of_all(&logs.backends, access.part()).await else {
+        return Ok(Some(Skipped::new(service, "the services cannot be listed, so there may be none of this name")));
+    };
+    let Sources { services, skipped, has_unlisted } = listed;
+    if services.iter().any(|own| own.service == service) {
+        return Ok(None);
+    }
+    let near = nearest(service, services.iter().map(|own| own.service.as_str())).join("`, `");
+    let hint = if near.is_empty() { String::new() } else { format!("; did you mean `{near}`?") };
+    if has_unlisted || !skipped.is_empty() {
+        return Ok(Some(Skipped::new(service, &format!("no list has this service, so there may be none{hint}"))));
+    }
+    Err(Failure::Refused { message: format!("there is no service `{service}`{hint}") })
+}
+
+/// Returns the names that are most like this one, the nearest first.
+fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    const NAMES_MAX: usize = 3;
+    let name = name.to_lowercase();
+    let mut near: Vec<(usize, &str)> = known
+        .filter_map(|known| {
+            let own = known.to_lowercase();
+            let distance = strsim::damerau_levenshtein(&name, &own);
+            let is_near = distance <= (name.len() / 3).max(1) || own.contains(&name) || name.contains(&own);
+            is_near.then_some((distance, known))
+        })
+        .collect();
+    near.sort_unstable();
+    near.dedup();
+    near.into_iter().take(NAMES_MAX).map(|(_, known)| known).collect()
 }
 
 /// So many records as were asked for and a reply can carry, and the cursor behind them if there are more.

@@ -2,6 +2,7 @@ use super::*;
 use crate::get_log_entry::GetLogEntry;
 use crate::list_services::ListServices;
 use crate::query_logs::{Page, QueryLogs};
+use crate::search::Skipped;
 use platform::commands::SystemCommands;
 use platform::http::SystemHttp;
 use provider::contract::{Failure, Guard, Operation};
@@ -210,6 +211,12 @@ async fn several_backends_answer_as_one_page_after_page() {
         }
     }
     assert_eq!((ids.len(), pages), (240, 4));
+
+    let other = page(&logs, json!({"service": "beee"})).await;
+    let hint = "no list has this service, so there may be none; did you mean `bee`?";
+    assert!(other.entries.is_empty() && other.skipped.contains(&Skipped::new("beee", hint)), "{other:?}");
+    let none = page(&logs, json!({"service": "bee", "query": "no such text"})).await;
+    assert!(none.entries.is_empty() && !none.skipped.iter().any(|skipped| skipped.service == "bee"), "{none:?}");
 
     let bee = page(&logs, json!({"service": "bee", "query": "ENTRY 11"})).await;
     assert_eq!(

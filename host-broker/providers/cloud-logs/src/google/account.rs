@@ -9,7 +9,7 @@
 //!
 //! Source: RFC 7523, sections 2.1 and 3; Google Identity documentation, "Using OAuth 2.0 for server to server applications".
 
-use crate::transport;
+use crate::transport::{self, Answer};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use model::Clock;
@@ -122,7 +122,7 @@ impl Account {
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(FORM))]);
         let uri = self.token_url.as_str().parse().map_err(|_long| of_server(transport::UNWRITABLE))?;
         let exchange = Exchange::post(uri, headers, body.into_bytes(), deadline);
-        let (status, body) = transport::send(http, exchange).await.map_err(of_server)?;
+        let Answer { status, body, .. } = transport::send(http, exchange).await.map_err(of_server)?;
         let body = Zeroizing::new(body.filter(|body| body.len() <= ANSWER_BYTES_MAX).unwrap_or_default());
         if status != StatusCode::OK {
             return Err(refused(status, &body, assertion));

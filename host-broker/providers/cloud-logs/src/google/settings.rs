@@ -1,6 +1,7 @@
 //! The settings of Google Cloud Logging in the configuration.
 
 use super::account::Account;
+use super::pace::Pace;
 use super::{REQUESTS_MAX, Server};
 use crate::format::Format;
 use crate::{CloudLogsError, Parts};
@@ -35,9 +36,17 @@ pub struct GoogleSettings {
     /// only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// The requests for entries within a minute, of the quota of Google: 1 to 6000.
+    #[serde(default = "requests_per_minute")]
+    #[schemars(range(min = 1, max = 6000))]
+    pub requests_per_minute: u32,
     /// The format of texts.
     #[serde(default)]
     pub format: Format,
+}
+
+fn requests_per_minute() -> u32 {
+    60
 }
 
 /// The settings, checked.
@@ -61,6 +70,9 @@ impl GoogleSettings {
         crate::check_name(&self.name).map_err(fault)?;
         if !(1..=REQUESTS_MAX).contains(&self.projects.len()) || !self.projects.iter().all(|id| is_project(id)) {
             return Err(fault("projects: must name 1 to 20 projects by their ids, such as acme-prod"));
+        }
+        if !(1..=6000).contains(&self.requests_per_minute) {
+            return Err(fault("requests_per_minute: must be between 1 and 6000"));
         }
         let is_part = |c: char| c.is_ascii_alphanumeric() || "._-@".contains(c);
         let is_address = self.client_email.split('@').filter(|part| !part.is_empty()).count() == 2
@@ -89,11 +101,12 @@ impl GoogleSettings {
 
     pub(crate) fn open(self, parts: &Parts<'_>) -> Result<Server, CloudLogsError> {
         let Addresses { url, .. } = self.addresses()?;
-        let Self { name, mut projects, format, .. } = self;
+        let Self { name, mut projects, requests_per_minute, format, .. } = self;
         projects.sort();
         projects.dedup();
         let (http, clock) = (Arc::clone(parts.http), Arc::clone(parts.clock));
-        Ok(Server { name, url, projects, format, http, clock })
+        let pace = Pace::new(usize::try_from(requests_per_minute).unwrap_or(usize::MAX));
+        Ok(Server { name, url, projects, format, http, clock, pace })
     }
 }
 

@@ -11,6 +11,7 @@ use crate::query_logs::QueryLogs;
 use crate::tests::Own;
 use crate::{Logs, Settings};
 use chrono::{DateTime, SecondsFormat};
+use provider::contract::Failure;
 use regex::Regex;
 use serde_json::{Value, json};
 use shared::Timestamp;
@@ -185,10 +186,15 @@ fn entry(log: &str, ago: i64, members: &Value) -> Value {
 const SECOND: i64 = 1_000_000_000;
 
 fn logs(port: u16, projects: &Value) -> Logs {
+    limited_logs(port, projects, 6000)
+}
+
+/// Logs of these projects, with so many requests for entries a minute.
+fn limited_logs(port: u16, projects: &Value, requests: u32) -> Logs {
     let settings = format!(
         "backends = [{{ kind = 'google', name = 'gcp', projects = {projects}, client_email = \
          'broker@acme-prod.iam.gserviceaccount.com', private_key = {{ env = 'KEY' }}, url = 'http://127.0.0.1:{port}', \
-         token_url = 'http://127.0.0.1:{port}/token' }}]"
+         token_url = 'http://127.0.0.1:{port}/token', requests_per_minute = {requests} }}]"
     );
     Logs::new(toml::from_str::<Settings>(&settings).unwrap(), &Own::new().parts()).unwrap()
 }
@@ -212,9 +218,13 @@ async fn page(logs: &Logs, access: &Access, params: Value) -> Value {
     serde_json::to_value(query.page(logs, now(), access.clone()).await.unwrap()).unwrap()
 }
 
+async fn failed(logs: &Logs, access: &Access, params: Value) -> Failure {
+    let query: QueryLogs = serde_json::from_value(params).unwrap();
+    query.page(logs, now(), access.clone()).await.unwrap_err()
+}
+
 async fn failure(logs: &Logs, access: &Access) -> String {
-    let query: QueryLogs = serde_json::from_value(json!({})).unwrap();
-    format!("{:?}", query.page(logs, now(), access.clone()).await.unwrap_err())
+    format!("{:?}", failed(logs, access, json!({})).await)
 }
 
 async fn find(logs: &Logs, access: &Access, id: &Value) -> Result<Value, String> {
@@ -294,7 +304,6 @@ async fn entries_of_all_payloads_are_found_by_service_text_and_level_and_by_thei
     for (params, expected) in [
         (json!({ "service": "run.googleapis.com_stderr" }), vec!["pairs too"]),
         (json!({ "service": "syslog" }), vec!["on fire"]),
-        (json!({ "service": "run.googleapis.com" }), vec![]),
         (json!({ "query": "CANNOT [open] \"IT\"" }), vec!["Cannot [open] \"it\""]),
         (json!({ "query": "eve@acme" }), vec!["SetIamPolicy"]),
         (json!({ "query": "4711" }), vec!["pairs too"]),
@@ -304,6 +313,13 @@ async fn entries_of_all_payloads_are_found_by_service_text_and_level_and_by_thei
         (json!({ "since": "4s", "until": "2s" }), vec![request, "SetIamPolicy"]),
     ] {
         assert_eq!(messages(&page(&logs, &access, params.clone()).await), expected, "{params}");
+    }
+    for (service, hint) in [
+        ("run.googleapis.com", "run.googleapis.com_stderr`, `run.googleapis.com_stdout`, `run.googleapis.com_requests"),
+        ("sys1og", "SysLog`, `syslog"),
+    ] {
+        let message = format!("there is no service `{service}`; did you mean `{hint}`?");
+        assert_eq!(failed(&logs, &access, json!({ "service": service })).await, Failure::Refused { message });
     }
     for entry in all["entries"].as_array().unwrap() {
         assert_eq!(find(&logs, &access, &entry["id"]).await.unwrap()["message"], entry["message"]);

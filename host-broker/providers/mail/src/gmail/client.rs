@@ -4,7 +4,7 @@
 
 use super::{Found, HEADER_BYTES_MAX};
 use crate::failures::{Sending, not_signed_in, one_line};
-use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use platform::http::{Exchange, Http, HttpError};
 use provider::accounts::Account;
@@ -16,15 +16,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use shared::limits::RESULT_BYTES_MAX;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use url::Url;
 
 /// The most bytes that are read of a refusal.
 const REFUSAL_BYTES_MAX: usize = 16 * 1024;
-/// A longer pause that the server asks for is shortened.
-const RETRY_AFTER_MAX: u64 = 3600;
 
 /// The permission of one execution: its token and its deadline.
 pub(crate) struct Session {
@@ -173,9 +170,7 @@ impl Session {
 const BAD_ID: &str = "Invalid id value";
 
 fn limited(headers: &HeaderMap, message: &str) -> Failure {
-    let seconds = headers.get(RETRY_AFTER).and_then(|text| text.to_str().ok()?.parse::<u64>().ok());
-    let retry_after = seconds.map(|seconds| Duration::from_secs(seconds.min(RETRY_AFTER_MAX)));
-    Failure::RateLimited { retry_after, message: message.to_owned() }
+    Failure::RateLimited { retry_after: remote::retry_after(headers), message: message.to_owned() }
 }
 
 /// Returns the failure for a server that gives no answer.

@@ -141,11 +141,70 @@ async fn a_project_that_fails_in_the_middle_keeps_what_was_found() {
 }
 
 #[tokio::test]
-async fn a_service_that_no_log_can_have_costs_no_request() {
+async fn a_service_that_no_log_can_have_is_refused_and_costs_no_request_for_entries() {
     let (port, log) = google(Vec::new());
-    let found = page(&logs(port, &json!([PROJECT])), &access(port), json!({ "service": "user@1000.service" })).await;
+    let wrong = json!({ "service": "user@1000.service" });
+    let message = "there is no service `user@1000.service`".to_owned();
+    assert_eq!(failed(&logs(port, &json!([PROJECT])), &access(port), wrong).await, Failure::Refused { message });
+    assert!(log.lock().unwrap().iter().all(|request| !request.line.contains("entries")));
+}
+
+#[tokio::test]
+async fn a_service_is_not_refused_if_a_project_cannot_list_its_own() {
+    let (port, _) = with_token(|request| {
+        if request.line.starts_with("GET /v2/projects/acme-two/") {
+            answer("403 x", "")
+        } else if request.line.starts_with("GET ") {
+            ok(&json!({ "logNames": ["projects/acme-one/logs/web"] }))
+        } else {
+            ok(&json!({}))
+        }
+    });
+    let both = logs(port, &json!(["acme-one", "acme-two"]));
+    let found = page(&both, &access(port), json!({ "service": "webb" })).await;
+    let note = "no list has this service, so there may be none; did you mean `web`?";
+    assert_eq!((messages(&found).len(), reasons(&found)), (0, vec![note]));
+    // One that is listed has only no entries in that time.
+    let found = page(&both, &access(port), json!({ "service": "web" })).await;
     assert_eq!((messages(&found).len(), reasons(&found).len()), (0, 0));
-    assert!(log.lock().unwrap().iter().all(|request| request.line == "POST /token"));
+}
+
+#[tokio::test]
+async fn no_minute_has_more_requests_than_google_allows() {
+    let (count, first) = (Mutex::new(0), line(&format!("{PROJECT}/logs/app"), SECOND, "mine"));
+    let (port, log) = with_token(move |_request| {
+        *count.lock().unwrap() += 1;
+        ok(&json!({ "entries": [first], "nextPageToken": count.lock().unwrap().to_string() }))
+    });
+    let (logs, access) = (limited_logs(port, &json!([PROJECT]), 3), of(&account(port), Duration::from_secs(30)));
+    let some = page(&logs, &access, json!({})).await;
+    assert_eq!(messages(&some), ["mine"]);
+    let reason = reasons(&some)[0];
+    assert!(reason.starts_with("gcp: acme-prod: it limits requests now; try again in "), "{reason}");
+    let Failure::RateLimited { retry_after: Some(pause), message } = failed(&logs, &access, json!({})).await else {
+        panic!()
+    };
+    assert!(pause <= Duration::from_secs(60) && message.contains("it limits requests now"), "{message}");
+    assert_eq!(log.lock().unwrap().len(), 1 + 3);
+}
+
+#[tokio::test]
+async fn a_limit_of_google_tells_when_to_try_again() {
+    let body = json!({ "error": { "code": 429, "message": "Quota exceeded", "status": "RESOURCE_EXHAUSTED" } });
+    for (head, after, when) in [
+        ("429 x\r\nretry-after: 7", Some(7), "in 7 s"),
+        ("429 x\r\nretry-after: 99999", Some(3600), "in 3600 s"),
+        ("429 x\r\nretry-after: soon", None, "later"),
+        ("429 x", None, "later"),
+    ] {
+        let body = body.to_string();
+        let (port, _) = with_token(move |_request| answer(head, &body));
+        let failure = failed(&logs(port, &json!([PROJECT])), &access(port), json!({})).await;
+        let message = format!(
+            "no logs can be read: google: gcp: acme-prod: it limits requests now; try again {when} (429): Quota exceeded"
+        );
+        assert_eq!(failure, Failure::RateLimited { retry_after: after.map(Duration::from_secs), message });
+    }
 }
 
 #[tokio::test]
