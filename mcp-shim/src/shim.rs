@@ -143,10 +143,10 @@ fn timeout(settings: &Settings, view: &View, request: &mut Request) -> Duration 
         Request::Auth(auth) => (Some(auth.capability()), auth.timeout_ms()),
         Request::Result(result) => (None, Some(&mut result.timeout_ms)),
         Request::Plan(plan) => (None, Some(&mut plan.timeout_ms)),
+        Request::Grant(grant) => (None, Some(&mut grant.timeout_ms)),
+        Request::Access(access) => (None, Some(&mut access.timeout_ms)),
         Request::Capabilities(_)
-        | Request::Grant(_)
         | Request::Revoke(_)
-        | Request::Access(_)
         | Request::Begin(_)
         | Request::List(_)
         | Request::TaskCreate(_)
@@ -185,6 +185,12 @@ mod tests {
             (json!({"type": "ext_auth_poll", "flow_id": elsewhere}), 30, true),
             (json!({"type": "ext_auth_list", "capability": "gog.email"}), 90, false),
             (json!({"type": "ext_auth_unlink", "capability": "gog.email", "account_ref": "a"}), 90, false),
+            (json!({"type": "ext_grant", "group_folder": "g", "provider": "p", "access_level": 1}), 30, true),
+            (
+                json!({"type": "ext_request", "provider": "p", "access_level": 1, "reason": "x", "duration_s": 60}),
+                30,
+                true,
+            ),
             (json!({"type": "ext_list"}), 30, false),
         ] {
             let mut request = shared::request::parse(body.to_string().as_bytes()).unwrap().request;

@@ -109,7 +109,7 @@ mod tests {
     fn our_own_schemas_are_portable() {
         for schema in [
             of::<CallRequest>(&["timeout_ms"]),
-            of::<GrantRequest>(&[]),
+            of::<GrantRequest>(&["timeout_ms"]),
             of::<ListRequest>(&[]),
             of::<AuthBeginRequest>(&["timeout_ms"]),
             of::<AuthCompleteRequest>(&["timeout_ms"]),

@@ -84,6 +84,7 @@ impl Grant {
                 daily_quota: self.daily_quota,
                 chat_types: words(self.chat_type),
                 chat_ids: self.chat_id,
+                timeout_ms: None,
             }),
         )
     }

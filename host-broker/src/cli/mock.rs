@@ -172,6 +172,7 @@ fn grant(context: &Context) -> Result<(), CliError> {
                 daily_quota: None,
                 chat_types: None,
                 chat_ids: None,
+                timeout_ms: None,
             }),
         )?;
     }

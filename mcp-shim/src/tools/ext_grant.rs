@@ -11,5 +11,5 @@ pub(super) const ENTRY: Entry = Entry {
     seen_by: SeenBy::Main,
     effect: Effect::Changes { destructive: true, idempotent: true },
     open_world: false,
-    schema: || schema::of::<GrantRequest>(&[]),
+    schema: || schema::of::<GrantRequest>(&["timeout_ms"]),
 };

@@ -11,5 +11,5 @@ pub(super) const ENTRY: Entry = Entry {
     seen_by: SeenBy::AccessRequesters,
     effect: Effect::Changes { destructive: false, idempotent: true },
     open_world: false,
-    schema: || schema::of::<AccessRequest>(&[]),
+    schema: || schema::of::<AccessRequest>(&["timeout_ms"]),
 };

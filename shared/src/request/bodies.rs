@@ -83,6 +83,9 @@ pub struct GrantRequest {
     /// Only on behalf of persons in these chats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chat_ids: Option<Vec<String>>,
+    /// How long the caller will wait, in milliseconds. It can only shorten the host's own limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
 }
 
 /// End a group's access to a provider.
@@ -117,6 +120,9 @@ pub struct AccessRequest {
     pub reason: String,
     /// How long it is needed, in seconds, from the person's answer.
     pub duration_s: u64,
+    /// How long the caller will wait, in milliseconds. It can only shorten the host's own limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
 }
 
 /// Ask a person once for several calls, which then run in order. The first one that does not succeed ends the plan.

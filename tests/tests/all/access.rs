@@ -61,6 +61,17 @@ fn until_status(group: &Group, action: &str, status_is: &str) {
 }
 
 #[test]
+fn a_caller_that_does_not_wait_for_a_person_gets_pending() {
+    let world = world();
+    let grant = json!({ "type": "ext_grant", "group_folder": "developer", "provider": "demo", "access_level": 3 });
+    for (group, document) in [("developer", request()), ("main", grant)] {
+        let pending = world.group(group).ask(with(document, "timeout_ms", 50));
+        assert_eq!(pending["status"], "pending", "{pending}");
+        asked(&world, pending["request_id"].as_str().unwrap());
+    }
+}
+
+#[test]
 fn a_person_gives_exactly_the_requested_access_and_it_ends_by_itself() {
     let world = world();
     let developer = world.group("developer");

@@ -340,10 +340,10 @@ fn timeout(request: &Request, context: &ParseContext) -> Duration {
         Request::Auth(body) => (context.catalogue.timeout(&body.capability()), body.waits_ms()),
         Request::Result(body) => (None, body.timeout_ms),
         Request::Plan(body) => (None, body.timeout_ms),
+        Request::Grant(body) => (None, body.timeout_ms),
+        Request::Access(body) => (None, body.timeout_ms),
         Request::Capabilities(_)
-        | Request::Grant(_)
         | Request::Revoke(_)
-        | Request::Access(_)
         | Request::Begin(_)
         | Request::List(_)
         | Request::TaskCreate(_)
