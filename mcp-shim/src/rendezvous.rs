@@ -59,6 +59,8 @@ struct OutboundRequest {
     may_stay_silent: bool,
     /// Whether the host may have taken it over a connection that broke. Then no reply says that nothing was executed.
     may_be_taken: bool,
+    /// The earlier request that it only asks about.
+    about: Option<RequestId>,
 }
 
 impl OutboundRequest {
@@ -69,6 +71,21 @@ impl OutboundRequest {
     /// Returns the reply for a withdrawn request. If an earlier connection may have brought it, the outcome is unknown.
     fn withdrawn(&self, reply: Reply) -> Reply {
         if self.may_be_taken { render::connection_lost(&self.id) } else { reply }
+    }
+
+    /// Returns the reply for a request that was withdrawn at the end of its time.
+    fn given_up(&self, signs: render::Signs) -> Reply {
+        match &self.about {
+            // However often it was sent, it has executed nothing.
+            Some(of) => render::not_asked(of, self.timeout, signs),
+            None => self.withdrawn(render::withdrawn(&self.id, self.timeout, signs)),
+        }
+    }
+
+    /// Returns the reply for a request that was withdrawn because the host gives no sign of life.
+    fn host_down(&self) -> Reply {
+        let reply = render::host_down(&self.id, self.about.as_ref());
+        if self.about.is_some() { reply } else { self.withdrawn(reply) }
     }
 
     /// Returns the host's reply to a request that may be a repeated one. A refusal of the repeated request says nothing
@@ -137,7 +154,8 @@ impl Rendezvous {
             Request::Grant(_) | Request::Revoke(_) | Request::TaskCreate(_) | Request::GateApprove(_)
         );
         let started = Instant::now();
-        let mut outbound = OutboundRequest { id, bytes, timeout, started, may_stay_silent, may_be_taken: false };
+        let about = earlier(request).cloned();
+        let mut outbound = OutboundRequest { id, bytes, timeout, started, may_stay_silent, may_be_taken: false, about };
         let mut stop = pin!(stop);
         loop {
             tokio::select! {
@@ -153,7 +171,7 @@ impl Rendezvous {
             }
             let Some(connection) = self.connector.connection(&self.settings, &self.watch) else {
                 if self.settings.transport != Transport::Socket {
-                    return self.ask_by_file(outbound, request, stop, listener).await;
+                    return self.ask_by_file(outbound, stop, listener).await;
                 }
                 if Instant::now() >= outbound.deadline() || !outbound.may_be_taken {
                     return outbound.withdrawn(render::no_socket(&outbound.id, &self.settings));
@@ -180,29 +198,12 @@ impl Rendezvous {
     async fn ask_by_file(
         &self,
         outbound: OutboundRequest,
-        request: &Request,
         stop: impl Future<Output = ()>,
         listener: &mut impl Listener,
     ) -> Reply {
         // ORDER: watch, then write, then look. A reply that comes between any two of them is still seen.
         self.watch.add(&self.responses());
-        let earlier = match request {
-            Request::Result(result) => Some(&result.of),
-            Request::Call(_)
-            | Request::Capabilities(_)
-            | Request::Grant(_)
-            | Request::Revoke(_)
-            | Request::Access(_)
-            | Request::Plan(_)
-            | Request::Begin(_)
-            | Request::List(_)
-            | Request::TaskCreate(_)
-            | Request::GateApprove(_)
-            | Request::Cancel(_)
-            | Request::Auth(_)
-            | Request::Flow(_) => None,
-        };
-        let wanted = Wanted::of(&outbound.id, earlier);
+        let wanted = Wanted::of(&outbound.id, outbound.about.as_ref());
         let arrivals = self.watch.arrivals(wanted.iter().map(|wanted| wanted.id.to_string()).collect());
         match Posted::post(self, outbound, wanted) {
             Ok(posted) => Box::pin(posted.wait(arrivals, stop, listener)).await,
@@ -231,6 +232,26 @@ impl Rendezvous {
 
     fn responses(&self) -> PathBuf {
         self.settings.ipc.join(mailbox::RESPONSES)
+    }
+}
+
+/// Returns the earlier request whose reply a request asks for.
+fn earlier(request: &Request) -> Option<&RequestId> {
+    match request {
+        Request::Result(result) => Some(&result.of),
+        Request::Call(_)
+        | Request::Capabilities(_)
+        | Request::Grant(_)
+        | Request::Revoke(_)
+        | Request::Access(_)
+        | Request::Plan(_)
+        | Request::Begin(_)
+        | Request::List(_)
+        | Request::TaskCreate(_)
+        | Request::GateApprove(_)
+        | Request::Cancel(_)
+        | Request::Auth(_)
+        | Request::Flow(_) => None,
     }
 }
 

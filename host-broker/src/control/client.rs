@@ -36,5 +36,10 @@ pub fn send(socket: &Path, request: &SocketRequest) -> Result<Option<Value>, Con
         return Ok(Some(value));
     }
     sent.and(read).map_err(failed)?;
-    Err(ControlError::NoAnswer { fault: answer.chars().take(200).collect() })
+    // A daemon that stops closes its connections.
+    let fault = match answer.trim() {
+        "" => "it closed the connection; it may be stopping, see `host-broker status`".to_owned(),
+        answer => format!("it sent something else: {}", answer.chars().take(200).collect::<String>()),
+    };
+    Err(ControlError::NoAnswer { fault })
 }

@@ -74,6 +74,6 @@ pub fn administer(
     });
     match document.and_then(|document| serde_json::from_slice(&document).ok()) {
         Some(value) => Ok(value),
-        None => Err(ControlError::NoAnswer { fault: "nothing".into() }),
+        None => Err(ControlError::NoAnswer { fault: "the command had no result".into() }),
     }
 }

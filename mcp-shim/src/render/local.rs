@@ -15,10 +15,19 @@ pub const NOT_A_REPLY: &str = "it is not a reply of this protocol";
 /// The fault of a reply that names another request.
 pub const OTHER_REQUEST: &str = "it names another request";
 
-/// The host gives no sign of life; the request was taken back.
-pub fn host_down(id: &RequestId) -> Reply {
-    Reply::of_code(id.clone(), Code::HostDown, now())
+/// The host gives no sign of life; the request was taken back. `about` is the earlier call that it asked about.
+pub fn host_down(id: &RequestId, about: Option<&RequestId>) -> Reply {
+    match about {
+        None => Reply::of_code(id.clone(), Code::HostDown, now()),
+        Some(of) => {
+            let reason = format!("The host broker is not running, so nothing is known of {of}. {UNCHANGED}");
+            Reply::of_reason(id.clone(), Code::HostDown, &reason, now())
+        }
+    }
 }
+
+/// A question about a call that is taken back changes nothing about the call.
+const UNCHANGED: &str = "That call is as it was: it may wait, run or be over.";
 
 /// The unusable part of the group's directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,17 +100,27 @@ pub fn no_socket(id: &RequestId, settings: &Settings) -> Reply {
     Reply::of_reason(id.clone(), Code::NoMailbox, &reason, now())
 }
 
+/// The host did not take a question about an earlier call in time; it was taken back.
+pub fn not_asked(of: &RequestId, timeout: Duration, signs: Signs) -> Reply {
+    let reason = format!("No answer about {of} within {}. {UNCHANGED}{}", seconds(timeout), hint(signs));
+    Reply::of_reason(of.clone(), Code::NoAnswer, &reason, now())
+}
+
 /// The host did not take the request in time; it was taken back.
 pub fn withdrawn(id: &RequestId, timeout: Duration, signs: Signs) -> Reply {
-    let hint = match signs {
+    let (within, hint) = (seconds(timeout), hint(signs));
+    let reason = format!("No answer within {within}; the request was withdrawn and not executed.{hint}");
+    Reply::of_reason(id.clone(), Code::Withdrawn, &reason, now())
+}
+
+fn hint(signs: Signs) -> &'static str {
+    match signs {
         Signs::All => "",
         Signs::NoHost => " The group's directory has no host.json, so the host has never run on it, or is another one.",
         Signs::NoResponses => {
             " The group's directory has no responses, where answers would lie, so only a part of it may be mounted."
         }
-    };
-    let reason = format!("No answer within {}; the request was withdrawn and not executed.{hint}", seconds(timeout));
-    Reply::of_reason(id.clone(), Code::Withdrawn, &reason, now())
+    }
 }
 
 /// The signs that a host leaves in the group's directory. Ours leaves all of them; some hosts leave less, and late.

@@ -103,7 +103,7 @@ impl<'a> Posted<'a> {
                 return self.give_up();
             }
             if around && self.host_is_dead(now) && self.withdraw() {
-                return self.outbound.withdrawn(render::host_down(&self.outbound.id));
+                return self.outbound.host_down();
             }
             if around && let Some(progress) = self.progress() {
                 listener.hear(progress).await;
@@ -198,9 +198,8 @@ impl<'a> Posted<'a> {
 
     fn give_up(mut self) -> Reply {
         let (withdrawn, signs) = (self.withdraw(), self.signs());
-        let OutboundRequest { id, timeout, .. } = &self.outbound;
         if withdrawn {
-            return self.outbound.withdrawn(render::withdrawn(id, *timeout, signs));
+            return self.outbound.given_up(signs);
         }
         // The host may have taken it and answered since we last looked.
         if let Some(reply) = self.look() {

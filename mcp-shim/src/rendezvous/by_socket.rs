@@ -86,7 +86,7 @@ impl Rendezvous {
         let OutboundRequest { id, timeout, may_stay_silent, .. } = outbound;
         let reply = match withdraw(call).await {
             Withdrawal::Answered(reply) => return Exchange::Over(reply),
-            Withdrawal::Untaken => outbound.withdrawn(render::withdrawn(id, *timeout, render::Signs::All)),
+            Withdrawal::Untaken => outbound.given_up(render::Signs::All),
             Withdrawal::Taken | Withdrawal::Unknown if *may_stay_silent => render::not_confirmed(id, *timeout),
             Withdrawal::Taken | Withdrawal::Unknown => render::no_answer(id, *timeout, None),
         };

@@ -118,6 +118,28 @@ async fn a_question_about_an_earlier_request_takes_its_late_reply() {
     assert_eq!(tasks(directory.path()), 0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_question_that_is_taken_back_says_nothing_about_its_call() {
+    let (directory, way) = mailbox();
+    let earlier = document::request_id();
+    let about = Request::Result(shared::request::ResultRequest { of: earlier.clone(), timeout_ms: None });
+    let ask = async || {
+        let id = document::request_id();
+        way.ask(id, &about, Duration::from_secs(30), pending(), &mut Heard(Vec::new())).await
+    };
+    let reply = ask().await;
+    assert_eq!((reply.code.as_deref(), &reply.request_id), (Some("no_answer"), &earlier));
+    let text = reply.error.unwrap();
+    assert!(text.contains(earlier.as_str()) && !text.contains("withdrawn"), "{text}");
+    // A host that has stopped gives signs of life for a while.
+    std::fs::write(directory.path().join(mailbox::HOST), "{}").unwrap();
+    let reply = ask().await;
+    assert_eq!(reply.code.as_deref(), Some("host_down"));
+    let text = reply.error.unwrap();
+    assert!(text.contains(earlier.as_str()) && !text.contains("not executed"), "{text}");
+    assert_eq!(tasks(directory.path()), 0);
+}
+
 #[tokio::test]
 async fn a_request_that_is_too_large_is_not_written() {
     let (directory, way) = mailbox();
