@@ -9,6 +9,7 @@ use crate::cli::home_reader::known_group;
 use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand};
 use config::{ExposureEnd, profiles};
+use platform::home::write_new;
 use serde_json::{Value, json};
 use shared::{Group as Name, Provider};
 use std::fmt::Write as _;
@@ -180,15 +181,20 @@ fn remove(context: &Context, name: &Name) -> Result<(), CliError> {
             )));
         }
     }
-    edit::change_under(&lock, context, |text| edit::removed(text, ["groups", name.as_str()]))?;
-    let profile = context.home.profile(name);
-    if let Err(error) = std::fs::remove_file(&profile)
+    let edit = |text: &str| edit::removed(text, ["groups", name.as_str()]);
+    edit::draft(context, edit)?;
+    // The profile goes first: a group without one has the strict profile, and a profile without its group is invalid. If
+    // the command ends in between, another one completes it.
+    let path = context.home.profile(name);
+    let profile = std::fs::read(&path);
+    if let Err(error) = std::fs::remove_file(&path)
         && error.kind() != std::io::ErrorKind::NotFound
     {
-        return Err(CliError::home(format!(
-            "cannot remove {}: {error}; remove it, or serve does not start",
-            profile.display()
-        )));
+        return Err(CliError::home(format!("cannot remove {}: {error}; nothing was changed", path.display())));
+    }
+    if let Err(fault) = edit::change_under(&lock, context, edit) {
+        profile.ok().map(|profile| write_new(&path, &profile));
+        return Err(fault);
     }
     let restart = running(context)?.is_some();
     context.output.show(&json!({ "group": name, "removed": true, "restart_needed": restart }), || {

@@ -2,6 +2,8 @@
 
 use super::world::{World, mode};
 use serde_json::json;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::Command;
 
 #[test]
 fn a_group_is_added_below_what_a_person_wrote() {
@@ -28,6 +30,42 @@ fn a_group_is_removed_only_without_access_and_leaves_the_rest_as_it_was() {
     world.run(&["revoke", "web", "mock"]).ok();
     assert_eq!(world.run(&["group", "remove", "web", "--json"]).json()["restart_needed"], false);
     assert_eq!(world.read("broker.toml").trim_end(), before.trim_end());
+}
+
+#[test]
+fn a_group_whose_removal_was_killed_is_removed_by_another_one() {
+    let world = World::with_mock();
+    world.run(&["group", "add", "web"]).ok();
+    let profile = world.home.join("policy/profiles/web.toml");
+    assert!(profile.exists());
+    // The last change replaces broker.toml by a rename.
+    let calls = "?rename,?renameat,?renameat2";
+    #[expect(clippy::disallowed_methods, reason = "the program under test is a child process")]
+    let mut strace = Command::new("strace");
+    strace.args(["-D", "-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={calls}")]);
+    strace.args(["-e", &format!("inject={calls}:signal=SIGKILL")]).arg(env!("CARGO_BIN_EXE_host-broker"));
+    let strace = strace.args(["group", "remove", "web"]).env("EXT_BROKER_HOME", &world.home).env("USER", "tester");
+    match strace.status() {
+        Ok(status) if status.signal() == Some(9) => {}
+        other => return eprintln!("skipped: strace cannot kill a process here ({other:?})"),
+    }
+    assert!(world.read("broker.toml").contains("[groups.web]") && !profile.exists());
+    assert!(world.run(&["config", "check"]).ok().contains("web has no profile"));
+    world.run(&["group", "remove", "web"]).ok();
+    assert!(!world.read("broker.toml").contains("[groups.web]"));
+    world.run(&["config", "check"]).ok();
+}
+
+#[test]
+fn a_group_that_cannot_be_removed_keeps_its_profile() {
+    let world = World::with_mock();
+    world.run(&["group", "add", "web"]).ok();
+    let profile = || std::fs::read_to_string(world.home.join("policy/profiles/web.toml")).unwrap();
+    let (config, before) = (world.read("broker.toml"), profile());
+    // No file replaces a directory.
+    std::fs::create_dir(world.home.join("broker.toml.new")).unwrap();
+    world.run(&["group", "remove", "web"]).fails(4, &["nothing was changed"]);
+    assert_eq!((world.read("broker.toml"), profile()), (config, before));
 }
 
 #[test]
