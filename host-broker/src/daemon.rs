@@ -377,7 +377,6 @@ impl Loop {
             let unsettled = std::mem::take(&mut self.unsettled);
             if !unsettled.is_empty() {
                 self.handle(unsettled);
-                self.answer_unsettled(now);
             }
             if self.unsettled.is_empty() {
                 self.daemon.ledger.restore_reserve();
@@ -413,6 +412,8 @@ impl Loop {
         if self.held_until.is_some_and(|until| until <= Instant::now()) {
             self.release_held();
         }
+        // ORDER: a caller that is told here waits no longer. Its end would otherwise keep the loop from waiting.
+        self.answer_unsettled(now);
         self.tell_impatient();
         self.release_late();
         self.send_notices(now);

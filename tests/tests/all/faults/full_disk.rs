@@ -1,10 +1,12 @@
 //! A disk that is really full.
 
+use rustix::process::Pid;
 use serde_json::json;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::symlink;
-use tests::group::{call, code};
+use tests::group::{call, code, with};
+use tests::strace::{Strace, missing};
 use tests::world::{CONFIG, SCRIPT};
 use tests::{World, evidence, skipped, until};
 
@@ -33,14 +35,7 @@ fn on_a_full_disk_nothing_is_executed_what_was_under_way_is_recorded_and_freed_s
     let counted = world.outside().join("charge.log");
     File::create(&counted).unwrap();
     symlink(&counted, world.path("charge.log")).unwrap();
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        world.path("held.log"),
-        rustix::fs::FileType::Fifo,
-        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
-        0,
-    )
-    .unwrap();
+    hold(&world);
     world.start_process();
     world.grant("developer", 2);
     let (developer, security) = (world.group("developer"), world.group("security"));
@@ -82,6 +77,44 @@ fn on_a_full_disk_nothing_is_executed_what_was_under_way_is_recorded_and_freed_s
     until("a ledger that can be written", || world.cannot_write().is_null().then_some(()));
     until("space is reserved again", || world.path("reserve").exists().then_some(()));
     // It would wait for a reader at the end.
+    std::fs::remove_file(world.path("held.log")).unwrap();
+}
+
+/// The action that waits until its effect is read.
+fn hold(world: &World) {
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, world.path("held.log"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+}
+
+#[test]
+fn a_caller_whose_outcome_cannot_be_written_keeps_the_loop_from_no_wait() {
+    if let Some(reason) = missing() {
+        return skipped(reason);
+    }
+    let builder = World::builder().script("demo", &format!("{SCRIPT}\n{HELD}"));
+    let mut world = builder.file("policy/profiles/developer.toml", "write = \"human\"\n").down();
+    hold(&world);
+    world.start_process();
+    world.grant("developer", 2);
+    let developer = world.group("developer");
+    let held = developer.send(with(call("held", json!({})), "timeout_ms", 10_000));
+    let asked = || world.query("SELECT code FROM approvals WHERE state = 'waiting'");
+    let approval = until("the approval request", || asked().pop())["code"].as_str().unwrap().to_owned();
+    let yes = json!({ "type": "answer", "code": approval, "yes": true, "reason": null });
+    assert_eq!(code(&world.command(yes)), "executed");
+    until("the intent", || world.kinds_of(&developer, &held).contains(&"intended".to_owned()).then_some(()));
+    let pids: Vec<Pid> = world.threads().into_iter().map(|(_, pid)| pid).collect();
+    let (log, full) = (world.outside().join("trace"), "inject=pwrite64,fdatasync:error=ENOSPC");
+    let seen = "trace=pwrite64,fdatasync,poll,ppoll,epoll_wait,epoll_pwait,epoll_pwait2";
+    let strace = Strace::attach(&pids, &["-e", seen, "-e", full], &log);
+    File::open(world.path("held.log")).unwrap().read_to_string(&mut String::new()).unwrap();
+    assert_eq!(code(&developer.reply(&held)), "outcome_unknown");
+    let trace = strace.detach();
+    assert!(trace.contains("INJECTED"), "{trace}");
+    let waits = trace.lines().filter(|line| line.contains("poll") && !line.contains("resumed")).count();
+    assert!(waits < 2_000, "the loop has waited {waits} times");
+    let outcome = || world.kinds_of(&developer, &held).contains(&"succeeded".to_owned());
+    until("the outcome", || outcome().then_some(()));
     std::fs::remove_file(world.path("held.log")).unwrap();
 }
 
