@@ -483,6 +483,7 @@ impl Loop {
     fn follow<F>(&mut self, batch: Batch<Event, F>) {
         let repeats = self.note_repeats(&batch.committed);
         for (committed, cost) in batch.committed.into_iter().zip(batch.costs) {
+            let cost = cost.total();
             match committed {
                 Committed::Start(intended) => self.start_effect(intended),
                 Committed::Close(event, settled) => self.close(event, settled, cost),

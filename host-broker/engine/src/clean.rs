@@ -27,6 +27,7 @@ use shared::{Action, Code, Provider, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use store::ledger::chain::RowKind;
 
 /// The most bytes of canonical JSON that are searched for the broker's own secrets. Longer data does not leave.
 const DEPARTING_MAX: usize = 1024 * 1024;
@@ -246,6 +247,26 @@ impl Filtered {
             Effect::Run(call) | Effect::Prepare(call) => Some(call),
             Effect::Probe(_) => None,
         }
+    }
+
+    /// Returns the kind of the row that records the outcome.
+    pub fn row_kind(&self) -> RowKind {
+        match &self.outcome {
+            Outcome::Succeeded(_) | Outcome::Probed { .. } | Outcome::Prepared(_) => RowKind::Succeeded,
+            Outcome::Failed { code: Code::OutcomeUnknown, .. } => RowKind::Unknown,
+            Outcome::Failed { code: Code::ProviderTimeout, .. } => RowKind::TimedOut,
+            Outcome::Failed { .. } => RowKind::Failed,
+        }
+    }
+
+    /// Returns the time that the provider took.
+    pub fn took(&self) -> Duration {
+        self.took
+    }
+
+    /// Returns whether it is the attempt of a call's own action, not of a preparation or a probe.
+    pub fn is_run(&self) -> bool {
+        matches!(self.effect, Effect::Run(_))
     }
 
     /// Takes the origin of the request out, to tell its caller that the outcome is unknown. The outcome is then kept and

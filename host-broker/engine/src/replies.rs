@@ -279,12 +279,11 @@ pub(crate) fn outcome_row<'a>(filtered: &'a Filtered, closed: &'a intents::Close
             (&declaration.provider, &declaration.action, None, None)
         }
     };
-    let (kind, code, shown) = match &filtered.outcome {
-        Outcome::Succeeded(shown) | Outcome::Probed { shown, .. } => (RowKind::Succeeded, None, Some(shown)),
-        Outcome::Prepared(_) => (RowKind::Succeeded, None, None),
-        Outcome::Failed { code: Code::OutcomeUnknown, .. } => (RowKind::Unknown, Some(Code::OutcomeUnknown), None),
-        Outcome::Failed { code: Code::ProviderTimeout, .. } => (RowKind::TimedOut, Some(Code::ProviderTimeout), None),
-        Outcome::Failed { code, .. } => (RowKind::Failed, Some(*code), None),
+    let kind = filtered.row_kind();
+    let (code, shown) = match &filtered.outcome {
+        Outcome::Succeeded(shown) | Outcome::Probed { shown, .. } => (None, Some(shown)),
+        Outcome::Prepared(_) => (None, None),
+        Outcome::Failed { code, .. } => (Some(*code), None),
     };
     Draft {
         person,

@@ -6,6 +6,22 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// The time that an event took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// The time of its own step in the transaction.
+    pub own: Duration,
+    /// Its share of the time of the commit and the sync.
+    pub shared: Duration,
+}
+
+impl Cost {
+    /// Returns the sum.
+    pub fn total(self) -> Duration {
+        self.own + self.shared
+    }
+}
+
 /// An event that is committed and not synced yet. Nothing follows from it before [`Ledger::release`].
 #[must_use]
 #[derive(Debug)]
@@ -13,7 +29,7 @@ pub struct Held<E> {
     pub(crate) part: Parts<E>,
     // The number of the last row of its batch.
     pub(crate) seq: i64,
-    pub(crate) cost: Duration,
+    pub(crate) cost: Cost,
 }
 
 impl Ledger {
@@ -26,15 +42,17 @@ impl Ledger {
     /// events that a person or caller would have heard of count as unwritten.
     pub fn release<E: From<Effect>>(&mut self, held: Vec<Held<E>>) -> Batch<E> {
         let (began, count) = (Instant::now(), u32::try_from(held.len()).unwrap_or(u32::MAX).max(1));
-        let synced = if self.has_synced(&held) { Ok(()) } else { self.store.sync().map_err(Arc::new) };
-        let each = began.elapsed() / count;
-        let mut done = Batch { unsynced: synced.as_ref().err().cloned(), ..Batch::default() };
+        let is_synced = self.has_synced(&held);
+        let synced = if is_synced { Ok(()) } else { self.store.sync().map_err(Arc::new) };
+        let took = began.elapsed();
+        let commit = if is_synced { Duration::ZERO } else { took };
+        let mut done = Batch { unsynced: synced.as_ref().err().cloned(), commit, ..Batch::default() };
         for Held { part, cost, .. } in held {
             match &synced {
                 Err(error) if part.is_heard() => done.unwritten.push((part.undo(), Arc::clone(error))),
                 Ok(()) | Err(_) => {
                     done.committed.push(part.committed());
-                    done.costs.push(cost + each);
+                    done.costs.push(Cost { shared: cost.shared + took / count, ..cost });
                 }
             }
         }

@@ -4,7 +4,7 @@
 //! one transaction and commits once. Only then it returns the effects that may start and the replies that may leave.
 //! The proofs are in [`proofs`](crate::proofs).
 
-use crate::held::{Held, shares};
+use crate::held::{Cost, Held, shares};
 use crate::proofs::{BatchWriter, Committed, Effect, Parts, Step, WriteError};
 use model::Clock;
 use std::ops::Deref;
@@ -35,7 +35,9 @@ pub struct Batch<E, F = ()> {
     /// The effects that may start and the replies that may leave, in the order of the events.
     pub committed: Vec<Committed<E>>,
     /// The time that each of these took, in the same order. The commit's time is divided by the bytes that each wrote.
-    pub costs: Vec<Duration>,
+    pub costs: Vec<Cost>,
+    /// The time of the commits and syncs of the batch.
+    pub commit: Duration,
     /// The committed events that wait for a sync, in the order of the events: see [`Ledger::release`].
     pub held: Vec<Held<E>>,
     /// The events that could not be written, with the errors. They have no effect.
@@ -51,6 +53,7 @@ impl<E, F> Default for Batch<E, F> {
         Self {
             committed: Vec::new(),
             costs: Vec::new(),
+            commit: Duration::ZERO,
             held: Vec::new(),
             unwritten: Vec::new(),
             unsynced: None,
@@ -149,6 +152,7 @@ impl Ledger {
                 Ok(batch) => {
                     done.committed.extend(batch.committed);
                     done.costs.extend(batch.costs);
+                    done.commit += batch.commit;
                     done.held.extend(batch.held);
                     done.unwritten.extend(batch.unwritten);
                     done.unsynced = batch.unsynced.or(done.unsynced);
@@ -228,10 +232,11 @@ impl Ledger {
         } else {
             Ok(())
         };
-        let mut done = Batch { unsynced: synced.as_ref().err().cloned(), ..Batch::default() };
-        let shared = shares(began.elapsed(), &bytes);
-        for (((part, own), share), bytes) in parts.into_iter().zip(costs).zip(shared).zip(bytes) {
-            let cost = own + share;
+        let commit = began.elapsed();
+        let mut done = Batch { unsynced: synced.as_ref().err().cloned(), commit, ..Batch::default() };
+        let shared = shares(commit, &bytes);
+        for (((part, own), shared), bytes) in parts.into_iter().zip(costs).zip(shared).zip(bytes) {
+            let cost = Cost { own, shared };
             match &synced {
                 // The rows are there, so the next try finds them and answers from them.
                 Err(error) if part.is_heard() => done.unwritten.push((part.undo(), Arc::clone(error))),

@@ -22,7 +22,7 @@ mod one_time;
 mod proofs;
 mod slots;
 
-pub use held::Held;
+pub use held::{Cost, Held};
 pub use ledger::{Batch, Ledger};
 pub use notice::{
     Message, NoticeDraft, OpenChannel, OutgoingNotice, PendingChannel, PendingNotice, announce, open_channel,

@@ -20,7 +20,7 @@ use model::{EffectMarker, Exposure};
 use policy::facts::AgreedBy;
 use serde_json::{Value, json};
 use shared::reply::Evidence;
-use shared::{Group, Reply, RequestId};
+use shared::{Group, Reply, RequestId, Status};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use store::ledger::chain::{Draft, RowKind};
@@ -94,6 +94,8 @@ pub struct Answer {
     request_id: RequestId,
     document: Vec<u8>,
     folded: bool,
+    // `None` for a reply that its caller can have had before.
+    status: Option<Status>,
     // The value that the document lacks and that leaves with it.
     one_time: Option<StoredValue>,
 }
@@ -285,6 +287,11 @@ impl Settled {
         self.0.folded
     }
 
+    /// Returns the status of the reply; `None` if it repeats an earlier one.
+    pub fn status(&self) -> Option<Status> {
+        self.0.status
+    }
+
     /// Returns the number of the row that the reply rests on.
     pub fn seq(&self) -> i64 {
         self.0.seq
@@ -424,7 +431,8 @@ pub fn answer(tx: &Transaction<'_>, caller: &str, mut reply: Reply, row: Receipt
     } else {
         None
     };
-    Ok(Answer { seq: row.seq, document, request_id: reply.request_id, folded: false, one_time })
+    let status = Some(reply.status);
+    Ok(Answer { seq: row.seq, document, request_id: reply.request_id, folded: false, status, one_time })
 }
 
 /// Answers a request that changed nothing. The reply is kept only with a row of the request's own.
@@ -438,15 +446,15 @@ pub fn answer_minor(tx: &Transaction<'_>, caller: &str, reply: Reply, row: Minor
 /// Answers without keeping the reply. The broker makes it again if the request is repeated.
 pub fn answer_unkept(mut reply: Reply, row: MinorRow) -> Answer {
     reply.evidence = Some(*row.receipt());
-    let document = reply.to_bytes();
-    answer_stored(reply.request_id, document, row)
+    let (document, status) = (reply.to_bytes(), Some(reply.status));
+    Answer { status, ..answer_stored(reply.request_id, document, row) }
 }
 
 /// Answers with data that is JSON already, and keeps no reply.
 pub fn answer_with(mut reply: Reply, data: &[u8], row: MinorRow) -> Answer {
     reply.evidence = Some(*row.receipt());
-    let document = reply.document_with(data);
-    answer_stored(reply.request_id, document, row)
+    let (document, status) = (reply.document_with(data), Some(reply.status));
+    Answer { status, ..answer_stored(reply.request_id, document, row) }
 }
 
 /// Answers a repeated request with its stored reply.
@@ -500,7 +508,7 @@ pub fn keep(tx: &Transaction<'_>, caller: &str, mut reply: Reply, row: Receipt) 
 
 /// Answers with a reply that rests on an earlier row, and does not keep it again.
 pub fn answer_again(request_id: RequestId, document: Vec<u8>, seq: i64) -> Answer {
-    Answer { seq, request_id, document, folded: false, one_time: None }
+    Answer { seq, request_id, document, folded: false, status: None, one_time: None }
 }
 
 /// Ends an event with an approval request.

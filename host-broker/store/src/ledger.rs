@@ -5,6 +5,7 @@ pub mod budget;
 pub mod calls;
 pub mod chain;
 pub mod export;
+pub mod figures;
 pub mod folding;
 pub mod health;
 pub mod minor;

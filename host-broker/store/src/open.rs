@@ -11,11 +11,12 @@ use platform::lock::Lock;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::cell::RefCell;
+use std::ffi::c_int;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The statements of each version, the first one first. A version never changes.
 const VERSIONS: [&str; 6] = [
@@ -126,6 +127,10 @@ pub(crate) fn connection(path: &Path) -> Result<(View, Log), StoreError> {
 /// # Errors
 /// [`StoreError::Open`] if there is no ledger.
 pub fn reader(home: &Path) -> Result<View, StoreError> {
+    reading(home).map(View::over)
+}
+
+fn reading(home: &Path) -> Result<Connection, StoreError> {
     let path = home.join("ledger.db");
     let open = |source| StoreError::Open { path: path.clone(), source: DatabaseError(source) };
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -138,6 +143,21 @@ pub fn reader(home: &Path) -> Result<View, StoreError> {
         (Ok(_) | Err(_), _) => connection,
     };
     connection.busy_timeout(BUSY).map_err(open)?;
+    Ok(connection)
+}
+
+/// The number of steps of SQLite between two looks at the time: about a tenth of a millisecond.
+const STEPS_BETWEEN_LOOKS: c_int = 10_000;
+
+/// Opens a connection for reading only, whose reads fail from this time on.
+///
+/// # Errors
+/// As [`reader`].
+pub fn reader_until(home: &Path, until: Instant) -> Result<View, StoreError> {
+    let mut connection = reading(home)?;
+    let open = |source| StoreError::Open { path: home.join("ledger.db"), source: DatabaseError(source) };
+    connection.busy_timeout(until.saturating_duration_since(Instant::now())).map_err(open)?;
+    connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(move || Instant::now() >= until)).map_err(open)?;
     Ok(View::over(connection))
 }
 
@@ -230,6 +250,22 @@ mod tests {
         };
         assert_eq!((count("replies"), count("one_time_values")), (1, 0));
         assert_eq!(usize::try_from(SCHEMA_VERSION), Ok(VERSIONS.len()));
+    }
+
+    #[test]
+    fn a_read_that_is_not_over_in_time_fails() {
+        const LONG: &str = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n";
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("ledger.db");
+        create_private(&path).unwrap();
+        let (writer, _log) = connection(&path).unwrap();
+        migrate(writer.connection(), &path).unwrap();
+        let view = reader_until(home.path(), Instant::now() + Duration::from_secs(60)).unwrap();
+        assert!(view.has_schema().unwrap());
+        let view = reader_until(home.path(), Instant::now()).unwrap();
+        let read = view.query_row(LONG, [], |row| row.get::<_, i64>(0));
+        let code = read.unwrap_err().sqlite_error_code();
+        assert_eq!(code, Some(ErrorCode::OperationInterrupted));
     }
 
     #[test]
