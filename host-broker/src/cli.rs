@@ -320,11 +320,13 @@ impl From<crate::host::StartError> for CliError {
             | StartError::Vault(_)
             | StartError::Socket { .. }
             | StartError::Inbox { .. }
-            | StartError::Callback { .. } => Self::configuration(&error),
+            | StartError::Callback { .. }
+            | StartError::Metrics { .. } => Self::configuration(&error),
             StartError::Ledger(ledger) => of_ledger(ledger, &error),
             StartError::Thread(_)
             | StartError::FirstRow(_)
             | StartError::Filter(_)
+            | StartError::Meter(_)
             | StartError::Randomness(_)
             | StartError::Key(KeyError::Randomness(_)) => Self::internal(&error),
         }

@@ -140,6 +140,8 @@ pub struct CommandDispatcher {
     pub inbox: Option<Arc<Entrance>>,
     /// Where browsers bring persons back to, if they do.
     pub callback: Option<String>,
+    /// Where the metrics are served, if they are.
+    pub metrics: Option<String>,
     /// The state of the receivers of answers from chats.
     pub receiving: ReceiverFaults,
     /// The inspector of results in the running daemon.
@@ -392,6 +394,7 @@ mod tests {
             uid: 1,
             inbox: None,
             callback: None,
+            metrics: None,
             inspector: None,
             receiving: ReceiverFaults::default(),
             ruleset_builder: None,

@@ -17,6 +17,7 @@ mod messages;
 mod repeats;
 mod holding;
 mod late;
+mod measuring;
 mod notices;
 mod rotating;
 mod snapshots;
@@ -26,6 +27,7 @@ mod verifying;
 mod waiting;
 
 use crate::assembly::ruleset::RulesetBuilder;
+use crate::metrics::Meter;
 use crate::outbox::Outbox;
 use crate::receivers::AnswerReceiver;
 use crate::request_watcher::RequestWatcher;
@@ -107,7 +109,12 @@ pub struct Daemon {
     pub approval_requests: watch::Sender<u64>,
     /// The state of the ledger, for people.
     pub health: watch::Sender<Health>,
+    /// What is counted for monitoring.
+    pub meter: Meter,
 }
+
+/// The unique key of a request: its caller and its own id.
+type Key = (Arc<str>, RequestId);
 
 /// An event that waits, and until when.
 type Waiter = (Instant, Event);
@@ -219,6 +226,7 @@ impl Daemon {
             state.handle(events);
             state.daemon.ledger.shorten_log();
             state.on_time();
+            state.note_turn();
         }
         state.release_held();
         state.verification = None;
@@ -432,6 +440,7 @@ impl Loop {
             return;
         }
         let durability = self.durability(&events);
+        self.daemon.meter.metrics().batch(events.len());
         let mut batch = self.daemon.ledger.batch(durability, events, &mut self.daemon.broker);
         match batch.fault() {
             Some(error) => self.note_unwritten(error),
@@ -482,7 +491,11 @@ impl Loop {
     /// Starts all consequences of a committed batch.
     fn follow<F>(&mut self, batch: Batch<Event, F>) {
         let repeats = self.note_repeats(&batch.committed);
+        if !batch.commit.is_zero() {
+            self.daemon.meter.metrics().committed(batch.commit);
+        }
         for (committed, cost) in batch.committed.into_iter().zip(batch.costs) {
+            self.measure(&committed, cost);
             let cost = cost.total();
             match committed {
                 Committed::Start(intended) => self.start_effect(intended),

@@ -1,6 +1,7 @@
 //! Puts the parts together: configuration, keys, catalogue, ledger, threads.
 
 mod inbox;
+mod monitoring;
 pub mod reload;
 pub mod standby;
 
@@ -32,6 +33,7 @@ use engine::ruleset::Ruleset;
 use inbox::Inbox;
 use kernel::Ledger;
 use model::{Clock, LedgerKey, NoRandomness, Nonce, Random};
+use monitoring::Monitoring;
 use platform::Platform;
 use platform::home::Home;
 use provider::kind::RuntimeDeps;
@@ -101,6 +103,7 @@ pub struct Host {
     socket: PathBuf,
     inbox: Option<(Server, Address)>,
     callback: Option<(Server, SocketAddr)>,
+    metrics: Option<(Server, SocketAddr)>,
 }
 
 /// The loop has panicked, so the daemon has stopped. A new start recovers like one after a crash.
@@ -153,6 +156,18 @@ pub enum StartError {
         #[source]
         source: std::io::Error,
     },
+    /// The address of the metrics.
+    #[error("metrics cannot be served on {address}; name another port in [metrics] of broker.toml, or 0 for any")]
+    Metrics {
+        /// The address.
+        address: SocketAddr,
+        /// The system error.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The metrics.
+    #[error("the metrics cannot be made")]
+    Meter(#[from] prometheus::Error),
     /// The ledger could not be written.
     #[error("the ledger cannot be written, so nothing is served: {0}")]
     FirstRow(String),
@@ -260,6 +275,7 @@ impl LoadedHome {
             uid: rustix::process::geteuid().as_raw(),
             inbox: None,
             callback: None,
+            metrics: None,
             inspector: None,
             receiving: ReceiverFaults::default(),
             ruleset_builder: None,
@@ -326,6 +342,7 @@ impl Host {
         let (catalogue, listed) = watch::channel(Arc::clone(&loaded.ruleset.catalogue));
         let served = Inbox::open(loaded, platform)?;
         let callback = callback_address(loaded, platform)?;
+        let monitoring = Monitoring::open(loaded, platform)?;
         let (worker, parse) = ParseWorker::new(reports.clone());
         let mut daemon = Daemon {
             ledger,
@@ -349,6 +366,7 @@ impl Host {
             runtime: runtime.clone(),
             approval_requests,
             health,
+            meter: monitoring.meter(loaded)?,
         };
         loaded.ruleset_builder.watch(&loaded.ruleset, &reports);
         let socket = loaded.home.socket();
@@ -365,6 +383,8 @@ impl Host {
         dispatcher.inspector = Some(Arc::clone(&loaded.ruleset.filters.inspector));
         dispatcher.reload.clone_from(&loaded.reload);
         Nonce::fresh(platform.ids.as_ref())?.as_str().clone_into(&mut dispatcher.start);
+        dispatcher.metrics = monitoring.url();
+        let exported = monitoring.exported(&dispatcher, &mailboxes, (loaded, platform, info.started_at));
         dispatcher.callback = callback.as_ref().map(|(_, address)| http::callback::url(*address));
         dispatcher.inbox = served.as_ref().map(|inbox| Arc::clone(&inbox.entrance));
         daemon.receiver = Some(AnswerReceiver {
@@ -394,7 +414,8 @@ impl Host {
         let inbox = served.map(|inbox| inbox.serve(loaded, platform, dispatcher, reports.clone(), changes));
         let callback = callback
             .map(|(listener, address)| (http::callback::serve(listener, address, reports.clone(), runtime), address));
-        Ok(Self { reports, stop, broker, sweeper, socket, inbox, callback })
+        let metrics = exported.map(|exported| exported.serve(runtime));
+        Ok(Self { reports, stop, broker, sweeper, socket, inbox, callback, metrics })
     }
 
     /// Where the inbox is, if it is served.
@@ -405,6 +426,11 @@ impl Host {
     /// Where browsers are brought back to, if they are.
     pub fn callback(&self) -> Option<String> {
         self.callback.as_ref().map(|(_, address)| http::callback::url(*address))
+    }
+
+    /// Where the metrics are, if they are served.
+    pub fn metrics(&self) -> Option<String> {
+        self.metrics.as_ref().map(|(_, address)| http::metrics::url(*address))
     }
 
     /// Stops: no new requests, the last row, everything that is durable delivered.
@@ -429,6 +455,9 @@ impl Host {
             server.stop();
         }
         if let Some((server, _)) = self.callback {
+            server.stop();
+        }
+        if let Some((server, _)) = self.metrics {
             server.stop();
         }
         std::fs::remove_file(&self.socket).ok();

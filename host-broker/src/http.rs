@@ -10,11 +10,14 @@ mod api;
 pub mod callback;
 mod connections;
 mod external;
+pub mod metrics;
 mod pace;
 mod paced;
 pub mod web;
 
 use axum::Router;
+use axum::extract::Request;
+use axum::http::header::HOST;
 use connections::{Connection, Connections};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -64,6 +67,16 @@ pub fn bind(address: SocketAddr, runtime: &Handle) -> Result<TcpListener, std::i
     listener.set_nonblocking(true)?;
     let _inside = runtime.enter();
     TcpListener::from_std(listener)
+}
+
+/// Returns the name of this machine, with the port, by which a request asks for it; `None` if it asks for another host.
+/// A page elsewhere can make a name of its own lead here.
+fn own_name(request: &Request, port: u16) -> Option<String> {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let host = hosts.next()?.to_str().ok().filter(|_| hosts.next().is_none())?;
+    let mut own = ["127.0.0.1", "localhost", "[::1]"].iter().map(|name| format!("{name}:{port}"));
+    let named = own.find(|own| own == host)?;
+    request.uri().authority().is_none_or(|authority| authority.as_str() == named).then_some(named)
 }
 
 impl Server {

@@ -8,6 +8,7 @@ pub mod outbox;
 pub mod receivers;
 pub mod daemon;
 pub mod control;
+pub mod metrics;
 pub mod http;
 pub mod providers;
 pub mod assembly;

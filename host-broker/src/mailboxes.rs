@@ -330,6 +330,11 @@ impl GroupMailbox {
         self.undecided.load(Ordering::Acquire) < UNDECIDED_MAX
     }
 
+    /// Returns how many documents are undecided.
+    pub fn undecided(&self) -> usize {
+        self.undecided.load(Ordering::Acquire)
+    }
+
     /// A place for one more document, if there is one.
     pub fn slot(self: &Arc<Self>) -> Option<Slot> {
         if self.undecided.fetch_add(1, Ordering::AcqRel) < UNDECIDED_MAX {

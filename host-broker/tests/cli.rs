@@ -11,6 +11,7 @@ mod cli {
     mod first_steps;
     mod groups;
     mod home;
+    mod metrics;
     mod notices;
     mod people;
     mod presets;

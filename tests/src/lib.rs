@@ -29,6 +29,7 @@ pub mod password_store;
 pub mod postgres_server;
 pub mod programs;
 mod sender;
+pub mod scraper;
 pub mod scripted_http;
 pub mod servers;
 pub mod shim;

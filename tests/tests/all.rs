@@ -34,6 +34,7 @@ mod all {
     mod ledger;
     mod limits;
     mod mail;
+    mod metrics;
     mod notices;
     mod own_secrets;
     mod passwords;

@@ -16,6 +16,7 @@ pub mod identity;
 pub mod channels;
 pub mod permissions;
 mod known;
+pub mod metrics;
 mod policy;
 pub mod profiles;
 pub mod provider;
@@ -43,6 +44,7 @@ use filter::FilterTable;
 use flows::FlowsTable;
 use identity::IdentityTable;
 use inspection::InspectionTable;
+use metrics::MetricsTable;
 use model::external;
 use platform::Environment;
 use schemars::{JsonSchema, Schema};
@@ -78,6 +80,9 @@ pub struct Config {
     /// The web inbox; absent means that there is none.
     #[serde(default)]
     pub web: Option<WebTable>,
+    /// The server for the health and the metrics of the daemon; absent means that there is none.
+    #[serde(default)]
+    pub metrics: Option<MetricsTable>,
     /// The gates, and the groups and people who can open them.
     #[serde(default)]
     pub gates: BTreeMap<Gate, GateTable>,

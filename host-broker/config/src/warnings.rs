@@ -5,6 +5,7 @@ use crate::channels::ChannelTable;
 use crate::inspection::ClassifierTable;
 use crate::profiles::{entries, profile_name, read};
 use crate::rules::is_rule_file;
+use crate::web::Loopback;
 use crate::{Config, ConfigError, socket};
 use platform::home::{Home, quoted};
 use policy::profile::Profile;
@@ -34,8 +35,25 @@ pub fn warnings(home: &Home, config: &Config) -> Result<Vec<String>, ConfigError
     found.extend(config.inspection.classifier.as_ref().and_then(ClassifierTable::fault).map(|fault| {
         format!("{fault}, so all its results count as suspicious; correct [inspection.classifier] in broker.toml")
     }));
+    found.extend(shared_addresses(config));
     found.extend(config.broker.socket_group.iter().filter_map(|group| socket::unreachable(home, group)));
     Ok(found)
+}
+
+/// Returns warnings about tables that listen on the address of `[metrics]`. The daemon cannot start then.
+fn shared_addresses(config: &Config) -> Vec<String> {
+    let Some(own) = config.metrics.as_ref().map(|table| table.listen.address()).filter(|own| own.port() != 0) else {
+        return Vec::new();
+    };
+    let others = [
+        ("[web] listen", config.web.as_ref().map(|web| web.listen.address())),
+        ("[identity] callback", config.identity.callback.map(Loopback::address)),
+    ];
+    let same = others.into_iter().filter(|(_, address)| *address == Some(own));
+    same.map(|(name, _)| {
+        format!("[metrics] listen and {name} are both {own}, so the daemon cannot start; change one of the ports")
+    })
+    .collect()
 }
 
 /// Returns warnings about groups without a profile, or with an empty one.

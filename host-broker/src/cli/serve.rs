@@ -24,8 +24,9 @@ use tracing_subscriber::EnvFilter;
 /// or `host-broker reload`, the daemon reads its files again and prints `ready` again.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "--json prints {ready: true, home, web, callback} instead of `ready`. web is the address of the \
-    inbox, if broker.toml has a [web] table. callback is the OAuth callback address, if [identity] has one"
+    after_help = "--json prints {ready: true, home, web, callback, metrics} instead of `ready`. web is the address \
+    of the inbox, if broker.toml has a [web] table. callback is the OAuth callback address, if [identity] has one. metrics \
+    is the address of the metrics, if broker.toml has a [metrics] table"
 )]
 pub struct Serve {}
 
@@ -70,6 +71,9 @@ pub fn serve(context: &Context, ready: &Value, start: Start) -> Result<Option<(R
     }
     if let (Some(members), Some(inbox)) = (ready.as_object_mut(), host.inbox()) {
         members.insert("web".to_owned(), inbox.into());
+    }
+    if let (Some(members), Some(metrics)) = (ready.as_object_mut(), host.metrics()) {
+        members.insert("metrics".to_owned(), metrics.into());
     }
     context.output.show(&ready, || "ready".to_owned());
     host.join().map_err(|failed| CliError::internal(&failed))?;

@@ -36,10 +36,10 @@ use store::state::notices::Notice;
 /// The command also shows notices and tokens that fail, and grants that expire soon.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "--json prints {home, running, daemon: {version, pid, start, web, is_behind, limits, evidence: {cannot_write: \
+    after_help = "--json prints {home, running, daemon: {version, pid, start, web, metrics, is_behind, limits, evidence: {cannot_write: \
     {since, reason: disk_full|read_only|clock_behind|corrupt|locked|io_error|other, error}, verification: {state: \
     waiting|running|whole|broken|unfinished, row, of, error}}, servers: {NAME: {state: \
-    idle|starting|up|down, starts, fault, withdrawn: {TOOL: WHY}}}, receiving: {CHANNEL: FAULT}}, web, head: {seq, event_hash, time}, \
+    idle|starting|up|down, starts, fault, withdrawn: {TOOL: WHY}}}, receiving: {CHANNEL: FAULT}}, web, metrics, head: {seq, event_hash, time}, \
     groups: [{group, main, grants, socket: {open, connections}, file_system, replies}], providers: [{provider, kind, works, reason, secrets: [{secret, \
     source, state: present|missing|refused|unasked}]}], open_intents: [{seq, caller, \
     request_id, provider, action, since}], unknown_outcomes: [the same], kill_switches: [SCOPE], \
@@ -179,6 +179,7 @@ impl Page<'_> {
                 Err(fault) => json!({ "error": fault.text }),
             },
             "web": self.said("web"),
+            "metrics": self.said("metrics"),
             "head": head.map(|row| json!({ "seq": row.seq, "event_hash": row.event_hash, "time": row.time() })),
             "groups": groups.collect::<Vec<_>>(),
             "providers": providers.collect::<Vec<_>>(),
@@ -211,11 +212,12 @@ impl Page<'_> {
         };
         let line = |what: &str, name: &str| self.said(name).map(|said| format!("\n{what} {said}")).unwrap_or_default();
         let (inbox, back) = (line("Inbox  ", "web"), line("Back at", "callback"));
+        let metrics = line("Metrics", "metrics");
         let (written, verified) = (self.cannot_write(), self.verified());
         let limits = line("Limits ", "limits");
         let mut parts = vec![format!(
             "Home    {}
-Daemon  {running}{inbox}{back}
+Daemon  {running}{inbox}{back}{metrics}
 Ledger  {head}{written}{verified}{limits}",
             self.home
         )];

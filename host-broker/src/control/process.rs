@@ -81,6 +81,7 @@ pub(super) fn hello(dispatcher: &CommandDispatcher) -> Value {
             "start": dispatcher.start,
             "web": dispatcher.inbox.as_ref().map(|inbox| inbox.address().url()),
             "callback": dispatcher.callback,
+            "metrics": dispatcher.metrics,
             "is_behind": dispatcher.ruleset_builder.as_ref().is_some_and(|builder| builder.is_behind()),
             "servers": servers(dispatcher),
             "sockets": sockets(dispatcher),

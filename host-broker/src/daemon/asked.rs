@@ -4,6 +4,7 @@
 
 use super::{Loop, TICK, group_of};
 use crate::daemon::{Checked, OAuthCallback, Resumed};
+use crate::metrics::CallSeries;
 use engine::approval_requests::{Unanswerable, Why};
 use engine::approval_subjects;
 use engine::approval_subjects::Continuation;
@@ -11,7 +12,7 @@ use engine::event::Event;
 use engine::file_proposals::internal_request_id;
 use engine::request::{Command, CommandRequest, Parsed};
 use kernel::call::{Header, Origin, ReplyAddress};
-use model::approval::ApprovalState;
+use model::approval::{ApprovalState, SubjectKind};
 use model::{Caller, Nonce};
 use serde_json::json;
 use shared::RequestId;
@@ -32,6 +33,8 @@ pub(super) struct Asker {
     pub(super) origin: Origin,
     // The end of the wait, when the caller gets a reply.
     pub(super) until: Instant,
+    // Where the reply is counted, if the request is a call.
+    pub(super) series: Option<CallSeries>,
 }
 
 impl Loop {
@@ -79,8 +82,11 @@ impl Loop {
             // A caller that waited at a connection is gone with it.
             if let (Some(group), false) = (group, approval.told) {
                 let until = now + approval.reply_by.since(wall);
+                let is_call = approval.kind == SubjectKind::Call;
+                let series =
+                    is_call.then(|| self.daemon.meter.call(&approval.provider, &approval.action, Some(&group)));
                 let address = ReplyAddress { reply_as: approval.reply_as, ..ReplyAddress::of(group) };
-                self.asked.insert(key, Asker { origin: Origin::Retired(address), until });
+                self.asked.insert(key, Asker { origin: Origin::Retired(address), until, series });
             }
         }
         self.check_next();
@@ -212,6 +218,7 @@ impl Loop {
     ///
     /// Its caller is told so until it stops waiting.
     pub(super) fn wait_for_a_person(&mut self, event: Event) {
+        let series = self.series(&event);
         // About nothing else is ever asked.
         let Some(mut header) = event.into_header() else { return };
         if let Some(file) = header.retire()
@@ -225,7 +232,7 @@ impl Loop {
             let progress = Progress { message, progress: None, total: None };
             self.daemon.outbox.progress(group.clone(), header.request_id.clone(), &progress);
         }
-        self.asked.insert((header.caller_key, header.request_id), Asker { origin: header.origin, until });
+        self.asked.insert((header.caller_key, header.request_id), Asker { origin: header.origin, until, series });
     }
 
     /// Cancels a request whose sender has withdrawn it while its row was written.

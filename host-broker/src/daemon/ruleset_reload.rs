@@ -157,6 +157,7 @@ impl Loop {
                 daemon.broker.hold_to(&ruleset, &provider);
                 daemon.intake.exchange(Arc::clone(&ruleset.catalogue), Arc::clone(&ruleset.filters));
                 daemon.ledger.set_policy_version(ruleset.version.clone());
+                daemon.meter.exchange(&ruleset.catalogue);
                 daemon.catalogue.send_replace(Arc::clone(&ruleset.catalogue));
                 daemon.ruleset_builder.watch(&ruleset, &daemon.reports);
                 daemon.ruleset = ruleset;

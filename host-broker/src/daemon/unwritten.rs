@@ -1,6 +1,8 @@
 //! Events that could not be recorded: an outcome waits for the ledger, everything else is refused.
 
 use super::Loop;
+use super::measuring::series_of;
+use crate::metrics::CallOutcome;
 use crate::outbox::Unrecorded;
 use engine::event::Event;
 use engine::request::Parsed;
@@ -64,8 +66,13 @@ impl Loop {
             let key = header.key();
             let asker = self.asked.get(&key).map(|asker| asker.until);
             if Instant::now() >= asker.unwrap_or_else(|| header.reply_deadline()) {
+                let series = filtered.call().map(|call| series_of(&self.daemon.meter, call));
                 let origin = filtered.withhold();
                 if let Some(origin) = self.asked.remove(&key).map(|asker| asker.origin).or(origin) {
+                    // Its caller is told once. The outcome itself waits on.
+                    if let (Some(series), false) = (series, matches!(origin, Origin::Broker)) {
+                        series.count(CallOutcome::Unrecorded);
+                    }
                     self.daemon.outbox.unrecorded(origin, Unrecorded::outcome_withheld(key.1, now));
                 }
             }
@@ -95,6 +102,9 @@ impl Loop {
         // A repeated request may have been executed by its first one.
         let is_known = matches!(event, Event::Arrived(_))
             && event.header().is_some_and(|header| self.may_have_happened(&header.key()));
+        if let Some(series) = self.series(&event) {
+            series.count(CallOutcome::Unrecorded);
+        }
         let Some(origin) = event.into_origin() else { return };
         match (id, origin) {
             (Some(id), origin) => {

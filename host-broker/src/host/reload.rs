@@ -36,7 +36,7 @@ pub struct Reload {
     home: Home,
     platform: Platform,
     kinds: Kinds,
-    addresses: [Option<SocketAddr>; 2],
+    addresses: [Option<SocketAddr>; 3],
     // The checked files, once a reload is wanted.
     wanted: Arc<Mutex<Option<Arc<OperatorFiles>>>>,
     stopped: Arc<AtomicBool>,
@@ -67,9 +67,12 @@ impl Reload {
         let group = loaded.config.broker.socket_group.as_deref().map(group_number).transpose();
         let group = group.map_err(|fault| ConfigError::Inconsistent { path: loaded.home.config(), fault })?;
         self.may_give_to(group)?;
-        let [inbox, callback] = addresses(&loaded.config);
+        let [inbox, callback, metrics] = addresses(&loaded.config);
         if let (Some(address), true) = (callback.filter(|address| address.port() != 0), inbox == callback) {
             return Err(StartError::Callback { address, source: ErrorKind::AddrInUse.into() });
+        }
+        if let (Some(address), true) = (metrics.filter(|own| own.port() != 0), [inbox, callback].contains(&metrics)) {
+            return Err(StartError::Metrics { address, source: ErrorKind::AddrInUse.into() });
         }
         let new = |address: &SocketAddr| !self.addresses.contains(&Some(*address));
         if let Some(address) = inbox.filter(new) {
@@ -77,6 +80,9 @@ impl Reload {
         }
         if let Some(address) = callback.filter(new) {
             http::bind(address, &self.platform.runtime).map_err(|source| StartError::Callback { address, source })?;
+        }
+        if let Some(address) = metrics.filter(new) {
+            http::bind(address, &self.platform.runtime).map_err(|source| StartError::Metrics { address, source })?;
         }
         // Last, because it makes directories.
         Mailboxes::open(&loaded.home, &loaded.config)?;
@@ -222,6 +228,10 @@ pub fn reap_inherited() {
 const REAP: Duration = Duration::from_millis(500);
 
 /// The addresses on which a daemon of this configuration listens.
-fn addresses(config: &Config) -> [Option<SocketAddr>; 2] {
-    [config.web.as_ref().map(|web| web.listen.address()), config.identity.callback.map(Loopback::address)]
+fn addresses(config: &Config) -> [Option<SocketAddr>; 3] {
+    [
+        config.web.as_ref().map(|web| web.listen.address()),
+        config.identity.callback.map(Loopback::address),
+        config.metrics.as_ref().map(|metrics| metrics.listen.address()),
+    ]
 }

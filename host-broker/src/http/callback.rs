@@ -4,12 +4,11 @@
 //! reaches. The broker gets the values, and their `state` names the link session. Everything else is decided there, and
 //! a person still approves the account. A browser with an unknown `state` hears only that it is unknown.
 
-use super::Server;
 use super::web::seal;
+use super::{Server, own_name};
 use crate::daemon::{EventSender, Message, OAuthCallback};
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::header::HOST;
 use axum::http::{StatusCode, Uri};
 use axum::response::{Html, IntoResponse as _, Response};
 use axum::routing::get;
@@ -55,7 +54,7 @@ async fn elsewhere() -> Response {
 }
 
 async fn back(State(door): State<Door>, request: Request) -> Response {
-    let Some(host) = door.named(&request) else {
+    let Some(host) = own_name(&request, door.port) else {
         return page(StatusCode::MISDIRECTED_REQUEST, "This is not the address.", None);
     };
     let url = Zeroizing::new(format!("http://{host}{}", path(request.uri())));
@@ -74,16 +73,6 @@ async fn back(State(door): State<Door>, request: Request) -> Response {
         Err(_elapsed) => {
             page(StatusCode::GATEWAY_TIMEOUT, "This took too long.", Some("Ask the agent for the outcome."))
         }
-    }
-}
-
-impl Door {
-    /// The name of this machine by which it is asked for. A page elsewhere can make a name of its own lead here.
-    fn named(&self, request: &Request) -> Option<String> {
-        let mut hosts = request.headers().get_all(HOST).iter();
-        let host = hosts.next()?.to_str().ok().filter(|_| hosts.next().is_none())?;
-        let mut own = ["127.0.0.1", "localhost", "[::1]"].iter().map(|name| format!("{name}:{}", self.port));
-        own.find(|own| own == host)
     }
 }
 

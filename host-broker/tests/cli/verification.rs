@@ -1,5 +1,6 @@
 //! The real daemon verifies all rows of its ledger after it has started.
 
+use super::metrics::{METRICS, health};
 use super::rows::fill;
 use super::world::{World, wait_for};
 use flate2::Compression;
@@ -69,6 +70,7 @@ fn a_row_that_was_changed_long_ago_is_found_after_the_start_and_no_call_is_admit
 #[test]
 fn broken_evidence_is_remembered_over_restarts_until_all_rows_are_verified() {
     let world = World::with_mock();
+    world.append("broker.toml", METRICS);
     fill(&world.home, 1_000);
     world.run(&["grant", "developer", "mock", "2"]).ok();
     let rows: String = world.run(&["evidence", "export"]).ok().split_inclusive('\n').take(100).collect();
@@ -91,6 +93,8 @@ fn broken_evidence_is_remembered_over_restarts_until_all_rows_are_verified() {
     let found = result(&world);
     assert_eq!((&found["state"], &found["row"]), (&json!("broken"), &json!(1)), "{found}");
     assert!(refused("r1"));
+    let (status, document) = health(&world);
+    assert_eq!((status, &document["reason"]), (503, &json!("evidence_broken")), "{document}");
     stop(daemon);
 
     // The next daemon remembers it while its verification waits for the rows.
@@ -100,9 +104,12 @@ fn broken_evidence_is_remembered_over_restarts_until_all_rows_are_verified() {
     let daemon = world.serve();
     assert!(refused("r2"));
     assert_eq!(verification(&world), found);
+    assert_eq!(health(&world).0, 503);
     // The verification reads them from the pipe.
     std::fs::write(&path, &segment).unwrap();
     wait_for(|| verification(&world)["state"] == "whole");
+    let (status, document) = health(&world);
+    assert_eq!((status, &document["status"], &document["verification"]["state"]), (200, &json!("ok"), &json!("whole")));
     assert!(executed("r3"));
     stop(daemon);
 

@@ -242,6 +242,7 @@ impl World {
                 uid,
                 inbox: None,
                 callback: None,
+                metrics: None,
                 inspector: None,
                 receiving: host_broker::receivers::ReceiverFaults::default(),
                 ruleset_builder: None,

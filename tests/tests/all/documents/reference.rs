@@ -5,6 +5,7 @@
 mod configuration;
 
 use super::{read, root};
+use host_broker::metrics::described::{self, Described};
 use serde_json::{Value, json};
 use shared::Code;
 use std::fmt::Write as _;
@@ -128,6 +129,19 @@ fn the_page_of_the_http_api_is_current() {
     let intro = "The document at `/api/v1/openapi.json` describes bodies, replies and errors in full.\n\n";
     let body = intro.to_owned() + &table(&["request", "summary", "parameters"], &rows);
     is_current("http-api.md", "HTTP API", "`/api/v1/openapi.json`", &body);
+}
+
+#[test]
+fn the_page_of_metrics_is_current() {
+    let labels = |one: &Described| one.labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(", ");
+    let row = |one: &Described| {
+        vec![format!("`{}`", one.name), one.kind.word().to_owned(), labels(one), one.meaning.to_owned()]
+    };
+    let rows: Vec<_> = described::ALL.iter().map(row).collect();
+    let intro = "`GET /metrics` serves them, if `broker.toml` has a [`[metrics]` table](../operations/monitoring.md#metrics). \
+                 Counters and histograms begin at 0 with each start.\n\n";
+    let body = intro.to_owned() + &table(&["metric", "kind", "labels", "meaning"], &rows);
+    is_current("metrics.md", "Metrics", "`host-broker/src/metrics/described.rs`", &body);
 }
 
 #[test]

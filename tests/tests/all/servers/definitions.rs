@@ -7,6 +7,7 @@ use provider::pinned_definitions::PinnedDefinitions;
 use shared::digest::Digest;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use tests::scraper::{METRICS, Scraper};
 
 /// The latest question about what the server says; `None` if no approval request was sent yet.
 fn latest(world: &World) -> Option<Value> {
@@ -95,6 +96,25 @@ fn a_person_sees_what_is_different_and_with_the_yes_it_counts_under_the_running_
     let kinds: Vec<String> = world.rows().into_iter().map(|row| row.kind).collect();
     let at = |kind: &str| kinds.iter().rposition(|own| own == kind).unwrap();
     assert!(at("asked") < at("approved") && at("approved") < at("noted"), "{kinds:?}");
+}
+
+#[test]
+fn the_metrics_keep_their_counts_when_definitions_are_accepted() {
+    let Some(mut world) = odd_home(&[], TOOLS) else { return };
+    let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
+    world.rewrite("broker.toml", &format!("{config}{METRICS}"));
+    open(&mut world, &["odd"]);
+    let developer = world.group("developer");
+    let scraper = Scraper::of(&world);
+    let executed =
+        |action: &str| format!("host_broker_calls_total{{action=\"{action}\",outcome=\"executed\",provider=\"odd\"}}");
+    change(&developer, "description");
+    let approval_request = asked(&world);
+    answer(&world, &approval_request, true);
+    became(&world, "accepted");
+    until("it can be called again", || (code(&developer.ask(write("count"))) == "executed").then_some(()));
+    let after = scraper.samples();
+    assert_eq!([after[&executed("read")], after[&executed("write")]].map(|count| count.to_string()), ["1", "1"]);
 }
 
 #[test]
