@@ -1,5 +1,7 @@
 //! The metrics and the health of the real daemon, over real HTTP.
 
+mod operations;
+
 use engine::catalogue::Catalogue;
 use host_broker::metrics::{CallOutcome, Meter, Metrics, Turn, described};
 use serde_json::{Value, json};
