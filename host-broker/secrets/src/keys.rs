@@ -163,6 +163,82 @@ pub fn drop_vault_before(home: &Home) -> Result<(), std::io::Error> {
     }
 }
 
+/// A key file, without its content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyFile {
+    /// Its name.
+    pub name: String,
+    /// A digest that tells this key from another one.
+    ///
+    /// SECURITY: a key is 32 random bytes, so that nobody can guess it from its digest.
+    pub check: Digest,
+}
+
+/// Returns the key files in a directory, as far as there are any.
+///
+/// # Errors
+/// [`KeyError::File`]: one cannot be read, or is no key.
+pub fn present(directory: &Path) -> Result<Vec<KeyFile>, KeyError> {
+    let mut found = Vec::new();
+    for name in [LEDGER, IDENTITY, VAULT, VAULT_BEFORE] {
+        if let Some(bytes) = read(directory, name)? {
+            found.push(KeyFile { name: name.to_owned(), check: check(name, &bytes) });
+        }
+    }
+    Ok(found)
+}
+
+/// Returns whether a key file can have this name.
+pub fn is_known(name: &str) -> bool {
+    [LEDGER, IDENTITY, VAULT, VAULT_BEFORE].contains(&name)
+}
+
+/// Returns the key of digests in a directory, and makes none.
+///
+/// # Errors
+/// [`KeyError::File`], also if it is missing.
+pub fn ledger_in(directory: &Path) -> Result<LedgerKey, KeyError> {
+    let missing = || KeyError::File { path: directory.join(LEDGER), fault: "it is missing".to_owned() };
+    read(directory, LEDGER)?.ok_or_else(missing).map(|mut bytes| LedgerKey::new(std::mem::take(&mut *bytes)))
+}
+
+/// Copies this key, if it is the one that has this digest, into another directory as a private file.
+///
+/// # Errors
+/// [`KeyError::File`], also if it is another key, or is there already.
+pub fn copy(from: &Path, to: &Path, key: &KeyFile) -> Result<(), KeyError> {
+    let path = to.join(&key.name);
+    let bytes = read(from, &key.name)?.filter(|bytes| check(&key.name, bytes) == key.check);
+    let fault = |fault: String| KeyError::File { path: path.clone(), fault };
+    let bytes = bytes.ok_or_else(|| fault("its original is missing, or was replaced".to_owned()))?;
+    match write_new(&path, &bytes) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(fault("it exists already".to_owned())),
+        Err(error) => Err(fault(error.to_string())),
+    }
+}
+
+fn check(name: &str, bytes: &[u8]) -> Digest {
+    let parts: [&[u8]; 4] = [b"ext-broker key check v1\n", name.as_bytes(), b"\n", bytes];
+    let text = parts.concat();
+    Digest::of(&Zeroizing::new(text))
+}
+
+/// Returns the content of a key file; `None` if it does not exist.
+fn read(directory: &Path, name: &str) -> Result<Option<Zeroizing<Vec<u8>>>, KeyError> {
+    let path = directory.join(name);
+    let fault = |fault: String| KeyError::File { path: path.clone(), fault };
+    // A device or a pipe is no key, and could be read without end.
+    match std::fs::metadata(&path) {
+        Ok(found) if found.is_file() && found.len() == 32 => {}
+        Ok(_) => return Err(fault("it does not hold 32 bytes".to_owned())),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(fault(error.to_string())),
+    }
+    let bytes = Zeroizing::new(std::fs::read(&path).map_err(|error| fault(error.to_string()))?);
+    if bytes.len() == 32 { Ok(Some(bytes)) } else { Err(fault("it does not hold 32 bytes".to_owned())) }
+}
+
 /// The key of digests, and the one that signs.
 const LEDGER: &str = "ledger.key";
 const IDENTITY: &str = "identity.key";

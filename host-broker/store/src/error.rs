@@ -38,8 +38,12 @@ pub enum StoreError {
     },
     /// The database has another version.
     #[error(
-        "the ledger has schema version {found}, and this host-broker knows version {known}; run the host-broker that wrote \
-         it, or name another home with --home"
+        "the ledger has schema version {found}, and this host-broker knows version {known}; {}",
+        if found < known {
+            "start it once with this version, which upgrades it: host-broker serve"
+        } else {
+            "run the host-broker that wrote it, or name another home with --home"
+        }
     )]
     Version {
         /// The version of the database.

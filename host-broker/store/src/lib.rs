@@ -6,6 +6,7 @@
 //!
 //! The store makes no decision, and does not know why a row is written.
 
+pub mod backup;
 mod cache;
 mod error;
 pub mod ledger;

@@ -130,7 +130,8 @@ pub fn reader(home: &Path) -> Result<View, StoreError> {
     reading(home).map(View::over)
 }
 
-fn reading(home: &Path) -> Result<Connection, StoreError> {
+/// Opens the connection of [`reader`].
+pub(crate) fn reading(home: &Path) -> Result<Connection, StoreError> {
     let path = home.join("ledger.db");
     let open = |source| StoreError::Open { path: path.clone(), source: DatabaseError(source) };
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
