@@ -6,6 +6,7 @@ use crate::definitions::{DefinitionsChanged, RulesetReplaced};
 use crate::notices::Attempt;
 use crate::pipeline::event_of;
 use crate::request::{Command, Parsed};
+use crate::restored::Restored;
 use kernel::call::{Call, Header, Lane, Origin, Target};
 use kernel::{Effect, Probe};
 use model::Caller;
@@ -59,6 +60,8 @@ pub enum Event {
     Rotated(Box<segments::Written>),
     /// The verification of all rows has found something wrong.
     Verified(Box<Verification>),
+    /// The ledger was restored from a backup. No daemon runs.
+    Restored(Box<Restored>),
     /// The daemon stops.
     Stopping,
 }
@@ -110,6 +113,7 @@ impl Event {
             | Self::Renewed(_)
             | Self::Rotated(_)
             | Self::Verified(_)
+            | Self::Restored(_)
             | Self::Stopping => Durability::Full,
         }
     }
@@ -155,6 +159,7 @@ impl Event {
             | Self::Renewed(_)
             | Self::Rotated(_)
             | Self::Verified(_)
+            | Self::Restored(_)
             | Self::Stopping => return None,
         };
         call.is_resumed().then_some(&call.header)
@@ -181,6 +186,7 @@ impl Event {
             | Self::Renewed(_)
             | Self::Rotated(_)
             | Self::Verified(_)
+            | Self::Restored(_)
             | Self::Stopping => None,
         }
     }
@@ -206,6 +212,7 @@ impl Event {
             | Self::Renewed(_)
             | Self::Rotated(_)
             | Self::Verified(_)
+            | Self::Restored(_)
             | Self::Stopping => None,
         }
     }

@@ -21,6 +21,7 @@ pub mod pipeline;
 pub mod broker;
 mod preconditions;
 mod lifecycle;
+pub mod restored;
 pub mod follow_ups;
 pub mod outcomes;
 pub mod quarantine_release;

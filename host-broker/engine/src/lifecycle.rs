@@ -39,6 +39,12 @@ impl Broker {
         tx.append(&Draft { body, ..Draft::new(RowKind::Started, "broker") })?;
         counters::forget_trials(tx)?;
         one_time_values::free_undelivered(tx)?;
+        self.close_left_open(tx, "the broker died in between")?;
+        Ok(self.config.receiving_channels().map(|table| kernel::open_channel(tx, table.name.clone())).collect())
+    }
+
+    /// Closes the effects that were left open, for this reason. Their outcomes are unknown, and nothing is repeated.
+    pub(crate) fn close_left_open(&mut self, tx: &Transaction<'_>, why: &str) -> Result<(), StoreError> {
         for intent in intents::left_open(tx)? {
             let closed = intents::close(tx, &intent.caller, intent.seq)?;
             let kind = if closed.mutating { RowKind::Unknown } else { RowKind::TimedOut };
@@ -47,7 +53,7 @@ impl Broker {
                 person: requests::person_of(tx, &closed.caller, &closed.request_id)?,
                 request_id: Some(&closed.request_id),
                 reason_code: Some(code),
-                body: json!({ "of": closed.seq, "stage": closed.stage, "why": "the broker died in between" }),
+                body: json!({ "of": closed.seq, "stage": closed.stage, "why": why }),
                 ..Draft::new(kind, &closed.caller)
             })?;
             if closed.mutating {
@@ -68,7 +74,7 @@ impl Broker {
                 }
             }
         }
-        Ok(self.config.receiving_channels().map(|table| kernel::open_channel(tx, table.name.clone())).collect())
+        Ok(())
     }
 
     pub(crate) fn ticked(&mut self, tx: &Transaction<'_>, delivered: i64) -> Result<(), StoreError> {

@@ -106,6 +106,10 @@ impl BatchWriter<Event> for Broker {
                 let pending = self.alarm(tx, &found);
                 notified(Event::Verified(found), pending)
             }
+            Event::Restored(restored) => {
+                let ended = self.restored(tx, &restored);
+                closed(tx, Event::Restored(restored), ended.map(|()| None))
+            }
             Event::Stopping => closed(tx, Event::Stopping, Self::stopping(tx).map(|()| None)),
         }
     }

@@ -68,6 +68,7 @@ impl Loop {
             | Event::ApprovalsExpired
             | Event::Arrived(_)
             | Event::Probe(_)
+            | Event::Restored(_)
             | Event::Stopping) => other,
         };
         if let Event::Arrived(Parsed::Call(call)) = &event {

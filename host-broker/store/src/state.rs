@@ -24,5 +24,6 @@ pub mod proposals;
 pub mod quarantine;
 pub mod replies;
 pub mod requests;
+pub mod restore;
 pub mod sessions;
 pub mod standing_approvals;

@@ -30,6 +30,7 @@ const SCANNED: [(&str, &str, &str); 47] = [
     ("", "USING INDEX approvals_not_closed", "questions that are open"),
     ("state/approvals.rs", "state = 'closed' ORDER BY id DESC LIMIT", "the last ones, for a person"),
     ("state/clock.rs", "SCAN", "a person accepts a clock that was ahead"),
+    ("state/restore.rs", "SCAN", "a person restores a backup"),
     ("gates.rs", "SCAN tasks", "a person lists them all"),
     ("gates.rs", "SCAN gate_approvals", "a person lists them all"),
     ("grants.rs", "SCAN grants", "a person or the main group lists them all"),

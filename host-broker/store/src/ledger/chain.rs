@@ -78,6 +78,8 @@ pub enum RowKind {
     Rotated,
     /// A person accepted the machine's clock although the last row was later.
     ClockAccepted,
+    /// The ledger was restored from a backup: it is a copy of an earlier state, and all access in it ended.
+    Restored,
     /// An event about the directories or the configuration that an auditor should know.
     Noted,
 }
@@ -117,6 +119,7 @@ impl RowKind {
             Self::Flow => "flow",
             Self::Rotated => "rotated",
             Self::ClockAccepted => "clock_accepted",
+            Self::Restored => "restored",
             Self::Noted => "noted",
         }
     }
