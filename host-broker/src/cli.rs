@@ -14,6 +14,7 @@ pub mod output;
 pub mod home_reader;
 
 pub mod account;
+pub mod backup;
 pub mod bench;
 pub mod calls;
 pub mod capabilities;
@@ -37,6 +38,7 @@ pub mod operator_token;
 pub mod policy;
 pub mod provider;
 pub mod reload;
+pub mod restore;
 pub mod revoke;
 pub mod scrub;
 pub mod quarantine;
@@ -117,6 +119,8 @@ enum Command {
     OperatorToken(operator_token::OperatorToken),
     Account(account::Account),
     Vault(vault::Vault),
+    Backup(backup::Backup),
+    Restore(restore::Restore),
     Flow(flow::Flow),
     Gate(gate::Gate),
     Kill(kill::Kill),
@@ -140,7 +144,7 @@ const SECTIONS: [(&str, &[&str]); 6] = [
     ("Access", &["grant", "revoke", "capabilities", "token", "account", "flow", "operator-token"]),
     ("Approval", &["approvals", "proposals", "web", "notices", "task", "gate"]),
     ("Evidence", &["calls", "evidence", "quarantine"]),
-    ("Administration", &["kill", "exposure", "limits", "vault"]),
+    ("Administration", &["kill", "exposure", "limits", "vault", "backup", "restore"]),
     ("Diagnostic", &["status", "explain", "reason-codes", "inspect", "scrub", "bench", "demo", "mock"]),
 ];
 
@@ -276,6 +280,8 @@ fn execute(command: Command, context: &Context) -> Result<(), CliError> {
         Command::OperatorToken(command) => command.run(context),
         Command::Account(command) => command.run(context),
         Command::Vault(command) => command.run(context),
+        Command::Backup(command) => command.run(context),
+        Command::Restore(command) => command.run(context),
         Command::Flow(command) => command.run(context),
         Command::Gate(command) => command.run(context),
         Command::Kill(command) => command.run(context),

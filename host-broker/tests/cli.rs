@@ -5,6 +5,7 @@ mod cli {
     mod world;
 
     mod access;
+    mod backup;
     mod calls;
     mod daemon;
     mod evidence;

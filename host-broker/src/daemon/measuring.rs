@@ -68,6 +68,7 @@ impl Loop {
             | Event::Renewed(_)
             | Event::Rotated(_)
             | Event::Verified(_)
+            | Event::Restored(_)
             | Event::Stopping => {}
         }
     }

@@ -66,6 +66,11 @@ impl Running {
         line.trim_end().to_owned()
     }
 
+    /// Sends a signal to it.
+    pub(super) fn signal(&self, signal: rustix::process::Signal) {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
+    }
+
     /// Waits for its end.
     pub(super) fn end(mut self) -> i32 {
         self.child.wait().unwrap().code().unwrap_or(-1)
