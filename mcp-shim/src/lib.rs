@@ -14,6 +14,7 @@ pub mod connection;
 pub mod progress;
 pub mod render;
 pub mod rendezvous;
+pub mod sandbox_start;
 pub use shared::schema;
 pub mod server;
 pub mod settings;

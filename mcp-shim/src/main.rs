@@ -5,7 +5,7 @@
 use mcp_shim::cli::{self, Command, Question};
 use mcp_shim::settings::Settings;
 use mcp_shim::shim::Shim;
-use mcp_shim::{server, transport};
+use mcp_shim::{sandbox_start, server, transport};
 use std::io::Write as _;
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
@@ -17,6 +17,10 @@ fn main() -> ExitCode {
         let place = panic.location().map_or_else(String::new, ToString::to_string);
         complain(&format!("internal fault at {place}"));
     }));
+    if let Some(failure) = sandbox_start::run(std::env::args_os()) {
+        complain(&failure);
+        return ExitCode::FAILURE;
+    }
     let command = match Command::parse(std::env::args_os()) {
         Ok(command) => command,
         Err(fault) => {

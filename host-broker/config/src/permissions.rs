@@ -79,6 +79,21 @@ pub fn check_named(home: &Home, config: &Config) -> Result<(), ConfigError> {
     judge.verdict()
 }
 
+/// Returns the files and directories that the configuration names and that an agent must not be given: keys, secrets,
+/// scripts, and the workspaces of the groups, which change only after an approval.
+pub fn reserved(home: &Home, config: &Config) -> Vec<PathBuf> {
+    let secrets = config.providers.values().flat_map(|table| table.configured.secrets().into_values());
+    let secrets = secrets.chain(config.vault.key.iter()).chain(&config.vault.previous);
+    let secrets = secrets.chain(config.identity.issuers.values().filter_map(|issuer| issuer.secret.as_ref()));
+    let files = secrets.filter_map(|source| match source {
+        SecretSource::File { file } => Some(file.as_path()),
+        SecretSource::EnvFile { env_file, .. } => Some(env_file.as_path()),
+        SecretSource::Env { .. } | SecretSource::Keyring { .. } | SecretSource::Command { .. } => None,
+    });
+    let workspaces = config.workspaces().flat_map(|own| own.values().map(PathBuf::as_path));
+    named(config).chain(files).chain(workspaces).map(|path| home.path().join(path)).collect()
+}
+
 /// Returns the absolute paths in an argument: `/opt/server.py`, `--config=/opt/server.toml`, or those in a line that a
 /// shell or `env -S` takes apart.
 fn paths_in(argument: &str) -> impl Iterator<Item = &Path> {

@@ -6,7 +6,7 @@
 //! [Resource limits](resources) hold before the program of a child runs.
 
 use crate::cgroup::{self, Cgroup, Cgroups};
-use crate::confined;
+use crate::confined::{self, Confinement};
 use crate::egress::{EgressProxy, Host, Input};
 use crate::resources::{self, PRLIMIT, ResourceLimits};
 use rustix::fs::{Access, access};
@@ -300,7 +300,8 @@ impl SystemCommands {
             .stderr(Stdio::piped())
             .process_group(0)
             .kill_on_drop(true);
-        let spawned = if command.is_sandbox { confined::spawn(builder) } else { builder.spawn() };
+        let spawned =
+            if command.is_sandbox { confined::spawn(builder, Confinement::Provider) } else { builder.spawn() };
         let mut child = spawned.map_err(failed)?;
         input = input.or_else(|| Some(Box::new(child.stdin.take()?)));
         let mut started = Started::new(child, input, cgroup).map_err(CommandError::Wait)?;

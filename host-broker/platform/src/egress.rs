@@ -63,6 +63,14 @@ impl EgressProxy {
         Ok((Self { ours }, theirs.into(), None))
     }
 
+    /// Creates the socket pair for a program that uses this input itself, such as a terminal. Returns the standard input of
+    /// `sandbox-init`.
+    pub(super) fn with_input(input: impl AsFd) -> io::Result<(Self, OwnedFd)> {
+        let (ours, theirs) = UnixStream::pair()?;
+        send(&ours, &[input.as_fd()])?;
+        Ok((Self { ours }, theirs.into()))
+    }
+
     /// Forwards connections to these hosts until it is dropped.
     pub(super) async fn serve(self, hosts: Vec<Host>) {
         let listeners = match self.listeners(hosts.len()).await {
@@ -128,7 +136,7 @@ async fn accept(listener: TcpListener, route: Arc<Route>, of_sandbox: Arc<Semaph
                 && !is_logged.swap(true, Ordering::Relaxed)
             {
                 // Once for each sandbox and host: the program controls how often it connects.
-                tracing::warn!(host = %route.host, %error, "a provider's program cannot reach a host");
+                tracing::warn!(host = %route.host, %error, "a sandboxed program cannot reach a host");
             }
         });
     }

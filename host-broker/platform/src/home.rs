@@ -72,6 +72,11 @@ impl Home {
         self.0.join("state").join(provider.as_str())
     }
 
+    /// What the sandboxes that [`run`](crate::agent_sandbox) starts for a group keep: the agent's home directory.
+    pub fn sandbox(&self, group: &Group) -> PathBuf {
+        self.0.join("sandboxes").join(group.as_str())
+    }
+
     /// The keys.
     pub fn keys(&self) -> PathBuf {
         self.0.join("keys")

@@ -3,6 +3,7 @@
 //! Only this crate implements the traits with the real system. `main` builds the implementations once and passes them
 //! down, so a test controls the time and the randomness. The crate knows no provider, no policy and no SQL.
 
+pub mod agent_sandbox;
 pub mod cgroup;
 pub mod clock;
 pub mod commands;

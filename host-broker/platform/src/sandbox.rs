@@ -17,6 +17,8 @@ pub const BWRAP: &str = "bwrap";
 const ERROR_PREFIXES: [&str; 2] = ["bwrap: ", init::ERROR_PREFIX];
 /// The names of hosts. A sandbox with hosts has its own file.
 const NAMES: &str = "/etc/hosts";
+/// The user inside the sandbox of a provider: nobody.
+const USER: &str = "65534";
 /// The path of the state directory inside the sandbox.
 const STATE: &str = "/state";
 /// The size of the temporary directory, in bytes.
@@ -80,6 +82,14 @@ pub enum Network {
     All,
 }
 
+impl Network {
+    /// The system settings that a sandbox with this network can read.
+    pub(crate) fn settings(&self) -> impl Iterator<Item = &'static Path> + use<> {
+        let has_own = matches!(self, Self::Hosts(..));
+        SETTINGS.into_iter().filter(move |setting| !has_own || *setting != NAMES).map(Path::new)
+    }
+}
+
 impl Sandbox {
     /// The command that runs `inner` in the sandbox.
     #[must_use]
@@ -136,44 +146,11 @@ impl Sandbox {
     }
 
     fn arguments(&self) -> Vec<OsString> {
-        let mut arguments: Vec<OsString> = [
-            // The sandbox dies with the broker. A signal to the process group reaches the first process of the sandbox,
-            // unless that process creates its own session.
-            "--die-with-parent",
-            "--unshare-user",
-            "--disable-userns",
-            "--unshare-ipc",
-            "--unshare-pid",
-            "--unshare-uts",
-            "--unshare-cgroup-try",
-            "--uid",
-            "65534",
-            "--gid",
-            "65534",
-            "--cap-drop",
-            "ALL",
-            "--hostname",
-        ]
-        .map(OsString::from)
-        .into();
-        arguments.push(self.name.clone().into());
+        let mut arguments = separation(&self.name, USER);
         if self.network == Network::None {
             arguments.push("--unshare-net".into());
         }
-        arguments.extend(binding("--ro-bind", Path::new("/usr")));
-        for directory in PROGRAMS.map(Path::new) {
-            match std::fs::read_link(directory) {
-                Ok(target) => arguments.extend(["--symlink".into(), target.into(), directory.into()]),
-                Err(_no_link) => arguments.extend(binding("--ro-bind-try", directory)),
-            }
-        }
-        for setting in self.settings() {
-            arguments.extend(binding("--ro-bind-try", setting));
-        }
-        arguments.extend(["--proc", "/proc"].map(OsString::from));
-        for path in MACHINE.map(Path::new) {
-            arguments.extend(binding("--ro-bind-try", path));
-        }
+        arguments.extend(system(self.network.settings()));
         arguments.extend(["--dev", "/dev", "--size", TMP_BYTES, "--tmpfs", "/dev/shm"].map(OsString::from));
         // The child must not read from or write to the broker's terminal.
         arguments.extend(["--dev-bind", "/dev/null", "/dev/tty", "--remount-ro", "/dev"].map(OsString::from));
@@ -189,22 +166,69 @@ impl Sandbox {
         arguments
     }
 
-    fn settings(&self) -> impl Iterator<Item = &Path> {
-        let has_own = matches!(self.network, Network::Hosts(..));
-        SETTINGS.into_iter().filter(move |setting| !has_own || *setting != NAMES).map(Path::new)
-    }
-
     /// The paths of the machine that are visible inside, without the state directory.
     pub fn visible_paths(&self) -> impl Iterator<Item = &Path> {
-        let system = std::iter::once("/usr").chain(PROGRAMS).map(Path::new).chain(self.settings());
+        let settings = self.network.settings();
+        let system =
+            std::iter::once("/usr").chain(PROGRAMS).map(Path::new).chain(settings).map(|path| -> &Path { path });
         let given = self.readable.iter().chain(&self.writable);
         system.filter(|path| path.exists()).chain(given.map(PathBuf::as_path))
     }
 }
 
+/// The options that separate the processes of a sandbox from all others. Inside, they run as this user without any
+/// privilege.
+pub(crate) fn separation(name: &str, user: &str) -> Vec<OsString> {
+    [
+        // The sandbox dies with the broker. A signal to the process group reaches the first process of the sandbox,
+        // unless that process creates its own session.
+        "--die-with-parent",
+        "--unshare-user",
+        "--disable-userns",
+        "--unshare-ipc",
+        "--unshare-pid",
+        "--unshare-uts",
+        "--unshare-cgroup-try",
+        "--uid",
+        user,
+        "--gid",
+        user,
+        "--cap-drop",
+        "ALL",
+        "--hostname",
+        name,
+    ]
+    .map(OsString::from)
+    .into()
+}
+
+/// The options that mount the system's programs, these settings and `/proc`, all of them read-only.
+pub(crate) fn system<'a>(settings: impl Iterator<Item = &'a Path>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = binding("--ro-bind", Path::new("/usr")).into();
+    for directory in PROGRAMS.map(Path::new) {
+        match std::fs::read_link(directory) {
+            Ok(target) => arguments.extend(["--symlink".into(), target.into(), directory.into()]),
+            Err(_no_link) => arguments.extend(binding("--ro-bind-try", directory)),
+        }
+    }
+    for setting in settings {
+        arguments.extend(binding("--ro-bind-try", setting));
+    }
+    arguments.extend(["--proc", "/proc"].map(OsString::from));
+    for path in MACHINE.map(Path::new) {
+        arguments.extend(binding("--ro-bind-try", path));
+    }
+    arguments
+}
+
+/// Returns whether a path belongs to the system's programs, which every sandbox can read.
+pub(crate) fn is_system(path: &Path) -> bool {
+    std::iter::once("/usr").chain(PROGRAMS).any(|directory| path.starts_with(directory))
+}
+
 /// The command prefix that creates a network namespace with only a loopback interface, where `sandbox-init` may bind
 /// privileged ports. It is not the sandbox: only `sandbox-init` runs in it. The sandbox inside drops all privileges.
-fn network_namespace(hosts: &[Host], this: &Path) -> Vec<OsString> {
+pub(crate) fn network_namespace(hosts: &[Host], this: &Path) -> Vec<OsString> {
     let network = [
         "--die-with-parent",
         "--unshare-user",
@@ -226,6 +250,6 @@ fn network_namespace(hosts: &[Host], this: &Path) -> Vec<OsString> {
     network.chain([this.into()]).chain(init::arguments(hosts)).collect()
 }
 
-fn binding(how: &str, path: &Path) -> [OsString; 3] {
+pub(crate) fn binding(how: &str, path: &Path) -> [OsString; 3] {
     [how.into(), path.into(), path.into()]
 }
