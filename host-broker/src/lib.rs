@@ -13,4 +13,5 @@ pub mod http;
 pub mod providers;
 pub mod assembly;
 pub mod host;
+pub mod story;
 pub mod cli;

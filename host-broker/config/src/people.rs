@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 /// One person who uses the command line or the web inbox.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "independent rights, each off unless it is written")]
 pub struct PersonTable {
     /// The user id of the person's processes; absent means that the person has none on this machine.
     #[serde(default)]
@@ -36,6 +37,10 @@ pub struct PersonTable {
     /// always can. To make a grant, the person also needs `approves` up to its level.
     #[serde(default)]
     pub admin: bool,
+    /// Whether the person can read the activity and the access of all groups in the inbox, and change nothing there. A
+    /// person who administers can read them without this.
+    #[serde(default)]
+    pub audits: bool,
     /// Whether the person's processes can relay answers that other people gave in a chat.
     #[serde(default)]
     pub can_relay_answers: bool,
@@ -136,5 +141,10 @@ impl Config {
     /// Returns whether this person may administer. The daemon's own user, root and people with `admin = true` may.
     pub fn administers(&self, person: &str) -> bool {
         self.flows.administrators.holds(person)
+    }
+
+    /// Returns whether this person may read what all groups have done and may do.
+    pub fn audits(&self, person: &str) -> bool {
+        self.administers(person) || self.people.get(person).is_some_and(|table| table.audits)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Known        a person of the configuration, or the daemon's own user, or root
-//! Member       a person who approves something, or administers
+//! Member       a person who approves something, audits, or administers
 //! Administer   `admin = true` in [people.NAME]; the daemon's own user and root without it
 //! Grant        Administer, and `approves` that covers the group, the provider and the level
 //! OwnCheck     what the command itself checks: who may answer, relay, open a gate or release
@@ -21,7 +21,7 @@ use shared::{Group, Level, Provider};
 pub enum Right<'a> {
     /// The person is known.
     Known,
-    /// The person approves something, or administers.
+    /// The person approves something, audits, or administers.
     Member,
     /// The person administers.
     Administer,
@@ -40,8 +40,9 @@ impl Right<'_> {
         let administers = config.administers(person);
         let approves = config.people.get(person).is_some_and(|table| table.approves.is_some());
         match self {
-            Right::Member if !administers && !approves => Err(format!(
-                "{person} may not do this; [people.{person}] in broker.toml needs `approves` or `admin = true`."
+            Right::Member if !config.audits(person) && !approves => Err(format!(
+                "{person} may not do this; [people.{person}] in broker.toml needs `approves`, `audits = true` or \
+                 `admin = true`."
             )),
             Right::Administer | Right::Grant(_) if !administers => {
                 Err(format!("{person} may not administer; [people.{person}] in broker.toml needs `admin = true`."))

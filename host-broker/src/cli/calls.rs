@@ -5,8 +5,8 @@ mod tail;
 
 use crate::cli::Context;
 use crate::cli::ask::ask;
-use crate::cli::home_reader::on_behalf;
 use crate::cli::output::{CliError, Output};
+use crate::story::on_behalf;
 use clap::{Args, Subcommand, ValueEnum};
 use engine::outcomes::by_person::Finding;
 use engine::request;
@@ -137,7 +137,7 @@ impl Which {
             Status::Timeout => "timeout",
         };
         let status = self.status.map(|status| word(status).to_owned());
-        Filter { group: self.group, provider: self.provider, status, after: 0 }
+        Filter { group: self.group, provider: self.provider, status, ..Filter::default() }
     }
 }
 

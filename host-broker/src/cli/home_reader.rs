@@ -266,8 +266,3 @@ pub fn person(text: &str) -> Result<Person, String> {
     let (issuer, sub) = text.split_once(':').ok_or("a person is an issuer and a name, such as broker:ann")?;
     Ok(Person::new(issuer.to_owned(), sub.to_owned()))
 }
-
-/// Returns a caller with the person for whom it acts: `group:family for broker:ann`.
-pub fn on_behalf(caller: &str, person: Option<&str>) -> String {
-    person.map_or_else(|| caller.to_owned(), |person| format!("{caller} for {person}"))
-}

@@ -7,6 +7,8 @@
 //! threads that may wait. An answer reaches the broker like one of the command line, and the broker decides whether it
 //! counts.
 
+mod access;
+mod activity;
 mod decide;
 mod assets;
 mod read_pool;
@@ -112,6 +114,11 @@ pub fn router(web: Web) -> Router {
         .route("/approvals/{reference}/answer", post(decide::answer))
         .route("/standing-approvals", get(standing::list))
         .route("/standing-approvals/{name}/end", post(standing::end))
+        .route("/activity", get(activity::list))
+        .route("/activity/fragment", get(activity::fragment))
+        .route("/activity/{group}/{request}", get(activity::story))
+        .route("/access", get(access::matrix))
+        .route("/access/{group}/{provider}/revoke", post(access::revoke))
         .route("/events", get(live::events))
         .route("/sign-in", get(signing::page))
         .route("/sign-in/link", post(signing::with_link))
@@ -197,6 +204,22 @@ impl Shared {
     fn visitor(&self, headers: &HeaderMap, how: Use) -> Option<Visitor> {
         let entrance = &self.web.entrance;
         entrance.visitor(request_guard::cookie(entrance.address(), headers)?, how)
+    }
+
+    /// Returns the person, if they may read what all groups do; otherwise the page to show instead.
+    fn auditor(&self, headers: &HeaderMap, place: &str) -> Result<Visitor, Box<Response>> {
+        let Some(visitor) = self.visitor(headers, Use::Page) else {
+            return Err(Box::new(self.sign_in_first(headers, place)));
+        };
+        if self.web.config.audits(&visitor.person) { Ok(visitor) } else { Err(Box::new(self.no_auditor(&visitor))) }
+    }
+
+    fn no_auditor(&self, visitor: &Visitor) -> Response {
+        let words = format!(
+            "To read this, a person needs `audits = true` or `admin = true` in [people.{}] of broker.toml.",
+            visitor.person
+        );
+        self.told(StatusCode::FORBIDDEN, Some(visitor), "Not for you", &words)
     }
 
     /// A page that says one thing.

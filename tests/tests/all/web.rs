@@ -1,6 +1,7 @@
 //! The inbox: real pages of the real host, spoken to as a browser does, and as nobody should.
 
 mod access;
+mod audit;
 mod browser;
 mod doors;
 mod later;

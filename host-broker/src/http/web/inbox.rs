@@ -60,6 +60,6 @@ pub(super) async fn standing(
     shared.read(move |ledger| read_pool::one(ledger, &config, &visitor.person, &reference), show).await
 }
 
-fn stranger() -> Response {
+pub(super) fn stranger() -> Response {
     plain(StatusCode::UNAUTHORIZED, "Sign in first.")
 }

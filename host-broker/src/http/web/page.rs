@@ -3,6 +3,8 @@
 //! Every inserted text is escaped. Text of other authors appears as it was made visible on the card, apart from the
 //! text around it.
 
+pub(super) mod access;
+pub(super) mod activity;
 pub(super) mod answered;
 pub(super) mod approval;
 pub(super) mod diff;
@@ -40,6 +42,9 @@ fn frame(title: &str, visitor: Option<&Visitor>, now: Timestamp, content: &Marku
                 a.skip href="#main" { "Skip to the content" }
                 header.bar {
                     a.brand href="/" { "Inbox" }
+                    @if visitor.is_some() {
+                        nav.pages aria-label="Pages" { a href="/activity" { "Activity" } " " a href="/access" { "Access" } }
+                    }
                     @if let Some(visitor) = visitor {
                         form.who method="post" action="/sign-out" {
                             input type="hidden" name="form" value=(visitor.form);

@@ -39,6 +39,8 @@ pub struct Filter {
     pub status: Option<String>,
     /// Only those whose first row comes after this one.
     pub after: i64,
+    /// Only those whose first row comes before this one; 0 for no limit.
+    pub before: i64,
 }
 
 const COLUMNS: &str = "id, request_id, group_folder, provider, action, access_level, params_hash, params_summary,
@@ -74,7 +76,7 @@ pub fn list(view: &View, filter: &Filter, limit: u32) -> Result<Vec<CallRecord>,
     let latest = |calls: &str| {
         format!(
             "SELECT * FROM (SELECT {COLUMNS} FROM ({calls})
-             WHERE id > ?1 AND (?2 IS NULL OR group_folder = ?2) AND (?3 IS NULL OR provider = ?3)
+             WHERE id > ?1 AND (?6 = 0 OR id < ?6) AND (?2 IS NULL OR group_folder = ?2) AND (?3 IS NULL OR provider = ?3)
                AND (?4 IS NULL OR status = ?4)
              ORDER BY id DESC LIMIT ?5)"
         )
@@ -82,9 +84,9 @@ pub fn list(view: &View, filter: &Filter, limit: u32) -> Result<Vec<CallRecord>,
     let sql = format!("{} UNION ALL {} ORDER BY id DESC LIMIT ?5", latest(MADE), latest(WAITING));
     let group = filter.group.as_ref().map(Group::as_str);
     let provider = filter.provider.as_ref().map(Provider::as_str);
-    let found: Result<Vec<_>, _> = view
-        .prepare_cached(&sql)
-        .and_then(|mut s| s.query_map(params![filter.after, group, provider, filter.status, limit], read)?.collect());
+    let found: Result<Vec<_>, _> = view.prepare_cached(&sql).and_then(|mut s| {
+        s.query_map(params![filter.after, group, provider, filter.status, limit, filter.before], read)?.collect()
+    });
     let mut records = found.map_err(at("list the calls"))?;
     records.reverse();
     Ok(records)

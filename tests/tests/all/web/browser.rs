@@ -102,6 +102,27 @@ fn in_a_browser_a_question_appears_by_itself_and_is_answered_by_keyboard() {
 }
 
 #[test]
+fn in_a_browser_the_activity_renews_itself_and_fits_a_telephone() {
+    let world = world();
+    let Some((browser, origin)) = signed_in(&world) else { return };
+    let developer = world.group("developer");
+    let hostile = json!({ "</td><script>window.hacked = 1</script>": "no-space-".repeat(60) });
+    assert_eq!(code(&developer.call("echo", hostile)), "executed");
+    browser.open(&format!("{origin}/activity"));
+    browser.wait("document.querySelectorAll('tbody tr').length === 1");
+    developer.call("wreck", json!({}));
+    browser.wait("document.querySelectorAll('tbody tr').length === 2");
+    assert_eq!(browser.script("return window.hacked ?? null"), Value::Null);
+    look_at(&browser, "activity");
+    browser.script("document.querySelector('tbody a').click()");
+    browser.wait_for("decided by");
+    look_at(&browser, "story");
+    browser.open(&format!("{origin}/access"));
+    browser.wait_for("Revoke");
+    look_at(&browser, "access");
+}
+
+#[test]
 fn in_a_browser_nothing_that_agents_write_runs_or_hides() {
     let world = world();
     let Some((browser, origin)) = signed_in(&world) else { return };

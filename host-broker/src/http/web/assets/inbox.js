@@ -76,6 +76,8 @@
   };
   if (live) {
     watch();
+    // Nothing says when a call has begun or ended, so the page asks while somebody sees it.
+    if (live.dataset.every) setInterval(() => { if (!document.hidden) renew(); }, Number(live.dataset.every));
     // A browser has few connections to one host: a question's page that nobody sees needs none.
     document.addEventListener("visibilitychange", () => {
       if (live.dataset.fragment === "/fragment") return;
