@@ -8,6 +8,7 @@ mod cli {
     mod backup;
     mod calls;
     mod daemon;
+    mod doctor;
     mod evidence;
     mod first_steps;
     mod groups;
@@ -22,6 +23,7 @@ mod cli {
     mod rules;
     mod safety;
     mod scrub;
+    mod shell;
     mod verification;
     mod web;
 }

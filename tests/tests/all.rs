@@ -5,6 +5,7 @@
 #[cfg(test)]
 mod all {
     mod access;
+    mod agents;
     mod accounts;
     mod approvals;
     mod assistant;

@@ -12,6 +12,7 @@ use serde_json::json;
 use shared::Group;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
+use std::net::SocketAddr;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,6 +33,9 @@ pub struct Init {
 }
 
 const TEMPLATE: &str = include_str!("init/broker.toml");
+
+/// The lines of the template that switch the inbox on.
+const WEB: &str = "# [web]\n# listen = \"127.0.0.1:7420\"\n";
 
 /// The text for each group's agent, by group.
 const GROUPS: [(&str, &str); 3] = [
@@ -58,33 +62,49 @@ impl Init {
     /// # Errors
     /// [`CliError`]; an existing file is never overwritten.
     pub fn run(self, context: &Context) -> Result<(), CliError> {
-        let config_path = context.home.config();
-        if config_path.exists() {
-            return Err(exists(&config_path));
-        }
-        let uid = rustix::process::geteuid().as_raw();
-        let text =
-            TEMPLATE.replace("PERSON", &person(&context.platform.environment, uid)).replace("UID", &uid.to_string());
-        let text = match self.uid {
-            Some(uid) => GROUPS.iter().fold(text, |text, (group, _)| {
-                text.replace(&format!("\n[groups.{group}]\n"), &format!("\n[groups.{group}]\nuid = {uid}\n"))
-            }),
-            None => text,
-        };
-        let config = Config::parse(&text, &config_path, &context.platform.environment, context.kinds)
-            .map_err(|error| CliError::configuration(&error))?;
-        make_home(context, &config)?;
-        // It comes last, because this file makes the directory a home: a run that fails before can simply be repeated.
-        write_new(&config_path, &text).map_err(|error| {
-            if error.kind() == ErrorKind::AlreadyExists { exists(&config_path) } else { cannot(&config_path, &error) }
-        })?;
-        LoadedHome::open(context.home.clone(), &context.platform, context.kinds)?
-            .ledger(Arc::clone(&context.platform.clock))?;
-        for warning in context.warnings(&config)? {
-            context.output.say(&format!("host-broker: {warning}"));
-        }
+        let config = create(context, self.uid, None)?;
         report(context, &config);
         Ok(())
+    }
+}
+
+/// Creates the home. `listen` is the address of its inbox; without one it serves none.
+///
+/// # Errors
+/// [`CliError`]; an existing file is never overwritten.
+pub(super) fn create(context: &Context, uid: Option<u32>, listen: Option<SocketAddr>) -> Result<Config, CliError> {
+    let config_path = context.home.config();
+    if config_path.exists() {
+        return Err(exists(&config_path));
+    }
+    let text = text(&context.platform.environment, uid, listen);
+    let config = Config::parse(&text, &config_path, &context.platform.environment, context.kinds)
+        .map_err(|error| CliError::configuration(&error))?;
+    make_home(context, &config)?;
+    // It comes last, because this file makes the directory a home: a run that fails before can simply be repeated.
+    write_new(&config_path, &text).map_err(|error| {
+        if error.kind() == ErrorKind::AlreadyExists { exists(&config_path) } else { cannot(&config_path, &error) }
+    })?;
+    LoadedHome::open(context.home.clone(), &context.platform, context.kinds)?
+        .ledger(Arc::clone(&context.platform.clock))?;
+    for warning in context.warnings(&config)? {
+        context.output.say(&format!("host-broker: {warning}"));
+    }
+    Ok(config)
+}
+
+/// Returns the text of the configuration.
+fn text(environment: &Environment, uid: Option<u32>, listen: Option<SocketAddr>) -> String {
+    let own = rustix::process::geteuid().as_raw();
+    let mut text = TEMPLATE.replace("PERSON", &person(environment, own)).replace("UID", &own.to_string());
+    if let Some(uid) = uid {
+        text = GROUPS.iter().fold(text, |text, (group, _)| {
+            text.replace(&format!("\n[groups.{group}]\n"), &format!("\n[groups.{group}]\nuid = {uid}\n"))
+        });
+    }
+    match listen {
+        Some(listen) => text.replace(WEB, &format!("[web]\nlisten = \"{listen}\"\n")),
+        None => text,
     }
 }
 
@@ -211,6 +231,17 @@ fn report(context: &Context, config: &Config) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_template_has_the_lines_that_are_replaced() {
+        let environment = Environment::from([("USER".to_owned(), "alice".to_owned())]);
+        let plain = text(&environment, None, None);
+        let full = text(&environment, Some(7), Some("127.0.0.1:1".parse().unwrap()));
+        assert!(!plain.contains("\n[web]\n") && !plain.contains("\nuid = 7\n"), "{plain}");
+        assert!(full.contains("\n[web]\nlisten = \"127.0.0.1:1\"\n"), "{full}");
+        assert_eq!(full.matches("\nuid = 7\n").count(), GROUPS.len(), "{full}");
+        assert!(plain.contains("[people.alice]"), "{plain}");
+    }
 
     #[test]
     fn a_persons_name_is_fit_for_a_key_whatever_the_environment_says() {

@@ -26,11 +26,13 @@ pub struct CliError {
     pub text: String,
     /// The further members of `--json`.
     pub details: Map<String, Value>,
+    /// Whether a person has been told already, so that only the code is left to give.
+    pub is_told: bool,
 }
 
 impl CliError {
     fn new(code: u8, text: impl Into<String>) -> Self {
-        Self { code, text: text.into(), details: Map::new() }
+        Self { code, text: text.into(), details: Map::new(), is_told: false }
     }
 
     /// Something inside failed.
@@ -76,6 +78,11 @@ impl CliError {
     /// A provider does not work.
     pub fn provider(text: impl Into<String>) -> Self {
         Self::new(5, text)
+    }
+
+    /// A program that this command ran ended with this code, or the result tells the fault. Nothing more is printed.
+    pub fn exited(code: u8) -> Self {
+        Self { is_told: true, ..Self::new(code, "") }
     }
 
     /// Adds a consequence to the text.
@@ -147,6 +154,9 @@ impl Output {
 
     /// Prints a fault and gives its exit code.
     pub fn fault(self, fault: &CliError) -> ExitCode {
+        if fault.is_told {
+            return ExitCode::from(fault.code);
+        }
         if self.json && LOST.get().is_none() {
             let mut document = fault.details.clone();
             document.insert("error".into(), fault.text.clone().into());

@@ -30,6 +30,9 @@ use tracing_subscriber::EnvFilter;
 )]
 pub struct Serve {}
 
+/// The line of a daemon that takes requests.
+pub const READY: &str = "ready";
+
 /// SECURITY: the SDK prints a server's text, of unknown content and length.
 const LOG_FILTER: &str = "info,rmcp=off";
 
@@ -41,19 +44,25 @@ impl Serve {
     pub fn run(self, context: &Context) -> Result<(), CliError> {
         reap_inherited();
         let start = Start::of_this_program(&context.platform.environment);
-        match serve(context, &json!({ "ready": true, "home": context.home.path() }), start)? {
+        let ready = json!({ "ready": true, "home": context.home.path() });
+        match serve(context, &ready, start, &|_| READY.to_owned())? {
             Some((reload, files)) => restart(&reload, &files).map_err(|error| CliError::internal(&error)),
             None => Ok(()),
         }
     }
 }
 
-/// Runs the broker until it is stopped, and says `ready`, or prints the document, when it takes requests. Returns the
-/// checked files if a reload stopped it.
+/// Runs the broker until it is stopped. When it takes requests, it prints the document, or the text that `announce` makes of
+/// it. Returns the checked files if a reload stopped it.
 ///
 /// # Errors
 /// [`CliError`]; nothing is running then.
-pub fn serve(context: &Context, ready: &Value, start: Start) -> Result<Option<(Reload, Arc<OperatorFiles>)>, CliError> {
+pub fn serve(
+    context: &Context,
+    ready: &Value,
+    start: Start,
+    announce: &dyn Fn(&Value) -> String,
+) -> Result<Option<(Reload, Arc<OperatorFiles>)>, CliError> {
     let runtime = &context.platform.runtime;
     // Registered early: before this line, SIGHUP ends the process.
     let inside = runtime.enter();
@@ -75,7 +84,7 @@ pub fn serve(context: &Context, ready: &Value, start: Start) -> Result<Option<(R
     if let (Some(members), Some(metrics)) = (ready.as_object_mut(), host.metrics()) {
         members.insert("metrics".to_owned(), metrics.into());
     }
-    context.output.show(&ready, || "ready".to_owned());
+    context.output.show(&ready, || announce(&ready));
     host.join().map_err(|failed| CliError::internal(&failed))?;
     // A reload that was asked for while it stopped is checked to its end.
     over.send_replace(true);

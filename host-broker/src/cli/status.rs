@@ -1,6 +1,6 @@
 //! `status`: how the broker is, on one page.
 
-mod mailbox;
+pub(super) mod mailbox;
 
 use crate::assembly::secrets::{Sight, secrets_at_hand, sights};
 use crate::cli::Context;

@@ -10,23 +10,23 @@ const UNREAD_MAX: usize = 1_000;
 const NAMES_MAX: usize = 10_000;
 
 /// The state of a mailbox.
-pub(super) struct Mailbox {
+pub(in crate::cli) struct Mailbox {
     /// The type of its file system, such as `ext4`; `None` if it is not known.
-    pub(super) file_system: Option<&'static str>,
+    pub(in crate::cli) file_system: Option<&'static str>,
     /// The number of replies that nobody has removed. It counts at most [`NAMES_MAX`]. `None` if they cannot be listed.
-    pub(super) replies: Option<usize>,
+    pub(in crate::cli) replies: Option<usize>,
 }
 
 impl Mailbox {
     /// Looks at the directory of a group.
-    pub(super) fn at(path: &Path) -> Self {
+    pub(in crate::cli) fn at(path: &Path) -> Self {
         // Requests and replies can be on another file system than the directory above.
         let file_system = rustix::fs::statfs(path.join(TASKS)).ok().and_then(|stat| file_system(&stat));
         Self { file_system, replies: replies(path) }
     }
 
     /// Returns the advice for the operator, if calls as files are slower than they could be.
-    pub(super) fn advice(&self) -> Option<String> {
+    pub(in crate::cli) fn advice(&self) -> Option<String> {
         self.replies.filter(|replies| *replies > UNREAD_MAX).map(|replies| {
             format!(
                 "the sandbox has left {replies} replies in responses/, so the host makes a new file for each reply. Mount \

@@ -1,0 +1,92 @@
+//! The home: permissions, configuration, policy, disk, clock and ledger.
+
+use super::Finding;
+use crate::cli::Context;
+use config::Config;
+use rustix::fs::statvfs;
+use shared::Timestamp;
+use std::time::Duration;
+use store::ledger::export;
+
+/// The daemon refuses to write rows that are older than the last one by more than this.
+const CLOCK: Duration = Duration::from_secs(30);
+const MIB: u64 = 1024 * 1024;
+
+/// Reads the configuration.
+///
+/// # Errors
+/// The finding of why it cannot be used.
+pub(super) fn configuration(context: &Context) -> Result<Config, Finding> {
+    context.config_alone().map_err(|error| Finding::error("configuration", &error))
+}
+
+pub(super) fn examine(context: &Context, config: &Config) -> Vec<Finding> {
+    let mut found = vec![Finding::ok("configuration", "broker.toml is valid, and no other user can change the home")];
+    found.push(match context.policy(config, &context.catalogue(config)) {
+        Ok(_) => Finding::ok("policy", "the profiles and rules are valid"),
+        Err(error) => Finding::error("policy", &error),
+    });
+    match context.warnings(config) {
+        Ok(warnings) => found.extend(warnings.into_iter().map(|text| Finding {
+            check: "home".to_owned(),
+            state: super::State::Warning,
+            text,
+            remedy: None,
+        })),
+        Err(error) => found.push(Finding::error("home", &error)),
+    }
+    found.push(disk(context, config));
+    found.push(ledger(context));
+    found
+}
+
+fn disk(context: &Context, config: &Config) -> Finding {
+    const CHECK: &str = "disk";
+    let home = context.home.path();
+    let needed = config.broker.free_space_mib;
+    let free = match statvfs(home) {
+        Ok(stat) => stat.f_bavail.saturating_mul(stat.f_frsize) / MIB,
+        Err(error) => {
+            return Finding::problem(
+                CHECK,
+                format!("the free space of {} is unknown: {error}", home.display()),
+                "mount it again",
+            );
+        }
+    };
+    let remedy = "free space, or lower ledger_mib or free_space_mib in [broker]";
+    if free < needed {
+        return Finding::problem(CHECK, format!("{free} MiB are free; below {needed} MiB calls are refused"), remedy);
+    }
+    if free < needed.saturating_mul(2) {
+        return Finding::warning(CHECK, format!("{free} MiB are free; below {needed} MiB calls are refused"), remedy);
+    }
+    Finding::ok(CHECK, format!("{free} MiB are free"))
+}
+
+fn ledger(context: &Context) -> Finding {
+    const CHECK: &str = "ledger";
+    let last = match context.ledger_if_any() {
+        Ok(None) => return Finding::ok(CHECK, "there is none yet; the first start creates it"),
+        Ok(Some(view)) => export::last(&view),
+        Err(error) => return Finding::error(CHECK, &error),
+    };
+    match last {
+        Ok(last) => last.map_or_else(
+            || Finding::ok(CHECK, "it has no rows yet"),
+            |row| clock(context.platform.clock.now(), row.time()),
+        ),
+        Err(error) => Finding::error(CHECK, &error.into()),
+    }
+}
+
+fn clock(now: Timestamp, last: Timestamp) -> Finding {
+    if now.plus(CLOCK) < last {
+        return Finding::problem(
+            "clock",
+            format!("the clock says {now}, but the last row was written at {last}, so no call is admitted"),
+            "correct the clock; if it was ahead before: host-broker evidence accept-clock",
+        );
+    }
+    Finding::ok("clock", format!("the last row is of {last}"))
+}

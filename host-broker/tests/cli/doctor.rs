@@ -1,0 +1,145 @@
+//! `doctor` and `up`: from an empty directory to a home that works, and each common fault with its remedy.
+
+#![expect(clippy::disallowed_methods, reason = "the program under test is a child process")]
+
+use super::world::{World, finish, start};
+use serde_json::Value;
+use std::net::TcpListener;
+use std::process::Command;
+
+/// The findings of this state: `[(check, text and remedy)]`.
+fn found(world: &World, state: &str) -> Vec<(String, String)> {
+    let done = world.run(&["doctor", "--json"]);
+    let document: Value = serde_json::from_str(&done.out).unwrap_or_else(|_| panic!("{done:?}"));
+    let problems = document["problems"].as_u64().unwrap();
+    assert_eq!(done.code, if problems == 0 { 0 } else { 5 }, "{done:?}");
+    let checks = document["checks"].as_array().unwrap().iter().filter(|check| check["state"] == state);
+    checks
+        .map(|check| {
+            let text = |name: &str| check[name].as_str().unwrap_or_default().to_owned();
+            (text("check"), format!("{}; {}", text("text"), text("remedy")))
+        })
+        .collect()
+}
+
+/// One of the findings is about this, and says each of these words.
+fn says(found: &[(String, String)], check: &str, words: &[&str]) {
+    let about: Vec<&String> = found.iter().filter(|(name, _)| name == check).map(|(_, text)| text).collect();
+    let all = about.iter().any(|text| words.iter().all(|word| text.contains(word)));
+    assert!(all, "no {check} with {words:?} in {found:?}");
+}
+
+#[test]
+fn a_home_that_works_has_no_problem() {
+    let world = World::with_mock();
+    world.run(&["grant", "developer", "mock", "1"]).ok();
+    let _daemon = world.serve();
+    assert_eq!(found(&world, "problem"), []);
+    let text = world.run(&["doctor"]).ok();
+    assert!(text.contains("0 problems"), "{text}");
+    assert!(!text.contains("ok       "), "what is right is not listed: {text}");
+    assert!(world.run(&["doctor", "--all"]).ok().contains("daemon: it runs on"));
+    // A group that can do nothing is not a fault, but it is seldom meant.
+    says(&found(&world, "warning"), "group security", &["no access", "host-broker grant security"]);
+}
+
+#[test]
+fn each_fault_is_found_with_its_remedy() {
+    let world = World::empty();
+    says(&found(&world, "problem"), "configuration", &["broker.toml"]);
+    let world = World::with_mock();
+    says(&found(&world, "problem"), "daemon", &["no daemon is running", "host-broker serve"]);
+    {
+        let _daemon = world.serve();
+        world.append("broker.toml", "\n[groups.late]\n");
+        says(&found(&world, "problem"), "group late", &["host-broker reload"]);
+        says(&found(&world, "warning"), "home", &["host-broker reload"]);
+    }
+    world.append("broker.toml", "\n[groups.other]\nuid = 4242\n");
+    std::fs::create_dir_all(world.home.join("ipc/other/tasks")).unwrap();
+    says(&found(&world, "problem"), "group other", &["user id 4242 cannot write there", "chown 4242"]);
+    world
+        .append("broker.toml", "\n[providers.lacking]\nkind = \"github\"\ntoken = { file = \"/nonexistent/token\" }\n");
+    // A provider that nobody may use is no problem yet.
+    says(&found(&world, "warning"), "provider lacking", &["token", "host-broker reload"]);
+    world.run(&["grant", "developer", "lacking", "1"]).ok();
+    says(&found(&world, "problem"), "provider lacking", &["token", "host-broker reload"]);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    world.append("broker.toml", &format!("\n[web]\nlisten = \"{}\"\n", taken.local_addr().unwrap()));
+    says(&found(&world, "problem"), "inbox", &["cannot listen", "[web]"]);
+    std::fs::write(world.home.join("policy/profiles/main.toml"), "write = \"sometimes\"\n").unwrap();
+    says(&found(&world, "problem"), "policy", &["main.toml"]);
+    let config = world.read("broker.toml").replacen("\n[broker]\n", "\n[broker]\nfree_space_mib = 99999999\n", 1);
+    std::fs::write(world.home.join("broker.toml"), config).unwrap();
+    says(&found(&world, "problem"), "disk", &["MiB are free", "free_space_mib"]);
+    std::fs::set_permissions(&world.home, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    says(&found(&world, "problem"), "configuration", &["chmod"]);
+}
+
+#[test]
+fn limits_of_the_kernel_are_found() {
+    let world = World::with_mock();
+    let broker = world.command(&["doctor", "--json"]);
+    let under = |script: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-c", script, "sh"]).arg(broker.get_program()).args(broker.get_args());
+        command.env_clear().envs(broker.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        finish(command.env("PATH", "/usr/bin:/bin")).out
+    };
+    let few = under("ulimit -n 100; exec \"$@\"");
+    assert!(few.contains("the limit is 100") && few.contains("LimitNOFILE"), "{few}");
+    let script = "exec unshare -r sh -c 'echo 0 > /proc/sys/user/max_inotify_instances && exec \"$@\"' sh \"$@\"";
+    let none = under(script);
+    if none.is_empty() {
+        return eprintln!("skipped: this user cannot make a user namespace");
+    }
+    assert!(none.contains("no inotify instance") && none.contains("max_user_instances"), "{none}");
+}
+
+#[test]
+fn one_command_leads_from_nothing_to_a_daemon_with_an_inbox() {
+    let world = World::empty();
+    let mut daemon = world.start(&["up", "--listen", "127.0.0.1:0"]);
+    assert_eq!(daemon.line(), format!("The daemon runs on {}.", world.home.display()));
+    assert_eq!(daemon.line(), "");
+    let inbox = daemon.line();
+    // The output is no terminal, so it has no secret.
+    assert!(inbox.starts_with("Inbox  http://") && inbox.ends_with('/'), "{inbox}");
+    let rest: Vec<String> = (0..6).map(|_| daemon.line()).collect();
+    let all = rest.join("\n");
+    for command in
+        ["grant developer cloud-logs 1", "run --group developer --workspace ~/project -- claude", "approvals watch"]
+    {
+        assert!(all.contains(command), "{all}");
+    }
+    // Again, beside the one that runs: nothing is made, and the next step is said.
+    let again = world.run(&["up"]).ok();
+    assert!(again.starts_with("A daemon runs already on"), "{again}");
+    assert_eq!(world.run(&["up", "--json"]).json()["created"], false);
+    world.run(&["up", "--listen", "127.0.0.1:9999"]).fails(2, &["for a new home", "[web]", "host-broker reload"]);
+    world.run(&["stop"]).ok();
+    assert_eq!(daemon.end(), 0);
+    // A home that exists is used as it is.
+    let before = world.read("broker.toml");
+    world.run(&["grant", "security", "cloud-logs", "1"]).ok();
+    let mut daemon = world.start(&["up"]);
+    assert!(daemon.line().starts_with("The daemon runs on"));
+    let rest: Vec<String> = (0..7).map(|_| daemon.line()).collect();
+    assert!(!rest.join("\n").contains("grant") && rest.join("\n").contains("--group security"), "{rest:?}");
+    assert_eq!(world.read("broker.toml"), before);
+    world.run(&["stop"]).ok();
+    daemon.end();
+}
+
+#[test]
+fn an_inbox_for_everybody_is_not_made() {
+    let world = World::empty();
+    world.run(&["up", "--listen", "0.0.0.0:7420"]).fails(2, &["--listen"]);
+    assert!(!world.home.exists());
+    let mut signed = start(&mut world.command(&["up", "--json", "--listen", "127.0.0.1:0"]));
+    let ready: Value = serde_json::from_str(&signed.line()).unwrap();
+    assert_eq!((&ready["ready"], &ready["created"]), (&true.into(), &true.into()));
+    assert!(ready["web"].as_str().unwrap().contains("localhost"), "{ready}");
+    world.run(&["stop"]).ok();
+    signed.end();
+}
