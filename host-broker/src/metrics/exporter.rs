@@ -159,7 +159,7 @@ impl Exporter {
     /// are absent.
     ///
     /// # Errors
-    /// [`NotWritten`].
+    /// `NotWritten`.
     pub async fn text(self: Arc<Self>) -> Result<String, NotWritten> {
         let read = self.read().await;
         match tokio::task::spawn_blocking(move || self.write(read)).await {
