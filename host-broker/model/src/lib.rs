@@ -23,6 +23,7 @@ mod ledger_key;
 mod linking;
 mod notice_event;
 mod patterns;
+pub mod percent;
 pub mod plan;
 pub mod proposal;
 mod proposal_id;

@@ -4,6 +4,7 @@ use crate::links;
 use crate::params::{BranchName, FilePath, Number, Repo};
 use http::Uri;
 use http::uri::{Authority, Scheme};
+use model::percent::{encoded, is_unreserved};
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
@@ -147,7 +148,7 @@ impl Target {
 
     /// A repository's: `/repos/octocat/hello-world`.
     pub(super) fn repo(repo: Repo<'_>) -> Self {
-        Self(format!("/repos/{}/{}", escaped(repo.owner.as_str()), escaped(repo.name.as_str())))
+        Self(format!("/repos/{}/{}", encoded(repo.owner.as_str()), encoded(repo.name.as_str())))
     }
 
     /// Goes one fixed step down: `issues`.
@@ -174,7 +175,7 @@ impl Target {
     /// Goes down to a commit.
     pub(super) fn commit(mut self, sha: &str) -> Self {
         self.0.push('/');
-        self.0.push_str(&escaped(sha));
+        self.0.push_str(&encoded(sha));
         self
     }
 
@@ -182,7 +183,7 @@ impl Target {
     pub(super) fn branch(mut self, branch: &BranchName) -> Self {
         for component in branch.as_str().split('/') {
             self.0.push('/');
-            self.0.push_str(&escaped(component));
+            self.0.push_str(&encoded(component));
         }
         self
     }
@@ -191,7 +192,7 @@ impl Target {
     pub(super) fn file(mut self, path: &FilePath) -> Self {
         for component in path.as_str().split('/') {
             self.0.push('/');
-            self.0.push_str(&escaped(component));
+            self.0.push_str(&encoded(component));
         }
         self
     }
@@ -201,7 +202,7 @@ impl Target {
         self.0.push(if self.0.contains('?') { '&' } else { '?' });
         self.0.push_str(name);
         self.0.push('=');
-        self.0.push_str(&escaped(value));
+        self.0.push_str(&encoded(value));
         self
     }
 
@@ -210,23 +211,6 @@ impl Target {
         let separator = if self.0.contains('?') { '&' } else { '?' };
         Self(format!("{}{separator}{}", self.0, cursor.0))
     }
-}
-
-fn is_unreserved(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
-}
-
-/// Percent-encoding of everything but RFC 3986's unreserved characters.
-fn escaped(text: &str) -> String {
-    text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
-        if is_unreserved(byte) {
-            out.push(char::from(byte));
-        } else {
-            // Writing to a string cannot fail.
-            write!(out, "%{byte:02X}").unwrap_or_default();
-        }
-        out
-    })
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use crate::http::web::sessions::Visitor;
 use crate::story::{Event, Story, on_behalf};
 use config::Config;
 use maud::{Markup, html};
+use model::percent::encoded;
 use shared::Timestamp;
 use std::fmt::Write as _;
 
@@ -99,7 +100,7 @@ fn row((record, person): &Listed) -> Markup {
             td { (seen(&on_behalf(&record.group_folder, person.as_deref()))) }
             td {
                 @match &record.request_id {
-                    Some(id) => a href={ "/activity/" (part(&record.group_folder)) "/" (part(id)) } { (seen(&name)) },
+                    Some(id) => a href={ "/activity/" (encoded(&record.group_folder)) "/" (encoded(id)) } { (seen(&name)) },
                     None => (seen(&name)),
                 }
             }
@@ -148,25 +149,12 @@ fn query(wanted: &Wanted, before: i64) -> String {
     let fields = [("group", &wanted.group), ("provider", &wanted.provider), ("status", &wanted.status)];
     let mut text = String::new();
     for (name, value) in fields.into_iter().filter(|(_, value)| !value.is_empty()) {
-        write!(text, "{name}={}&", part(value)).ok();
+        write!(text, "{name}={}&", encoded(value)).ok();
     }
     if before > 0 {
         write!(text, "before={before}").ok();
     }
     text
-}
-
-/// Returns a text as a part of an address (RFC 3986, section 2.3).
-fn part(text: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    text.bytes().fold(String::new(), |mut made, byte| {
-        if is_plain(byte) {
-            made.push(char::from(byte));
-        } else {
-            write!(made, "%{byte:02X}").ok();
-        }
-        made
-    })
 }
 
 #[cfg(test)]
