@@ -5,9 +5,9 @@ pub(in crate::cli) mod manifest;
 
 use crate::cli::Context;
 use crate::cli::edit;
-use crate::cli::output::{CliError, Output};
+use crate::cli::output::{CliError, Output, Progress};
 use clap::Args;
-use files::{Links, Progress};
+use files::Links;
 use manifest::{CONFIG, DIRECTORIES, Entry, Head, Key, LEDGER, Manifest, SEGMENTS};
 use platform::home::quoted;
 use platform::lock::Lock;

@@ -6,6 +6,7 @@ use std::io::IsTerminal as _;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 /// The first fault of standard output. A process has one standard output, so it has one such fault.
 static LOST: OnceLock<String> = OnceLock::new();
@@ -199,6 +200,31 @@ impl Output {
         let mut lines = vec![line(head.to_vec())];
         lines.extend(rows.iter().map(|row| line(row.iter().map(String::as_str).collect())));
         lines.join("\n")
+    }
+}
+
+/// The time until the first report of long work, and between two reports.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Reports of work that may take long, on standard error.
+#[derive(Debug)]
+pub struct Progress {
+    output: Output,
+    reported: Instant,
+}
+
+impl Progress {
+    /// Work that begins now.
+    pub fn new(output: Output) -> Self {
+        Self { output, reported: Instant::now() }
+    }
+
+    /// Prints the progress of the work, at most once in an interval.
+    pub fn report(&mut self, text: impl FnOnce() -> String) {
+        if self.reported.elapsed() >= INTERVAL {
+            self.reported = Instant::now();
+            self.output.say(&text());
+        }
     }
 }
 

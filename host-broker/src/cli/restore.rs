@@ -7,9 +7,9 @@ mod access;
 mod checks;
 
 use crate::cli::Context;
-use crate::cli::backup::files::{self, Links, Progress};
+use crate::cli::backup::files::{self, Links};
 use crate::cli::backup::manifest::{CONFIG, Manifest};
-use crate::cli::output::CliError;
+use crate::cli::output::{CliError, Progress};
 use access::Again;
 use checks::Checked;
 use clap::Args;

@@ -1,7 +1,7 @@
 //! The files of a backup: the list of them, and their copies.
 
 use super::manifest::Entry;
-use crate::cli::output::{CliError, Output};
+use crate::cli::output::{CliError, Progress};
 use platform::home::make_private_directory;
 use rustix::fs::{Mode, OFlags};
 use sha2::{Digest as _, Sha256};
@@ -10,35 +10,11 @@ use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
-/// The time until the first report, and between two reports.
-const INTERVAL: Duration = Duration::from_secs(1);
 /// The bytes that are read at once.
 const PIECE: usize = 256 * 1024;
 /// The deepest directory that is copied.
 const DEPTH_MAX: usize = 8;
-
-/// Reports of work that may take long.
-pub(in crate::cli) struct Progress {
-    output: Output,
-    reported: Instant,
-}
-
-impl Progress {
-    /// Work that begins now.
-    pub(in crate::cli) fn new(output: Output) -> Self {
-        Self { output, reported: Instant::now() }
-    }
-
-    /// Prints the progress of the work, at most once in an interval.
-    pub(in crate::cli) fn report(&mut self, text: impl FnOnce() -> String) {
-        if self.reported.elapsed() >= INTERVAL {
-            self.reported = Instant::now();
-            self.output.say(&text());
-        }
-    }
-}
 
 /// Whether a link is read as the file that it names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,19 +2,15 @@
 
 use super::Kept;
 use crate::cli::Context;
-use crate::cli::output::{CliError, Output};
+use crate::cli::output::{CliError, Output, Progress};
 use serde_json::json;
 use shared::Timestamp;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::time::{Duration, Instant};
 use store::StoreError;
 use store::ledger::chain::{Break, Head, Row, Verifier};
 use store::ledger::{export, segments};
-
-/// How long a verification is silent, and how often it speaks after that.
-const PROGRESS: Duration = Duration::from_secs(1);
 
 /// The verification so far.
 struct Following {
@@ -26,7 +22,7 @@ struct Following {
     // How many rows there seem to be, where that is known before they are read.
     total: Option<i64>,
     output: Output,
-    spoke: Instant,
+    progress: Progress,
 }
 
 /// Why it ended early.
@@ -41,7 +37,7 @@ enum Stopped {
 impl Following {
     fn new(output: Output, kept: Option<Kept>, total: Option<i64>, before: Head) -> Self {
         let verifier = Verifier::after(before);
-        Self { verifier, before: before.seq, kept, kept_seen: false, total, output, spoke: Instant::now() }
+        Self { verifier, before: before.seq, kept, kept_seen: false, total, output, progress: Progress::new(output) }
     }
 
     fn take(&mut self, row: &Row) -> Result<(), Stopped> {
@@ -52,11 +48,8 @@ impl Following {
             }
             self.kept_seen = true;
         }
-        if self.spoke.elapsed() >= PROGRESS {
-            self.spoke = Instant::now();
-            let of = self.total.map(|total| format!(" of {total}")).unwrap_or_default();
-            self.output.say(&format!("verified {}{of} rows …", row.seq));
-        }
+        let of = || self.total.map(|total| format!(" of {total}")).unwrap_or_default();
+        self.progress.report(|| format!("verified {}{} rows …", row.seq, of()));
         Ok(())
     }
 

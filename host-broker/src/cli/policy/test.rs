@@ -2,7 +2,7 @@
 
 use super::{Test, files, parse};
 use crate::cli::Context;
-use crate::cli::output::{CliError, Output};
+use crate::cli::output::{CliError, Output, Progress};
 use config::profiles;
 use engine::catalogue::Catalogue;
 use model::Exposure;
@@ -12,13 +12,9 @@ use rules::{Asking, Foretold, Replay, Unknown};
 use serde_json::{Value, json};
 use shared::{Action, Code, Group, Level, Provider, TaskId};
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 use store::ledger::calls;
 use store::ledger::calls::Decided;
 use store::ledger::export;
-
-/// How long it is silent, and how often it speaks after that.
-const PROGRESS: Duration = Duration::from_secs(1);
 
 /// The rules, and the state of their trial.
 struct Trial<'a> {
@@ -70,12 +66,9 @@ impl Test {
         };
         if let Some(ledger) = context.ledger_if_any()? {
             let total = export::last(&ledger)?.map_or(0, |row| row.seq);
-            let mut spoke = Instant::now();
+            let mut progress = Progress::new(context.output);
             calls::each_decided(&ledger, |call| {
-                if spoke.elapsed() >= PROGRESS {
-                    spoke = Instant::now();
-                    context.output.say(&format!("tried row {} of {total} …", call.seq));
-                }
+                progress.report(|| format!("tried row {} of {total} …", call.seq));
                 trial.take(call);
             })?;
         }

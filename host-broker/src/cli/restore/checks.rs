@@ -1,9 +1,9 @@
 //! Everything that is checked of a backup before anything is written: manifest, keys, files, chain.
 
-use crate::cli::backup::files::{self, Links, Progress};
+use crate::cli::backup::files::{self, Links};
 use crate::cli::backup::manifest::{self, LEDGER, Manifest, SEGMENTS, Unchecked};
 use crate::cli::backup::verify;
-use crate::cli::output::{CliError, Output};
+use crate::cli::output::{CliError, Output, Progress};
 use secrets::keys::{self, KeyFile};
 use std::collections::BTreeSet;
 use std::fs::File;
