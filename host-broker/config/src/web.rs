@@ -45,14 +45,14 @@ impl TryFrom<String> for Loopback {
         }
         if address.ip().is_loopback() {
             return Err(format!(
-                "browsers accept no host name for {0}; listen on 127.0.0.1:{1}",
+                "clients have no host name for {0}; listen on 127.0.0.1:{1}",
                 address.ip(),
                 address.port()
             ));
         }
         Err(format!(
-            "{} can be reached from outside this machine, without encryption; listen on 127.0.0.1:{}, put a TLS proxy \
-             in front and set public_url",
+            "{} can be reached from outside this machine, without encryption; listen on 127.0.0.1:{}, and put a TLS \
+             proxy in front (for [web], also set public_url)",
             address.ip(),
             address.port()
         ))

@@ -38,7 +38,7 @@ pub enum ClockCheck {
 }
 
 /// The largest lag of the clock behind the last row at which calls are still admitted.
-const CLOCK_BEHIND_MAX: Duration = Duration::from_secs(30);
+pub const CLOCK_BEHIND_MAX: Duration = Duration::from_secs(30);
 
 /// The one writer.
 pub struct Store {

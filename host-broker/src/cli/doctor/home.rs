@@ -3,13 +3,11 @@
 use super::Finding;
 use crate::cli::Context;
 use config::Config;
-use rustix::fs::statvfs;
 use shared::Timestamp;
-use std::time::Duration;
+use store::CLOCK_BEHIND_MAX;
 use store::ledger::export;
+use store::ledger::figures::free_bytes;
 
-/// The daemon refuses to write rows that are older than the last one by more than this.
-const CLOCK: Duration = Duration::from_secs(30);
 const MIB: u64 = 1024 * 1024;
 
 /// Reads the configuration.
@@ -44,15 +42,9 @@ fn disk(context: &Context, config: &Config) -> Finding {
     const CHECK: &str = "disk";
     let home = context.home.path();
     let needed = config.broker.free_space_mib;
-    let free = match statvfs(home) {
-        Ok(stat) => stat.f_bavail.saturating_mul(stat.f_frsize) / MIB,
-        Err(error) => {
-            return Finding::problem(
-                CHECK,
-                format!("the free space of {} is unknown: {error}", home.display()),
-                "mount it again",
-            );
-        }
+    let Some(free) = free_bytes(home).map(|bytes| bytes / MIB) else {
+        let text = format!("the free space of {} is unknown", home.display());
+        return Finding::problem(CHECK, text, "mount the disk again");
     };
     let remedy = "free space, or lower ledger_mib or free_space_mib in [broker]";
     if free < needed {
@@ -81,7 +73,7 @@ fn ledger(context: &Context) -> Finding {
 }
 
 fn clock(now: Timestamp, last: Timestamp) -> Finding {
-    if now.plus(CLOCK) < last {
+    if now.plus(CLOCK_BEHIND_MAX) < last {
         return Finding::problem(
             "clock",
             format!("the clock says {now}, but the last row was written at {last}, so no call is admitted"),
