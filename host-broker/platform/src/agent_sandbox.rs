@@ -37,8 +37,8 @@ pub const USER: &str = "1000";
 /// The size of each temporary directory, in bytes. It is memory of the machine.
 const TMP_BYTES: &str = "1073741824";
 /// The modes of a terminal that a program can leave behind: the second screen, pastes in brackets, reports of the mouse,
-/// a hidden cursor, colours.
-const RESET: &[u8] = b"\x1b[?1049l\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?25h\x1b[0m";
+/// a hidden cursor, colours. Number 1049 is not among them, because it also moves the cursor of the first screen.
+const RESET: &[u8] = b"\x1b[?1047l\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?25h\x1b[0m";
 
 /// A file or directory of the machine at a path of the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]

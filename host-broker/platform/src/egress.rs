@@ -114,7 +114,7 @@ async fn accept(listener: TcpListener, route: Arc<Route>, of_sandbox: Arc<Semaph
     let mut open = JoinSet::new();
     let is_logged = Arc::new(AtomicBool::new(false));
     loop {
-        let inside = match listener.accept().await {
+        let mut inside = match listener.accept().await {
             Ok((inside, _address)) => inside,
             // File descriptors may be exhausted; the client waits.
             Err(_error) => {
@@ -132,7 +132,8 @@ async fn accept(listener: TcpListener, route: Arc<Route>, of_sandbox: Arc<Semaph
         let (route, is_logged) = (Arc::clone(&route), Arc::clone(&is_logged));
         open.spawn(async move {
             let _places = (place, place_of_all);
-            if let Err(error) = forward(inside, &route).await
+            // ORDER: the log comes before the end of the connection, with which the sandbox may end.
+            if let Err(error) = forward(&mut inside, &route).await
                 && !is_logged.swap(true, Ordering::Relaxed)
             {
                 // Once for each sandbox and host: the program controls how often it connects.
@@ -143,11 +144,11 @@ async fn accept(listener: TcpListener, route: Arc<Route>, of_sandbox: Arc<Semaph
 }
 
 /// Forwards one connection to its host until both sides close it.
-async fn forward(mut inside: TcpStream, route: &Arc<Route>) -> io::Result<()> {
+async fn forward(inside: &mut TcpStream, route: &Arc<Route>) -> io::Result<()> {
     let reached = tokio::time::timeout(CONNECT_TIMEOUT, route.connect()).await;
     let mut outside = reached.map_err(|_elapsed| io::Error::from(io::ErrorKind::TimedOut))??;
     // Later errors concern only the two ends.
-    copy_bidirectional(&mut inside, &mut outside).await.ok();
+    copy_bidirectional(inside, &mut outside).await.ok();
     Ok(())
 }
 

@@ -15,23 +15,22 @@ use crate::cli::Context;
 use crate::cli::ask::running;
 use crate::cli::home_reader::known_group;
 use crate::cli::output::CliError;
+use crate::cli::serve::log_to_standard_error;
 use admission::{Admission, Use, enter};
 use clap::Args;
 use client::{Client, Registration};
 use config::Config;
-use config::web::Loopback;
+use http::Uri;
 pub(in crate::cli) use mounts::shim_path;
 use mounts::{Mounts, SHIM, WORKSPACE};
 use platform::agent_sandbox::{AgentSandbox, HOME};
-use platform::commands::located;
 use platform::egress::{HOSTS_MAX, Host};
 use platform::home::quoted;
-use platform::sandbox::{BWRAP, Network};
-use serde_json::json;
+use platform::sandbox::Network;
+use serde_json::{Value, json};
 use shared::Group;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// Start an agent in a sandbox whose only way out is the broker.
@@ -113,16 +112,17 @@ impl Run {
         };
         let config = context.config()?;
         known_group(&config, group)?;
-        is_ready(context, &config, group, self.is_rehearsed)?;
+        let hello = running(context)?;
+        is_ready(context, &config, group, hello.is_some() || self.is_rehearsed)?;
         let shim = shim_path(self.shim.as_deref()).ok_or_else(|| CliError::home(NO_SHIM))?;
+        // ORDER: the entry, then a look at the others. Of two that start at once, at least one sees the other.
+        let entry = match self.workspace.as_ref().filter(|_| !self.read_only && !self.is_rehearsed) {
+            Some(workspace) => Some(enter(&context.home, workspace).map_err(CliError::home)?),
+            None => None,
+        };
         let admission = Admission::new(context, &config, &shim).map_err(CliError::refused)?;
         let work = self.workspace.as_ref().map(|path| admission.admit(path, self.use_of_workspace()));
         let work = work.transpose().map_err(|fault| CliError::usage(format!("--workspace: {fault}")))?;
-        // The entry comes before the mounts: an agent that starts now then knows of this one.
-        let entry = match work.as_ref().filter(|_| !self.read_only && !self.is_rehearsed) {
-            Some(work) => Some(enter(&context.home, work).map_err(CliError::home)?),
-            None => None,
-        };
         let found = Self::find(context, Path::new(program), work.as_deref())?;
         let client = Client::of_program(Path::new(program));
         let mut mounts = Mounts::of_group(context, &config, group).map_err(CliError::home)?;
@@ -147,7 +147,7 @@ impl Run {
         let env = mounts.environment(&context.platform.environment, &found.directories, &variables);
         let sandbox = AgentSandbox {
             name: group.to_string(),
-            network: self.network(&config)?,
+            network: self.network(hello.as_ref())?,
             mounts: mounts.into_list(),
             directory: directory.unwrap_or_else(|| HOME.into()),
             env,
@@ -157,6 +157,8 @@ impl Run {
             return Ok(());
         }
         self.say(context, client);
+        // A host that the sandbox cannot reach is named once.
+        log_to_standard_error(context);
         let starter = [SHIM.into(), "sandbox-start".into()];
         let ended = context.platform.runtime.block_on(sandbox.run(&starter, &path, &arguments));
         drop(entry);
@@ -201,21 +203,18 @@ impl Run {
         program::find(program, path, &here, work).map_err(CliError::missing)
     }
 
-    fn network(&self, config: &Config) -> Result<Network, CliError> {
-        let listens = config.web.iter().map(|web| web.listen).chain(config.identity.callback);
-        let own: Vec<SocketAddr> =
-            listens.map(Loopback::address).chain(config.metrics.iter().map(|table| table.listen.address())).collect();
-        if let Some(host) =
-            self.host.iter().find(|host| host.is_local() && own.iter().any(|own| own.port() == host.port()))
-        {
-            return Err(CliError::usage(format!(
-                "--host: {host} is the broker itself, which an agent reaches through its shim only; remove it"
-            )));
-        }
+    /// Returns the network of the sandbox. `hello` is the daemon's description of itself.
+    fn network(&self, hello: Option<&Value>) -> Result<Network, CliError> {
         let private = self.private_host.iter().cloned().map(Host::in_private_network);
         let mut hosts: Vec<Host> = self.host.iter().cloned().chain(private).collect();
         hosts.sort();
         hosts.dedup_by(|one, other| (one.name(), one.port()) == (other.name(), other.port()));
+        let is_broker = |host: &&Host| host.is_local() && hello.is_some_and(|hello| listens(hello, host.port()));
+        if let Some(host) = hosts.iter().find(is_broker) {
+            return Err(CliError::usage(format!(
+                "--host: {host} is the broker itself, which an agent reaches through its shim only; remove it"
+            )));
+        }
         if hosts.is_empty() {
             return Ok(Network::None);
         }
@@ -245,11 +244,16 @@ impl Run {
     }
 }
 
+/// Returns whether the daemon of this description listens on this port.
+fn listens(hello: &Value, port: u16) -> bool {
+    let urls =
+        ["web", "callback", "metrics"].map(|name| hello.pointer(&format!("/data/{name}")).and_then(Value::as_str));
+    let ports = urls.into_iter().flatten().filter_map(|url| url.parse::<Uri>().ok()?.port_u16());
+    ports.into_iter().any(|own| own == port)
+}
+
 /// Checks that an agent of the group could call the broker from a sandbox of this user.
-fn is_ready(context: &Context, config: &Config, group: &Group, is_rehearsed: bool) -> Result<(), CliError> {
-    if located(Path::new(BWRAP)).is_none() {
-        return Err(CliError::home("bubblewrap (bwrap) is not installed; install the package `bubblewrap`"));
-    }
+fn is_ready(context: &Context, config: &Config, group: &Group, has_daemon: bool) -> Result<(), CliError> {
     let own = rustix::process::geteuid().as_raw();
     if let Some(uid) = config.groups.get(group).and_then(|table| table.uid).filter(|uid| *uid != own) {
         return Err(CliError::refused(format!(
@@ -257,22 +261,17 @@ fn is_ready(context: &Context, config: &Config, group: &Group, is_rehearsed: boo
              remove `uid` from [groups.{group}]"
         )));
     }
-    if is_rehearsed {
-        return Ok(());
-    }
-    if running(context)?.is_none() {
+    if !has_daemon {
         return Err(CliError::refused(
             "no daemon is running, so the agent could reach nothing; start it with: host-broker serve",
         ));
     }
-    let mailbox = context.home.mailbox(group);
-    if mailbox.is_dir() {
-        Ok(())
-    } else {
-        Err(CliError::refused(format!(
+    if !context.home.mailbox(group).is_dir() {
+        return Err(CliError::refused(format!(
             "the daemon does not serve {group} yet; make it read the configuration: host-broker reload"
-        )))
+        )));
     }
+    Ok(())
 }
 
 /// The error text of a machine without the shim.

@@ -92,7 +92,8 @@ pub fn serve(
     Ok(reload.wanted().map(|files| (reload, files)))
 }
 
-fn log_to_standard_error(context: &Context) {
+/// Writes the log to standard error.
+pub(super) fn log_to_standard_error(context: &Context) {
     let said = context.platform.environment.get("RUST_LOG").map_or(LOG_FILTER, String::as_str);
     // A log filter for a part of it would win over the one for all of it.
     let said: Vec<&str> = said.split(',').filter(|command_request| !command_request.contains("rmcp")).collect();

@@ -315,6 +315,11 @@ fn an_agent_reaches_the_hosts_that_it_is_given_and_no_other() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(said(&output), "reached\ntyped", "{output:?}");
     server.join().unwrap();
+    // A host that leads nowhere is named.
+    let script = "exec 3<>/dev/tcp/127.0.0.2/443 && head -c1 <&3; exit 0";
+    let output = command(&world, &["--host", "no-such-host.invalid"], &["bash", "-c", script]).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("no-such-host.invalid"), "{output:?}");
     let none = command(&world, &[], &["bash", "-c", &format!("exec 3<>/dev/tcp/127.0.0.1/{far}")]).output().unwrap();
     assert!(!none.status.success(), "{none:?}");
 }
@@ -495,6 +500,14 @@ fn what_the_configuration_protects_is_kept_from_agents() {
             let output = command(&world, &[option, &path], &["true"]).output().unwrap();
             assert_eq!(output.status.code(), Some(2), "{option} {path}: {output:?}");
         }
+    }
+    // The inbox of the broker is no host of an agent.
+    let status: Value = serde_json::from_slice(&world.cli(&["status", "--json"]).stdout).unwrap();
+    let port = status["web"].as_str().unwrap().trim_end_matches('/').rsplit(':').next().unwrap().to_owned();
+    for option in ["--host", "--private-host"] {
+        let output = command(&world, &[option, &format!("localhost:{port}")], &["true"]).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && error.contains("is the broker itself"), "{option}: {output:?}");
     }
     // The files of the group are there to be read.
     std::fs::write(files.join("a"), "text").unwrap();

@@ -92,7 +92,9 @@ fn admit(host: &Host, address: &SocketAddr) -> Result<(), &'static str> {
         return Err("its name resolves to this machine or a reserved address");
     }
     if is_private(address.ip()) && !host.may_be_private() {
-        return Err("its name resolves to a private network; if that is intended, add it to `private_hosts`");
+        return Err(
+            "its name resolves to a private network; to permit it: `private_hosts`, for an agent --private-host",
+        );
     }
     Ok(())
 }

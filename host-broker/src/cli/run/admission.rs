@@ -179,6 +179,11 @@ fn directory(home: &Home) -> PathBuf {
     home.path().join("sandboxes").join(".running")
 }
 
+/// Returns the name of this process's entry.
+fn own_name() -> String {
+    std::process::id().to_string()
+}
+
 /// The extension of an entry that is being written.
 const NEW: &str = "new";
 
@@ -189,7 +194,8 @@ const NEW: &str = "new";
 pub(super) fn enter(home: &Home, workspace: &Path) -> Result<Entry, String> {
     use std::os::unix::ffi::OsStrExt as _;
     let directory = directory(home);
-    let path = directory.join(std::process::id().to_string());
+    let path = directory.join(own_name());
+    let workspace = real(workspace);
     let cannot = |error: std::io::Error| format!("cannot write {}: {error}", path.display());
     platform::home::make_private_directory(&directory).map_err(cannot)?;
     let beside = path.with_extension(NEW);
@@ -203,7 +209,7 @@ pub(super) fn enter(home: &Home, workspace: &Path) -> Result<Entry, String> {
     Ok(Entry { path, _lock: lock })
 }
 
-/// Returns the directories on which agents work now. An entry that nobody holds is of a command that was killed.
+/// Returns the directories on which other agents work now. An entry that nobody holds is of a command that was killed.
 fn under_way(home: &Home) -> Result<Vec<PathBuf>, String> {
     use std::os::unix::ffi::OsStringExt as _;
     let directory = directory(home);
@@ -213,8 +219,9 @@ fn under_way(home: &Home) -> Result<Vec<PathBuf>, String> {
         Err(error) => return Err(format!("cannot read {}: {error}", directory.display())),
     };
     let mut found = Vec::new();
-    let paths = entries.filter_map(Result::ok).map(|entry| entry.path());
-    for path in paths.filter(|path| path.extension().is_none_or(|extension| extension != NEW)) {
+    let own = directory.join(own_name());
+    let is_other = |path: &PathBuf| *path != own && path.extension().is_none_or(|extension| extension != NEW);
+    for path in entries.filter_map(Result::ok).map(|entry| entry.path()).filter(is_other) {
         let Ok(file) = File::open(&path) else { continue };
         if let Ok(Some(_nobody)) = Lock::take(file) {
             std::fs::remove_file(&path).ok();
