@@ -420,7 +420,7 @@ impl Loop {
         if self.held_until.is_some_and(|until| until <= Instant::now()) {
             self.release_held();
         }
-        // ORDER: a caller that is told here waits no longer. Its end would otherwise keep the loop from waiting.
+        // ORDER: before the loop computes its next pause, because the deadline of an answered caller no longer counts.
         self.answer_unsettled(now);
         self.tell_impatient();
         self.release_late();

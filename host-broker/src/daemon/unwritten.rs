@@ -69,7 +69,7 @@ impl Loop {
                 let series = filtered.call().map(|call| series_of(&self.daemon.meter, call));
                 let origin = filtered.withhold();
                 if let Some(origin) = self.asked.remove(&key).map(|asker| asker.origin).or(origin) {
-                    // Its caller is told once. The outcome itself waits on.
+                    // The caller gets one reply. The outcome stays in the queue until it is written.
                     if let (Some(series), false) = (series, matches!(origin, Origin::Broker)) {
                         series.count(CallOutcome::Unrecorded);
                     }
