@@ -71,7 +71,8 @@ fn statements(source: &str) -> Vec<String> {
     let product = source.split("#[cfg(test)]").next().unwrap_or_default();
     let product: String =
         product.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
-    let unescape = |text: &str| Regex::new(r"\\\n\s*").unwrap().replace_all(text, "").replace("\\\"", "\"");
+    let continued = Regex::new(r"\\\n\s*").unwrap();
+    let unescape = |text: &str| continued.replace_all(text, "").replace("\\\"", "\"");
     let literals: Vec<String> = literal.captures_iter(&product).map(|found| unescape(&found[1])).collect();
     let (whole, rest): (Vec<String>, Vec<String>) = literals.into_iter().partition(|text| verb.is_match(text));
     let is_condition = |text: &&String| text.contains(" = ?") || text.contains("<> '") || text.contains("ORDER BY");
