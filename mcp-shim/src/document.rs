@@ -54,7 +54,7 @@ fn base36(length: usize) -> String {
 /// The bytes to write for a request of this conversation.
 ///
 /// # Errors
-/// The reply to give instead, if the key cannot be read or the document would be too large. Nothing was sent.
+/// The reply to give instead, if the key or the token cannot be read, or the document would be too large. Nothing was sent.
 pub fn bytes(
     settings: &Settings,
     conversation: Option<&RequestId>,
@@ -67,33 +67,47 @@ pub fn bytes(
     if let Some(conversation) = conversation {
         document.insert("conversation".into(), Value::String(conversation.to_string()));
     }
-    if let Some(token) = token(&settings.token) {
+    let token = token(&settings.token);
+    if let Some(token) = token.map_err(|(path, fault)| Box::new(render::no_token(id, path, &fault)))? {
         document.insert("context_token".into(), Value::String(token));
     }
     let mut bytes = Value::Object(document).to_string().into_bytes();
     if let Some(path) = &settings.signing_key {
-        let Some(key) = read_text(path) else { return Err(Box::new(render::no_signing_key(id, path))) };
+        let Ok(key) = read_text(path) else { return Err(Box::new(render::no_signing_key(id, path))) };
         bytes = shared::signature::sign(&bytes, &key);
     }
     if bytes.len() > REQUEST_BYTES_MAX { Err(Box::new(render::oversized(id, bytes.len()))) } else { Ok(bytes) }
 }
 
-/// Returns the token. One that cannot be read is left out: the host refuses requests that need one, with a better text.
-fn token(source: &TokenSource) -> Option<String> {
+/// Returns the token, if one is configured.
+///
+/// # Errors
+/// The file that cannot be read, and why. Without its token, a request would look like one of nobody.
+fn token(source: &TokenSource) -> Result<Option<String>, (&Path, String)> {
     match source {
-        TokenSource::None => None,
-        TokenSource::Fixed(token) => Some(token.clone()),
-        TokenSource::File(path) => read_text(path).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()),
+        TokenSource::None => Ok(None),
+        TokenSource::Fixed(token) => Ok(Some(token.clone())),
+        TokenSource::File(path) => match read_text(path) {
+            Ok(text) => Ok(Some(text.trim().to_owned())),
+            Err(fault) => Err((path, fault)),
+        },
     }
 }
 
 /// Keys and tokens are short; a longer file is some other file.
 const SECRET_BYTES_MAX: u64 = 16 * 1024;
 
-fn read_text(path: &Path) -> Option<String> {
+fn read_text(path: &Path) -> Result<String, String> {
     let mut text = String::new();
-    let length = File::open(path).ok()?.take(SECRET_BYTES_MAX + 1).read_to_string(&mut text).ok()?;
-    (u64::try_from(length).ok()? <= SECRET_BYTES_MAX && !text.trim().is_empty()).then_some(text)
+    let read = File::open(path).and_then(|file| file.take(SECRET_BYTES_MAX + 1).read_to_string(&mut text));
+    let length = read.map_err(|error| error.to_string())?;
+    if u64::try_from(length).is_ok_and(|length| length > SECRET_BYTES_MAX) {
+        return Err(format!("it has more than {} KiB", SECRET_BYTES_MAX / 1024));
+    }
+    if text.trim().is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -129,6 +143,31 @@ mod tests {
         assert_eq!(parsed.envelope.request_id, Some(id));
         assert_eq!(parsed.envelope.context_token.as_deref(), Some("tok"));
         assert!(parsed.envelope.timestamp.unwrap().parse::<Timestamp>().is_ok());
+    }
+
+    #[test]
+    fn a_token_that_cannot_be_read_sends_nothing_and_says_why() {
+        let request = Request::List(ListRequest { group_folder: None });
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &[u8]| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        for (path, fault) in [
+            (folder.path().join("none"), "No such file"),
+            (folder.path().to_owned(), "directory"),
+            (file("empty", b" \n"), "it is empty"),
+            (file("long", "a".repeat(17 * 1024).as_bytes()), "more than 16 KiB"),
+            (file("bytes", &[0xff]), "UTF-8"),
+        ] {
+            let mut settings = settings();
+            settings.token = TokenSource::File(path.clone());
+            let reply = bytes(&settings, None, &request_id(), &request).unwrap_err();
+            assert_eq!(reply.code.as_deref(), Some("context_token_missing"));
+            let error = reply.error.unwrap();
+            assert!(error.contains(path.to_str().unwrap()) && error.contains(fault), "{error}");
+        }
     }
 
     #[test]

@@ -12,8 +12,8 @@ pub mod words;
 
 pub use local::{
     NOT_A_REPLY, OTHER_REQUEST, Signs, Unusable, bad_arguments, cancel_asked, cancelled, connection_lost, host_down,
-    internal_fault, main_only, no_answer, no_mailbox, no_signing_key, no_socket, not_asked, not_confirmed, oversized,
-    still_waiting, unusable_mailbox, withdrawn,
+    internal_fault, main_only, no_answer, no_mailbox, no_signing_key, no_socket, no_token, not_asked, not_confirmed,
+    oversized, still_waiting, unusable_mailbox, withdrawn,
 };
 
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject};

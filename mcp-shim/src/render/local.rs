@@ -182,6 +182,15 @@ pub fn no_signing_key(id: &RequestId, path: &Path) -> Reply {
     Reply::of_reason(id.clone(), Code::BadSignature, &reason, now())
 }
 
+/// Creates the reply for a file with the context token that cannot be read; `fault` is the reason.
+pub fn no_token(id: &RequestId, path: &Path, fault: &str) -> Reply {
+    let reason = format!(
+        "The file {} with the context token cannot be read: {fault}. Nothing was sent. EXT_CONTEXT_TOKEN_FILE names the file.",
+        path.display()
+    );
+    Reply::of_reason(id.clone(), Code::ContextTokenMissing, &reason, now())
+}
+
 /// A tool of the main group, called by another.
 pub fn main_only(id: &RequestId) -> Reply {
     Reply::of_reason(id.clone(), Code::MainOnly, "Only the main group can grant capabilities.", now())

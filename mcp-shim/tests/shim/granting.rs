@@ -125,12 +125,10 @@ fn a_token_file_is_read_again_for_every_request() {
     let world =
         World::with_snapshot().set("EXT_CONTEXT_TOKEN_FILE", file.as_os_str()).set("EXT_CONTEXT_TOKEN", "fixed");
     let mut client = stateless(&world);
-    for token in [None, Some("first"), Some("second")] {
-        if let Some(token) = token {
-            std::fs::write(&file, format!("{token}\n")).unwrap();
-        }
+    for token in ["first", "second"] {
+        std::fs::write(&file, format!("{token}\n")).unwrap();
         client.call("github__list_issues", json!({"repo": "a"}));
-        assert_eq!(world.take()["context_token"], json!(token));
+        assert_eq!(world.take()["context_token"], token);
     }
     let world = World::with_snapshot().set("ASH_CONTEXT_TOKEN", "ash");
     let mut client = stateless(&world);

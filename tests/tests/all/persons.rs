@@ -377,7 +377,10 @@ fn the_shim_carries_the_token_and_a_file_is_read_again() {
     shim.call("ext_call", arguments());
     std::fs::write(&path, "").unwrap();
     let result = shim.call("ext_call", arguments());
-    assert!(text(&result).contains("there is no context token"), "{}", text(&result));
+    assert_eq!(result["structuredContent"]["code"], "context_token_missing");
+    for said in [path.to_str().unwrap(), "it is empty"] {
+        assert!(text(&result).contains(said), "{}", text(&result));
+    }
     let persons = world.query("SELECT DISTINCT person FROM ledger WHERE kind = 'intended' ORDER BY person");
     assert_eq!(json!(persons), json!([{ "person": "broker:ann" }, { "person": "broker:bob" }]));
 }
