@@ -3,13 +3,15 @@
 //! One JSON line in, one reply document out. The kernel names the peer of the socket, which is the person. A command
 //! goes through the same transaction as everything else. Without a daemon, [`administer`] does the same in place.
 
+mod checks;
 mod client;
 mod in_place;
 mod listening;
 mod process;
 
+pub use checks::Wanted;
 pub use client::send;
-pub use in_place::{administer, look};
+pub use in_place::{administer, check, look};
 pub(crate) use listening::command;
 pub use listening::listen;
 pub use process::ProcessRequest;
@@ -31,6 +33,7 @@ use filter::holds_own;
 use filter::scrub::Scrubber;
 use kernel::Probe;
 use kernel::call::{Header, Origin};
+use kernel::contract::Operation;
 use model::{Caller, EffectMarker, LedgerKey, NoRandomness, Nonce, Random, Subject};
 use provider::definitions::Listing;
 use serde::de::Error as _;
@@ -185,13 +188,26 @@ impl CommandDispatcher {
             return Err(format!("{provider} is switched off by the configuration"));
         }
         let (operation, seen) = Arc::clone(source).list();
+        Ok((Event::Probe(Box::new(self.probe(person, ("look", operation))?)), seen))
+    }
+
+    /// Returns the probe of this operation that a person wants. Its request id begins with the word.
+    fn probe(&self, person: String, (word, operation): (&str, Arc<dyn Operation>)) -> Result<Probe, String> {
         let nonce = Nonce::fresh(self.ids.as_ref()).map_err(|none| none.to_string())?;
         #[expect(clippy::expect_used, reason = "letters, digits and a hyphen satisfy the grammar")]
-        let request_id = format!("look-{}", nonce.as_str()).parse().expect("a request id");
+        let request_id = format!("{word}-{}", nonce.as_str()).parse().expect("a request id");
         let planted = EffectMarker { request_id, nonce };
         let asked_by = Caller::Person(person).to_string();
-        let probe = Probe { operation, handle: Value::Null, account: None, used: None, planted, asked_by, of: None };
-        Ok((Event::Probe(Box::new(probe)), seen))
+        Ok(Probe {
+            operation,
+            handle: Value::Null,
+            account: None,
+            used: None,
+            planted,
+            asked_by,
+            of: None,
+            report: None,
+        })
     }
 
     /// Returns the person with this user id. The daemon's own user and root may have a number instead of a name.
@@ -306,6 +322,14 @@ async fn answer(
             }
             Err(why) => fault(&why),
         },
+        ProcessRequest::Check { providers } => {
+            let wanted = providers.into_iter().map(Wanted::own).collect();
+            checks::through(dispatcher, reports, &person, wanted).await
+        }
+        ProcessRequest::CheckAccount { person: owner, capability, account_ref } => {
+            let wanted = vec![Wanted::of_account(capability, &owner, &account_ref)];
+            checks::through(dispatcher, reports, &person, wanted).await
+        }
         ProcessRequest::Exchange { provider, digest } => {
             let (answer, exchanged) = oneshot::channel();
             reports.send(Message::Accepted(Exchange::of_home(provider, digest, answer)));
@@ -430,6 +454,11 @@ mod tests {
             (json!({ "type": "stop" }), [true, true, false, false]),
             (json!({ "type": "reload" }), [true, true, false, false]),
             (json!({ "type": "look", "provider": "mock" }), [true, true, false, false]),
+            (json!({ "type": "check", "providers": ["mock"] }), [true, true, false, false]),
+            (
+                json!({ "type": "check_account", "person": "broker:ann", "capability": "a.b", "account_ref": "ann" }),
+                [true, true, false, false],
+            ),
             (json!({ "type": "exchange", "provider": "mock", "digest": digest }), [true, true, false, false]),
             (json!({ "type": "web_link" }), [true, true, true, false]),
             (json!({ "type": "hello" }), [true; 4]),

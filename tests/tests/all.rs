@@ -41,6 +41,7 @@ mod all {
     mod passwords;
     mod persons;
     mod plans;
+    mod provider_checks;
     mod repeats;
     mod sealed;
     mod servers;

@@ -39,6 +39,8 @@ pub struct Listed {
     pub operations: BTreeMap<Action, Arc<dyn Operation>>,
     /// The kind of the provider, in the configuration's word.
     pub kind: &'static str,
+    /// The check of the connection to its servers, if it has a harmless one. Only the broker itself runs it.
+    pub connection: Option<Arc<dyn Operation>>,
     /// The server whose definitions can change.
     pub definitions: Option<Arc<dyn DefinitionSource>>,
     /// The digests of the accepted tools of that server.
@@ -61,6 +63,7 @@ impl Listed {
             description: None,
             operations,
             kind,
+            connection: None,
             definitions: None,
             pinned: Pinned::new(),
             left_out: Vec::new(),
@@ -70,10 +73,11 @@ impl Listed {
 
     /// Makes a provider that was built from this table.
     pub fn of(table: &ProviderTable, built: BuiltProvider) -> Self {
-        let BuiltProvider { name: _, description, operations, fault: _, definitions, pinned, left_out } = built;
+        let BuiltProvider { name: _, description, operations, fault: _, connection, definitions, pinned, left_out } =
+            built;
         let listed = Self::ready(table.kind, operations);
         let about_unparsed = table.configured.about_unparsed();
-        Self { description, definitions, pinned, left_out, about_unparsed, ..listed }
+        Self { description, connection, definitions, pinned, left_out, about_unparsed, ..listed }
     }
 }
 

@@ -207,6 +207,19 @@ fn add_sight(tx: &Transaction<'_>, probe: &Probe, seen: &str) -> Result<(), Stor
     replies::amend(tx, caller, id, &reply.to_bytes())
 }
 
+/// Tells the finding of a probe to the one who waits for it. The row of the finding must be durable.
+pub fn report(filtered: &mut Filtered) {
+    let Effect::Probe(probe) = &mut filtered.effect else { return };
+    let Some(report) = probe.report.take() else { return };
+    let finding = match &filtered.outcome {
+        Outcome::Succeeded(shown) | Outcome::Probed { shown, .. } => Ok(shown.summary.clone()),
+        Outcome::Failed { code, reason, .. } => Err((*code, reason.clone())),
+        Outcome::Prepared(_) => return,
+    };
+    // The one who asked may have gone.
+    report.send(finding).ok();
+}
+
 /// Returns the probe of an unknown outcome, if it can be probed.
 pub fn probe_for(filtered: &mut Filtered) -> Option<Box<Probe>> {
     let stored: Value = filtered.probe.take()?;

@@ -20,7 +20,7 @@ use model::{EffectMarker, Exposure};
 use policy::facts::AgreedBy;
 use serde_json::{Value, json};
 use shared::reply::Evidence;
-use shared::{Group, Reply, RequestId, Status};
+use shared::{Code, Group, Reply, RequestId, Status};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use store::ledger::chain::{Draft, RowKind};
@@ -32,6 +32,7 @@ use store::state::replies;
 use store::state::replies::Delivery;
 use store::state::{approvals, external_grants, gates, idempotency, intents, proposals, sessions, standing_approvals};
 use store::{Receipt, StoreError, Transaction};
+use tokio::sync::oneshot;
 
 /// The effect to be attempted.
 pub enum Effect {
@@ -59,7 +60,12 @@ pub struct Probe {
     pub asked_by: String,
     /// The intent whose outcome is unknown; `None` if no caller asked for the effect.
     pub of: Option<i64>,
+    /// The receiver of the finding, once its row is durable; `None` if nobody waits for it.
+    pub report: Option<oneshot::Sender<Finding>>,
 }
+
+/// The finding of a probe, cleaned: a sentence, or the code and the reason why there is none.
+pub type Finding = Result<String, (Code, String)>;
 
 /// An effect whose intent is written here and not yet durable.
 #[must_use]
@@ -379,7 +385,7 @@ impl Probe {
         } else {
             (None, stored)
         };
-        Some(Self { operation, handle, account, used: None, planted, asked_by, of })
+        Some(Self { operation, handle, account, used: None, planted, asked_by, of, report: None })
     }
 }
 

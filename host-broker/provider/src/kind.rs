@@ -207,6 +207,8 @@ pub struct BuiltProvider {
     pub operations: Vec<Arc<dyn Operation>>,
     /// The reason why the actions cannot be called.
     pub fault: Option<String>,
+    /// The [check](crate::connection) of the connection to its servers. It is in no catalogue of actions.
+    pub connection: Option<Arc<dyn Operation>>,
     /// The server whose definitions can change.
     pub definitions: Option<Arc<dyn DefinitionSource>>,
     /// The digests of the accepted tools of that server.
@@ -223,6 +225,7 @@ impl BuiltProvider {
             description: None,
             operations,
             fault: None,
+            connection: None,
             definitions: None,
             pinned: Pinned::new(),
             left_out: Vec::new(),

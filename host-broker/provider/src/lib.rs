@@ -9,6 +9,7 @@
 
 pub mod accounts;
 pub mod child;
+pub mod connection;
 pub mod contract;
 pub mod definitions;
 pub mod google;

@@ -5,9 +5,10 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use http::header::{CONTENT_ENCODING, RETRY_AFTER};
 use http::response::Parts;
-use http::{HeaderMap, HeaderValue, Response};
+use http::{HeaderMap, HeaderValue, Method, Response};
 use http_body::Body;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use platform::http::{Exchange, Http, HttpError};
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::fmt;
@@ -63,6 +64,16 @@ const RETRY_AFTER_MAX: u64 = 3600;
 pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse::<u64>().ok()?;
     Some(Duration::from_secs(seconds.min(RETRY_AFTER_MAX)))
+}
+
+/// Asks a server without a credential, and returns the status of its answer.
+///
+/// # Errors
+/// [`HttpError`]; nothing was changed.
+pub async fn status_of(http: &dyn Http, url: &Url, deadline: Instant) -> Result<u16, HttpError> {
+    let uri = url.as_str().parse().map_err(|_bad| HttpError::NotHttp)?;
+    let (method, headers) = (Method::GET, HeaderMap::new());
+    http.send(Exchange { method, uri, headers, body: Vec::new(), deadline }).await
 }
 
 /// A body that was not read.

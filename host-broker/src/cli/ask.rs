@@ -2,7 +2,7 @@
 
 use crate::cli::Context;
 use crate::cli::output::CliError;
-use crate::control::{self, ProcessRequest, SocketRequest};
+use crate::control::{self, ProcessRequest, SocketRequest, Wanted};
 use crate::host::LoadedHome;
 use kernel::Ledger;
 use serde_json::{Value, json};
@@ -105,6 +105,14 @@ fn in_place(
         SocketRequest::Command(command) => control::administer(&mut ledger, &mut broker, &dispatcher, command)?,
         SocketRequest::Process(ProcessRequest::Look { provider }) => {
             control::look(&mut ledger, &mut broker, &dispatcher, &context.platform.runtime, provider)?
+        }
+        SocketRequest::Process(ProcessRequest::Check { providers }) => {
+            let wanted = providers.iter().cloned().map(Wanted::own).collect();
+            control::check(&mut ledger, &mut broker, &dispatcher, &context.platform.runtime, wanted)?
+        }
+        SocketRequest::Process(ProcessRequest::CheckAccount { person, capability, account_ref }) => {
+            let wanted = vec![Wanted::of_account(capability.clone(), person, account_ref)];
+            control::check(&mut ledger, &mut broker, &dispatcher, &context.platform.runtime, wanted)?
         }
         SocketRequest::Process(_) => json!({ "status": "executed", "summary": "No daemon is running." }),
     })

@@ -26,7 +26,7 @@ pub struct Provider {
 enum Command {
     /// List the providers of the configuration.
     List(List),
-    /// Check that every enabled provider can be set up.
+    /// Check that every enabled provider can be set up, and that its server accepts it.
     Check(check::Check),
     /// Add a common MCP server to the configuration, by its preset.
     Add(add::Add),

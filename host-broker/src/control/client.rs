@@ -1,7 +1,6 @@
 //! The client of the control socket.
 
-use super::{ControlError, ProcessRequest, SocketRequest};
-use provider::definitions::LISTING_TIMEOUT;
+use super::{ControlError, SocketRequest};
 use serde_json::Value;
 use shared::limits;
 use std::path::Path;
@@ -23,8 +22,10 @@ pub fn send(socket: &Path, request: &SocketRequest) -> Result<Option<Value>, Con
         }
         Err(source) => return Err(failed(source)),
     };
-    let looks = matches!(request, SocketRequest::Process(ProcessRequest::Look { .. }));
-    let timeout = if looks { LISTING_TIMEOUT + limits::PROVIDER_MARGIN } else { limits::TIMEOUT_DEFAULT };
+    let timeout = match request {
+        SocketRequest::Process(request) => request.timeout(),
+        SocketRequest::Command(_) => limits::TIMEOUT_DEFAULT,
+    };
     stream.set_read_timeout(Some(timeout)).map_err(failed)?;
     let mut line = serde_json::to_vec(request).unwrap_or_default();
     line.push(b'\n');

@@ -1,14 +1,18 @@
 //! Commands without a daemon: the same transaction, in the process of the command line.
 
 use super::{Asked, CommandDispatcher, ControlError, checked, refusal, seen_as_reply, wrong};
+use crate::control::checks::Wanted;
 use config::unlisted;
 use engine::broker::Broker;
+use engine::event::Event;
+use engine::outcomes::report;
 use engine::pipeline::run;
 use engine::request::Command;
 use kernel::call::Origin;
 use kernel::{Committed, Ledger};
 use serde_json::Value;
 use shared::Provider;
+use std::sync::Arc;
 use store::Durability;
 
 /// Lists the tools of a server, without a daemon.
@@ -27,20 +31,59 @@ pub fn look(
         Ok(looking) => looking,
         Err(why) => return Ok(refusal(&why)),
     };
-    let Some(filters) = broker.filters().cloned() else { return Ok(refusal("there is no filter")) };
-    let batch = ledger.batch(Durability::Full, vec![event], broker);
-    if let Some((_, error)) = batch.unwritten.into_iter().next() {
-        return Err(ControlError::Ledger(error));
-    }
-    for committed in batch.committed {
-        let Committed::Start(intended) = committed else { continue };
-        let finished = runtime.block_on(run(intended, &filters));
-        let batch = ledger.batch(Durability::Full, vec![finished], broker);
-        if let Some((_, error)) = batch.unwritten.into_iter().next() {
-            return Err(ControlError::Ledger(error));
+    probe(ledger, broker, runtime, vec![event])?;
+    Ok(seen_as_reply(seen.try_recv().map_or_else(|_| Ok(Err("nothing was seen".to_owned())), Ok)))
+}
+
+/// Checks connections, without a daemon.
+///
+/// # Errors
+/// [`ControlError`].
+pub fn check(
+    ledger: &mut Ledger,
+    broker: &mut Broker,
+    dispatcher: &CommandDispatcher,
+    runtime: &tokio::runtime::Handle,
+    wanted: Vec<Wanted>,
+) -> Result<Value, ControlError> {
+    let person = dispatcher.person(dispatcher.uid).unwrap_or_else(|| unlisted(dispatcher.uid));
+    let (events, checking) = dispatcher.checks(&person, wanted);
+    probe(ledger, broker, runtime, events)?;
+    Ok(runtime.block_on(checking.found()))
+}
+
+/// Runs probes at once, each with its rows.
+fn probe(
+    ledger: &mut Ledger,
+    broker: &mut Broker,
+    runtime: &tokio::runtime::Handle,
+    events: Vec<Event>,
+) -> Result<(), ControlError> {
+    let Some(filters) = broker.filters().cloned() else { return Ok(()) };
+    let mut write = |broker: &mut Broker, events: Vec<Event>| {
+        let batch = ledger.batch(Durability::Full, events, broker);
+        match batch.unwritten.into_iter().next() {
+            Some((_, error)) => Err(ControlError::Ledger(error)),
+            None => Ok(batch.committed),
+        }
+    };
+    let mut running = Vec::new();
+    for committed in write(broker, events)? {
+        if let Committed::Start(intended) = committed {
+            let filters = Arc::clone(&filters);
+            running.push(runtime.spawn(async move { run(intended, &filters).await }));
         }
     }
-    Ok(seen_as_reply(seen.try_recv().map_or_else(|_| Ok(Err("nothing was seen".to_owned())), Ok)))
+    for task in running {
+        // Without an outcome, the next start closes the intent.
+        let Ok(finished) = runtime.block_on(task) else { continue };
+        for committed in write(broker, vec![finished])? {
+            if let Committed::Close(Event::Finished(mut filtered), _) = committed {
+                report(&mut filtered);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Executes a command without a daemon, in one transaction of the same broker.

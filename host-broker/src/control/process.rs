@@ -5,11 +5,14 @@ use crate::mailboxes::Mailboxes;
 use crate::sockets::GroupSocket;
 use engine::rights::Right;
 use policy::facts::Outage;
+use provider::connection::CHECK_TIMEOUT;
+use provider::definitions::LISTING_TIMEOUT;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use shared::Provider;
 use shared::digest::Digest;
+use shared::{Provider, limits};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A request to the daemon's process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -19,6 +22,20 @@ pub enum ProcessRequest {
     Look {
         /// The provider.
         provider: Provider,
+    },
+    /// Check the connections of providers, with their own credentials.
+    Check {
+        /// The providers.
+        providers: Vec<Provider>,
+    },
+    /// Check the connection of a provider with an account of a person.
+    CheckAccount {
+        /// The owner of the account, in the ledger's form.
+        person: String,
+        /// The provider.
+        capability: Provider,
+        /// The provider's name of the account.
+        account_ref: String,
     },
     /// Put the accepted definitions of a provider in force.
     Exchange {
@@ -38,15 +55,30 @@ pub enum ProcessRequest {
 }
 
 impl ProcessRequest {
+    /// Returns how long the process may take until it answers.
+    pub(super) fn timeout(&self) -> Duration {
+        match self {
+            Self::Look { .. } => LISTING_TIMEOUT + limits::PROVIDER_MARGIN,
+            Self::Check { .. } | Self::CheckAccount { .. } => CHECK_TIMEOUT + limits::PROVIDER_MARGIN,
+            Self::Exchange { .. } | Self::WebLink | Self::Stop | Self::Reload | Self::Hello => limits::TIMEOUT_DEFAULT,
+        }
+    }
+
     /// The types of these requests.
-    pub(super) const WORDS: [&str; 6] = ["look", "exchange", "web_link", "stop", "reload", "hello"];
+    pub(super) const WORDS: [&str; 8] =
+        ["look", "check", "check_account", "exchange", "web_link", "stop", "reload", "hello"];
 
     /// Returns the right that it takes from a person.
     pub(super) fn right(&self) -> Right<'static> {
         match self {
             Self::Hello => Right::Known,
             Self::WebLink => Right::Member,
-            Self::Stop | Self::Reload | Self::Look { .. } | Self::Exchange { .. } => Right::Administer,
+            Self::Stop
+            | Self::Reload
+            | Self::Look { .. }
+            | Self::Check { .. }
+            | Self::CheckAccount { .. }
+            | Self::Exchange { .. } => Right::Administer,
         }
     }
 }

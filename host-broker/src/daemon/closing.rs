@@ -3,7 +3,7 @@
 use super::repeats::key_of;
 use super::{Loop, group_of};
 use engine::event::Event;
-use engine::outcomes::probe_for;
+use engine::outcomes::{probe_for, report};
 use engine::request::Parsed;
 use kernel::Settled;
 use kernel::call::{Header, Origin};
@@ -21,6 +21,7 @@ impl Loop {
                         self.over(&key);
                     }
                 }
+                report(&mut filtered);
                 self.pending.extend(probe_for(&mut filtered).map(Event::Probe));
                 match filtered.into_prepared() {
                     Ok(call) => return self.pending.push_back(Event::Prepared(call)),

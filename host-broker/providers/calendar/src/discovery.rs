@@ -139,7 +139,11 @@ impl Session<'_> {
         Ok(home)
     }
 
-    async fn discovered(&self) -> Result<Home, Failure> {
+    /// Asks the server for the home of the calendars.
+    ///
+    /// # Errors
+    /// [`Failure`]; nothing was changed.
+    pub(crate) async fn discovered(&self) -> Result<Home, Failure> {
         let address = self.calendar.settings.address().map_err(|message| Failure::Refused { message })?;
         let resource = self.one(&directory(address.clone())).await?;
         if resource.is_calendar {

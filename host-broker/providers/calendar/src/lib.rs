@@ -13,6 +13,7 @@
 mod api;
 mod caldav;
 mod client;
+mod connection;
 mod content_lines;
 mod discovery;
 mod event;
@@ -104,8 +105,7 @@ impl Calendar {
 }
 
 /// Returns the actions; without a password they are declared and refuse to run. It contacts no server.
-fn operations(name: &Provider, calendar: Calendar) -> Result<Vec<Arc<dyn Operation>>, BadDeclaration> {
-    let shared = &Arc::new(calendar);
+fn operations(name: &Provider, shared: &Arc<Calendar>) -> Result<Vec<Arc<dyn Operation>>, BadDeclaration> {
     let all = [
         operation::<ReadAction<list_calendars::ListCalendars>>(name, shared),
         operation::<ReadAction<list_calendar::ListCalendar>>(name, shared),

@@ -6,6 +6,7 @@ use crate::{Calendar, operations};
 use model::ChatType;
 use provider::accounts::{self, Account, Credentials, SignIn};
 use provider::child;
+use provider::connection;
 use provider::contract::Operation;
 use provider::kind::{BuiltProvider, Configured, ProviderDeps, ProviderKind, SettingsKind};
 use provider::{oauth, remote, table};
@@ -204,17 +205,18 @@ impl Configured for Settings {
 
     fn build(&self, name: &Provider, deps: &ProviderDeps<'_>) -> Result<Vec<BuiltProvider>, String> {
         let (account, linking) = self.account(name, deps)?;
-        let calendar = Calendar {
+        let calendar = Arc::new(Calendar {
             settings: Arc::new(self.clone()),
             account,
             http: Arc::clone(&deps.platform.http),
             clock: Arc::clone(&deps.platform.clock),
             homes: Arc::default(),
             parsers: Arc::new(Semaphore::new(2)),
-        };
-        let mut operations = operations(name, calendar).map_err(|fault| fault.to_string())?;
+        });
+        let mut operations = operations(name, &calendar).map_err(|fault| fault.to_string())?;
         operations.extend(linking);
-        Ok(vec![BuiltProvider::new(name, operations)])
+        let connection = Some(connection::check(name, &calendar));
+        Ok(vec![BuiltProvider { connection, ..BuiltProvider::new(name, operations) }])
     }
 }
 

@@ -24,6 +24,11 @@ pub(crate) trait Backend: Send + Sync {
 
     /// Whose logs it holds.
     fn services(&self, access: Access) -> Running<Result<Sources, BackendError>>;
+
+    /// Checks the connection to its server. Returns what was tried, as a sentence; `None` if it has no server.
+    fn check(&self, _access: Access) -> Running<Result<Option<String>, BackendError>> {
+        Box::pin(async { Ok(None) })
+    }
 }
 
 /// A [`Backend`] at a server. It gets a part of the time of the call.
@@ -37,6 +42,9 @@ pub(crate) trait Remote: Clone + Send + Sync + 'static {
 
     /// Returns the services whose logs it holds.
     fn list_services(&self, access: &Access) -> impl Future<Output = Result<Sources, BackendError>> + Send;
+
+    /// Sends a small request with the credential, and returns what was tried, as a sentence.
+    fn connect(&self, access: &Access) -> impl Future<Output = Result<String, BackendError>> + Send;
 }
 
 impl<R: Remote> Backend for R {
@@ -53,6 +61,11 @@ impl<R: Remote> Backend for R {
     fn services(&self, access: Access) -> Running<Result<Sources, BackendError>> {
         let this = self.clone();
         Box::pin(async move { this.list_services(&access.part()).await })
+    }
+
+    fn check(&self, access: Access) -> Running<Result<Option<String>, BackendError>> {
+        let this = self.clone();
+        Box::pin(async move { this.connect(&access.part()).await.map(Some) })
     }
 }
 
@@ -191,6 +204,20 @@ pub(crate) async fn services_of_all(backends: &[Arc<dyn Backend>], access: Acces
     }
     services.sort();
     Ok(Sources { services, skipped: tidy(skipped), has_unlisted })
+}
+
+/// Checks the connections of all backends at once.
+pub(crate) async fn check_all(
+    backends: &[Arc<dyn Backend>],
+    access: &Access,
+) -> Vec<Result<Option<String>, BackendError>> {
+    let asked = backends.iter().map(|backend| AbortOnDrop(tokio::spawn(backend.check(access.clone()))));
+    let mut found = Vec::new();
+    for mut task in asked.collect::<Vec<_>>() {
+        let failed = || Err(BackendError::Unavailable { what: "logs", reason: "the check failed".to_owned() });
+        found.push((&mut task.0).await.unwrap_or_else(|_panicked| failed()));
+    }
+    found
 }
 
 type Asked<T> = tokio::task::JoinHandle<Result<T, BackendError>>;

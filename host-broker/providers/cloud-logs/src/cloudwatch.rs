@@ -274,6 +274,23 @@ impl Remote for CloudWatch {
         let service = |service| Source { service, kind: "cloudwatch".into(), earliest: None, latest: None };
         Ok(Sources { services: services.into_iter().map(service).collect(), skipped, has_unlisted: false })
     }
+
+    async fn connect(&self, access: &Access) -> Result<String, BackendError> {
+        let region = &self.0;
+        let (groups, _skipped) = region.groups(None, access).await?;
+        let Some(group) = groups.first() else {
+            return Err(region.unavailable("it has no log group that `groups` names"));
+        };
+        // The first millisecond of all has no events.
+        match self.slice(group, (0, 1), &mut 1, access, |_record| false).await {
+            Ok(_) | Err(Refused::TooLarge) => {
+                Ok(format!("cloudwatch {} lets the log group {} be read.", region.name, service_of(group)))
+            }
+            Err(Refused::Group(reason)) => Err(region.unavailable(&format!("{}: {reason}", service_of(group)))),
+            Err(Refused::Region(reason)) => Err(region.unavailable(&reason)),
+            Err(Refused::Limited(pause)) => Err(region.limited(pause)),
+        }
+    }
 }
 
 /// Returns the length of the slice after a whole one that was so full, in thousandths.

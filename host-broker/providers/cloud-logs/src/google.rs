@@ -210,6 +210,19 @@ impl Remote for Google {
         let skipped = judged(has_answered, skipped, refusals)?;
         Ok(Sources { services: names.into_iter().map(service).collect(), skipped, has_unlisted: false })
     }
+
+    async fn connect(&self, access: &Access) -> Result<String, BackendError> {
+        let server = &self.0;
+        let (pass, token) = server.sign_in(access).await?;
+        for place in 0..server.projects.len() {
+            let session = server.session(place, (&pass, token.reveal()), access);
+            if let Err(refused) = session.services(&mut BTreeSet::new()).await {
+                let Skipped { reason, .. } = session.refusal(refused).note;
+                return Err(BackendError::Unavailable { what: "google", reason });
+            }
+        }
+        Ok(format!("google {} lists the logs of its projects.", server.name))
+    }
 }
 
 impl Server {

@@ -8,6 +8,7 @@
 
 mod backend;
 mod cloudwatch;
+mod connection;
 mod entry;
 mod files;
 mod format;
@@ -227,11 +228,14 @@ pub fn operations(
     settings: Settings,
     parts: &Parts<'_>,
 ) -> Result<Vec<Arc<dyn Operation>>, CloudLogsError> {
-    let logs = Arc::new(Logs::new(settings, parts)?);
+    actions(name, &Arc::new(Logs::new(settings, parts)?))
+}
+
+fn actions(name: &Provider, logs: &Arc<Logs>) -> Result<Vec<Arc<dyn Operation>>, CloudLogsError> {
     Ok(vec![
-        operation::<query_logs::QueryLogs>(name, &logs)?,
-        operation::<get_log_entry::GetLogEntry>(name, &logs)?,
-        operation::<list_services::ListServices>(name, &logs)?,
+        operation::<query_logs::QueryLogs>(name, logs)?,
+        operation::<get_log_entry::GetLogEntry>(name, logs)?,
+        operation::<list_services::ListServices>(name, logs)?,
     ])
 }
 

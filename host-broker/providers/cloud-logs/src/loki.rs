@@ -199,6 +199,11 @@ impl Remote for Loki {
         // Older services are not listed.
         Ok(Sources { services, skipped: more.into_iter().collect(), has_unlisted: true })
     }
+
+    async fn connect(&self, access: &Access) -> Result<String, BackendError> {
+        self.list_services(access).await?;
+        Ok(format!("loki {} lists its services.", self.0.name))
+    }
 }
 
 impl Server {

@@ -1,7 +1,8 @@
 //! The table of the logs in the configuration, and the provider that is built from it.
 
-use crate::{Parts, Settings};
+use crate::{Logs, Parts, Settings};
 use provider::child;
+use provider::connection;
 use provider::kind::{BuiltProvider, Configured, EnvironmentError, ProviderDeps, ProviderKind, SettingsKind, number};
 use provider::table;
 use secrets::source::SecretSource;
@@ -59,7 +60,10 @@ impl Configured for Settings {
             clock: &deps.platform.clock,
             secrets: secrets.collect(),
         };
-        let operations = crate::operations(name, self.clone(), &parts);
-        Ok(vec![BuiltProvider::new(name, operations.map_err(|error| error.to_string())?)])
+        let logs = Arc::new(Logs::new(self.clone(), &parts).map_err(|error| error.to_string())?);
+        let operations = crate::actions(name, &logs).map_err(|error| error.to_string())?;
+        // Files and journals of this machine have no connection.
+        let connection = self.servers().next().is_some().then(|| connection::check(name, &logs));
+        Ok(vec![BuiltProvider { connection, ..BuiltProvider::new(name, operations) }])
     }
 }

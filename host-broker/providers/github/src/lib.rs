@@ -17,6 +17,7 @@
 mod app;
 mod base;
 mod client;
+mod connection;
 mod send_state;
 mod errors;
 mod etags;
@@ -159,7 +160,10 @@ pub fn operations(
     identity: Identity,
     clock: Arc<dyn Clock>,
 ) -> Result<Vec<Arc<dyn Operation>>, SetupError> {
-    let shared = &Arc::new(Github::new(settings, identity, clock)?);
+    actions(name, &Arc::new(Github::new(settings, identity, clock)?))
+}
+
+fn actions(name: &Provider, shared: &Arc<Github>) -> Result<Vec<Arc<dyn Operation>>, SetupError> {
     let all = [
         operation::<list_repos::ListRepos>(name, shared),
         operation::<ReadAction<get_repo::GetRepo>>(name, shared),

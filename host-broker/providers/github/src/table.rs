@@ -1,9 +1,9 @@
 //! The table of GitHub in the configuration, and the provider that is built from it.
 
-use crate::{App, Identity, NoKey, Settings};
-use provider::child;
+use crate::{App, Github, Identity, NoKey, Settings};
 use provider::kind::{BuiltProvider, Configured, EnvironmentError, ProviderDeps, ProviderKind};
 use provider::table::{self, TableError};
+use provider::{child, connection};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use secrets::source::SecretSource;
 use serde::{Deserialize, Serialize};
@@ -132,9 +132,11 @@ impl Configured for Table {
             Ok(identity) => (identity, None),
             Err(fault) => (Identity::Token(None), Some(fault.to_string())),
         };
-        let operations = crate::operations(name, self.settings.clone(), identity, Arc::clone(&deps.platform.clock));
-        let operations = operations.map_err(|fault| fault.to_string())?;
-        Ok(vec![BuiltProvider { fault, ..BuiltProvider::new(name, operations) }])
+        let github = Github::new(self.settings.clone(), identity, Arc::clone(&deps.platform.clock));
+        let github = Arc::new(github.map_err(|fault| fault.to_string())?);
+        let operations = crate::actions(name, &github).map_err(|fault| fault.to_string())?;
+        let connection = Some(connection::check(name, &github));
+        Ok(vec![BuiltProvider { fault, connection, ..BuiltProvider::new(name, operations) }])
     }
 }
 

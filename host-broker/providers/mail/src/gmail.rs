@@ -31,6 +31,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
+use tokio::time::Instant;
 use url::Url;
 
 /// The address of the API, unless the table has another.
@@ -96,6 +97,18 @@ pub(crate) fn folder(purpose: Purpose) -> Folder {
 impl Gmail {
     pub(crate) fn new(url: Url, http: Arc<dyn Http>) -> Self {
         Self { url, http, downloads: Arc::new(Semaphore::new(DOWNLOADS_MAX)) }
+    }
+
+    /// Asks the API without a sign-in. Returns the status of its answer, which is not that of a fault.
+    ///
+    /// # Errors
+    /// [`Failure`]; nothing was changed.
+    pub(crate) async fn status(&self, deadline: Instant) -> Result<u16, Failure> {
+        let status = remote::status_of(self.http.as_ref(), &self.url, deadline).await;
+        match status.map_err(|error| client::unanswered(&error))? {
+            status @ 500.. => Err(Failure::Unavailable { message: format!("Gmail answers {status}.") }),
+            status => Ok(status),
+        }
     }
 
     /// Returns the address of a resource in the mailbox of an address. The API refuses a token of another mailbox.

@@ -43,23 +43,7 @@ impl Mail {
     /// # Errors
     /// [`Failure`]; nothing was changed.
     pub(crate) async fn imap(&self, servers: &Servers, execution: &Execution) -> Result<Mailbox, Failure> {
-        let Servers { imap: server, tls, .. } = servers;
-        let tcp = TcpStream::connect((server.host.as_str(), server.port)).await.map_err(|e| unreachable(&e))?;
-        let client = match server.tls {
-            Encryption::None => greeted(Client::new(Limited::imap(tcp))).await?,
-            Encryption::Implicit => {
-                let encrypted = tls.connect(&server.host, tcp).await.map_err(|e| unreachable(&e))?;
-                greeted(Client::new(Limited::imap(encrypted))).await?
-            }
-            Encryption::Starttls => {
-                let mut plain = greeted(Client::new(Limited::imap(tcp))).await?;
-                plain.run_command_and_check_ok("STARTTLS", None).await.map_err(failures::imap)?;
-                // SECURITY: bytes that came before the handshake are dropped with the client.
-                let tcp = plain.into_inner().into_inner();
-                let encrypted = tls.connect(&server.host, tcp).await.map_err(|e| unreachable(&e))?;
-                Client::new(Limited::imap(encrypted))
-            }
-        };
+        let client = connected(servers).await?;
         let (user, secret) = self.account.sign_in(execution)?;
         let session = match self.settings.auth {
             Auth::Password => client.login(user, secret.as_str()).await,
@@ -73,6 +57,30 @@ impl Mail {
                 let failure = not_signed_in(failures::imap(error));
                 Err(if is_temporary { failure } else { self.account.not_signed_in(failure) })
             }
+        }
+    }
+}
+
+/// Opens a connection, encrypted as the table says, without signing in.
+///
+/// # Errors
+/// [`Failure`]; nothing was changed.
+pub(crate) async fn connected(servers: &Servers) -> Result<Client<Limited>, Failure> {
+    let Servers { imap: server, tls, .. } = servers;
+    let tcp = TcpStream::connect((server.host.as_str(), server.port)).await.map_err(|e| unreachable(&e))?;
+    match server.tls {
+        Encryption::None => greeted(Client::new(Limited::imap(tcp))).await,
+        Encryption::Implicit => {
+            let encrypted = tls.connect(&server.host, tcp).await.map_err(|e| unreachable(&e))?;
+            greeted(Client::new(Limited::imap(encrypted))).await
+        }
+        Encryption::Starttls => {
+            let mut plain = greeted(Client::new(Limited::imap(tcp))).await?;
+            plain.run_command_and_check_ok("STARTTLS", None).await.map_err(failures::imap)?;
+            // SECURITY: bytes that came before the handshake are dropped with the client.
+            let tcp = plain.into_inner().into_inner();
+            let encrypted = tls.connect(&server.host, tcp).await.map_err(|e| unreachable(&e))?;
+            Ok(Client::new(Limited::imap(encrypted)))
         }
     }
 }

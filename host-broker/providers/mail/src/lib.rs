@@ -10,6 +10,7 @@
 mod address;
 mod backend;
 mod compose;
+mod connection;
 mod failures;
 mod gmail;
 mod imap;
@@ -94,8 +95,7 @@ impl SharedState for Mail {
 }
 
 /// Returns the actions; without a password they are declared and refuse to run. It contacts no server.
-fn operations(name: &Provider, mail: Mail) -> Result<Vec<Arc<dyn Operation>>, BadDeclaration> {
-    let shared = &Arc::new(mail);
+fn operations(name: &Provider, shared: &Arc<Mail>) -> Result<Vec<Arc<dyn Operation>>, BadDeclaration> {
     let all = [
         operation::<ReadAction<list_folders::ListFolders>>(name, shared),
         operation::<ReadAction<list_messages::ListMessages>>(name, shared),

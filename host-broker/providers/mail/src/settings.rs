@@ -10,6 +10,7 @@ use crate::{Mail, operations};
 use model::ChatType;
 use provider::accounts::{self, Account, Credentials, SignIn};
 use provider::child;
+use provider::connection;
 use provider::contract::Operation;
 use provider::kind::{BuiltProvider, Configured, ProviderDeps, ProviderKind, SettingsKind};
 use provider::{oauth, remote, table};
@@ -309,16 +310,17 @@ impl Configured for Settings {
 
     fn build(&self, name: &Provider, deps: &ProviderDeps<'_>) -> Result<Vec<BuiltProvider>, String> {
         let (account, linking) = self.account(name, deps)?;
-        let mail = Mail {
+        let mail = Arc::new(Mail {
             settings: Arc::new(self.clone()),
             account,
             address: self.address.clone(),
             backend: Arc::new(self.backend(deps)?),
             clock: Arc::clone(&deps.platform.clock),
             parsers: parsers(),
-        };
-        let mut operations = operations(name, mail).map_err(|fault| fault.to_string())?;
+        });
+        let mut operations = operations(name, &mail).map_err(|fault| fault.to_string())?;
         operations.extend(linking);
-        Ok(vec![BuiltProvider::new(name, operations)])
+        let connection = Some(connection::check(name, &mail));
+        Ok(vec![BuiltProvider { connection, ..BuiltProvider::new(name, operations) }])
     }
 }

@@ -40,23 +40,9 @@ impl Mail {
             }
         };
         let failed = |error| smtp(&error);
-        let stream = smtp_stream(server, tls).await.map_err(|error| unreachable(&error))?;
-        // An address literal says nothing about the host's network.
-        let hello = ClientId::Ipv4(Ipv4Addr::LOCALHOST);
-        let mut connection =
-            AsyncSmtpConnection::connect_with_transport(Box::new(stream), &hello).await.map_err(failed)?;
-        let (user, secret) = self.account.sign_in(execution)?;
+        let mut connection = connected(server, tls).await?;
         let from = self.address()?.inner().clone();
-        let credentials = Credentials::new(user.to_owned(), secret.to_string());
-        let mechanisms: &[Mechanism] = match self.settings.auth {
-            Auth::Password => &[Mechanism::Plain, Mechanism::Login],
-            Auth::Xoauth2 => &[Mechanism::Xoauth2],
-        };
-        let signed_in = connection.auth(mechanisms, &credentials).await;
-        signed_in.map_err(|error| {
-            let failure = not_signed_in(smtp(&error));
-            if error.is_permanent() { self.account.not_signed_in(failure) } else { failure }
-        })?;
+        self.sign_in_to_send(&mut connection, execution).await?;
         connection.command(From::new(Some(from), Vec::new())).await.map_err(failed)?;
         for recipient in recipients {
             let accepted = connection.command(Rcpt::new(recipient.inner().clone(), Vec::new())).await;
@@ -80,6 +66,39 @@ impl Mail {
         }
         Ok(())
     }
+
+    /// Signs in to the server that sends.
+    ///
+    /// # Errors
+    /// [`Failure`]; nothing was sent.
+    pub(crate) async fn sign_in_to_send(
+        &self,
+        connection: &mut AsyncSmtpConnection,
+        execution: &Execution,
+    ) -> Result<(), Failure> {
+        let (user, secret) = self.account.sign_in(execution)?;
+        let credentials = Credentials::new(user.to_owned(), secret.to_string());
+        let mechanisms: &[Mechanism] = match self.settings.auth {
+            Auth::Password => &[Mechanism::Plain, Mechanism::Login],
+            Auth::Xoauth2 => &[Mechanism::Xoauth2],
+        };
+        let signed_in = connection.auth(mechanisms, &credentials).await;
+        signed_in.map(drop).map_err(|error| {
+            let failure = not_signed_in(smtp(&error));
+            if error.is_permanent() { self.account.not_signed_in(failure) } else { failure }
+        })
+    }
+}
+
+/// Opens a connection, encrypted as the table says, without signing in.
+///
+/// # Errors
+/// [`Failure`]; nothing was sent.
+pub(crate) async fn connected(server: &Server, tls: &Tls) -> Result<AsyncSmtpConnection, Failure> {
+    let stream = smtp_stream(server, tls).await.map_err(|error| unreachable(&error))?;
+    // An address literal says nothing about the host's network.
+    let hello = ClientId::Ipv4(Ipv4Addr::LOCALHOST);
+    AsyncSmtpConnection::connect_with_transport(Box::new(stream), &hello).await.map_err(|error| smtp(&error))
 }
 
 async fn smtp_stream(server: &Server, tls: &Tls) -> std::io::Result<Limited> {

@@ -7,6 +7,7 @@
 //! An agent reads the names of entries. A password leaves only in a call that a person has approved: as a one-time value,
 //! or as a parameter of another provider's action, which an operator has named.
 
+mod connection;
 mod entry;
 mod failures;
 mod lookup;
@@ -85,8 +86,7 @@ impl Passwords {
 }
 
 /// Returns the actions. It starts no program and opens no file.
-fn operations(name: &Provider, passwords: Passwords) -> Result<Vec<Arc<dyn Operation>>, BadDeclaration> {
-    let shared = &Arc::new(passwords);
+fn operations(name: &Provider, shared: &Arc<Passwords>) -> Result<Vec<Arc<dyn Operation>>, BadDeclaration> {
     Ok(vec![
         operation::<find_login::FindLogin>(name, shared)?,
         operation::<get_password::GetPassword>(name, shared)?,

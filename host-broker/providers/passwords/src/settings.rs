@@ -6,7 +6,7 @@ use crate::{Passwords, operations};
 use model::ChatType;
 use provider::accounts::{self, Account, Credentials};
 use provider::kind::{BuiltProvider, Configured, ProviderDeps, ProviderKind, SettingsKind};
-use provider::{child, table};
+use provider::{child, connection, table};
 use schemars::JsonSchema;
 use secrets::source::SecretSource;
 use serde::{Deserialize, Serialize};
@@ -310,6 +310,9 @@ impl Configured for Settings {
             vault: deps.runtime.map(|runtime| Arc::clone(&runtime.vault)),
             scrubber: deps.runtime.map(|runtime| Arc::clone(&runtime.scrubber)),
         };
-        Ok(vec![BuiltProvider::new(name, operations(name, passwords).map_err(|fault| fault.to_string())?)])
+        let passwords = Arc::new(passwords);
+        let operations = operations(name, &passwords).map_err(|fault| fault.to_string())?;
+        let connection = Some(connection::check(name, &passwords));
+        Ok(vec![BuiltProvider { connection, ..BuiltProvider::new(name, operations) }])
     }
 }

@@ -1,33 +1,43 @@
-//! `provider check`: whether providers can take calls, and how a bridge behaves.
+//! `provider check`: whether providers can take calls, whether their servers accept them, and how a bridge behaves.
 
-use super::{Name, list, seen, values};
+use super::{Name, Seen, list, seen, values};
 use crate::assembly::catalogue::with_deps;
 use crate::cli::Context;
+use crate::cli::ask::answer;
 use crate::cli::home_reader::unknown;
-use crate::cli::output::{CliError, Output};
+use crate::cli::output::{CliError, Output, refusal};
+use crate::control::ProcessRequest;
 use clap::Args;
 use config::Config;
 use config::provider::ProviderTable;
 use provider_bridge::checks::Report;
 use secrets::keys;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use shared::Code;
 use std::sync::Arc;
 
-/// Check that every enabled provider can be set up.
+/// Check that every enabled provider can be set up, and that its server accepts it.
 ///
-/// If a provider cannot be set up, the command exits with 5.
+/// If a provider cannot be set up or used, the command exits with 5.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The command contacts no provider. It detects missing secrets and invalid settings, but no network faults.
+    after_help = "The command detects missing secrets and invalid settings. Then the broker contacts the server of each provider of the \
+kinds mail, calendar, cloud-logs, github and passwords, once. It signs in with the credential of the provider. A provider with \
+accounts of persons has none, so the command only checks that its server answers; account link tries an account. The request \
+changes nothing, and the ledger has a row of each.
 If you name a bridge, the command starts it without any secret. It sends the bridge valid requests, and requests that the \
 bridge must refuse.
 
---json prints {ok, providers: [{provider, kind, enabled, works, reason, description, actions: {NAME: LEVEL}}]};
+--json prints {ok, providers: [{provider, kind, enabled, works, reason, description, actions: {NAME: LEVEL}, \
+connection: {tried, ok, said, code}}]};
 for a named bridge {ok, provider, took_ms, checks: [{what, ok, faults}]}"
 )]
 pub(super) struct Check {
     /// Check only this provider.
     provider: Option<Name>,
+    /// Contact no server.
+    #[arg(long)]
+    offline: bool,
 }
 
 impl Check {
@@ -43,14 +53,74 @@ impl Check {
         let catalogue = context.catalogue_with_secrets(config);
         let mut all = seen(config, &catalogue);
         all.retain(|seen| self.provider.as_ref().is_none_or(|name| seen.name == name));
-        let failing: Vec<String> =
-            all.iter().filter(|seen| seen.fails()).map(|seen| format!("{}: {}", seen.name, seen.state())).collect();
-        if failing.is_empty() {
-            context.output.show(&json!({ "ok": true, "providers": values(&all) }), || list(&all, false));
+        let connections = if self.offline { Map::new() } else { connections(context, &all)? };
+        let faults = all.iter().filter_map(|seen| fault(seen, connections.get(seen.name.as_str())));
+        let faults: Vec<String> = faults.collect();
+        let mut documents = values(&all);
+        for (seen, document) in all.iter().zip(&mut documents) {
+            if let (Some(connection), Some(members)) = (connections.get(seen.name.as_str()), document.as_object_mut()) {
+                members.insert("connection".to_owned(), connection.clone());
+            }
+        }
+        let working: Vec<String> =
+            all.iter().filter_map(|seen| works(seen, connections.get(seen.name.as_str()))).collect();
+        if faults.is_empty() {
+            context.output.show(&json!({ "ok": true, "providers": documents }), || {
+                let lines = [list(&all, false), working.join("\n")].into_iter().filter(|text| !text.is_empty());
+                lines.collect::<Vec<_>>().join("\n\n")
+            });
             return Ok(());
         }
-        Err(CliError::provider(failing.join("\n")).with("ok", false).with("providers", values(&all)))
+        let lines: Vec<String> = faults.into_iter().chain(working).collect();
+        Err(CliError::provider(lines.join("\n")).with("ok", false).with("providers", documents))
     }
+}
+
+/// Returns the findings about the connections, by provider.
+fn connections(context: &Context, all: &[Seen<'_>]) -> Result<Map<String, Value>, CliError> {
+    let tried = all.iter().filter(|seen| seen.enabled && !seen.fails() && seen.listed.connection.is_some());
+    let providers: Vec<Name> = tried.map(|seen| seen.name.clone()).collect();
+    if providers.is_empty() {
+        return Ok(Map::new());
+    }
+    let reply = answer(context, ProcessRequest::Check { providers })?;
+    refusal(&reply).map_or(Ok(()), Err)?;
+    Ok(reply.get("data").and_then(Value::as_object).cloned().unwrap_or_default())
+}
+
+/// Returns the fault of a provider that cannot be used, with the remedy.
+fn fault(seen: &Seen<'_>, connection: Option<&Value>) -> Option<String> {
+    if seen.fails() {
+        return Some(format!("{}: {}", seen.name, seen.state()));
+    }
+    let connection = connection.filter(|connection| connection.get("ok") == Some(&Value::Bool(false)))?;
+    let said = said(connection);
+    let name = seen.name;
+    if !is(connection, "tried") {
+        return Some(format!("{name}: {said}"));
+    }
+    let remedy = if connection.get("code").and_then(Value::as_str) == Some(Code::ProviderRateLimited.word()) {
+        "Try again later.".to_owned()
+    } else {
+        let table =
+            if name.is_namespaced() { format!("[providers.\"{name}\"]") } else { format!("[providers.{name}]") };
+        format!("Check that the server runs, and the address and the credential under {table} in broker.toml.")
+    };
+    Some(format!("{name}: {said} {remedy}"))
+}
+
+/// Returns what was found about a provider that works, or that nothing was tried.
+fn works(seen: &Seen<'_>, connection: Option<&Value>) -> Option<String> {
+    let connection = connection.filter(|connection| connection.get("ok") != Some(&Value::Bool(false)))?;
+    Some(format!("{}: {}", seen.name, said(connection)))
+}
+
+fn said(connection: &Value) -> &str {
+    connection.get("said").and_then(Value::as_str).unwrap_or("the daemon gave no finding")
+}
+
+fn is(connection: &Value, member: &str) -> bool {
+    connection.get(member).and_then(Value::as_bool).unwrap_or(false)
 }
 
 fn behaviour(

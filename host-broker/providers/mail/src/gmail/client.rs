@@ -174,7 +174,7 @@ fn limited(headers: &HeaderMap, message: &str) -> Failure {
 }
 
 /// Returns the failure for a server that gives no answer.
-fn unanswered(error: &HttpError) -> Failure {
+pub(super) fn unanswered(error: &HttpError) -> Failure {
     match error {
         HttpError::Deadline => Failure::Timeout,
         HttpError::NotHttp => unwritable(),
