@@ -3,8 +3,8 @@
 //! Source of the contract: `kernel::contract`.
 
 pub use kernel::contract::{
-    Failure, Found, Guard, InverseError, Invocation, Lines, NestedRequest, Operation, Probed, Progress, Proposed,
-    Running, SealedField, SideOutput, StoreInput, StoreRequest, Success, UsedAccount, unprepared,
+    Failure, Found, Guard, InverseError, Invocation, Lines, LinkedByOperator, NestedRequest, Operation, Probed,
+    Progress, Proposed, Running, SealedField, SideOutput, StoreInput, StoreRequest, Success, UsedAccount, unprepared,
 };
 pub use kernel::execution::Execution;
 pub use kernel::run_handle::{RunHandle, RunProgress};

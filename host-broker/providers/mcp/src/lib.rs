@@ -36,7 +36,8 @@ use link::CallError;
 use model::{Declaration, EffectMarker, Exposes, Exposure, ParamError, Refusal, Renewal};
 use provider::accounts::CallAccount;
 use provider::contract::{
-    Execution, Failure, Guard, Invocation, Operation, Running, StoreInput, StoreRequest, Success, unprepared,
+    Execution, Failure, Guard, Invocation, LinkedByOperator, Operation, Running, StoreInput, StoreRequest, Success,
+    unprepared,
 };
 use serde_json::{Map, Value};
 use settings::Settings;
@@ -120,6 +121,11 @@ impl Operation for Tool {
 
     fn withdrawn(&self) -> Option<Refusal> {
         self.upstream.withdrawn(&self.declaration.action, &self.accepted)
+    }
+
+    fn linked_by_operator(&self) -> LinkedByOperator {
+        // Only a sign-in gives a token.
+        if self.accounts.is_some() { LinkedByOperator::No } else { LinkedByOperator::Name }
     }
 
     fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamError>> {
