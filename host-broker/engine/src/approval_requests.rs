@@ -17,6 +17,7 @@ pub use unanswerable::{Unanswerable, Why};
 
 pub(crate) use pending_reply::{Ended, answer, behind, ended, keep, pending, said_no, still_asked, told};
 
+use crate::accounts;
 use crate::approval_subjects;
 use crate::approval_subjects::{Continuation, Resolution};
 use crate::approvals::{OPEN_MAX, sealing};
@@ -257,6 +258,7 @@ impl Broker {
                 if let Some(sealed) = &sealed {
                     approvals::keep_sealed(tx, approval_request, sealed)?;
                 }
+                accounts::keep_shown(tx, approval_request, call)?;
                 Ok(Put::Asked)
             }
             Err(refusal) => self.refuse(tx, call, &refusal).map(Put::Answered),

@@ -57,6 +57,7 @@ pub fn digest_of(call: &Call, sealed: Option<&SealedRequest>, policy: &Policy) -
     });
     if let Some(members) = agreed.as_object_mut() {
         members.extend(nested.map(|nested| ("nested".to_owned(), nested)));
+        members.extend(call.account_key.map(|key| ("account_key".to_owned(), json!(key))));
         members.extend(sealed.map(|sealed| ("sealed".to_owned(), json!(sealed.digest()))));
         members.extend(call.header.behalf.person().map(|person| ("person".to_owned(), json!(agreed_for(person)))));
     }

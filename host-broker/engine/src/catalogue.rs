@@ -118,6 +118,10 @@ impl Operation for Reworded {
         self.operation.account_fault(name)
     }
 
+    fn is_same_account(&self, one: &str, other: &str) -> bool {
+        self.operation.is_same_account(one, other)
+    }
+
     fn linked_by_operator(&self) -> LinkedByOperator {
         self.operation.linked_by_operator()
     }

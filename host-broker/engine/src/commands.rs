@@ -259,7 +259,9 @@ impl Broker {
                 self.unlink_accounts(tx, person, capability.as_ref(), account_ref.as_deref())?
             }
             Command::PurgeGroup { group } => self.purge_group(tx, group)?,
-            Command::ShareAccount { share, on } => self.share_account(tx, share, *on, &header.caller_key)?,
+            Command::ShareAccount { share, on, new } => {
+                self.share_account(tx, share, (*on, *new), &header.caller_key)?
+            }
             Command::RenewVault { forget } => self.renew_vault(tx, *forget)?,
             Command::AcceptClock => self.accept_clock(tx)?,
             Command::Settle(finding) => by_person::settle(tx, header, finding)?,
@@ -269,9 +271,7 @@ impl Broker {
                 return self.take_answer(tx, header, given).map(Some).map(CommandOutcome::Answered);
             }
             Command::Revert { id } => match self.revert(tx, command_request, id)? {
-                Ok(given) => {
-                    return self.take_answer(tx, header, &given).map(Some).map(CommandOutcome::Answered);
-                }
+                Ok(given) => return self.take_answer(tx, header, &given).map(Some).map(CommandOutcome::Answered),
                 Err(refusal) => CommandResult::no(refusal.code, refusal.reason),
             },
             Command::RelayedAnswer(said) => {

@@ -2,6 +2,7 @@
 
 pub mod by_person;
 
+use crate::accounts;
 use crate::approval_requests;
 use crate::broker::Broker;
 use crate::clean::{Filtered, Outcome};
@@ -37,6 +38,7 @@ impl Broker {
             Ok(()) => self
                 .update_breaker(tx, &filtered)
                 .and_then(|()| self.update_nested_breaker(tx, &filtered))
+                .and_then(|()| accounts::note_answer(tx, &filtered))
                 .and_then(|()| settle(tx, &mut filtered)),
             Err(error) => Err(error),
         };

@@ -69,7 +69,7 @@ fn coverable(call: &Call) -> Option<&Map<String, Value>> {
 
 /// Returns the digest of everything about a call that must be the same, beside its parameters and the policy.
 fn terms(call: &Call) -> Digest {
-    Digest::of(&shared::json::canonical(&json!({
+    let mut terms = json!({
         "caller": call.header.caller_key,
         "person": call.header.behalf.person().map(crate::approvals::agreed_for),
         "provider": call.provider,
@@ -78,7 +78,11 @@ fn terms(call: &Call) -> Digest {
         "declared": crate::approvals::declared(call),
         "task": call.task_id,
         "account": call.account_ref,
-    })))
+    });
+    if let Some(members) = terms.as_object_mut() {
+        members.extend(call.account_key.map(|key| ("account_key".to_owned(), json!(key))));
+    }
+    Digest::of(&shared::json::canonical(&terms))
 }
 
 /// Returns the digest of the profiles, and of the settings of a provider.

@@ -244,6 +244,8 @@ pub struct Call {
     pub idempotency_key: Option<IdempotencyKey>,
     /// The person's account: the named one, or the only one there is.
     pub account_ref: Option<String>,
+    /// The number of that account's link, as the transaction of the decision read it.
+    pub account_key: Option<i64>,
     /// Whether the call is only decided and not executed.
     pub dry_run: bool,
     /// The marker that identifies the effect at the remote.
@@ -319,6 +321,13 @@ impl Written {
         let mut document = serde_json::from_slice::<Map<String, Value>>(bytes).unwrap_or_default();
         document.remove("context_token");
         Self(serde_json::to_vec(&document).unwrap_or_default().into())
+    }
+
+    /// Returns the bytes with the name of the account.
+    fn with_account(&self, account: &str) -> Vec<u8> {
+        let mut document = serde_json::from_slice::<Map<String, Value>>(&self.0).unwrap_or_default();
+        document.insert("account_ref".to_owned(), account.into());
+        serde_json::to_vec(&document).unwrap_or_default()
     }
 
     /// Returns the bytes to be stored.
@@ -474,6 +483,7 @@ impl Call {
             task_id: None,
             idempotency_key: None,
             account_ref: None,
+            account_key: None,
             dry_run: false,
             planted,
             prepared: Prepared::Not,
@@ -537,10 +547,14 @@ impl Call {
         self.asked == ApprovalPhase::No && matches!(self.header.origin, Origin::Broker)
     }
 
-    /// Returns the data that is stored while a person is asked, enough to make the call again.
+    /// Returns the data that is stored while a person is asked, enough to make the call again. It names the account that
+    /// the card shows, so another one that is linked later does not change the call.
     pub fn to_be_made_again(&self) -> Vec<u8> {
         match &self.tool {
-            None => self.document.bytes().to_vec(),
+            None => match &self.account_ref {
+                None => self.document.bytes().to_vec(),
+                Some(account) => self.document.with_account(account),
+            },
             Some(tool) => {
                 let again = serde_json::json!({
                     "tool": tool, "params": self.params.value(), "idempotency_key": self.idempotency_key,

@@ -38,6 +38,11 @@ pub trait Operation: Send + Sync {
         None
     }
 
+    /// Returns whether two names are names of the same account.
+    fn is_same_account(&self, one: &str, other: &str) -> bool {
+        one == other
+    }
+
     /// Returns how an operator links its accounts.
     fn linked_by_operator(&self) -> LinkedByOperator {
         LinkedByOperator::Name

@@ -41,6 +41,11 @@ pub trait SharedState: Send + Sync + Sized + 'static {
     fn account_fault(&self, _name: &str) -> Option<&'static str> {
         None
     }
+
+    /// Returns whether two names are names of the same account.
+    fn is_same_account(&self, one: &str, other: &str) -> bool {
+        one == other
+    }
 }
 
 /// An action known at compile time. The implementor's fields are its parameters; unknown ones must be refused
@@ -290,6 +295,10 @@ impl<A: NativeAction> Operation for Native<A> {
 
     fn account_fault(&self, name: &str) -> Option<&'static str> {
         self.shared.account_fault(name)
+    }
+
+    fn is_same_account(&self, one: &str, other: &str) -> bool {
+        self.shared.is_same_account(one, other)
     }
 
     fn linked_by_operator(&self) -> LinkedByOperator {

@@ -1,15 +1,16 @@
 //! `account`: at which of their own accounts persons are worked for.
 
 use crate::cli::Context;
-use crate::cli::ask::ask;
+use crate::cli::ask::{answer, ask};
 use crate::cli::home_reader::person;
-use crate::cli::output::{CliError, Output};
+use crate::cli::output::{CliError, Output, refusal};
+use crate::control::ProcessRequest;
 use clap::{Args, Subcommand};
 use engine::request;
 use model::card::visible;
 use model::{Account as Linked, GIVEN_SECRET_MAX, GivenSecret, Person, Share};
-use serde_json::json;
-use shared::{Group, Provider};
+use serde_json::{Value, json};
+use shared::{Code, Group, Provider};
 use std::fs::File;
 use std::io::{Error, IsTerminal as _, Read};
 use std::os::unix::fs::PermissionsExt as _;
@@ -39,8 +40,9 @@ const OTHERS: u32 = 0o077;
 
 To name a shared account, put its owner first: ash:user-1/work.
 
---json prints {accounts: [{person, capability, account_ref, label, linked_at, linked_by, shared_with: […]}]};
-the others print the reply: {status, summary, data, evidence: {…}}")]
+--json prints {accounts: [{person, capability, account_ref, label, linked_at, linked_by, shared_with: […], refused_at}]};
+refused_at is the time at which the server last refused the credential, if it has not accepted it since.
+The others print the reply: {status, summary, data, evidence: {…}}; link adds check: {tried, ok, said, code} to data.")]
 pub struct Account {
     #[command(subcommand)]
     command: Command,
@@ -50,7 +52,9 @@ pub struct Account {
 enum Command {
     /// Link an account of a person at a capability.
     ///
-    /// With this command you confirm that the account belongs to the person.
+    /// With this command you confirm that the account belongs to the person. The broker tries a password once at the server,
+    /// if the kind of the provider has a check. If the server does not accept it, the account is linked, and the command
+    /// exits with 5.
     Link {
         /// The owner of the account, as the ledger names persons.
         #[arg(value_name = "ISSUER:PERSON", value_parser = person)]
@@ -68,6 +72,9 @@ enum Command {
         /// again.
         #[arg(long, value_name = "FILE")]
         password_file: Option<PathBuf>,
+        /// Do not try the password at the server.
+        #[arg(long)]
+        no_check: bool,
     },
     /// List the linked accounts.
     List {
@@ -90,7 +97,8 @@ enum Command {
     },
     /// Share an account with another person, or end the share.
     ///
-    /// With a shared account, the agent acts as the owner of the account.
+    /// With a shared account, the agent acts as the owner of the account. The broker must know the other person: by an
+    /// account, a share or a call of that person.
     Share(Box<Sharing>),
     /// Unlink all accounts of a person and delete the stored credentials.
     ///
@@ -117,6 +125,9 @@ struct Sharing {
     /// The person who can also use the account.
     #[arg(long, value_name = "ISSUER:PERSON", value_parser = person)]
     with: Person,
+    /// Share with a person of whom the broker knows nothing yet.
+    #[arg(long, conflicts_with = "end")]
+    new: bool,
     /// End the share.
     #[arg(long)]
     end: bool,
@@ -129,10 +140,13 @@ impl Account {
     /// [`CliError`]; nothing was changed.
     pub fn run(self, context: &Context) -> Result<(), CliError> {
         match self.command {
-            Command::Link { person, capability, account, label, password_file } => {
+            Command::Link { person, capability, account, label, password_file, no_check } => {
                 let (person, account_ref) = (person.key(), account);
                 let password = password_file.as_deref().map(|path| password(context, path)).transpose()?;
-                ask(context, request::Command::LinkAccount { person, capability, account_ref, label, password })
+                let is_tried = password.is_some() && !no_check;
+                let name = (person.clone(), capability.clone(), account_ref.clone());
+                let link = request::Command::LinkAccount { person, capability, account_ref, label, password };
+                if is_tried { link_and_try(context, link, name) } else { ask(context, link) }
             }
             Command::List { person, capability } => list(context, person.as_ref(), capability.as_ref()),
             Command::Unlink { person, capability, account } => {
@@ -140,13 +154,14 @@ impl Account {
                 ask(context, request::Command::UnlinkAccounts { person, capability, account_ref })
             }
             Command::Share(sharing) => {
-                let Sharing { person, capability, account, with, end } = *sharing;
+                let Sharing { person, capability, account, with, new, end } = *sharing;
                 let (person, with) = (person.key(), with.key());
                 ask(
                     context,
                     request::Command::ShareAccount {
                         share: Share { person, capability, account_ref: account, with },
                         on: !end,
+                        new,
                     },
                 )
             }
@@ -157,6 +172,46 @@ impl Account {
             }
         }
     }
+}
+
+/// Links an account, and tries its password at the server.
+fn link_and_try(
+    context: &Context,
+    link: request::Command,
+    (person, capability, account_ref): (String, Provider, String),
+) -> Result<(), CliError> {
+    let mut reply = answer(context, link)?;
+    refusal(&reply).map_or(Ok(()), Err)?;
+    // An account that is linked already keeps its spelling.
+    let as_linked = reply.pointer("/data/linked/account_ref").and_then(Value::as_str).map(str::to_owned);
+    let account_ref = as_linked.unwrap_or(account_ref);
+    let check = ProcessRequest::CheckAccount { person, capability: capability.clone(), account_ref };
+    // The account is linked, also if the check cannot be made.
+    let checked = answer(context, check).ok().filter(|checked| refusal(checked).is_none());
+    let check = checked.and_then(|checked| checked.get("data")?.get(capability.as_str()).cloned());
+    let check = check.unwrap_or_else(|| json!({ "tried": false, "ok": false, "said": "the check could not be made" }));
+    let text = |document: &Value, name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let is = |name: &str| check.get(name).and_then(Value::as_bool).unwrap_or(false);
+    let (said, code) = (text(&check, "said"), text(&check, "code"));
+    let finding = match (is("tried"), is("ok")) {
+        (true, true) => "linked, and the server accepts it".to_owned(),
+        (true, false) if code == Code::CapabilityAuthRequired.word() => {
+            format!("linked, but the server refuses the password: {said}")
+        }
+        (true, false) => format!("linked, but the password could not be tried: {said}"),
+        (false, _) => format!("linked, but not tried: {said}"),
+    };
+    let summary = format!("{}\n{finding}", text(&reply, "summary"));
+    if is("tried") && !is("ok") {
+        return Err(CliError::provider(finding).with("linked", true).with("check", check));
+    }
+    if let Some(members) = reply.as_object_mut() {
+        members.insert("summary".to_owned(), json!(summary));
+    }
+    if let Some(data) = reply.get_mut("data").and_then(Value::as_object_mut) {
+        data.insert("check".to_owned(), check);
+    }
+    context.output.reply(&reply)
 }
 
 /// Reads a password from a file, or from standard input.
@@ -181,9 +236,12 @@ fn password(context: &Context, path: &Path) -> Result<GivenSecret, CliError> {
 }
 
 fn list(context: &Context, person: Option<&Person>, capability: Option<&Provider>) -> Result<(), CliError> {
-    let (mut linked, shares) = match context.ledger_if_any()? {
-        Some(ledger) => (accounts::list(&ledger)?, accounts::shares(&ledger)?),
-        None => (Vec::new(), Vec::new()),
+    let (mut linked, shares, refusals) = match context.ledger_if_any()? {
+        Some(ledger) => (accounts::list(&ledger)?, accounts::shares(&ledger)?, accounts::refusals(&ledger)?),
+        None => Default::default(),
+    };
+    let refused_at = |Linked { person, capability, account_ref, .. }: &Linked| {
+        refusals.get(&(person.clone(), capability.to_string(), account_ref.clone()))
     };
     linked.retain(|account: &Linked| {
         person.is_none_or(|person| account.person == person.key())
@@ -201,6 +259,7 @@ fn list(context: &Context, person: Option<&Person>, capability: Option<&Provider
         let mut document = json!(account);
         if let Some(members) = document.as_object_mut() {
             members.insert("shared_with".to_owned(), json!(with(account)));
+            members.insert("refused_at".to_owned(), json!(refused_at(account)));
         }
         document
     };
@@ -210,10 +269,11 @@ fn list(context: &Context, person: Option<&Person>, capability: Option<&Provider
             let label = visible(account.label.as_deref().unwrap_or_default());
             let (person, capability) = (visible(&account.person), account.capability.to_string());
             let others = visible(&with(account).join(" "));
-            vec![person, capability, account.account_ref.clone(), label, account.linked_at.to_string(), others]
+            let refused = refused_at(account).map(ToString::to_string).unwrap_or_default();
+            vec![person, capability, account.account_ref.clone(), label, account.linked_at.to_string(), others, refused]
         };
         let rows: Vec<_> = linked.iter().map(row).collect();
-        let heads = ["PERSON", "CAPABILITY", "ACCOUNT", "LABEL", "SINCE", "SHARED WITH"];
+        let heads = ["PERSON", "CAPABILITY", "ACCOUNT", "LABEL", "SINCE", "SHARED WITH", "REFUSED AT"];
         Output::table_or("No account is linked.", &heads, &rows)
     });
     Ok(())

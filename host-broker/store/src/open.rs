@@ -19,15 +19,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The statements of each version, the first one first. A version never changes.
-const VERSIONS: [&str; 6] = [
+const VERSIONS: [&str; 7] = [
     concat!(include_str!("schema/ledger.sql"), "\n", include_str!("schema/state.sql")),
     include_str!("schema/version_2.sql"),
     include_str!("schema/version_3.sql"),
     include_str!("schema/version_4.sql"),
     include_str!("schema/version_5.sql"),
     include_str!("schema/version_6.sql"),
+    include_str!("schema/version_7.sql"),
 ];
-pub(crate) const SCHEMA_VERSION: i64 = 6;
+pub(crate) const SCHEMA_VERSION: i64 = 7;
 /// The number of rows at the end of the chain that a start verifies; `evidence verify` verifies all.
 const VERIFIED_AT_START: i64 = 10_000;
 /// The number of prepared statements that are kept: more than there are, because parsing one takes longer than running

@@ -1,5 +1,6 @@
 //! Accounts: how a person links one through a bridge, and that nobody else comes near it.
 
+mod bound;
 mod replay;
 mod vault;
 
@@ -238,7 +239,10 @@ fn what_a_person_has_agreed_to_is_not_done_with_an_account_that_was_unlinked_mea
         if is_unlinked {
             assert!(world.cli(&["account", "purge", "broker:ann"]).status.success());
         }
-        world.command(json!({ "type": "answer", "code": asked, "yes": true, "reason": null }));
+        let answered = world.command(json!({ "type": "answer", "code": asked, "yes": true, "reason": null }));
+        let summary = answered["summary"].as_str().unwrap();
+        assert_eq!(summary.contains("may run, once"), !is_unlinked, "{answered}");
+        assert_eq!(summary.contains("It cannot run: broker:ann can no longer use the account work"), is_unlinked);
         let expected = if is_unlinked { "capability_auth_required" } else { "executed" };
         assert_eq!(code(&developer.reply(&id)), expected);
     }

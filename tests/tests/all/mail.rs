@@ -1,5 +1,6 @@
 //! A mail account at real servers: Dovecot and Exim, both with TLS.
 
+mod checks;
 mod gmail;
 mod hostile;
 mod persons;

@@ -25,7 +25,7 @@ fn world(url: &str) -> World {
          [providers.google]\nkind = \"calendar\"\napi = \"google\"\nauth = \"bearer\"\nurl = \"{url}\"\npassword = {password}\n\
          [providers.loki]\nkind = \"cloud-logs\"\n[[providers.loki.backends]]\nkind = \"loki\"\nname = \"prod\"\nurl = \"{url}\"\npassword = {password}\n\
          [providers.aws]\nkind = \"cloud-logs\"\n[[providers.aws.backends]]\nkind = \"cloudwatch\"\nname = \"web\"\nregion = \"eu-central-1\"\n\
-         groups = [\"/ecs/web\"]\naccess_key_id = \"AKIAEXAMPLE\"\nsecret_access_key = {password}\nurl = \"{url}\"\n\
+         groups = [\"/ecs/web\"]\naccess_key_id = \"AKIAIOSFODNN7EXAMPLE\"\nsecret_access_key = {password}\nurl = \"{url}\"\n\
          [providers.gcp]\nkind = \"cloud-logs\"\n[[providers.gcp.backends]]\nkind = \"google\"\nname = \"gcp\"\nprojects = [\"acme-prod\"]\n\
          client_email = \"broker@acme-prod.iam.gserviceaccount.com\"\nprivate_key = {key}\nurl = \"{url}\"\ntoken_url = \"{url}token\"\n"
     );

@@ -1,6 +1,7 @@
 //! Commands that link, unlink and share persons' accounts.
 
 use super::CommandResult;
+use crate::accounts::as_linked;
 use crate::broker::Broker;
 use config::near_miss;
 use kernel::contract::{LinkedByOperator, Operation};
@@ -28,6 +29,11 @@ impl Broker {
         capability: Option<&Provider>,
         account_ref: Option<&str>,
     ) -> Result<CommandResult, StoreError> {
+        let spelled = match (capability, account_ref) {
+            (Some(capability), Some(account)) => Some(self.spelled(tx, person, capability, account)?),
+            (_, account) => account.map(str::to_owned),
+        };
+        let account_ref = spelled.as_deref();
         if let (Some(capability), Some(account)) = (capability, account_ref)
             && !accounts::own(tx.view(), person, capability)?.iter().any(|own| own == account)
             && stored::waiting(tx.view(), person, Some(capability), Some(account))?.is_empty()
@@ -68,6 +74,9 @@ impl Broker {
         if label.as_ref().is_some_and(|label| label.len() > LABEL_MAX || label.chars().any(char::is_control)) {
             return no(format!("A label is one line of at most {LABEL_MAX} bytes."));
         }
+        let spelled = self.spelled(tx, person, capability, account_ref)?;
+        let account = &Account { account_ref: spelled, ..account.clone() };
+        let account_ref = &account.account_ref;
         let sealed = match (operation.linked_by_operator(), password) {
             (LinkedByOperator::Password, Some(password)) => match self.sealed(account, password) {
                 Ok(sealed) => Some(sealed),
@@ -77,12 +86,20 @@ impl Broker {
                 return no(format!("{capability} signs in with a password. Add: --password-file FILE."));
             }
             (LinkedByOperator::No, _) => {
-                return no(format!("A person links an account of {capability} by signing in: ext_auth_begin."));
+                return no(format!(
+                    "{capability} needs a credential, which only a sign-in gives. The person links the account by signing in: \
+                     ext_auth_begin."
+                ));
             }
             (LinkedByOperator::Name, Some(_)) => {
                 return no(format!("{capability} takes no password. Link the account without one."));
             }
             (LinkedByOperator::Name, None) => None,
+        };
+        let similar = if accounts::is_known(tx.view(), person)? {
+            String::new()
+        } else {
+            near_miss(person, accounts::known(tx.view())?.iter().map(String::as_str))
         };
         let is_new = accounts::link(tx, account)?;
         if let Some(sealed) = &sealed {
@@ -94,7 +111,8 @@ impl Broker {
             (Some(_), false) => " The vault has its new password.",
             (None, _) => "",
         };
-        let summary = format!("{person} has the account {account_ref} at {capability}.{kept}");
+        let hint = if similar.is_empty() { String::new() } else { format!(" {person} is new to the broker{similar}.") };
+        let summary = format!("{person} has the account {account_ref} at {capability}.{kept}{hint}");
         Ok(CommandResult::done(RowKind::Noted, body.clone(), body, summary))
     }
 
@@ -112,9 +130,11 @@ impl Broker {
         &self,
         tx: &Transaction<'_>,
         share: &Share,
-        on: bool,
+        (on, new): (bool, bool),
         by: &str,
     ) -> Result<CommandResult, StoreError> {
+        let spelled = self.spelled(tx, &share.person, &share.capability, &share.account_ref)?;
+        let share = &Share { account_ref: spelled, ..share.clone() };
         let Share { person, capability, account_ref, with } = share;
         let no = |reason: String| Ok(CommandResult::no(Code::InvalidParams, reason));
         if ![person, with].into_iter().all(|person| self.config.knows_person(person)) {
@@ -122,6 +142,13 @@ impl Broker {
         }
         if person == with {
             return no("Whose account it is works with it anyway.".to_owned());
+        }
+        if on && !new && !accounts::is_known(tx.view(), with)? {
+            let hint = near_miss(with, accounts::known(tx.view())?.iter().map(String::as_str));
+            return no(format!(
+                "The broker knows no person {with}{hint}. It knows persons with an account or a share, and those who made \
+                 calls lately. To share with a person before that, add: --new."
+            ));
         }
         let changed = if on { accounts::share(tx, share, by)? } else { Some(accounts::unshare(tx, share)?) };
         let Some(changed) = changed else {
@@ -168,6 +195,21 @@ impl Broker {
             .map_err(|unfit| format!("The account is not linked: {unfit}."))?;
         let place = Place { what: RecordKind::Credential, person, capability, name: account_ref };
         vault.seal_given(&place, &credential).map_err(|fault| format!("The account is not linked: {fault}."))
+    }
+
+    /// Returns the name of an account as it is linked, if it is, or else this name. A mail address is the same in any letter
+    /// case.
+    fn spelled(
+        &self,
+        tx: &Transaction<'_>,
+        person: &str,
+        capability: &Provider,
+        account_ref: &str,
+    ) -> Result<String, StoreError> {
+        let own = accounts::own(tx.view(), person, capability)?;
+        let operation = self.with_accounts(capability);
+        let linked = operation.and_then(|operation| as_linked(operation.as_ref(), &own, account_ref));
+        Ok(linked.cloned().unwrap_or_else(|| account_ref.to_owned()))
     }
 
     /// Returns an action of the capability that uses accounts.

@@ -1,6 +1,7 @@
 //! An approver's answer.
 
 use super::refusal;
+use crate::accounts;
 use crate::approval_requests::AnswerOutcome;
 use crate::approval_requests::{ApprovalAnswer, Given};
 use crate::approval_subjects;
@@ -70,7 +71,10 @@ impl Broker {
         let answers = approvals::answers(tx.view(), approval.id)?;
         let yes = answers.iter().filter(|answer| answer.yes).count();
         let subject = approval_subjects::of(approval.kind);
+        // The decision refuses the call. The approver hears it at once.
+        let gone = accounts::gone(tx.view(), approval.id)?.filter(|_| given.yes);
         let summary = match approval.state {
+            ApprovalState::Approved if gone.is_some() => String::new(),
             ApprovalState::Waiting => format!("Your yes counts: {yes} of {}.", approval.quorum),
             ApprovalState::Approved => {
                 let took_effect = became.as_deref() == Some(ApprovalState::Approved.word());
@@ -80,6 +84,10 @@ impl Broker {
                 subject.denied(&approval)
             }
         };
+        let summary = match &gone {
+            Some(why) => format!("{summary} {why}").trim_start().to_owned(),
+            None => summary,
+        };
         let summary = match &standing {
             Some(standing) => format!("{summary} {}", standing_approvals::in_words(standing)),
             None => summary,
@@ -87,6 +95,9 @@ impl Broker {
         let mut data = json!({ "code": approval.code, "ref": approval.reference(), "state": approval.state });
         if let (Some(standing), Some(object)) = (&standing, data.as_object_mut()) {
             object.insert("standing".into(), standing.reference().into());
+        }
+        if let (Some(why), Some(object)) = (gone, data.as_object_mut()) {
+            object.insert("cannot_run".into(), why.into());
         }
         if let (Some(request), Some(object)) = (applying, data.as_object_mut()) {
             object.insert("applied_by".into(), json!(request));

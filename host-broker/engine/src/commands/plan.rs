@@ -9,6 +9,7 @@
 
 use super::grant_approval::answered;
 use super::{CommandOutcome, CommandResult, refuse, refuse_with, write};
+use crate::accounts;
 use crate::approval_requests;
 use crate::approval_requests::{ApprovalDraft, paused};
 use crate::approvals::{digest_of, is_plain};
@@ -191,6 +192,7 @@ impl Broker {
                 state: StepState::Waiting,
                 code: None,
             };
+            accounts::keep_shown(tx, plan, call)?;
             plan_steps::add(tx, &header.caller_key, &step, (&call.to_be_made_again(), sealed.as_ref()))?;
         }
         Ok(CommandOutcome::Asked)

@@ -133,6 +133,9 @@ pub enum Command {
         share: Share,
         /// Whether it begins; otherwise it ends.
         on: bool,
+        /// Whether the broker may know nothing of the other person yet.
+        #[serde(default)]
+        new: bool,
     },
     /// End the account linking that a group has begun.
     PurgeGroup {

@@ -92,6 +92,12 @@ impl SharedState for Mail {
             .is_err()
             .then_some("The name of the account is its mail address, such as ann@example.com.")
     }
+
+    /// A server can tell letter cases before the `@` apart (RFC 5321, section 2.4), and hardly any does. Two accounts of one
+    /// person never differ by that alone.
+    fn is_same_account(&self, one: &str, other: &str) -> bool {
+        one.eq_ignore_ascii_case(other)
+    }
 }
 
 /// Returns the actions; without a password they are declared and refuse to run. It contacts no server.

@@ -218,7 +218,9 @@ fn the_command_takes_a_password_from_a_file_and_prints_it_nowhere() {
     std::fs::write(&file, format!("{ANNS_PASSWORD}\n")).unwrap();
     let path = file.to_str().unwrap();
     let link = |path: &str| {
-        world.cli(&["account", "link", "broker:ann", "person.mail", ANNS_ADDRESS, "--password-file", path])
+        let link =
+            ["account", "link", "broker:ann", "person.mail", ANNS_ADDRESS, "--password-file", path, "--no-check"];
+        world.cli(&link)
     };
     let linked = link(path);
     let said = String::from_utf8([linked.stdout, linked.stderr].concat()).unwrap();
@@ -244,7 +246,7 @@ fn the_command_takes_a_password_from_a_file_and_prints_it_nowhere() {
 }
 
 /// The tables of a provider whose servers are on loopback without TLS.
-fn loopback(name: &str, imap: u16, smtp: u16) -> String {
+pub(super) fn loopback(name: &str, imap: u16, smtp: u16) -> String {
     format!(
         "[providers.\"{name}\"]\nkind = \"mail\"\n\
          imap = {{ host = \"127.0.0.1\", port = {imap}, tls = \"none\" }}\n\

@@ -282,8 +282,17 @@ fn an_account_that_the_server_knows_no_more_is_linked_anew() {
     assert!(error(&stage.whoami(&ann)).contains("link the account again"));
     let listed = stage.auth("list", &ann, &json!({ "capability": "team.tasks" }));
     assert_eq!(listed["data"]["accounts"][0]["account_ref"], "ann@example.com", "it is there still");
+    let refused_at = || {
+        let listed = stage.world.cli(&["--json", "account", "list"]);
+        serde_json::from_slice::<Value>(&listed.stdout).unwrap()["accounts"][0]["refused_at"].clone()
+    };
+    assert!(refused_at().is_string());
     stage.link(&ann, "ann");
     assert_eq!(person(&stage.whoami(&ann)), "ann");
+    assert_eq!(refused_at(), Value::Null);
+    // An operator has no token to link an account with.
+    let linked = stage.world.cli(&["account", "link", "broker:bob", "team.tasks", "bob@example.com"]);
+    assert!(!linked.status.success() && said(&linked).contains("only a sign-in gives"), "{}", said(&linked));
 }
 
 #[test]
