@@ -273,6 +273,7 @@ impl CommandDispatcher {
             command,
             asked: false,
             calls: Vec::new(),
+            failed_read: None,
         }))))
     }
 }

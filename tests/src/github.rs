@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 /// A change, as it came in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +28,19 @@ struct State {
     merged_with: Option<String>,
     is_closed: bool,
     loses_replies: bool,
+    /// The reads that have come in: their paths.
+    reads: Vec<String>,
+    /// The path at which reads fail.
+    fails_at: Option<String>,
+    /// The number of reads that are answered. Later ones wait.
+    answers: Option<usize>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// The number of answered reads has changed.
+    released: Condvar,
 }
 
 /// The token that it issues for an app. No form of it is known as that of a credential.
@@ -38,7 +51,7 @@ pub const TOKEN_REQUEST: &str = "POST /app/installations/7/access_tokens";
 /// The server; it serves until the test ends.
 pub struct Github {
     base: String,
-    state: Arc<Mutex<State>>,
+    shared: Arc<Shared>,
 }
 
 impl Github {
@@ -47,16 +60,17 @@ impl Github {
     pub fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
-        let state = Arc::new(Mutex::new(State { head: "a".repeat(40), ..State::default() }));
-        let shared = Arc::clone(&state);
+        let state = Mutex::new(State { head: "a".repeat(40), ..State::default() });
+        let shared = Arc::new(Shared { state, released: Condvar::new() });
+        let of_server = Arc::clone(&shared);
         std::thread::spawn(move || {
             for connection in listener.incoming() {
-                let state = Arc::clone(&shared);
-                std::thread::spawn(move || serve(connection?, &state));
+                let shared = Arc::clone(&of_server);
+                std::thread::spawn(move || serve(connection?, &shared));
             }
             Ok::<(), std::io::Error>(())
         });
-        Self { base, state }
+        Self { base, shared }
     }
 
     /// Its base URL.
@@ -65,7 +79,25 @@ impl Github {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
+        self.shared.state.lock().unwrap()
+    }
+
+    /// The path of every read that has come in.
+    pub fn reads(&self) -> Vec<String> {
+        self.state().reads.clone()
+    }
+
+    /// From now on reads of this path fail; of no path, if it is absent.
+    pub fn fail_reads(&self, path: Option<&str>) {
+        self.state().fails_at = path.map(str::to_owned);
+    }
+
+    /// So many more reads are answered, and later ones wait. Without a number all are.
+    pub fn answer_reads(&self, number: Option<usize>) {
+        let mut state = self.state();
+        state.answers = number.map(|number| state.reads.len() + number);
+        drop(state);
+        self.shared.released.notify_all();
     }
 
     /// Every change that has come in.
@@ -84,10 +116,16 @@ impl Github {
     }
 }
 
-fn serve(mut connection: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
+fn serve(mut connection: TcpStream, shared: &Shared) -> std::io::Result<()> {
     while let Some(request) = read(&mut connection)? {
-        let mut state = state.lock().unwrap();
+        let mut state = shared.state.lock().unwrap();
         let changes = !request.line.starts_with("GET ");
+        if !changes {
+            let path = request.line.trim_start_matches("GET ").to_owned();
+            state.reads.push(path);
+            let number = state.reads.len();
+            state = shared.released.wait_while(state, |state| state.answers.is_some_and(|most| number > most)).unwrap();
+        }
         let (status, answer) = state.answer(&request);
         if changes {
             state.changes.push(request);
@@ -128,6 +166,9 @@ impl State {
     fn answer(&mut self, request: &Change) -> (u16, Value) {
         let (method, target) = request.line.split_once(' ').unwrap_or_default();
         let path = target.split('?').next().unwrap_or_default();
+        if method == "GET" && self.fails_at.as_deref() == Some(path) {
+            return (500, json!({ "message": "It is broken." }));
+        }
         if request.line == TOKEN_REQUEST {
             let repositories = json!([{ "full_name": "octo/hello" }]);
             let (token, expires_at) = (APP_TOKEN, "2999-01-01T00:00:00Z");

@@ -67,6 +67,11 @@ pub fn digest_of(call: &Call, sealed: Option<&SealedRequest>, policy: &Policy) -
 /// Returns whether a call is a group's own, and an approval of it covers nothing beside the call: no one-time value, no
 /// other call, no proposal, no flow, and no state of the target.
 pub(crate) fn is_plain(call: &Call) -> bool {
+    is_plannable(call) && call.target.invocation().and_then(Invocation::precondition).is_none()
+}
+
+/// The same, but the approval may also cover the state of the target.
+pub(crate) fn is_plannable(call: &Call) -> bool {
     let (Caller::Group(_), Some(operation), Some(invocation)) =
         (&call.header.caller, call.target.operation(), call.target.invocation())
     else {
@@ -74,10 +79,10 @@ pub(crate) fn is_plain(call: &Call) -> bool {
     };
     !operation.declaration().reveals
         && call.nested.is_none()
+        && invocation.nested().is_none()
         && call.flow.is_none()
         && call.tool.is_none()
         && matches!(invocation.needs(), StoreRequest::Nothing | StoreRequest::Credential)
-        && invocation.precondition().is_none()
 }
 
 /// Returns the approved parts of the declaration of a call's action.

@@ -2,7 +2,10 @@
 //!
 //! To audit: `Filtered { ` is constructed in this file only, in [`filter()`].
 
+use crate::commands::read_of_plan;
+use crate::event::Event;
 use crate::inspection::{Inspection, Inspector};
+use crate::pipeline::event_of;
 use aho_corasick::BuildError;
 use filter::credentials;
 use filter::credentials::{Extent, Scrubbed};
@@ -275,7 +278,8 @@ impl Filtered {
         self.withheld = true;
         match &mut self.effect {
             Effect::Run(call) | Effect::Prepare(call) => {
-                Some(std::mem::replace(&mut call.header.origin, Origin::Broker))
+                let header = call.plan.as_deref_mut().map_or(&mut call.header, |plan| &mut plan.header);
+                Some(std::mem::replace(&mut header.origin, Origin::Broker))
             }
             Effect::Probe(_) => None,
         }
@@ -286,11 +290,28 @@ impl Filtered {
         matches!((&self.effect, &self.outcome), (Effect::Prepare(_), Outcome::Prepared(_)))
     }
 
+    /// Returns the event that continues the request: the call with its remote facts, or the plan for which the call was
+    /// read.
+    ///
+    /// # Errors
+    /// The same, if the request is over. So is a plan whose caller was told that nothing is known.
+    pub fn into_next(self: Box<Self>) -> Result<Event, Box<Self>> {
+        let is_for_plan = self.call().is_some_and(|call| call.plan.is_some());
+        if is_for_plan && self.withheld {
+            return Err(self);
+        }
+        match self.into_prepared() {
+            Ok(call) => Ok(event_of(call)),
+            Err(filtered) if is_for_plan => read_of_plan(filtered),
+            Err(filtered) => Err(filtered),
+        }
+    }
+
     /// Returns the call with its remote facts.
     ///
     /// # Errors
     /// The same, if it has none: see [`Self::is_prepared`].
-    pub fn into_prepared(self: Box<Self>) -> Result<Box<Call>, Box<Self>> {
+    fn into_prepared(self: Box<Self>) -> Result<Box<Call>, Box<Self>> {
         if !self.is_prepared() {
             return Err(self);
         }

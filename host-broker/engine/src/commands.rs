@@ -24,7 +24,7 @@ mod tasks;
 
 pub(crate) use access::pause_key;
 pub use grant::grant_value;
-pub(crate) use plan::cut_short;
+pub(crate) use plan::{cut_short, read_of_plan, rejoined};
 
 use crate::approval_requests;
 use crate::broker::Broker;
@@ -121,6 +121,8 @@ pub(crate) enum CommandOutcome {
     Waits(RequestId),
     /// Waits for a person's answer.
     Asked,
+    /// A plan waits for the facts of its call at this place, from 0.
+    Reads(usize),
 }
 
 impl Broker {
@@ -131,7 +133,9 @@ impl Broker {
         mut command_request: Box<CommandRequest>,
     ) -> Result<Step<'tx, Event>, WriteError<Event>> {
         let header = &command_request.header;
-        if let Some(parked) = self.parked.get(&header.key()).filter(|_| !command_request.asked) {
+        // It is the parked one itself. The rows of its reads are those of its calls: a row of its own id is another's.
+        let is_back = command_request.is_being_read();
+        if let Some(parked) = self.parked.get(&header.key()).filter(|_| !command_request.asked && !is_back) {
             let noted = while_parked(tx, header, parked);
             return closed(tx, Event::Arrived(Parsed::CommandRequest(command_request)), noted.map(|()| None));
         }
@@ -166,6 +170,7 @@ impl Broker {
             Ok(CommandOutcome::Waits(of)) => {
                 Ok(Step::Wait(Event::Arrived(Parsed::CommandRequest(command_request)), of))
             }
+            Ok(CommandOutcome::Reads(place)) => self.read_for_plan(tx, command_request, place),
             Ok(CommandOutcome::Asked) => Ok(kernel::ask(tx, Event::Arrived(Parsed::CommandRequest(command_request)))),
             Err(error) => Err(WriteError { event: Event::Arrived(Parsed::CommandRequest(command_request)), error }),
         }

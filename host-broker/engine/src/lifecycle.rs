@@ -63,7 +63,9 @@ impl Broker {
             let asked = approvals::of_request(tx.view(), &closed.caller, &closed.request_id)?;
             let is_open = asked.is_some_and(|approval| approval.state != approval::ApprovalState::Closed);
             let goes_on = is_open && closed.stage == "prepare";
-            if closed.stage != "probe" && !goes_on {
+            // Nobody waits for the read alone. Its plan has no row, and begins again with its document.
+            let is_for_plan = intents::is_for_plan(tx, closed.seq)?;
+            if closed.stage != "probe" && !goes_on && !is_for_plan {
                 let lost = (closed.caller.as_str(), &closed.request_id);
                 FEATURES.iter().try_for_each(|feature| feature.with_loss(self, tx, lost, code))?;
                 let reply = Reply::of_code(closed.request_id.clone(), code, tx.now());

@@ -90,6 +90,8 @@ fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer
     }
     match (&filtered.effect, &filtered.outcome) {
         (Effect::Prepare(_), Outcome::Prepared(_)) => Ok(None),
+        // The plan has the reply.
+        (Effect::Prepare(call), _) if call.plan.is_some() => Ok(None),
         (Effect::Run(call) | Effect::Prepare(call), outcome) => {
             let person = call.header.behalf.key();
             if call.run_handle.is_withdrawn()

@@ -15,6 +15,7 @@ use crate::accounts;
 use crate::approvals::sealing;
 use crate::broker::Broker;
 use crate::clean::{Filters, filter};
+use crate::commands::rejoined;
 use crate::event::Event;
 use crate::facts;
 use crate::features;
@@ -271,8 +272,13 @@ fn unwritten(call: Box<Call>, error: StoreError) -> WriteError<Event> {
     WriteError { event: event_of(call), error }
 }
 
-/// Returns the event that brought the call here, so that it can be repeated.
+/// Returns the event that brought the call here, so that it can be repeated. A call that is read for its plan came with
+/// the plan.
 pub(crate) fn event_of(call: Box<Call>) -> Event {
+    let call = match rejoined(call) {
+        Ok(plan) => return Event::Arrived(Parsed::CommandRequest(plan)),
+        Err(call) => call,
+    };
     if call.prepared != Prepared::Not {
         Event::Prepared(call)
     } else if call.is_resumed() {

@@ -11,7 +11,7 @@ use kernel::authorize::Refusal;
 use kernel::call::{Call, Header, Prepared};
 use model::Subject;
 use policy::decide::Decision;
-use shared::{Code, RequestId};
+use shared::{Code, RequestId, limits};
 use store::state::intents;
 use store::{StoreError, Transaction};
 use tokio::time::Instant;
@@ -45,14 +45,22 @@ impl Broker {
             }
             return self.same_call(tx, call, &claimed.request_id);
         }
+        match self.hindrance(tx, call)? {
+            Some(refusal) => self.refuse(tx, call, &refusal).map(Before::Answered),
+            None => Ok(Before::Go),
+        }
+    }
+
+    /// Returns why a permitted effect of a call does not start now: the evidence budget, the calls in progress, or a
+    /// condition of a feature.
+    pub(crate) fn hindrance(&self, tx: &Transaction<'_>, call: &Call) -> Result<Option<Refusal>, StoreError> {
         // The budget of an agent does not bound a call that a person wants.
         if call.prepared == Prepared::Not
             && !call.is_resumed()
             && !call.is_internal()
             && let Some((reason, retry_after)) = tx.refuses(&call.header.caller_key)?
         {
-            let refusal = Refusal { code: Code::RateLimited, reason, retry_after };
-            return self.refuse(tx, call, &refusal).map(Before::Answered);
+            return Ok(Some(Refusal { code: Code::RateLimited, reason, retry_after }));
         }
         // A prepared call is already counted, and an approval must not be wasted.
         if call.prepared == Prepared::Not
@@ -61,14 +69,14 @@ impl Broker {
             && intents::in_flight(tx, &call.header.caller_key)? >= self.config.broker.max_concurrent_calls
         {
             let reason = Code::Busy.meaning().to_owned();
-            return self.refuse(tx, call, &Refusal::new(Code::Busy, reason)).map(Before::Answered);
+            return Ok(Some(Refusal { retry_after: Some(limits::BUSY_RETRY), ..Refusal::new(Code::Busy, reason) }));
         }
         for feature in FEATURES {
             if let Some(refusal) = feature.precondition(tx.view(), call)? {
-                return self.refuse(tx, call, &refusal).map(Before::Answered);
+                return Ok(Some(refusal));
             }
         }
-        Ok(Before::Go)
+        Ok(None)
     }
 
     /// Answers a call whose idempotency key belongs to an equal call with that call's reply, under its own id.

@@ -11,7 +11,8 @@ pub use parsing::{
     invoked, made, parse, readmit, readmit_command,
 };
 
-use kernel::call::{Call, Header, Origin};
+use kernel::authorize::Refusal;
+use kernel::call::{Call, Header, Origin, Prepared};
 use model::Caller;
 use shared::{Code, RequestId};
 use std::sync::Arc;
@@ -27,6 +28,24 @@ pub struct CommandRequest {
     pub asked: bool,
     /// The calls of a plan, parsed. Any other command has none, and so has a plan that is admitted for the second time.
     pub calls: Vec<Call>,
+    /// The call of a plan whose facts could not be read.
+    pub failed_read: Option<FailedRead>,
+}
+
+/// A call of a plan whose facts could not be read.
+#[derive(Debug)]
+pub struct FailedRead {
+    /// Its place in the plan, from 0.
+    pub place: usize,
+    /// The reason.
+    pub refusal: Refusal,
+}
+
+impl CommandRequest {
+    /// Returns whether it is a plan of whose calls at least one was read. It then comes back without a second document.
+    pub fn is_being_read(&self) -> bool {
+        self.failed_read.is_some() || self.calls.iter().any(|call| call.prepared != Prepared::Not)
+    }
 }
 
 /// A document that is no request, or cannot be trusted.

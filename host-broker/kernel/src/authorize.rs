@@ -75,6 +75,11 @@ pub fn authorize<'tx>(tx: &'tx Transaction<'_>, mut call: Box<Call>, facts: Fact
         nested.permitted_at = Some(tx.now());
     }
     match decision.verdict {
+        // SECURITY: a call whose plan waits is prepared and never run. It runs when a person has approved the plan.
+        Verdict::Permit if call.plan.is_some() => {
+            let reason = "A call of a plan does not run before the plan is approved.".to_owned();
+            Outcome::Refused(call, Refusal::new(Code::Guardrail, reason))
+        }
         Verdict::Permit => {
             let spend_gates = match facts.gate {
                 GateFact::Open(_, approvals) if demanded(facts.operation) >= Level::Production => approvals,

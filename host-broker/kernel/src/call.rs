@@ -9,6 +9,7 @@ use shared::digest::Digest;
 use shared::flow::Opaque;
 use shared::mailbox::{self, FileIdentity};
 use shared::reply::Notice;
+use shared::request::PlanRequest;
 use shared::{Action, FlowId, Group, IdempotencyKey, Level, Provider, RequestId, TaskId, Timestamp, limits};
 use std::any::Any;
 use std::fmt;
@@ -282,6 +283,27 @@ pub struct Call {
     pub tool: Option<Opaque>,
     /// The call of another provider that this call makes.
     pub nested: Option<Box<NestedCall>>,
+    /// The plan that waits for the facts of this call. The call is then only prepared.
+    pub plan: Option<Box<WaitingPlan>>,
+}
+
+/// A plan that waits while the facts of one of its calls are read. It travels with that call, so nothing else holds it.
+pub struct WaitingPlan {
+    /// The plan's own caller and reply.
+    pub header: Header,
+    /// The plan as it was proposed.
+    pub request: PlanRequest,
+    /// Its other calls, in their order.
+    pub others: Vec<Call>,
+    /// The place of the call among them, from 0.
+    pub place: usize,
+}
+
+impl fmt::Debug for WaitingPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Its request has parameters.
+        f.debug_struct("WaitingPlan").field("header", &self.header).field("place", &self.place).finish_non_exhaustive()
+    }
 }
 
 /// A call that another call makes, with a value that its caller does not see. The decision judges both.
@@ -502,7 +524,13 @@ impl Call {
             notices: Vec::new(),
             tool: None,
             nested: None,
+            plan: None,
         }
+    }
+
+    /// Returns the header of the request whose caller waits: that of the plan, if this call is read for one.
+    pub fn awaited(&self) -> &Header {
+        self.plan.as_deref().map_or(&self.header, |plan| &plan.header)
     }
 
     /// Returns the call's idempotency key, if it has one. `person` is in the ledger's form.
@@ -544,7 +572,8 @@ impl Call {
 
     /// Returns whether the broker makes it because a person wants it. No other caller waits for its reply.
     pub fn is_internal(&self) -> bool {
-        self.asked == ApprovalPhase::No && matches!(self.header.origin, Origin::Broker)
+        // A call that is read for a plan is its agent's.
+        self.asked == ApprovalPhase::No && self.plan.is_none() && matches!(self.header.origin, Origin::Broker)
     }
 
     /// Returns the data that is stored while a person is asked, enough to make the call again. It names the account that

@@ -242,10 +242,10 @@ impl Intended {
         }
     }
 
-    /// Returns the id of the request it belongs to.
+    /// Returns the id of the request whose caller waits for it.
     pub fn request_id(&self) -> &RequestId {
         match &self.effect {
-            Effect::Run(call) | Effect::Prepare(call) => &call.header.request_id,
+            Effect::Run(call) | Effect::Prepare(call) => &call.awaited().request_id,
             Effect::Probe(probe) => &probe.planted.request_id,
         }
     }
@@ -536,6 +536,7 @@ fn call_intent<'a>(call: &'a Call, stage: &'static str) -> Draft<'a> {
     });
     if let Some(members) = body.as_object_mut() {
         members.extend(call.tool.as_ref().map(|tool| ("tool".to_owned(), json!(tool))));
+        members.extend(call.plan.as_ref().map(|plan| ("plan".to_owned(), json!(plan.header.request_id))));
         members.extend(call.account_ref.as_ref().map(|account| ("account".to_owned(), json!(account))));
         members.extend(call.nested.as_ref().map(|nested| {
             let Call { provider, action, target, .. } = &nested.call;

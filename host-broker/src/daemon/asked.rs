@@ -218,6 +218,7 @@ impl Loop {
     ///
     /// Its caller is told so until it stops waiting.
     pub(super) fn wait_for_a_person(&mut self, event: Event) {
+        self.end_reading_of(&event);
         let series = self.series(&event);
         // About nothing else is ever asked.
         let Some(mut header) = event.into_header() else { return };
@@ -240,7 +241,7 @@ impl Loop {
         let Ok(nonce) = Nonce::fresh(self.daemon.broker.ids()) else { return };
         let command = Command::Cancel(CancelRequest { of: header.request_id.clone() });
         let header = Header { request_id: internal_request_id("withdraw", &nonce), ..header.internal() };
-        let request = CommandRequest { header, command, asked: false, calls: Vec::new() };
+        let request = CommandRequest { header, command, asked: false, calls: Vec::new(), failed_read: None };
         self.pending.push_back(Event::Arrived(Parsed::CommandRequest(Box::new(request))));
     }
 

@@ -2,6 +2,7 @@
 
 use super::repeats::key_of;
 use super::{Loop, group_of};
+use engine::clean::Filtered;
 use engine::event::Event;
 use engine::outcomes::{probe_for, report};
 use engine::request::Parsed;
@@ -12,22 +13,36 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 impl Loop {
+    /// Takes the outcome of an effect. Returns the event to close; `None` if the call goes on.
+    fn end_effect(&mut self, mut filtered: Box<Filtered>) -> Option<Event> {
+        if let Some(key) = filtered.call().map(|call| call.header.key()) {
+            self.daemon.broker.end_run(&key);
+            if !filtered.is_prepared() {
+                self.over(&key);
+            }
+        }
+        report(&mut filtered);
+        self.pending.extend(probe_for(&mut filtered).map(Event::Probe));
+        match filtered.into_next() {
+            Ok(event) => {
+                self.pending.push_back(event);
+                None
+            }
+            Err(filtered) => {
+                if let Some(plan) = filtered.call().and_then(|call| call.plan.as_ref()) {
+                    self.end_reading(&plan.header.key());
+                }
+                Some(Event::Finished(filtered))
+            }
+        }
+    }
+
     pub(super) fn close(&mut self, event: Event, settled: Option<Settled>, cost: Duration) {
         let event = match event {
-            Event::Finished(mut filtered) => {
-                if let Some(key) = filtered.call().map(|call| call.header.key()) {
-                    self.daemon.broker.end_run(&key);
-                    if !filtered.is_prepared() {
-                        self.over(&key);
-                    }
-                }
-                report(&mut filtered);
-                self.pending.extend(probe_for(&mut filtered).map(Event::Probe));
-                match filtered.into_prepared() {
-                    Ok(call) => return self.pending.push_back(Event::Prepared(call)),
-                    Err(filtered) => Event::Finished(filtered),
-                }
-            }
+            Event::Finished(filtered) => match self.end_effect(filtered) {
+                Some(event) => event,
+                None => return,
+            },
             Event::Ticked { delivered } => {
                 self.delivered = delivered;
                 return;
@@ -83,6 +98,7 @@ impl Loop {
         });
         let is_at_once = matches!(event, Event::Arrived(_));
         self.end_unanswerable_connection(&event);
+        self.end_reading_of(&event);
         let key = key_of(&event);
         let repeated_by = key.and_then(|key| self.repeated_by(&key));
         let Some(origin) = asker.map(|asker| asker.origin).or_else(|| event.into_origin()) else { return };

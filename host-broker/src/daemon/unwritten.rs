@@ -62,7 +62,8 @@ impl Loop {
     pub(super) fn answer_unsettled(&mut self, now: Timestamp) {
         for event in &mut self.unsettled {
             let Event::Finished(filtered) = event else { continue };
-            let Some(header) = filtered.call().map(|call| &call.header) else { continue };
+            let Some(call) = filtered.call() else { continue };
+            let (header, is_read) = (call.awaited(), call.plan.is_some());
             let key = header.key();
             let asker = self.asked.get(&key).map(|asker| asker.until);
             if Instant::now() >= asker.unwrap_or_else(|| header.reply_deadline()) {
@@ -73,13 +74,16 @@ impl Loop {
                     if let (Some(series), false) = (series, matches!(origin, Origin::Broker)) {
                         series.count(CallOutcome::Unrecorded);
                     }
-                    self.daemon.outbox.unrecorded(origin, Unrecorded::outcome_withheld(key.1, now));
+                    // A plan that waits for facts has run nothing, and asks nobody any more.
+                    let withheld = if is_read { Unrecorded::nothing_executed } else { Unrecorded::outcome_withheld };
+                    self.daemon.outbox.unrecorded(origin, withheld(key.1, now));
                 }
             }
         }
     }
 
     pub(super) fn unrecorded(&mut self, event: Event) {
+        self.end_reading_of(&event);
         if let Event::Unanswerable(ended) = event {
             self.postponed.push(ended.key);
             return;

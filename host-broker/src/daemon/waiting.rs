@@ -4,6 +4,7 @@ use super::Loop;
 use engine::broker::WaitingRequest;
 use engine::event::Event;
 use engine::request::Parsed;
+use kernel::call::Call;
 use shared::RequestId;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -41,6 +42,38 @@ impl Loop {
         };
         self.daemon.broker.begin_waiting(header.key(), waiting);
         self.waiting.entry(key).or_default().push((until, event));
+    }
+
+    /// A plan waits for the facts of one of its calls. Until it goes on, a repeated document is not another plan.
+    pub(super) fn begin_reading(&mut self, call: &Call) {
+        let Some(header) = call.plan.as_ref().map(|plan| &plan.header) else { return };
+        let waiting = WaitingRequest {
+            of: call.header.request_id.clone(),
+            person: header.behalf.key(),
+            request_digest: header.request_digest,
+            is_call: true,
+        };
+        if !self.daemon.broker.is_waiting(&header.key()) {
+            self.daemon.broker.begin_waiting(header.key(), waiting);
+        }
+    }
+
+    /// A plan goes on, or is over.
+    pub(super) fn end_reading(&mut self, key: &(Arc<str>, RequestId)) {
+        self.daemon.broker.forget_cancelled(key);
+        if self.daemon.broker.is_waiting(key) {
+            self.daemon.broker.end_waiting(key);
+            self.fewer_waiting(&key.0, 1);
+        }
+    }
+
+    /// The same, if the event is such a plan.
+    pub(super) fn end_reading_of(&mut self, event: &Event) {
+        if let Event::Arrived(Parsed::CommandRequest(plan)) = event
+            && plan.is_being_read()
+        {
+            self.end_reading(&plan.header.key());
+        }
     }
 
     fn unpark(&mut self, event: &Event) {

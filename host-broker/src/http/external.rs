@@ -426,7 +426,7 @@ impl Outside {
             timeout,
             weight: None,
         };
-        let command_request = CommandRequest { header, command, asked: false, calls: Vec::new() };
+        let command_request = CommandRequest { header, command, asked: false, calls: Vec::new(), failed_read: None };
         Ok((Event::Arrived(Parsed::CommandRequest(Box::new(command_request))), receiver))
     }
 }

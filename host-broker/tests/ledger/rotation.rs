@@ -228,8 +228,13 @@ fn a_request_whose_first_row_is_in_a_segment_is_nobodys() {
     let left: i64 = raw(&world.ledger).query_row(left, [id.as_str()], |row| row.get(0)).unwrap();
     assert_eq!(left, 1, "a later row of the id is in the database");
     let command = Command::Result(ResultRequest { of: id, timeout_ms: None });
-    let command_request =
-        Box::new(CommandRequest { header: world.header("developer"), command, asked: false, calls: Vec::new() });
+    let command_request = Box::new(CommandRequest {
+        header: world.header("developer"),
+        command,
+        asked: false,
+        calls: Vec::new(),
+        failed_read: None,
+    });
     let arrived = vec![Event::Arrived(Parsed::CommandRequest(command_request))];
     assert!(world.ledger.batch(Durability::Full, arrived, &mut world.broker).unwritten.is_empty());
     assert_eq!(all(&world.ledger).pop().unwrap().reason_code.as_deref(), Some("unknown_request"));

@@ -20,7 +20,7 @@ fn begin(world: &mut World) -> (RequestId, Event) {
     let header = of_file(world.header("assistant"), None);
     let id = header.request_id.clone();
     let command = Command::Begin(BeginRequest {});
-    let request = CommandRequest { header, command, asked: false, calls: Vec::new() };
+    let request = CommandRequest { header, command, asked: false, calls: Vec::new(), failed_read: None };
     (id, Event::Arrived(Parsed::CommandRequest(Box::new(request))))
 }
 

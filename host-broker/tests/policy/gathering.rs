@@ -7,7 +7,7 @@ use engine::catalogue::Listed;
 use engine::event::Event;
 use engine::facts::judge;
 use engine::request::{Command, CommandRequest, Parsed};
-use kernel::call::Prepared;
+use kernel::call::{Call, Prepared, WaitingPlan};
 use kernel::{BatchWriter, Committed, Step, WriteError};
 use model::{ChatType, Person, Subject};
 use policy::facts::{ChatsFact, Facts, GateFact, GrantFact, ParamsFact, TaskFact};
@@ -33,6 +33,10 @@ impl World {
     /// One call of the developers, and what becomes of it: `run`, `prepare`, or the code of the refusal.
     fn result(&mut self, action: &str, params: &Value, task: Option<&str>) -> String {
         let call = self.call("developer", action, params, task);
+        self.result_of(call)
+    }
+
+    fn result_of(&mut self, call: Call) -> String {
         let batch = self.admit(Durability::Full, vec![call]);
         assert!(batch.unwritten.is_empty(), "{:?}", batch.unwritten);
         match batch.committed.into_iter().next() {
@@ -81,6 +85,7 @@ impl World {
             command,
             asked: false,
             calls: Vec::new(),
+            failed_read: None,
         })));
         let batch = self.ledger.batch(Durability::Full, vec![event], &mut self.broker);
         match batch.committed.into_iter().next() {
@@ -111,6 +116,21 @@ fn a_grant_permits_its_level_and_below_from_the_next_call_on() {
     assert_eq!(world.results(), ["run", "run", "task_required"]);
     world.grant(json!({ "access_level": 0 }));
     assert_eq!(world.results(), ["no_grant", "no_grant", "no_grant"]);
+}
+
+#[test]
+fn a_call_whose_plan_waits_is_prepared_and_never_run() {
+    let mut world = World::new();
+    world.grant(json!({ "access_level": 2 }));
+    for (params, alone, of_a_plan) in
+        [(json!({}), "run", "guardrail"), (json!({ "guard": "remote" }), "prepare", "prepare")]
+    {
+        assert_eq!(world.result("write", &params, None), alone);
+        let request = serde_json::from_value(json!({ "reason": "To ship it.", "calls": [] })).unwrap();
+        let plan = WaitingPlan { header: world.header("developer"), request, others: Vec::new(), place: 0 };
+        let call = world.call("developer", "write", &params, None);
+        assert_eq!(world.result_of(Call { plan: Some(Box::new(plan)), ..call }), of_a_plan);
+    }
 }
 
 #[test]

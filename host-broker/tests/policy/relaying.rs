@@ -14,8 +14,13 @@ use store::Durability;
 fn hand_in(world: &mut World, caller: Caller, may_relay: bool) -> Value {
     let header = Header { caller_key: caller.to_string().into(), caller, ..world.header("developer") };
     let relayed = RelayedAnswer { may_relay, ..RelayedAnswer::new("telegram:1".into(), "approve aaaaaa".into()) };
-    let command_request =
-        CommandRequest { header, command: Command::RelayedAnswer(relayed), asked: false, calls: Vec::new() };
+    let command_request = CommandRequest {
+        header,
+        command: Command::RelayedAnswer(relayed),
+        asked: false,
+        calls: Vec::new(),
+        failed_read: None,
+    };
     let event = Event::Arrived(Parsed::CommandRequest(Box::new(command_request)));
     let batch = world.ledger.batch(Durability::Full, vec![event], &mut world.broker);
     let Some(Committed::Close(_, Some(settled))) = batch.committed.into_iter().next() else { panic!("no answer") };

@@ -64,8 +64,8 @@ pub const EXT_PLAN: ToolWords = ToolWords {
     title: "Ask once for several calls",
     description: "Asks a person once for 2 to 16 calls, which then run in order. Use it when each call would need a \
                   person. The first call that does not succeed ends the plan. The reply has the request_id of each \
-                  call; get a result with ext_result. A call cannot use the result of an earlier one. A call that \
-                  depends on the state of its target is refused.",
+                  call; get a result with ext_result. A call cannot use the result of an earlier one. The \
+                  targets are read before the person is asked. A call whose target has changed since then ends the plan.",
 };
 /// `ext_request`
 pub const EXT_REQUEST: ToolWords = ToolWords {

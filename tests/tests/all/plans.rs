@@ -1,5 +1,7 @@
 //! Plans: an agent proposes several calls, a person answers once, and the calls run in order.
 
+mod reads;
+
 use serde_json::{Value, json};
 use std::time::Duration;
 use tests::group::{call, code, error, with};

@@ -1,23 +1,27 @@
 //! `ext_plan`: an agent proposes several calls, a person answers once, and the calls run in order.
 //!
 //! ```text
-//! plan ── is each call permitted, if people approve? ──► one card ──► answer
-//!                                                          └──► the calls, one after the other ──► one reply
+//! plan ── is each call permitted, if people approve? ──► reads ──► one card ──► answer
+//!                                                                    └──► the calls, one after the other ──► one reply
 //! ```
 //! Each call is decided on twice: here, and when its turn comes. Here its exposure includes that of the calls before
-//! it. [`crate::plans`] runs the calls.
+//! it. [`reads`] has the facts of the calls that depend on the state of their targets. [`crate::plans`] runs the calls.
+
+mod reads;
+
+pub(crate) use reads::{read_of_plan, rejoined};
 
 use super::grant_approval::answered;
 use super::{CommandOutcome, CommandResult, refuse, refuse_with, write};
 use crate::accounts;
 use crate::approval_requests;
 use crate::approval_requests::{ApprovalDraft, paused};
-use crate::approvals::{digest_of, is_plain};
+use crate::approvals::{digest_of, is_plannable};
 use crate::broker::Broker;
 use crate::facts;
-use crate::request::CommandRequest;
+use crate::request::{CommandRequest, FailedRead};
 use kernel::authorize::Refusal;
-use kernel::call::Call;
+use kernel::call::{Call, Prepared};
 use kernel::contract::Invocation;
 use model::approval::{Approval, ApprovalReason, ApprovalState, SubjectKind};
 use model::card::Card;
@@ -61,17 +65,43 @@ impl Broker {
         if command_request.asked {
             return plan_over(tx, command_request);
         }
+        if let Some(failed) = &command_request.failed_read {
+            return refuse_read(tx, command_request, failed).map(CommandOutcome::Answered);
+        }
+        if self.is_cancelled(&command_request.header.key()) {
+            let refusal = Refusal::new(Code::Cancelled, Code::Cancelled.meaning().to_owned());
+            return refuse(tx, command_request, None, &refusal).map(CommandOutcome::Answered);
+        }
+        let unread = reads::next(command_request, tx.now());
+        // Between two reads the others are not judged. All are judged before the first one and before the question.
+        if let Some(place) = unread.filter(|_| command_request.is_being_read()) {
+            return Ok(CommandOutcome::Reads(place));
+        }
         let judged = match self.judge_plan(tx, command_request)? {
             Ok(judged) => judged,
             Err(refused) => return refuse_call(tx, command_request, &refused).map(CommandOutcome::Answered),
         };
         let pause_key = pause_key(&judged);
+        if let Some(place) = unread {
+            // A plan that a person has denied is not read again.
+            let names = judged.first().map(|first| (&first.call.provider, plan_action()));
+            if let Some((provider, action)) = names
+                && let Some(refusal) =
+                    paused(tx, &command_request.header, (SubjectKind::Plan, &pause_key), (provider, &action))?
+            {
+                return refuse(tx, command_request, None, &refusal).map(CommandOutcome::Answered);
+            }
+            return Ok(CommandOutcome::Reads(place));
+        }
         let open = approvals::open(tx.view(), Some(&command_request.header.caller_key))?;
         for equal in open.iter().filter(|approval| approval.kind == SubjectKind::Plan) {
             let lives = equal.state == ApprovalState::Waiting && equal.expires_at > tx.now();
             // ORDER: the digest spares the loop the documents of other plans.
             let is_alike = lives && approvals::params_digest(tx.view(), equal)? == Some(pause_key);
-            if is_alike && is_equal(tx, equal, (command_request, request))? {
+            if is_alike
+                && is_equal(tx, equal, (command_request, request))?
+                && self.has_same_facts(tx, equal, &judged)?
+            {
                 let told = approval_requests::told(tx, &command_request.header, equal)?;
                 return Ok(CommandOutcome::Answered(Some(told)));
             }
@@ -105,9 +135,14 @@ impl Broker {
                     let retry_after = facts.limits.retry_after(code);
                     return no(Refusal { code, reason, retry_after });
                 }
-                Verdict::NeedsRemote => return no(Refusal::new(Code::InvalidParams, UNPLANNABLE.to_owned())),
+                // It is judged again once its facts are read.
+                Verdict::NeedsRemote if call.prepared != Prepared::Complete => {}
+                Verdict::NeedsRemote => {
+                    let reason = "The remote did not return the facts that the guardrail needs.";
+                    return no(Refusal::new(Code::Guardrail, reason.to_owned()));
+                }
             }
-            if !is_plain(call) {
+            if !is_plannable(call) {
                 return no(Refusal::new(Code::InvalidParams, UNPLANNABLE.to_owned()));
             }
             // A call that a person has denied is not asked about again as a part of a plan.
@@ -122,6 +157,26 @@ impl Broker {
             judged.push(Judged { call, reasons: decision.asks(), sealed, digest });
         }
         Ok(Ok(judged))
+    }
+
+    /// Returns whether the calls of a plan that waits would send the same requests to targets in the same state.
+    fn has_same_facts(
+        &self,
+        tx: &Transaction<'_>,
+        equal: &Approval,
+        judged: &[Judged<'_>],
+    ) -> Result<bool, StoreError> {
+        let steps = plan_steps::of_plan(tx.view(), equal.id)?;
+        for (step, Judged { call, .. }) in steps.iter().zip(judged) {
+            let stored = plan_steps::sealed(tx.view(), step)?;
+            // An equal call has another nonce than the one that waits.
+            let nonce = stored.as_ref().map_or(&call.planted.nonce, |sealed| &sealed.nonce);
+            let sealed = call.target.invocation().and_then(|invocation| invocation.seal(nonce));
+            if sealed != stored || digest_of(call, sealed.as_ref(), &self.policy) != step.digest {
+                return Ok(false);
+            }
+        }
+        Ok(steps.len() == judged.len())
     }
 
     fn ask_about_plan(
@@ -150,8 +205,7 @@ impl Broker {
         let mut others: BTreeSet<_> = judged.iter().map(|one| one.call.provider.clone()).collect();
         others.remove(&first.call.provider);
         let digests: Vec<Digest> = judged.iter().map(|one| one.digest).collect();
-        #[expect(clippy::expect_used, reason = "the words of the kinds satisfy the grammar")]
-        let action: Action = SubjectKind::Plan.word().parse().expect("an action");
+        let action = plan_action();
         let document = serde_json::to_vec(request).unwrap_or_default();
         let draft = ApprovalDraft {
             kind: SubjectKind::Plan,
@@ -213,8 +267,14 @@ fn is_equal(
     }))
 }
 
-const UNPLANNABLE: &str = "A plan takes no call that reveals or uses a password, links an account, applies a proposal, or \
-                           depends on the state of its target. Send it as a call of its own.";
+const UNPLANNABLE: &str = "A plan takes no call that reveals or uses a password, links an account, or applies a \
+                           proposal. Send it as a call of its own.";
+
+/// Returns the word for a plan in the place of an action.
+#[expect(clippy::expect_used, reason = "the words of the kinds satisfy the grammar")]
+fn plan_action() -> Action {
+    SubjectKind::Plan.word().parse().expect("an action")
+}
 
 fn reasons<'a>(judged: &'a [Judged<'_>]) -> impl Iterator<Item = ApprovalReason> + 'a {
     judged.iter().flat_map(|one| one.reasons.iter().map(|(ask, _)| *ask))
@@ -282,6 +342,18 @@ fn refuse_call(
     let (provider, action) = (&call.provider, &call.action);
     let reason = format!("Call {place} of the plan, {provider}.{action}, cannot run: {}", refusal.reason);
     refuse_with(tx, command_request, row, &Refusal { reason, ..refusal.clone() })
+}
+
+/// Refuses a plan because the facts of one of its calls could not be read.
+fn refuse_read(
+    tx: &Transaction<'_>,
+    command_request: &CommandRequest,
+    FailedRead { place, refusal }: &FailedRead,
+) -> Result<Option<kernel::Answer>, StoreError> {
+    match command_request.calls.get(*place) {
+        Some(call) => refuse_call(tx, command_request, &Refused { place: place + 1, call, refusal: refusal.clone() }),
+        None => refuse(tx, command_request, None, refusal),
+    }
 }
 
 /// Answers a plan whose approval request is resolved.

@@ -244,7 +244,13 @@ fn sort(document: Document, header: Header, bytes: &[u8], context: &ParseContext
         Request::Cancel(body) => Command::Cancel(body),
         Request::Flow(request) => Command::Flow(FlowCommand::of_group(request)),
     };
-    Parsed::CommandRequest(Box::new(CommandRequest { header, command, asked: false, calls: Vec::new() }))
+    Parsed::CommandRequest(Box::new(CommandRequest {
+        header,
+        command,
+        asked: false,
+        calls: Vec::new(),
+        failed_read: None,
+    }))
 }
 
 /// Parses a call. `text` has its parameters as they were written, and `document` is stored while a person is asked.

@@ -147,6 +147,17 @@ fn read_closed(row: &rusqlite::Row<'_>) -> Result<Closed, rusqlite::Error> {
     })
 }
 
+/// Returns whether the row of an intent says that a plan waits for it.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn is_for_plan(tx: &Transaction<'_>, seq: i64) -> Result<bool, StoreError> {
+    tx.view()
+        .prepare_cached("SELECT 1 FROM ledger WHERE seq = ?1 AND json_extract(body, '$.plan') IS NOT NULL")
+        .and_then(|mut s| s.exists(params![seq]))
+        .map_err(at("look for the plan of an intent"))
+}
+
 /// Notes that the outcome of an intent is unknown.
 ///
 /// # Errors

@@ -93,6 +93,18 @@ pub fn of_request(view: &View, caller: &str, id: &RequestId) -> Result<Option<Pl
     Ok(found.into_iter().next())
 }
 
+/// Returns the request that a call sends, if it has not started.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read.
+pub fn sealed(view: &View, step: &PlanStep) -> Result<Option<SealedRequest>, StoreError> {
+    let found: Option<Option<String>> = view
+        .prepare_cached("SELECT sealed FROM plan_steps WHERE plan = ?1 AND step = ?2")
+        .and_then(|mut s| s.query_row(params![step.plan, step.step], |row| row.get(0)).optional())
+        .map_err(at("look the request of a call up"))?;
+    Ok(found.flatten().and_then(|text| serde_json::from_str(&text).ok()))
+}
+
 /// The document of a call, and the request that it sends.
 pub type Stored = (Vec<u8>, Option<SealedRequest>);
 

@@ -161,7 +161,7 @@ pub fn readmit_command<T: Clone + DeserializeOwned>(
     let body: T = serde_json::from_slice(document).map_err(|error| error.to_string())?;
     let request_digest = digest_of(&request(body.clone()), &behalf, context);
     let header = made_header(caller, request_id, behalf, request_digest, context.timeout);
-    let request = CommandRequest { header, command: command(body), asked: true, calls: Vec::new() };
+    let request = CommandRequest { header, command: command(body), asked: true, calls: Vec::new(), failed_read: None };
     Ok(Event::Arrived(Parsed::CommandRequest(Box::new(request))))
 }
 

@@ -27,7 +27,8 @@ pub(super) fn plan(body: PlanRequest, header: Header, bytes: &[u8], context: &Pa
             Parsed::InvalidDocument(_) | Parsed::CommandRequest(_) => return without_randomness(header),
         }
     }
-    Parsed::CommandRequest(Box::new(CommandRequest { header, command: Command::Plan(body), asked: false, calls }))
+    let command = Command::Plan(body);
+    Parsed::CommandRequest(Box::new(CommandRequest { header, command, asked: false, calls, failed_read: None }))
 }
 
 /// Refuses a request whose calls get no nonces.
