@@ -64,6 +64,7 @@ use platform::commands::SystemCommands;
 use platform::home::{Home, quoted};
 use platform::http::SystemHttp;
 use platform::random::SystemRandom;
+use platform::service_manager::ServiceManager;
 use platform::{Environment, Platform};
 use secrets::keys::KeyError;
 use std::fmt::Write as _;
@@ -192,6 +193,8 @@ pub struct Context {
     pub home_is_argument: bool,
     /// Time, randomness, environment.
     pub platform: Platform,
+    /// The service manager that started this program, if one did.
+    pub service_manager: ServiceManager,
     /// The kinds of providers.
     pub kinds: Kinds,
     /// Where results go.
@@ -223,7 +226,8 @@ impl Context {
 }
 
 /// Runs the command named by the process's arguments.
-pub fn run(environment: Environment, kinds: Kinds) -> ExitCode {
+pub fn run(mut environment: Environment, kinds: Kinds) -> ExitCode {
+    let service_manager = ServiceManager::take_from(&mut environment);
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return misused(&error),
@@ -261,6 +265,7 @@ pub fn run(environment: Environment, kinds: Kinds) -> ExitCode {
             http: Arc::new(SystemHttp::default()),
             runtime: runtime.handle().clone(),
         },
+        service_manager,
         output,
     };
     let executed = execute(arguments.command, &context);

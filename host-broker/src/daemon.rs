@@ -27,6 +27,7 @@ mod verifying;
 mod waiting;
 
 use crate::assembly::ruleset::RulesetBuilder;
+use crate::host::reload::Reload;
 use crate::metrics::Meter;
 use crate::outbox::Outbox;
 use crate::receivers::AnswerReceiver;
@@ -111,6 +112,8 @@ pub struct Daemon {
     pub health: watch::Sender<Health>,
     /// What is counted for monitoring.
     pub meter: Meter,
+    /// Knows at a stop whether the daemon starts again; `None` if nobody can reload it.
+    pub reload: Option<Reload>,
 }
 
 /// The unique key of a request: its caller and its own id.
@@ -290,6 +293,9 @@ impl Loop {
         while let Ok(news) = self.daemon.news.try_recv() {
             match news {
                 Message::Happened(Event::Stopping) => {
+                    if let Some(reload) = &self.daemon.reload {
+                        reload.announce_stop();
+                    }
                     self.stopping.get_or_insert_with(Instant::now);
                     self.daemon.outbox.stop();
                     // An answer that is dropped now must not be confirmed.

@@ -367,6 +367,7 @@ impl Host {
             approval_requests,
             health,
             meter: monitoring.meter(loaded)?,
+            reload: loaded.reload.clone(),
         };
         loaded.ruleset_builder.watch(&loaded.ruleset, &reports);
         let socket = loaded.home.socket();

@@ -23,6 +23,7 @@ mod cli {
     mod rules;
     mod safety;
     mod scrub;
+    mod service;
     mod shell;
     mod verification;
     mod web;

@@ -17,6 +17,7 @@ pub mod random;
 pub mod lock;
 pub mod resources;
 pub mod sandbox;
+pub mod service_manager;
 
 use commands::Commands;
 use http::Http;

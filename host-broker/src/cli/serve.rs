@@ -21,7 +21,8 @@ use tracing_subscriber::EnvFilter;
 ///
 /// When the daemon accepts requests, it prints `ready`. It writes logs and the address of the inbox to standard error;
 /// `RUST_LOG` sets the log level. Ctrl-C, SIGTERM and `host-broker stop` stop the daemon in an orderly way. After SIGHUP
-/// or `host-broker reload`, the daemon reads its files again and prints `ready` again.
+/// or `host-broker reload`, the daemon reads its files again and prints `ready` again. As a service of systemd with
+/// `Type=notify`, it reports its state to systemd.
 #[derive(Debug, Args)]
 #[command(
     after_help = "--json prints {ready: true, home, web, callback, metrics} instead of `ready`. web is the address \
@@ -84,6 +85,7 @@ pub fn serve(
     if let (Some(members), Some(metrics)) = (ready.as_object_mut(), host.metrics()) {
         members.insert("metrics".to_owned(), metrics.into());
     }
+    context.service_manager.ready();
     context.output.show(&ready, || announce(&ready));
     host.join().map_err(|failed| CliError::internal(&failed))?;
     // A reload that was asked for while it stopped is checked to its end.
@@ -114,7 +116,8 @@ fn started(
     let runtime = &context.platform.runtime;
     let attempt = |files| -> Result<_, StartError> {
         let mut loaded = LoadedHome::open_to_serve(context.home.clone(), &context.platform, context.kinds, files)?;
-        let reload = Reload::new(context.home.clone(), &context.platform, context.kinds, &loaded.config);
+        let reload = Reload::new(context.home.clone(), &context.platform, context.kinds, &loaded.config)
+            .with_service_manager(context.service_manager.clone());
         loaded.reload = Some(reload.clone());
         Ok((Host::start(&loaded, &context.platform)?, reload))
     };
@@ -141,6 +144,7 @@ fn started(
         let reason = chain(&error);
         if reason != logged {
             tracing::error!(error = reason, "the daemon cannot start after the reload, and waits");
+            context.service_manager.waits(&reason);
             (logged, pause) = (reason, FIRST_PAUSE);
         }
         let is_held = if let Some(standby) = &mut standby {
@@ -154,7 +158,10 @@ fn started(
             return Err(error.into());
         }
         match runtime.block_on(waited(pause, &mut stop, hangup, &mut standby)) {
-            Waited::Stop => return Ok(None),
+            Waited::Stop => {
+                context.service_manager.stopping();
+                return Ok(None);
+            }
             // The operator may have corrected the files.
             Waited::Requested => (files, pause) = (None, FIRST_PAUSE),
             Waited::Elapsed => pause = (pause * 2).min(PAUSE_MAX),

@@ -16,6 +16,7 @@ use config::web::Loopback;
 use config::{Config, ConfigError};
 use nix::sys::signal::{SigSet, Signal};
 use platform::home::Home;
+use platform::service_manager::ServiceManager;
 use platform::{Environment, Platform};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, WaitOptions, waitpid};
@@ -37,6 +38,7 @@ pub struct Reload {
     platform: Platform,
     kinds: Kinds,
     addresses: [Option<SocketAddr>; 3],
+    service_manager: ServiceManager,
     // The checked files, once a reload is wanted.
     wanted: Arc<Mutex<Option<Arc<OperatorFiles>>>>,
     stopped: Arc<AtomicBool>,
@@ -45,8 +47,20 @@ pub struct Reload {
 impl Reload {
     /// For the daemon that runs on this configuration.
     pub fn new(home: Home, platform: &Platform, kinds: Kinds, running: &Config) -> Self {
-        let addresses = addresses(running);
-        Self { home, platform: platform.clone(), kinds, addresses, wanted: Arc::default(), stopped: Arc::default() }
+        Self {
+            home,
+            platform: platform.clone(),
+            kinds,
+            addresses: addresses(running),
+            service_manager: ServiceManager::default(),
+            wanted: Arc::default(),
+            stopped: Arc::default(),
+        }
+    }
+
+    /// The same, for a daemon that a service manager has started.
+    pub fn with_service_manager(self, service_manager: ServiceManager) -> Self {
+        Self { service_manager, ..self }
     }
 
     /// Opens everything that a start reads, and notes that the daemon restarts once it has stopped. This blocks.
@@ -102,6 +116,15 @@ impl Reload {
     /// Notes a stop, which beats a reload.
     pub fn has_stopped(&self) {
         self.stopped.store(true, Ordering::Release);
+    }
+
+    /// Tells the service manager that the daemon takes no more requests: it starts again, or it ends.
+    pub fn announce_stop(&self) {
+        if self.wanted().is_some() {
+            self.service_manager.reloading();
+        } else {
+            self.service_manager.stopping();
+        }
     }
 
     /// Returns the files with which the daemon starts again once it has stopped; `None` if it ends.

@@ -435,7 +435,10 @@ fn a_daemon_that_cannot_start_after_a_reload_waits_and_says_why() {
     let rules = "[[rules]]\nid = \"acme-key\"\nregex = '''acme_[a-z]{9}'''\nkeywords = [\"acme_\"]\n";
     std::fs::write(world.home.join("rules.toml"), rules).unwrap();
     world.append("broker.toml", "\n[[filter.rule_sets]]\nfile = \"rules.toml\"\n");
-    let mut daemon = world.serve();
+    let mut command = world.command(&["serve"]);
+    let manager = std::os::unix::net::UnixDatagram::bind(world.home.join("../notify")).unwrap();
+    let mut daemon = start(command.env("NOTIFY_SOCKET", world.home.join("../notify")));
+    assert_eq!(daemon.line(), "ready");
     let pid = world.run(&["status", "--json"]).json()["daemon"]["pid"].as_i64().unwrap();
     let waits = || {
         // The new program reads this file after the secrets.
@@ -450,6 +453,14 @@ fn a_daemon_that_cannot_start_after_a_reload_waits_and_says_why() {
     std::fs::write(world.home.join("rules.toml"), rules).unwrap();
     assert_eq!(world.run(&["reload", "--json"]).json()["reloaded"], true);
     assert_eq!(daemon.line(), "ready");
+    let told = || {
+        let mut buffer = [0; 4096];
+        let length = manager.recv(&mut buffer).unwrap();
+        String::from_utf8(buffer[..length].to_vec()).unwrap()
+    };
+    assert!(told().starts_with("READY=1") && told().starts_with("RELOADING=1"));
+    let said = std::iter::repeat_with(told).take_while(|said| !said.starts_with("READY=1")).collect::<Vec<_>>();
+    assert!(said.iter().any(|said| said.starts_with("STATUS=cannot start") && said.contains("rules.toml")), "{said:?}");
     // It also tries again by itself.
     waits();
     std::fs::write(world.home.join("rules.toml"), rules).unwrap();
