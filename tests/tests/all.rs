@@ -38,6 +38,7 @@ mod all {
     mod metrics;
     mod notices;
     mod own_secrets;
+    mod packaging;
     mod passwords;
     mod persons;
     mod plans;

@@ -1,0 +1,54 @@
+//! The units of systemd, as systemd itself judges them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The highest exposure of the service of the system, in tenths. Below 2.0 no service can be that makes the namespaces of
+/// sandboxes and speaks to the network: the unit names each directive that it leaves out, and why.
+const EXPOSURE: &str = "--threshold=30";
+
+fn units() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("host-broker/packaging/systemd")
+}
+
+/// Runs systemd-analyze on a unit whose program is one that exists here. `None` if it is not installed.
+fn analyzed(unit: &str, arguments: &[&str]) -> Option<(bool, String)> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("host-broker.service");
+    let text = std::fs::read_to_string(units().join(unit)).unwrap();
+    std::fs::write(&path, text.replace("/usr/bin/host-broker", "/bin/true")).unwrap();
+    #[expect(clippy::disallowed_methods, reason = "the judge is another program")]
+    let mut command = Command::new("systemd-analyze");
+    // The manager of a user wants one.
+    command.args(arguments).arg(&path).env("XDG_RUNTIME_DIR", folder.path());
+    let Ok(output) = command.output() else {
+        println!("skipped: systemd-analyze is not installed");
+        return None;
+    };
+    let said = [output.stdout, output.stderr].concat();
+    Some((output.status.success(), String::from_utf8_lossy(&said).into_owned()))
+}
+
+#[test]
+fn systemd_reads_the_units_without_a_warning() {
+    for (unit, manager) in [("host-broker.service", "--system"), ("user/host-broker.service", "--user")] {
+        let Some((is_valid, said)) = analyzed(unit, &["verify", manager, "--man=no"]) else { return };
+        // Other units of the machine may have faults of their own.
+        assert!(is_valid && !said.contains("host-broker"), "{unit}: {said}");
+    }
+}
+
+#[test]
+fn the_service_of_the_system_is_confined() {
+    let Some((is_below, said)) =
+        analyzed("host-broker.service", &["security", "--offline=true", "--no-pager", EXPOSURE])
+    else {
+        return;
+    };
+    // Older versions cannot judge a file.
+    if said.contains("unrecognized option") {
+        println!("skipped: {said}");
+        return;
+    }
+    assert!(is_below, "{said}");
+}
