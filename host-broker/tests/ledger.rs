@@ -9,6 +9,7 @@ mod ledger {
     mod independent;
     mod opening;
     mod plans;
+    mod recent;
     mod rotation;
     mod scribe;
     #[path = "../support/world.rs"]

@@ -9,5 +9,6 @@ pub mod figures;
 pub mod folding;
 pub mod health;
 pub mod minor;
+pub mod recent;
 pub mod segments;
 pub mod verification;

@@ -308,3 +308,26 @@ pub fn list(view: &View, now: Timestamp) -> Result<Vec<Used>, StoreError> {
         })
         .map_err(at("list used limits"))
 }
+
+/// Returns the breakers that have counted faults, at most `most`, by caller and provider.
+///
+/// # Errors
+/// [`StoreError`] if they cannot be read.
+pub fn breakers(view: &View, now: Timestamp, most: u32) -> Result<Vec<Used>, StoreError> {
+    const SELECT: &str = "SELECT caller, provider, faults, open_until FROM breakers ORDER BY caller, provider LIMIT ?1";
+    let steady = steady::estimate(view, now)?;
+    let wall = |until| now.plus(Timestamp::from_millis(until).since(steady));
+    let read = |row: &rusqlite::Row<'_>| {
+        Ok(Used {
+            caller: row.get(0)?,
+            provider: row.get(1)?,
+            scope: "breaker".to_owned(),
+            used: row.get(2)?,
+            daily_quota: None,
+            rate_per_minute: None,
+            taken: None,
+            open_until: row.get::<_, Option<i64>>(3)?.map(wall),
+        })
+    };
+    view.prepare_cached(SELECT).and_then(|mut s| s.query_map([most], read)?.collect()).map_err(at("list breakers"))
+}

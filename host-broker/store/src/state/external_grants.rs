@@ -263,6 +263,24 @@ pub fn list(
     found.into_iter().map(read).collect()
 }
 
+/// Returns grants of all vaults, those that expire last first, after this one; at most `most`. No grant is stored long
+/// after its end, so all of them are recent.
+///
+/// # Errors
+/// [`StoreError`] if they cannot be read.
+pub fn latest(view: &View, after: Option<&Access>, most: u32) -> Result<Vec<Access>, StoreError> {
+    let select = format!(
+        "SELECT {COLUMNS} FROM flow_grants WHERE (expires_at, grant_id) < (?1, ?2)
+         ORDER BY expires_at DESC, grant_id DESC LIMIT ?3"
+    );
+    let (expires_at, id) = after.map_or((i64::MAX, ""), |after| (after.expires_at.millis(), after.grant_id.as_str()));
+    let found: Vec<Raw> = view
+        .prepare_cached(&select)
+        .and_then(|mut s| s.query_map(params![expires_at, id, most], raw)?.collect())
+        .map_err(at("list accesses"))?;
+    found.into_iter().map(read).collect()
+}
+
 /// Returns the issuers of active grants, and the number that each has issued.
 ///
 /// # Errors
