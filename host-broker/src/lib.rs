@@ -13,5 +13,6 @@ pub mod http;
 pub mod providers;
 pub mod assembly;
 pub mod host;
+pub mod percentile;
 pub mod story;
 pub mod cli;

@@ -37,8 +37,8 @@ pub struct PersonTable {
     /// always can. To make a grant, the person also needs `approves` up to its level.
     #[serde(default)]
     pub admin: bool,
-    /// Whether the person can read the activity and the access of all groups in the inbox, and change nothing there. A
-    /// person who administers can read them without this.
+    /// Whether the person can read the pages of the inbox about all groups: activity, access, providers, flows and
+    /// evidence. The person changes nothing there. A person who administers can read them without this.
     #[serde(default)]
     pub audits: bool,
     /// Whether the person's processes can relay answers that other people gave in a chat.

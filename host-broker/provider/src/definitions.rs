@@ -52,6 +52,21 @@ pub struct Health {
     pub withdrawn: Withdrawn,
 }
 
+/// Returns the state of a server as words for people.
+pub fn described(state: &str, starts: u64, fault: Option<&str>) -> String {
+    let mut words = match state {
+        "up" if starts > 1 => format!("running, started {starts} times"),
+        "up" => "running".to_owned(),
+        "idle" => "ready, starts with the first call".to_owned(),
+        other => other.to_owned(),
+    };
+    if let Some(fault) = fault {
+        words.push_str("; did not start: ");
+        words.push_str(fault);
+    }
+    words
+}
+
 /// Receives each listing that changes which tools are withdrawn, with the definitions of the server.
 pub type OnChange = Box<dyn Fn(Changed, &dyn ListedDefinitions) + Send + Sync>;
 

@@ -12,6 +12,7 @@ use config::Config;
 use engine::catalogue::{Catalogue, Listed};
 use engine::flows::issuers::without_right;
 use mailbox::Mailbox;
+use provider::definitions::described;
 use secrets::identity::issuers;
 use secrets::{SecretError, Secrets};
 use serde_json::{Value, json};
@@ -352,15 +353,8 @@ Ledger  {head}{written}{verified}{limits}",
         let servers = self.daemon.as_ref().ok()?.as_ref()?.pointer("/data/servers")?;
         let health = servers.get(provider.as_str())?;
         let starts = health.get("starts").and_then(Value::as_u64).unwrap_or_default();
-        let mut said = match health.get("state").and_then(Value::as_str)? {
-            "up" if starts > 1 => format!("running, started {starts} times"),
-            "up" => "running".to_owned(),
-            "idle" => "ready, starts with the first call".to_owned(),
-            other => other.to_owned(),
-        };
-        if let Some(fault) = health.get("fault").and_then(Value::as_str) {
-            write!(said, "; did not start: {fault}").ok();
-        }
+        let state = health.get("state").and_then(Value::as_str)?;
+        let mut said = described(state, starts, health.get("fault").and_then(Value::as_str));
         for (tool, why) in health.get("withdrawn").and_then(Value::as_object).into_iter().flatten() {
             write!(said, "; {tool} is withdrawn: {}", why.as_str().unwrap_or_default()).ok();
         }

@@ -13,6 +13,11 @@ mod decide;
 mod assets;
 mod read_pool;
 mod diff;
+mod ending;
+mod evidence;
+mod flows;
+mod last_day;
+mod providers;
 mod request_guard;
 pub mod sign_in;
 mod inbox;
@@ -81,13 +86,16 @@ pub struct Web {
 struct Shared {
     web: Arc<Web>,
     read_pool: Arc<ReadPool>,
+    // For reads of many rows, so that no other page and no external agent waits for one. They wait for each other.
+    long_reads: Arc<ReadPool>,
     streams: Arc<Semaphore>,
 }
 
 /// The routes of the inbox.
 pub fn router(web: Web) -> Router {
     let read_pool = Arc::new(ReadPool::new(web.home.clone()));
-    let shared = Shared { web: Arc::new(web), read_pool, streams: Arc::new(Semaphore::new(STREAMS_MAX)) };
+    let long_reads = Arc::new(ReadPool::new(web.home.clone()));
+    let shared = Shared { web: Arc::new(web), read_pool, long_reads, streams: Arc::new(Semaphore::new(STREAMS_MAX)) };
     let api = Arc::new(Api {
         config: Arc::clone(&shared.web.config),
         dispatcher: shared.web.dispatcher.clone(),
@@ -119,6 +127,11 @@ pub fn router(web: Web) -> Router {
         .route("/activity/{group}/{request}", get(activity::story))
         .route("/access", get(access::matrix))
         .route("/access/{group}/{provider}/revoke", post(access::revoke))
+        .route("/providers", get(providers::list))
+        .route("/flows", get(flows::list))
+        .route("/flows/accesses/{vault}/{grant}/revoke", post(flows::revoke))
+        .route("/evidence", get(evidence::page))
+        .route("/evidence/fragment", get(evidence::fragment))
         .route("/events", get(live::events))
         .route("/sign-in", get(signing::page))
         .route("/sign-in/link", post(signing::with_link))
@@ -203,7 +216,8 @@ impl Shared {
     /// Who sends this, if they are signed in.
     fn visitor(&self, headers: &HeaderMap, how: Use) -> Option<Visitor> {
         let entrance = &self.web.entrance;
-        entrance.visitor(request_guard::cookie(entrance.address(), headers)?, how)
+        let visitor = entrance.visitor(request_guard::cookie(entrance.address(), headers)?, how)?;
+        Some(Visitor { audits: self.web.config.audits(&visitor.person), ..visitor })
     }
 
     /// Returns the person, if they may read what all groups do; otherwise the page to show instead.
@@ -211,7 +225,7 @@ impl Shared {
         let Some(visitor) = self.visitor(headers, Use::Page) else {
             return Err(Box::new(self.sign_in_first(headers, place)));
         };
-        if self.web.config.audits(&visitor.person) { Ok(visitor) } else { Err(Box::new(self.no_auditor(&visitor))) }
+        if visitor.audits { Ok(visitor) } else { Err(Box::new(self.no_auditor(&visitor))) }
     }
 
     fn no_auditor(&self, visitor: &Visitor) -> Response {
@@ -227,24 +241,47 @@ impl Shared {
         html(status, page::told::page(visitor, self.web.clock.now(), title, words))
     }
 
+    /// Returns the person for a part of a page that renews itself, under the conditions of [`Self::auditor`].
+    fn watching_auditor(&self, headers: &HeaderMap) -> Result<Visitor, Box<Response>> {
+        let visitor = self.visitor(headers, Use::Watch).ok_or_else(|| Box::new(inbox::stranger()))?;
+        if visitor.audits { Ok(visitor) } else { Err(Box::new(self.no_auditor(&visitor))) }
+    }
+
     /// Reads the ledger and makes the reply of it, on a thread that may wait.
     async fn read<T>(
         &self,
         look: impl FnOnce(&View) -> Result<T, StoreError> + Send + 'static,
         show: impl FnOnce(T) -> Response + Send + 'static,
     ) -> Response {
-        let read_pool = Arc::clone(&self.read_pool);
-        let made = tokio::task::spawn_blocking(move || read_pool.look(look).map(show)).await;
-        match made {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => {
-                tracing::warn!(error = ?error, "the inbox cannot read the ledger");
-                plain(StatusCode::SERVICE_UNAVAILABLE, "The ledger cannot be read just now; the broker's log says why.")
-            }
-            Err(error) => {
-                tracing::error!(%error, "a page of the inbox could not be made");
-                plain(StatusCode::INTERNAL_SERVER_ERROR, "This page could not be made; the broker's log says why.")
-            }
+        read_with(&self.read_pool, look, show).await
+    }
+
+    /// Does the same for a read of many rows.
+    async fn read_long<T>(
+        &self,
+        look: impl FnOnce(&View) -> Result<T, StoreError> + Send + 'static,
+        show: impl FnOnce(T) -> Response + Send + 'static,
+    ) -> Response {
+        read_with(&self.long_reads, look, show).await
+    }
+}
+
+async fn read_with<T>(
+    read_pool: &Arc<ReadPool>,
+    look: impl FnOnce(&View) -> Result<T, StoreError> + Send + 'static,
+    show: impl FnOnce(T) -> Response + Send + 'static,
+) -> Response {
+    let read_pool = Arc::clone(read_pool);
+    let made = tokio::task::spawn_blocking(move || read_pool.look(look).map(show)).await;
+    match made {
+        Ok(Ok(response)) => response,
+        Ok(Err(error)) => {
+            tracing::warn!(error = ?error, "the inbox cannot read the ledger");
+            plain(StatusCode::SERVICE_UNAVAILABLE, "The ledger cannot be read just now; the broker's log says why.")
+        }
+        Err(error) => {
+            tracing::error!(%error, "a page of the inbox could not be made");
+            plain(StatusCode::INTERNAL_SERVER_ERROR, "This page could not be made; the broker's log says why.")
         }
     }
 }

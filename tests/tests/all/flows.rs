@@ -21,7 +21,7 @@ fn world(more: &str) -> World {
 }
 
 /// A flow of one step that works with these tools for external agents.
-fn bundle(version: &str, instruction: &str, tools: &[&str]) -> Value {
+pub(super) fn bundle(version: &str, instruction: &str, tools: &[&str]) -> Value {
     let tools: Vec<Value> = tools.iter().map(|id| json!({ "kind": "external_tool", "id": id })).collect();
     json!({
         "flow": {
@@ -40,7 +40,7 @@ fn bundle(version: &str, instruction: &str, tools: &[&str]) -> Value {
     })
 }
 
-fn flow(world: &World, request: &Value) -> Value {
+pub(super) fn flow(world: &World, request: &Value) -> Value {
     world.command(json!({ "type": "flow", "vault": "default", "request": request }))
 }
 
@@ -70,7 +70,7 @@ fn answer(world: &World, approval_request: &str, yes: bool) -> Value {
 }
 
 /// Proposes it, asks, and says yes.
-fn approved(world: &World, own: &Value) {
+pub(super) fn approved(world: &World, own: &Value) {
     let proposed = flow(world, &with("flow_propose", own));
     assert_eq!(code(&proposed), "executed", "{proposed}");
     let asking = flow(world, &version("flow_approve", own["flow"]["version"].as_str().unwrap()));

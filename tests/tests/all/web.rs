@@ -4,9 +4,13 @@ mod access;
 mod audit;
 mod browser;
 mod doors;
+mod evidence;
+mod flows;
 mod later;
+mod providers;
 mod telling;
 
+use regex::Regex;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tests::group::{Group, call, code, error};
@@ -28,6 +32,37 @@ fn world() -> World {
     let world = builder("").up();
     world.grant("developer", 2);
     world
+}
+
+/// Alice, signed in with her token.
+fn alice(world: &World) -> Visitor {
+    let mut alice = Visitor::of(world);
+    assert_eq!(alice.post("/sign-in/token", &[("secret", "alices-token")]).status, 303);
+    alice
+}
+
+/// The texts of the cells of the row of a table that holds this.
+fn cells(page: &str, of: &str) -> Vec<String> {
+    let row = page.split("</tr>").filter_map(|row| row.rsplit_once("<tr>")).map(|(_, row)| row);
+    let row = row.into_iter().find(|row| row.contains(of)).unwrap_or_else(|| panic!("no row with {of}: {page}"));
+    let (cell, tag) = (Regex::new(r"(?s)<t[hd][ >].*?</t[hd]>").unwrap(), Regex::new(r"<[^>]*>").unwrap());
+    cell.find_iter(row).map(|cell| tag.replace_all(cell.as_str(), "").into_owned()).collect()
+}
+
+/// Checks that a page has nothing that its policy forbids, and that its tables and plots have names.
+fn is_sound(page: &str) {
+    for forbidden in [" style=", "<style", "<script>", "onclick", "onload", "javascript:", "http://", "https://"] {
+        assert!(!page.contains(forbidden), "{forbidden}: {page}");
+    }
+    assert_eq!(page.matches("<script").count(), page.matches("<script src=\"/assets/").count(), "{page}");
+    assert_eq!(page.matches("<table").count(), page.matches("<caption").count(), "{page}");
+    assert_eq!(
+        page.matches("<th").count(),
+        page.matches("<th scope=").count() + page.matches("<thead").count(),
+        "{page}"
+    );
+    assert_eq!(page.matches("<svg").count(), page.matches("role=\"img\" aria-labelledby=").count(), "{page}");
+    assert_eq!(page.matches("<h1").count(), 1, "{page}");
 }
 
 /// Sends a call that needs a person, and waits for the question; the request's id and the question's name.

@@ -1,5 +1,6 @@
 //! Measured times, and their percentiles.
 
+use crate::percentile::percentile;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -30,8 +31,7 @@ impl Figures {
     fn percentile(&self, percent: usize) -> Duration {
         let mut sorted = self.0.clone();
         sorted.sort();
-        let last = sorted.len().saturating_sub(1);
-        sorted.get(last * percent / 100).copied().unwrap_or_default()
+        percentile(&sorted, percent).unwrap_or_default()
     }
 
     pub(super) fn document(&self) -> Value {

@@ -1,7 +1,7 @@
 //! The calls of all groups, and the story of one, for people who audit.
 
 use super::{Shared, html, page};
-use crate::http::web::sessions::{Use, Visitor};
+use crate::http::web::sessions::Visitor;
 use crate::story::Story;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
@@ -82,10 +82,10 @@ pub(super) async fn fragment(
     headers: HeaderMap,
     wanted: Result<Query<Wanted>, QueryRejection>,
 ) -> Response {
-    let Some(visitor) = shared.visitor(&headers, Use::Watch) else { return super::inbox::stranger() };
-    if !shared.web.config.audits(&visitor.person) {
-        return shared.no_auditor(&visitor);
-    }
+    let visitor = match shared.watching_auditor(&headers) {
+        Ok(visitor) => visitor,
+        Err(refused) => return *refused,
+    };
     let (wanted, filter) = match checked(&shared, &visitor, wanted) {
         Ok(checked) => checked,
         Err(refused) => return *refused,

@@ -8,10 +8,14 @@ pub(super) mod activity;
 pub(super) mod answered;
 pub(super) mod approval;
 pub(super) mod diff;
+pub(super) mod evidence;
+pub(super) mod flows;
 mod folded;
 pub(super) mod inbox;
 pub(super) mod lines;
 mod outcome;
+mod plot;
+pub(super) mod providers;
 mod reasons;
 mod sides;
 pub(super) mod sign_in;
@@ -24,6 +28,15 @@ use maud::{DOCTYPE, Markup, html};
 use model::card::visible;
 use shared::{Level, Timestamp};
 use std::time::Duration;
+
+/// The pages of people who may read what all groups do.
+const PAGES: [(&str, &str); 5] = [
+    ("/activity", "Activity"),
+    ("/access", "Access"),
+    ("/providers", "Providers"),
+    ("/flows", "Flows"),
+    ("/evidence", "Evidence"),
+];
 
 /// A page with the bar above it.
 fn frame(title: &str, visitor: Option<&Visitor>, now: Timestamp, content: &Markup) -> Markup {
@@ -42,8 +55,12 @@ fn frame(title: &str, visitor: Option<&Visitor>, now: Timestamp, content: &Marku
                 a.skip href="#main" { "Skip to the content" }
                 header.bar {
                     a.brand href="/" { "Inbox" }
-                    @if visitor.is_some() {
-                        nav.pages aria-label="Pages" { a href="/activity" { "Activity" } " " a href="/access" { "Access" } }
+                    @if visitor.is_some_and(|visitor| visitor.audits) {
+                        nav.pages aria-label="Pages" {
+                            @for (path, name) in PAGES {
+                                a href=(path) aria-current=[(name == title).then_some("page")] { (name) } " "
+                            }
+                        }
                     }
                     @if let Some(visitor) = visitor {
                         form.who method="post" action="/sign-out" {
@@ -110,6 +127,16 @@ fn left(until: Timestamp, now: Timestamp) -> Markup {
     html! { span.left data-until=(until.millis()) { (words(until.since(now))) " left" } }
 }
 
+/// A number of bytes in a unit that people read.
+fn size(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    let fits = UNITS.into_iter().find(|(_, unit)| bytes >= *unit);
+    fits.map_or_else(
+        || format!("{bytes} bytes"),
+        |(name, unit)| format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
+    )
+}
+
 /// A duration in its two largest units.
 fn words(duration: Duration) -> String {
     let seconds = duration.as_secs();
@@ -130,10 +157,32 @@ mod tests {
     fn what_others_wrote_is_escaped_and_stands_apart() {
         let shown = seen("<script>alert(1)</script>\u{202e}\"x").into_string();
         assert_eq!(shown, r#"<bdi dir="ltr">&lt;script&gt;alert(1)&lt;/script&gt;&lt;U+202E&gt;&quot;x</bdi>"#);
-        let visitor = Visitor { person: "</b><img>".into(), form: "\"x".into() };
+        let visitor = Visitor { person: "</b><img>".into(), form: "\"x".into(), audits: true };
         let page = frame("<title>", Some(&visitor), Timestamp::from_millis(0), &html! {}).into_string();
         assert!(!page.contains("<img>") && !page.contains("<title><title>"), "{page}");
         assert!(!page.contains("style=") && !page.contains(" on"), "nothing that the policy forbids: {page}");
+    }
+
+    #[test]
+    fn only_people_who_audit_are_led_to_the_pages_about_all_groups() {
+        let page = |audits, title| {
+            let visitor = Visitor { person: "alice".into(), form: "x".into(), audits };
+            frame(title, Some(&visitor), Timestamp::from_millis(0), &html! {}).into_string()
+        };
+        for (path, name) in PAGES {
+            assert!(page(true, "Inbox").contains(&format!("<a href=\"{path}\">{name}</a>")), "{name}");
+            assert!(
+                page(true, name).contains(&format!("<a href=\"{path}\" aria-current=\"page\">{name}</a>")),
+                "{name}"
+            );
+            assert!(!page(false, "Inbox").contains(path), "{name}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_in_the_largest_unit_that_fits() {
+        let sizes = [0, 1023, 1024, 1536, 5 << 20, (7 << 30) + (1 << 29)].map(size);
+        assert_eq!(sizes, ["0 bytes", "1023 bytes", "1.0 KiB", "1.5 KiB", "5.0 MiB", "7.5 GiB"]);
     }
 
     #[test]

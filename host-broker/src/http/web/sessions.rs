@@ -29,6 +29,8 @@ pub struct Visitor {
     pub person: String,
     /// The value that each form of this session must carry.
     pub form: String,
+    /// Whether the person may read the pages about all groups. A session does not know it; the configuration does.
+    pub audits: bool,
 }
 
 impl Visitor {
@@ -72,7 +74,7 @@ impl Sessions {
             session.used = now;
         }
         let form = Digest::keyed(cookie.as_bytes(), b"the forms of this session").hex();
-        Some(Visitor { person: session.person.clone(), form })
+        Some(Visitor { person: session.person.clone(), form, audits: false })
     }
 
     pub(super) fn end(&mut self, cookie: &str) {

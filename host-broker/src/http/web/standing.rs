@@ -1,6 +1,6 @@
 //! The standing approvals that a person may end.
 
-use super::decide::{FormOutcome, send};
+use super::ending::{self, EndForm, EndingWords};
 use super::{Shared, html, page};
 use crate::http::web::sessions::Use;
 use axum::extract::rejection::FormRejection;
@@ -9,19 +9,18 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use engine::request::Command;
 use engine::standing_approvals::may_end;
-use serde::Deserialize;
 use std::sync::Arc;
 use store::state::standing_approvals;
 
 /// The path of the page.
 const PATH: &str = "/standing-approvals";
 
-/// The content of the form.
-#[derive(Deserialize)]
-pub(super) struct EndForm {
-    // Of the session.
-    form: String,
-}
+const WORDS: EndingWords = EndingWords {
+    done: "Ended",
+    nothing: "Nothing was ended",
+    unknown: "It is not known whether it ended",
+    missing: "There is no such standing approval.",
+};
 
 /// `GET /standing-approvals`
 pub(super) async fn list(State(shared): State<Shared>, headers: HeaderMap) -> Response {
@@ -49,20 +48,5 @@ pub(super) async fn end(
     let Some(visitor) = shared.visitor(&headers, Use::Page) else {
         return shared.sign_in_first(&headers, PATH);
     };
-    let told = |status: StatusCode, title: &str, words: &str| shared.told(status, Some(&visitor), title, words);
-    let form = match form {
-        Ok(Form(form)) => form,
-        Err(rejection) => return told(rejection.status(), "Nothing was ended", "The form cannot be read."),
-    };
-    if !visitor.sent(&form.form) {
-        let words = "The page is older than your sign-in. Open it again.";
-        return told(StatusCode::FORBIDDEN, "Nothing was ended", words);
-    }
-    match send(&shared, &visitor, Command::EndStandingApproval { name }).await {
-        FormOutcome::Counted(words) => told(StatusCode::OK, "Ended", &words),
-        FormOutcome::Refused(words) => told(StatusCode::CONFLICT, "Nothing was ended", &words),
-        FormOutcome::Unknown(words) => {
-            told(StatusCode::SERVICE_UNAVAILABLE, "It is not known whether it ended", &words)
-        }
-    }
+    ending::end(&shared, &visitor, form, Some(Command::EndStandingApproval { name }), &WORDS).await
 }

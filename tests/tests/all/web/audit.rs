@@ -1,6 +1,6 @@
 //! The pages of activity and access: read by people who audit, and changed by nobody else.
 
-use super::{ask, builder};
+use super::{alice, ask, builder};
 use serde_json::json;
 use tests::World;
 use tests::group::code;
@@ -10,8 +10,7 @@ use tests::visitor::Visitor;
 fn as_alice(line: &str) -> (World, Visitor) {
     let world = builder(line).up();
     world.grant("developer", 2);
-    let mut alice = Visitor::of(&world);
-    assert_eq!(alice.post("/sign-in/token", &[("secret", "alices-token")]).status, 303);
+    let alice = alice(&world);
     (world, alice)
 }
 
@@ -72,13 +71,21 @@ fn older_calls_are_on_further_pages() {
 fn nobody_else_reads_the_activity() {
     let (world, alice) = as_alice("approves = {}\n");
     let (_, id, _) = ask(&world, json!({}));
-    for path in ["/activity", "/activity/fragment", "/access", &format!("/activity/developer/{id}")] {
+    let story = format!("/activity/developer/{id}");
+    let pages =
+        ["/activity", "/activity/fragment", "/access", "/providers", "/flows", "/evidence", "/evidence/fragment"];
+    for path in pages.into_iter().chain([story.as_str()]) {
         let refused = alice.get(path);
         assert_eq!(refused.status, 403, "{path}");
         assert!(refused.text.contains("audits = true") && !refused.text.contains(&id), "{path}: {}", refused.text);
         let stranger = Visitor::of(&world).get(path);
         assert!([303, 401].contains(&stranger.status), "{path}: {}", stranger.status);
     }
+    let inbox = alice.get("/").text;
+    assert!(pages.iter().all(|path| !inbox.contains(&format!("href=\"{path}\""))), "{inbox}");
+    let shown = Visitor::signed_in(&world).get("/").text;
+    let led_to = pages.iter().filter(|path| shown.contains(&format!("href=\"{path}\""))).count();
+    assert_eq!(led_to, 5, "{shown}");
 }
 
 #[test]

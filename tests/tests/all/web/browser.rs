@@ -123,6 +123,35 @@ fn in_a_browser_the_activity_renews_itself_and_fits_a_telephone() {
 }
 
 #[test]
+fn in_a_browser_the_pages_about_all_groups_fit_a_telephone_and_draw_their_plots() {
+    let world = world();
+    let Some((browser, origin)) = signed_in(&world) else { return };
+    let developer = world.group("developer");
+    for action in ["echo", "echo", "broken", "wreck"] {
+        developer.call(action, json!({}));
+    }
+    for (page, words) in [("providers", "demo"), ("flows", "There are no accesses."), ("evidence", "Head")] {
+        browser.open(&format!("{origin}/{page}"));
+        browser.wait_for(words);
+        let current = "return document.querySelector('.pages [aria-current=page]').textContent.toLowerCase()";
+        assert_eq!(browser.script(current), json!(page));
+        look_at(&browser, page);
+    }
+    // Each part of a bar has a size and a colour of its own, so the policy has let the style and the drawing through.
+    browser.open(&format!("{origin}/providers"));
+    browser.wait_for("demo");
+    let parts = "return [...document.querySelectorAll('.plot rect')].map(rect => \
+                 [rect.getBoundingClientRect().height > 0, getComputedStyle(rect).fill])";
+    let parts = browser.script(parts);
+    let parts: Vec<(bool, String)> = serde_json::from_value(parts).unwrap();
+    assert_eq!(parts.len(), 3, "executed, denied and failed: {parts:?}");
+    assert!(
+        parts.iter().all(|(is_seen, _)| *is_seen) && parts[0].1 != parts[1].1 && parts[1].1 != parts[2].1,
+        "{parts:?}"
+    );
+}
+
+#[test]
 fn in_a_browser_nothing_that_agents_write_runs_or_hides() {
     let world = world();
     let Some((browser, origin)) = signed_in(&world) else { return };
