@@ -16,7 +16,7 @@ use store::{StoreError, View};
 
 /// The path of the page.
 const PATH: &str = "/providers";
-/// The most rows from which calls are counted: about a quarter of a second of reading.
+/// The most rows from which calls are counted. It bounds the work for a page.
 const ROWS_MAX: i64 = 50_000;
 /// The most breakers that are read. Those of groups come first.
 const BREAKERS_MAX: u32 = 1_000;
