@@ -13,7 +13,9 @@ fn main() -> ExitCode {
     }
     // SECURITY: an inherited descriptor, such as an open directory, would be a way out of every sandbox.
     close_fds::set_fds_cloexec(FIRST_AFTER_STANDARD_ERROR, &[]);
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
-    let environment = std::env::vars().collect();
+    let variables = std::env::vars_os();
+    // A variable that is no text is nothing that the broker reads.
+    let environment =
+        variables.filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok())).collect();
     cli::run(environment, KINDS)
 }

@@ -1,6 +1,6 @@
 //! Homes that others could change, and homes that lack files: refused, or reported.
 
-use super::world::World;
+use super::world::{World, finish};
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
@@ -173,4 +173,12 @@ fn a_judge_that_cannot_run_is_a_warning_where_people_look() {
     assert!(!warned());
     world.call("j1", "read", &serde_json::json!({}), None);
     assert!(warned());
+}
+
+#[test]
+fn a_variable_that_is_no_text_stops_nothing() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let world = World::with_mock();
+    let mut command = world.command(&["status"]);
+    finish(command.env("LATIN", std::ffi::OsStr::from_bytes(b"Stra\xdfe"))).ok();
 }
