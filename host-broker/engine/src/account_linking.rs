@@ -12,7 +12,7 @@
 
 mod said;
 
-use crate::accounts::{fact, used};
+use crate::accounts::{as_linked, fact, used};
 use crate::approval_requests;
 use crate::approval_requests::ApprovalDraft;
 use crate::broker::Broker;
@@ -259,7 +259,14 @@ impl Broker {
         {
             self.cancel_link(tx, approval_request)?;
         }
-        let replaces = accounts::own(tx.view(), person, &call.provider)?.contains(&found.account.to_string());
+        let name = found.account.as_str();
+        let Some(replaces) = self.replaces(tx, person, &call.provider, name)? else {
+            stored::spend(tx, &found.flow)?;
+            return no(
+                Code::CapabilityAuthFlowInvalid,
+                "The account is linked under another spelling of its name. Unlink it first.",
+            );
+        };
         let Some(card) = card(call, found, replaces) else {
             return no(
                 Code::TooLarge,
@@ -313,8 +320,8 @@ impl Broker {
         let mut became = state.word();
         let asked = stored::asked_by(tx.view(), approval.id)?.filter(|_| state == ApprovalState::Approved);
         let is_as_shown = |asked: &PendingLink| -> Result<bool, StoreError> {
-            let linked = accounts::own(tx.view(), &asked.person, &asked.capability)?;
-            Ok(asked.replaces || !linked.contains(&asked.account.to_string()))
+            let replaces = self.replaces(tx, &asked.person, &asked.capability, asked.account.as_str())?;
+            Ok(replaces.is_some_and(|replaces| asked.replaces || !replaces))
         };
         if let Some(asked) = asked {
             if is_as_shown(&asked)? {
@@ -328,6 +335,25 @@ impl Broker {
         approvals::close(tx, &approval.caller, &approval.request_id, became)?;
         self.follow_ups.approvals_changed = true;
         Ok(())
+    }
+
+    /// Returns whether a link of this account replaces one of the same name; `None` if the same account is linked under
+    /// another spelling.
+    fn replaces(
+        &self,
+        tx: &Transaction<'_>,
+        person: &str,
+        capability: &Provider,
+        name: &str,
+    ) -> Result<Option<bool>, StoreError> {
+        let linked = accounts::own(tx.view(), person, capability)?;
+        let operation = self.with_accounts(capability);
+        let same = operation.and_then(|operation| as_linked(operation.as_ref(), &linked, name));
+        Ok(match same {
+            Some(same) if same != name => None,
+            Some(_) => Some(true),
+            None => Some(linked.iter().any(|linked| linked == name)),
+        })
     }
 
     fn link_asked(tx: &Transaction<'_>, asked: &PendingLink, by: &str) -> Result<(), StoreError> {

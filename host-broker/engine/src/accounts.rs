@@ -134,7 +134,7 @@ pub(crate) fn note_answer(tx: &Transaction<'_>, filtered: &Filtered) -> Result<(
         // Another failure tells nothing about the credential.
         Outcome::Failed { .. } => Ok(()),
         Outcome::Succeeded(_) | Outcome::Prepared(_) | Outcome::Probed { .. } => {
-            accounts::clear_refusal(tx, (owner, capability, name))
+            accounts::clear_refusal(tx, (owner, capability, name), filtered.intent.seq)
         }
     }
 }

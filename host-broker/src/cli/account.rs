@@ -187,23 +187,26 @@ fn link_and_try(
     let account_ref = as_linked.unwrap_or(account_ref);
     let check = ProcessRequest::CheckAccount { person, capability: capability.clone(), account_ref };
     // The account is linked, also if the check cannot be made.
-    let checked = answer(context, check).ok().filter(|checked| refusal(checked).is_none());
-    let check = checked.and_then(|checked| checked.get("data")?.get(capability.as_str()).cloned());
-    let check = check.unwrap_or_else(|| json!({ "tried": false, "ok": false, "said": "the check could not be made" }));
+    let checked = answer(context, check).and_then(|checked| refusal(&checked).map_or(Ok(checked), Err));
+    let check = match checked {
+        Ok(checked) => checked.pointer("/data").and_then(|data| data.get(capability.as_str())).cloned(),
+        Err(error) => Some(json!({ "tried": false, "ok": false, "said": error.text })),
+    };
+    let check = check.unwrap_or_else(|| json!({ "tried": false, "ok": false, "said": "the check has no finding" }));
     let text = |document: &Value, name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let is = |name: &str| check.get(name).and_then(Value::as_bool).unwrap_or(false);
     let (said, code) = (text(&check, "said"), text(&check, "code"));
     let finding = match (is("tried"), is("ok")) {
         (true, true) => "linked, and the server accepts it".to_owned(),
         (true, false) if code == Code::CapabilityAuthRequired.word() => {
-            format!("linked, but the server refuses the password: {said}")
+            format!("linked, but the password was not accepted: {said}")
         }
         (true, false) => format!("linked, but the password could not be tried: {said}"),
         (false, _) => format!("linked, but not tried: {said}"),
     };
-    let summary = format!("{}\n{finding}", text(&reply, "summary"));
+    let summary = format!("{}\n{finding}", context.at_home(&text(&reply, "summary")));
     if is("tried") && !is("ok") {
-        return Err(CliError::provider(finding).with("linked", true).with("check", check));
+        return Err(CliError::provider(summary).with("linked", true).with("check", check).with("reply", reply));
     }
     if let Some(members) = reply.as_object_mut() {
         members.insert("summary".to_owned(), json!(summary));

@@ -96,11 +96,9 @@ impl Broker {
             }
             (LinkedByOperator::Name, None) => None,
         };
-        let similar = if accounts::is_known(tx.view(), person)? {
-            String::new()
-        } else {
-            near_miss(person, accounts::known(tx.view())?.iter().map(String::as_str))
-        };
+        let known = accounts::known(tx.view())?;
+        let similar =
+            if known.contains(person) { String::new() } else { near_miss(person, known.iter().map(String::as_str)) };
         let is_new = accounts::link(tx, account)?;
         if let Some(sealed) = &sealed {
             stored::keep_credential(tx, (person, capability, account_ref), Some((sealed, None)))?;
@@ -143,12 +141,15 @@ impl Broker {
         if person == with {
             return no("Whose account it is works with it anyway.".to_owned());
         }
-        if on && !new && !accounts::is_known(tx.view(), with)? {
-            let hint = near_miss(with, accounts::known(tx.view())?.iter().map(String::as_str));
-            return no(format!(
-                "The broker knows no person {with}{hint}. It knows persons with an account or a share, and those who made \
-                 calls lately. To share with a person before that, add: --new."
-            ));
+        if on && !new {
+            let known = accounts::known(tx.view())?;
+            if !known.contains(with) {
+                let hint = near_miss(with, known.iter().map(String::as_str));
+                return no(format!(
+                    "The broker knows no person {with}{hint}. It knows persons with an account or a share, and those who \
+                     made calls lately. To share with a person before that, add: --new."
+                ));
+            }
         }
         let changed = if on { accounts::share(tx, share, by)? } else { Some(accounts::unshare(tx, share)?) };
         let Some(changed) = changed else {

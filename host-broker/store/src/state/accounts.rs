@@ -20,6 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// # Errors
 /// [`StoreError`]; nothing was linked.
 pub fn link(tx: &Transaction<'_>, account: &Account) -> Result<bool, StoreError> {
+    const KEY: &str = "INSERT OR REPLACE INTO account_keys (person, capability, account_ref) VALUES (?1, ?2, ?3)";
+    const REFUSAL: &str = "DELETE FROM account_refusals WHERE person = ?1 AND capability = ?2 AND account_ref = ?3";
     let linked = own(tx.view(), &account.person, &account.capability)?.contains(&account.account_ref);
     tx.view()
         .prepare_cached(
@@ -38,13 +40,12 @@ pub fn link(tx: &Transaction<'_>, account: &Account) -> Result<bool, StoreError>
         })
         .map_err(at("link an account"))?;
     let name = (account.person.as_str(), &account.capability, account.account_ref.as_str());
-    // What is linked again has a credential that nobody has refused.
-    clear_refusal(tx, name)?;
-    if !linked {
-        const KEY: &str = "INSERT INTO account_keys (person, capability, account_ref) VALUES (?1, ?2, ?3)";
+    // SECURITY: a link replaces the credential, which may be of another account with the same name. So it has a number of its
+    // own, and nobody has refused its credential.
+    for statement in [KEY, REFUSAL] {
         let (person, capability, account_ref) = name;
         tx.view()
-            .prepare_cached(KEY)
+            .prepare_cached(statement)
             .and_then(|mut s| s.execute(params![person, capability.as_str(), account_ref]))
             .map_err(at("link an account"))?;
     }
@@ -127,14 +128,6 @@ pub fn known(view: &View) -> Result<BTreeSet<String>, StoreError> {
         .map_err(at("look persons up"))
 }
 
-/// Returns whether the broker [knows](known) a person.
-///
-/// # Errors
-/// [`StoreError`].
-pub fn is_known(view: &View, person: &str) -> Result<bool, StoreError> {
-    Ok(known(view)?.contains(person))
-}
-
 /// Notes that the credential of an account was refused by an attempt with this intent. A credential that was stored later was
 /// not part of the attempt.
 ///
@@ -157,18 +150,23 @@ pub fn note_refusal(
         .map_err(at("note a refused account"))
 }
 
-/// Notes that the credential of an account is not refused any more.
+/// Notes that the credential of an account was accepted in an attempt with this intent. A credential that was stored later
+/// was not part of the attempt.
 ///
 /// # Errors
 /// [`StoreError`]; it is as it was.
 pub fn clear_refusal(
     tx: &Transaction<'_>,
     (person, capability, account_ref): (&str, &Provider, &str),
+    intent: i64,
 ) -> Result<(), StoreError> {
-    const CLEAR: &str = "DELETE FROM account_refusals WHERE person = ?1 AND capability = ?2 AND account_ref = ?3";
+    const CLEAR: &str = "DELETE FROM account_refusals
+        WHERE person = ?1 AND capability = ?2 AND account_ref = ?3 AND NOT EXISTS (SELECT 1 FROM credentials c
+            WHERE c.person = ?1 AND c.capability = ?2 AND c.account_ref = ?3
+                AND c.stored_at > (SELECT ts FROM ledger WHERE seq = ?4))";
     tx.view()
         .prepare_cached(CLEAR)
-        .and_then(|mut s| s.execute(params![person, capability.as_str(), account_ref]))
+        .and_then(|mut s| s.execute(params![person, capability.as_str(), account_ref, intent]))
         .map(drop)
         .map_err(at("note a refused account"))
 }

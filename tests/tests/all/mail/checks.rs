@@ -107,7 +107,7 @@ fn a_password_is_tried_when_it_is_linked_and_a_refused_one_is_marked() {
 
     let wrong = link(&world, ANNS_ADDRESS, WRONG, &[]);
     assert_eq!(wrong.status.code(), Some(5), "{}", text(&wrong));
-    assert!(text(&wrong).contains("linked, but the server refuses the password:"), "{}", text(&wrong));
+    assert!(text(&wrong).contains("linked, but the password was not accepted:"), "{}", text(&wrong));
     let [account] = &accounts(&world)[..] else { panic!("it is linked") };
     assert!(account["refused_at"].is_string(), "{account}");
     let listed = text(&world.cli(&["account", "list"]));
