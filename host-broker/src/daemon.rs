@@ -43,7 +43,7 @@ use engine::pipeline::run;
 use engine::request::Invoked;
 use engine::ruleset::Ruleset;
 use kernel::run_handle::RunHandle;
-use kernel::{Batch, Committed, Effect, Held, Intended, Ledger};
+use kernel::{Batch, Committed, Held, Intended, Ledger};
 pub use messages::{Checked, EventSender, Invocation, Message, OAuthCallback, Resumed};
 use model::{Caller, Clock};
 pub use ruleset_reload::Exchange;
@@ -544,9 +544,6 @@ impl Loop {
             .caller_group()
             .zip(run_handle.clone())
             .map(|(group, run_handle)| (group, intended.request_id().clone(), run_handle, reports.clone()));
-        if let Effect::Prepare(call) = intended.effect() {
-            self.begin_reading(call);
-        }
         if let Some((key, run_handle)) = intended.call_key().zip(run_handle) {
             self.daemon.broker.begin_run(key, run_handle);
         }

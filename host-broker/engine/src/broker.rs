@@ -141,6 +141,11 @@ impl Broker {
         self.parked.contains_key(key)
     }
 
+    /// Returns the request with this key if it waits for another one, also if it began to in this transaction.
+    pub(crate) fn parked(&self, key: &(Arc<str>, RequestId)) -> Option<&WaitingRequest> {
+        self.uncommitted.reading.get(key).or_else(|| self.parked.get(key))
+    }
+
     /// Notes that a request waits for another one of the same caller.
     pub fn begin_waiting(&mut self, key: (Arc<str>, RequestId), waiting: WaitingRequest) {
         self.waiting.entry(Arc::clone(&key.0)).and_modify(|count| *count += 1).or_insert(1);

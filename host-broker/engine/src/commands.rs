@@ -135,7 +135,7 @@ impl Broker {
         let header = &command_request.header;
         // It is the parked one itself. The rows of its reads are those of its calls: a row of its own id is another's.
         let is_back = command_request.is_being_read();
-        if let Some(parked) = self.parked.get(&header.key()).filter(|_| !command_request.asked && !is_back) {
+        if let Some(parked) = self.parked(&header.key()).filter(|_| !command_request.asked && !is_back) {
             let noted = while_parked(tx, header, parked);
             return closed(tx, Event::Arrived(Parsed::CommandRequest(command_request)), noted.map(|()| None));
         }

@@ -1,11 +1,11 @@
 //! The follow-ups of a transaction's events after its commit, and the state that the broker remembers of it.
 
 use crate::approval_requests::Resolved;
-use crate::broker::Broker;
+use crate::broker::{Broker, WaitingRequest};
 use crate::capability_replies::{CapabilityAnswer, Form};
 use crate::file_proposals::ToApply;
 use shared::{Group, Provider, RequestId, Timestamp};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The actions of the daemon after a transaction is committed.
@@ -44,13 +44,21 @@ pub(crate) struct Uncommitted {
     pub(crate) flow_reads: Vec<(Group, usize, Timestamp)>,
     /// Providers whose definitions were replaced.
     pub(crate) replaced: BTreeSet<Provider>,
+    /// Plans that wait for the facts of one of their calls.
+    pub(crate) reading: BTreeMap<(Arc<str>, RequestId), WaitingRequest>,
 }
 
 impl Broker {
     /// Remembers a committed transaction, and returns its follow-ups.
     pub(crate) fn remember(&mut self) -> FollowUps {
-        let Uncommitted { mut cancelled, capability_answers, flow_reads, mut replaced } =
+        let Uncommitted { mut cancelled, capability_answers, flow_reads, mut replaced, reading } =
             std::mem::take(&mut self.uncommitted);
+        for (key, waiting) in reading {
+            match self.parked.get_mut(&key) {
+                Some(parked) => *parked = waiting,
+                None => self.begin_waiting(key, waiting),
+            }
+        }
         self.cancelled.append(&mut cancelled);
         self.replaced.append(&mut replaced);
         for (group, form, answer) in capability_answers {

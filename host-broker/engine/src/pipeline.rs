@@ -158,7 +158,7 @@ impl Broker {
         tx: &'tx Transaction<'_>,
         call: Box<Call>,
     ) -> Result<Step<'tx, Event>, WriteError<Event>> {
-        if let Some(parked) = self.parked.get(&call.header.key()) {
+        if let Some(parked) = self.parked(&call.header.key()) {
             let noted = while_parked(tx, &call.header, parked);
             return closed(tx, Event::Arrived(Parsed::Call(call)), noted.map(|()| None));
         }

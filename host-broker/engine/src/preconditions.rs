@@ -62,8 +62,11 @@ impl Broker {
         {
             return Ok(Some(Refusal { code: Code::RateLimited, reason, retry_after }));
         }
-        // A prepared call is already counted, and an approval must not be wasted.
+        // A prepared call is already counted, and an approval must not be wasted. A plan has its place from its first read.
+        let goes_on =
+            call.plan.as_ref().is_some_and(|plan| plan.others.iter().any(|other| other.prepared != Prepared::Not));
         if call.prepared == Prepared::Not
+            && !goes_on
             && !call.is_resumed()
             && !call.is_internal()
             && intents::in_flight(tx, &call.header.caller_key)? >= self.config.broker.max_concurrent_calls

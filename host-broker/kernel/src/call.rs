@@ -287,7 +287,7 @@ pub struct Call {
     pub plan: Option<Box<WaitingPlan>>,
 }
 
-/// A plan that waits while the facts of one of its calls are read. It travels with that call, so nothing else holds it.
+/// A plan that waits while the facts of one of its calls are read. It travels with that call.
 pub struct WaitingPlan {
     /// The plan's own caller and reply.
     pub header: Header,

@@ -4,7 +4,6 @@ use super::Loop;
 use engine::broker::WaitingRequest;
 use engine::event::Event;
 use engine::request::Parsed;
-use kernel::call::Call;
 use shared::RequestId;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -42,20 +41,6 @@ impl Loop {
         };
         self.daemon.broker.begin_waiting(header.key(), waiting);
         self.waiting.entry(key).or_default().push((until, event));
-    }
-
-    /// A plan waits for the facts of one of its calls. Until it goes on, a repeated document is not another plan.
-    pub(super) fn begin_reading(&mut self, call: &Call) {
-        let Some(header) = call.plan.as_ref().map(|plan| &plan.header) else { return };
-        let waiting = WaitingRequest {
-            of: call.header.request_id.clone(),
-            person: header.behalf.key(),
-            request_digest: header.request_digest,
-            is_call: true,
-        };
-        if !self.daemon.broker.is_waiting(&header.key()) {
-            self.daemon.broker.begin_waiting(header.key(), waiting);
-        }
     }
 
     /// A plan goes on, or is over.

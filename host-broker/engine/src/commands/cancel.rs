@@ -51,8 +51,8 @@ impl Broker {
                 said(false, "running", "It has started; its provider is asked to stop, and its outcome counts.")
             }
             Some(_) => said(false, "running", "It has started and is not stopped."),
-            None if self.parked.get(&key).is_some_and(|parked| parked.is_call) => {
-                if let Some(waits_for) = self.parked.get(&key).map(|parked| parked.of.clone()) {
+            None if self.parked(&key).is_some_and(|parked| parked.is_call) => {
+                if let Some(waits_for) = self.parked(&key).map(|parked| parked.of.clone()) {
                     let key = (Arc::clone(&header.caller_key), waits_for);
                     self.follow_ups.resolved.push(Resolved { continuation: Continuation::Wake, key });
                 }

@@ -65,12 +65,12 @@ impl Broker {
         if command_request.asked {
             return plan_over(tx, command_request);
         }
-        if let Some(failed) = &command_request.failed_read {
-            return refuse_read(tx, command_request, failed).map(CommandOutcome::Answered);
-        }
         if self.is_cancelled(&command_request.header.key()) {
             let refusal = Refusal::new(Code::Cancelled, Code::Cancelled.meaning().to_owned());
             return refuse(tx, command_request, None, &refusal).map(CommandOutcome::Answered);
+        }
+        if let Some(failed) = &command_request.failed_read {
+            return refuse_read(tx, command_request, failed).map(CommandOutcome::Answered);
         }
         let unread = reads::next(command_request, tx.now());
         // Between two reads the others are not judged. All are judged before the first one and before the question.
@@ -144,6 +144,10 @@ impl Broker {
             }
             if !is_plannable(call) {
                 return no(Refusal::new(Code::InvalidParams, UNPLANNABLE.to_owned()));
+            }
+            if call.claimed(tx.view())?.is_some_and(|claimed| claimed.params_digest != call.params_digest) {
+                let reason = Code::IdempotencyConflict.meaning().to_owned();
+                return no(Refusal::new(Code::IdempotencyConflict, reason));
             }
             // A call that a person has denied is not asked about again as a part of a plan.
             let (kind, names) = ((SubjectKind::Call, &call.params_digest), (&call.provider, &call.action));

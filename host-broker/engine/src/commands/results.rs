@@ -41,7 +41,7 @@ impl Broker {
         of: &RequestId,
     ) -> Result<Option<Owner>, StoreError> {
         let key = (Arc::clone(&header.caller_key), of.clone());
-        let owner = match self.parked.get(&key) {
+        let owner = match self.parked(&key) {
             Some(parked) => Some(Owner { person: parked.person.clone(), at: tx.now(), called: None, nested: None }),
             None => requests::owner(tx.view(), &header.caller_key, of)?,
         };

@@ -184,7 +184,7 @@ fn a_read_that_fails_ends_the_plan_and_asks_nobody() {
     let id = developer.send(plan(&[branch("topic/1", "main"), branch("topic/2", "dev"), branch("topic/3", "main")]));
     let reply = developer.reply(&id);
     assert!(error(&reply).contains("Call 2 of the plan, github.create_branch, cannot run: "), "{reply}");
-    assert_ne!(code(&reply), "outcome_unknown");
+    assert_eq!(code(&reply), "provider_failed", "{reply}");
     assert_eq!(kinds(&world), ["intended", "succeeded", "intended", "failed", "refused"]);
     nobody_is_asked(&world);
     assert!(github.changes().is_empty());
@@ -295,6 +295,26 @@ fn a_plan_ends_when_it_is_cancelled_or_its_time_is_over_during_the_reads() {
     // Nothing of either is left: the next plan is asked about.
     let id = developer.send(plan(&branches(2)));
     asked(&world, &id);
+}
+
+#[test]
+fn a_plan_that_arrives_with_its_cancellation_asks_nobody() {
+    let (mut world, github) = with_github("");
+    world.start_process();
+    let output = world.cli(&["grant", "developer", "github", "2"]);
+    assert!(output.status.success(), "{output:?}");
+    let developer = world.group("developer").by_files();
+    github.answer_reads(Some(0));
+    // Both are there before the broker looks, in this order.
+    world.stand_still();
+    let id = developer.send(plan(&branches(2)));
+    let cancel = developer.send(json!({ "type": "ext_cancel", "of": id }));
+    world.go_on();
+    let cancelled = developer.reply(&cancel);
+    assert_eq!(cancelled["data"]["cancelled"], true, "{cancelled}");
+    github.answer_reads(None);
+    assert_eq!(code(&developer.reply(&id)), "cancelled");
+    nobody_is_asked(&world);
 }
 
 #[test]

@@ -10,18 +10,18 @@
 
 use super::{UNPLANNABLE, refuse_read};
 use crate::accounts;
-use crate::broker::Broker;
+use crate::broker::{Broker, WaitingRequest};
 use crate::clean::{Filtered, Outcome};
 use crate::event::Event;
 use crate::facts;
 use crate::pipeline::{closed, event_of};
 use crate::request::{Command, CommandRequest, FailedRead, Parsed};
 use kernel::authorize::{Outcome as Decided, Refusal, authorize};
-use kernel::call::{Call, Prepared, WaitingPlan};
+use kernel::call::{Call, Header, Prepared, WaitingPlan};
 use kernel::{Effect, Step, WriteError};
 use policy::decide::Verdict;
 use policy::facts::GuardFact;
-use shared::{Code, Timestamp};
+use shared::{Code, RequestId, Timestamp};
 use std::time::Duration;
 use store::{StoreError, Transaction};
 use tokio::time::Instant;
@@ -127,8 +127,15 @@ impl Broker {
                 return Err(WriteError { event: event_of(call), error });
             }
         }
+        let reading =
+            call.plan.as_ref().map(|plan| (plan.header.key(), waiting(&plan.header, &call.header.request_id)));
         match authorize(tx, call, facts) {
-            Decided::Authorized(authorized) => Ok(Step::Start(kernel::record_intent(tx, authorized)?)),
+            Decided::Authorized(authorized) => {
+                let intended = kernel::record_intent(tx, authorized)?;
+                // Until the plan goes on, a repeated document is not another plan.
+                self.uncommitted.reading.extend(reading);
+                Ok(Step::Start(intended))
+            }
             Decided::Refused(call, refusal) => refused(tx, call, place, refusal),
             // It needs facts, and people are asked about the whole plan.
             Decided::Ask(call, _) => {
@@ -146,6 +153,11 @@ impl Broker {
         }
         self.hindrance(tx, call)
     }
+}
+
+/// Returns the plan as a request that waits for the read of this call.
+fn waiting(plan: &Header, of: &RequestId) -> WaitingRequest {
+    WaitingRequest { of: of.clone(), person: plan.behalf.key(), request_digest: plan.request_digest, is_call: true }
 }
 
 /// Ends a plan because this call of it is not read.
