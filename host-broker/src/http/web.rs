@@ -88,6 +88,8 @@ struct Shared {
     read_pool: Arc<ReadPool>,
     // For reads of many rows, so that no other page and no external agent waits for one. They wait for each other.
     long_reads: Arc<ReadPool>,
+    // The right to make such a read. Who waits for it holds no thread.
+    long_turn: Arc<Semaphore>,
     streams: Arc<Semaphore>,
 }
 
@@ -95,7 +97,8 @@ struct Shared {
 pub fn router(web: Web) -> Router {
     let read_pool = Arc::new(ReadPool::new(web.home.clone()));
     let long_reads = Arc::new(ReadPool::new(web.home.clone()));
-    let shared = Shared { web: Arc::new(web), read_pool, long_reads, streams: Arc::new(Semaphore::new(STREAMS_MAX)) };
+    let (long_turn, streams) = (Arc::new(Semaphore::new(1)), Arc::new(Semaphore::new(STREAMS_MAX)));
+    let shared = Shared { web: Arc::new(web), read_pool, long_reads, long_turn, streams };
     let api = Arc::new(Api {
         config: Arc::clone(&shared.web.config),
         dispatcher: shared.web.dispatcher.clone(),
@@ -262,6 +265,14 @@ impl Shared {
         look: impl FnOnce(&View) -> Result<T, StoreError> + Send + 'static,
         show: impl FnOnce(T) -> Response + Send + 'static,
     ) -> Response {
+        let Ok(turn) = Arc::clone(&self.long_turn).acquire_owned().await else {
+            return plain(StatusCode::SERVICE_UNAVAILABLE, "The broker stops.");
+        };
+        // A client that leaves does not end the read, so the turn stays with it.
+        let look = move |view: &View| {
+            let _turn = turn;
+            look(view)
+        };
         read_with(&self.long_reads, look, show).await
     }
 }

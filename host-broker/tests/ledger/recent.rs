@@ -168,3 +168,21 @@ fn of_a_large_ledger_only_the_last_rows_are_read() {
     assert_eq!((last.calls.len(), last.cut_before), (100, None));
     assert_eq!(found(5 * MINUTE, 150).calls.len(), 0);
 }
+
+#[test]
+fn of_large_rows_only_those_within_the_bytes_are_read() {
+    let mut world = World::new();
+    let text = "x".repeat(1 << 20);
+    for _ in 0..70 {
+        world.write(vec![Line(
+            RowKind::Intended,
+            "group:developer",
+            Some("demo"),
+            true,
+            json!({ "stage": "run", "text": text }),
+        )]);
+        world.clock.turn(MINUTE);
+    }
+    let found = calls_since(world.ledger.view(), at(0), 1_000).unwrap();
+    assert_eq!((found.calls.len(), found.cut_before), (63, Some(at(7 * MINUTE))));
+}

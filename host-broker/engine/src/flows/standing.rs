@@ -69,13 +69,25 @@ pub fn standing(
             return Ok(Err(Code::FlowExternalToolDenied));
         }
     }
-    if matches!(wanted, Use::Tool(_)) {
-        let is_used_up = access.max_invocations > 0 && access.invocations >= access.max_invocations;
-        // An unlimited grant holds only as long as the configuration permits unlimited ones.
-        let is_endless = access.max_invocations == 0 && !table.allow_unlimited;
-        if is_used_up || is_endless {
-            return Ok(Err(Code::FlowExternalGrantDenied));
-        }
+    if matches!(wanted, Use::Tool(_)) && spent(&access, flows).is_some() {
+        return Ok(Err(Code::FlowExternalGrantDenied));
     }
     Ok(Ok(access))
+}
+
+/// The reason why an external grant permits no further call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spent {
+    /// All its calls are used.
+    UsedUp,
+    /// It is unlimited, and the configuration no longer permits unlimited ones.
+    Unlimited,
+}
+
+/// Returns why this external grant permits no further call, if it does not.
+pub fn spent(access: &Access, flows: &FlowsTable) -> Option<Spent> {
+    match access.max_invocations {
+        0 => (!flows.external_agent.allow_unlimited).then_some(Spent::Unlimited),
+        most => (access.invocations >= most).then_some(Spent::UsedUp),
+    }
 }

@@ -9,7 +9,7 @@ use axum::response::Response;
 use config::Config;
 use config::flows::FlowsTable;
 use engine::flows::issuers;
-use engine::flows::standing::{Use, standing};
+use engine::flows::standing::{Spent, Use, spent, standing};
 use engine::request::{Command, FlowCommand};
 use serde::Deserialize;
 use shared::Timestamp;
@@ -180,12 +180,10 @@ fn state_of(ledger: &View, flows: &FlowsTable, now: Timestamp, access: &Access) 
     if let Err(code) = standing(ledger, flows, now, &access.grant_id, Use::Result)? {
         return Ok(AccessState::Refused(code.meaning().to_owned()));
     }
-    Ok(match access.max_invocations {
-        0 if !flows.external_agent.allow_unlimited => {
-            AccessState::Refused("the configuration permits no unlimited access".to_owned())
-        }
-        most if most > 0 && access.invocations >= most => AccessState::UsedUp,
-        _ => AccessState::InForce,
+    Ok(match spent(access, flows) {
+        Some(Spent::Unlimited) => AccessState::Refused("the configuration permits no unlimited access".to_owned()),
+        Some(Spent::UsedUp) => AccessState::UsedUp,
+        None => AccessState::InForce,
     })
 }
 

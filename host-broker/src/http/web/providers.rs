@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use engine::catalogue::Catalogue;
 use shared::{Provider, Timestamp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use store::ledger::recent::{self, CallState, RecentCalls};
@@ -33,8 +33,8 @@ pub(super) struct ProvidersPage {
     pub(super) cut_before: Option<Timestamp>,
     /// The breakers that have counted faults.
     pub(super) breakers: Vec<Used>,
-    /// The scopes of the kill switches.
-    pub(super) killed: Vec<String>,
+    /// The providers that a kill switch stops for everybody.
+    pub(super) killed: BTreeSet<Provider>,
 }
 
 /// The calls of one provider.
@@ -58,11 +58,11 @@ impl CallFigures {
     }
 }
 
-/// What the ledger says.
+/// The facts of the ledger.
 struct ProviderFacts {
     calls: RecentCalls,
     breakers: Vec<Used>,
-    killed: Vec<String>,
+    killed: BTreeSet<Provider>,
 }
 
 /// `GET /providers`
@@ -73,7 +73,8 @@ pub(super) async fn list(State(shared): State<Shared>, headers: HeaderMap) -> Re
     };
     let now = shared.web.clock.now();
     let catalogue = Arc::clone(&shared.web.dispatcher.catalogue.borrow());
-    let look = move |ledger: &View| ledger.at_one_moment(|ledger| facts(ledger, now));
+    let looked = Arc::clone(&catalogue);
+    let look = move |ledger: &View| ledger.at_one_moment(|ledger| facts(ledger, &looked, now));
     let show = move |facts: ProviderFacts| {
         let providers = ProvidersPage::of(catalogue, facts, now);
         html(StatusCode::OK, page::providers::page(&visitor, now, &providers))
@@ -81,11 +82,17 @@ pub(super) async fn list(State(shared): State<Shared>, headers: HeaderMap) -> Re
     shared.read_long(look, show).await
 }
 
-fn facts(ledger: &View, now: Timestamp) -> Result<ProviderFacts, StoreError> {
+fn facts(ledger: &View, catalogue: &Catalogue, now: Timestamp) -> Result<ProviderFacts, StoreError> {
+    let mut killed = BTreeSet::new();
+    for (name, _) in catalogue.providers() {
+        if kill::find(ledger, None, name)?.is_some() {
+            killed.insert(name.clone());
+        }
+    }
     Ok(ProviderFacts {
         calls: recent::calls_since(ledger, last_day::begin(now), ROWS_MAX)?,
         breakers: counters::breakers(ledger, now, BREAKERS_MAX)?,
-        killed: kill::list(ledger)?,
+        killed,
     })
 }
 

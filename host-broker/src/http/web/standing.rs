@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use engine::request::Command;
 use engine::standing_approvals::may_end;
+use model::standing_approval::StandingApproval;
 use std::sync::Arc;
 use store::state::standing_approvals;
 
@@ -27,15 +28,12 @@ pub(super) async fn list(State(shared): State<Shared>, headers: HeaderMap) -> Re
     let Some(visitor) = shared.visitor(&headers, Use::Page) else {
         return shared.sign_in_first(&headers, PATH);
     };
-    let read_pool = Arc::clone(&shared.read_pool);
-    let found = tokio::task::spawn_blocking(move || read_pool.look(standing_approvals::not_ended)).await;
-    let Ok(Ok(mut found)) = found else {
-        let words = "The ledger cannot be read just now; the broker's log says why.";
-        return shared.told(StatusCode::SERVICE_UNAVAILABLE, Some(&visitor), "Nothing to show", words);
+    let (now, config) = (shared.web.clock.now(), Arc::clone(&shared.web.config));
+    let show = move |mut found: Vec<StandingApproval>| {
+        found.retain(|standing| standing.is_in_force(now) && may_end(&config, &visitor.person, standing));
+        html(StatusCode::OK, page::standing::page(&visitor, now, &found))
     };
-    let now = shared.web.clock.now();
-    found.retain(|standing| standing.is_in_force(now) && may_end(&shared.web.config, &visitor.person, standing));
-    html(StatusCode::OK, page::standing::page(&visitor, now, &found))
+    shared.read(standing_approvals::not_ended, show).await
 }
 
 /// `POST /standing-approvals/standing-N/end`

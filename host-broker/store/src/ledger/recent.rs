@@ -1,4 +1,4 @@
-//! The rows and the calls of the last hours, for people. Every read is bounded, however large the ledger is.
+//! The rows and the calls of the last hours, for people. Every read is bounded in rows and bytes.
 
 use crate::{StoreError, View, at};
 use rusqlite::{OptionalExtension as _, params};
@@ -88,8 +88,8 @@ struct Body {
 const TIME: &str = "SELECT ts FROM ledger WHERE seq = ?1";
 
 /// Returns the number of the first row that is not older than this; the number after the last row if there is none.
-/// Rows that are only in segments count as older. A search by halves reads few rows. It is exact while times do not go
-/// back. They go back only where a person has accepted a step of the clock.
+/// Rows that are only in segments are more than a day old, and count as older. A search by halves reads few rows. It is
+/// exact while times do not go back. They go back only where a person has accepted a step of the clock.
 ///
 /// # Errors
 /// [`StoreError`] if the ledger cannot be read.
@@ -126,8 +126,29 @@ pub fn rows_between(view: &View, times: &[Timestamp]) -> Result<Vec<u64>, StoreE
     Ok(parts.map(|(first, next)| u64::try_from(next.saturating_sub(*first)).unwrap_or(0)).collect())
 }
 
-/// Returns the calls of groups and external agents since this time, from the last `rows` rows at most. A call counts at
-/// the time of its decision.
+/// The most bytes of rows that are read for a list of calls.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// Returns the first of the rows from `first` on that are read: the newest ones, within this number and the bytes.
+fn first_within(view: &View, first: i64, rows: i64) -> Result<i64, StoreError> {
+    const SIZES: &str = "SELECT seq, octet_length(body) FROM ledger WHERE seq >= ?1 ORDER BY seq DESC LIMIT ?2";
+    let step = "read the sizes of the latest rows";
+    let (mut within, mut bytes) = (first, 0_u64);
+    let mut statement = view.prepare_cached(SIZES).map_err(at(step))?;
+    let mut read = statement.query(params![first, rows]).map_err(at(step))?;
+    while let Some(row) = read.next().map_err(at(step))? {
+        let (seq, size): (i64, u32) = (row.get(0).map_err(at(step))?, row.get(1).map_err(at(step))?);
+        bytes = bytes.saturating_add(size.into());
+        if bytes > BYTES_MAX {
+            return Ok(seq.saturating_add(1));
+        }
+        within = seq;
+    }
+    Ok(within)
+}
+
+/// Returns the calls of groups and external agents since this time, from the last `rows` rows of the database at most. A
+/// call counts at the time of its decision.
 ///
 /// # Errors
 /// [`StoreError`] if the ledger cannot be read.
@@ -140,14 +161,11 @@ pub fn calls_since(view: &View, since: Timestamp, rows: i64) -> Result<RecentCal
           AND kind IN ('intended', 'refused', 'succeeded', 'failed', 'timed_out', 'unknown', 'settled')
         ORDER BY seq";
     let wanted = first_since(view, since)?;
-    let last: i64 = view
-        .query_row("SELECT coalesce(max(seq), 0) FROM ledger", [], |row| row.get(0))
-        .map_err(at("look for the last row"))?;
-    let first_read = last.saturating_sub(rows).saturating_add(1);
-    let cut_before = if first_read > wanted { time_of(view, first_read)? } else { None };
+    let first = first_within(view, wanted, rows)?;
+    let cut_before = if first > wanted { time_of(view, first)? } else { None };
     let mut found: BTreeMap<i64, RecentCall> = BTreeMap::new();
     let mut statement = view.prepare_cached(SELECT).map_err(at("read the latest calls"))?;
-    let mut read = statement.query(params![wanted.max(first_read)]).map_err(at("read the latest calls"))?;
+    let mut read = statement.query(params![first]).map_err(at("read the latest calls"))?;
     while let Some(row) = read.next().map_err(at("read the latest calls"))? {
         take(row, &mut found).map_err(at("read a call"))?;
     }

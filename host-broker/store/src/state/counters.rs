@@ -288,24 +288,9 @@ pub struct Used {
 pub fn list(view: &View, now: Timestamp) -> Result<Vec<Used>, StoreError> {
     const SELECT: &str = "SELECT caller, provider, scope, used, NULL FROM quotas WHERE day = ?1
         UNION ALL SELECT caller, provider, 'breaker', faults, open_until FROM breakers ORDER BY 1, 2, 3";
-    let steady = steady::estimate(view, now)?;
-    let wall = |until| now.plus(Timestamp::from_millis(until).since(steady));
+    let read = reader(view, now)?;
     view.prepare(SELECT)
-        .and_then(|mut s| {
-            s.query_map(params![day(now)], |row| {
-                Ok(Used {
-                    caller: row.get(0)?,
-                    provider: row.get(1)?,
-                    scope: row.get(2)?,
-                    used: row.get(3)?,
-                    daily_quota: None,
-                    rate_per_minute: None,
-                    taken: None,
-                    open_until: row.get::<_, Option<i64>>(4)?.map(wall),
-                })
-            })?
-            .collect()
-        })
+        .and_then(|mut s| s.query_map(params![day(now)], read)?.collect())
         .map_err(at("list used limits"))
 }
 
@@ -314,20 +299,26 @@ pub fn list(view: &View, now: Timestamp) -> Result<Vec<Used>, StoreError> {
 /// # Errors
 /// [`StoreError`] if they cannot be read.
 pub fn breakers(view: &View, now: Timestamp, most: u32) -> Result<Vec<Used>, StoreError> {
-    const SELECT: &str = "SELECT caller, provider, faults, open_until FROM breakers ORDER BY caller, provider LIMIT ?1";
+    const SELECT: &str = "SELECT caller, provider, 'breaker', faults, open_until FROM breakers
+        ORDER BY caller, provider LIMIT ?1";
+    let read = reader(view, now)?;
+    view.prepare_cached(SELECT).and_then(|mut s| s.query_map([most], read)?.collect()).map_err(at("list breakers"))
+}
+
+/// Returns the reader of rows with caller, provider, scope, use, and the steady time until which a breaker is open.
+fn reader(view: &View, now: Timestamp) -> Result<impl Fn(&rusqlite::Row<'_>) -> rusqlite::Result<Used>, StoreError> {
     let steady = steady::estimate(view, now)?;
-    let wall = |until| now.plus(Timestamp::from_millis(until).since(steady));
-    let read = |row: &rusqlite::Row<'_>| {
+    let wall = move |until| now.plus(Timestamp::from_millis(until).since(steady));
+    Ok(move |row: &rusqlite::Row<'_>| {
         Ok(Used {
             caller: row.get(0)?,
             provider: row.get(1)?,
-            scope: "breaker".to_owned(),
-            used: row.get(2)?,
+            scope: row.get(2)?,
+            used: row.get(3)?,
             daily_quota: None,
             rate_per_minute: None,
             taken: None,
-            open_until: row.get::<_, Option<i64>>(3)?.map(wall),
+            open_until: row.get::<_, Option<i64>>(4)?.map(wall),
         })
-    };
-    view.prepare_cached(SELECT).and_then(|mut s| s.query_map([most], read)?.collect()).map_err(at("list breakers"))
+    })
 }

@@ -16,12 +16,13 @@ fn the_page_shows_the_head_the_verification_and_the_rows_of_the_last_day() {
     world.settle();
     let rows = world.rows();
     let head = rows.last().unwrap();
-    let page = alice.get("/evidence");
+    // The verification runs beside the calls.
+    let verified = || Some(alice.get("/evidence")).filter(|page| page.text.contains("All rows up to row "));
+    let page = tests::until("the verification", verified);
     assert_eq!(page.status, 200, "{}", page.text);
     is_sound(&page.text);
     for words in [
         format!("{}:{}", head.seq, head.event_hash),
-        "All rows up to row ".to_owned(),
         "host-broker evidence verify</code>".to_owned(),
         "24 bars, from ".to_owned(),
         format!(" rows: {}. The highest bar is {}, at ", rows.len(), rows.len()),

@@ -20,6 +20,8 @@ const BREAKERS_SHOWN: usize = 20;
 /// The page.
 pub(in crate::http::web) fn page(visitor: &Visitor, now: Timestamp, providers: &ProvidersPage) -> Markup {
     let of = |name: &Provider| breakers_of(providers, name);
+    let with_listed = |(name, figures)| Some((name, providers.catalogue.provider(name)?, figures));
+    let all = || providers.figures.iter().filter_map(with_listed);
     let content = html! {
         h1 { "Providers" }
         @if let Some(since) = providers.cut_before {
@@ -39,7 +41,7 @@ pub(in crate::http::web) fn page(visitor: &Visitor, now: Timestamp, providers: &
                         }
                     }
                     tbody {
-                        @for ((name, listed), figures) in providers.catalogue.providers().zip(providers.figures.values()) {
+                        @for (name, listed, figures) in all() {
                             tr {
                                 th scope="row" { a href={ "#" (id(name)) } { (seen(name.as_str())) } }
                                 td { (listed.kind) }
@@ -56,7 +58,7 @@ pub(in crate::http::web) fn page(visitor: &Visitor, now: Timestamp, providers: &
         @if providers.other > 0 {
             p.by { "Calls to names that are no providers: " (providers.other) "." }
         }
-        @for ((name, listed), figures) in providers.catalogue.providers().zip(providers.figures.values()) {
+        @for (name, listed, figures) in all() {
             (one(name, listed, figures, (of(name).as_slice(), now)))
         }
     };
@@ -73,11 +75,9 @@ fn breakers_of<'a>(providers: &'a ProvidersPage, name: &Provider) -> Vec<&'a Use
 }
 
 fn state(providers: &ProvidersPage, name: &Provider, listed: &Listed) -> Markup {
-    let own = format!("provider:{name}");
-    let is_killed = providers.killed.iter().any(|scope| *scope == own || scope == "all");
     let words = match &listed.state {
         Err(reason) => Err(reason.clone()),
-        Ok(()) if is_killed => Err("stopped by a kill switch".to_owned()),
+        Ok(()) if providers.killed.contains(name) => Err("stopped by a kill switch".to_owned()),
         Ok(()) => Ok(listed.definitions.as_ref().map_or_else(|| "ready".to_owned(), |source| server(&source.health()))),
     };
     html! {
