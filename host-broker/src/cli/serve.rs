@@ -144,7 +144,7 @@ fn started(
         let reason = chain(&error);
         if reason != logged {
             tracing::error!(error = reason, "the daemon cannot start after the reload, and waits");
-            context.service_manager.waits(&reason);
+            context.service_manager.waits();
             (logged, pause) = (reason, FIRST_PAUSE);
         }
         let is_held = if let Some(standby) = &mut standby {

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The highest exposure of the service of the system, in tenths. Below 2.0 no service can be that makes the namespaces of
-/// sandboxes and speaks to the network: the unit names each directive that it leaves out, and why.
+/// The highest exposure of the service of the system, in tenths. The sandboxes of providers need namespaces and the network,
+/// which rules out a lower one. The unit names each directive that it omits, and the reason.
 const EXPOSURE: &str = "--threshold=30";
 
 fn units() -> PathBuf {
