@@ -147,7 +147,7 @@ impl Run {
         let env = mounts.environment(&context.platform.environment, &found.directories, &variables);
         let sandbox = AgentSandbox {
             name: group.to_string(),
-            network: self.network(hello.as_ref())?,
+            network: self.network(&config, hello.as_ref())?,
             mounts: mounts.into_list(),
             directory: directory.unwrap_or_else(|| HOME.into()),
             env,
@@ -203,13 +203,20 @@ impl Run {
         program::find(program, path, &here, work).map_err(CliError::missing)
     }
 
-    /// Returns the network of the sandbox. `hello` is the daemon's description of itself.
-    fn network(&self, hello: Option<&Value>) -> Result<Network, CliError> {
+    /// Returns the network of the sandbox. `hello` is the daemon's description of itself. After a reload, the daemon listens
+    /// where the configuration says.
+    fn network(&self, config: &Config, hello: Option<&Value>) -> Result<Network, CliError> {
+        let own = config.web.iter().map(|web| web.listen).chain(config.identity.callback);
+        let own: Vec<u16> = own
+            .chain(config.metrics.iter().map(|table| table.listen))
+            .map(|address| address.address().port())
+            .collect();
+        let is_own = |port: u16| own.contains(&port) || hello.is_some_and(|hello| listens(hello, port));
         let private = self.private_host.iter().cloned().map(Host::in_private_network);
         let mut hosts: Vec<Host> = self.host.iter().cloned().chain(private).collect();
         hosts.sort();
         hosts.dedup_by(|one, other| (one.name(), one.port()) == (other.name(), other.port()));
-        let is_broker = |host: &&Host| host.is_local() && hello.is_some_and(|hello| listens(hello, host.port()));
+        let is_broker = |host: &&Host| host.is_local() && is_own(host.port());
         if let Some(host) = hosts.iter().find(is_broker) {
             return Err(CliError::usage(format!(
                 "--host: {host} is the broker itself, which an agent reaches through its shim only; remove it"
