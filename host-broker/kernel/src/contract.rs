@@ -196,6 +196,14 @@ pub fn unprepared(invocation: Box<dyn Invocation>) -> Running<Result<Box<dyn Inv
     Box::pin(async move { Ok(invocation) })
 }
 
+/// Refuses all parameters of an operation that the broker only probes.
+///
+/// # Errors
+/// Always.
+pub fn not_callable() -> Result<Box<dyn Invocation>, Vec<ParamError>> {
+    Err(vec![ParamError { pointer: String::new(), fault: "it is no action".to_owned() }])
+}
+
 /// The input that an action needs beside its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreRequest<'a> {

@@ -8,7 +8,7 @@
 //! provider's own credential, or that of one account that the operator names. An agent cannot call it.
 
 use crate::native::SharedState;
-use kernel::contract::{Failure, Invocation, Operation, Probed, Running, UsedAccount};
+use kernel::contract::{Failure, Invocation, Operation, Probed, Running, UsedAccount, not_callable};
 use kernel::execution::Execution;
 use model::{Declaration, Exposure, ParamError};
 use serde_json::{Map, Value, json};
@@ -38,23 +38,12 @@ pub fn check<S: Connects>(provider: &Provider, shared: &Arc<S>) -> Arc<dyn Opera
     #[expect(clippy::expect_used, reason = "letters and a period satisfy the grammar")]
     let action = "connection.check".parse().expect("an action");
     let declaration = Declaration {
-        provider: provider.clone(),
-        action,
-        level: Level::Read,
-        tier: None,
         description: "The check of the connection.".to_owned(),
         input_schema: json!({ "type": "object" }),
-        output_schema: None,
         idempotent: true,
         exposes: Exposure::NONE,
-        destinations: None,
         deadline: Some(CHECK_TIMEOUT),
-        proposes: false,
-        verbatim: false,
-        reveals: false,
-        chat_types: Vec::new(),
-        needs_account: false,
-        may_vary: Vec::new(),
+        ..Declaration::new(provider.clone(), action, Level::Read)
     };
     Arc::new(Check { declaration, shared: Arc::clone(shared) })
 }
@@ -71,7 +60,7 @@ impl<S: Connects> Operation for Check<S> {
     }
 
     fn parse(&self, _params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamError>> {
-        Err(vec![ParamError { pointer: String::new(), fault: "it is no action".to_owned() }])
+        not_callable()
     }
 
     fn probe(

@@ -4,7 +4,8 @@
 
 pub use kernel::contract::{
     Failure, Found, Guard, InverseError, Invocation, Lines, LinkedByOperator, NestedRequest, Operation, Probed,
-    Progress, Proposed, Running, SealedField, SideOutput, StoreInput, StoreRequest, Success, UsedAccount, unprepared,
+    Progress, Proposed, Running, SealedField, SideOutput, StoreInput, StoreRequest, Success, UsedAccount, not_callable,
+    unprepared,
 };
 pub use kernel::execution::Execution;
 pub use kernel::run_handle::{RunHandle, RunProgress};

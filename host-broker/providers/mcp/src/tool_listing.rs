@@ -3,8 +3,8 @@
 //! A remote server lists them only to a caller with the token, and no secret is used without an intent.
 
 use super::upstream::Upstream;
-use model::{Declaration, Exposure, ParamError, Refusal};
-use provider::contract::{Execution, Failure, Invocation, Operation, Probed, Running, UsedAccount};
+use model::{Declaration, ParamError, Refusal};
+use provider::contract::{Execution, Failure, Invocation, Operation, Probed, Running, UsedAccount, not_callable};
 use provider::definitions::{LISTING_TIMEOUT, Listing};
 use serde_json::{Map, Value, json};
 use shared::Level;
@@ -25,23 +25,11 @@ impl ToolListing {
         #[expect(clippy::expect_used, reason = "letters and a period satisfy the grammar")]
         let action = "tools.list".parse().expect("an action");
         let declaration = Declaration {
-            provider: upstream.name().clone(),
-            action,
-            level: Level::Read,
-            tier: None,
             description: "The instructions of the server.".to_owned(),
             input_schema: json!({ "type": "object" }),
-            output_schema: None,
             idempotent: true,
-            exposes: Exposure::ALL,
-            destinations: None,
             deadline: Some(LISTING_TIMEOUT),
-            proposes: false,
-            verbatim: false,
-            reveals: false,
-            chat_types: Vec::new(),
-            needs_account: false,
-            may_vary: Vec::new(),
+            ..Declaration::new(upstream.name().clone(), action, Level::Read)
         };
         (Arc::new(Self { declaration, upstream: Arc::clone(upstream), told: Mutex::new(Some(told)) }), seen)
     }
@@ -57,7 +45,7 @@ impl Operation for ToolListing {
     }
 
     fn parse(&self, _params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamError>> {
-        Err(vec![ParamError { pointer: String::new(), fault: "it is no action".to_owned() }])
+        not_callable()
     }
 
     fn probe(
