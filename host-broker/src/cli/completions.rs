@@ -29,7 +29,7 @@ impl Completions {
         let mut command = definition();
         clap_complete::generate(self.shell, &mut command, "host-broker", &mut script);
         let script = String::from_utf8(script).map_err(|error| CliError::internal(&error))?;
-        // The generator writes the hyphen of the program in two ways, so bash completes no subcommand (clap issue 6421).
+        // The generator writes the hyphen of the program in two ways, so bash completes no subcommand (clap-rs/clap#6421).
         let script = script.replace("host__subcmd__broker", "host__broker");
         context.output.raw(&json!({ "shell": self.shell.to_string(), "script": script }), || script.clone());
         Ok(())

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shared::digest::Digest;
 use shared::{Provider, limits};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ pub enum ProcessRequest {
     /// Check the connections of providers, with their own credentials.
     Check {
         /// The providers.
-        providers: Vec<Provider>,
+        providers: BTreeSet<Provider>,
     },
     /// Check the connection of a provider with an account of a person.
     CheckAccount {

@@ -14,6 +14,7 @@ use provider_bridge::checks::Report;
 use secrets::keys;
 use serde_json::{Map, Value, json};
 use shared::Code;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Check that every enabled provider can be set up, and that its server accepts it.
@@ -23,7 +24,7 @@ use std::sync::Arc;
 #[command(
     after_help = "The command detects missing secrets and invalid settings. Then the broker contacts the server of each provider of the \
 kinds mail, calendar, cloud-logs, github and passwords, once. It signs in with the credential of the provider. A provider with \
-accounts of persons has none, so the command only checks that its server answers; account link tries an account. The request \
+accounts of persons has none, so the command only checks that its server answers. account link tries an account. The request \
 changes nothing, and the ledger has a row of each.
 If you name a bridge, the command starts it without any secret. It sends the bridge valid requests, and requests that the \
 bridge must refuse.
@@ -79,7 +80,7 @@ impl Check {
 /// Returns the findings about the connections, by provider.
 fn connections(context: &Context, all: &[Seen<'_>]) -> Result<Map<String, Value>, CliError> {
     let tried = all.iter().filter(|seen| seen.enabled && !seen.fails() && seen.listed.connection.is_some());
-    let providers: Vec<Name> = tried.map(|seen| seen.name.clone()).collect();
+    let providers: BTreeSet<Name> = tried.map(|seen| seen.name.clone()).collect();
     if providers.is_empty() {
         return Ok(Map::new());
     }
