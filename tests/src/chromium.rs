@@ -35,6 +35,12 @@ fn driver(home: &Path) -> Option<(Child, u16)> {
     Some((driver, port?))
 }
 
+/// The program of the accessibility checker.
+fn checker() -> Option<String> {
+    let servers = std::env::var_os("EXT_TEST_SERVERS")?;
+    std::fs::read_to_string(Path::new(&servers).join("axe/node_modules/axe-core/axe.min.js")).ok()
+}
+
 /// A browser with one window.
 pub struct Chromium {
     driver: Child,
@@ -176,6 +182,22 @@ impl Chromium {
     pub fn prefer(&self, scheme: &str) {
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         self.devtools("Emulation.setEmulatedMedia", &json!({ "features": features }));
+    }
+
+    /// What an accessibility checker finds on the page: the rules of WCAG 2.2, levels A and AA, and its best practices.
+    /// `None`, with the reason printed, where the checker is not installed.
+    pub fn barriers(&self) -> Option<Vec<String>> {
+        let Some(checker) = checker() else {
+            crate::skipped("the accessibility checker is not installed; run `. .ci/install`");
+            return None;
+        };
+        self.script(&checker);
+        let run = "const done = arguments[arguments.length - 1]; \
+                   axe.run(document, { resultTypes: ['violations'] }).then(found => done(found.violations.map(rule => \
+                   `${rule.id}: ${rule.help}: ${rule.nodes.map(node => node.html).join(' | ')}`)), \
+                   fault => done([String(fault)]))";
+        let found = self.post("/execute/async", &json!({ "script": run, "args": [] }));
+        Some(serde_json::from_value(found).expect("a list of sentences"))
     }
 
     /// What the browser complains of.

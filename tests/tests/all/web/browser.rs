@@ -37,7 +37,7 @@ fn fits(browser: &Chromium) {
     assert!(wide[0].as_u64() <= wide[1].as_u64(), "it scrolls sideways: {wide} at {}", browser.url());
 }
 
-/// Pictures of a page at a desk and on a telephone, light and dark. It never scrolls sideways.
+/// Pictures of a page at a desk and on a telephone, light and dark. It never scrolls sideways, and has no barriers.
 fn look_at(browser: &Chromium, name: &str) {
     for device in ["telephone", "desk"] {
         match device {
@@ -47,6 +47,9 @@ fn look_at(browser: &Chromium, name: &str) {
         for scheme in ["light", "dark"] {
             browser.prefer(scheme);
             fits(browser);
+            if let Some(barriers) = browser.barriers() {
+                assert!(barriers.is_empty(), "{name} on a {device}, {scheme}: {barriers:#?}");
+            }
             browser.picture(&format!("{name}-{device}-{scheme}"));
         }
     }
