@@ -33,6 +33,7 @@ pub mod init;
 pub mod inspect;
 pub mod kill;
 pub mod limits;
+pub mod logs;
 pub mod man;
 pub mod mock;
 pub mod proposals;
@@ -54,10 +55,11 @@ pub mod task;
 pub mod token;
 pub mod up;
 pub mod vault;
+mod view;
 pub mod web;
 
 use ::config::provider::Kinds;
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use output::{CliError, Output};
 use platform::clock::SystemClock;
 use platform::commands::SystemCommands;
@@ -98,6 +100,9 @@ struct Arguments {
     /// Print one JSON document instead of text.
     #[arg(long, global = true, display_order = 101)]
     json: bool,
+    /// Repeat a command that only shows something every 2 seconds, until Ctrl-C. A pipe gets the output when it changes.
+    #[arg(long, global = true, display_order = 102)]
+    watch: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -115,6 +120,7 @@ enum Command {
     Run(run::Run),
     Status(status::Status),
     Doctor(doctor::Doctor),
+    Logs(logs::Logs),
     Grant(grant::Grant),
     Revoke(revoke::Revoke),
     Capabilities(capabilities::Capabilities),
@@ -157,7 +163,10 @@ const SECTIONS: [(&str, &[&str]); 7] = [
     ("Approval", &["approvals", "proposals", "web", "notices", "task", "gate"]),
     ("Evidence", &["calls", "evidence", "quarantine"]),
     ("Administration", &["kill", "exposure", "limits", "vault", "backup", "restore"]),
-    ("Diagnostic", &["status", "doctor", "explain", "reason-codes", "inspect", "scrub", "bench", "demo", "mock"]),
+    (
+        "Diagnostic",
+        &["status", "doctor", "logs", "explain", "reason-codes", "inspect", "scrub", "bench", "demo", "mock"],
+    ),
     ("Shell", &["completions", "man"]),
 ];
 
@@ -228,8 +237,8 @@ impl Context {
 /// Runs the command named by the process's arguments.
 pub fn run(mut environment: Environment, kinds: Kinds) -> ExitCode {
     let service_manager = ServiceManager::take_from(&mut environment);
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
+    let (arguments, words) = match parsed() {
+        Ok(parsed) => parsed,
         Err(error) => return misused(&error),
     };
     // An empty variable is one that is not set.
@@ -268,7 +277,13 @@ pub fn run(mut environment: Environment, kinds: Kinds) -> ExitCode {
         service_manager,
         output,
     };
-    let executed = execute(arguments.command, &context);
+    let again = || execute(parsed().map_err(|error| CliError::usage(error.to_string()))?.0.command, &context);
+    let executed = match (arguments.watch, view::is_view(&words)) {
+        (true, true) => view::watch(output, again),
+        (true, false) => Err(view::not_a_view(&words)),
+        (false, true) if !output.json => view::page(output, &context.platform.environment, again),
+        (false, _) => execute(arguments.command, &context),
+    };
     let whole = || context.output.is_whole("the command is done, but its result is incomplete");
     let code = match executed.and_then(|()| whole()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -277,6 +292,17 @@ pub fn run(mut environment: Environment, kinds: Kinds) -> ExitCode {
     // A thread that still waits, such as for a name that no server resolves, keeps nothing alive.
     runtime.shutdown_timeout(END_TIMEOUT);
     code
+}
+
+/// Parses the arguments of the process. Also returns the words of the command, such as `calls list`.
+fn parsed() -> Result<(Arguments, String), clap::Error> {
+    let matches = Arguments::command().try_get_matches()?;
+    let (mut words, mut inner) = (Vec::new(), &matches);
+    while let Some((word, next)) = inner.subcommand() {
+        words.push(word.to_owned());
+        inner = next;
+    }
+    Ok((Arguments::from_arg_matches(&matches)?, words.join(" ")))
 }
 
 fn execute(command: Command, context: &Context) -> Result<(), CliError> {
@@ -291,6 +317,7 @@ fn execute(command: Command, context: &Context) -> Result<(), CliError> {
         Command::Run(command) => command.run(context),
         Command::Status(command) => command.run(context),
         Command::Doctor(command) => command.run(context),
+        Command::Logs(command) => command.run(context),
         Command::Grant(command) => command.run(context),
         Command::Revoke(command) => command.run(context),
         Command::Capabilities(command) => command.run(context),
@@ -437,7 +464,12 @@ mod tests {
         let (mut pages, mut folders) = (vec![root.join("README.md")], vec![root.join("docs")]);
         while let Some(folder) = folders.pop() {
             for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-                if path.is_dir() { folders.push(path) } else { pages.push(path) }
+                let is_picture = path.extension().is_some_and(|extension| extension == "png");
+                if path.is_dir() {
+                    folders.push(path);
+                } else if !is_picture {
+                    pages.push(path);
+                }
             }
         }
         pages.iter().map(|page| std::fs::read_to_string(page).unwrap()).collect()

@@ -24,6 +24,7 @@ use crate::host::reload::Reload;
 use crate::http::web::sign_in::Entrance;
 use crate::mailboxes::Mailboxes;
 use crate::receivers::ReceiverFaults;
+use crate::sinks::SinkStates;
 use config::{Config, ROOT, unlisted};
 use engine::catalogue::Catalogue;
 use engine::event::Event;
@@ -147,6 +148,8 @@ pub struct CommandDispatcher {
     pub metrics: Option<String>,
     /// The state of the receivers of answers from chats.
     pub receiving: ReceiverFaults,
+    /// The state of the sinks.
+    pub sinks: SinkStates,
     /// The inspector of results in the running daemon.
     pub inspector: Option<Arc<Inspector>>,
     /// The configuration of the running daemon; `None` in a command that works in place.
@@ -422,6 +425,7 @@ mod tests {
             metrics: None,
             inspector: None,
             receiving: ReceiverFaults::default(),
+            sinks: SinkStates::default(),
             ruleset_builder: None,
             reload: None,
             start: String::new(),

@@ -43,7 +43,7 @@ use engine::pipeline::run;
 use engine::request::Invoked;
 use engine::ruleset::Ruleset;
 use kernel::run_handle::RunHandle;
-use kernel::{Batch, Committed, Held, Intended, Ledger};
+use kernel::{Batch, Committed, Held, Intended, Ledger, SyncedRows};
 pub use messages::{Checked, EventSender, Invocation, Message, OAuthCallback, Resumed};
 use model::{Caller, Clock};
 pub use ruleset_reload::Exchange;
@@ -110,6 +110,8 @@ pub struct Daemon {
     pub approval_requests: watch::Sender<u64>,
     /// The state of the ledger, for people.
     pub health: watch::Sender<Health>,
+    /// The durable rows, for the sinks.
+    pub synced: watch::Sender<SyncedRows>,
     /// What is counted for monitoring.
     pub meter: Meter,
     /// Knows at a stop whether the daemon starts again; `None` if nobody can reload it.
@@ -237,6 +239,7 @@ impl Daemon {
         // Delivered replies are marked before the last row, so that the next start does not deliver them again.
         let delivered = state.daemon.outbox.delivered();
         state.handle(vec![Event::Ticked { delivered }, Event::Stopping]);
+        state.note_synced();
         let (head, tally) = (state.daemon.ledger.head(), state.daemon.ledger.tally());
         tracing::info!(row = head.seq, commits = tally.commits, syncs = tally.syncs, "the last row is written");
     }

@@ -19,6 +19,7 @@ use crate::mailboxes::{Mailboxes, MailboxesError};
 use crate::outbox::{Outbox, sweep};
 use crate::receivers::{AnswerReceiver, ReceiverFaults};
 use crate::request_watcher::{ParseWorker, RequestWatcher};
+use crate::sinks::{RunningSinks, Sink, SinkStates, Sinks};
 use config::profiles::Written;
 use config::provider::Kinds;
 use config::socket::group_number;
@@ -71,6 +72,8 @@ pub struct LoadedHome {
     pub ruleset_builder: Arc<RulesetBuilder>,
     /// The sender of notices.
     pub notice_sender: Arc<NoticeSender>,
+    /// The places that receive the rows of the evidence.
+    pub sinks: Vec<Arc<Sink>>,
     /// The key of digests.
     pub key: Arc<LedgerKey>,
     /// The vault of persons' credentials.
@@ -104,6 +107,8 @@ pub struct Host {
     inbox: Option<(Server, Address)>,
     callback: Option<(Server, SocketAddr)>,
     metrics: Option<(Server, SocketAddr)>,
+    sinks: RunningSinks,
+    runtime: Handle,
 }
 
 /// The loop has panicked, so the daemon has stopped. A new start recovers like one after a crash.
@@ -242,10 +247,12 @@ impl LoadedHome {
             Purpose::Check => checked_vault(&config, &home, platform)?,
         };
         let notice_sender = Arc::new(NoticeSender::new(&config, &secrets, platform));
+        let sinks = Sink::all(&config, &secrets, platform);
         let running = RuntimeDeps { scrubber, own, vault: Arc::clone(&vault), renewing: Arc::default() };
         let ruleset_builder = Arc::new(RulesetBuilder::new((&home, &config), &files, platform, secrets, running, &key));
         let ruleset = ruleset_builder.build()?;
-        Ok(Self { home, config, ruleset, ruleset_builder, notice_sender, key, vault, issuers, notes, reload: None })
+        let reload = None;
+        Ok(Self { home, config, ruleset, ruleset_builder, notice_sender, sinks, key, vault, issuers, notes, reload })
     }
 
     /// The one writer of this home.
@@ -278,6 +285,7 @@ impl LoadedHome {
             metrics: None,
             inspector: None,
             receiving: ReceiverFaults::default(),
+            sinks: SinkStates::default(),
             ruleset_builder: None,
             reload: None,
             start: String::new(),
@@ -316,29 +324,25 @@ impl Host {
     /// [`StartError`]; nothing is running then.
     pub fn start(loaded: &LoadedHome, platform: &Platform) -> Result<Self, StartError> {
         let runtime = &platform.runtime;
-        if let Err(error) = create_directories(&loaded.config, &loaded.home) {
-            tracing::warn!(%error, "a workspace cannot be made");
-        }
         let mut ledger = loaded.ledger(Arc::clone(&platform.clock))?;
         ledger.set_hourly_budget(loaded.config.broker.evidence_mib_per_hour.saturating_mul(1024 * 1024));
         has_present_keys(loaded, platform)?;
         every_record_opens(loaded)?;
         raise_open_files(loaded.config.groups.len());
+        create_directories(&loaded.config, &loaded.home)
+            .unwrap_or_else(|error| tracing::warn!(%error, "a workspace cannot be made"));
         let mailboxes = Mailboxes::open(&loaded.home, &loaded.config)?;
         log_warnings(loaded);
         let (sender, news) = channel();
         let reports = EventSender::new(sender, Arc::clone(mailboxes.waker()));
-        let info = HostInfo {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            protocol: PROTOCOL.to_owned(),
-            started_at: platform.clock.now(),
-        };
+        let info = host_info(platform);
         let host_info = serde_json::to_vec(&info).unwrap_or_default();
         let outbox = Outbox::new(mailboxes.clone(), Arc::clone(&loaded.vault));
         outbox.host_info(None, &host_info);
         mailboxes.open_sockets(&info);
         let (approval_requests, changes) = watch::channel(0);
         let (health, seen) = watch::channel(Health::default());
+        let (synced, durable) = watch::channel(ledger.synced_rows());
         let (catalogue, listed) = watch::channel(Arc::clone(&loaded.ruleset.catalogue));
         let served = Inbox::open(loaded, platform)?;
         let callback = callback_address(loaded, platform)?;
@@ -366,6 +370,7 @@ impl Host {
             runtime: runtime.clone(),
             approval_requests,
             health,
+            synced,
             meter: monitoring.meter(loaded)?,
             reload: loaded.reload.clone(),
         };
@@ -385,6 +390,8 @@ impl Host {
         dispatcher.reload.clone_from(&loaded.reload);
         Nonce::fresh(platform.ids.as_ref())?.as_str().clone_into(&mut dispatcher.start);
         dispatcher.metrics = monitoring.url();
+        let sinks = Sinks::new((&loaded.home, &platform.clock), &loaded.sinks, &durable);
+        dispatcher.sinks = sinks.states.clone();
         let exported = monitoring.exported(&dispatcher, &mailboxes, (loaded, platform, info.started_at));
         dispatcher.callback = callback.as_ref().map(|(_, address)| http::callback::url(*address));
         dispatcher.inbox = served.as_ref().map(|inbox| Arc::clone(&inbox.entrance));
@@ -416,7 +423,8 @@ impl Host {
         let callback = callback
             .map(|(listener, address)| (http::callback::serve(listener, address, reports.clone(), runtime), address));
         let metrics = exported.map(|exported| exported.serve(runtime));
-        Ok(Self { reports, stop, broker, sweeper, socket, inbox, callback, metrics })
+        let (sinks, runtime) = (sinks.start(runtime), runtime.clone());
+        Ok(Self { reports, stop, broker, sweeper, socket, inbox, callback, metrics, sinks, runtime })
     }
 
     /// Where the inbox is, if it is served.
@@ -462,6 +470,7 @@ impl Host {
             server.stop();
         }
         std::fs::remove_file(&self.socket).ok();
+        self.sinks.end(&self.runtime);
         ended.map_err(|_panic| LoopFailed)
     }
 
@@ -482,6 +491,15 @@ fn log_warnings(loaded: &LoadedHome) {
     // A file that has become invalid since it was read is no fault of this start.
     for warning in warnings(&loaded.home, &loaded.config).unwrap_or_default() {
         tracing::warn!(warning, "check that this is the right home");
+    }
+}
+
+/// The document that says that a host is there.
+fn host_info(platform: &Platform) -> HostInfo {
+    HostInfo {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        protocol: PROTOCOL.to_owned(),
+        started_at: platform.clock.now(),
     }
 }
 

@@ -4,8 +4,10 @@
 pub mod mailboxes;
 pub mod sockets;
 pub mod request_watcher;
+pub mod sinks;
 pub mod outbox;
 pub mod receivers;
+pub mod log;
 pub mod daemon;
 pub mod control;
 pub mod metrics;

@@ -13,6 +13,7 @@ mod cli {
     mod first_steps;
     mod groups;
     mod home;
+    mod logs;
     mod metrics;
     mod notices;
     mod people;
@@ -25,6 +26,8 @@ mod cli {
     mod scrub;
     mod service;
     mod shell;
+    mod sinks;
     mod verification;
+    mod views;
     mod web;
 }

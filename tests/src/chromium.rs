@@ -208,7 +208,19 @@ impl Chromium {
 
     /// Keeps a picture of the whole page, where `EXT_TEST_SCREENSHOTS` names a directory.
     pub fn picture(&self, name: &str) {
-        let Some(folder) = std::env::var_os("EXT_TEST_SCREENSHOTS") else { return };
+        if let Some(folder) = std::env::var_os("EXT_TEST_SCREENSHOTS") {
+            self.take(Path::new(&folder), name);
+        }
+    }
+
+    /// Renews a picture in `docs/images`, where `UPDATE_DOCS` is set.
+    pub fn picture_of_documents(&self, name: &str) {
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            self.take(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/images"), name);
+        }
+    }
+
+    fn take(&self, folder: &Path, name: &str) {
         // A browser draws only what is in sight, so all of it must be.
         let size = self.script("return [innerWidth, Math.min(6000, document.documentElement.scrollHeight)]");
         let dots =
@@ -221,8 +233,8 @@ impl Chromium {
         }
         let picture = taken.get("data").and_then(Value::as_str).expect("a picture");
         let bytes = base64::engine::general_purpose::STANDARD.decode(picture).unwrap();
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(Path::new(&folder).join(format!("{name}.png")), bytes).unwrap();
+        std::fs::create_dir_all(folder).unwrap();
+        std::fs::write(folder.join(format!("{name}.png")), bytes).unwrap();
     }
 }
 

@@ -225,9 +225,21 @@ pub fn is_identity(text: &str) -> Result<(), String> {
     }
 }
 
+/// Checks the name of a channel or a sink.
+///
+/// # Errors
+/// A sentence with the error.
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
+    if !name.is_empty() && name.len() <= 64 && name.chars().all(is_plain) {
+        return Ok(());
+    }
+    Err(format!("the name `{name}` must be 1 to 64 lower-case letters, digits, `-` and `_`"))
+}
+
 /// Checks whether a URL is safe. A notice names callers and actions, and may carry a token: it does not cross a network
 /// in plain.
-fn is_safe(url: &str) -> Result<(), String> {
+pub(crate) fn is_safe(url: &str) -> Result<(), String> {
     let uri: Uri = url.parse().map_err(|_bad| format!("`{url}` is not a URL"))?;
     let is_here = matches!(uri.host(), Some("localhost" | "127.0.0.1" | "[::1]"));
     match uri.scheme_str() {

@@ -21,6 +21,7 @@ mod policy;
 pub mod profiles;
 pub mod provider;
 pub mod rules;
+pub mod sinks;
 pub mod socket;
 pub mod vault;
 pub mod warnings;
@@ -48,6 +49,7 @@ use metrics::MetricsTable;
 use model::external;
 use platform::Environment;
 use schemars::{JsonSchema, Schema};
+use sinks::SinkTable;
 
 use serde::{Deserialize, Serialize};
 use shared::digest::Digest;
@@ -113,6 +115,9 @@ pub struct Config {
     /// The channels through which people are notified.
     #[serde(default)]
     pub channels: Vec<ChannelTable>,
+    /// The places that receive every row of the evidence.
+    #[serde(default)]
+    pub sinks: Vec<SinkTable>,
 }
 
 impl Config {
@@ -210,6 +215,7 @@ impl Config {
         self.flows.check().or_else(fault)?;
         self.check_providers().or_else(fault)?;
         self.check_notify(path.parent().unwrap_or(Path::new("."))).or_else(fault)?;
+        self.check_sinks().or_else(fault)?;
         self.check_gates().or_else(fault)?;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The chain of proofs: a permit, a durable intent, an execution, a durable reply, a notice. Each proof is beside the
+//! The chain of proofs: a permit, a durable intent, an execution, a durable reply, a notice, durable rows. Each proof is beside the
 //! only function that makes it. Two proofs are elsewhere: `store::Receipt` of a row, and `Filtered` of the daemon.
 //!
 //! ```text
@@ -21,6 +21,7 @@ mod notice;
 mod one_time;
 mod proofs;
 mod slots;
+mod synced;
 
 pub use held::{Cost, Held};
 pub use ledger::{Batch, Ledger};
@@ -30,3 +31,4 @@ pub use notice::{
 pub use one_time::{OneTimeValue, lacks_one_time_value};
 pub use proofs::*;
 pub use slots::Slots;
+pub use synced::SyncedRows;

@@ -77,6 +77,11 @@ impl Home {
         self.0.join("sandboxes").join(group.as_str())
     }
 
+    /// The position of a sink: the last row that it has accepted.
+    pub fn sink(&self, name: &str) -> PathBuf {
+        self.0.join("sinks").join(format!("{name}.json"))
+    }
+
     /// The keys.
     pub fn keys(&self) -> PathBuf {
         self.0.join("keys")

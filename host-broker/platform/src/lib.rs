@@ -8,6 +8,7 @@ pub mod cgroup;
 pub mod clock;
 pub mod commands;
 mod confined;
+pub mod delivery;
 pub mod egress;
 pub mod home;
 pub mod http;

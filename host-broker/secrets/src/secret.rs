@@ -1,10 +1,10 @@
 //! Secrets: loaded at start and on reload, exposed only to a running effect, never printed.
 //!
 //! [`Secrets::load`] fetches every configured secret from its [source] and keeps the usable ones. An unusable one has a
-//! [fault](SecretError) with the next step. Five functions lead to a value: [`Secret::expose`], for the transport of
+//! [fault](SecretError) with the next step. Six functions lead to a value: [`Secret::expose`], for the transport of
 //! one execution, [`Secret::expose_to`], for the channel of one notice, [`Secret::expose_on`], for the answers of one
-//! channel, [`Secret::expose_for`], for the judge of one result, and `Secrets::needles`, for the search that keeps
-//! secrets out of results. Four more answer without the value:
+//! channel, [`Secret::expose_for_rows`], for the sink of durable rows, [`Secret::expose_for`], for the judge of one
+//! result, and `Secrets::needles`, for the search that keeps secrets out of results. Four more answer without the value:
 //! [`Secret::sign`], [`Secret::has_signed`], [`Secret::sign_rs256`] and [`Secret::is_rsa_key`].
 
 mod dotenv;
@@ -19,7 +19,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use kernel::execution::{Attempted, Execution};
-use kernel::{OpenChannel, OutgoingNotice};
+use kernel::{OpenChannel, OutgoingNotice, SyncedRows};
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::Sha256;
 use source::{CommandOutput, SecretSource};
@@ -33,7 +33,7 @@ use zeroize::Zeroizing;
 pub const SECRET_CHARS_MIN: usize = 8;
 
 /// One credential. It cannot be printed, copied or serialized; its text can be had only with an
-/// [`Execution`], an [`OutgoingNotice`], an [`OpenChannel`] or an [`Attempted`]. Each exists only after a row that says
+/// [`Execution`], an [`OutgoingNotice`], an [`OpenChannel`], an [`Attempted`] or [`SyncedRows`]. Each exists only after a row that says
 /// so has become durable.
 pub struct Secret(SecretString);
 
@@ -55,6 +55,11 @@ impl Secret {
 
     /// The text, for fetching the answers of this channel and nothing else.
     pub fn expose_on(&self, _proof: &OpenChannel) -> &str {
+        self.0.expose_secret()
+    }
+
+    /// The text, for the sink that gets these rows and nothing else.
+    pub fn expose_for_rows(&self, _proof: &SyncedRows) -> &str {
         self.0.expose_secret()
     }
 

@@ -18,7 +18,8 @@ use tokio::time::Instant;
 /// The longest time that a program may take to print a secret: a person may have to unlock a vault.
 const SECRET_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Loads the secrets of every provider that takes calls, under the names `<provider>.<secret>`, and of the channels.
+/// Loads the secrets of every provider that takes calls, under the names `<provider>.<secret>`, and of the channels
+/// and the sinks.
 pub fn load_secrets(config: &Config, platform: &Platform) -> Secrets {
     load_from(config, platform, |_| true)
 }
@@ -44,6 +45,11 @@ fn load_from(config: &Config, platform: &Platform, wanted: impl Fn(&SecretSource
     for table in &config.channels {
         for (key, source) in table.secrets().into_iter().filter(|(_, source)| wanted(source)) {
             sources.insert(table.secret_name(key), source.clone());
+        }
+    }
+    for table in &config.sinks {
+        if let Some(source) = table.secret().filter(|source| wanted(source)) {
+            sources.insert(table.secret_name(), source.clone());
         }
     }
     let helper = Helper(Arc::clone(&platform.commands));

@@ -1,6 +1,7 @@
 //! `evidence`: the ledger as proof.
 
 mod files;
+mod sinks;
 mod verify;
 
 use crate::cli::Context;
@@ -36,6 +37,13 @@ enum Command {
     ///
     /// Other programs can verify the chain from the export.
     Export(Export),
+    /// List the sinks, and the rows that each has accepted.
+    Sinks(Sinks),
+    /// Set the row with which a sink continues.
+    ///
+    /// Use the command after the ledger was restored, or if a new sink must not receive old rows. No daemon must be
+    /// running.
+    Resume(Resume),
     /// Accept a clock that is behind the last row, so that calls are admitted again.
     AcceptClock(AcceptClock),
 }
@@ -96,6 +104,27 @@ enum Format {
 
 #[derive(Debug, Args)]
 #[command(
+    after_help = "--json prints [{sink, kind, accepted, behind, failing: {since, reason}}]. accepted is the last row \
+    that the sink has accepted, and behind the number of rows after it. failing is null if rows are accepted, and if \
+    no daemon is running"
+)]
+struct Sinks {}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: host-broker evidence resume siem --from 1
+
+--json prints {sink, from}")]
+struct Resume {
+    /// The sink.
+    #[arg(value_name = "SINK")]
+    sink: String,
+    /// The first row that the sink receives.
+    #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(i64).range(1..))]
+    from: i64,
+}
+
+#[derive(Debug, Args)]
+#[command(
     after_help = "If rows were written while the clock was ahead, the broker admits no calls until the clock reaches the \
     last of them. Set the clock first. This command then writes a row that permits the step back. Grants, tokens and \
     approvals from the time when the clock was ahead expire now, if they have an expiry. The command requires the right \
@@ -136,6 +165,8 @@ impl Evidence {
             Command::Verify(Verify { file: Some(file), kept, from: _ }) => verify::file(context, &file, kept),
             Command::Verify(Verify { file: None, kept, from }) => verify::ledger(context, kept, from.unwrap_or(1)),
             Command::Export(Export { format, from }) => export(context, format, from),
+            Command::Sinks(Sinks {}) => sinks::list(context),
+            Command::Resume(Resume { sink, from }) => sinks::resume(context, &sink, from),
             Command::AcceptClock(AcceptClock {}) => ask(context, request::Command::AcceptClock),
         }
     }

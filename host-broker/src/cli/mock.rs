@@ -4,7 +4,7 @@ use crate::cli::Context;
 use crate::cli::ask::{answer, running};
 use crate::cli::init::person;
 use crate::cli::output::CliError;
-use crate::cli::serve::{READY, serve};
+use crate::cli::serve::{READY, serve, start_log};
 use crate::host::reload::Start;
 use clap::Args;
 use config::profiles;
@@ -89,6 +89,7 @@ fn run(context: &Context) -> Result<(), CliError> {
         ));
     }
     // In this process, because another one would make another temporary home.
+    let _log = start_log(context, None)?;
     let mut next = Some(Start::First);
     while let Some(start) = next {
         next = serve(context, &document, start, &|_| READY.to_owned())?.map(|(_, files)| Start::Reload(Some(files)));

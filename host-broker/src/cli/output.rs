@@ -5,11 +5,14 @@ use serde_json::{Map, Value};
 use std::io::IsTerminal as _;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The first fault of standard output. A process has one standard output, so it has one such fault.
 static LOST: OnceLock<String> = OnceLock::new();
+
+/// The output of a command that is captured now. A process has one standard output, so it captures one at a time.
+static CAPTURED: Mutex<Option<Vec<u8>>> = Mutex::new(None);
 
 /// How results are printed.
 #[derive(Debug, Clone, Copy)]
@@ -140,12 +143,34 @@ impl Output {
     /// # Errors
     /// [`CliError`] if it cannot be written for another reason, such as a full disk.
     pub fn lines(self, write: impl FnOnce(&mut dyn Write) -> Result<(), std::io::Error>) -> Result<bool, CliError> {
+        if let Some(captured) = &mut *captured() {
+            return write(captured).map(|()| true).map_err(|error| CliError::internal(&error));
+        }
         let mut out = std::io::stdout().lock();
         match write(&mut out).and_then(|()| out.flush()) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
             Err(error) => Err(CliError::internal(&error)),
         }
+    }
+
+    /// Runs a command, and returns its result with what it would have printed.
+    pub fn captured(self, run: impl FnOnce() -> Result<(), CliError>) -> (Result<(), CliError>, String) {
+        *captured() = Some(Vec::new());
+        let result = run();
+        let bytes = captured().take().unwrap_or_default();
+        (result, String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Returns a fault as it is printed.
+    pub fn fault_text(self, fault: &CliError) -> String {
+        if !self.json {
+            return format!("host-broker: {}\n", visible(&fault.text));
+        }
+        let mut document = fault.details.clone();
+        document.insert("error".into(), fault.text.clone().into());
+        document.insert("exit".into(), fault.code.into());
+        format!("{}\n", Value::Object(document))
     }
 
     /// Says something to a person, beside the result.
@@ -159,12 +184,9 @@ impl Output {
             return ExitCode::from(fault.code);
         }
         if self.json && LOST.get().is_none() {
-            let mut document = fault.details.clone();
-            document.insert("error".into(), fault.text.clone().into());
-            document.insert("exit".into(), fault.code.into());
-            self.line(&Value::Object(document).to_string());
+            self.line(&self.fault_text(fault));
         } else {
-            self.say(&format!("host-broker: {}", fault.text));
+            self.say(Self { json: false }.fault_text(fault).trim_end_matches('\n'));
         }
         ExitCode::from(fault.code)
     }
@@ -201,6 +223,10 @@ impl Output {
         lines.extend(rows.iter().map(|row| line(row.iter().map(String::as_str).collect())));
         lines.join("\n")
     }
+}
+
+fn captured() -> MutexGuard<'static, Option<Vec<u8>>> {
+    CAPTURED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The time until the first report of long work, and between two reports.

@@ -15,7 +15,7 @@ use crate::cli::Context;
 use crate::cli::ask::running;
 use crate::cli::home_reader::known_group;
 use crate::cli::output::CliError;
-use crate::cli::serve::log_to_standard_error;
+use crate::log::{self, LogFormat};
 use admission::{Admission, Use, enter};
 use clap::Args;
 use client::{Client, Registration};
@@ -158,7 +158,7 @@ impl Run {
         }
         self.say(context, client);
         // A host that the sandbox cannot reach is named once.
-        log_to_standard_error(context);
+        let _log = log::start(&context.platform.environment, LogFormat::Text, None);
         let starter = [SHIM.into(), "sandbox-start".into()];
         let ended = context.platform.runtime.block_on(sandbox.run(&starter, &path, &arguments));
         drop(entry);

@@ -7,6 +7,7 @@ use crate::daemon::EventSender;
 use crate::host::reload::{OperatorFiles, Reload, Start, begun, reap_inherited, restart};
 use crate::host::standby::Standby;
 use crate::host::{Host, LoadedHome, StartError};
+use crate::log::{self, Log, LogFormat};
 use clap::Args;
 use engine::event::Event;
 use model::errors::chain;
@@ -15,12 +16,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
-use tracing_subscriber::EnvFilter;
 
 /// Run the broker daemon until it is stopped.
 ///
-/// When the daemon accepts requests, it prints `ready`. It writes logs and the address of the inbox to standard error;
-/// `RUST_LOG` sets the log level. Ctrl-C, SIGTERM and `host-broker stop` stop the daemon in an orderly way. After SIGHUP
+/// When the daemon accepts requests, it prints `ready`. It writes its log to standard error and to HOME/log, which
+/// `host-broker logs` shows; `RUST_LOG` sets the log level. Ctrl-C, SIGTERM and `host-broker stop` stop the daemon in an orderly way. After SIGHUP
 /// or `host-broker reload`, the daemon reads its files again and prints `ready` again. As a service of systemd with
 /// `Type=notify`, it reports its state to systemd.
 #[derive(Debug, Args)]
@@ -29,13 +29,14 @@ use tracing_subscriber::EnvFilter;
     of the inbox, if broker.toml has a [web] table. callback is the OAuth callback address, if [identity] has one. metrics \
     is the address of the metrics, if broker.toml has a [metrics] table"
 )]
-pub struct Serve {}
+pub struct Serve {
+    /// The format of the log on standard error [env: `EXT_BROKER_LOG_FORMAT`].
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
+}
 
 /// The line of a daemon that takes requests.
 pub const READY: &str = "ready";
-
-/// SECURITY: the SDK prints a server's text, of unknown content and length.
-const LOG_FILTER: &str = "info,rmcp=off";
 
 impl Serve {
     /// Runs the command.
@@ -46,11 +47,26 @@ impl Serve {
         reap_inherited();
         let start = Start::of_this_program(&context.platform.environment);
         let ready = json!({ "ready": true, "home": context.home.path() });
+        let log = start_log(context, self.log_format)?;
         match serve(context, &ready, start, &|_| READY.to_owned())? {
-            Some((reload, files)) => restart(&reload, &files).map_err(|error| CliError::internal(&error)),
+            Some((reload, files)) => {
+                // The new program has a log of its own.
+                drop(log);
+                restart(&reload, &files).map_err(|error| CliError::internal(&error))
+            }
             None => Ok(()),
         }
     }
+}
+
+/// Starts the log of a daemon. It ends when the value is dropped.
+///
+/// # Errors
+/// [`CliError`] if the environment names no format.
+pub(super) fn start_log(context: &Context, format: Option<LogFormat>) -> Result<Log, CliError> {
+    let environment = &context.platform.environment;
+    let format = format.map_or_else(|| log::format(environment), Ok).map_err(CliError::usage)?;
+    Ok(log::start(environment, format, Some(&context.home)))
 }
 
 /// Runs the broker until it is stopped. When it takes requests, it prints the document, or the text that `announce` makes of
@@ -70,7 +86,6 @@ pub fn serve(
     let mut hangup = signal(SignalKind::hangup()).ok();
     drop(inside);
     begun();
-    log_to_standard_error(context);
     let Some((host, reload, stop)) = started(context, start, &mut hangup)? else { return Ok(None) };
     runtime.spawn(stop_on_signal(stop, reload.clone(), host.reports()));
     let (over, is_over) = watch::channel(false);
@@ -92,18 +107,6 @@ pub fn serve(
     over.send_replace(true);
     runtime.block_on(reloads).ok();
     Ok(reload.wanted().map(|files| (reload, files)))
-}
-
-/// Writes the log to standard error.
-pub(super) fn log_to_standard_error(context: &Context) {
-    let said = context.platform.environment.get("RUST_LOG").map_or(LOG_FILTER, String::as_str);
-    // A log filter for a part of it would win over the one for all of it.
-    let said: Vec<&str> = said.split(',').filter(|command_request| !command_request.contains("rmcp")).collect();
-    let said = said.join(",");
-    let filter = EnvFilter::try_new(format!("{said},rmcp=off")).unwrap_or_else(|_bad| EnvFilter::new(LOG_FILTER));
-    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter(filter);
-    // A log on a full disk stops nothing. The library would panic where it cannot report that it cannot write.
-    log.log_internal_errors(false).try_init().ok();
 }
 
 /// Starts the daemon. After a reload, a fault does not end it: it waits, and tries again. Returns `None` if it was asked

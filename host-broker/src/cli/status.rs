@@ -40,7 +40,7 @@ use store::state::notices::Notice;
     after_help = "--json prints {home, running, daemon: {version, pid, start, web, metrics, is_behind, limits, evidence: {cannot_write: \
     {since, reason: disk_full|read_only|clock_behind|corrupt|locked|io_error|other, error}, verification: {state: \
     waiting|running|whole|broken|unfinished, row, of, error}}, servers: {NAME: {state: \
-    idle|starting|up|down, starts, fault, withdrawn: {TOOL: WHY}}}, receiving: {CHANNEL: FAULT}}, web, metrics, head: {seq, event_hash, time}, \
+    idle|starting|up|down, starts, fault, withdrawn: {TOOL: WHY}}}, receiving: {CHANNEL: FAULT}, sinks: {SINK: {kind, accepted, behind, failing: {since, reason}}}}, web, metrics, head: {seq, event_hash, time}, \
     groups: [{group, main, grants, socket: {open, connections}, file_system, replies}], providers: [{provider, kind, works, reason, secrets: [{secret, \
     source, state: present|missing|refused|unasked}]}], open_intents: [{seq, caller, \
     request_id, provider, action, since}], unknown_outcomes: [the same], kill_switches: [SCOPE], \
@@ -239,6 +239,11 @@ Ledger  {head}{written}{verified}{limits}",
         if !faults.is_empty() {
             parts.push(format!("Answers cannot be fetched:\n{}", Output::table(&["CHANNEL", "REASON"], &faults)));
         }
+        let failing = self.failing_sinks();
+        if !failing.is_empty() {
+            let table = Output::table(&["SINK", "BEHIND", "SINCE", "REASON"], &failing);
+            parts.push(format!("Sinks accept no rows, so the rows wait in the ledger:\n{table}"));
+        }
         if !self.recorded.refused_accesses.is_empty() {
             let row =
                 |(issuer, count, why): &(String, i64, String)| vec![issuer.clone(), count.to_string(), why.clone()];
@@ -278,6 +283,17 @@ Ledger  {head}{written}{verified}{limits}",
         let daemon = self.daemon.as_ref().ok().and_then(Option::as_ref);
         let all = daemon.and_then(|daemon| daemon.pointer("/data/receiving")?.as_object());
         let row = |(channel, fault): (&String, &Value)| Some(vec![channel.clone(), fault.as_str()?.to_owned()]);
+        all.into_iter().flatten().filter_map(row).collect()
+    }
+
+    /// The sinks that accept no rows, as the daemon knows them.
+    fn failing_sinks(&self) -> Vec<Vec<String>> {
+        let daemon = self.daemon.as_ref().ok().and_then(Option::as_ref);
+        let all = daemon.and_then(|daemon| daemon.pointer("/data/sinks")?.as_object());
+        let row = |(sink, state): (&String, &Value)| {
+            let text = |name: &str| Some(state.pointer(name)?.as_str()?.to_owned());
+            Some(vec![sink.clone(), state["behind"].to_string(), text("/failing/since")?, text("/failing/reason")?])
+        };
         all.into_iter().flatten().filter_map(row).collect()
     }
 

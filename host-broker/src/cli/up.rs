@@ -4,7 +4,7 @@ use crate::cli::Context;
 use crate::cli::ask::running;
 use crate::cli::init;
 use crate::cli::output::CliError;
-use crate::cli::serve::{READY, serve};
+use crate::cli::serve::{READY, serve, start_log};
 use crate::control::{self, ProcessRequest};
 use crate::host::reload::{Start, reap_inherited, restart};
 use clap::Args;
@@ -62,8 +62,12 @@ impl Up {
         let announce = |_: &Value| {
             if is_first { next_steps(context, "The daemon runs on") } else { READY.to_owned() }
         };
+        let log = start_log(context, None)?;
         match serve(context, &ready, start, &announce)? {
-            Some((reload, files)) => restart(&reload, &files).map_err(|error| CliError::internal(&error)),
+            Some((reload, files)) => {
+                drop(log);
+                restart(&reload, &files).map_err(|error| CliError::internal(&error))
+            }
             None => Ok(()),
         }
     }

@@ -123,6 +123,7 @@ pub(super) fn hello(dispatcher: &CommandDispatcher) -> Value {
             "classifier_fault": inspector.and_then(|inspector| inspector.classifier_fault()),
             "limits": dispatcher.limits,
             "receiving": dispatcher.receiving.all(),
+            "sinks": dispatcher.sinks.all(),
         },
     })
 }

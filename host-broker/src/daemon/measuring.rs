@@ -95,6 +95,17 @@ impl Loop {
             row: self.daemon.ledger.head().seq,
             is_stopping: self.stopping.is_some(),
         });
+        self.note_synced();
+    }
+
+    /// Tells the sinks which rows are durable.
+    pub(super) fn note_synced(&self) {
+        let rows = self.daemon.ledger.synced_rows();
+        self.daemon.synced.send_if_modified(|known| {
+            let is_new = *known != rows;
+            *known = rows;
+            is_new
+        });
     }
 }
 

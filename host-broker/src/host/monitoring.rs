@@ -61,6 +61,7 @@ impl Monitoring {
             health: dispatcher.health.clone(),
             catalogue: dispatcher.catalogue.clone(),
             mailboxes: mailboxes.clone(),
+            sinks: dispatcher.sinks.clone(),
             home: loaded.home.path().to_owned(),
             clock: Arc::clone(&platform.clock),
             started_at,

@@ -110,6 +110,10 @@ metrics! {
         "Bytes of the ledger's files: `database`, `log` (the write-ahead log) and `segments`.";
     LEDGER_READABLE "ledger_readable" Gauge []
         "1 if this scrape could read the ledger in time. If not, the metrics that come from it are absent.";
+    SINK_BEHIND "sink_rows_behind" Gauge ["sink"]
+        "Durable rows that a sink has not accepted yet.";
+    SINK_FAILING "sink_failing" Gauge ["sink"]
+        "1 if the last attempt to send rows to a sink failed, 0 if not.";
     DISK_FREE "disk_free_bytes" Gauge []
         "Free bytes of the disk of the home.";
     SINCE_TURN "loop_idle_seconds" Gauge []

@@ -3,6 +3,7 @@
 use super::Metrics;
 use super::described::{self, OTHER};
 use crate::mailboxes::Mailboxes;
+use crate::sinks::SinkStates;
 use engine::catalogue::Catalogue;
 use model::Clock;
 use prometheus::{Registry, TextEncoder};
@@ -39,6 +40,8 @@ pub struct Exporter {
     pub home: PathBuf,
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// The state of the sinks.
+    pub sinks: SinkStates,
     /// The start of the daemon.
     pub started_at: Timestamp,
     /// Lets one scrape read at a time.
@@ -230,6 +233,12 @@ impl Exporter {
         described::UNDECIDED_DOCUMENTS.gauge(registry)?.set(i64::try_from(undecided).unwrap_or(i64::MAX));
         described::SINCE_TURN.is(registry, self.metrics.since_turn().as_secs_f64())?;
         described::START_TIME.gauge(registry)?.set(self.started_at.millis() / 1000);
+        let behind = described::SINK_BEHIND.gauges(registry)?;
+        let failing = described::SINK_FAILING.gauges(registry)?;
+        for (name, state) in self.sinks.all() {
+            behind.get_metric_with_label_values(&[&name])?.set(state.behind);
+            failing.get_metric_with_label_values(&[&name])?.set(i64::from(state.failing.is_some()));
+        }
         let build = described::BUILD_INFO.gauges(registry)?;
         build.get_metric_with_label_values(&[env!("CARGO_PKG_VERSION")])?.set(1);
         Ok(())

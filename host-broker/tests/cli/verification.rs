@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use std::io::Write as _;
 
 /// More rows than a start verifies.
-const MANY: i64 = 12_000;
+pub(super) const MANY: i64 = 12_000;
 
 /// Changes the database as somebody does who can write the file; its triggers are there afterwards.
-fn tamper(world: &World, sql: &str) {
+pub(super) fn tamper(world: &World, sql: &str) {
     let database = Connection::open(world.home.join("ledger.db")).unwrap();
     let trigger: String = database
         .query_row("SELECT sql FROM sqlite_schema WHERE name = 'ledger_is_append_only_update'", [], |row| row.get(0))

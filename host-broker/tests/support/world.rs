@@ -245,6 +245,7 @@ impl World {
                 metrics: None,
                 inspector: None,
                 receiving: host_broker::receivers::ReceiverFaults::default(),
+                sinks: host_broker::sinks::SinkStates::default(),
                 ruleset_builder: None,
                 reload: None,
                 start: String::new(),

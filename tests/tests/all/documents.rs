@@ -35,7 +35,7 @@ fn pages() -> Vec<PathBuf> {
         for entry in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()) {
             if entry.is_dir() {
                 folders.push(entry);
-            } else {
+            } else if entry.extension().is_none_or(|extension| extension != "png") {
                 pages.push(entry);
             }
         }

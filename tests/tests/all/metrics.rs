@@ -362,7 +362,8 @@ fn what_the_loop_counts_allocates_nothing() {
 
 #[test]
 fn every_described_metric_is_served_and_no_other_one() {
-    let world = builder().up();
+    let sink = "[[sinks]]\nname = \"one\"\nkind = \"command\"\ncommand = [\"true\"]\n";
+    let world = World::builder().config(&format!("{CONFIG}{METRICS}{sink}")).up();
     let text = Scraper::of(&world).text();
     let described: BTreeMap<String, String> =
         described::ALL.iter().map(|one| (one.name.to_owned(), one.kind.word().to_owned())).collect();

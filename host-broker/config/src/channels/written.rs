@@ -1,6 +1,6 @@
 //! A channel as it is written in the file: flat, so that an unknown key is named with the nearest known one.
 
-use super::{ChannelTable, Format, NoticeEvent, Way, is_safe};
+use super::{ChannelTable, Format, NoticeEvent, Way, check_name, is_safe};
 use schemars::JsonSchema;
 use secrets::source::SecretSource;
 use serde::{Deserialize, Serialize};
@@ -177,10 +177,7 @@ impl TryFrom<Written> for ChannelTable {
 
     fn try_from(written: Written) -> Result<Self, String> {
         let name = written.name.clone();
-        let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
-        if name.is_empty() || name.len() > 64 || !name.chars().all(is_plain) {
-            return Err(format!("the name `{name}` must be 1 to 64 lower-case letters, digits, `-` and `_`"));
-        }
+        check_name(&name)?;
         written.foreign().map_or(Ok(()), Err)?;
         let lacks = |key: &str| format!("the channel `{name}` needs `{key}`");
         let receives = written.accepts_answers && matches!(written.kind, Kind::Telegram | Kind::Matrix | Kind::Slack);

@@ -39,6 +39,11 @@ pub(super) fn examine(context: &Context, config: &Config, hello: Option<&Value>)
         let text = format!("answers of {channel} cannot be fetched: {}", fault.as_str()?);
         Some(Finding::problem("channels", text, "correct [[channels]] in broker.toml, then: host-broker reload"))
     }));
+    let sinks = data.get("sinks").and_then(Value::as_object).into_iter().flatten();
+    found.extend(sinks.filter_map(|(sink, state)| {
+        let text = format!("{sink} accepts no rows: {}", state.pointer("/failing/reason")?.as_str()?);
+        Some(Finding::problem("sinks", text, "correct [[sinks]] in broker.toml, then: host-broker reload"))
+    }));
     found.push(Finding::ok("daemon", format!("it runs on {}", context.home.path().display())));
     found
 }

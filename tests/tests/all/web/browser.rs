@@ -228,6 +228,7 @@ fn in_a_browser_a_change_to_files_is_read_and_made() {
     browser.open(&format!("{origin}/approvals/{}", tests::visitor::reference(&world)));
     browser.wait_for("Changes");
     look_at(&browser, "file");
+    browser.picture_of_documents("approval");
     browser.script("document.querySelector('button[value=apply]').click()");
     browser.wait_for("may be applied");
     tests::until("the change", || (std::fs::read_to_string(&file).ok()? == new).then_some(()));

@@ -1,0 +1,173 @@
+//! Commands that only show something: `--watch` repeats them, and a pager shows a long output on a terminal.
+
+use super::output::{CliError, Output};
+use platform::Environment;
+use rustix::termios::tcgetwinsize;
+use std::io::{IsTerminal as _, Write as _};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// The commands that only show something.
+const VIEWS: [&str; 27] = [
+    "account list",
+    "approvals list",
+    "approvals show",
+    "calls list",
+    "calls show",
+    "capabilities",
+    "doctor",
+    "evidence head",
+    "evidence sinks",
+    "explain",
+    "exposure list",
+    "flow get",
+    "flow list",
+    "gate list",
+    "group list",
+    "kill list",
+    "limits",
+    "notices list",
+    "operator-token list",
+    "proposals list",
+    "proposals show",
+    "provider list",
+    "quarantine list",
+    "quarantine show",
+    "status",
+    "task list",
+    "vault status",
+];
+/// The interval of `--watch`.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// Moves to the first place of a terminal, and clears it.
+const CLEAR: &str = "\x1b[H\x1b[2J";
+/// Options of less, if the operator has none: it ends if all fits, and leaves the text there.
+const LESS: &str = "FRX";
+
+/// Returns whether the command of these words only shows something.
+pub(super) fn is_view(words: &str) -> bool {
+    VIEWS.contains(&words)
+}
+
+/// Returns the error of `--watch` with another command.
+pub(super) fn not_a_view(words: &str) -> CliError {
+    CliError::usage(format!(
+        "`{words}` cannot be watched; --watch is for commands that only show something, such as status"
+    ))
+}
+
+/// Repeats a command until Ctrl-C, and prints its output again when it has changed.
+///
+/// # Errors
+/// The error of the first time. Later ones are printed in the place of the output.
+pub(super) fn watch(output: Output, run: impl Fn() -> Result<(), CliError>) -> Result<(), CliError> {
+    let mut shown = None;
+    loop {
+        let (result, text) = output.captured(&run);
+        let text = match result {
+            Ok(()) => text,
+            // The output tells the fault.
+            Err(error) if error.is_told => text,
+            Err(error) if shown.is_none() => return Err(error),
+            Err(error) => output.fault_text(&error),
+        };
+        if shown.as_ref() != Some(&text) {
+            let is_open = output.lines(|out| out.write_all(on_screen(&text, rows()).as_bytes()))?;
+            if !is_open {
+                return Ok(());
+            }
+            shown = Some(text);
+        }
+        std::thread::park_timeout(INTERVAL);
+    }
+}
+
+/// Returns the text as it replaces the screen of so many rows; without a terminal, the text.
+fn on_screen(text: &str, rows: Option<usize>) -> String {
+    let Some(rows) = rows else { return text.to_owned() };
+    let lines: Vec<&str> = text.lines().take(rows.saturating_sub(1)).collect();
+    format!("{CLEAR}{}\n", lines.join("\n"))
+}
+
+/// Returns the number of rows of the terminal behind standard output, if there is one.
+fn rows() -> Option<usize> {
+    let stdout = std::io::stdout();
+    let size = stdout.is_terminal().then(|| tcgetwinsize(&stdout).ok()).flatten()?;
+    Some(usize::from(size.ws_row)).filter(|rows| *rows > 1)
+}
+
+/// Runs a command, and shows its output in a pager if it is longer than the terminal.
+///
+/// # Errors
+/// The error of the command.
+pub(super) fn page(
+    output: Output,
+    environment: &Environment,
+    run: impl Fn() -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let (Some(rows), Some(pager), true) = (rows(), pager(environment), std::io::stdin().is_terminal()) else {
+        return run();
+    };
+    let (result, text) = output.captured(&run);
+    let is_paged = text.lines().count() >= rows && show_in(&pager, environment, &text);
+    if !is_paged {
+        output.lines(|out| out.write_all(text.as_bytes()))?;
+    }
+    result
+}
+
+/// Returns the words of the pager; `None` if the operator wants none.
+fn pager(environment: &Environment) -> Option<Vec<String>> {
+    let named = ["EXT_BROKER_PAGER", "PAGER"].into_iter().find_map(|name| environment.get(name));
+    let words: Vec<String> = named.map_or("less", String::as_str).split_whitespace().map(str::to_owned).collect();
+    words.first().is_some_and(|program| program != "cat").then_some(words)
+}
+
+/// Shows a text in the pager, until the person ends it. Returns `false` if there is no such program.
+fn show_in(pager: &[String], environment: &Environment, text: &str) -> bool {
+    let Some((program, arguments)) = pager.split_first() else { return false };
+    #[expect(clippy::disallowed_methods, reason = "the operator's own pager needs the terminal and the environment")]
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::piped());
+    if !environment.contains_key("LESS") {
+        command.env("LESS", LESS);
+    }
+    let Ok(mut pager) = command.spawn() else { return false };
+    if let Some(mut input) = pager.stdin.take() {
+        // A person can end it before it has read everything.
+        input.write_all(text.as_bytes()).ok();
+    }
+    pager.wait().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn every_view_is_a_command() {
+        let commands = super::super::Arguments::command();
+        for view in VIEWS {
+            let found = view.split(' ').try_fold(&commands, |command, word| command.find_subcommand(word));
+            assert!(found.is_some_and(|command| !command.has_subcommands()), "{view}");
+        }
+    }
+
+    #[test]
+    fn a_screen_has_no_more_lines_than_rows_and_a_pipe_has_the_text() {
+        assert_eq!(on_screen("a\nb\nc\n", Some(3)), format!("{CLEAR}a\nb\n"));
+        assert_eq!(on_screen("a\nb\nc\n", None), "a\nb\nc\n");
+    }
+
+    #[test]
+    fn the_pager_is_the_operators_and_none_if_he_wants_none() {
+        let with = |pairs: &[(&str, &str)]| {
+            pager(&pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+        };
+        assert_eq!(with(&[]), Some(vec!["less".to_owned()]));
+        assert_eq!(with(&[("PAGER", "more -d")]), Some(vec!["more".to_owned(), "-d".to_owned()]));
+        assert_eq!(with(&[("PAGER", "more"), ("EXT_BROKER_PAGER", "")]), None);
+        assert_eq!(with(&[("PAGER", "cat")]), None);
+    }
+}

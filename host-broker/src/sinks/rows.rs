@@ -1,0 +1,72 @@
+//! The next rows for a sink: read from segments and the database, verified, bounded in bytes.
+
+use super::position::Position;
+use model::errors::chain;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use store::StoreError;
+use store::ledger::chain::{Head, Row, Verifier};
+use store::ledger::segments;
+
+/// The bytes after which no further row is sent in one piece. Many servers take no more than a mebibyte.
+const BYTES: usize = 512 * 1024;
+/// The longest time that a read of the database may take.
+const READ: Duration = Duration::from_secs(30);
+
+/// Some rows, each the successor of the one before.
+#[derive(Debug)]
+pub(super) struct Rows {
+    /// At least one row.
+    pub(super) rows: Vec<Row>,
+    end: Head,
+}
+
+/// Why a read ends.
+enum Stop {
+    /// The piece is as large as it may be.
+    Full,
+    Failed(StoreError),
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl Rows {
+    /// Reads the rows after the position, up to the last one. `None` if there are none.
+    ///
+    /// # Errors
+    /// A sentence for the operator: the ledger cannot be read, rows of it are missing or changed, or it is not the ledger
+    /// whose rows were accepted.
+    pub(super) fn after(home: &Path, position: Position, last: i64) -> Result<Option<Self>, String> {
+        if position.seq > last {
+            return Err(format!(
+                "it has accepted row {}, but the ledger ends at row {last}; the ledger was restored or replaced. See: \
+                 host-broker evidence resume",
+                position.seq
+            ));
+        }
+        let view = store::reader_until(home, Instant::now() + READ).map_err(|error| chain(&error))?;
+        let (mut verifier, mut rows, mut bytes) = (Verifier::after(position.into()), Vec::new(), 0_usize);
+        let read = segments::between(home, &view, position.seq.saturating_add(1), last, |row| {
+            verifier.take(&row).map_err(|fault| Stop::Failed(fault.into()))?;
+            bytes = bytes.saturating_add(row.cost());
+            rows.push(row);
+            if bytes >= BYTES { Err(Stop::Full) } else { Ok(()) }
+        });
+        match read {
+            Ok(()) | Err(Stop::Full) => {}
+            // The rows before it are as they were.
+            Err(Stop::Failed(_)) if !rows.is_empty() => {}
+            Err(Stop::Failed(error)) => return Err(chain(&error)),
+        }
+        Ok((!rows.is_empty()).then(|| Self { rows, end: verifier.head() }))
+    }
+
+    /// Returns the position after these rows.
+    pub(super) fn end(&self) -> Position {
+        self.end.into()
+    }
+}
