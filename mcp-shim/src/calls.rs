@@ -53,6 +53,8 @@ impl Calls {
             | Request::Plan(_)
             | Request::Begin(_)
             | Request::List(_)
+            | Request::ListCalls(_)
+            | Request::ListTasks(_)
             | Request::TaskCreate(_)
             | Request::GateApprove(_)
             | Request::Result(_)

@@ -247,6 +247,8 @@ fn earlier(request: &Request) -> Option<&RequestId> {
         | Request::Plan(_)
         | Request::Begin(_)
         | Request::List(_)
+        | Request::ListCalls(_)
+        | Request::ListTasks(_)
         | Request::TaskCreate(_)
         | Request::GateApprove(_)
         | Request::Cancel(_)

@@ -149,6 +149,8 @@ fn timeout(settings: &Settings, view: &View, request: &mut Request) -> Duration 
         | Request::Revoke(_)
         | Request::Begin(_)
         | Request::List(_)
+        | Request::ListCalls(_)
+        | Request::ListTasks(_)
         | Request::TaskCreate(_)
         | Request::GateApprove(_)
         | Request::Cancel(_)

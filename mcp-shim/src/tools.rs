@@ -20,6 +20,8 @@ mod ext_result;
 mod ext_revoke;
 mod flow;
 mod gate_approve;
+mod gov_list_ext_calls;
+mod gov_list_tasks;
 mod task_create;
 
 use crate::document;
@@ -57,7 +59,7 @@ enum SeenBy {
     AccessRequesters,
 }
 
-const TOOLS: [Entry; 16] = [
+const TOOLS: [Entry; 18] = [
     ext_call::ENTRY,
     ext_capabilities::ENTRY,
     ext_result::ENTRY,
@@ -72,6 +74,8 @@ const TOOLS: [Entry; 16] = [
     ext_grant::ENTRY,
     ext_revoke::ENTRY,
     ext_list::ENTRY,
+    gov_list_ext_calls::ENTRY,
+    gov_list_tasks::ENTRY,
     task_create::ENTRY,
     gate_approve::ENTRY,
 ];
@@ -269,9 +273,17 @@ mod tests {
         assert_eq!(plain, ["ext_call", "ext_capabilities", "ext_result", "ext_cancel", "ext_plan"]);
         let main = names(&View { is_main: true, ..View::default() });
         assert!(
-            ["ext_grant", "ext_revoke", "ext_list", "task_create", "gate_approve"]
-                .iter()
-                .all(|name| main.contains(&(*name).to_owned()))
+            [
+                "ext_grant",
+                "ext_revoke",
+                "ext_list",
+                "gov_list_ext_calls",
+                "gov_list_tasks",
+                "task_create",
+                "gate_approve"
+            ]
+            .iter()
+            .all(|name| main.contains(&(*name).to_owned()))
         );
     }
 

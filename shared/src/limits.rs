@@ -55,6 +55,8 @@ pub const GRANT_ACTIONS_MAX: usize = 256;
 pub const ACCESS_S: RangeInclusive<u64> = 60..=30 * 24 * 3600;
 /// How many calls a plan may have. Each is decided on before a person is asked.
 pub const PLAN_CALLS: RangeInclusive<usize> = 2..=16;
+/// How many calls one list may have.
+pub const LISTED_CALLS: RangeInclusive<u32> = 1..=100;
 /// The longest reason of a plan or of a request for access, in bytes.
 pub const REASON_BYTES_MAX: usize = 2_000;
 /// The longest text of a task's title, in bytes.

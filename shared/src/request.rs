@@ -7,8 +7,8 @@
 mod bodies;
 
 pub use bodies::{
-    AccessRequest, BeginRequest, CallRequest, CancelRequest, CapabilitiesRequest, Expiry, GateRequest, GrantRequest,
-    ListRequest, PlanRequest, PlannedCall, ResultRequest, RevokeRequest, TaskRequest,
+    AccessRequest, BeginRequest, CallRequest, CallsRequest, CancelRequest, CapabilitiesRequest, Expiry, GateRequest,
+    GrantRequest, ListRequest, PlanRequest, PlannedCall, ResultRequest, RevokeRequest, TaskRequest, TasksRequest,
 };
 
 use crate::auth::AuthRequest;
@@ -66,6 +66,10 @@ pub enum Request {
     Begin(BeginRequest),
     /// `ext_list`
     List(ListRequest),
+    /// `gov_list_ext_calls`
+    ListCalls(CallsRequest),
+    /// `gov_list_tasks`
+    ListTasks(TasksRequest),
     /// `task_create`
     TaskCreate(TaskRequest),
     /// `gate_approve`
@@ -92,6 +96,8 @@ impl Request {
             Self::Plan(_) => "ext_plan",
             Self::Begin(_) => "ext_begin",
             Self::List(_) => "ext_list",
+            Self::ListCalls(_) => "gov_list_ext_calls",
+            Self::ListTasks(_) => "gov_list_tasks",
             Self::TaskCreate(_) => "task_create",
             Self::GateApprove(_) => "gate_approve",
             Self::Result(_) => "ext_result",
@@ -116,6 +122,8 @@ impl Request {
             | Self::Plan(_)
             | Self::Begin(_)
             | Self::List(_)
+            | Self::ListCalls(_)
+            | Self::ListTasks(_)
             | Self::TaskCreate(_)
             | Self::GateApprove(_)
             | Self::Result(_)
@@ -135,6 +143,8 @@ impl Request {
             Self::Plan(body) => serde_json::to_value(body),
             Self::Begin(body) => serde_json::to_value(body),
             Self::List(body) => serde_json::to_value(body),
+            Self::ListCalls(body) => serde_json::to_value(body),
+            Self::ListTasks(body) => serde_json::to_value(body),
             Self::TaskCreate(body) => serde_json::to_value(body),
             Self::GateApprove(body) => serde_json::to_value(body),
             Self::Result(body) => serde_json::to_value(body),
@@ -267,6 +277,8 @@ fn parse_rest(mut map: Map<String, Value>, request_id: Option<RequestId>) -> Res
         "ext_begin" => Request::Begin(body("ext_begin", map)?),
         "ext_revoke" => Request::Revoke(body("ext_revoke", map)?),
         "ext_list" => Request::List(body("ext_list", map)?),
+        "gov_list_ext_calls" => Request::ListCalls(calls(map)?),
+        "gov_list_tasks" => Request::ListTasks(body("gov_list_tasks", map)?),
         "task_create" => Request::TaskCreate(task(map)?),
         "gate_approve" => Request::GateApprove(body("gate_approve", map)?),
         "ext_result" => Request::Result(body("ext_result", map)?),
@@ -362,6 +374,19 @@ fn access(map: Map<String, Value>) -> Result<AccessRequest, Malformed> {
         return Ok(access);
     };
     Err(Malformed::Body { word: "ext_request", fault })
+}
+
+fn calls(map: Map<String, Value>) -> Result<CallsRequest, Malformed> {
+    let calls: CallsRequest = body("gov_list_ext_calls", map)?;
+    let fault = if calls.limit.is_some_and(|limit| !limits::LISTED_CALLS.contains(&limit)) {
+        let (fewest, most) = limits::LISTED_CALLS.into_inner();
+        format!("`limit` must be {fewest} to {most}")
+    } else if calls.before.is_some_and(|before| before < 1) {
+        "`before` must be at least 1".to_owned()
+    } else {
+        return Ok(calls);
+    };
+    Err(Malformed::Body { word: "gov_list_ext_calls", fault })
 }
 
 fn task(map: Map<String, Value>) -> Result<TaskRequest, Malformed> {

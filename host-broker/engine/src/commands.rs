@@ -11,6 +11,7 @@ mod capabilities;
 mod clock;
 mod external_grants;
 mod flows;
+mod governance;
 mod grant;
 mod grant_approval;
 mod kill;
@@ -44,8 +45,10 @@ use kernel::{Answer, Step, WriteError};
 use model::approval::Approval;
 use model::{Account, Caller};
 use serde_json::{Map, Value, json};
+use shared::digest::Digest;
 use shared::request::CancelRequest;
 use shared::{Code, Group, Level, Provider, Reply, RequestId, TaskId, Timestamp};
+use std::collections::BTreeSet;
 use store::ledger::chain::{Draft, RowKind};
 use store::ledger::minor::MinorRow;
 use store::state::requests;
@@ -176,6 +179,23 @@ impl Broker {
         }
     }
 
+    /// Records that an operator has accepted the definitions of a provider at the command line.
+    fn accept_definitions(
+        &mut self,
+        tx: &Transaction<'_>,
+        provider: &Provider,
+        digest: &Digest,
+        flagged: &BTreeSet<String>,
+    ) -> Result<CommandResult, StoreError> {
+        self.accepted_elsewhere(tx, provider)?;
+        let mut body = json!({ "accepted": provider, "digest": digest });
+        if let Some(body) = body.as_object_mut().filter(|_| !flagged.is_empty()) {
+            body.insert("flagged".into(), json!(flagged));
+        }
+        let summary = format!("The definitions of {provider} are accepted.");
+        Ok(CommandResult::done(RowKind::Noted, body.clone(), body, summary))
+    }
+
     /// Executes a command inside the transaction.
     pub(crate) fn fulfil(
         &mut self,
@@ -230,6 +250,8 @@ impl Broker {
             Command::Revoke(request) => self.revoke(tx, header, request)?,
             Command::Begin(_) => self.begin(tx, header)?,
             Command::List(request) => revoke::list(tx, request)?,
+            Command::ListCalls(request) => self.list_calls(tx, request)?,
+            Command::ListTasks(request) => governance::list_tasks(tx, request)?,
             Command::TaskCreate(request) => self.create_task(tx, header, request)?,
             Command::GateApprove(request) => self.approve_gate(tx, header, request)?,
             Command::EndStandingApproval { name } => self.end_standing_approval(tx, header, name)?,
@@ -241,13 +263,7 @@ impl Broker {
             Command::RevokeOperator { token_id } => operators::revoke(tx, token_id)?,
             Command::ListOperators => operators::list(tx, &self.config.flows)?,
             Command::AcceptDefinitions { provider, digest, flagged } => {
-                self.accepted_elsewhere(tx, provider)?;
-                let mut body = json!({ "accepted": provider, "digest": digest });
-                if let Some(body) = body.as_object_mut().filter(|_| !flagged.is_empty()) {
-                    body.insert("flagged".into(), json!(flagged));
-                }
-                let summary = format!("The definitions of {provider} are accepted.");
-                CommandResult::done(RowKind::Noted, body.clone(), body, summary)
+                self.accept_definitions(tx, provider, digest, flagged)?
             }
             Command::LinkAccount { person, capability, account_ref, label, password } => {
                 let account = Account {

@@ -103,6 +103,8 @@ fn word(command: &Command) -> &'static str {
         // `relaying` covers the answers of a relay. The others come from agents only.
         Command::RelayedAnswer(_)
         | Command::Capabilities(_)
+        | Command::ListCalls(_)
+        | Command::ListTasks(_)
         | Command::Result(_)
         | Command::Cancel(_)
         | Command::RequestAccess(_)

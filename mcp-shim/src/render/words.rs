@@ -122,6 +122,17 @@ pub const EXT_REVOKE: ToolWords = ToolWords {
 /// `ext_list`
 pub const EXT_LIST: ToolWords =
     ToolWords { title: "List grants", description: "Lists the grants of all groups, or of one. Main group only." };
+/// `gov_list_ext_calls`
+pub const GOV_LIST_EXT_CALLS: ToolWords = ToolWords {
+    title: "List external calls",
+    description: "Lists the latest external calls of all groups, newest first: who called which action, and its status. \
+                  It shows no parameters and no results. For older calls, pass next_before as before. Main group only.",
+};
+/// `gov_list_tasks`
+pub const GOV_LIST_TASKS: ToolWords = ToolWords {
+    title: "List governance tasks",
+    description: "Lists governance tasks with their states: open, done or cancelled. Main group only.",
+};
 /// `task_create`
 pub const TASK_CREATE: ToolWords = ToolWords {
     title: "Create a governance task",

@@ -187,6 +187,36 @@ pub struct ListRequest {
     pub group_folder: Option<Group>,
 }
 
+/// List the latest external calls, newest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CallsRequest {
+    /// Only this group's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group_folder: Option<Group>,
+    /// Only to this provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<Provider>,
+    /// Only older ones: the value of `next_before` in an earlier list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<i64>,
+    /// The number of calls, 1 to 100; absent means 20.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+}
+
+/// List the latest governance tasks, newest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TasksRequest {
+    /// Only this group's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group_folder: Option<Group>,
+    /// Whether tasks that are done or cancelled are listed, too.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub all: bool,
+}
+
 /// Create a governance task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

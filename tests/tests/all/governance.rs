@@ -34,6 +34,8 @@ fn only_the_main_groups_directory_and_people_may_administer() {
         grant("developer", 1),
         json!({ "type": "ext_revoke", "group_folder": "developer", "provider": "demo" }),
         json!({ "type": "ext_list" }),
+        json!({ "type": "gov_list_ext_calls" }),
+        json!({ "type": "gov_list_tasks" }),
         json!({ "type": "task_create", "title": "x", "group_folder": "developer" }),
     ] {
         assert_eq!(code(&world.group("developer").ask(document.clone())), "main_only", "{document}");
@@ -385,4 +387,112 @@ fn the_snapshot_is_rewritten_before_the_reply_that_says_so() {
     until("main sees all providers", || {
         (main.snapshot()["providers_available"] == json!(["demo", "private"])).then_some(())
     });
+}
+
+#[test]
+fn the_main_group_lists_the_calls_of_all_groups_page_by_page_and_nothing_that_they_wrote() {
+    let world = World::with_grant();
+    let (developer, main) = (world.group("developer"), world.group("main"));
+    let secret = json!({ "text": "a-value-of-the-developer" });
+    assert_eq!(code(&developer.call("echo", secret.clone())), "executed");
+    // Names that a sandbox chooses: of a provider, an action, a task and the request.
+    let spoken = ["please-grant", "me-all-access", "gov-please-now", "please-grant-me"];
+    let call = |provider: &str, action: &str| json!({ "type": "ext_call", "provider": provider, "action": action, "params": secret });
+    developer.ask(with(call(spoken[0], "echo"), "request_id", spoken[3]));
+    developer.ask(with(call("demo", spoken[1]), "task_id", spoken[2]));
+    for n in 0..30 {
+        assert_eq!(code(&developer.call("echo", json!({ "n": n }))), "executed");
+    }
+    let list = |more: Value| {
+        let mut document = json!({ "type": "gov_list_ext_calls" });
+        document.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let reply = main.ask(document);
+        assert_eq!(code(&reply), "executed", "{reply}");
+        reply["data"].clone()
+    };
+    let first = list(json!({}));
+    assert_eq!(first["calls"].as_array().unwrap().len(), 20);
+    let newest = &first["calls"][0];
+    assert_eq!((&newest["group_folder"], &newest["provider"]), (&json!("developer"), &json!("demo")));
+    assert_eq!(
+        (&newest["action"], &newest["status"], &newest["access_level"]),
+        (&json!("echo"), &json!("executed"), &json!(1))
+    );
+    // All pages together have every call once, newest first.
+    let (mut ids, mut page, mut all) = (Vec::new(), first, String::new());
+    loop {
+        all.push_str(&page.to_string());
+        ids.extend(page["calls"].as_array().unwrap().iter().map(|call| call["id"].as_i64().unwrap()));
+        let Some(before) = page["next_before"].as_i64() else { break };
+        page = list(json!({ "before": before, "limit": 7 }));
+    }
+    let mut sorted = ids.clone();
+    sorted.sort_unstable_by(|one, other| other.cmp(one));
+    sorted.dedup();
+    assert_eq!((ids.len(), &ids), (33, &sorted));
+    for text in spoken.into_iter().chain(["a-value-of-the-developer"]) {
+        assert!(!all.contains(text), "{text} is in {all}");
+    }
+    assert!(all.contains("no_grant") || all.contains("unknown_provider"), "{all}");
+    assert!(all.contains("\"action\":\"other\"") && all.contains("\"provider\":\"other\""), "{all}");
+    assert_eq!(list(json!({ "group_folder": "security" }))["calls"], json!([]));
+    assert_eq!(list(json!({ "provider": "demo", "limit": 100 }))["calls"].as_array().unwrap().len(), 32);
+    for (more, words) in [
+        (json!({ "limit": 0 }), "`limit` must be 1 to 100"),
+        (json!({ "limit": 101 }), "`limit` must be 1 to 100"),
+        (json!({ "before": 0 }), "`before` must be at least 1"),
+        (json!({ "status": "denied" }), "unknown field"),
+    ] {
+        let mut document = json!({ "type": "gov_list_ext_calls" });
+        document.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let reply = main.ask(document);
+        assert!(tests::group::error(&reply).contains(words), "{reply}");
+    }
+}
+
+#[test]
+fn a_list_of_calls_ends_also_if_most_rows_are_none() {
+    let world = World::with_grant();
+    let (developer, main) = (world.group("developer"), world.group("main"));
+    assert_eq!(code(&developer.call("echo", json!({}))), "executed");
+    // More rows than one list looks at: grants, which are no calls.
+    for _ in 0..600 {
+        world.grant("security", 1);
+    }
+    let (mut before, mut pages, mut found) = (None, 0, 0);
+    loop {
+        let mut document = json!({ "type": "gov_list_ext_calls" });
+        if let Some(before) = before {
+            document["before"] = json!(before);
+        }
+        let data = main.ask(document)["data"].clone();
+        pages += 1;
+        found += data["calls"].as_array().unwrap().len();
+        before = data["next_before"].as_i64();
+        if before.is_none() {
+            break;
+        }
+    }
+    assert!((2..=4).contains(&pages) && found == 1, "{pages} pages, {found} calls");
+}
+
+#[test]
+fn the_main_group_sees_the_states_of_the_tasks() {
+    let world = World::new();
+    let main = world.group("main");
+    for (id, group) in [("gov-1", "developer"), ("gov-2", "security"), ("gov-3", "developer")] {
+        world.task(id, group);
+    }
+    let close = json!({ "type": "task_close", "task_id": "gov-3", "cancelled": true });
+    assert_eq!(code(&world.command(close)), "executed");
+    let tasks = |more: Value| {
+        let mut document = json!({ "type": "gov_list_tasks" });
+        document.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let reply = main.ask(document);
+        let tasks = reply["data"]["tasks"].as_array().expect("a list").clone();
+        tasks.iter().map(|task| format!("{} {}", task["task_id"], task["state"]).replace('"', "")).collect::<Vec<_>>()
+    };
+    assert_eq!(tasks(json!({})), ["gov-2 open", "gov-1 open"]);
+    assert_eq!(tasks(json!({ "all": true })), ["gov-3 cancelled", "gov-2 open", "gov-1 open"]);
+    assert_eq!(tasks(json!({ "group_folder": "developer" })), ["gov-1 open"]);
 }

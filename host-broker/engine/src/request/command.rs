@@ -10,8 +10,8 @@ use shared::digest::Digest;
 use shared::flow::Vault;
 use shared::flow::request::FlowRequest;
 use shared::request::{
-    AccessRequest, BeginRequest, CancelRequest, CapabilitiesRequest, GateRequest, GrantRequest, ListRequest,
-    PlanRequest, ResultRequest, RevokeRequest, TaskRequest,
+    AccessRequest, BeginRequest, CallsRequest, CancelRequest, CapabilitiesRequest, GateRequest, GrantRequest,
+    ListRequest, PlanRequest, ResultRequest, RevokeRequest, TaskRequest, TasksRequest,
 };
 use shared::{Group, Provider, TaskId};
 use std::collections::BTreeSet;
@@ -55,6 +55,12 @@ pub enum Command {
     Begin(BeginRequest),
     /// List access: `ext_list`.
     List(ListRequest),
+    /// List the calls of all groups: `gov_list_ext_calls`.
+    #[serde(skip)]
+    ListCalls(CallsRequest),
+    /// List tasks: `gov_list_tasks`.
+    #[serde(skip)]
+    ListTasks(TasksRequest),
     /// Create a task: `task_create`.
     TaskCreate(TaskRequest),
     /// End a task.
@@ -238,7 +244,7 @@ impl Command {
             // The main group's agent, and people.
             Self::Grant(request) => (Administrators, Right::Grant(request), Adds),
             Self::Revoke(_) => (Administrators, Administer, Ends),
-            Self::List(_) => (Administrators, Member, Reads),
+            Self::List(_) | Self::ListCalls(_) | Self::ListTasks(_) => (Administrators, Member, Reads),
             Self::TaskCreate(_) => (Administrators, Administer, Adds),
             Self::Flow(command) => {
                 let right = if command.request.changes() { Administer } else { Member };

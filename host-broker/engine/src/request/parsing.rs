@@ -238,6 +238,8 @@ fn sort(document: Document, header: Header, bytes: &[u8], context: &ParseContext
         Request::Begin(body) => Command::Begin(body),
         Request::Access(body) => Command::RequestAccess(body),
         Request::List(body) => Command::List(body),
+        Request::ListCalls(body) => Command::ListCalls(body),
+        Request::ListTasks(body) => Command::ListTasks(body),
         Request::TaskCreate(body) => Command::TaskCreate(body),
         Request::GateApprove(body) => Command::GateApprove(body),
         Request::Result(body) => Command::Result(body),
@@ -352,6 +354,8 @@ fn timeout(request: &Request, context: &ParseContext) -> Duration {
         | Request::Revoke(_)
         | Request::Begin(_)
         | Request::List(_)
+        | Request::ListCalls(_)
+        | Request::ListTasks(_)
         | Request::TaskCreate(_)
         | Request::GateApprove(_)
         | Request::Cancel(_)

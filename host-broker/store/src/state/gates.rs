@@ -77,6 +77,25 @@ pub fn tasks(view: &View) -> Result<Vec<Task>, StoreError> {
     Ok(tasks)
 }
 
+/// Returns the tasks that were created last, newest first.
+///
+/// # Errors
+/// [`StoreError`] if they cannot be read.
+pub fn latest_tasks(view: &View, limit: u32) -> Result<Vec<Task>, StoreError> {
+    // Tasks are never deleted, so the row number is the order of their creation.
+    let mut statement = view
+        .prepare_cached(
+            "SELECT id, title, assigned_group, state, created_by, created_at FROM tasks ORDER BY rowid DESC LIMIT ?1",
+        )
+        .map_err(at("list the latest tasks"))?;
+    let mut rows = statement.query(params![limit]).map_err(at("list the latest tasks"))?;
+    let mut tasks = Vec::new();
+    while let Some(row) = rows.next().map_err(at("list the latest tasks"))? {
+        tasks.push(read(row)?);
+    }
+    Ok(tasks)
+}
+
 /// Creates a task; `false` if the name is taken.
 ///
 /// # Errors
