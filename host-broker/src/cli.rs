@@ -281,7 +281,7 @@ pub fn run(mut environment: Environment, kinds: Kinds) -> ExitCode {
     let executed = match (arguments.watch, view::is_view(&words)) {
         (true, true) => view::watch(output, again),
         (true, false) => Err(view::not_a_view(&words)),
-        (false, true) if !output.json => view::page(output, &context.platform.environment, again),
+        (false, true) if !output.json => view::page(output, &context.platform, again),
         (false, _) => execute(arguments.command, &context),
     };
     let whole = || context.output.is_whole("the command is done, but its result is incomplete");

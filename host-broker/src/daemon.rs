@@ -189,8 +189,8 @@ impl Daemon {
     /// Runs until [`Event::Stopping`], then writes the last row.
     ///
     /// Sends `ready` once the first row is durable and the calls of an earlier daemon are answered. If the first row
-    /// cannot be written, it sends the reason and ends.
-    pub fn run(self, ready: &Sender<Result<(), String>>) {
+    /// cannot be written, it sends the reason and ends. Returns the ledger, which has the lock of the home.
+    pub fn run(self, ready: &Sender<Result<(), String>>) -> Ledger {
         let now = Instant::now();
         let mut state = Loop {
             daemon: self,
@@ -220,10 +220,11 @@ impl Daemon {
         };
         let started = state.start();
         let is_over = started.is_err();
+        state.note_synced();
         // Who does not wait for it needs no word.
         ready.send(started).ok();
         if is_over {
-            return;
+            return state.daemon.ledger;
         }
         state.verify();
         while !state.is_over() {
@@ -242,6 +243,7 @@ impl Daemon {
         state.note_synced();
         let (head, tally) = (state.daemon.ledger.head(), state.daemon.ledger.tally());
         tracing::info!(row = head.seq, commits = tally.commits, syncs = tally.syncs, "the last row is written");
+        state.daemon.ledger
     }
 }
 

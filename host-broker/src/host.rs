@@ -101,7 +101,7 @@ enum Purpose {
 pub struct Host {
     reports: EventSender,
     stop: Arc<AtomicBool>,
-    broker: JoinHandle<()>,
+    broker: JoinHandle<Ledger>,
     sweeper: JoinHandle<()>,
     socket: PathBuf,
     inbox: Option<(Server, Address)>,
@@ -469,9 +469,11 @@ impl Host {
         if let Some((server, _)) = self.metrics {
             server.stop();
         }
-        std::fs::remove_file(&self.socket).ok();
+        // ORDER: the sinks end before another daemon or a command can have the lock, and before the socket says that the
+        // daemon has ended. They write their positions until then.
         self.sinks.end(&self.runtime);
-        ended.map_err(|_panic| LoopFailed)
+        std::fs::remove_file(&self.socket).ok();
+        ended.map(drop).map_err(|_panic| LoopFailed)
     }
 
     /// Where news goes; for a signal that asks the daemon to stop.
@@ -544,7 +546,10 @@ fn callback_address(loaded: &LoadedHome, platform: &Platform) -> Result<Option<(
     Ok(Some((listener, bound)))
 }
 
-fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StartError> {
+fn thread<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, StartError> {
     std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(StartError::Thread)
 }
 

@@ -14,6 +14,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{Error, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -25,6 +27,8 @@ const FILTER: &str = "info,rmcp=off";
 const FORMAT_VARIABLE: &str = "EXT_BROKER_LOG_FORMAT";
 /// The bytes after which a file becomes the older one.
 const FILE_BYTES: u64 = 8 * 1024 * 1024;
+/// The longest time in which the waiting lines are written at the end.
+const END: Duration = Duration::from_secs(2);
 /// The most lines that wait for an output.
 const LINES_MAX: usize = 8_192;
 
@@ -40,7 +44,21 @@ pub enum LogFormat {
 /// The running log. Dropping it writes the lines that wait, for about a second at most.
 #[must_use]
 pub struct Log {
-    _workers: Vec<WorkerGuard>,
+    workers: Vec<WorkerGuard>,
+}
+
+impl Drop for Log {
+    /// Waits for the workers, but not for an output that stands still: the library would wait for it, and print that.
+    fn drop(&mut self) {
+        let (workers, (done, is_done)) = (std::mem::take(&mut self.workers), channel());
+        let ending = std::thread::Builder::new().name("log".to_owned()).spawn(move || {
+            drop(workers);
+            done.send(()).ok();
+        });
+        if ending.is_ok() {
+            is_done.recv_timeout(END).ok();
+        }
+    }
 }
 
 /// Returns the files of the log, the older one first.
@@ -66,7 +84,7 @@ pub fn start(environment: &Environment, format: LogFormat, home: Option<&Home>) 
     });
     // A command has one log, also if it starts several daemons.
     registry().with(filter(environment)).with(shown).with(stored).try_init().ok();
-    Log { _workers: workers }
+    Log { workers }
 }
 
 /// Returns the format that the environment names; text if it names none.
@@ -74,14 +92,18 @@ pub fn start(environment: &Environment, format: LogFormat, home: Option<&Home>) 
 /// # Errors
 /// The known formats.
 pub fn format(environment: &Environment) -> Result<LogFormat, String> {
-    let Some(said) = environment.get(FORMAT_VARIABLE) else { return Ok(LogFormat::Text) };
+    let said = environment.get(FORMAT_VARIABLE).filter(|said| !said.is_empty());
+    let Some(said) = said else { return Ok(LogFormat::Text) };
     LogFormat::from_str(said, true).map_err(|_unknown| format!("{FORMAT_VARIABLE} must be text or json"))
 }
 
 fn filter(environment: &Environment) -> EnvFilter {
-    let said = environment.get("RUST_LOG").map_or(FILTER, String::as_str);
+    let said = environment.get("RUST_LOG").map_or("", String::as_str).split(',').map(str::trim);
     // A filter for a part of it would win over the one for all of it.
-    let said: Vec<&str> = said.split(',').filter(|directive| !directive.contains("rmcp")).collect();
+    let said: Vec<&str> = said.filter(|directive| !directive.is_empty() && !directive.contains("rmcp")).collect();
+    if said.is_empty() {
+        return EnvFilter::new(FILTER);
+    }
     EnvFilter::try_new(format!("{},rmcp=off", said.join(","))).unwrap_or_else(|_bad| EnvFilter::new(FILTER))
 }
 
@@ -95,12 +117,14 @@ struct LogFile {
     path: PathBuf,
     open: Option<(File, u64)>,
     bytes_max: u64,
+    // The last write has failed, perhaps in the middle of a line.
+    is_cut: bool,
 }
 
 impl LogFile {
     fn new(home: &Home) -> Self {
         let [older, path] = files(home);
-        Self { older, path, open: None, bytes_max: FILE_BYTES }
+        Self { older, path, open: None, bytes_max: FILE_BYTES, is_cut: false }
     }
 
     fn open(&self) -> Result<(File, u64), Error> {
@@ -119,7 +143,13 @@ impl Write for LogFile {
             std::fs::rename(&self.path, &self.older)?;
             (file, bytes) = self.open()?;
         }
+        if self.is_cut {
+            // A full disk has cut the line before.
+            file.write_all(b"\n")?;
+        }
+        self.is_cut = true;
         file.write_all(line)?;
+        self.is_cut = false;
         self.open = Some((file, bytes.saturating_add(length)));
         Ok(line.len())
     }
@@ -157,7 +187,9 @@ mod tests {
 
     #[test]
     fn a_filter_of_the_environment_never_shows_the_sdk() {
-        for (said, shown) in [("debug", "debug"), ("rmcp=trace,warn", "warn"), ("a b c", "info"), ("", "")] {
+        for (said, shown) in
+            [("debug", "debug"), ("rmcp=trace,warn", "warn"), ("x=y=z", "info"), ("", "info"), ("rmcp=debug,", "info")]
+        {
             let environment = Environment::from([("RUST_LOG".to_owned(), said.to_owned())]);
             let filter = filter(&environment).to_string();
             assert!(filter.contains("rmcp=off") && !filter.contains("rmcp=trace"), "{said}: {filter}");

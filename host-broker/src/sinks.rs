@@ -144,10 +144,10 @@ impl RunningSinks {
 impl Forwarder {
     /// Sends rows until there are no more, which is when the loop has ended.
     async fn run(self, mut synced: watch::Receiver<SyncedRows>) {
-        let mut failures = 0_u32;
+        let (mut failures, mut is_writable) = (0_u32, false);
         loop {
             let is_last = synced.has_changed().is_err();
-            let sent = AssertUnwindSafe(self.send_next(&mut synced)).catch_unwind().await;
+            let sent = AssertUnwindSafe(self.send_next(&mut synced, &mut is_writable)).catch_unwind().await;
             match sent.unwrap_or_else(|_panic| Err("the broker's own code failed; see its log".to_owned())) {
                 Ok(true) => {
                     self.succeeded();
@@ -158,8 +158,12 @@ impl Forwarder {
                 }
                 // The next daemon sends what is left.
                 Ok(false) | Err(_) if is_last => return,
-                // The loop has ended, or there are new rows.
-                Ok(false) => drop(synced.changed().await),
+                Ok(false) => {
+                    self.succeeded();
+                    failures = 0;
+                    // The loop has ended, or there are new rows.
+                    synced.changed().await.ok();
+                }
                 Err(reason) => {
                     failures = failures.saturating_add(1);
                     self.failed(&reason);
@@ -177,22 +181,32 @@ impl Forwarder {
         timeout(pause, ended).await.ok();
     }
 
-    /// Sends the next rows. Returns `false` if there are none.
-    async fn send_next(&self, synced: &mut watch::Receiver<SyncedRows>) -> Result<bool, String> {
+    /// Sends the next rows. Returns `false` if there are none. `is_writable` says whether the position could be written
+    /// last: rows whose acceptance cannot be remembered would be sent again and again.
+    async fn send_next(
+        &self,
+        synced: &mut watch::Receiver<SyncedRows>,
+        is_writable: &mut bool,
+    ) -> Result<bool, String> {
         let path = position::path(&self.home, self.sink.name());
-        let position = blocking(move || position::read(&path)).await?.unwrap_or(Position::START);
+        let place = path.clone();
+        let position = blocking(move || position::read(&place)).await?.unwrap_or(Position::START);
         self.states.change(&self.sink, |state| state.accepted = position.seq);
-        let last = synced.borrow_and_update().last();
-        if position.seq == last {
+        let proof = synced.borrow_and_update().clone();
+        if position.seq == proof.last() {
             return Ok(false);
         }
-        let home = self.home.clone();
-        let Some(rows) = blocking(move || Rows::after(&home, position, last)).await? else { return Ok(false) };
-        let end = rows.end();
+        let (home, durable) = (self.home.clone(), proof.clone());
+        let Some(rows) = blocking(move || Rows::after(&home, position, &durable)).await? else { return Ok(false) };
+        let (end, place) = (rows.end(), path.clone());
+        if !*is_writable {
+            blocking(move || position::write(&place, position)).await?;
+        }
+        *is_writable = false;
         // ORDER: the position follows the acceptance.
-        self.sink.send(rows, synced).await?;
-        let path = position::path(&self.home, self.sink.name());
+        self.sink.send(rows, &proof).await?;
         blocking(move || position::write(&path, end)).await?;
+        *is_writable = true;
         self.states.change(&self.sink, |state| state.accepted = end.seq);
         Ok(true)
     }

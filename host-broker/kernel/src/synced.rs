@@ -2,12 +2,12 @@
 
 use crate::ledger::Ledger;
 
-/// Every row up to a number is durable: the only key to the secrets of the sinks.
+/// Every row up to a number is durable: the only key to the secrets of the sinks, and to the rows for them.
 ///
 /// A row that is committed and not synced can be lost with the machine's power. A sink that had it would have a row that
 /// the ledger does not have.
 #[must_use]
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyncedRows(i64);
 
 impl SyncedRows {

@@ -1,19 +1,29 @@
 //! Delivery of bytes to a server that answers nothing: it confirms them by closing the connection.
 //!
-//! A server that has read everything sees the end of the stream and closes its side. One that dies, or closes before it
-//! has read everything, resets the connection. So the end of its side means that its program has read all bytes.
+//! A server that has read everything sees the end of the stream, and closes its side. Two signs together confirm the
+//! bytes: the server has closed its side, and its kernel has acknowledged the end of ours. A server that closes with
+//! bytes unread, or to which bytes still come, resets the connection.
 //!
-//! SECURITY: whoever is between both can end the connection without the server. The chain of the rows shows the gap.
+//! SECURITY: a proxy between both, or an attacker, can close the connection without the server. The chain of the rows
+//! shows the gap.
+//!
+//! Source: tcp(7), RFC 9293 section 3.6; proc(5) for the states of connections.
 
 use crate::tls;
 use rustls::pki_types::ServerName;
 use std::fmt;
 use std::io::{Error, ErrorKind};
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
+
+/// The pause between two looks at the state of a connection.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A server, by host and port.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +76,9 @@ pub enum DeliveryError {
     /// The connection broke, or its TLS is invalid.
     #[error("the connection broke: {0}")]
     Lost(Error),
+    /// The server closed the connection, and its kernel has not acknowledged everything.
+    #[error("it closed the connection before it had read everything")]
+    Unread,
     /// The server did not close the connection in time.
     #[error("it did not close the connection in time, so it may not have read everything")]
     Deadline,
@@ -79,19 +92,24 @@ pub async fn deliver(server: &Server, bytes: &[u8], deadline: Instant) -> Result
     let delivered = async {
         let connected = TcpStream::connect((server.host.as_str(), server.port)).await;
         let stream = connected.map_err(DeliveryError::Unreachable)?;
+        let ends = stream.local_addr().and_then(|own| Ok((own, stream.peer_addr()?))).map_err(DeliveryError::Lost)?;
         if !server.has_tls() {
-            return confirmed(stream, bytes).await;
+            // The socket stays open, so that its state can be seen.
+            let _open = confirmed(stream, bytes).await?;
+            return acknowledged(ends).await;
         }
         let connector = TlsConnector::from(tls::client().map_err(DeliveryError::Setup)?);
         let name = ServerName::try_from(server.host.clone());
         let name = name.map_err(|bad| DeliveryError::Unreachable(Error::new(ErrorKind::InvalidInput, bad)))?;
         let stream = connector.connect(name, stream).await.map_err(DeliveryError::Lost)?;
-        confirmed(stream, bytes).await
+        let _open = confirmed(stream, bytes).await?;
+        acknowledged(ends).await
     };
     timeout_at(deadline, delivered).await.unwrap_or(Err(DeliveryError::Deadline))
 }
 
-async fn confirmed(mut stream: impl AsyncRead + AsyncWrite + Unpin, bytes: &[u8]) -> Result<(), DeliveryError> {
+/// Sends the bytes and the end of our side, and waits for the end of the other one.
+async fn confirmed<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, bytes: &[u8]) -> Result<S, DeliveryError> {
     let sent = async {
         stream.write_all(bytes).await?;
         stream.shutdown().await
@@ -101,13 +119,67 @@ async fn confirmed(mut stream: impl AsyncRead + AsyncWrite + Unpin, bytes: &[u8]
     let mut ignored = [0; 1024];
     loop {
         match stream.read(&mut ignored).await {
-            Ok(0) => return Ok(()),
+            Ok(0) => return Ok(stream),
             Ok(_) => {}
             // Many servers end TLS without its own farewell.
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(stream),
             Err(error) => return Err(DeliveryError::Lost(error)),
         }
     }
+}
+
+/// Waits until the other kernel has acknowledged everything, and the end of our side.
+async fn acknowledged(ends: (SocketAddr, SocketAddr)) -> Result<(), DeliveryError> {
+    loop {
+        match state(ends).await.map_err(DeliveryError::Lost)? {
+            Some(TcpState::TimeWait | TcpState::FinWait2) => return Ok(()),
+            // Some of it is on its way.
+            Some(TcpState::FinWait1 | TcpState::Closing) => tokio::time::sleep(LOOK).await,
+            // A reset has ended the connection.
+            Some(TcpState::Other) | None => return Err(DeliveryError::Unread),
+        }
+    }
+}
+
+/// The states of a connection whose own side is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TcpState {
+    FinWait1,
+    FinWait2,
+    TimeWait,
+    Closing,
+    Other,
+}
+
+/// Returns the state of a connection of this machine; `None` if there is none between these ends.
+async fn state((own, peer): (SocketAddr, SocketAddr)) -> Result<Option<TcpState>, Error> {
+    let table = if own.is_ipv4() { "/proc/self/net/tcp" } else { "/proc/self/net/tcp6" };
+    let table = spawn_blocking(move || std::fs::read_to_string(table)).await.map_err(Error::other)??;
+    let (own, peer) = (written(own), written(peer));
+    Ok(table.lines().find_map(|line| {
+        let mut columns = line.split_whitespace().skip(1);
+        let is_it = columns.next()? == own && columns.next()? == peer;
+        is_it.then(|| match columns.next() {
+            Some("04") => TcpState::FinWait1,
+            Some("05") => TcpState::FinWait2,
+            Some("06") => TcpState::TimeWait,
+            Some("0B") => TcpState::Closing,
+            Some(_) | None => TcpState::Other,
+        })
+    }))
+}
+
+/// Returns an address as the kernel writes it: words of 32 bits in the order of the machine, in hexadecimal.
+fn written(address: SocketAddr) -> String {
+    let octets = match address.ip() {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    };
+    let word = |word: &[u8]| {
+        let word = <[u8; 4]>::try_from(word).map(u32::from_ne_bytes).unwrap_or_default();
+        format!("{word:08X}")
+    };
+    format!("{}:{:04X}", octets.chunks(4).map(word).collect::<String>(), address.port())
 }
 
 #[cfg(test)]
@@ -115,7 +187,6 @@ mod tests {
     use super::*;
     use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
-    use std::time::Duration;
 
     fn soon() -> Instant {
         Instant::now() + Duration::from_secs(20)
@@ -172,8 +243,19 @@ mod tests {
             some
         });
         let early = deliver(&to, &vec![b'x'; 8 << 20], soon()).await;
-        assert!(matches!(early, Err(DeliveryError::Lost(_))), "{early:?}");
+        assert!(matches!(early, Err(DeliveryError::Lost(_) | DeliveryError::Unread)), "{early:?}");
         serving.join().unwrap();
+        // It has read all that has come, and more is on its way: without bytes unread, its end is no reset.
+        for _ in 0..20 {
+            let (to, serving) = server(|mut stream| {
+                let mut some = vec![0; 4 << 20];
+                stream.read_exact(&mut some).unwrap();
+                some
+            });
+            let early = deliver(&to, &vec![b'x'; 8 << 20], soon()).await;
+            assert!(matches!(early, Err(DeliveryError::Lost(_) | DeliveryError::Unread)), "{early:?}");
+            serving.join().unwrap();
+        }
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap().to_string().parse().unwrap();
         let silent = deliver(&to, b"x", Instant::now() + Duration::from_millis(200)).await;

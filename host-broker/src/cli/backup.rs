@@ -8,7 +8,7 @@ use crate::cli::edit;
 use crate::cli::output::{CliError, Output, Progress};
 use clap::Args;
 use files::Links;
-use manifest::{CONFIG, DIRECTORIES, Entry, Head, Key, LEDGER, Manifest, SEGMENTS, SINKS};
+use manifest::{CONFIG, DIRECTORIES, Entry, Head, Key, LEDGER, Manifest, SEGMENTS};
 use platform::home::quoted;
 use platform::lock::Lock;
 use rustix::fs::{CWD, RenameFlags};
@@ -24,7 +24,7 @@ use store::backup::Verified;
 
 /// Copy the home into a new directory, also while the daemon runs.
 ///
-/// The copy has the ledger with its segments, broker.toml, policy/, accepted/, groups/ and sinks/, as of one moment. The command
+/// The copy has the ledger with its segments, broker.toml, policy/, accepted/ and groups/, as of one moment. The command
 /// verifies every row of the copy. The directory gets its name at the end, so an unfinished backup never has it.
 ///
 /// The keys are not in it, because a backup is often kept where others can read it. Keep a copy of keys/ in another
@@ -47,9 +47,9 @@ pub struct Backup {
 
 /// The file that marks a directory as an unfinished backup.
 const UNFINISHED: &str = "UNFINISHED";
-/// The files of a home that the daemon creates again, and the keys.
-const RECREATED: [&str; 9] =
-    ["ledger.db-wal", "ledger.db-shm", "lock", "edit.lock", "reserve", "broker.sock", "ipc", "keys", "log"];
+/// The files of a home that the daemon creates again, the keys, and the positions of sinks, which hold for one ledger.
+const RECREATED: [&str; 10] =
+    ["ledger.db-wal", "ledger.db-shm", "lock", "edit.lock", "reserve", "broker.sock", "ipc", "keys", "log", "sinks"];
 
 impl Backup {
     /// Runs the command.
@@ -180,14 +180,12 @@ fn fill(context: &Context, draft: &Path, with_keys: bool) -> Result<Manifest, Cl
     let before = needed_keys(context)?;
     // The rows that the copy ends with are at least from now.
     let taken_at = context.platform.clock.now();
-    // The rows that a sink has accepted by now are in the copy of the ledger.
-    let mut files = copy_directories(context, &[SINKS], draft, &mut progress)?;
     let (mut copying, database) = (Progress::new(output), store::backup::database(draft));
     store::backup::copy(home, draft, move || {
         let bytes = std::fs::metadata(&database).map_or(0, |file| file.len());
         copying.report(|| format!("copied {} MiB of the ledger …", bytes >> 20));
     })?;
-    files.extend(copy_files(context, draft, &mut progress)?);
+    let mut files = copy_files(context, draft, &mut progress)?;
     let named = store::backup::segments_of(draft)?;
     for segment in named {
         files.push(copied((home, &format!("{SEGMENTS}/{}", segment.name())), draft, &mut progress)?);
@@ -228,26 +226,11 @@ fn needed_keys(context: &Context) -> Result<Vec<KeyFile>, CliError> {
 fn copy_files(context: &Context, draft: &Path, progress: &mut Progress) -> Result<Vec<Entry>, CliError> {
     let home = context.home.path();
     let _lock = edit::lock(context)?;
-    let mut copies = vec![copied((home, CONFIG), draft, progress)?];
-    let directories = DIRECTORIES.into_iter().filter(|directory| ![SEGMENTS, SINKS].contains(directory));
-    copies.extend(copy_directories(context, &directories.collect::<Vec<_>>(), draft, progress)?);
-    Ok(copies)
-}
-
-fn copy_directories(
-    context: &Context,
-    directories: &[&str],
-    draft: &Path,
-    progress: &mut Progress,
-) -> Result<Vec<Entry>, CliError> {
-    let home = context.home.path();
-    let mut copies = Vec::new();
-    for directory in directories {
-        for path in files::below(home, directory)? {
-            copies.push(copied((home, &path), draft, progress)?);
-        }
+    let mut paths = vec![CONFIG.to_owned()];
+    for directory in DIRECTORIES.into_iter().filter(|directory| *directory != SEGMENTS) {
+        paths.extend(files::below(home, directory)?);
     }
-    Ok(copies)
+    paths.iter().map(|path| copied((home, path), draft, progress)).collect()
 }
 
 fn copied((home, path): (&Path, &str), draft: &Path, progress: &mut Progress) -> Result<Entry, CliError> {

@@ -105,8 +105,11 @@ impl Logs {
             }
         };
         let mut reader = Reader::open(&newest).map_err(|error| failed(&error))?;
-        let mut lines = Reader::open(&older).and_then(|mut older| older.rest()).unwrap_or_default();
-        lines.extend(reader.rest().map_err(|error| failed(&error))?);
+        let earlier = Reader::open(&older).ok();
+        // A rotation in between has made the same file the older one.
+        let earlier = earlier.filter(|earlier| earlier.inode != reader.inode);
+        let mut lines = earlier.and_then(|mut earlier| earlier.rest().ok()).unwrap_or_default();
+        lines.extend(reader.news(&newest).map_err(|error| failed(&error))?);
         let wanted: Vec<Line> = lines.into_iter().filter(|line| self.wants(line, since)).collect();
         let first = wanted.len().saturating_sub(self.lines);
         let mut is_open = print(context, wanted.get(first..).unwrap_or_default())?;
@@ -114,7 +117,7 @@ impl Logs {
             std::thread::park_timeout(LOOK);
             let lines = reader.news(&newest).map_err(|error| failed(&error))?;
             let wanted: Vec<Line> = lines.into_iter().filter(|line| self.wants(line, None)).collect();
-            is_open = print(context, &wanted)?;
+            is_open = print(context, &wanted)? && context.output.is_read();
         }
         Ok(())
     }

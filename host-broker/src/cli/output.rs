@@ -1,6 +1,7 @@
 //! Printing: the only file that writes to standard output and standard error.
 
 use model::errors::chain;
+use rustix::event::{PollFd, PollFlags};
 use serde_json::{Map, Value};
 use std::io::IsTerminal as _;
 use std::io::{ErrorKind, Write};
@@ -171,6 +172,15 @@ impl Output {
         document.insert("error".into(), fault.text.clone().into());
         document.insert("exit".into(), fault.code.into());
         format!("{}\n", Value::Object(document))
+    }
+
+    /// Returns whether somebody still reads standard output: a pipe tells it without a write.
+    pub fn is_read(self) -> bool {
+        let stdout = std::io::stdout();
+        let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        let ready = rustix::event::poll(&mut fds, Some(&now));
+        ready.is_err() || fds.iter().all(|fd| !fd.revents().contains(PollFlags::ERR))
     }
 
     /// Says something to a person, beside the result.

@@ -10,6 +10,7 @@ use crate::cli::Context;
 use crate::cli::backup::files::{self, Links};
 use crate::cli::backup::manifest::{CONFIG, Manifest};
 use crate::cli::output::{CliError, Progress};
+use crate::sinks::position;
 use access::Again;
 use checks::Checked;
 use clap::Args;
@@ -140,6 +141,7 @@ fn make(context: &Context, checked: &Checked<'_>, draft: &Path) -> Result<(Value
     }
     let home = Home::at(draft.to_owned());
     keys_needed.iter().try_for_each(|key| keys::copy(keys, &home.keys(), key))?;
+    position::hold(draft).map_err(|error| cannot("sinks", &error))?;
     let paths = manifest.files.iter().map(|entry| entry.path.as_str()).chain(["keys/ledger.key"]);
     files::sync_directories(draft, paths).map_err(|error| cannot("", &error))?;
     let made = end_access(context, &home, manifest, policy_version)?;

@@ -1,14 +1,15 @@
 //! Commands that only show something: `--watch` repeats them, and a pager shows a long output on a terminal.
 
 use super::output::{CliError, Output};
-use platform::Environment;
+use platform::{Environment, Platform};
 use rustix::termios::tcgetwinsize;
 use std::io::{IsTerminal as _, Write as _};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
 
-/// The commands that only show something.
-const VIEWS: [&str; 27] = [
+/// The commands that only show something. They take no lock, and run no program that supplies a secret.
+const VIEWS: [&str; 23] = [
     "account list",
     "approvals list",
     "approvals show",
@@ -20,14 +21,11 @@ const VIEWS: [&str; 27] = [
     "evidence sinks",
     "explain",
     "exposure list",
-    "flow get",
-    "flow list",
     "gate list",
     "group list",
     "kill list",
     "limits",
     "notices list",
-    "operator-token list",
     "proposals list",
     "proposals show",
     "provider list",
@@ -35,7 +33,6 @@ const VIEWS: [&str; 27] = [
     "quarantine show",
     "status",
     "task list",
-    "vault status",
 ];
 /// The interval of `--watch`.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -72,28 +69,32 @@ pub(super) fn watch(output: Output, run: impl Fn() -> Result<(), CliError>) -> R
             Err(error) => output.fault_text(&error),
         };
         if shown.as_ref() != Some(&text) {
-            let is_open = output.lines(|out| out.write_all(on_screen(&text, rows()).as_bytes()))?;
+            let is_open = output.lines(|out| out.write_all(on_screen(&text, size()).as_bytes()))?;
             if !is_open {
                 return Ok(());
             }
             shown = Some(text);
         }
         std::thread::park_timeout(INTERVAL);
+        if !output.is_read() {
+            return Ok(());
+        }
     }
 }
 
-/// Returns the text as it replaces the screen of so many rows; without a terminal, the text.
-fn on_screen(text: &str, rows: Option<usize>) -> String {
-    let Some(rows) = rows else { return text.to_owned() };
-    let lines: Vec<&str> = text.lines().take(rows.saturating_sub(1)).collect();
+/// Returns the text as it replaces a screen of so many rows and columns; without a terminal, the text.
+fn on_screen(text: &str, size: Option<(usize, usize)>) -> String {
+    let Some((rows, columns)) = size else { return text.to_owned() };
+    let cut = |line: &str| line.chars().take(columns).collect::<String>();
+    let lines: Vec<String> = text.lines().take(rows.saturating_sub(1)).map(cut).collect();
     format!("{CLEAR}{}\n", lines.join("\n"))
 }
 
-/// Returns the number of rows of the terminal behind standard output, if there is one.
-fn rows() -> Option<usize> {
+/// Returns the rows and columns of the terminal behind standard output, if there is one.
+fn size() -> Option<(usize, usize)> {
     let stdout = std::io::stdout();
     let size = stdout.is_terminal().then(|| tcgetwinsize(&stdout).ok()).flatten()?;
-    Some(usize::from(size.ws_row)).filter(|rows| *rows > 1)
+    Some((usize::from(size.ws_row), usize::from(size.ws_col))).filter(|(rows, columns)| *rows > 1 && *columns > 0)
 }
 
 /// Runs a command, and shows its output in a pager if it is longer than the terminal.
@@ -102,14 +103,15 @@ fn rows() -> Option<usize> {
 /// The error of the command.
 pub(super) fn page(
     output: Output,
-    environment: &Environment,
+    platform: &Platform,
     run: impl Fn() -> Result<(), CliError>,
 ) -> Result<(), CliError> {
-    let (Some(rows), Some(pager), true) = (rows(), pager(environment), std::io::stdin().is_terminal()) else {
+    let pager = pager(&platform.environment);
+    let (Some((rows, _)), Some(pager), true) = (size(), pager, std::io::stdin().is_terminal()) else {
         return run();
     };
     let (result, text) = output.captured(&run);
-    let is_paged = text.lines().count() >= rows && show_in(&pager, environment, &text);
+    let is_paged = text.lines().count() >= rows && show_in(&pager, platform, &text);
     if !is_paged {
         output.lines(|out| out.write_all(text.as_bytes()))?;
     }
@@ -123,21 +125,26 @@ fn pager(environment: &Environment) -> Option<Vec<String>> {
     words.first().is_some_and(|program| program != "cat").then_some(words)
 }
 
-/// Shows a text in the pager, until the person ends it. Returns `false` if there is no such program.
-fn show_in(pager: &[String], environment: &Environment, text: &str) -> bool {
+/// Shows a text in the pager, until the person ends it. Returns `false` if it has not been shown.
+fn show_in(pager: &[String], platform: &Platform, text: &str) -> bool {
     let Some((program, arguments)) = pager.split_first() else { return false };
     #[expect(clippy::disallowed_methods, reason = "the operator's own pager needs the terminal and the environment")]
     let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::piped());
-    if !environment.contains_key("LESS") {
+    // SECURITY: a person who may run only this program through sudo gets no shell from less.
+    command.args(arguments).env("LESSSECURE", "1").stdin(Stdio::piped());
+    if !platform.environment.contains_key("LESS") {
         command.env("LESS", LESS);
     }
+    // Ctrl-C is for the pager. Once a handler is registered, it does not end this process.
+    let inside = platform.runtime.enter();
+    let _interrupts = signal(SignalKind::interrupt());
+    drop(inside);
     let Ok(mut pager) = command.spawn() else { return false };
     if let Some(mut input) = pager.stdin.take() {
         // A person can end it before it has read everything.
         input.write_all(text.as_bytes()).ok();
     }
-    pager.wait().is_ok()
+    pager.wait().is_ok_and(|status| status.success())
 }
 
 #[cfg(test)]
@@ -156,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_screen_has_no_more_lines_than_rows_and_a_pipe_has_the_text() {
-        assert_eq!(on_screen("a\nb\nc\n", Some(3)), format!("{CLEAR}a\nb\n"));
+        assert_eq!(on_screen("a\nlong\nc\n", Some((3, 2))), format!("{CLEAR}a\nlo\n"));
         assert_eq!(on_screen("a\nb\nc\n", None), "a\nb\nc\n");
     }
 

@@ -5,7 +5,7 @@
 //! ```
 //! A file and no row: a commit for each acceptance would be one beside every call.
 
-use platform::home::{Home, make_private_directory};
+use platform::home::{Home, make_private_directory, write_new};
 use serde::{Deserialize, Serialize};
 use shared::digest::Digest;
 use std::fs::OpenOptions;
@@ -13,6 +13,9 @@ use std::io::{Error, ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use store::ledger::chain::Head;
+
+/// The file in a restored home that has sinks without a position wait. No sink has a position of this name.
+const HELD: &str = "held";
 
 /// The last row that a sink has accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,9 +59,23 @@ pub fn read(path: &Path) -> Result<Option<Position>, String> {
     let fault = |why: &dyn std::fmt::Display| format!("its position {} cannot be read: {why}", path.display());
     match std::fs::read(path) {
         Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| fault(&error)),
+        Err(error) if error.kind() == ErrorKind::NotFound && path.with_file_name(HELD).exists() => Err(format!(
+            "the ledger was restored from a backup, so it is unknown which rows it has; name the next one: \
+             host-broker evidence resume {} --from SEQ",
+            path.file_stem().unwrap_or_default().display()
+        )),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(fault(&error)),
     }
+}
+
+/// Has every sink of a restored home wait until an operator says with which row it continues: a sink may have rows that
+/// are not in the backup.
+///
+/// # Errors
+/// The error of the system.
+pub fn hold(home: &Path) -> Result<(), Error> {
+    write_new(&path(home, "").with_file_name(HELD), b"").map(drop)
 }
 
 /// Writes a position, as a whole or not at all.
@@ -71,8 +88,12 @@ pub fn write(path: &Path, position: Position) -> Result<(), String> {
 
 fn replace(path: &Path, position: Position) -> Result<(), Error> {
     let directory = path.parent().unwrap_or(path);
-    make_private_directory(directory)?;
-    let beside = path.with_extension("new");
+    if !directory.exists() {
+        make_private_directory(directory)?;
+        std::fs::File::open(directory.parent().unwrap_or(directory))?.sync_all()?;
+    }
+    // No other process uses it.
+    let beside = path.with_extension(format!("{}.new", std::process::id()));
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
     file.write_all(&serde_json::to_vec(&position)?)?;
     file.sync_all()?;

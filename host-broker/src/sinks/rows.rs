@@ -1,6 +1,7 @@
 //! The next rows for a sink: read from segments and the database, verified, bounded in bytes.
 
 use super::position::Position;
+use kernel::SyncedRows;
 use model::errors::chain;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -40,7 +41,8 @@ impl Rows {
     /// # Errors
     /// A sentence for the operator: the ledger cannot be read, rows of it are missing or changed, or it is not the ledger
     /// whose rows were accepted.
-    pub(super) fn after(home: &Path, position: Position, last: i64) -> Result<Option<Self>, String> {
+    pub(super) fn after(home: &Path, position: Position, synced: &SyncedRows) -> Result<Option<Self>, String> {
+        let last = synced.last();
         if position.seq > last {
             return Err(format!(
                 "it has accepted row {}, but the ledger ends at row {last}; the ledger was restored or replaced. See: \
@@ -57,6 +59,9 @@ impl Rows {
             if bytes >= BYTES { Err(Stop::Full) } else { Ok(()) }
         });
         match read {
+            Ok(()) if rows.is_empty() && position.seq < last => {
+                return Err(format!("rows of the ledger are missing: {} to {last}", position.seq.saturating_add(1)));
+            }
             Ok(()) | Err(Stop::Full) => {}
             // The rows before it are as they were.
             Err(Stop::Failed(_)) if !rows.is_empty() => {}

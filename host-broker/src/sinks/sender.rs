@@ -7,16 +7,16 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use kernel::SyncedRows;
 use platform::Platform;
-use platform::commands::{Command, CommandError, Commands, Ending};
+use platform::commands::{Command, CommandError, Commands, Ending, Finished};
 use platform::delivery::deliver;
 use platform::http::{Exchange, Http};
 use secrets::{Secret, Secrets};
 use serde_json::Value;
 use std::fmt::Write as _;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 use store::ledger::chain::Row;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// The timeout of one attempt.
@@ -72,12 +72,12 @@ impl Sink {
     ///
     /// # Errors
     /// A sentence for the operator, without anything of the rows or of the answer. The rows may have arrived all the same.
-    pub(super) async fn send(&self, rows: Rows, synced: &watch::Receiver<SyncedRows>) -> Result<(), String> {
+    pub(super) async fn send(&self, rows: Rows, synced: &SyncedRows) -> Result<(), String> {
         let deadline = Instant::now() + TIMEOUT;
         match &self.table.target {
-            Target::Command(command) => self.run(command, self.lines(&rows), deadline).await,
+            Target::Command(command) => self.run(command, &rows, deadline).await,
             Target::Http { url, .. } => {
-                let exchange = self.request(url, &rows, &synced.borrow(), deadline)?;
+                let exchange = self.request(url, &rows, synced, deadline)?;
                 match self.http.send(exchange).await {
                     Ok(200..=299) => Ok(()),
                     Ok(status @ 300..=399) => {
@@ -93,11 +93,26 @@ impl Sink {
         }
     }
 
-    async fn run(&self, command: &[String], lines: String, deadline: Instant) -> Result<(), String> {
+    async fn run(&self, command: &[String], rows: &Rows, deadline: Instant) -> Result<(), String> {
         let Some((program, arguments)) = command.split_first() else { return Err("there is no program".to_owned()) };
         let mut command = arguments.iter().fold(Command::new(program, deadline), Command::arg);
-        (command.stdin, command.stdout_max, command.stderr_max) = (Some(lines.into_bytes()), OUTPUT_MAX, OUTPUT_MAX);
-        match self.commands.run(command).await.map(|finished| finished.ending) {
+        (command.stdin, command.stdout_max, command.stderr_max) =
+            (Some(self.lines(rows).into_bytes()), OUTPUT_MAX, OUTPUT_MAX);
+        // A file with all rows grows without end.
+        command.limits.file_mib = NonZeroU32::MAX;
+        // If this process dies in between, the program sees the end of its input. The numbers tell it from the real end.
+        let end = rows.end();
+        command.env = [
+            ("EXT_SINK_ROWS", rows.rows.len().to_string()),
+            ("EXT_SINK_LAST", format!("{}:{}", end.seq, end.event_hash)),
+        ]
+        .map(|(name, value)| (name.into(), value.into()))
+        .to_vec();
+        let finished = self.commands.run(command).await;
+        if let Ok(Finished { exceeded: Some(limit), .. }) = &finished {
+            return Err(format!("`{program}` has exceeded its limit {limit}"));
+        }
+        match finished.map(|finished| finished.ending) {
             Ok(Ending::Exited(0)) => Ok(()),
             Ok(Ending::Exited(status)) => Err(format!("`{program}` ended with status {status}")),
             Ok(Ending::Signalled(signal)) => Err(format!("`{program}` was ended by signal {signal}")),

@@ -12,12 +12,17 @@ fn a_watched_command_prints_its_output_when_it_changes_and_its_errors_in_between
     let groups = |line: &str| serde_json::from_str::<Value>(line).unwrap()["groups"].as_array().map(Vec::len);
     let first = watched.line();
     let config = world.read("broker.toml");
-    world.append("broker.toml", "[groups.more]\n");
+    // The command reads the file at any moment.
+    let put = |text: &str| {
+        std::fs::write(world.home.join("next"), text).unwrap();
+        std::fs::rename(world.home.join("next"), world.home.join("broker.toml")).unwrap();
+    };
+    put(&format!("{config}[groups.more]\n"));
     let second = watched.line();
     assert_eq!(groups(&second), groups(&first).map(|count| count + 1), "{first}\n{second}");
-    world.append("broker.toml", "[grups]\n");
+    put(&format!("{config}[groups.more]\n[grups]\n"));
     assert!(watched.line().contains("did you mean `groups`?"));
-    std::fs::write(world.home.join("broker.toml"), config).unwrap();
+    put(&config);
     assert_eq!(watched.line(), first);
 }
 
@@ -47,11 +52,12 @@ fn a_long_output_goes_through_the_operators_pager_and_a_short_one_does_not() {
     let world = World::with_mock();
     let pager = world.home.join("../pager");
     let seen = world.home.join("../seen");
-    std::fs::write(&pager, format!("#!/bin/sh\ncat > '{}'\necho \"paged $LESS\"\n", seen.display())).unwrap();
+    std::fs::write(&pager, format!("#!/bin/sh\ncat > '{}'\necho \"paged $LESS $LESSSECURE\"\n", seen.display()))
+        .unwrap();
     std::fs::set_permissions(&pager, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     let environment = [("PAGER", pager.to_str().unwrap())];
     let shown = on_a_terminal(&world, "status", &environment);
-    assert!(shown.contains("paged FRX") && !shown.contains("echo"), "{shown}");
+    assert!(shown.contains("paged FRX 1") && !shown.contains("echo"), "{shown}");
     assert_eq!(std::fs::read_to_string(&seen).unwrap(), world.run(&["status"]).ok());
     for (arguments, environment) in [
         ("evidence sinks", &environment[..]),

@@ -24,13 +24,11 @@ const PATH_MAX: usize = 512;
 /// The files at the top of a backup.
 const FILES: [&str; 2] = [CONFIG, LEDGER];
 /// The directories of a backup. `keys` is not one of them: keys are never listed as files.
-pub(in crate::cli) const DIRECTORIES: [&str; 5] = ["policy", "accepted", "groups", SINKS, SEGMENTS];
+pub(in crate::cli) const DIRECTORIES: [&str; 4] = ["policy", "accepted", "groups", SEGMENTS];
 /// The configuration.
 pub(in crate::cli) const CONFIG: &str = "broker.toml";
 /// The database.
 pub(in crate::cli) const LEDGER: &str = "ledger.db";
-/// The directory of the positions of the sinks.
-pub(in crate::cli) const SINKS: &str = "sinks";
 /// The directory of segments.
 pub(in crate::cli) const SEGMENTS: &str = store::ledger::segments::DIRECTORY;
 

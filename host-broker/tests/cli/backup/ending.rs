@@ -189,3 +189,51 @@ fn a_full_disk_leaves_neither_a_backup_nor_a_home() {
     let restore = start(&mut world.command(&["--home", &elsewhere.text("empty"), "restore", &backup]));
     assert_eq!(restore.end(), 0, "an empty directory may become a home");
 }
+
+/// The system calls after which a file or a name lasts, or is in its place.
+const STEPS: [&str; 3] = ["fsync,fdatasync", "rename,renameat,renameat2", "mkdir,mkdirat"];
+
+#[test]
+fn a_restore_that_is_killed_at_any_step_leaves_no_home_or_a_whole_one() {
+    if !Path::new("/usr/bin/strace").exists() {
+        println!("skipped: there is no /usr/bin/strace; apt-get install strace");
+        return;
+    }
+    let (world, elsewhere) = (World::with_mock(), Elsewhere::new());
+    world.run(&["grant", "developer", "mock", "2"]).ok();
+    back_up(&world, &elsewhere.text("backup"), &["--with-keys"]);
+    let mut killed = 0;
+    for calls in STEPS {
+        for number in 1.. {
+            let new = World::empty();
+            #[expect(clippy::disallowed_methods, reason = "kills the program under test at one of its steps")]
+            let mut command = std::process::Command::new("/usr/bin/strace");
+            let inject = format!("inject={calls}:signal=KILL:when={number}");
+            command.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={calls}"), "-e", &inject]);
+            command.args([env!("CARGO_BIN_EXE_host-broker"), "restore", &elsewhere.text("backup")]);
+            command.env_clear().env("EXT_BROKER_HOME", &new.home).env("USER", "tester");
+            let done = crate::cli::world::finish(&mut command);
+            if done.code == 0 {
+                break;
+            }
+            killed += 1;
+            let place = format!("at {calls} number {number}: {done:?}");
+            if new.home.join("broker.toml").exists() {
+                // It was killed after the last step.
+                assert_eq!(new.run(&["evidence", "verify", "--json"]).json()["ok"], true, "{place}");
+                assert_eq!(query(&new.home, "SELECT count(*) FROM grants WHERE active = 1"), 0, "{place}");
+            } else {
+                let started = new.run(&["serve"]);
+                assert!(started.code == 4 && started.err.contains("broker.toml"), "{place}: {started:?}");
+            }
+            // The next attempt has an empty directory, as the documentation says.
+            if new.home.exists() {
+                std::fs::remove_dir_all(&new.home).unwrap();
+            }
+            if number % 5 == 1 {
+                new.run(&["restore", &elsewhere.text("backup")]).ok();
+            }
+        }
+    }
+    assert!(killed > 10, "{killed} kills");
+}
