@@ -469,11 +469,12 @@ impl Host {
         if let Some((server, _)) = self.metrics {
             server.stop();
         }
-        // ORDER: the sinks end before another daemon or a command can have the lock, and before the socket says that the
-        // daemon has ended. They write their positions until then.
+        // ORDER: the sinks end before the lock, which the ledger has: they write their positions until then. The socket goes
+        // last, because it says that the daemon has ended.
         self.sinks.end(&self.runtime);
+        let ended = ended.map(drop);
         std::fs::remove_file(&self.socket).ok();
-        ended.map(drop).map_err(|_panic| LoopFailed)
+        ended.map_err(|_panic| LoopFailed)
     }
 
     /// Where news goes; for a signal that asks the daemon to stop.

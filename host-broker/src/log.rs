@@ -41,7 +41,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// The running log. Dropping it writes the lines that wait, for about a second at most.
+/// The running log. Dropping it writes the lines that wait, for two seconds at most.
 #[must_use]
 pub struct Log {
     workers: Vec<WorkerGuard>,

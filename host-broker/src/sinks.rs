@@ -91,10 +91,14 @@ pub struct Sinks {
     /// Their states.
     pub states: SinkStates,
     forwarders: Vec<(Forwarder, watch::Receiver<SyncedRows>)>,
+    is_over: Arc<Mutex<bool>>,
 }
 
 /// The running sinks.
-pub struct RunningSinks(JoinSet<()>);
+pub struct RunningSinks {
+    tasks: JoinSet<()>,
+    is_over: Arc<Mutex<bool>>,
+}
 
 /// One sink at work.
 struct Forwarder {
@@ -102,6 +106,8 @@ struct Forwarder {
     sink: Arc<Sink>,
     states: SinkStates,
     clock: Arc<dyn Clock>,
+    // No position is written any more. A write that has begun holds it.
+    is_over: Arc<Mutex<bool>>,
 }
 
 impl Sinks {
@@ -112,12 +118,13 @@ impl Sinks {
         synced: &watch::Receiver<SyncedRows>,
     ) -> Self {
         let states = SinkStates { states: Arc::default(), synced: Some(synced.clone()) };
+        let is_over: Arc<Mutex<bool>> = Arc::default();
         let forwarder = |sink: &Arc<Sink>| {
             states.change(sink, |_| {});
             let (home, sink, clock) = (home.path().to_owned(), Arc::clone(sink), Arc::clone(clock));
-            (Forwarder { home, sink, states: states.clone(), clock }, synced.clone())
+            (Forwarder { home, sink, states: states.clone(), clock, is_over: Arc::clone(&is_over) }, synced.clone())
         };
-        Self { forwarders: sinks.iter().map(forwarder).collect(), states }
+        Self { forwarders: sinks.iter().map(forwarder).collect(), states, is_over }
     }
 
     /// Starts them.
@@ -126,18 +133,20 @@ impl Sinks {
         for (forwarder, synced) in self.forwarders {
             tasks.spawn_on(forwarder.run(synced), runtime);
         }
-        RunningSinks(tasks)
+        RunningSinks { tasks, is_over: self.is_over }
     }
 }
 
 impl RunningSinks {
     /// Waits a little until the last rows are sent. The loop has ended, so there are no more.
     pub fn end(self, runtime: &Handle) {
-        let mut tasks = self.0;
+        let Self { mut tasks, is_over } = self;
         runtime.block_on(async {
             timeout(END, async { while tasks.join_next().await.is_some() {} }).await.ok();
             tasks.shutdown().await;
         });
+        // A thread may still write a position.
+        *is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
     }
 }
 
@@ -200,15 +209,24 @@ impl Forwarder {
         let Some(rows) = blocking(move || Rows::after(&home, position, &durable)).await? else { return Ok(false) };
         let (end, place) = (rows.end(), path.clone());
         if !*is_writable {
-            blocking(move || position::write(&place, position)).await?;
+            self.write(place, position).await?;
         }
         *is_writable = false;
         // ORDER: the position follows the acceptance.
         self.sink.send(rows, &proof).await?;
-        blocking(move || position::write(&path, end)).await?;
+        self.write(path, end).await?;
         *is_writable = true;
         self.states.change(&self.sink, |state| state.accepted = end.seq);
         Ok(true)
+    }
+
+    async fn write(&self, path: PathBuf, position: Position) -> Result<(), String> {
+        let is_over = Arc::clone(&self.is_over);
+        blocking(move || {
+            let is_over = is_over.lock().unwrap_or_else(PoisonError::into_inner);
+            if *is_over { Err("the daemon has stopped".to_owned()) } else { position::write(&path, position) }
+        })
+        .await
     }
 
     fn succeeded(&self) {

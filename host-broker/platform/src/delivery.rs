@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 use tokio_rustls::TlsConnector;
 
 /// The pause between two looks at the state of a connection.
@@ -94,16 +94,15 @@ pub async fn deliver(server: &Server, bytes: &[u8], deadline: Instant) -> Result
         let stream = connected.map_err(DeliveryError::Unreachable)?;
         let ends = stream.local_addr().and_then(|own| Ok((own, stream.peer_addr()?))).map_err(DeliveryError::Lost)?;
         if !server.has_tls() {
-            // The socket stays open, so that its state can be seen.
-            let _open = confirmed(stream, bytes).await?;
-            return acknowledged(ends).await;
+            let stream = confirmed(stream, bytes).await?;
+            return acknowledged(&stream, ends).await;
         }
         let connector = TlsConnector::from(tls::client().map_err(DeliveryError::Setup)?);
         let name = ServerName::try_from(server.host.clone());
         let name = name.map_err(|bad| DeliveryError::Unreachable(Error::new(ErrorKind::InvalidInput, bad)))?;
         let stream = connector.connect(name, stream).await.map_err(DeliveryError::Lost)?;
-        let _open = confirmed(stream, bytes).await?;
-        acknowledged(ends).await
+        let stream = confirmed(stream, bytes).await?;
+        acknowledged(stream.get_ref().0, ends).await
     };
     timeout_at(deadline, delivered).await.unwrap_or(Err(DeliveryError::Deadline))
 }
@@ -128,26 +127,33 @@ async fn confirmed<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, bytes: &[u8
     }
 }
 
-/// Waits until the other kernel has acknowledged everything, and the end of our side.
-async fn acknowledged(ends: (SocketAddr, SocketAddr)) -> Result<(), DeliveryError> {
+/// Waits until both sides are closed, and the other kernel has acknowledged everything.
+async fn acknowledged(stream: &TcpStream, ends: (SocketAddr, SocketAddr)) -> Result<(), DeliveryError> {
     loop {
         match state(ends).await.map_err(DeliveryError::Lost)? {
-            Some(TcpState::TimeWait | TcpState::FinWait2) => return Ok(()),
-            // Some of it is on its way.
-            Some(TcpState::FinWait1 | TcpState::Closing) => tokio::time::sleep(LOOK).await,
-            // A reset has ended the connection.
-            Some(TcpState::Other) | None => return Err(DeliveryError::Unread),
+            Some(TcpState::Ended) => return Ok(()),
+            // Something of ours is on its way, or a server has said farewell in TLS and not closed its side yet.
+            Some(TcpState::Ending) => sleep(LOOK).await,
+            Some(TcpState::Other) => return Err(DeliveryError::Unread),
+            // It is over. A reset leaves an error; otherwise everything was acknowledged.
+            None => {
+                return match stream.take_error() {
+                    Ok(None) => Ok(()),
+                    Ok(Some(error)) | Err(error) => Err(DeliveryError::Lost(error)),
+                };
+            }
         }
     }
 }
 
-/// The states of a connection whose own side is closed.
+/// The state of a connection whose own side is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TcpState {
-    FinWait1,
-    FinWait2,
-    TimeWait,
-    Closing,
+    /// Both sides are closed, and the ends of both are acknowledged: `TIME_WAIT`.
+    Ended,
+    /// An end is not there or not acknowledged yet: `FIN_WAIT1`, `FIN_WAIT2`, `LAST_ACK` or `CLOSING`.
+    Ending,
+    /// Another state.
     Other,
 }
 
@@ -160,10 +166,8 @@ async fn state((own, peer): (SocketAddr, SocketAddr)) -> Result<Option<TcpState>
         let mut columns = line.split_whitespace().skip(1);
         let is_it = columns.next()? == own && columns.next()? == peer;
         is_it.then(|| match columns.next() {
-            Some("04") => TcpState::FinWait1,
-            Some("05") => TcpState::FinWait2,
-            Some("06") => TcpState::TimeWait,
-            Some("0B") => TcpState::Closing,
+            Some("06") => TcpState::Ended,
+            Some("04" | "05" | "09" | "0B") => TcpState::Ending,
             Some(_) | None => TcpState::Other,
         })
     }))
@@ -233,6 +237,31 @@ mod tests {
         let bytes = vec![b'x'; 3 << 20];
         deliver(&to, &bytes, soon()).await.unwrap();
         assert_eq!(serving.join().unwrap(), bytes);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_says_its_end_first_and_reads_on_has_confirmed_and_so_has_one_of_the_other_family() {
+        let (to, serving) = server(|mut stream| {
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            let mut read = Vec::new();
+            stream.read_to_end(&mut read).unwrap();
+            read
+        });
+        let bytes = vec![b'x'; 3 << 20];
+        deliver(&to, &bytes, soon()).await.unwrap();
+        assert_eq!(serving.join().unwrap(), bytes);
+        let Ok(listener) = TcpListener::bind("[::1]:0") else { return };
+        let to = listener.local_addr().unwrap().to_string().parse().unwrap();
+        let serving = std::thread::spawn(move || {
+            let mut read = Vec::new();
+            listener.accept().unwrap().0.read_to_end(&mut read).unwrap();
+            read
+        });
+        deliver(&to, &bytes, soon()).await.unwrap();
+        assert_eq!(serving.join().unwrap(), bytes);
+        // Of `::1` and port 514.
+        assert_eq!(written("[::1]:514".parse().unwrap()), format!("{}{:08X}:0202", "0".repeat(24), 1_u32.to_be()));
+        assert_eq!(written("127.0.0.1:80".parse().unwrap()), format!("{:08X}:0050", 0x7f00_0001_u32.to_be()));
     }
 
     #[tokio::test]

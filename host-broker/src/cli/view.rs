@@ -131,7 +131,7 @@ fn show_in(pager: &[String], platform: &Platform, text: &str) -> bool {
     #[expect(clippy::disallowed_methods, reason = "the operator's own pager needs the terminal and the environment")]
     let mut command = Command::new(program);
     // SECURITY: a person who may run only this program through sudo gets no shell from less.
-    command.args(arguments).env("LESSSECURE", "1").stdin(Stdio::piped());
+    command.args(arguments).env("LESSSECURE", "1").env_remove("LESSSECURE_ALLOW").stdin(Stdio::piped());
     if !platform.environment.contains_key("LESS") {
         command.env("LESS", LESS);
     }
@@ -144,7 +144,8 @@ fn show_in(pager: &[String], platform: &Platform, text: &str) -> bool {
         // A person can end it before it has read everything.
         input.write_all(text.as_bytes()).ok();
     }
-    pager.wait().is_ok_and(|status| status.success())
+    // It has shown the text, however it has ended.
+    pager.wait().is_ok()
 }
 
 #[cfg(test)]

@@ -92,8 +92,8 @@ fn replace(path: &Path, position: Position) -> Result<(), Error> {
         make_private_directory(directory)?;
         std::fs::File::open(directory.parent().unwrap_or(directory))?.sync_all()?;
     }
-    // No other process uses it.
-    let beside = path.with_extension(format!("{}.new", std::process::id()));
+    // Who has the lock of the home writes it.
+    let beside = path.with_extension("new");
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
     file.write_all(&serde_json::to_vec(&position)?)?;
     file.sync_all()?;

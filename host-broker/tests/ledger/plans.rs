@@ -149,6 +149,29 @@ fn no_statement_scans_more_than_it_returns() {
     assert!(unused.is_empty(), "nothing is scanned there any more: {unused:?}");
 }
 
+/// The main group's agent lists calls on the loop.
+#[test]
+fn a_list_of_calls_reads_the_rows_between_its_two_ends() {
+    let world = World::new();
+    let connection = raw(&world.ledger);
+    let source = include_str!("../../store/src/ledger/calls.rs");
+    let lists = statements(source).into_iter().filter(|statement| statement.contains("id < ?6"));
+    let mut seen = 0;
+    for statement in lists.filter(|statement| statement.contains("FROM ext_calls")) {
+        let mut prepared = connection.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();
+        let nothing = vec![rusqlite::types::Null; prepared.parameter_count()];
+        let plan: Vec<String> = prepared
+            .query_map(rusqlite::params_from_iter(nothing), |row| row.get(3))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
+        let wanted = "SEARCH first USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)";
+        assert!(plan.iter().any(|step| step == wanted), "{plan:#?}");
+        seen += 1;
+    }
+    assert_eq!(seen, 1);
+}
+
 /// The files of every crate inside host-broker but these.
 fn others(but: &[&str]) -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

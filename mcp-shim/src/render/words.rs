@@ -126,12 +126,14 @@ pub const EXT_LIST: ToolWords =
 pub const GOV_LIST_EXT_CALLS: ToolWords = ToolWords {
     title: "List external calls",
     description: "Lists the latest external calls of all groups, newest first: who called which action, and its status. \
-                  It shows no parameters and no results. For older calls, pass next_before as before. Main group only.",
+                  It shows no parameters and no results. For older calls, pass next_before as before; \
+                  calls whose rows are in segments are not listed. Main group only.",
 };
 /// `gov_list_tasks`
 pub const GOV_LIST_TASKS: ToolWords = ToolWords {
     title: "List governance tasks",
-    description: "Lists governance tasks with their states: open, done or cancelled. Main group only.",
+    description: "Lists up to 100 of the latest governance tasks with their states: open, done or cancelled. \
+                  more says whether there may be others. Main group only.",
 };
 /// `task_create`
 pub const TASK_CREATE: ToolWords = ToolWords {

@@ -7,11 +7,12 @@ use super::CommandResult;
 use crate::broker::Broker;
 use serde_json::{Value, json};
 use shared::request::{CallsRequest, TasksRequest};
-use shared::{Action, Provider};
+use shared::{Action, Provider, TaskId};
 use store::StoreError;
 use store::Transaction;
 use store::ledger::calls::{self, CallRecord, Filter};
 use store::ledger::export;
+use store::ledger::segments;
 use store::state::gates;
 
 /// The most rows of the ledger in which one request looks for calls, so that it holds up the loop only a little.
@@ -19,7 +20,7 @@ const ROWS_MAX: i64 = 500;
 /// The number of calls of one list, unless the request names one.
 const CALLS: u32 = 20;
 /// The most tasks of one list, and among how many of the latest ones they are looked for.
-const TASKS_MAX: u32 = 100;
+const TASKS_MAX: usize = 100;
 const TASKS_SEEN: u32 = 1_000;
 /// What stands for a name that is not in the catalogue.
 const OTHER: &str = "other";
@@ -38,23 +39,27 @@ impl Broker {
             Vec::new()
         };
         let is_cut = u32::try_from(found.len()).is_ok_and(|count| count >= limit);
-        let next = if is_cut { found.first().map(|call| call.id) } else { Some(after + 1) };
+        // Older rows are in segments, which only people read.
+        let is_end = after <= segments::end(tx.view())?.seq;
+        let next = if is_cut { found.first().map(|call| call.id) } else { Some(after + 1).filter(|_| !is_end) };
         found.reverse();
-        let calls: Vec<Value> = found.iter().map(|call| self.shown(call)).collect();
+        let calls = found.iter().map(|call| self.shown(tx, call)).collect::<Result<Vec<Value>, _>>()?;
         let summary = format!("{} call(s)", calls.len());
         let data = json!({ "calls": calls, "next_before": next.filter(|next| *next > 1) });
         Ok(CommandResult::told(data, summary))
     }
 
-    fn shown(&self, call: &CallRecord) -> Value {
+    fn shown(&self, tx: &Transaction<'_>, call: &CallRecord) -> Result<Value, StoreError> {
         let provider: Option<Provider> = call.provider.parse().ok();
         let known = provider.and_then(|provider| Some((self.catalogue.levels(&provider)?, provider)));
         let action = known.as_ref().and_then(|(actions, _)| {
             let action: Action = call.action.as_ref()?.parse().ok()?;
             actions.contains_key(&action).then_some(action)
         });
-        let is_denied = call.status == "denied";
-        json!({
+        // A read may name a task that does not exist.
+        let named: Option<TaskId> = call.task_id.as_ref().and_then(|id| id.parse().ok());
+        let task = named.map(|id| gates::task(tx.view(), &id)).transpose()?.flatten();
+        Ok(json!({
             "id": call.id,
             "group_folder": call.group_folder,
             "provider": known.as_ref().map_or(OTHER, |(_, provider)| provider.as_str()),
@@ -62,20 +67,21 @@ impl Broker {
             "access_level": call.access_level,
             "status": call.status,
             "denial_reason": call.denial_reason,
-            // A call that was permitted names a task that exists.
-            "task_id": call.task_id.as_ref().filter(|_| !is_denied),
+            "task_id": task.map(|task| task.id),
             "duration_ms": call.duration_ms,
             "created_at": call.created_at,
-        })
+        }))
     }
 }
 
 /// Lists the latest tasks, newest first.
 pub(super) fn list_tasks(tx: &Transaction<'_>, request: &TasksRequest) -> Result<CommandResult, StoreError> {
     let mut tasks = gates::latest_tasks(tx.view(), TASKS_SEEN)?;
+    let is_all = u32::try_from(tasks.len()).is_ok_and(|count| count < TASKS_SEEN);
     tasks.retain(|task| request.group_folder.as_ref().is_none_or(|group| *group == task.group));
     tasks.retain(|task| request.all || task.state == gates::TaskState::Open);
-    tasks.truncate(usize::try_from(TASKS_MAX).unwrap_or(usize::MAX));
+    let more = !is_all || tasks.len() > TASKS_MAX;
+    tasks.truncate(TASKS_MAX);
     let list: Vec<Value> = tasks
         .iter()
         .map(|task| {
@@ -89,5 +95,5 @@ pub(super) fn list_tasks(tx: &Transaction<'_>, request: &TasksRequest) -> Result
         })
         .collect();
     let summary = format!("{} task(s)", list.len());
-    Ok(CommandResult::told(json!({ "tasks": list }), summary))
+    Ok(CommandResult::told(json!({ "tasks": list, "more": more }), summary))
 }

@@ -76,7 +76,7 @@ pub fn list(view: &View, filter: &Filter, limit: u32) -> Result<Vec<CallRecord>,
     let latest = |calls: &str| {
         format!(
             "SELECT * FROM (SELECT {COLUMNS} FROM ({calls})
-             WHERE id > ?1 AND (?6 = 0 OR id < ?6) AND (?2 IS NULL OR group_folder = ?2) AND (?3 IS NULL OR provider = ?3)
+             WHERE id > ?1 AND id < ?6 AND (?2 IS NULL OR group_folder = ?2) AND (?3 IS NULL OR provider = ?3)
                AND (?4 IS NULL OR status = ?4)
              ORDER BY id DESC LIMIT ?5)"
         )
@@ -84,8 +84,10 @@ pub fn list(view: &View, filter: &Filter, limit: u32) -> Result<Vec<CallRecord>,
     let sql = format!("{} UNION ALL {} ORDER BY id DESC LIMIT ?5", latest(MADE), latest(WAITING));
     let group = filter.group.as_ref().map(Group::as_str);
     let provider = filter.provider.as_ref().map(Provider::as_str);
+    // A condition of its own for no limit would make the upper end no end of the search.
+    let before = if filter.before == 0 { i64::MAX } else { filter.before };
     let found: Result<Vec<_>, _> = view.prepare_cached(&sql).and_then(|mut s| {
-        s.query_map(params![filter.after, group, provider, filter.status, limit, filter.before], read)?.collect()
+        s.query_map(params![filter.after, group, provider, filter.status, limit, before], read)?.collect()
     });
     let mut records = found.map_err(at("list the calls"))?;
     records.reverse();
