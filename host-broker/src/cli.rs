@@ -9,6 +9,7 @@
 pub mod apply;
 pub mod approvals;
 pub mod ask;
+mod colour;
 mod edit;
 pub mod output;
 pub mod home_reader;

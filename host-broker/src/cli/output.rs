@@ -1,5 +1,6 @@
 //! Printing: the only file that writes to standard output and standard error.
 
+use super::colour::{self, Style};
 use model::errors::chain;
 use rustix::event::{PollFd, PollFlags};
 use serde_json::{Map, Value};
@@ -108,7 +109,7 @@ impl CliError {
 impl Output {
     /// Prints a result: `human` for people, or the document.
     pub fn show(self, document: &Value, human: impl FnOnce() -> String) {
-        let text = if self.json { document.to_string() } else { visible(&human()) };
+        let text = if self.json { document.to_string() } else { colour::painted(&visible(&human()), colour::is_on()) };
         self.line(&text);
     }
 
@@ -166,7 +167,7 @@ impl Output {
     /// Returns a fault as it is printed.
     pub fn fault_text(self, fault: &CliError) -> String {
         if !self.json {
-            return format!("host-broker: {}\n", visible(&fault.text));
+            return format!("host-broker: {}\n", colour::painted(&visible(&fault.text), false));
         }
         let mut document = fault.details.clone();
         document.insert("error".into(), fault.text.clone().into());
@@ -185,7 +186,7 @@ impl Output {
 
     /// Says something to a person, beside the result.
     pub fn say(self, text: &str) {
-        writeln!(std::io::stderr().lock(), "{}", visible(text)).ok();
+        writeln!(std::io::stderr().lock(), "{}", colour::painted(&visible(text), false)).ok();
     }
 
     /// Prints a fault and gives its exit code.
@@ -225,12 +226,17 @@ impl Output {
             cells.chain(head.get(column).map(|cell| cell.chars().count())).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..head.len()).map(width).collect();
-        let line = |cells: Vec<&str>| {
-            let padded: Vec<String> = cells.iter().zip(&widths).map(|(cell, width)| padded(cell, *width)).collect();
-            padded.join("  ").trim_end().to_owned()
+        let line = |cells: Vec<&str>, style: fn(&str) -> Option<Style>| {
+            let last = cells.len().saturating_sub(1);
+            let columns = cells.iter().zip(&widths).enumerate();
+            let shown = columns.map(|(column, (cell, width))| {
+                let missing = if column == last { 0 } else { width.saturating_sub(cell.chars().count()) };
+                format!("{}{}", colour::marked(cell, style(cell)), " ".repeat(missing))
+            });
+            shown.collect::<Vec<_>>().join("  ").trim_end().to_owned()
         };
-        let mut lines = vec![line(head.to_vec())];
-        lines.extend(rows.iter().map(|row| line(row.iter().map(String::as_str).collect())));
+        let mut lines = vec![line(head.to_vec(), |_| Some(Style::Head))];
+        lines.extend(rows.iter().map(|row| line(row.iter().map(String::as_str).collect(), colour::of_state)));
         lines.join("\n")
     }
 }
@@ -272,12 +278,6 @@ pub fn refusal(reply: &Value) -> Option<CliError> {
         "" => fault,
         code => fault.with("code", code),
     })
-}
-
-/// The text with spaces after it, as wide as that; a format's own width ends at 65,535.
-fn padded(text: &str, width: usize) -> String {
-    let missing = width.saturating_sub(text.chars().count());
-    format!("{text}{}", " ".repeat(missing))
 }
 
 /// Makes every character visible that a terminal would obey rather than show.

@@ -1,5 +1,6 @@
 //! Commands that only show something: `--watch` repeats them, and a pager shows a long output on a terminal.
 
+use super::colour;
 use super::output::{CliError, Output};
 use platform::{Environment, Platform};
 use rustix::termios::tcgetwinsize;
@@ -85,8 +86,7 @@ pub(super) fn watch(output: Output, run: impl Fn() -> Result<(), CliError>) -> R
 /// Returns the text as it replaces a screen of so many rows and columns; without a terminal, the text.
 fn on_screen(text: &str, size: Option<(usize, usize)>) -> String {
     let Some((rows, columns)) = size else { return text.to_owned() };
-    let cut = |line: &str| line.chars().take(columns).collect::<String>();
-    let lines: Vec<String> = text.lines().take(rows.saturating_sub(1)).map(cut).collect();
+    let lines: Vec<String> = text.lines().take(rows.saturating_sub(1)).map(|line| colour::cut(line, columns)).collect();
     format!("{CLEAR}{}\n", lines.join("\n"))
 }
 
