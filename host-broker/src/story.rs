@@ -1,15 +1,17 @@
 //! The story of a request: every row about it, as sentences for people.
 
+use model::Caller;
 use model::approval::{Answered, reference};
 use model::standing_approval;
 use serde_json::Value;
-use shared::{Code, Group, Level, RequestId, Timestamp};
+use shared::{Action, Code, Group, Level, RequestId, Timestamp};
 use std::collections::BTreeMap;
 use store::ledger::calls;
 use store::ledger::chain::Row;
 use store::state::approvals;
 use store::state::gates;
 use store::state::gates::GateApproval;
+use store::state::grants::{self, Grant};
 use store::state::standing_approvals;
 use store::{StoreError, View};
 
@@ -22,6 +24,8 @@ pub struct Story {
     pub gates: Vec<GateApproval>,
     /// The answers of people, by the approval request that a row names.
     pub answers: BTreeMap<String, Vec<Answered>>,
+    /// The grant that permitted an intent, by the number of the row. A grant that was changed since is not among them.
+    pub grants: BTreeMap<i64, Grant>,
 }
 
 /// One row of a story.
@@ -51,7 +55,11 @@ impl Story {
         let mut gates = gates::list(ledger)?;
         gates.retain(|approval| rows.iter().any(|row| Some(row.seq) == approval.spent_by));
         let answers = answers(ledger, &rows)?;
-        Ok(Some(Self { rows, gates, answers }))
+        let mut granted = BTreeMap::new();
+        for row in &rows {
+            granted.extend(grant(ledger, row)?.map(|grant| (row.seq, grant)));
+        }
+        Ok(Some(Self { rows, gates, answers, grants: granted }))
     }
 
     /// Returns the rows as sentences.
@@ -78,13 +86,14 @@ impl Story {
             opened.map(|one| format!("{}, opened by {} at {}", one.gate, one.approved_by, one.approved_at)).collect();
         let answers = approval_request(row).and_then(|reference| self.answers.get(&reference));
         let answers: Vec<_> = answers.map(Vec::as_slice).unwrap_or_default().iter().map(answered).collect();
-        let facts: [(&str, Option<String>); 16] = [
+        let facts: [(&str, Option<String>); 18] = [
             ("caller", Some(on_behalf(&row.caller, row.person.as_deref()))),
             ("action", action.map(|name| level.map_or(name.clone(), |level| format!("{name}, {level}")))),
             ("summary", row.summary.clone()),
             ("reason", code),
             ("result", row.result_summary.clone()),
             ("task", row.task_id.clone()),
+            ("granted", self.grants.get(&row.seq).map(described)),
             ("gate", (!gate.is_empty()).then(|| gate.join("; "))),
             ("covered by", row.approval.clone().filter(|name| standing_approval::numbered(name).is_some())),
             ("answered", (!answers.is_empty()).then(|| answers.join("; "))),
@@ -94,6 +103,7 @@ impl Story {
             ("settles", number("settles").map(|seq| format!("row {seq}, as {}", text("as").unwrap_or_default()))),
             ("probes", number("probes").map(|seq| format!("row {seq}"))),
             ("note", text("why")),
+            ("asked because", reasons(&body)),
             ("decided by", Some(format!("policy version {}", row.policy_version))),
         ];
         let facts = facts.into_iter().filter_map(|(name, value)| Some((name, value?)));
@@ -122,6 +132,39 @@ fn answers(ledger: &View, rows: &[Row]) -> Result<BTreeMap<String, Vec<Answered>
         }
     }
     Ok(found)
+}
+
+/// Returns the grant that permitted the intent of a group's call, if it is still stored as it was.
+fn grant(ledger: &View, row: &Row) -> Result<Option<Grant>, StoreError> {
+    let caller = Caller::stored(&row.caller);
+    let names = (|| {
+        let group = caller.as_ref()?.group()?;
+        let (provider, action) = (row.provider.as_ref()?.parse().ok()?, row.action.as_ref()?.parse::<Action>().ok()?);
+        Some((group, provider, action, Level::from_number(row.level?)?))
+    })();
+    let Some((group, provider, action, level)) = names.filter(|_| row.kind == "intended") else { return Ok(None) };
+    let grants = grants::find(ledger, group, &provider)?;
+    let known = |grant: &&Grant| grant.granted_at <= row.time();
+    // The level that was declared then is not in the row. An action has the level of the grant's own catalogue.
+    let all = grants.own.iter().chain(&grants.temporary).filter(known);
+    let mut permitting = all.filter(|grant| {
+        let declared = grant.catalogue.get(&action).copied();
+        Grant { active: true, ..(*grant).clone() }.gives(&action, (declared, level), row.time())
+    });
+    Ok(permitting.next().cloned())
+}
+
+/// `write, by person:alice at 2026-02-14T10:00:00Z, until 2026-02-21T10:00:00Z`
+fn described(grant: &Grant) -> String {
+    let until = grant.expires_at.map_or_else(|| "without end".to_owned(), |at| format!("until {at}"));
+    let temporary = if grant.is_temporary { "temporary, " } else { "" };
+    format!("{temporary}{}, by {} at {}, {until}", grant.level, grant.granted_by, grant.granted_at)
+}
+
+/// Returns the reasons why a person was asked.
+fn reasons(body: &Value) -> Option<String> {
+    let reasons: Vec<&str> = body.get("why")?.as_array()?.iter().filter_map(Value::as_str).collect();
+    (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
 /// Returns the approval request that a row rests on, or makes. After a denial there is no row that rests on it.
