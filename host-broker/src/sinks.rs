@@ -12,7 +12,9 @@
 pub mod position;
 mod rows;
 mod sender;
+mod traces;
 
+use engine::notices::pause;
 use futures_util::FutureExt as _;
 use kernel::SyncedRows;
 use model::Clock;
@@ -32,8 +34,6 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// The pauses after failures: the first, and the longest.
-const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 /// The time in which rows are gathered, so that many calls cause few requests.
 const GATHER: Duration = Duration::from_millis(200);
 /// How long the last rows may still be sent when the daemon has stopped. The next daemon sends the others.
@@ -184,10 +184,8 @@ impl Forwarder {
 
     /// Waits before the next attempt, but not longer than the loop runs.
     async fn pause(&self, failures: u32, synced: &mut watch::Receiver<SyncedRows>) {
-        let (first, longest) = PAUSES;
-        let pause = first.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1))).min(longest);
         let ended = async { while synced.changed().await.is_ok() {} };
-        timeout(pause, ended).await.ok();
+        timeout(pause(failures), ended).await.ok();
     }
 
     /// Sends the next rows. Returns `false` if there are none. `is_writable` says whether the position could be written
@@ -206,7 +204,9 @@ impl Forwarder {
             return Ok(false);
         }
         let (home, durable) = (self.home.clone(), proof.clone());
-        let Some(rows) = blocking(move || Rows::after(&home, position, &durable)).await? else { return Ok(false) };
+        let is_with_earlier = self.sink.needs_earlier_rows();
+        let read = move || Rows::after(&home, position, &durable, is_with_earlier);
+        let Some(rows) = blocking(read).await? else { return Ok(false) };
         let (end, place) = (rows.end(), path.clone());
         if !*is_writable {
             self.write(place, position).await?;

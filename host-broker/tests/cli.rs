@@ -27,6 +27,7 @@ mod cli {
     mod service;
     mod shell;
     mod sinks;
+    mod traces;
     mod verification;
     mod views;
     mod web;

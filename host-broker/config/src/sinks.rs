@@ -10,7 +10,7 @@
 
 use crate::Config;
 use crate::channels::{check_name, is_safe};
-use platform::delivery::Server;
+use platform::delivery::connection::Server;
 use schemars::JsonSchema;
 use secrets::source::SecretSource;
 use serde::{Deserialize, Serialize};
@@ -42,6 +42,13 @@ pub enum Target {
     },
     /// A syslog server.
     Syslog(Server),
+    /// A receiver of OpenTelemetry traces.
+    Otlp {
+        /// The URL.
+        url: String,
+        /// The bearer token.
+        bearer: Option<SecretSource>,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -50,6 +57,19 @@ enum Kind {
     Command,
     Http,
     Syslog,
+    Otlp,
+}
+
+impl Kind {
+    /// Returns the word of the file.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+            Self::Http => "http",
+            Self::Syslog => "syslog",
+            Self::Otlp => "otlp",
+        }
+    }
 }
 
 /// A place that receives every row of the evidence.
@@ -59,41 +79,51 @@ struct Written {
     /// The sink's name: 1 to 64 lower-case letters, digits, `-` and `_`. The broker remembers under this name which rows
     /// were accepted.
     name: String,
-    /// The type of the sink: `command`, `http` or `syslog`.
+    /// The type of the sink: `command`, `http`, `syslog` or `otlp`. A sink of the type `otlp` gets traces that are made
+    /// from the rows.
     kind: Kind,
     /// command: the program and its arguments. The program reads one row a line from standard input. It accepts the rows
     /// when it ends with status 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     command: Option<Vec<String>>,
-    /// http: the URL; https, or http on this machine. The server accepts the rows with a status from 200 to 299.
+    /// http, otlp: the URL; https, or http on this machine. The server accepts the rows with a status from 200 to 299. For
+    /// otlp it ends with `/v1/traces`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     url: Option<String>,
-    /// http: the secret that is sent as a bearer token; absent means none.
+    /// http, otlp: the secret that is sent as a bearer token; absent means none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bearer: Option<SecretSource>,
     /// syslog: the host and the port of the server, such as `logs.example.com:6514`. The connection uses TLS, except to
     /// this machine. The server accepts the rows when it closes the connection that the broker has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     server: Option<String>,
-    /// Whether the rows are sent with their bodies. Only rows with bodies can be verified without the ledger. Absent
-    /// means yes, and for syslog no, because many servers cut long messages.
+    /// command, http, syslog: whether the rows are sent with their bodies. Only rows with bodies can be verified without
+    /// the ledger. Absent means yes, and for syslog no, because many servers cut long messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bodies: Option<bool>,
 }
 
 impl SinkTable {
-    /// Returns its kind, in the file's word.
-    pub fn kind(&self) -> &'static str {
+    fn kind(&self) -> Kind {
         match self.target {
-            Target::Command(_) => "command",
-            Target::Http { .. } => "http",
-            Target::Syslog(_) => "syslog",
+            Target::Command(_) => Kind::Command,
+            Target::Http { .. } => Kind::Http,
+            Target::Syslog(_) => Kind::Syslog,
+            Target::Otlp { .. } => Kind::Otlp,
         }
+    }
+
+    /// Returns its kind, in the file's word.
+    pub fn word(&self) -> &'static str {
+        self.kind().word()
     }
 
     /// Returns the source of its secret, if it has one.
     pub fn secret(&self) -> Option<&SecretSource> {
-        if let Target::Http { bearer, .. } = &self.target { bearer.as_ref() } else { None }
+        match &self.target {
+            Target::Http { bearer, .. } | Target::Otlp { bearer, .. } => bearer.as_ref(),
+            Target::Command(_) | Target::Syslog(_) => None,
+        }
     }
 
     /// Returns the name under which its secret is loaded.
@@ -114,20 +144,13 @@ impl JsonSchema for SinkTable {
 
 impl From<SinkTable> for Written {
     fn from(table: SinkTable) -> Self {
-        let bodies = Some(table.has_bodies);
-        let none = Self {
-            name: table.name,
-            kind: Kind::Command,
-            command: None,
-            url: None,
-            bearer: None,
-            server: None,
-            bodies,
-        };
+        let kind = table.kind();
+        let bodies = (kind != Kind::Otlp).then_some(table.has_bodies);
+        let none = Self { name: table.name, kind, command: None, url: None, bearer: None, server: None, bodies };
         match table.target {
             Target::Command(command) => Self { command: Some(command), ..none },
-            Target::Http { url, bearer } => Self { kind: Kind::Http, url: Some(url), bearer, ..none },
-            Target::Syslog(server) => Self { kind: Kind::Syslog, server: Some(server.to_string()), ..none },
+            Target::Http { url, bearer } | Target::Otlp { url, bearer } => Self { url: Some(url), bearer, ..none },
+            Target::Syslog(server) => Self { server: Some(server.to_string()), ..none },
         }
     }
 }
@@ -139,31 +162,34 @@ impl TryFrom<Written> for SinkTable {
         let Written { name, kind, command, url, bearer, server, bodies } = written;
         check_name(&name)?;
         let lacks = |key: &str| format!("the sink `{name}` needs `{key}`");
-        let keys = [
-            ("command", command.is_some(), Kind::Command),
-            ("url", url.is_some(), Kind::Http),
-            ("bearer", bearer.is_some(), Kind::Http),
-            ("server", server.is_some(), Kind::Syslog),
+        let keys: [(_, _, &[Kind]); 5] = [
+            ("command", command.is_some(), &[Kind::Command]),
+            ("url", url.is_some(), &[Kind::Http, Kind::Otlp]),
+            ("bearer", bearer.is_some(), &[Kind::Http, Kind::Otlp]),
+            ("server", server.is_some(), &[Kind::Syslog]),
+            ("bodies", bodies.is_some(), &[Kind::Command, Kind::Http, Kind::Syslog]),
         ];
-        if let Some((key, ..)) = keys.into_iter().find(|(_, is_set, of)| *is_set && *of != kind) {
-            return Err(format!("the sink `{name}` has another kind, which has no `{key}`; remove it"));
+        if let Some((key, ..)) = keys.into_iter().find(|(_, is_set, of)| *is_set && !of.contains(&kind)) {
+            return Err(format!("the sink `{name}` is of kind `{}`, which has no `{key}`; remove it", kind.word()));
         }
+        let checked = |url: Option<String>| {
+            let url = url.ok_or_else(|| lacks("url"))?;
+            is_safe(&url).map_err(|fault| format!("the sink `{name}`: {fault}"))?;
+            Ok::<_, String>(url)
+        };
         let target = match kind {
             Kind::Command => {
                 let command = command.filter(|command| command.first().is_some_and(|program| !program.is_empty()));
                 Target::Command(command.ok_or_else(|| lacks("command = [\"program\", \"argument\"]"))?)
             }
-            Kind::Http => {
-                let url = url.ok_or_else(|| lacks("url"))?;
-                is_safe(&url).map_err(|fault| format!("the sink `{name}`: {fault}"))?;
-                Target::Http { url, bearer }
-            }
+            Kind::Http => Target::Http { url: checked(url)?, bearer },
+            Kind::Otlp => Target::Otlp { url: checked(url)?, bearer },
             Kind::Syslog => {
                 let server = server.ok_or_else(|| lacks("server = \"host:port\""))?;
                 Target::Syslog(server.parse().map_err(|fault| format!("the sink `{name}`: {fault}"))?)
             }
         };
-        let has_bodies = bodies.unwrap_or(kind != Kind::Syslog);
+        let has_bodies = bodies.unwrap_or(matches!(kind, Kind::Command | Kind::Http));
         Ok(Self { name, target, has_bodies })
     }
 }
@@ -199,9 +225,10 @@ mod tests {
             ("name = \"a\"\nkind = \"http\"\nurl = \"http://127.0.0.1:9/\"\nbodies = false", "http", false),
             ("name = \"a\"\nkind = \"syslog\"\nserver = \"logs.example.com:6514\"", "syslog", false),
             ("name = \"a\"\nkind = \"syslog\"\nserver = \"[::1]:514\"\nbodies = true", "syslog", true),
+            ("name = \"a\"\nkind = \"otlp\"\nurl = \"http://localhost:4318/v1/traces\"", "otlp", false),
         ] {
             let table = parsed(text).unwrap().remove(0);
-            assert_eq!((table.kind(), table.has_bodies), (kind, has_bodies), "{text}");
+            assert_eq!((table.word(), table.has_bodies), (kind, has_bodies), "{text}");
             assert_eq!(toml::from_str::<SinkTable>(&toml::to_string(&table).unwrap()).unwrap(), table);
         }
     }
@@ -221,7 +248,10 @@ mod tests {
             ("name = \"a\"\nkind = \"syslog\"\nserver = \"logs\"", "host and a port"),
             ("name = \"a\"\nkind = \"syslog\"\nserver = \"logs:0\"", "host and a port"),
             ("name = \"a\"\nkind = \"syslog\"\nserver = \"https://logs:1\"", "host and a port"),
-            (&format!("{command}url = \"https://x/\""), "which has no `url`; remove it"),
+            (&format!("{command}url = \"https://x/\""), "is of kind `command`, which has no `url`; remove it"),
+            ("name = \"a\"\nkind = \"otlp\"\nurl = \"https://x/\"\nbodies = true", "`otlp`, which has no `bodies`"),
+            ("name = \"a\"\nkind = \"otlp\"\nurl = \"http://example.com:4318/v1/traces\"", "must be https"),
+            ("name = \"a\"\nkind = \"otlp\"", "needs `url`"),
             (&format!("{command}[[sinks]]\n{command}"), "two sinks have this name"),
             (&format!("{command}bodys = true"), "did you mean `bodies`?"),
         ] {

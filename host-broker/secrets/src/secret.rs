@@ -186,6 +186,15 @@ impl Secrets {
         self.held.get(name).cloned()
     }
 
+    /// Returns the secret of this name, which is the `key` of a table.
+    ///
+    /// # Errors
+    /// A sentence for the operator.
+    pub fn usable(&self, key: &str, name: &str) -> Result<Arc<Secret>, String> {
+        let fault = || self.fault(name).map_or_else(|| "missing".to_owned(), ToString::to_string);
+        self.get(name).ok_or_else(|| format!("its secret `{key}` is {}", fault()))
+    }
+
     /// Why the secret of this name is not usable.
     pub fn fault(&self, name: &str) -> Option<&SecretError> {
         self.faults.get(name)

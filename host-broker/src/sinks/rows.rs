@@ -1,13 +1,15 @@
 //! The next rows for a sink: read from segments and the database, verified, bounded in bytes.
 
 use super::position::Position;
+use super::traces;
 use kernel::SyncedRows;
 use model::errors::chain;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use store::StoreError;
 use store::ledger::chain::{Head, Row, Verifier};
-use store::ledger::segments;
+use store::ledger::{export, segments};
 
 /// The bytes after which no further row is sent in one piece. Many servers take no more than a mebibyte.
 const BYTES: usize = 512 * 1024;
@@ -18,7 +20,9 @@ const READ: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(super) struct Rows {
     /// At least one row.
-    pub(super) rows: Vec<Row>,
+    pub(super) next: Vec<Row>,
+    /// The earlier rows of each call that ends with one of these rows, by the number of that row.
+    pub(super) earlier: BTreeMap<i64, Vec<Row>>,
     end: Head,
 }
 
@@ -36,12 +40,18 @@ impl From<StoreError> for Stop {
 }
 
 impl Rows {
-    /// Reads the rows after the position, up to the last one. `None` if there are none.
+    /// Reads the rows after the position, up to the last one, perhaps with the earlier rows of the calls that end. `None`
+    /// if there are none.
     ///
     /// # Errors
     /// A sentence for the operator: the ledger cannot be read, rows of it are missing or changed, or it is not the ledger
     /// whose rows were accepted.
-    pub(super) fn after(home: &Path, position: Position, synced: &SyncedRows) -> Result<Option<Self>, String> {
+    pub(super) fn after(
+        home: &Path,
+        position: Position,
+        synced: &SyncedRows,
+        is_with_earlier: bool,
+    ) -> Result<Option<Self>, String> {
         let last = synced.last();
         if position.seq > last {
             return Err(format!(
@@ -67,7 +77,12 @@ impl Rows {
             Err(Stop::Failed(_)) if !rows.is_empty() => {}
             Err(Stop::Failed(error)) => return Err(chain(&error)),
         }
-        Ok((!rows.is_empty()).then(|| Self { rows, end: verifier.head() }))
+        let mut earlier = BTreeMap::new();
+        for (row, request) in rows.iter().filter(|_| is_with_earlier).filter_map(traces::end_of_call) {
+            let found = export::earlier(&view, &row.caller, request, row.seq, traces::ROWS_MAX);
+            earlier.insert(row.seq, found.map_err(|error| chain(&error))?);
+        }
+        Ok((!rows.is_empty()).then(|| Self { next: rows, earlier, end: verifier.head() }))
     }
 
     /// Returns the position after these rows.

@@ -1,15 +1,19 @@
-//! Sends rows to the place of a sink: a program, a request, a syslog server. No attempt takes longer than thirty seconds.
+//! Sends rows to the place of a sink: a program, a server, a syslog server, a receiver of traces. No attempt takes longer
+//! than thirty seconds.
 
 use super::rows::Rows;
+use super::traces;
 use config::Config;
 use config::sinks::{SinkTable, Target};
+use engine::notices::chats::bearer;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use kernel::SyncedRows;
 use platform::Platform;
-use platform::commands::{Command, CommandError, Commands, Ending, Finished};
-use platform::delivery::deliver;
-use platform::http::{Exchange, Http};
+use platform::commands::{Command, Commands};
+use platform::delivery::connection::deliver;
+use platform::delivery::{accepted, post, to_program, to_server};
+use platform::http::Http;
 use secrets::{Secret, Secrets};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -21,8 +25,8 @@ use tokio::time::Instant;
 
 /// The timeout of one attempt.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The most bytes of a program's output.
-const OUTPUT_MAX: usize = 64 * 1024;
+/// The most bytes of the answer of a receiver of traces.
+const ANSWER_MAX: usize = 64 * 1024;
 /// The same for the same rows, so that a server can tell a repeated request.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// The priority of each message: facility 13 (log audit), severity 6 (informational). Source: RFC 5424, section 6.2.1.
@@ -43,10 +47,7 @@ impl Sink {
     /// Makes the sinks of this configuration.
     pub fn all(config: &Config, secrets: &Secrets, platform: &Platform) -> Vec<Arc<Self>> {
         let sink = |table: &SinkTable| {
-            let name = table.secret_name();
-            let fault = || secrets.fault(&name).map_or_else(|| "missing".to_owned(), ToString::to_string);
-            let bearer =
-                table.secret().map(|_| secrets.get(&name).ok_or_else(|| format!("its secret `bearer` is {}", fault())));
+            let bearer = table.secret().map(|_| secrets.usable("bearer", &table.secret_name()));
             Arc::new(Self {
                 table: table.clone(),
                 bearer,
@@ -65,7 +66,7 @@ impl Sink {
 
     /// Returns its kind.
     pub fn kind(&self) -> &'static str {
-        self.table.kind()
+        self.table.word()
     }
 
     /// Sends the rows, and returns when they are accepted.
@@ -77,77 +78,74 @@ impl Sink {
         match &self.table.target {
             Target::Command(command) => self.run(command, &rows, deadline).await,
             Target::Http { url, .. } => {
-                let exchange = self.request(url, &rows, synced, deadline)?;
-                match self.http.send(exchange).await {
-                    Ok(200..=299) => Ok(()),
-                    Ok(status @ 300..=399) => {
-                        Err(format!("it answered HTTP {status}: name the address that it leads to"))
-                    }
-                    Ok(status) => Err(format!("it answered HTTP {status}")),
-                    Err(fault) => Err(fault.to_string()),
-                }
+                let end = rows.end();
+                let first = rows.next.first().map_or(0, |row| row.seq);
+                let name = format!("{first}-{}-{}", end.seq, end.event_hash);
+                let name = HeaderValue::try_from(name).map_err(|_bad| "a header cannot be written".to_owned())?;
+                let mut headers = self.headers("application/x-ndjson", synced)?;
+                headers.insert(IDEMPOTENCY_KEY, name);
+                to_server(&*self.http, url, headers, self.lines(&rows).into_bytes(), deadline).await
             }
             Target::Syslog(server) => {
                 deliver(server, self.messages(&rows).as_bytes(), deadline).await.map_err(|fault| fault.to_string())
             }
+            Target::Otlp { url, .. } => self.trace(url, &rows, synced, deadline).await,
         }
+    }
+
+    /// Returns whether it gets the earlier rows of calls that end.
+    pub(super) fn needs_earlier_rows(&self) -> bool {
+        matches!(self.table.target, Target::Otlp { .. })
     }
 
     async fn run(&self, command: &[String], rows: &Rows, deadline: Instant) -> Result<(), String> {
         let Some((program, arguments)) = command.split_first() else { return Err("there is no program".to_owned()) };
         let mut command = arguments.iter().fold(Command::new(program, deadline), Command::arg);
-        (command.stdin, command.stdout_max, command.stderr_max) =
-            (Some(self.lines(rows).into_bytes()), OUTPUT_MAX, OUTPUT_MAX);
+        command.stdin = Some(self.lines(rows).into_bytes());
         // A file with all rows grows without end.
         command.limits.file_mib = NonZeroU32::MAX;
         // If this process dies in between, the program sees the end of its input. The numbers tell it from the real end.
         let end = rows.end();
         command.env = [
-            ("EXT_SINK_ROWS", rows.rows.len().to_string()),
+            ("EXT_SINK_ROWS", rows.next.len().to_string()),
             ("EXT_SINK_LAST", format!("{}:{}", end.seq, end.event_hash)),
         ]
         .map(|(name, value)| (name.into(), value.into()))
         .to_vec();
-        let finished = self.commands.run(command).await;
-        if let Ok(Finished { exceeded: Some(limit), .. }) = &finished {
-            return Err(format!("`{program}` has exceeded its limit {limit}"));
-        }
-        match finished.map(|finished| finished.ending) {
-            Ok(Ending::Exited(0)) => Ok(()),
-            Ok(Ending::Exited(status)) => Err(format!("`{program}` ended with status {status}")),
-            Ok(Ending::Signalled(signal)) => Err(format!("`{program}` was ended by signal {signal}")),
-            Ok(Ending::Overflowed(_)) => {
-                Err(format!("`{program}` printed more than {OUTPUT_MAX} bytes and was stopped"))
-            }
-            Err(CommandError::Deadline) => {
-                Err(format!("`{program}` was not done within {} s and was stopped", TIMEOUT.as_secs()))
-            }
-            Err(fault) => Err(fault.to_string()),
-        }
+        to_program(&*self.commands, command).await
     }
 
-    fn request(&self, url: &str, rows: &Rows, proof: &SyncedRows, deadline: Instant) -> Result<Exchange, String> {
-        let header = |text: &str| HeaderValue::from_str(text).map_err(|_bad| "a header cannot be written".to_owned());
-        let end = rows.end();
-        let first = rows.rows.first().map_or(0, |row| row.seq);
-        let mut headers = HeaderMap::from_iter([
-            (CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson")),
-            (IDEMPOTENCY_KEY, header(&format!("{first}-{}-{}", end.seq, end.event_hash))?),
-        ]);
+    /// Sends the spans of the calls that end in these rows.
+    async fn trace(&self, url: &str, rows: &Rows, synced: &SyncedRows, deadline: Instant) -> Result<(), String> {
+        let Some(request) = traces::request(&self.host, rows) else { return Ok(()) };
+        let headers = self.headers("application/x-protobuf", synced)?;
+        let answer = self.http.ask(post(url, headers, request, deadline)?, ANSWER_MAX).await;
+        let answer = answer.map_err(|fault| fault.to_string())?;
+        // Source: OTLP specification, section "OTLP/HTTP Response": a client does not send these spans again.
+        if answer.status == 400 {
+            tracing::warn!(sink = self.name(), row = rows.end().seq, "the sink has rejected spans as invalid");
+            return Ok(());
+        }
+        accepted(answer.status)?;
+        if let Some(spans) = traces::rejected(&answer.body) {
+            tracing::warn!(sink = self.name(), row = rows.end().seq, spans, "the sink has rejected spans");
+        }
+        Ok(())
+    }
+
+    fn headers(&self, content: &'static str, synced: &SyncedRows) -> Result<HeaderMap, String> {
+        let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content))]);
         if let Some(secret) = &self.bearer {
             let secret = secret.as_ref().map_err(Clone::clone)?;
-            let mut value = header(&format!("Bearer {}", secret.expose_for_rows(proof).trim()))?;
-            value.set_sensitive(true);
-            headers.insert(AUTHORIZATION, value);
+            headers.insert(AUTHORIZATION, bearer("bearer", secret.expose_for_rows(synced).trim())?);
         }
-        let uri = url.parse().map_err(|_bad| "the url is no address".to_owned())?;
-        Ok(Exchange::post(uri, headers, self.lines(rows).into_bytes(), deadline))
+        Ok(headers)
     }
 
     /// Returns the rows, one a line.
     fn lines(&self, rows: &Rows) -> String {
         let mut lines = String::new();
-        for row in &rows.rows {
+        for row in &rows.next {
             lines.push_str(&self.document(row));
             lines.push('\n');
         }
@@ -157,7 +155,7 @@ impl Sink {
     /// Returns the rows as syslog messages. Source: RFC 5424, section 6; RFC 6587, section 3.4.1 (octet counting).
     fn messages(&self, rows: &Rows) -> String {
         let (mut messages, process) = (String::new(), std::process::id());
-        for row in &rows.rows {
+        for row in &rows.next {
             let message = format!(
                 "<{PRIORITY}>1 {} {} host-broker {process} {} - {}",
                 row.time(),

@@ -96,7 +96,10 @@ fn code(message: &Message) -> Option<&str> {
 }
 
 /// Returns the value of a header with a token, which is the secret of this key.
-pub(super) fn bearer(key: &str, token: &str) -> Result<HeaderValue, String> {
+///
+/// # Errors
+/// A sentence for the operator: the token cannot be in a header.
+pub fn bearer(key: &str, token: &str) -> Result<HeaderValue, String> {
     let bearer = Zeroizing::new(format!("Bearer {token}"));
     let not_a_token = |_bad| format!("its secret `{key}` has characters that no token has; set it again");
     let mut value = HeaderValue::from_str(&bearer).map_err(not_a_token)?;

@@ -10,8 +10,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use kernel::{Message, OpenChannel, OutgoingNotice};
 use model::Clock;
 use platform::Platform;
-use platform::commands::{Command, CommandError, Commands, Ending};
-use platform::http::{Exchange, Http};
+use platform::commands::{Command, Commands};
+use platform::delivery::{to_program, to_server};
+use platform::http::Http;
 use secrets::{Secret, Secrets};
 use serde_json::json;
 use sha2::Sha256;
@@ -26,8 +27,6 @@ use tokio::time::Instant;
 
 /// The timeout of one attempt.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The most bytes of a program's output.
-const OUTPUT_MAX: usize = 64 * 1024;
 /// The header with the time of the signature, in seconds since 1970.
 pub const TIMESTAMP: HeaderName = HeaderName::from_static("x-broker-timestamp");
 /// `sha256=<64 hex>`: HMAC-SHA256 over the time stamp, a full stop and the body.
@@ -54,11 +53,7 @@ impl NoticeSender {
     /// Makes the sender for the channels of this configuration.
     pub fn new(config: &Config, secrets: &Secrets, platform: &Platform) -> Self {
         let channel = |table: &ChannelTable| {
-            let load = |key: &'static str| {
-                let name = table.secret_name(key);
-                let fault = || secrets.fault(&name).map_or_else(|| "missing".to_owned(), ToString::to_string);
-                (key, secrets.get(&name).ok_or_else(|| format!("its secret `{key}` is {}", fault())))
-            };
+            let load = |key: &'static str| (key, secrets.usable(key, &table.secret_name(key)));
             let secrets = table.secrets().into_keys().map(load).collect();
             (table.name.clone(), Channel { table: table.clone(), secrets })
         };
@@ -155,17 +150,8 @@ impl NoticeSender {
         let mut command = arguments.iter().fold(Command::new(program, deadline), Command::arg);
         let mut document = outgoing.message().document.to_string().into_bytes();
         document.push(b'\n');
-        (command.stdin, command.stdout_max, command.stderr_max) = (Some(document), OUTPUT_MAX, OUTPUT_MAX);
-        match self.commands.run(command).await.map(|finished| finished.ending) {
-            Ok(Ending::Exited(0)) => Ok(()),
-            Ok(Ending::Exited(status)) => Err(format!("`{program}` ended with status {status}")),
-            Ok(Ending::Signalled(signal)) => Err(format!("`{program}` was ended by signal {signal}")),
-            Ok(Ending::Overflowed(_)) => Err(format!("`{program}` said more than {OUTPUT_MAX} bytes and was stopped")),
-            Err(CommandError::Deadline) => {
-                Err(format!("`{program}` was not done within {} s and was stopped", TIMEOUT.as_secs()))
-            }
-            Err(fault) => Err(fault.to_string()),
-        }
+        command.stdin = Some(document);
+        to_program(&*self.commands, command).await
     }
 
     async fn post(
@@ -183,13 +169,7 @@ impl NoticeSender {
         if let Some(secret) = channel.secret("signing")? {
             sign(secret.expose_to(outgoing), self.clock.now(), &body, &mut headers);
         }
-        let uri = url.parse().map_err(|_bad| "the url is no address".to_owned())?;
-        match self.http.send(Exchange::post(uri, headers, body, deadline)).await {
-            Ok(200..=299) => Ok(()),
-            Ok(status @ 300..=399) => Err(format!("it answered HTTP {status}: name the address that it leads to")),
-            Ok(status) => Err(format!("it answered HTTP {status}")),
-            Err(fault) => Err(fault.to_string()),
-        }
+        to_server(&*self.http, url, headers, body, deadline).await
     }
 }
 

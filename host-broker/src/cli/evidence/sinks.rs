@@ -30,9 +30,9 @@ pub(super) fn list(context: &Context) -> Result<(), CliError> {
             None if hello.is_none() => "no daemon is running".to_owned(),
             None => "accepts rows".to_owned(),
         };
-        rows.push(vec![table.name.clone(), table.kind().to_owned(), accepted.to_string(), behind.to_string(), state]);
+        rows.push(vec![table.name.clone(), table.word().to_owned(), accepted.to_string(), behind.to_string(), state]);
         documents.push(json!({
-            "sink": table.name, "kind": table.kind(), "accepted": accepted, "behind": behind, "failing": failing,
+            "sink": table.name, "kind": table.word(), "accepted": accepted, "behind": behind, "failing": failing,
         }));
     }
     context.output.show(&json!(documents), || {

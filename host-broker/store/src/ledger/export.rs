@@ -60,6 +60,20 @@ pub fn between(
     Ok(())
 }
 
+/// Returns the first rows of a caller's request that are before this row, oldest first, at most so many. Those in segments
+/// are not among them.
+///
+/// # Errors
+/// [`StoreError`] if the ledger cannot be read.
+pub fn earlier(view: &View, caller: &str, request: &str, seq: i64, most: u32) -> Result<Vec<Row>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM ledger WHERE caller = ?1 AND request_id = ?2 AND seq < ?3 ORDER BY seq LIMIT ?4"
+    );
+    let mut statement = view.prepare_cached(&sql).map_err(at("read the rows of a request"))?;
+    let rows = statement.query_map(params![caller, request, seq, most], |row| Ok(whole(row)));
+    rows.map_err(at("read the rows of a request"))?.map(|row| row.map_err(at("read the rows of a request"))?).collect()
+}
+
 /// Reads at most this many rows from this number to that one, in order. Rows before an unreadable one are returned with
 /// the error. The read has ended when this returns.
 pub(super) fn some(view: &View, from: i64, to: i64, most: usize) -> (Vec<Row>, Option<StoreError>) {
