@@ -1,5 +1,6 @@
 //! The metrics and the health of the real daemon, over real HTTP.
 
+mod alerts;
 mod operations;
 
 use engine::catalogue::Catalogue;
