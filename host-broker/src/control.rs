@@ -392,7 +392,7 @@ fn seen_as_reply(seen: Result<Listing, oneshot::error::RecvError>) -> Value {
         Ok(Ok(accepted)) => json!({ "status": "executed", "data": accepted.said() }),
         Ok(Err(why)) => json!({ "status": "failed", "error": why }),
         Err(_gone) => {
-            json!({ "status": "failed", "error": "nothing was seen: a kill switch stops it, or the daemon's log says why" })
+            json!({ "status": "failed", "error": "nothing was seen: a kill switch stops it, or an error does; for the reason: host-broker logs" })
         }
     }
 }

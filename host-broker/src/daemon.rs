@@ -342,6 +342,7 @@ impl Loop {
         }
         let batch: Vec<Event> = self.pending.drain(..self.pending.len().min(BATCH_MAX)).collect();
         self.running -= batch.iter().filter(|event| matches!(event, Event::Finished(_))).count();
+        self.note_queued(&batch);
         batch
     }
 
@@ -411,6 +412,7 @@ impl Loop {
             self.daemon
                 .ledger
                 .heed_space(self.daemon.broker.config().broker.free_space_mib.saturating_mul(1024 * 1024));
+            self.daemon.meter.evidence_used(&self.daemon.ledger.evidence_used());
             let Daemon { outbox, broker, ledger, .. } = &mut self.daemon;
             let (broker, ledger) = (&*broker, &*ledger);
             outbox.send_again(|group, id, document| {
@@ -483,6 +485,9 @@ impl Loop {
         }
         for to_apply in follow_ups.to_apply {
             self.apply(to_apply.wanted);
+        }
+        for took in follow_ups.answered_in {
+            self.daemon.meter.metrics().answered(took);
         }
         self.lapses.is_stale |= follow_ups.approvals_changed;
         if self.lapses.is_stale {

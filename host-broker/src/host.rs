@@ -113,7 +113,7 @@ pub struct Host {
 
 /// The loop has panicked, so the daemon has stopped. A new start recovers like one after a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the broker's own code failed, and the daemon has stopped; its log has the reason")]
+#[error("the broker's own code failed, and the daemon has stopped; for the reason: host-broker logs")]
 pub struct LoopFailed;
 
 /// The host cannot start.
@@ -314,6 +314,8 @@ fn write_missing(home: &Home, config: &Config) -> Result<bool, ConfigError> {
 const FILES_OF_GROUP: u64 = 12;
 /// The open files of everything else: the ledger, children, HTTP.
 const OTHER_FILES: u64 = 256;
+/// The reason why the first row is not written, if the loop has panicked.
+const FAILED: &str = "the daemon's own code failed; for the reason: host-broker logs";
 /// The interval of the removal of unread replies.
 const SWEEP: Duration = Duration::from_secs(60);
 
@@ -407,7 +409,7 @@ impl Host {
         match started.recv() {
             Ok(Ok(())) => {}
             Ok(Err(why)) => return Err(StartError::FirstRow(why)),
-            Err(_gone) => return Err(StartError::FirstRow("the daemon's own code failed; see its log".to_owned())),
+            Err(_gone) => return Err(StartError::FirstRow(FAILED.to_owned())),
         }
         let ended = |error| {
             reports.happened(Event::Stopping);

@@ -13,11 +13,11 @@ pub mod described;
 mod exporter;
 mod meter;
 
-pub use exporter::{Exporter, Health, Unhealthy};
+pub use exporter::{ByteLimits, Exporter, Health, Unhealthy};
 pub use meter::{CallOutcome, CallSeries, Meter};
 
 use described::Described;
-use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry};
+use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,13 @@ const DECISION: [f64; 10] = [0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.
 const COMMIT: [f64; 12] = [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 5.0];
 /// The same of providers.
 const PROVIDER: [f64; 13] = [0.000_5, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0, 30.0];
+/// The same of calls that wait for their batch.
+const QUEUE: [f64; 12] = [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0];
+/// The same of filters. An external classifier can take seconds.
+const FILTER: [f64; 12] = [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0];
+/// The same of people's answers: ten seconds to a week.
+const ANSWER: [f64; 12] =
+    [10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3_600.0, 14_400.0, 43_200.0, 86_400.0, 259_200.0, 604_800.0];
 /// The upper bounds of the buckets of batches, in events.
 const BATCH: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
 
@@ -40,7 +47,11 @@ pub struct Metrics {
     provider_time: HistogramVec,
     decision_time: Histogram,
     commit_time: Histogram,
+    queue_time: Histogram,
+    filter_time: Histogram,
+    answer_time: Histogram,
     batch: Histogram,
+    evidence_used: IntGaugeVec,
     invalid_documents: IntCounter,
     approval_requests: IntCounter,
     state: LoopState,
@@ -100,7 +111,11 @@ impl Metrics {
             provider_time: described::PROVIDER_DURATION.histograms(&registry, &PROVIDER)?,
             decision_time: histogram(&described::DECISION_DURATION, &DECISION)?,
             commit_time: histogram(&described::COMMIT_DURATION, &COMMIT)?,
+            queue_time: histogram(&described::QUEUE_DURATION, &QUEUE)?,
+            filter_time: histogram(&described::FILTER_DURATION, &FILTER)?,
+            answer_time: histogram(&described::APPROVAL_ANSWER_DURATION, &ANSWER)?,
             batch: histogram(&described::BATCH_EVENTS, &BATCH)?,
+            evidence_used: described::EVIDENCE_BUDGET_USED.gauges(&registry)?,
             invalid_documents: described::INVALID_DOCUMENTS.counter(&registry)?,
             approval_requests: described::APPROVAL_REQUESTS.counter(&registry)?,
             state,
@@ -134,6 +149,21 @@ impl Metrics {
     /// Notes the time of one decision.
     pub fn decided(&self, took: Duration) {
         self.decision_time.observe(took.as_secs_f64());
+    }
+
+    /// Notes the time that a call waited for its batch.
+    pub fn queued(&self, took: Duration) {
+        self.queue_time.observe(took.as_secs_f64());
+    }
+
+    /// Notes the time of the filters on one result.
+    pub fn filtered(&self, took: Duration) {
+        self.filter_time.observe(took.as_secs_f64());
+    }
+
+    /// Notes the time that people took to answer an approval request.
+    pub fn answered(&self, took: Duration) {
+        self.answer_time.observe(took.as_secs_f64());
     }
 
     /// Notes a document that is no valid request.

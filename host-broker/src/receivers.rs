@@ -77,7 +77,9 @@ impl AnswerReceiver {
     pub async fn run(self, channel: OpenChannel) {
         loop {
             if AssertUnwindSafe(self.receive(&channel)).catch_unwind().await.is_err() {
-                self.dispatcher.receiving.note(channel.name(), Some("the broker's own code failed; see its log"));
+                self.dispatcher
+                    .receiving
+                    .note(channel.name(), Some("the broker's own code failed; for the reason: host-broker logs"));
             }
             tokio::time::sleep(PAUSE_MAX).await;
         }

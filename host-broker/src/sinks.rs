@@ -157,7 +157,9 @@ impl Forwarder {
         loop {
             let is_last = synced.has_changed().is_err();
             let sent = AssertUnwindSafe(self.send_next(&mut synced, &mut is_writable)).catch_unwind().await;
-            match sent.unwrap_or_else(|_panic| Err("the broker's own code failed; see its log".to_owned())) {
+            match sent.unwrap_or_else(|_panic| {
+                Err("the broker's own code failed; for the reason: host-broker logs".to_owned())
+            }) {
                 Ok(true) => {
                     self.succeeded();
                     failures = 0;
@@ -255,5 +257,5 @@ impl Forwarder {
 /// Does work that waits for the disk.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|_panic| Err("the broker's own code failed; see its log".to_owned()))
+    done.unwrap_or_else(|_panic| Err("the broker's own code failed; for the reason: host-broker logs".to_owned()))
 }

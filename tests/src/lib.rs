@@ -28,6 +28,7 @@ pub mod matrix_server;
 pub mod password_store;
 pub mod postgres_server;
 pub mod programs;
+pub mod prometheus_server;
 mod sender;
 pub mod scraper;
 pub mod scripted_http;

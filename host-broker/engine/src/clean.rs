@@ -31,6 +31,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use store::ledger::chain::RowKind;
+use tokio::time::Instant;
 
 /// The most bytes of canonical JSON that are searched for the broker's own secrets. Longer data does not leave.
 const DEPARTING_MAX: usize = 1024 * 1024;
@@ -229,6 +230,8 @@ pub struct Filtered {
     pub(crate) outcome: Outcome,
     /// The duration.
     pub(crate) took: Duration,
+    /// The duration of the filtering.
+    pub(crate) filter_took: Duration,
     /// The output for the broker's own stores.
     pub(crate) aside: Option<Box<SideOutput>>,
     /// The data that a probe needs, if the outcome is unknown; filled in when it is settled.
@@ -265,6 +268,11 @@ impl Filtered {
     /// Returns the time that the provider took.
     pub fn took(&self) -> Duration {
         self.took
+    }
+
+    /// Returns the time that the filtering took.
+    pub fn filter_took(&self) -> Duration {
+        self.filter_took
     }
 
     /// Returns whether it is the attempt of a call's own action, not of a preparation or a probe.
@@ -399,6 +407,7 @@ impl std::fmt::Debug for Outcome {
 
 /// Filters the output of an effect. It waits only for a classifier, if one is configured.
 pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
+    let began = Instant::now();
     let vault = filters.vault.as_ref().filter(|_| !executed.kept_out().is_empty());
     let others = vault.map(|vault| vault.passwords_of_others(executed.kept_out(), &executed));
     let (others, left_out) = others.unwrap_or_default();
@@ -462,7 +471,19 @@ pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
     if !matches!(outcome, Outcome::Succeeded(_) | Outcome::Probed { happened: true, .. }) {
         aside = None;
     }
-    Filtered { effect, intent, outcome, took, aside, probe: None, looked, kept_back, nested_begun, withheld: false }
+    Filtered {
+        effect,
+        intent,
+        outcome,
+        took,
+        filter_took: began.elapsed(),
+        aside,
+        probe: None,
+        looked,
+        kept_back,
+        nested_begun,
+        withheld: false,
+    }
 }
 
 /// Returns whether the effect may have a one-time value. The decision lets no action with such a value run without an

@@ -7,6 +7,7 @@ use crate::file_proposals::ToApply;
 use shared::{Group, Provider, RequestId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The actions of the daemon after a transaction is committed.
 #[derive(Debug, Default)]
@@ -19,16 +20,19 @@ pub struct FollowUps {
     pub to_apply: Vec<ToApply>,
     /// Whether approval requests have changed, so the next one may expire at another time.
     pub approvals_changed: bool,
+    /// The time that people took to answer, for each approval request that an answer has ended.
+    pub answered_in: Vec<Duration>,
 }
 
 impl FollowUps {
     /// Adds the follow-ups of the next transaction.
     pub fn append(&mut self, next: Self) {
-        let Self { mut stale_snapshots, mut resolved, mut to_apply, approvals_changed } = next;
+        let Self { mut stale_snapshots, mut resolved, mut to_apply, approvals_changed, mut answered_in } = next;
         self.stale_snapshots.append(&mut stale_snapshots);
         self.resolved.append(&mut resolved);
         self.to_apply.append(&mut to_apply);
         self.approvals_changed |= approvals_changed;
+        self.answered_in.append(&mut answered_in);
     }
 }
 

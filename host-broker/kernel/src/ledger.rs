@@ -119,6 +119,11 @@ impl Ledger {
         self.store.heed_space(watermark);
     }
 
+    /// Returns the bytes of evidence that count against each caller's hourly budget; see [`Store::evidence_used`].
+    pub fn evidence_used(&self) -> Vec<(String, u64)> {
+        self.store.evidence_used()
+    }
+
     /// Releases the space that is kept free for outcomes; `false` if none is left.
     pub fn release_reserve(&mut self) -> bool {
         self.store.release_reserve()

@@ -2,6 +2,7 @@
 
 mod daemon;
 mod groups;
+mod health;
 mod home;
 mod machine;
 mod providers;
@@ -42,7 +43,7 @@ enum State {
 }
 
 /// One result.
-#[derive(Debug, Serialize)]
+#[derive(Debug, PartialEq, Eq, Serialize)]
 struct Finding {
     /// The subject, such as `clock` or `group developer`.
     check: String,
@@ -123,11 +124,12 @@ fn examine(context: &Context) -> Vec<Finding> {
     };
     found.extend(machine::watches(&config));
     found.extend(home::examine(context, &config));
-    let hello = daemon::hello(context, &mut found);
-    found.extend(daemon::examine(context, &config, hello.as_ref()));
+    let hello = daemon::hello(context, &config, &mut found);
+    found.extend(daemon::examine(context, hello.as_ref()));
     let granted = granted(context);
     found.extend(groups::examine(context, &config, hello.as_ref(), &granted));
     found.extend(providers::examine(context, &config, &granted));
+    found.extend(health::examine(context, hello.as_ref()));
     found
 }
 

@@ -74,7 +74,9 @@ pub fn reload(context: &Context) -> Result<Map<String, Value>, CliError> {
         }
         if asked.elapsed() > TIMEOUT {
             let waited = TIMEOUT.as_secs();
-            return Err(CliError::stuck(format!("the daemon did not restart within {waited} s; see its log")));
+            return Err(CliError::stuck(format!(
+                "the daemon did not restart within {waited} s; for the reason: host-broker logs"
+            )));
         }
         std::thread::park_timeout(PAUSE);
     }

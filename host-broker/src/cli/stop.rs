@@ -46,7 +46,7 @@ impl Stop {
         while socket.exists() {
             if asked.elapsed() > TIMEOUT {
                 return Err(CliError::stuck(format!(
-                    "the daemon did not stop within {} s; see its log",
+                    "the daemon did not stop within {} s; for the reason: host-broker logs",
                     TIMEOUT.as_secs()
                 )));
             }

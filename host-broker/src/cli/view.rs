@@ -10,10 +10,14 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The commands that only show something. They take no lock, and run no program that supplies a secret.
-const VIEWS: [&str; 23] = [
+///
+/// `flow list`, `flow grant list` and `operator-token list` are none: without a daemon, they load all secrets and take
+/// the lock of the ledger. `vault status` is none: it loads the master key, and a program can supply that.
+const VIEWS: [&str; 25] = [
     "account list",
     "approvals list",
     "approvals show",
+    "approvals standing list",
     "calls list",
     "calls show",
     "capabilities",
@@ -32,6 +36,7 @@ const VIEWS: [&str; 23] = [
     "provider list",
     "quarantine list",
     "quarantine show",
+    "reason-codes",
     "status",
     "task list",
 ];
@@ -160,6 +165,23 @@ mod tests {
             let found = view.split(' ').try_fold(&commands, |command, word| command.find_subcommand(word));
             assert!(found.is_some_and(|command| !command.has_subcommands()), "{view}");
         }
+    }
+
+    /// The paths of all commands without subcommands below this one.
+    fn leaves(command: &clap::Command, path: &str) -> Vec<String> {
+        let below = command.get_subcommands().flat_map(|below| leaves(below, &format!("{path} {}", below.get_name())));
+        let below: Vec<String> = below.collect();
+        if below.is_empty() { vec![path.trim_start().to_owned()] } else { below }
+    }
+
+    #[test]
+    fn every_list_is_a_view_or_one_of_those_that_take_a_lock() {
+        const LOCKING: [&str; 3] = ["flow grant list", "flow list", "operator-token list"];
+        let mut others = leaves(&super::super::Arguments::command(), "");
+        others.retain(|path| path.ends_with(" list") && !is_view(path));
+        others.sort();
+        assert_eq!(others, LOCKING);
+        assert!(VIEWS.is_sorted());
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl Checking {
                         json!({ "tried": true, "ok": false, "said": reason, "code": code.word() })
                     }
                     Err(_gone) => {
-                        let why = "it was not tried: a kill switch stops it, or the daemon's log says why";
+                        let why = "it was not tried: a kill switch stops it, or an error does; for the reason: host-broker logs";
                         json!({ "tried": false, "ok": false, "said": why })
                     }
                 },

@@ -8,6 +8,7 @@ use engine::request::Parsed;
 use kernel::call::Call;
 use kernel::{Committed, Cost, Effect, Settled};
 use store::ledger::chain::RowKind;
+use tokio::time::Instant;
 
 impl Loop {
     /// Counts a committed event.
@@ -86,6 +87,18 @@ impl Loop {
         decided(event).map(|call| series_of(&self.daemon.meter, call))
     }
 
+    /// Counts the time that calls waited for their batch.
+    pub(super) fn note_queued(&self, batch: &[Event]) {
+        // One look at the clock serves all of them.
+        let now = Instant::now();
+        for event in batch {
+            if let Event::Arrived(Parsed::Call(call)) = event {
+                let waited = now.saturating_duration_since(call.header.arrived);
+                self.daemon.meter.metrics().queued(waited);
+            }
+        }
+    }
+
     /// Tells the state of the loop after a turn.
     pub(super) fn note_turn(&self) {
         self.daemon.meter.metrics().turned(Turn {
@@ -126,6 +139,7 @@ pub(super) fn series_of(meter: &Meter, call: &Call) -> CallSeries {
 fn measure_effect(meter: &Meter, filtered: &Filtered, settled: Option<&Settled>) {
     let Some(call) = filtered.call() else { return };
     meter.took(&call.provider, filtered.took());
+    meter.metrics().filtered(filtered.filter_took());
     let kind = filtered.row_kind();
     if filtered.is_run() {
         meter.effect(&call.provider, &call.action, kind);

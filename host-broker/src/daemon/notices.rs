@@ -122,7 +122,7 @@ impl Loop {
                 // The loop hears of every end: a channel that does not come back is never used again.
                 let fault = match AssertUnwindSafe(notice_sender.deliver(&outgoing)).catch_unwind().await {
                     Ok(carried) => carried.err(),
-                    Err(_panic) => Some("the broker's own code failed; see its log".to_owned()),
+                    Err(_panic) => Some("the broker's own code failed; for the reason: host-broker logs".to_owned()),
                 };
                 let channel = outgoing.channel().to_owned();
                 if let Some(reason) = &fault {

@@ -4,7 +4,7 @@ use super::{LoadedHome, StartError};
 use crate::control::CommandDispatcher;
 use crate::http::{self, Server};
 use crate::mailboxes::Mailboxes;
-use crate::metrics::{Exporter, Meter, Metrics};
+use crate::metrics::{ByteLimits, Exporter, Meter, Metrics};
 use platform::Platform;
 use shared::Timestamp;
 use std::net::SocketAddr;
@@ -65,6 +65,7 @@ impl Monitoring {
             home: loaded.home.path().to_owned(),
             clock: Arc::clone(&platform.clock),
             started_at,
+            limits: ByteLimits::of(&loaded.config.broker),
             one_at_a_time: Arc::new(Semaphore::new(1)),
         };
         Some(Exported { listener, address, exporter })

@@ -32,7 +32,9 @@ pub fn serve(listener: TcpListener, address: SocketAddr, exporter: Exporter, run
     let router = Router::new()
         .route("/healthz", get(healthz))
         .route("/metrics", get(metrics))
-        .fallback(async || reply(StatusCode::NOT_FOUND, PLAIN, "There are /healthz and /metrics.\n"))
+        .fallback(async || {
+            reply(StatusCode::NOT_FOUND, PLAIN, "There is no such page. There are /healthz and /metrics.\n")
+        })
         .layer(from_fn(move |request, next| guard(port, request, next)))
         .with_state(Arc::new(exporter));
     tracing::info!(address = %url(address), "metrics are served");
@@ -85,7 +87,7 @@ async fn metrics(State(exporter): State<Arc<Exporter>>) -> Response {
         Err(_failed) => reply(
             StatusCode::INTERNAL_SERVER_ERROR,
             PLAIN,
-            "The metrics cannot be written; the broker's log says why.\n",
+            "The metrics cannot be written; for the reason: host-broker logs\n",
         ),
     }
 }

@@ -159,7 +159,7 @@ async fn door(State(shared): State<Shared>, request: Request, next: Next) -> Res
         Ok(()) => match whole(shared.noted(request)).await {
             Ok(request) => match tokio::time::timeout(TIMEOUT, next.run(request)).await {
                 Ok(response) => response,
-                Err(_elapsed) => plain(StatusCode::SERVICE_UNAVAILABLE, "This took too long."),
+                Err(_elapsed) => plain(StatusCode::SERVICE_UNAVAILABLE, "This took too long. Load the page again."),
             },
             Err(response) => response,
         },
@@ -183,13 +183,18 @@ async fn whole(request: Request) -> Result<Request, Response> {
     match tokio::time::timeout(FORM_TIMEOUT, to_bytes(body, FORM_BYTES_MAX)).await {
         Ok(Ok(bytes)) => Ok(Request::from_parts(head, Body::from(bytes))),
         Ok(Err(_too_long_or_cut)) => Err(plain(StatusCode::PAYLOAD_TOO_LARGE, "This is too long for a form.")),
-        Err(_elapsed) => Err(plain(StatusCode::REQUEST_TIMEOUT, "This took too long.")),
+        Err(_elapsed) => Err(plain(StatusCode::REQUEST_TIMEOUT, "The form took too long to arrive. Send it again.")),
     }
 }
 
 async fn unknown(State(shared): State<Shared>, headers: HeaderMap) -> Response {
     let visitor = shared.visitor(&headers, Use::Watch);
-    shared.told(StatusCode::NOT_FOUND, visitor.as_ref(), "Not here", "There is no such page.")
+    shared.told(
+        StatusCode::NOT_FOUND,
+        visitor.as_ref(),
+        "Not here",
+        "There is no such page. Open the inbox, and follow its links.",
+    )
 }
 
 fn plain(status: StatusCode, words: &'static str) -> Response {
@@ -288,11 +293,14 @@ async fn read_with<T>(
         Ok(Ok(response)) => response,
         Ok(Err(error)) => {
             tracing::warn!(error = ?error, "the inbox cannot read the ledger");
-            plain(StatusCode::SERVICE_UNAVAILABLE, "The ledger cannot be read just now; the broker's log says why.")
+            plain(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "The ledger cannot be read just now. Try again; for the reason: host-broker logs",
+            )
         }
         Err(error) => {
             tracing::error!(%error, "a page of the inbox could not be made");
-            plain(StatusCode::INTERNAL_SERVER_ERROR, "This page could not be made; the broker's log says why.")
+            plain(StatusCode::INTERNAL_SERVER_ERROR, "This page could not be made. For the reason: host-broker logs")
         }
     }
 }

@@ -76,6 +76,12 @@ metrics! {
         "Time of the commits and syncs of one batch.";
     PROVIDER_DURATION "provider_duration_seconds" Histogram ["provider"]
         "Time of one attempt at a provider: a call, or the read before its decision.";
+    QUEUE_DURATION "queue_duration_seconds" Histogram []
+        "Time from the arrival of a call until the start of the batch that decides on it. A call that waits for another request of its caller is observed again when it goes on.";
+    FILTER_DURATION "filter_duration_seconds" Histogram []
+        "Time of the filters on one result: redaction, the schema and the inspection.";
+    APPROVAL_ANSWER_DURATION "approval_answer_duration_seconds" Histogram []
+        "Time from an approval request until people have approved or denied it. Requests that expire are not observed.";
     BATCH_EVENTS "batch_events" Histogram []
         "Events that were written in one batch.";
     QUEUED_EVENTS "queued_events" Gauge []
@@ -108,6 +114,12 @@ metrics! {
         "The number of the last row, which is the number of rows.";
     LEDGER_BYTES "ledger_bytes" Gauge ["part"]
         "Bytes of the ledger's files: `database`, `log` (the write-ahead log) and `segments`.";
+    LEDGER_LIMIT "ledger_limit_bytes" Gauge []
+        "Bytes of the database above which old rows move into segments: `ledger_mib` of the configuration. Absent if rows never move.";
+    EVIDENCE_BUDGET_USED "evidence_budget_used_bytes" Gauge ["group"]
+        "Bytes of rows and stored replies that count against the hourly evidence budget of a group. `external` is the external agent with the most bytes. A caller that is no configured group counts as `other`.";
+    EVIDENCE_BUDGET_LIMIT "evidence_budget_limit_bytes" Gauge []
+        "The hourly evidence budget of each group and each external agent: `evidence_mib_per_hour` of the configuration. Absent if there is no limit.";
     LEDGER_READABLE "ledger_readable" Gauge []
         "1 if this scrape could read the ledger in time. If not, the metrics that come from it are absent.";
     SINK_BEHIND "sink_rows_behind" Gauge ["sink"]
@@ -116,6 +128,8 @@ metrics! {
         "1 if the last attempt to send rows to a sink failed, 0 if not.";
     DISK_FREE "disk_free_bytes" Gauge []
         "Free bytes of the disk of the home.";
+    DISK_WATERMARK "disk_watermark_bytes" Gauge []
+        "Free bytes of the disk below which callers are refused: `free_space_mib` of the configuration, but at most a fiftieth of the disk.";
     SINCE_TURN "loop_idle_seconds" Gauge []
         "Seconds since the last turn of the loop, which turns at least every two seconds.";
     START_TIME "start_time_seconds" Gauge []

@@ -4,6 +4,7 @@ use super::Metrics;
 use super::described::{self, OTHER};
 use crate::mailboxes::Mailboxes;
 use crate::sinks::SinkStates;
+use config::BrokerTable;
 use engine::catalogue::Catalogue;
 use model::Clock;
 use prometheus::{Registry, TextEncoder};
@@ -14,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use store::ledger::figures::{self, Figures, Sizes};
+use store::ledger::figures::{self, Figures, Sizes, Space};
 use store::ledger::health::{self, Verification};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
@@ -44,8 +45,33 @@ pub struct Exporter {
     pub sinks: SinkStates,
     /// The start of the daemon.
     pub started_at: Timestamp,
+    /// The limits of the configuration.
+    pub limits: ByteLimits,
     /// Lets one scrape read at a time.
     pub one_at_a_time: Arc<Semaphore>,
+}
+
+/// The limits of the configuration, in bytes. 0 is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ByteLimits {
+    /// The free space of the disk below which callers are refused.
+    pub free_space: u64,
+    /// The size of the database above which rows move into segments.
+    pub ledger: u64,
+    /// The evidence that a caller may cause in an hour.
+    pub evidence: u64,
+}
+
+impl ByteLimits {
+    /// Returns the limits of this configuration.
+    pub fn of(broker: &BrokerTable) -> Self {
+        let bytes = |mib: u64| mib.saturating_mul(1024 * 1024);
+        Self {
+            free_space: bytes(broker.free_space_mib),
+            ledger: bytes(broker.ledger_mib),
+            evidence: bytes(broker.evidence_mib_per_hour),
+        }
+    }
 }
 
 /// The reason why no call is admitted.
@@ -82,11 +108,11 @@ impl Unhealthy {
     pub fn sentence(self) -> &'static str {
         match self {
             Self::Stopping => "the daemon stops",
-            Self::Ended => "the loop of the daemon has ended; its log has the reason",
+            Self::Ended => "the loop of the daemon has ended; for the reason: host-broker logs",
             Self::Hung => "the loop of the daemon does not turn; a disk may not answer",
             Self::Broken => "rows of the evidence are missing or changed; see host-broker status",
             Self::CannotWrite(reason) => reason.sentence(),
-            Self::Unwritten => "outcomes of earlier calls could not be written yet; see the daemon's log",
+            Self::Unwritten => "outcomes of earlier calls could not be written yet; for the reason: host-broker logs",
         }
     }
 }
@@ -108,7 +134,7 @@ pub struct NotWritten;
 struct Read {
     figures: Option<Figures>,
     sizes: Sizes,
-    free: Option<u64>,
+    space: Option<Space>,
 }
 
 impl Exporter {
@@ -186,7 +212,7 @@ impl Exporter {
             if let Err(error) = &figures {
                 tracing::warn!(error = ?error, "a scrape of the metrics cannot read the ledger");
             }
-            Read { figures: figures.ok(), sizes: figures::sizes(&home), free: figures::free_bytes(&home) }
+            Read { figures: figures.ok(), sizes: figures::sizes(&home), space: Space::of(&home) }
         });
         timeout(READ * 2, read).await.ok()?.ok()
     }
@@ -196,7 +222,7 @@ impl Exporter {
         self.write_state(&registry)?;
         let is_readable = read.as_ref().is_some_and(|read| read.figures.is_some());
         described::LEDGER_READABLE.gauge(&registry)?.set(i64::from(is_readable));
-        if let Some(Read { figures, sizes, free }) = read {
+        if let Some(Read { figures, sizes, space }) = read {
             if let Some(figures) = figures {
                 self.write_figures(&registry, &figures)?;
             }
@@ -204,8 +230,10 @@ impl Exporter {
             for (part, size) in [("database", sizes.database), ("log", sizes.log), ("segments", sizes.segments)] {
                 bytes.get_metric_with_label_values(&[part])?.set(signed(size));
             }
-            if let Some(free) = free {
-                described::DISK_FREE.gauge(&registry)?.set(signed(free));
+            if let Some(space) = space {
+                described::DISK_FREE.gauge(&registry)?.set(signed(space.free));
+                let watermark = space.watermark(self.limits.free_space);
+                described::DISK_WATERMARK.gauge(&registry)?.set(signed(watermark));
             }
         }
         let mut families = self.metrics.registry.gather();
@@ -238,6 +266,11 @@ impl Exporter {
         for (name, state) in self.sinks.all() {
             behind.get_metric_with_label_values(&[&name])?.set(state.behind);
             failing.get_metric_with_label_values(&[&name])?.set(i64::from(state.failing.is_some()));
+        }
+        let limits =
+            [(described::LEDGER_LIMIT, self.limits.ledger), (described::EVIDENCE_BUDGET_LIMIT, self.limits.evidence)];
+        for (described, limit) in limits.into_iter().filter(|(_, limit)| *limit > 0) {
+            described.gauge(registry)?.set(signed(limit));
         }
         let build = described::BUILD_INFO.gauges(registry)?;
         build.get_metric_with_label_values(&[env!("CARGO_PKG_VERSION")])?.set(1);

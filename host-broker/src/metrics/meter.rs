@@ -4,7 +4,7 @@ use super::Metrics;
 use super::described::OTHER;
 use engine::catalogue::Catalogue;
 use model::external;
-use prometheus::{Histogram, IntCounter, IntCounterVec};
+use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
 use shared::{Action, Group, Provider, Status};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -123,6 +123,8 @@ pub struct Meter {
     other: ProviderSeries,
     groups: BTreeMap<Group, Arc<ByOutcome>>,
     other_group: Arc<ByOutcome>,
+    // By the value of the label.
+    evidence_used: BTreeMap<String, IntGauge>,
 }
 
 fn by_outcome(family: &IntCounterVec, labels: &[&str]) -> Result<ByOutcome, prometheus::Error> {
@@ -179,10 +181,16 @@ impl Meter {
     ) -> Result<Self, prometheus::Error> {
         let of_group = |name: &str| by_outcome(&metrics.group_calls, &[name]).map(Arc::new);
         let groups = groups.chain([external()]).map(|group| Ok((group.clone(), of_group(group.as_str())?)));
+        let groups = groups.collect::<Result<BTreeMap<_, _>, prometheus::Error>>()?;
+        let evidence_used = groups.keys().map(Group::as_str).chain([OTHER]).map(|name| {
+            let gauge = metrics.evidence_used.get_metric_with_label_values(&[name])?;
+            Ok((name.to_owned(), gauge))
+        });
         Ok(Self {
             providers: series_of_catalogue(&metrics, catalogue)?,
             other: series_of_provider(&metrics, OTHER, [].into_iter())?,
-            groups: groups.collect::<Result<_, prometheus::Error>>()?,
+            evidence_used: evidence_used.collect::<Result<_, prometheus::Error>>()?,
+            groups,
             other_group: of_group(OTHER)?,
             metrics,
         })
@@ -252,6 +260,29 @@ impl Meter {
         }
     }
 
+    /// Notes the evidence that counts against the budget of each caller, in the ledger's form. Of callers that share a
+    /// series, the one with the most bytes is shown, because each has a budget of its own.
+    pub fn evidence_used(&self, used: &[(String, u64)]) {
+        let mut most: BTreeMap<&str, u64> = BTreeMap::new();
+        for (caller, bytes) in used {
+            let most = most.entry(self.budget_of(caller)).or_default();
+            *most = (*most).max(*bytes);
+        }
+        for (name, gauge) in &self.evidence_used {
+            let bytes = most.get(name.as_str()).copied().unwrap_or_default();
+            gauge.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        }
+    }
+
+    /// Returns the label of the caller's budget: a name of the configuration or of a closed list.
+    fn budget_of<'a>(&self, caller: &'a str) -> &'a str {
+        match caller.split_once(':') {
+            Some(("group", name)) if self.evidence_used.contains_key(name) => name,
+            Some(("agent" | "outside", _)) => external().as_str(),
+            _ => OTHER,
+        }
+    }
+
     /// Notes the time of an attempt at a provider.
     pub fn took(&self, provider: &Provider, took: Duration) {
         self.provider(provider).took.observe(took.as_secs_f64());
@@ -271,6 +302,22 @@ mod tests {
             catalogue.insert(name.parse().unwrap(), Listed::ready("mock", Vec::new()));
         }
         catalogue
+    }
+
+    #[test]
+    fn evidence_is_shown_for_configured_groups_only_and_one_external_agent_stands_for_all() {
+        let metrics = Arc::new(Metrics::new().unwrap());
+        let group = "one".parse().unwrap();
+        let meter = Meter::new(Arc::clone(&metrics), &catalogue(&[]), [&group].into_iter()).unwrap();
+        let shown = |used: &[(&str, u64)]| {
+            let used: Vec<_> = used.iter().map(|(caller, bytes)| ((*caller).to_owned(), *bytes)).collect();
+            meter.evidence_used(&used);
+            meter.evidence_used.iter().map(|(name, gauge)| (name.as_str(), gauge.get())).collect::<Vec<_>>()
+        };
+        let callers =
+            [("group:one", 7), ("group:gone", 3), ("agent:0c1d", 5), ("outside:fgrnt_1", 9), ("agent:ffff", 1)];
+        assert_eq!(shown(&callers), [("external", 9), ("one", 7), (OTHER, 3)]);
+        assert_eq!(shown(&[]), [("external", 0), ("one", 0), (OTHER, 0)]);
     }
 
     #[test]

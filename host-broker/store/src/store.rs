@@ -1,6 +1,7 @@
 //! The one writer of a home: the database, its write-ahead log, and the end of the chain.
 
 use crate::ledger::chain::{Head, Row};
+use crate::ledger::figures::Space;
 use crate::ledger::minor::Minor;
 use crate::ledger::{export, segments};
 use crate::reserve::Reserve;
@@ -275,16 +276,18 @@ impl Store {
     /// it, the caller that has used most is refused first.
     pub fn heed_space(&mut self, watermark: u64) {
         // Unknown free space is no reason to refuse: a write shows whether there is space.
-        let nearly_full = rustix::fs::statvfs(self.home()).is_ok_and(|disk| {
-            let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
-            bytes(disk.f_bavail) < watermark.min(bytes(disk.f_blocks) / 50)
-        });
+        let nearly_full = Space::of(self.home()).is_some_and(|space| space.free < space.watermark(watermark));
         let now = self.steady();
         let budgets = &mut self.minor.get_mut().budgets;
         budgets.forget_empty(now);
         if let Some(caller) = budgets.heed_space(nearly_full, now) {
             tracing::error!(%caller, "the disk is nearly full; this caller has used most of it and is refused until there is space");
         }
+    }
+
+    /// Returns the bytes of evidence that each caller has caused and that still count against its hourly budget.
+    pub fn evidence_used(&self) -> Vec<(String, u64)> {
+        self.minor.borrow().budgets.used(self.steady())
     }
 
     /// Returns the home that the ledger is in.

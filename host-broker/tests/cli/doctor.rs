@@ -5,6 +5,7 @@
 use super::world::{World, finish, start};
 use serde_json::Value;
 use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The findings of this state: `[(check, text and remedy)]`.
@@ -67,6 +68,16 @@ fn each_fault_is_found_with_its_remedy() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     world.append("broker.toml", &format!("\n[web]\nlisten = \"{}\"\n", taken.local_addr().unwrap()));
     says(&found(&world, "problem"), "inbox", &["cannot listen", "[web]"]);
+    let [metrics, callback] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let listen = [&metrics, &callback].map(|taken| taken.local_addr().unwrap());
+    let [metrics_at, callback_at] = listen;
+    world.append("broker.toml", &format!("\n[metrics]\nlisten = \"{metrics_at}\"\n"));
+    world.append("broker.toml", &format!("\n[identity]\ncallback = \"{callback_at}\"\n"));
+    let problems = found(&world, "problem");
+    says(&problems, "metrics", &[&metrics_at.to_string(), "[metrics]"]);
+    says(&problems, "callback", &[&callback_at.to_string(), "[identity]"]);
+    drop((metrics, callback));
+    assert!(!found(&world, "problem").iter().any(|(check, _)| check == "metrics" || check == "callback"));
     std::fs::write(world.home.join("policy/profiles/main.toml"), "write = \"sometimes\"\n").unwrap();
     says(&found(&world, "problem"), "policy", &["main.toml"]);
     let config = world.read("broker.toml").replacen("\n[broker]\n", "\n[broker]\nfree_space_mib = 99999999\n", 1);
@@ -76,24 +87,100 @@ fn each_fault_is_found_with_its_remedy() {
     says(&found(&world, "problem"), "configuration", &["chmod"]);
 }
 
+/// The document of `doctor` when this script runs it as `"$@"`. It is empty if the script cannot run it.
+fn under(world: &World, script: &str) -> String {
+    let broker = world.command(&["doctor", "--json"]);
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh"]).arg(broker.get_program()).args(broker.get_args());
+    command.env_clear().envs(broker.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    finish(command.env("PATH", "/usr/bin:/bin")).out
+}
+
 #[test]
 fn limits_of_the_kernel_are_found() {
     let world = World::with_mock();
-    let broker = world.command(&["doctor", "--json"]);
-    let under = |script: &str| {
-        let mut command = Command::new("sh");
-        command.args(["-c", script, "sh"]).arg(broker.get_program()).args(broker.get_args());
-        command.env_clear().envs(broker.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        finish(command.env("PATH", "/usr/bin:/bin")).out
-    };
-    let few = under("ulimit -n 100; exec \"$@\"");
+    let few = under(&world, "ulimit -n 100; exec \"$@\"");
     assert!(few.contains("the limit is 100") && few.contains("LimitNOFILE"), "{few}");
     let script = "exec unshare -r sh -c 'echo 0 > /proc/sys/user/max_inotify_instances && exec \"$@\"' sh \"$@\"";
-    let none = under(script);
+    let none = under(&world, script);
     if none.is_empty() {
         return eprintln!("skipped: this user cannot make a user namespace");
     }
     assert!(none.contains("no inotify instance") && none.contains("max_user_instances"), "{none}");
+}
+
+#[test]
+fn programs_that_are_not_installed_and_sandboxes_that_are_forbidden_are_found() {
+    let world = World::with_mock();
+    for (program, words) in [
+        ("bwrap", ["bwrap is not installed", "apt install bubblewrap"]),
+        ("prlimit", ["prlimit is not installed", "apt install util-linux"]),
+    ] {
+        // In a mount namespace of its own, the name leads to no file.
+        let hidden = format!("mount --bind /dev/null /usr/bin/{program} && exec \"$@\"");
+        let document = under(&world, &format!("exec unshare -rm sh -c '{hidden}' sh \"$@\""));
+        if document.is_empty() {
+            return eprintln!("skipped: this user cannot make a user namespace, or {program} is not in /usr/bin");
+        }
+        assert!(words.iter().all(|word| document.contains(word)), "{document}");
+    }
+    let script = "exec unshare -r sh -c 'echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"' sh \"$@\"";
+    let forbidden = under(&world, script);
+    assert!(forbidden.contains("this user cannot create a sandbox") && forbidden.contains("sysctl -w"), "{forbidden}");
+}
+
+/// A second name of the broker's program, in a directory of its own.
+fn program_in(directory: &Path) -> PathBuf {
+    let (own, other) = (Path::new(env!("CARGO_BIN_EXE_host-broker")), directory.join("host-broker"));
+    std::fs::create_dir_all(directory).unwrap();
+    // A link cannot lead to another file system.
+    std::fs::hard_link(own, &other).or_else(|_| std::fs::copy(own, &other).map(drop)).unwrap();
+    other
+}
+
+#[test]
+fn a_program_that_was_replaced_under_its_daemon_and_a_shim_of_another_version_are_found() {
+    let world = World::with_mock();
+    let program = program_in(&world.home.join("../bin"));
+    let command = |arguments: &[&str]| {
+        let usual = world.command(arguments);
+        let mut command = Command::new(&program);
+        command.args(usual.get_args()).env_clear();
+        command.envs(usual.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command
+    };
+    let mut daemon = start(&mut command(&["serve"]));
+    assert_eq!(daemon.line(), "ready");
+    assert!(!found(&world, "warning").iter().any(|(check, _)| check == "program"));
+    // The shim beside the program that asks is the one that `run` would mount.
+    let shim = world.home.join("../bin/mcp-shim");
+    std::fs::write(&shim, "#!/bin/sh\necho mcp-shim 0.0.1\n").unwrap();
+    std::fs::set_permissions(&shim, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let text = finish(&mut command(&["doctor"])).out;
+    assert!(text.contains("says `mcp-shim 0.0.1`") && text.contains("install both programs from one build"), "{text}");
+    std::fs::write(world.home.join("../bin/next"), "another program").unwrap();
+    std::fs::rename(world.home.join("../bin/next"), &program).unwrap();
+    says(&found(&world, "warning"), "program", &["was replaced", "host-broker stop"]);
+}
+
+#[test]
+fn an_open_breaker_and_a_refused_credential_are_found() {
+    let world = World::with_mock();
+    world.append("mock.toml", "\n[actions.down]\nlevel = 1\ndown = true\nexposes = []\n");
+    world.append("broker.toml", "\n[limits.developer.mock]\nbreaker = { faults = 1, open_s = 3600 }\n");
+    world.run(&["grant", "developer", "mock", "1"]).ok();
+    let daemon = world.serve();
+    assert_eq!(world.call("down-1", "down", &serde_json::json!({}), None)["status"], "failed");
+    says(&found(&world, "problem"), "provider mock", &["group:developer", "host-broker provider check mock"]);
+    world.run(&["stop"]).ok();
+    daemon.end();
+    let ledger = rusqlite::Connection::open(world.home.join("ledger.db")).unwrap();
+    ledger
+        .execute("INSERT INTO account_refusals VALUES ('broker:ann', 'person.mail', 'ann@example.com', 0)", [])
+        .unwrap();
+    drop(ledger);
+    let words = ["person.mail", "host-broker account link broker:ann person.mail ann@example.com"];
+    says(&found(&world, "warning"), "account ann@example.com", &words);
 }
 
 #[test]

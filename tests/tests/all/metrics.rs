@@ -1,5 +1,6 @@
 //! The metrics and the health of the real daemon, over real HTTP.
 
+mod alerts;
 mod operations;
 
 use engine::catalogue::Catalogue;
@@ -90,6 +91,9 @@ fn the_counters_move_by_exactly_the_calls_that_were_made() {
     assert_eq!(by("host_broker_provider_duration_seconds_count").to_string(), "6");
     assert_eq!(by("host_broker_decision_duration_seconds_count").to_string(), "10");
     assert!(by("host_broker_commit_duration_seconds_count") >= 10.0);
+    // Each document waited for its batch, and the output of each attempt was filtered.
+    assert_eq!(by("host_broker_queue_duration_seconds_count").to_string(), "10");
+    assert_eq!(by("host_broker_filter_duration_seconds_count").to_string(), "6");
     assert!(by("host_broker_batch_events_sum") >= 16.0);
     assert_eq!(after["host_broker_unknown_outcomes"].to_string(), "1");
     assert_eq!(after["host_broker_open_intents"].to_string(), "0");
@@ -119,6 +123,55 @@ fn a_call_that_waits_for_a_person_counts_once_for_its_caller_and_once_for_its_ef
     });
     assert_eq!(ended["host_broker_waiting_approvals"].to_string(), "0");
     assert_eq!(increases(&waiting, &ended, &CALLS), expected(&[(effects("agree", "succeeded"), 1)]));
+}
+
+#[test]
+fn the_time_that_a_person_took_to_answer_is_observed_and_a_request_that_expires_is_not() {
+    let world = builder().up();
+    world.grant("developer", 2);
+    let scraper = Scraper::of(&world);
+    let before = scraper.samples();
+    let developer = world.group("developer");
+    let ask = || {
+        let id = developer.send(call("agree", json!({})));
+        let waiting = until("the approval request", || {
+            world.query("SELECT code FROM approvals WHERE state = 'waiting'").pop().map(|found| found["code"].clone())
+        });
+        (id, waiting)
+    };
+    let (id, _) = ask();
+    world.clock.advance(Duration::from_secs(301));
+    assert_eq!(code(&developer.reply(&id)), "approval_expired");
+    let (id, waiting) = ask();
+    world.clock.advance(Duration::from_secs(90));
+    world.command(json!({ "type": "answer", "code": waiting, "yes": true }));
+    assert_eq!(code(&developer.reply(&id)), "executed");
+    let name = |part: &str| format!("host_broker_approval_answer_duration_seconds_{part}");
+    let after = until("the answer is observed", || {
+        let samples = scraper.samples();
+        (samples[&name("count")] > before[&name("count")]).then_some(samples)
+    });
+    assert_eq!(after[&name("count")].to_string(), "1");
+    // The clock of the world stands still between two steps.
+    assert_eq!(after[&name("sum")].to_string(), "90");
+    assert_eq!(["60", "120"].map(|le| after[&format!("{}{{le=\"{le}\"}}", name("bucket"))].to_string()), ["0", "1"]);
+}
+
+#[test]
+fn the_evidence_of_each_group_and_the_limits_are_shown() {
+    const LIMITS: &str = "[broker]\nevidence_mib_per_hour = 2\nledger_mib = 3\nfree_space_mib = 1\n";
+    let world = World::builder().config(&format!("{}{METRICS}", CONFIG.replace("[broker]\n", LIMITS))).up();
+    world.grant("developer", 1);
+    assert_eq!(code(&world.group("developer").call("echo", json!({}))), "executed");
+    let scraper = Scraper::of(&world);
+    let used = |group: &str| format!("host_broker_evidence_budget_used_bytes{{group=\"{group}\"}}");
+    let samples = until("the evidence of the call", || {
+        Some(scraper.samples()).filter(|samples| samples[&used("developer")] > 0.0)
+    });
+    assert_eq!(["security", "external", "other"].map(|group| samples[&used(group)].to_string()), ["0", "0", "0"]);
+    let shown = ["evidence_budget_limit_bytes", "ledger_limit_bytes", "disk_watermark_bytes"]
+        .map(|name| samples[&format!("host_broker_{name}")].to_string());
+    assert_eq!(shown, ["2097152", "3145728", "1048576"], "the disk has more than 50 MiB");
 }
 
 #[test]
@@ -355,6 +408,9 @@ fn what_the_loop_counts_allocates_nothing() {
         meter.metrics().batch(16);
         meter.metrics().decided(took);
         meter.metrics().committed(took);
+        meter.metrics().queued(took);
+        meter.metrics().filtered(took);
+        meter.metrics().answered(took);
         meter.metrics().turned(turn);
     });
     assert_eq!(allocated.count_total, 0);

@@ -197,6 +197,7 @@ impl Broker {
         if state != ApprovalState::Waiting {
             // The row of the answer is the next one.
             self.resolve(tx, &approval, state, &header.caller_key)?;
+            self.follow_ups.answered_in.push(tx.now().since(approval.asked_at));
         }
         let standing = match standing {
             Some(standing) => {

@@ -20,9 +20,7 @@ pub(super) fn examine(context: &Context, config: &Config, hello: Option<&Value>,
         found.extend(directory(&check, &mailbox, table.uid));
         found.extend(transport(&check, group, hello));
         found.extend(
-            Mailbox::at(&mailbox)
-                .advice()
-                .map(|advice| Finding::warning(&check, advice, "see the guide to installation")),
+            Mailbox::at(&mailbox).advice().map(|advice| Finding::warning(&check, advice, mounted_again(&mailbox))),
         );
         let has_access = granted.iter().any(|grant| grant.group == *group);
         found.push(if has_access {
@@ -36,6 +34,11 @@ pub(super) fn examine(context: &Context, config: &Config, hello: Option<&Value>,
         });
     }
     found
+}
+
+/// Returns the remedy for a directory that a sandbox cannot change.
+fn mounted_again(mailbox: &Path) -> String {
+    format!("mount {} writable in the sandbox, then start the sandbox again", quoted(mailbox))
 }
 
 /// The directory in which a sandbox writes its requests must belong to the user of the sandbox.
@@ -67,6 +70,7 @@ fn directory(check: &str, mailbox: &Path, uid: Option<u32>) -> Option<Finding> {
     })
 }
 
+/// The daemon must serve the group, and its socket must be open.
 fn transport(check: &str, group: &Group, hello: Option<&Value>) -> Option<Finding> {
     let Some(sockets) = hello?.pointer("/data/sockets") else {
         let text = "the daemon does not say how it is reached";
@@ -80,7 +84,39 @@ fn transport(check: &str, group: &Group, hello: Option<&Value>) -> Option<Findin
         Finding::warning(
             check,
             "its socket is not open, so its shim uses files, which are slower",
-            "read the reason in the log of the daemon",
+            "for the reason: host-broker logs",
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::State;
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_closed_socket_is_a_warning_and_a_group_that_is_not_served_is_a_problem() {
+        let hello = json!({ "data": { "sockets": { "one": { "open": true }, "two": { "open": false } } } });
+        let found = |group: &str| transport(group, &group.parse().unwrap(), Some(&hello));
+        assert_eq!(found("one"), None);
+        let closed = found("two").unwrap();
+        assert_eq!(
+            (closed.state, closed.remedy.as_deref()),
+            (State::Warning, Some("for the reason: host-broker logs"))
+        );
+        let absent = found("three").unwrap();
+        assert_eq!((absent.state, absent.remedy.as_deref()), (State::Problem, Some("host-broker reload")));
+        let silent = transport("one", &"one".parse().unwrap(), Some(&json!({ "data": {} }))).unwrap();
+        assert_eq!(silent.state, State::Warning);
+        assert_eq!(transport("one", &"one".parse().unwrap(), None), None, "no daemon is another finding");
+    }
+
+    #[test]
+    fn a_sandbox_that_leaves_replies_is_told_how_to_mount_its_directory() {
+        assert_eq!(
+            mounted_again(Path::new("/home/a b/ipc/one")),
+            "mount '/home/a b/ipc/one' writable in the sandbox, then start the sandbox again"
+        );
+    }
 }

@@ -82,3 +82,22 @@ fn clock(now: Timestamp, last: Timestamp) -> Finding {
     }
     Finding::ok("clock", format!("the last row is of {last}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::State;
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_clock_behind_the_last_row_is_a_problem_once_rows_cannot_be_written() {
+        let last = Timestamp::from_millis(1_700_000_000_000);
+        let before = |by: Duration| Timestamp::from_millis(last.millis() - i64::try_from(by.as_millis()).unwrap());
+        assert_eq!(clock(last, last).state, State::Ok);
+        assert_eq!(clock(before(CLOCK_BEHIND_MAX), last).state, State::Ok);
+        let behind = clock(before(CLOCK_BEHIND_MAX + Duration::from_secs(1)), last);
+        assert_eq!(behind.state, State::Problem);
+        assert!(behind.text.contains(&last.to_string()), "{behind:?}");
+        assert!(behind.remedy.unwrap().contains("host-broker evidence accept-clock"));
+    }
+}

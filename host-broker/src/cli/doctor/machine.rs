@@ -124,9 +124,14 @@ fn instances() -> Finding {
 }
 
 fn watched(groups: u64) -> Finding {
+    let text = std::fs::read_to_string("/proc/sys/fs/inotify/max_user_watches").unwrap_or_default();
+    watched_of(&text, groups)
+}
+
+/// Compares the limit, as the kernel writes it, with the need of so many groups.
+fn watched_of(text: &str, groups: u64) -> Finding {
     const CHECK: &str = "inotify watches";
     let needed = groups.saturating_mul(WATCHES_OF_GROUP);
-    let text = std::fs::read_to_string("/proc/sys/fs/inotify/max_user_watches").unwrap_or_default();
     match text.trim().parse::<u64>() {
         Ok(limit) if limit < needed => Finding::problem(
             CHECK,
@@ -149,5 +154,22 @@ fn files(groups: u64) -> Finding {
             format!("ulimit -n {needed}, or LimitNOFILE={needed} in the unit of systemd"),
         ),
         None => Finding::ok(CHECK, format!("{needed} or more files can be open")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::State;
+    use super::*;
+
+    #[test]
+    fn the_limit_of_watches_must_suffice_for_all_groups() {
+        assert_eq!(watched_of("9\n", 3).state, State::Ok);
+        let few = watched_of("8\n", 3);
+        assert_eq!(
+            (few.state, few.remedy.as_deref()),
+            (State::Problem, Some("sysctl -w fs.inotify.max_user_watches=36"))
+        );
+        assert_eq!(watched_of("", 3).state, State::Warning);
     }
 }

@@ -150,7 +150,10 @@ pub(super) async fn answer(
     let found =
         tokio::task::spawn_blocking(move || read_pool.look(|ledger| approvals::named(ledger, &asked_for))).await;
     let Ok(Ok(found)) = found else {
-        return told(StatusCode::SERVICE_UNAVAILABLE, "The ledger cannot be read just now; the broker's log says why.");
+        return told(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "The ledger cannot be read just now. Try again; for the reason: host-broker logs",
+        );
     };
     let Some(approval) = found else { return told(StatusCode::NOT_FOUND, NOT_YOURS) };
     // A person who may not answer has seen nothing; the broker refuses the answer, and records it.
@@ -178,7 +181,10 @@ pub(super) async fn answer(
     let timeout = if settled { OUTCOME_TIMEOUT } else { Duration::ZERO };
     let wants_now = form.said == Choice::Apply;
     let Some((listed, waiting)) = settle(&shared, &visitor, &reference, (timeout, wants_now)).await else {
-        return told(StatusCode::SERVICE_UNAVAILABLE, "The ledger cannot be read just now; the broker's log says why.");
+        return told(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "The ledger cannot be read just now. Try again; for the reason: host-broker logs",
+        );
     };
     let listed = listed.unwrap_or(Listed { approval, answers: Vec::new(), outcome: None });
     let now = shared.web.clock.now();

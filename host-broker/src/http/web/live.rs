@@ -38,7 +38,10 @@ pub(super) async fn events(State(shared): State<Shared>, headers: HeaderMap) -> 
         return plain(StatusCode::UNAUTHORIZED, "Sign in first.");
     }
     let Ok(place) = std::sync::Arc::clone(&shared.streams).try_acquire_owned() else {
-        return plain(StatusCode::SERVICE_UNAVAILABLE, "Too many pages watch.");
+        return plain(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "Too many pages wait for changes. Close some of them, then load this page again.",
+        );
     };
     let mut changes = shared.web.changes.clone();
     changes.mark_unchanged();

@@ -82,6 +82,16 @@ impl Budgets {
         }
     }
 
+    /// Returns the bytes in the first bucket of each caller.
+    pub fn used(&self, now: Timestamp) -> Vec<(String, u64)> {
+        let hourly = i128::from(self.hourly.unwrap_or(UNBOUNDED));
+        let bytes = |buckets: &Buckets| {
+            let left = i128::from(buckets.all.saturating_sub(micros(now)).max(0));
+            u64::try_from(left * hourly / i128::from(HOUR_US)).unwrap_or(u64::MAX)
+        };
+        self.callers.iter().map(|(caller, buckets)| (caller.clone(), bytes(buckets))).collect()
+    }
+
     /// Forgets the buckets that are empty.
     pub fn forget_empty(&mut self, now: Timestamp) {
         self.callers.retain(|_, buckets| buckets.all > micros(now));
@@ -200,6 +210,18 @@ mod tests {
         assert_eq!(budgets.heed_space(true, at(60)), None, "nobody is left");
         assert_eq!(budgets.heed_space(false, at(61)), None);
         assert_eq!((budgets.refuses("group:loud", at(61)), budgets.refuses("group:quiet", at(61))), (None, None));
+    }
+
+    #[test]
+    fn what_is_used_comes_back_steadily_and_is_counted_without_a_bound_too() {
+        let mut budgets = of(3_600);
+        budgets.charge("group:a", 60, true, at(0));
+        assert_eq!(budgets.used(at(0)), [("group:a".to_owned(), 60)]);
+        assert_eq!(budgets.used(at(20)), [("group:a".to_owned(), 40)]);
+        assert_eq!(budgets.used(at(90)), [("group:a".to_owned(), 0)]);
+        let mut unbounded = of(0);
+        unbounded.charge("group:a", 1 << 20, false, at(0));
+        assert_eq!(unbounded.used(at(0)), [("group:a".to_owned(), 1 << 20)]);
     }
 
     #[test]

@@ -67,8 +67,41 @@ pub fn sizes(home: &Path) -> Sizes {
     }
 }
 
+/// The space of the disk of a home, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// The free space, for users without privileges.
+    pub free: u64,
+    /// The size of the disk.
+    pub size: u64,
+}
+
+impl Space {
+    /// Returns the space of the disk of this home; `None` if the system does not say.
+    pub fn of(home: &Path) -> Option<Self> {
+        let disk = rustix::fs::statvfs(home).ok()?;
+        let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+        Some(Self { free: bytes(disk.f_bavail), size: bytes(disk.f_blocks) })
+    }
+
+    /// Returns the free space below which callers are refused: the configured one, but at most a fiftieth of the disk.
+    pub fn watermark(self, configured: u64) -> u64 {
+        configured.min(self.size / 50)
+    }
+}
+
 /// Returns the free bytes of the disk of this home, for users without privileges; `None` if the system does not say.
 pub fn free_bytes(home: &Path) -> Option<u64> {
-    let disk = rustix::fs::statvfs(home).ok()?;
-    Some(disk.f_bavail.saturating_mul(disk.f_frsize))
+    Space::of(home).map(|space| space.free)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_watermark_is_at_most_a_fiftieth_of_the_disk() {
+        let disk = Space { free: 1, size: 5_000 };
+        assert_eq!((disk.watermark(99), disk.watermark(101)), (99, 100));
+    }
 }

@@ -77,7 +77,7 @@ impl Reason {
             Self::Corrupt => "the database is damaged; restore it from a backup",
             Self::Locked => "another process holds the database; end that process",
             Self::IoError => "the disk or the file system reports an error; look at the system's log",
-            Self::Other => "the daemon's log has the error",
+            Self::Other => "an error of another kind; for its text: host-broker logs",
         }
     }
 }

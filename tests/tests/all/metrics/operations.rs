@@ -13,16 +13,16 @@ use std::process::{Command, Stdio};
 use tests::scraper::Scraper;
 use tests::skipped;
 
-fn page(name: &str) -> PathBuf {
+pub(super) fn page(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("docs/operations").join(name)
 }
 
-fn read(name: &str) -> String {
+pub(super) fn read(name: &str) -> String {
     std::fs::read_to_string(page(name)).unwrap()
 }
 
 /// The names of the series that are served.
-fn served() -> BTreeSet<String> {
+pub(super) fn served() -> BTreeSet<String> {
     let names = |one: &described::Described| match one.kind {
         Kind::Counter | Kind::Gauge => vec![one.name.to_owned()],
         Kind::Histogram => ["bucket", "sum", "count"].map(|part| format!("{}_{part}", one.name)).to_vec(),
@@ -66,7 +66,7 @@ fn the_dashboard_and_the_rules_name_metrics_that_are_served_with_labels_that_the
 }
 
 /// Runs Prometheus' tool. Returns `None` if it is not installed.
-fn promtool(arguments: &[&str], input: &str) -> Option<(bool, String)> {
+pub(super) fn promtool(arguments: &[&str], input: &str) -> Option<(bool, String)> {
     let mut command = Command::new("promtool");
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().ok()?;
