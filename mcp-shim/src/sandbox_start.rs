@@ -5,8 +5,10 @@
 //! internal to the broker.
 //!
 //! In a container it is process 1, to which the kernel delivers no signal that would end it. So it starts itself once more,
-//! and waits for all processes of the container.
+//! and waits for all processes of the container. Before, it confines itself and them, as the host does with the sandboxes
+//! that it makes: the filter of an engine permits more.
 
+use confinement::Confinement;
 use nix::sys::signal::{SigSet, Signal};
 use rustix::process::{WaitOptions, WaitStatus, getpgrp, setpgid, wait};
 use rustix::termios::tcsetpgrp;
@@ -33,7 +35,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Option<Result<u8, S
     let Some(program) = arguments.next() else { return Some(Err(format!("{NAME}: the program is missing"))) };
     if std::process::id() == 1 {
         let ended = as_first(program, arguments);
-        return Some(ended.map_err(|error| format!("{NAME}: cannot start this program again: {error}")));
+        return Some(ended.map_err(|error| format!("{NAME}: cannot confine the program: {error}")));
     }
     if let Err(error) = lead() {
         return Some(Err(format!("{NAME}: cannot make a process group: {error}")));
@@ -46,6 +48,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Option<Result<u8, S
 /// Starts the program, and waits for it and for every process that its parent has left. Returns the program's exit code,
 /// or 128 and the number of the signal that ended it.
 fn as_first(program: OsString, arguments: impl Iterator<Item = OsString>) -> io::Result<u8> {
+    confinement::confine(Confinement::Agent)?;
     #[expect(clippy::disallowed_methods, reason = "the child of process 1 is this program, which becomes another")]
     let child = Command::new(THIS).arg(NAME).arg(program).args(arguments).spawn()?;
     let child = rustix::process::Pid::from_child(&child);
