@@ -87,7 +87,7 @@ pub struct Run {
     #[arg(long, value_name = "NAME")]
     env: Vec<String>,
     /// Run the program in a container of this image, which must be on this machine.
-    #[arg(long, value_name = "IMAGE", conflicts_with_all = ["host", "private_host"])]
+    #[arg(long, value_name = "IMAGE")]
     image: Option<Image>,
     /// The program that makes the container: podman or docker [default: podman if it is installed, else docker].
     #[arg(long, value_name = "ENGINE")]
@@ -175,7 +175,7 @@ impl Run {
         if self.is_rehearsed {
             return place.show(context, &path, &arguments);
         }
-        self.say(context, client, options.workspace.is_some(), options.host.is_empty());
+        self.say(context, client.filter(|_| options.host.is_empty()), options.workspace.is_some(), &place);
         // A host that the sandbox cannot reach is named once.
         let _log = log::start(environment, LogFormat::Text, None);
         let ended = place.run(context, &path, &arguments);
@@ -236,8 +236,8 @@ impl Run {
         program::find(program, path, &here, work).map_err(CliError::missing)
     }
 
-    /// Says on standard error how the sandbox differs from the operator's likely wish.
-    fn say(&self, context: &Context, client: Option<Client>, has_workspace: bool, has_no_host: bool) {
+    /// Says on standard error how the sandbox differs from the operator's likely wish. `client` is one without a host.
+    fn say(&self, context: &Context, client: Option<Client>, has_workspace: bool, place: &Place) {
         if rustix::process::geteuid().is_root() {
             context.output.say("host-broker: the agent runs as root's user; run this command as a user of its own");
         }
@@ -245,10 +245,14 @@ impl Run {
         if !has_workspace && !is_shim {
             context.output.say("host-broker: the sandbox has no directory of yours; to give it one: --workspace DIR");
         }
-        if let Some((host, key)) = client.and_then(Client::model).filter(|_| has_no_host) {
-            context.output.say(&format!(
-                "host-broker: the agent cannot reach its model; to permit that: --host {host} --env {key}"
-            ));
+        if let Some((host, key)) = client.and_then(Client::model) {
+            let remedy = match place {
+                Place::Sandbox(_) => "to permit that",
+                Place::Container(_) => "a container cannot have hosts, so leave out --image, and add",
+            };
+            context
+                .output
+                .say(&format!("host-broker: the agent cannot reach its model; {remedy}: --host {host} --env {key}"));
         }
     }
 }
