@@ -90,8 +90,7 @@ pub struct GroupTable {
     /// The end of the group's exposure: only by an operator's reset, or also by the first call of a new MCP client. The
     /// guide to exposure has the conditions.
     pub exposure_ends: ExposureEnd,
-    /// The options of `host-broker run` for the group's agents. Options of the command line replace `workspace`, `image`
-    /// and `engine`, and add to the others.
+    /// The options of `host-broker run` for the group's agents.
     pub run: RunTable,
 }
 

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The options of `host-broker run` for the agents of a group.
+/// The options of `host-broker run` for the agents of a group. On the command line, `--workspace`, `--image` and
+/// `--engine` replace the value of the table; the other options add to it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunTable {
