@@ -2,7 +2,7 @@
 //!
 //! Only this module prints. Results go to standard output, as text for people or with `--json` as one document; faults
 //! go to standard error with the next step. Exit codes: 0 done, 1 internal, 2 usage, 3 refused or not found, 4
-//! configuration or home, 5 failed check.
+//! configuration or home, 5 failed check, 128 and more a signal.
 //!
 //! Commands that change something go through [`ask`], the others through [`home_reader`].
 
@@ -11,6 +11,7 @@ pub mod approvals;
 pub mod ask;
 mod colour;
 mod edit;
+mod interrupt;
 pub mod output;
 pub mod home_reader;
 

@@ -17,9 +17,13 @@ fn main() -> ExitCode {
         let place = panic.location().map_or_else(String::new, ToString::to_string);
         complain(&format!("internal fault at {place}"));
     }));
-    if let Some(failure) = sandbox_start::run(std::env::args_os()) {
-        complain(&failure);
-        return ExitCode::FAILURE;
+    match sandbox_start::run(std::env::args_os()) {
+        None => {}
+        Some(Ok(code)) => return code.into(),
+        Some(Err(failure)) => {
+            complain(&failure);
+            return ExitCode::FAILURE;
+        }
     }
     let command = match Command::parse(std::env::args_os()) {
         Ok(command) => command,

@@ -15,6 +15,7 @@ pub mod bridges;
 pub mod calendar_server;
 pub mod canary;
 pub mod chromium;
+pub mod containers;
 pub mod fakes;
 pub mod evidence;
 pub mod fuzz;

@@ -90,6 +90,31 @@ fn artifacts() -> Vec<Value> {
     lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
 }
 
+/// Builds a shim that runs in any image, as `.ci/static-shim` does, and returns its path.
+pub fn static_shim() -> PathBuf {
+    static SHIM: OnceLock<PathBuf> = OnceLock::new();
+    SHIM.get_or_init(build_static_shim).clone()
+}
+
+fn build_static_shim() -> PathBuf {
+    let said = Command::new("rustc").arg("-vV").output().expect("rustc can be started");
+    let said = String::from_utf8(said.stdout).unwrap();
+    let target = said.lines().find_map(|line| line.strip_prefix("host: ")).expect("rustc names its host");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut command = Command::new(cargo);
+    command.current_dir(root).args(["build", "--profile", "shim", "--target", target, "--locked", "-p", "mcp-shim"]);
+    command.args(["--message-format=json", "--target-dir"]).args(like_this_one().pop());
+    undisturbed(&mut command);
+    command.env("RUSTFLAGS", "-C target-feature=+crt-static");
+    let output = command.stderr(Stdio::piped()).output().expect("cargo can be started");
+    assert!(output.status.success(), "cargo build: {}", String::from_utf8_lossy(&output.stderr));
+    let lines = output.stdout.split(|byte| *byte == b'\n');
+    let mut messages = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let shim = messages.find_map(|message| message.get("executable")?.as_str().map(PathBuf::from));
+    shim.expect("cargo names the executable")
+}
+
 /// Takes away what cargo has set for this program. Some build scripts ask for it, and would build again because it
 /// changed.
 fn undisturbed(cargo: &mut Command) {

@@ -13,6 +13,7 @@ mod all {
     mod budgets;
     mod calendar;
     mod clock;
+    mod containers;
     mod conversations;
     mod cloud_logs;
 
@@ -29,6 +30,7 @@ mod all {
     mod granting;
     mod hostile;
     mod inspection;
+    mod interrupts;
     mod json;
     mod layers;
     mod late_replies;

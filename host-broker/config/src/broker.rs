@@ -1,5 +1,6 @@
 //! `[broker]`, `[grant_ceiling]` and `[groups]`.
 
+use crate::run::RunTable;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::{Level, Provider};
@@ -89,6 +90,8 @@ pub struct GroupTable {
     /// The end of the group's exposure: only by an operator's reset, or also by the first call of a new MCP client. The
     /// guide to exposure has the conditions.
     pub exposure_ends: ExposureEnd,
+    /// The options of `host-broker run` for the group's agents.
+    pub run: RunTable,
 }
 
 /// The end of a group's exposure.

@@ -21,6 +21,7 @@ mod policy;
 pub mod profiles;
 pub mod provider;
 pub mod rules;
+pub mod run;
 pub mod sinks;
 pub mod socket;
 pub mod vault;
@@ -148,6 +149,7 @@ impl Config {
         let folder = path.parent().unwrap_or(Path::new("."));
         for group in config.groups.values_mut() {
             group.signing_key_file = group.signing_key_file.take().map(|file| folder.join(file));
+            group.run.settle(folder);
         }
         config.channels.iter_mut().for_each(|table| table.settle(folder));
         config.filter.settle(folder);
@@ -203,6 +205,7 @@ impl Config {
         let is_provider = |name: &str| name.parse().is_ok_and(|name| self.table_of(&name).is_some());
         self.limits.check(is_group, is_provider).or_else(fault)?;
         for (group, table) in &self.groups {
+            table.run.check().or_else(|why| fault(format!("groups.{group}.run: {why}")))?;
             if let Some(unknown) = table.may_request.iter().find(|provider| self.table_of(provider).is_none()) {
                 return fault(format!(
                     "groups.{group}.may_request: there is no provider `{unknown}`; add [providers.{unknown}]"

@@ -16,14 +16,13 @@ use crate::commands::located;
 use crate::confined::{self, Confinement};
 use crate::egress::EgressProxy;
 use crate::sandbox::{BWRAP, Network, binding, is_system, network_namespace, separation, system};
-use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
+use crate::terminal::Terminal;
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::getpgrp;
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr, tcsetpgrp};
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, IsTerminal as _, Read as _, Seek as _, Write as _};
-use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -33,13 +32,9 @@ use tokio::signal::unix::{SignalKind, signal};
 /// The home directory of the agent inside the sandbox.
 pub const HOME: &str = "/home/agent";
 /// The user id of the agent inside the sandbox. Many programs refuse to run as root or as nobody.
-pub const USER: &str = "1000";
+pub const USER: u32 = 1000;
 /// The size of each temporary directory, in bytes. It is memory of the machine.
-const TMP_BYTES: &str = "1073741824";
-/// The modes of a terminal that a program can leave behind: the second screen, pastes in brackets, reports of the mouse,
-/// a hidden cursor, colours. Number 1049 is not among them, because it also moves the cursor of the first screen.
-const RESET: &[u8] = b"\x1b[?1047l\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?25h\x1b[0m";
-
+pub(crate) const TMP_BYTES: &str = "1073741824";
 /// A file or directory of the machine at a path of the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
@@ -119,7 +114,7 @@ impl AgentSandbox {
     }
 
     fn options(&self) -> Vec<OsString> {
-        let mut options = separation(&self.name, USER);
+        let mut options = separation(&self.name, &USER.to_string());
         if self.network == Network::None {
             options.push("--unshare-net".into());
         }
@@ -216,44 +211,7 @@ impl AgentSandbox {
     }
 }
 
-fn code(ended: ExitStatus) -> u8 {
+pub(crate) fn code(ended: ExitStatus) -> u8 {
     let signalled = || ended.signal().map(|signal| signal.saturating_add(128));
     ended.code().or_else(signalled).and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
-}
-
-/// The state of the terminal, restored when it is dropped: a program that was killed may have left it without echo, and
-/// a hostile one without a reader.
-struct Terminal {
-    settings: Option<Termios>,
-    flags: Option<OFlags>,
-}
-
-impl Terminal {
-    fn now() -> Self {
-        let input = io::stdin();
-        Self { settings: tcgetattr(&input).ok(), flags: fcntl_getfl(&input).ok() }
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        let input = io::stdin();
-        if let Some(flags) = self.flags {
-            fcntl_setfl(&input, flags).ok();
-        }
-        let Some(settings) = &self.settings else { return };
-        // A process that is not in the foreground would be stopped by its own change of the terminal.
-        let mut mask = nix::sys::signal::SigSet::empty();
-        mask.add(nix::sys::signal::Signal::SIGTTOU);
-        if mask.thread_block().is_err() {
-            return;
-        }
-        tcsetpgrp(input.as_fd(), getpgrp()).ok();
-        // Input that the agent provoked, such as a report of the terminal, must not reach the shell.
-        tcsetattr(&input, OptionalActions::Flush, settings).ok();
-        mask.thread_unblock().ok();
-        if io::stdout().is_terminal() {
-            io::stdout().write_all(RESET).and_then(|()| io::stdout().flush()).ok();
-        }
-    }
 }

@@ -3,7 +3,7 @@
 use crate::cli::Context;
 use crate::cli::ask::{answer, ask};
 use crate::cli::home_reader::person;
-use crate::cli::output::{CliError, Output, refusal};
+use crate::cli::output::{CliError, Output, Progress, refusal};
 use crate::control::ProcessRequest;
 use clap::{Args, Subcommand};
 use engine::request;
@@ -187,7 +187,8 @@ fn link_and_try(
     let account_ref = as_linked.unwrap_or(account_ref);
     let check = ProcessRequest::CheckAccount { person, capability: capability.clone(), account_ref };
     // The account is linked, also if the check cannot be made.
-    let checked = answer(context, check).and_then(|checked| refusal(&checked).map_or(Ok(checked), Err));
+    let checked = Progress::during(context.output, "waiting for the server of the account", || answer(context, check));
+    let checked = checked.and_then(|checked| refusal(&checked).map_or(Ok(checked), Err));
     let check = match checked {
         Ok(checked) => checked.pointer("/data").and_then(|data| data.get(capability.as_str())).cloned(),
         Err(error) => Some(json!({ "tried": false, "ok": false, "said": error.text })),

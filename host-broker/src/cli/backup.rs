@@ -5,6 +5,7 @@ pub(in crate::cli) mod manifest;
 
 use crate::cli::Context;
 use crate::cli::edit;
+use crate::cli::interrupt;
 use crate::cli::output::{CliError, Output, Progress};
 use clap::Args;
 use files::Links;
@@ -60,13 +61,14 @@ impl Backup {
         // It says where there is no ledger, or one of another version.
         context.ledger()?;
         let target = self.target(context)?;
+        interrupt::watch(context)?;
         let draft = Draft::begin(&target)?;
         let filled = fill(context, &draft.path, self.with_keys);
         let manifest = match filled.and_then(|manifest| draft.name(&target).map(|()| manifest)) {
             Ok(manifest) => manifest,
             Err(error) => {
                 draft.remove();
-                return Err(error.and_so("no backup was made"));
+                return Err(interrupt::instead_of(error).and_so("no backup was made"));
             }
         };
         report(context.output, &target, &manifest, &left_out(context));
@@ -184,6 +186,7 @@ fn fill(context: &Context, draft: &Path, with_keys: bool) -> Result<Manifest, Cl
     store::backup::copy(home, draft, move || {
         let bytes = std::fs::metadata(&database).map_or(0, |file| file.len());
         copying.report(|| format!("copied {} MiB of the ledger …", bytes >> 20));
+        !interrupt::is_received()
     })?;
     let mut files = copy_files(context, draft, &mut progress)?;
     let named = store::backup::segments_of(draft)?;
@@ -241,10 +244,10 @@ fn copied((home, path): (&Path, &str), draft: &Path, progress: &mut Progress) ->
 /// Verifies every row of a ledger at rest.
 pub(in crate::cli) fn verify(directory: &Path, output: Output) -> Result<Verified, CliError> {
     let mut progress = Progress::new(output);
-    Ok(store::backup::verify(directory, |row, last| {
+    store::backup::verify(directory, |row, last| {
         progress.report(|| format!("verified {} of {last} rows …", row.seq));
-        Ok::<(), store::StoreError>(())
-    })?)
+        interrupt::check()
+    })
 }
 
 fn write_manifest(context: &Context, draft: &Path, manifest: &Manifest) -> Result<(), CliError> {

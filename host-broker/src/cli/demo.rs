@@ -7,6 +7,7 @@ mod stage;
 mod story;
 
 use crate::cli::Context;
+use crate::cli::interrupt;
 use crate::cli::output::CliError;
 use clap::Args;
 use serde_json::json;
@@ -30,8 +31,23 @@ impl Demo {
     /// # Errors
     /// [`CliError`] if anything was not as it should be.
     pub fn run(self, context: &Context) -> Result<(), CliError> {
-        let told = context.platform.runtime.block_on(self.tell(context));
-        told.map_err(|error| CliError::failed(format!("{error:#}")))?.end()
+        interrupt::watch(context)?;
+        // Without its story, the daemon is ended and the home removed.
+        let told = context.platform.runtime.block_on(async {
+            tokio::select! {
+                told = Box::pin(self.tell(context)) => Some(told),
+                () = interrupt::received() => None,
+            }
+        });
+        match told {
+            Some(Ok(story)) => story.end(),
+            // The signal of a terminal also ends the processes of the demonstration, which is an error of its own.
+            told => {
+                interrupt::check().map_err(|interrupted| interrupted.and_so("the temporary home was removed"))?;
+                let error = told.and_then(Result::err).map(|error| format!("{error:#}"));
+                Err(CliError::failed(error.unwrap_or_default()))
+            }
+        }
     }
 
     async fn tell(self, context: &Context) -> anyhow::Result<Story> {

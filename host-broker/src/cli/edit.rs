@@ -4,6 +4,7 @@
 //! still passes as a configuration. All other edits are left to the person.
 
 use crate::cli::Context;
+use crate::cli::interrupt;
 use crate::cli::output::CliError;
 use config::{Config, permissions};
 use platform::lock::Lock;
@@ -33,6 +34,7 @@ pub(in crate::cli) fn lock(context: &Context) -> Result<Lock, CliError> {
         if let Some(lock) = Lock::take(file).map_err(|errno| failed(errno.into()))? {
             return Ok(lock);
         }
+        interrupt::check()?;
         if asked.elapsed() > LOCK_TIMEOUT {
             return Err(CliError::stuck("another command edits broker.toml or reloads the daemon; try again later"));
         }

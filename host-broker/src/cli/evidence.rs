@@ -6,12 +6,12 @@ mod verify;
 
 use crate::cli::Context;
 use crate::cli::ask::ask;
-use crate::cli::output::CliError;
+use crate::cli::output::{CliError, Progress};
 use clap::{Args, Subcommand, ValueEnum};
 use engine::request;
 use serde_json::json;
 use shared::digest::Digest;
-use std::io::{BufWriter, Write as _};
+use std::io::{BufWriter, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::str::FromStr;
 use store::ledger::{export, segments};
@@ -183,6 +183,9 @@ fn head(context: &Context) -> Result<(), CliError> {
 fn export(context: &Context, format: Format, from: i64) -> Result<(), CliError> {
     let ledger = context.ledger()?;
     let (mut broken, mut intended) = (None, files::Intended::default());
+    let mut progress = Progress::new(context.output);
+    // On a terminal, the rows show the progress.
+    let is_seen = std::io::stdout().is_terminal();
     context.output.lines(|out| {
         let mut out = BufWriter::new(out);
         let mut written = Ok(());
@@ -191,6 +194,9 @@ fn export(context: &Context, format: Format, from: i64) -> Result<(), CliError> 
                 Format::Jsonl => writeln!(out, "{}", export::line(&row)),
                 Format::Files => files::record(&row, &mut intended).map_or(Ok(()), |record| writeln!(out, "{record}")),
             };
+            if !is_seen {
+                progress.report(|| format!("exported {} rows …", row.seq));
+            }
             // Any error ends the reading; which one it was is in `written`.
             if written.is_ok() { Ok(()) } else { Err(store::StoreError::Stored { what: "row" }) }
         });

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use std::io::IsTerminal as _;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -84,6 +85,11 @@ impl CliError {
     /// A provider does not work.
     pub fn provider(text: impl Into<String>) -> Self {
         Self::new(5, text)
+    }
+
+    /// A signal of this number ended the command.
+    pub fn interrupted(signal: u8) -> Self {
+        Self::new(signal.saturating_add(128), "interrupted")
     }
 
     /// A program that this command ran ended with this code, or the result tells the fault. Nothing more is printed.
@@ -247,26 +253,62 @@ fn captured() -> MutexGuard<'static, Option<Vec<u8>>> {
 
 /// The time until the first report of long work, and between two reports.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// The time between two reports of work of which only the time is known.
+const LONG_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Reports of work that may take long, on standard error.
+/// Reports of work that may take long, on standard error if that is a terminal. With `--json` there are none.
 #[derive(Debug)]
 pub struct Progress {
     output: Output,
+    is_shown: bool,
     reported: Instant,
 }
 
 impl Progress {
     /// Work that begins now.
     pub fn new(output: Output) -> Self {
-        Self { output, reported: Instant::now() }
+        Self::at(Instant::now(), output, std::io::stderr().is_terminal())
+    }
+
+    fn at(now: Instant, output: Output, has_terminal: bool) -> Self {
+        Self { output, is_shown: has_terminal && !output.json, reported: now }
     }
 
     /// Prints the progress of the work, at most once in an interval.
     pub fn report(&mut self, text: impl FnOnce() -> String) {
-        if self.reported.elapsed() >= INTERVAL {
-            self.reported = Instant::now();
+        if self.is_due(Instant::now()) {
             self.output.say(&text());
         }
+    }
+
+    fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = self.is_shown && now.saturating_duration_since(self.reported) >= INTERVAL;
+        if is_due {
+            self.reported = now;
+        }
+        is_due
+    }
+
+    /// Does work of which only the time is known. Each report has this text with the seconds.
+    pub fn during<R>(output: Output, text: &str, work: impl FnOnce() -> R) -> R {
+        let progress = Self::new(output);
+        if !progress.is_shown {
+            return work();
+        }
+        let (over, ended) = channel::<()>();
+        let text = text.to_owned();
+        let reporting = std::thread::spawn(move || {
+            let mut next = INTERVAL;
+            while ended.recv_timeout(next) == Err(RecvTimeoutError::Timeout) {
+                output.say(&format!("{text} ({} s) …", progress.reported.elapsed().as_secs()));
+                next = LONG_INTERVAL;
+            }
+        });
+        let done = work();
+        drop(over);
+        // No report after the result.
+        reporting.join().ok();
+        done
     }
 }
 
@@ -298,4 +340,22 @@ pub fn visible(text: &str) -> String {
         if obeyed(c) { shown.extend(c.escape_unicode()) } else { shown.push(c) }
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_reported_once_a_second_on_a_terminal_only() {
+        let start = Instant::now();
+        let after = |millis| start + Duration::from_millis(millis);
+        let mut progress = Progress::at(start, Output { json: false }, true);
+        let due = [999, 1000, 1001, 1999, 2000].map(|millis| progress.is_due(after(millis)));
+        assert_eq!(due, [false, true, false, false, true]);
+        for (json, has_terminal) in [(false, false), (true, true), (true, false)] {
+            let mut progress = Progress::at(start, Output { json }, has_terminal);
+            assert!(!progress.is_due(after(5000)), "json {json}, terminal {has_terminal}");
+        }
+    }
 }

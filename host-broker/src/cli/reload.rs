@@ -2,7 +2,7 @@
 
 use crate::cli::Context;
 use crate::cli::edit;
-use crate::cli::output::CliError;
+use crate::cli::output::{CliError, Progress};
 use crate::control::{self, ProcessRequest};
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -60,7 +60,7 @@ pub fn reload(context: &Context) -> Result<Map<String, Value>, CliError> {
     let before = ask(ProcessRequest::Hello)?.ok_or_else(none)?;
     fault(&ask(ProcessRequest::Reload)?.ok_or_else(none)?).map_or(Ok(()), Err)?;
     let asked = Instant::now();
-    loop {
+    let wait = || loop {
         // During the restart there is no socket, or one without a listener.
         if let Ok(Some(reply)) = ask(ProcessRequest::Hello) {
             match fault(&reply) {
@@ -79,5 +79,6 @@ pub fn reload(context: &Context) -> Result<Map<String, Value>, CliError> {
             )));
         }
         std::thread::park_timeout(PAUSE);
-    }
+    };
+    Progress::during(context.output, "waiting for the daemon to restart", wait)
 }

@@ -9,6 +9,7 @@ mod checks;
 use crate::cli::Context;
 use crate::cli::backup::files::{self, Links};
 use crate::cli::backup::manifest::{CONFIG, Manifest};
+use crate::cli::interrupt;
 use crate::cli::output::{CliError, Progress};
 use crate::sinks::position;
 use access::Again;
@@ -65,7 +66,12 @@ impl Restore {
         let backup = std::path::absolute(&self.directory).unwrap_or(self.directory);
         let keys = self.keys.unwrap_or_else(|| backup.join("keys"));
         let exists = is_free(context, &backup)?;
-        let checked = checks::check((&backup, &keys), context.output)?;
+        interrupt::watch(context)?;
+        let checked = checks::check((&backup, &keys), context.output);
+        let checked = checked.map_err(|error| match interrupt::check() {
+            Ok(()) => error,
+            Err(interrupted) => interrupted.and_so("nothing was restored"),
+        })?;
         let home = context.home.path();
         let failed = |path: &Path, error: &dyn std::fmt::Display| {
             CliError::home(format!("cannot write {}: {error}", path.display()))
@@ -80,7 +86,7 @@ impl Restore {
                 return error.and_so("the home is whole, but a power cut can still lose it");
             }
             remove(home, exists);
-            error.and_so("nothing was restored")
+            interrupt::instead_of(error).and_so("nothing was restored")
         })?;
         report(context, &checked.manifest, &row, &again);
         Ok(())
@@ -144,6 +150,7 @@ fn make(context: &Context, checked: &Checked<'_>, draft: &Path) -> Result<(Value
     position::hold(draft).map_err(|error| cannot("sinks", &error))?;
     let paths = manifest.files.iter().map(|entry| entry.path.as_str()).chain(["keys/ledger.key"]);
     files::sync_directories(draft, paths).map_err(|error| cannot("", &error))?;
+    interrupt::check()?;
     let made = end_access(context, &home, manifest, policy_version)?;
     // The closed database and its directory last before anything gets its place.
     File::open(draft).and_then(|directory| directory.sync_all()).map_err(|error| cannot("", &error))?;

@@ -1,7 +1,7 @@
 //! `stop`: stops the daemon and waits until it has.
 
 use crate::cli::Context;
-use crate::cli::output::CliError;
+use crate::cli::output::{CliError, Progress};
 use crate::cli::status::unsettled;
 use crate::control::{self, ProcessRequest};
 use clap::Args;
@@ -43,15 +43,18 @@ impl Stop {
         }
         // The socket goes last, after the ledger is closed.
         let asked = Instant::now();
-        while socket.exists() {
-            if asked.elapsed() > TIMEOUT {
-                return Err(CliError::stuck(format!(
-                    "the daemon did not stop within {} s; for the reason: host-broker logs",
-                    TIMEOUT.as_secs()
-                )));
+        Progress::during(context.output, "waiting for the daemon to stop", || {
+            while socket.exists() {
+                if asked.elapsed() > TIMEOUT {
+                    let waited = TIMEOUT.as_secs();
+                    return Err(CliError::stuck(format!(
+                        "the daemon did not stop within {waited} s; for the reason: host-broker logs"
+                    )));
+                }
+                std::thread::park_timeout(PAUSE);
             }
-            std::thread::park_timeout(PAUSE);
-        }
+            Ok(())
+        })?;
         // A home that was for a while is gone by now.
         let ledger = store::at_rest(context.home.path()).ok().flatten();
         let unfinished = ledger.map(|ledger| calls::open_intents(&ledger)).and_then(Result::ok).unwrap_or_default();

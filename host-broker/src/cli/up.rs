@@ -92,13 +92,26 @@ fn next_steps(context: &Context, runs: &str) -> String {
     let granted = ledger.and_then(|view| grants::list(&view, None).ok()).unwrap_or_default();
     let granted = granted.iter().find(|grant| grant.is_live(now));
     let group = granted.map_or_else(|| "developer".to_owned(), |grant| grant.group.to_string());
+    let has_options = context.config().is_ok_and(|config| {
+        let table = config.groups.iter().find(|(name, _)| name.as_str() == group).map(|(_, table)| &table.run);
+        table.is_some_and(|run| run.workspace.is_some() || run.image.is_some())
+    });
+    // A line that works as it is: the directory need not exist yet.
+    let agent = if has_options {
+        format!("{program} run --group {group} -- claude")
+    } else {
+        format!(
+            "mkdir -p ~/project && {program} run --group {group} --workspace ~/project --host api.anthropic.com \
+             --env ANTHROPIC_API_KEY -- claude"
+        )
+    };
     let grant = match granted {
         Some(_) => String::new(),
         None => format!("\n  {program} grant developer cloud-logs 1     # let a group read the logs of this machine"),
     };
     format!(
         "{runs} {home}.\n\n{inbox}\n\nNext, in another terminal:{grant}\n  \
-         {program} run --group {group} --workspace ~/project -- claude     # or another agent, in a sandbox\n  \
+         {agent}     # or another agent, in a sandbox\n  \
          {program} approvals watch",
         home = context.home.path().display(),
     )

@@ -3,7 +3,7 @@
 use crate::assembly::vault::open_vault;
 use crate::cli::Context;
 use crate::cli::ask::running;
-use crate::cli::output::CliError;
+use crate::cli::output::{CliError, Progress};
 use crate::control;
 use crate::host::LoadedHome;
 use clap::{Args, Subcommand};
@@ -116,7 +116,10 @@ fn renew(context: &Context, config: &Config, forget: bool) -> Result<(), CliErro
     let present = vault.name();
     let mut broker = loaded.broker(&context.platform.ids).with_vault(vault);
     let dispatcher = loaded.dispatcher(&context.platform);
-    let reply = control::administer(&mut ledger, &mut broker, &dispatcher, &request::Command::RenewVault { forget })?;
+    let command = request::Command::RenewVault { forget };
+    let reply = Progress::during(context.output, "encrypting every record with the new key", || {
+        control::administer(&mut ledger, &mut broker, &dispatcher, &command)
+    })?;
     let used = key_names(&stored::ciphertexts(ledger.view())?);
     if in_home && used.iter().all(|name| *name == present) {
         keys::drop_vault_before(&context.home).map_err(|error| CliError::internal(&error))?;

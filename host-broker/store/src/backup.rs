@@ -33,22 +33,22 @@ pub fn database(directory: &Path) -> PathBuf {
 }
 
 /// Copies the database of a home, but not its segments, into a new private file of this directory. The copy has no row
-/// that was deleted. `report` is called again and again.
+/// that was deleted. `report` is called again and again; the copy ends when it returns `false`.
 ///
 /// # Errors
 /// [`StoreError`]; the file may be there, and is no copy.
-pub fn copy(home: &Path, directory: &Path, mut report: impl FnMut() + Send + 'static) -> Result<(), StoreError> {
+pub fn copy(
+    home: &Path,
+    directory: &Path,
+    mut report: impl FnMut() -> bool + Send + 'static,
+) -> Result<(), StoreError> {
     let path = database(directory);
     let failed = |source| StoreError::File { path: path.clone(), source };
     // SQLite would create it with the process's umask. It accepts an empty file.
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
     let name = path.to_str().ok_or_else(|| failed(Error::new(ErrorKind::InvalidInput, "its name is no text")))?;
     let mut connection = open::reading(home)?;
-    let reports = move || {
-        report();
-        false
-    };
-    connection.progress_handler(STEPS, Some(reports)).map_err(at("copy the database"))?;
+    connection.progress_handler(STEPS, Some(move || !report())).map_err(at("copy the database"))?;
     connection.execute("VACUUM INTO ?1", params![name]).map_err(at("copy the database"))?;
     Ok(())
 }

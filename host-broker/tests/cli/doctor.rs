@@ -194,9 +194,12 @@ fn one_command_leads_from_nothing_to_a_daemon_with_an_inbox() {
     assert!(inbox.starts_with("Inbox  http://") && inbox.ends_with('/'), "{inbox}");
     let rest: Vec<String> = (0..6).map(|_| daemon.line()).collect();
     let all = rest.join("\n");
-    for command in
-        ["grant developer cloud-logs 1", "run --group developer --workspace ~/project -- claude", "approvals watch"]
-    {
+    for command in [
+        "grant developer cloud-logs 1",
+        "mkdir -p ~/project && ",
+        "run --group developer --workspace ~/project --host api.anthropic.com --env ANTHROPIC_API_KEY -- claude",
+        "approvals watch",
+    ] {
         assert!(all.contains(command), "{all}");
     }
     // Again, beside the one that runs: nothing is made, and the next step is said.

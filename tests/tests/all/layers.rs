@@ -11,9 +11,10 @@ const A_PROVIDER: &[&str] = &["filter", "model", "platform", "provider", "secret
 /// Each crate with the workspace crates that it may use. The page has the same table.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("shared", &[]),
-    ("mcp-shim", &["shared"]),
+    ("confinement", &[]),
+    ("mcp-shim", &["confinement", "shared"]),
     ("model", &["shared"]),
-    ("platform", &["model", "shared"]),
+    ("platform", &["confinement", "model", "shared"]),
     ("policy", &["model", "shared"]),
     ("rules", &["model", "policy", "shared"]),
     ("store", &["model", "platform", "shared"]),

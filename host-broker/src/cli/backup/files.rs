@@ -1,6 +1,7 @@
 //! The files of a backup: the list of them, and their copies.
 
 use super::manifest::Entry;
+use crate::cli::interrupt;
 use crate::cli::output::{CliError, Progress};
 use platform::home::make_private_directory;
 use rustix::fs::{Mode, OFlags};
@@ -52,6 +53,9 @@ fn read(
         each(read)?;
         bytes = bytes.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
         progress.report(|| format!("read {} of {} MiB of {path} …", bytes >> 20, length >> 20));
+        if interrupt::is_received() {
+            return Err(Error::other("interrupted"));
+        }
     }
     Ok(Entry { path: path.to_owned(), bytes, sha256: Digest::from_bytes(hasher.finalize().into()) })
 }

@@ -27,6 +27,10 @@ const SCRIPT: &str = include_str!("mock.toml");
 /// How long anything here may take before the demo gives up on it.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
+/// How often the removal of the home is tried, and the time between two tries.
+const REMOVALS_MAX: usize = 50;
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// A temporary home with a running daemon.
 pub(super) struct Stage {
     home: PathBuf,
@@ -231,7 +235,13 @@ impl Drop for Stage {
         if let Some(mut daemon) = self.daemon.take() {
             daemon.kill().and_then(|()| daemon.wait()).ok();
         }
-        std::fs::remove_dir_all(&self.home).ok();
+        // A shim that ends meanwhile can still write into its directory.
+        for _ in 0..REMOVALS_MAX {
+            if std::fs::remove_dir_all(&self.home).is_ok() || !self.home.exists() {
+                return;
+            }
+            std::thread::park_timeout(PAUSE);
+        }
     }
 }
 

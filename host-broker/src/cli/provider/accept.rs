@@ -10,7 +10,7 @@ use crate::assembly::catalogue::{replaced, with_deps};
 use crate::cli::Context;
 use crate::cli::ask::answer;
 use crate::cli::home_reader::unknown;
-use crate::cli::output::{CliError, refusal};
+use crate::cli::output::{CliError, Progress, refusal};
 use crate::control::{self, ProcessRequest};
 use ::{provider_bridge, provider_mcp};
 use clap::Args;
@@ -72,6 +72,9 @@ pub(super) struct Accept {
     #[arg(skip)]
     is_added: bool,
 }
+
+/// The progress of the program that lists its definitions.
+const LISTING: &str = "waiting for the definitions";
 
 /// The result of a review or of an acceptance.
 pub(super) struct Review {
@@ -231,7 +234,7 @@ fn of_bridge(
     let bridge =
         with_deps(config, &context.home, &context.platform, (name, own), |deps| table.without_secrets(name, deps, key));
     let bridge = bridge.map_err(CliError::provider)?;
-    let said = context.platform.runtime.block_on(bridge.definitions());
+    let said = Progress::during(context.output, LISTING, || context.platform.runtime.block_on(bridge.definitions()));
     let said = said.map_err(|fault| CliError::provider(format!("{name}: {}", fault.in_full())))?;
     let read = definitions::read(said.clone()).map_err(CliError::provider)?;
     let attacks = definitions::flagged(&read);
@@ -267,13 +270,14 @@ impl Accept {
             }
         };
         let now = if wants_secrets {
-            let reply = answer(context, ProcessRequest::Look { provider: name.clone() })?;
+            let look = || answer(context, ProcessRequest::Look { provider: name.clone() });
+            let reply = Progress::during(context.output, LISTING, look)?;
             match reply.get("data").and_then(Value::as_object) {
                 Some(said) => Ok(PinnedDefinitions::new(said.clone())),
                 None => Err(reply.get("error").and_then(Value::as_str).unwrap_or("it sent no answer").to_owned()),
             }
         } else {
-            context.platform.runtime.block_on(upstream.tools())
+            Progress::during(context.output, LISTING, || context.platform.runtime.block_on(upstream.tools()))
         };
         let now = now.map_err(|fault| {
             let has_secrets =

@@ -5,7 +5,7 @@ use crate::assembly::catalogue::with_deps;
 use crate::cli::Context;
 use crate::cli::ask::answer;
 use crate::cli::home_reader::unknown;
-use crate::cli::output::{CliError, Output, refusal};
+use crate::cli::output::{CliError, Output, Progress, refusal};
 use crate::control::ProcessRequest;
 use clap::Args;
 use config::Config;
@@ -84,7 +84,9 @@ fn connections(context: &Context, all: &[Seen<'_>]) -> Result<Map<String, Value>
     if providers.is_empty() {
         return Ok(Map::new());
     }
-    let reply = answer(context, ProcessRequest::Check { providers })?;
+    let reply = Progress::during(context.output, "waiting for the servers of the providers", || {
+        answer(context, ProcessRequest::Check { providers })
+    })?;
     refusal(&reply).map_or(Ok(()), Err)?;
     Ok(reply.get("data").and_then(Value::as_object).cloned().unwrap_or_default())
 }
@@ -134,7 +136,7 @@ fn behaviour(
     let key = Arc::new(keys::identity(&context.home, platform.ids.as_ref())?);
     let bridge = with_deps(config, &context.home, platform, (name, own), |deps| table.without_secrets(name, deps, key));
     let bridge = bridge.map_err(CliError::provider)?;
-    let report = platform.runtime.block_on(bridge.check());
+    let report = Progress::during(context.output, "checking the bridge", || platform.runtime.block_on(bridge.check()));
     let document = document(name, &report);
     if report.is_good() {
         context.output.show(&document, || text(&report));

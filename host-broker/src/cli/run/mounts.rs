@@ -5,19 +5,18 @@ use crate::cli::Context;
 use config::Config;
 use platform::Environment;
 use platform::agent_sandbox::{HOME, Mount, USER};
-use platform::commands::located;
+use platform::container::Users;
 use platform::home::make_private_directory;
 use shared::Group;
 use shared::mailbox::TASKS;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// The path of the shim in the sandbox.
 pub(super) const SHIM: &str = "/opt/broker/bin/mcp-shim";
 /// The directory of the shim, for `PATH`.
-const PROGRAMS: &str = "/opt/broker/bin";
+pub(super) const PROGRAMS: &str = "/opt/broker/bin";
 /// The path of the group's directory, which the shim expects.
 const MAILBOX: &str = "/workspace/ipc";
 /// The path of the group's files, which the provider `files` changes after an approval.
@@ -40,30 +39,44 @@ pub(super) struct Mounts {
     // The broker's files for the sandbox.
     own: PathBuf,
     has_key: bool,
+    // Whether no file is written.
+    is_rehearsed: bool,
 }
 
 impl Mounts {
-    /// Returns the mounts that every sandbox of the group has. Creates the group's home directory.
+    /// Returns the mounts that every sandbox of the group has. Creates the group's home directory, unless the start is
+    /// rehearsed. `users` are those of a container.
     ///
     /// # Errors
     /// A file cannot be created; the text names it.
-    pub(super) fn of_group(context: &Context, config: &Config, group: &Group) -> Result<Self, String> {
+    pub(super) fn of_group(
+        context: &Context,
+        config: &Config,
+        group: &Group,
+        (users, is_rehearsed): (Option<Users>, bool),
+    ) -> Result<Self, String> {
         let home = &context.home;
         let own = home.sandbox(group);
         let agent_home = own.join("home");
-        make_private_directory(&agent_home).map_err(|error| cannot(&agent_home, &error))?;
+        if !is_rehearsed {
+            make_private_directory(&agent_home).map_err(|error| cannot(&agent_home, &error))?;
+        }
         let mailbox = home.mailbox(group);
         let list = vec![
             Mount::writable(agent_home, HOME),
             Mount::readable(&mailbox, MAILBOX),
             Mount::writable(mailbox.join(TASKS), Path::new(MAILBOX).join(TASKS)),
         ];
-        let mut mounts = Self { given: Vec::new(), list, own, has_key: false };
+        // A container and a sandbox can run at the same time, and their users differ.
+        let own = own.join(if users.is_some() { "container" } else { "files" });
+        let mut mounts = Self { given: Vec::new(), list, own, has_key: false, is_rehearsed };
+        let (user, group_of_user) = users.map_or((USER, USER), Users::numbers);
+        // The first line of a number counts.
         mounts.file(
             "/etc/passwd",
-            &format!("root:x:0:0::/root:/usr/sbin/nologin\nagent:x:{USER}:{USER}::{HOME}:/bin/sh\n"),
+            &format!("agent:x:{user}:{group_of_user}::{HOME}:/bin/sh\nroot:x:0:0::/root:/usr/sbin/nologin\n"),
         )?;
-        mounts.file("/etc/group", &format!("root:x:0:\nagent:x:{USER}:\n"))?;
+        mounts.file("/etc/group", &format!("agent:x:{group_of_user}:\nroot:x:0:\n"))?;
         let files =
             config.workspaces().map(|own| own.get(group).cloned().unwrap_or_else(|| context.home.workspace(group)));
         for files in files.filter(|files| files.is_dir()) {
@@ -122,7 +135,11 @@ impl Mounts {
     /// The file cannot be written; the text names it.
     pub(super) fn file(&mut self, place: &str, text: &str) -> Result<(), String> {
         use std::io::Write as _;
-        let path = self.own.join("files").join(place.trim_start_matches('/'));
+        let path = self.own.join(place.trim_start_matches('/'));
+        if self.is_rehearsed {
+            self.list.push(Mount::readable(path, place));
+            return Ok(());
+        }
         let folder = path.parent().unwrap_or(&self.own);
         make_private_directory(folder).map_err(|error| cannot(folder, &error))?;
         if std::fs::read_to_string(&path).is_ok_and(|present| present == text) {
@@ -144,28 +161,25 @@ impl Mounts {
         key.into_iter().collect()
     }
 
-    /// Returns the environment of the sandbox.
+    /// Returns the environment of the sandbox. A container has no `directories` of programs, and the `PATH` of its image.
     pub(super) fn environment(
         &self,
         outer: &Environment,
-        directories: &[PathBuf],
+        directories: Option<&[PathBuf]>,
         given: &BTreeMap<String, String>,
-    ) -> Vec<(OsString, OsString)> {
-        let directories = directories.iter().map(|directory| directory.display().to_string());
-        let path = [PROGRAMS.to_owned()].into_iter().chain(directories).chain([SYSTEM.to_owned()]);
+    ) -> BTreeMap<String, String> {
         let mut all: BTreeMap<String, String> =
             TERMINAL.iter().filter_map(|name| Some(((*name).to_owned(), outer.get(*name)?.clone()))).collect();
-        let own = [
-            ("HOME", HOME.to_owned()),
-            ("PATH", path.collect::<Vec<_>>().join(":")),
-            ("SHELL", "/bin/sh".to_owned()),
-            ("TMPDIR", "/tmp".to_owned()),
-            ("USER", "agent".to_owned()),
-        ];
-        all.extend(own.map(|(name, value)| (name.to_owned(), value)));
+        let own = [("HOME", HOME), ("SHELL", "/bin/sh"), ("TMPDIR", "/tmp"), ("USER", "agent")];
+        all.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        if let Some(directories) = directories {
+            let directories = directories.iter().map(|directory| directory.display().to_string());
+            let path = [PROGRAMS.to_owned()].into_iter().chain(directories).chain([SYSTEM.to_owned()]);
+            all.insert("PATH".to_owned(), path.collect::<Vec<_>>().join(":"));
+        }
         all.extend(self.variables());
         all.extend(given.clone());
-        all.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
+        all
     }
 
     /// Returns all mounts.
@@ -174,16 +188,6 @@ impl Mounts {
         list.extend(self.list);
         list
     }
-}
-
-/// Returns the path of the shim: this one, or the one beside this program or in the directories of programs.
-pub(in crate::cli) fn shim_path(named: Option<&Path>) -> Option<PathBuf> {
-    let beside = || std::env::current_exe().ok().and_then(|this| Some(this.parent()?.join("mcp-shim")));
-    let shim = match named {
-        Some(named) => Some(named.to_owned()),
-        None => beside().filter(|shim| shim.is_file()).or_else(|| located(Path::new("mcp-shim"))),
-    };
-    shim.and_then(|shim| shim.canonicalize().ok()).filter(|shim| shim.is_file())
 }
 
 fn cannot(path: &Path, error: &std::io::Error) -> String {

@@ -80,6 +80,11 @@ pub(super) fn find(name: &Path, path: &str, directory: &Path, work: Option<Work<
 }
 
 impl Program {
+    /// A program of an image, by its path or its name there.
+    pub(super) fn of_image(name: &Path) -> Self {
+        Self { path: name.to_owned(), ..Self::default() }
+    }
+
     /// Adds the mounts of an executable file. Returns its path in the sandbox.
     fn add(&mut self, found: &Path) -> PathBuf {
         let Ok(real) = found.canonicalize() else { return found.to_owned() };

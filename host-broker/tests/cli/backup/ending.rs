@@ -9,6 +9,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::path::Path;
+use std::process::Stdio;
 
 /// Sends a call and does not wait for its reply.
 fn send(world: &World, id: &str, action: &str) {
@@ -127,18 +128,18 @@ fn code_of_restored(world: &World, id: &str) -> String {
 }
 
 #[test]
-fn a_backup_that_is_interrupted_has_not_its_name_and_is_in_no_later_ones_way() {
+fn a_backup_that_is_killed_has_not_its_name_and_is_in_no_later_ones_way() {
     let (world, elsewhere) = (World::with_mock(), Elsewhere::new());
     let (backup, draft) = (elsewhere.text("backup"), elsewhere.path("backup.partial"));
     let left = draft.join("left");
-    for signal in [Signal::KILL, Signal::TERM] {
+    for _ in 0..2 {
         // The backup waits for this lock when it has copied the ledger.
         let lock = Lock::take(File::create(world.home.join("edit.lock")).unwrap()).unwrap().unwrap();
         let running = world.start(&["backup", &backup]);
         let is_copied = || std::fs::metadata(draft.join("ledger.db")).is_ok_and(|file| file.len() > 0);
         wait_for(|| !left.exists() && is_copied());
         world.run(&["backup", &backup]).fails(3, &["another backup is being made"]);
-        running.signal(signal);
+        running.signal(Signal::KILL);
         assert_ne!(running.end(), 0);
         assert!(draft.exists() && !elsewhere.path("backup").exists());
         std::fs::write(&left, "of the interrupted one").unwrap();
@@ -149,6 +150,70 @@ fn a_backup_that_is_interrupted_has_not_its_name_and_is_in_no_later_ones_way() {
     }
     back_up(&world, &backup, &[]);
     assert!(!draft.exists() && elsewhere.path("backup/manifest.json").exists());
+}
+
+/// A command that is interrupted, with its errors.
+struct Interrupted(std::process::Child);
+
+impl Interrupted {
+    fn start(world: &World, arguments: &[&str]) -> Self {
+        let mut command = world.command(arguments);
+        Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    fn signal(&self, signal: Signal) {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.0), signal).unwrap();
+    }
+
+    /// Its exit code and its errors.
+    fn end(self) -> (Option<i32>, String) {
+        let output = self.0.wait_with_output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    }
+}
+
+#[test]
+fn an_interrupted_backup_leaves_nothing_and_says_so() {
+    let (world, elsewhere) = (World::with_mock(), Elsewhere::new());
+    let (backup, draft) = (elsewhere.text("backup"), elsewhere.path("backup.partial"));
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let _lock = Lock::take(File::create(world.home.join("edit.lock")).unwrap()).unwrap().unwrap();
+        let running = Interrupted::start(&world, &["backup", &backup]);
+        wait_for(|| std::fs::metadata(draft.join("ledger.db")).is_ok_and(|file| file.len() > 0));
+        running.signal(signal);
+        let (ended, said) = running.end();
+        assert_eq!(ended, Some(code), "{said}");
+        assert!(said.contains("interrupted; no backup was made"), "{said}");
+        assert_eq!(elsewhere.path("").read_dir().unwrap().count(), 0, "something is left");
+    }
+    back_up(&world, &backup, &[]);
+}
+
+#[test]
+fn an_interrupted_restore_leaves_an_empty_home_and_says_so() {
+    const BYTES: u64 = 256 << 20;
+    let (world, elsewhere) = (World::with_mock(), Elsewhere::new());
+    // A file that takes some time.
+    std::fs::create_dir_all(world.home.join("groups/developer")).unwrap();
+    File::create(world.home.join("groups/developer/large")).unwrap().set_len(BYTES).unwrap();
+    back_up(&world, &elsewhere.text("backup"), &["--with-keys"]);
+    std::fs::create_dir(elsewhere.path("empty")).unwrap();
+    for home in ["new", "empty"] {
+        let backup = elsewhere.text("backup");
+        let running = Interrupted::start(&world, &["--home", &elsewhere.text(home), "restore", &backup]);
+        let copy = elsewhere.path(home).join("restore.partial/groups/developer/large");
+        wait_for(|| std::fs::metadata(&copy).is_ok_and(|file| file.len() > 0));
+        // The signal comes while the file is copied.
+        running.signal(Signal::STOP);
+        assert!(std::fs::metadata(&copy).is_ok_and(|file| file.len() < BYTES), "the file is too small for this test");
+        running.signal(Signal::INT);
+        running.signal(Signal::CONT);
+        let (ended, said) = running.end();
+        assert_eq!(ended, Some(130), "{said}");
+        assert!(said.contains("interrupted; nothing was restored"), "{said}");
+    }
+    assert!(!elsewhere.path("new").exists(), "it was not there before");
+    assert_eq!(elsewhere.path("empty").read_dir().unwrap().count(), 0, "it was there, and empty");
 }
 
 /// Runs the program where no file may have more than so many KiB: its disk is full there.

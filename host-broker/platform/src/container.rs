@@ -1,0 +1,360 @@
+//! The container of an agent, which Podman or Docker makes on the terminal of the command that starts it.
+//!
+//! The agent sees the programs of an image, a home directory of its own and the given mounts. It has no network, no
+//! privilege and a limit of processes. The container ends with the command, and nothing of it is left over.
+//!
+//! ```text
+//! run ─► podman or docker (its own environment; that of the agent through a descriptor) ─► the starter ─► the program
+//! ```
+//! The starter is the first process of the container: it waits for all others, so the program is an ordinary process.
+
+mod engine;
+
+use crate::Environment;
+use crate::agent_sandbox::{Mount, TMP_BYTES, code};
+use crate::terminal::Terminal;
+pub use engine::{Engine, Image, Users};
+use engine::{PATH, last_line};
+use rustix::fs::{MemfdFlags, memfd_create};
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Seek as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// The number of processes and threads that a container can have.
+const PROCESSES_MAX: &str = "4096";
+/// The keys that leave a container while it runs. An agent would not expect the usual ones, Ctrl-P and Ctrl-Q.
+const DETACH_KEYS: &str = "ctrl-@,ctrl-_,ctrl-@";
+
+/// The container of an agent.
+#[derive(Debug, Clone)]
+pub struct Container {
+    /// The program that makes it.
+    pub engine: Engine,
+    /// Its image.
+    pub image: Image,
+    /// Its users.
+    pub users: Users,
+    /// Its host name.
+    pub name: String,
+    /// Its paths.
+    pub mounts: Vec<Mount>,
+    /// The directory in which the program starts.
+    pub directory: PathBuf,
+    /// Its environment, beside that of the image. Without `PATH`, it gets the one of the image.
+    pub env: BTreeMap<String, String>,
+    /// The directory of programs that comes first in its `PATH`.
+    pub programs: PathBuf,
+}
+
+/// Why a program was not run.
+#[derive(Debug, thiserror::Error)]
+pub enum ContainerError {
+    /// There is no engine.
+    #[error("{0} is not installed in a directory of the system; install it, or leave out --image to use bubblewrap")]
+    NoEngine(&'static str),
+    /// The engine does not answer.
+    #[error("{engine} cannot be used: {why}")]
+    Unusable {
+        /// The engine.
+        engine: Engine,
+        /// Its words.
+        why: String,
+    },
+    /// There is no such image.
+    #[error(
+        "the image {image} is not on this machine, and nothing is downloaded without your word; get it with: {engine} pull {image}"
+    )]
+    NoImage {
+        /// The engine.
+        engine: Engine,
+        /// The image.
+        image: Image,
+    },
+    /// A path has a character that ends an option of the engine.
+    #[error("{} has a comma, a quotation mark or a line break, which the path of a mount cannot have; rename it", .0.display())]
+    Path(PathBuf),
+    /// A value has several lines.
+    #[error("the value of {0} has a line break, which no variable of a container can have; remove it")]
+    Value(String),
+    /// The system refused something.
+    #[error("cannot start the container")]
+    System(#[from] io::Error),
+}
+
+impl Container {
+    /// Returns the command line for a person. Its environment is not part of it.
+    ///
+    /// # Errors
+    /// [`ContainerError::Path`].
+    pub fn command_line(
+        &self,
+        starter: &[OsString],
+        program: &Path,
+        arguments: &[OsString],
+    ) -> Result<Vec<OsString>, ContainerError> {
+        let mut line = vec![self.engine.word().into()];
+        line.extend(self.options(is_terminal())?);
+        line.extend(self.inner(starter, program, arguments));
+        Ok(line)
+    }
+
+    fn own_name(&self) -> String {
+        format!("broker-{}-{}", self.name, std::process::id())
+    }
+
+    fn options(&self, has_terminal: bool) -> Result<Vec<OsString>, ContainerError> {
+        let name = self.own_name();
+        let tmp = format!("/tmp:rw,exec,nosuid,nodev,mode=1777,size={TMP_BYTES}");
+        let mut options: Vec<OsString> = ["run", "--rm", "--interactive"].map(OsString::from).into();
+        if has_terminal {
+            options.extend(["--tty", "--detach-keys", DETACH_KEYS].map(OsString::from));
+        }
+        let fixed = [
+            ["--name", &name],
+            ["--hostname", &self.name],
+            ["--pull", "never"],
+            ["--network", "none"],
+            ["--cap-drop", "ALL"],
+            ["--security-opt", "no-new-privileges"],
+            // Where SELinux is on, a container could read none of the mounts. Changed labels would stay on the files.
+            ["--security-opt", "label=disable"],
+            ["--pids-limit", PROCESSES_MAX],
+            ["--tmpfs", &tmp],
+            ["--shm-size", TMP_BYTES],
+            // The engine would store all that the agent shows.
+            ["--log-driver", "none"],
+            ["--stop-timeout", "0"],
+        ];
+        options.extend(["--read-only", "--no-healthcheck"].map(OsString::from));
+        options.extend(fixed.into_iter().flatten().map(OsString::from));
+        options.extend(self.users.options());
+        for mount in self.mounts.iter().enumerate().filter(|(at, mount)| !self.is_covered(*at, mount)) {
+            options.extend(["--mount".into(), mounted(mount.1)?]);
+        }
+        options.extend(["--workdir".into(), self.directory.clone().into()]);
+        Ok(options)
+    }
+
+    /// An engine refuses two mounts at one place. In a sandbox, the later one covers the other.
+    fn is_covered(&self, at: usize, mount: &Mount) -> bool {
+        self.mounts.iter().skip(at.saturating_add(1)).any(|later| later.to == mount.to)
+    }
+
+    /// The words after the options. The starter replaces the entry point of the image.
+    fn inner(&self, starter: &[OsString], program: &Path, arguments: &[OsString]) -> Vec<OsString> {
+        let first = starter.iter().take(1).flat_map(|first| ["--entrypoint".into(), first.clone()]);
+        let mut words: Vec<OsString> = first.collect();
+        words.push(self.image.to_string().into());
+        words.extend(starter.iter().skip(1).cloned());
+        words.push(program.into());
+        words.extend_from_slice(arguments);
+        words
+    }
+
+    /// Returns the `PATH` of the image.
+    async fn path(&self, outer: &Environment) -> Result<String, ContainerError> {
+        let image = self.image.to_string();
+        let words = ["image", "inspect", "--format", "{{json .Config.Env}}", &image];
+        let said = self.engine.asked(outer, &words).await?;
+        if !said.status.success() {
+            let why = last_line(&said.stderr);
+            let is_absent =
+                ["no such image", "not known", "not found"].iter().any(|it| why.to_lowercase().contains(it));
+            return Err(if is_absent {
+                ContainerError::NoImage { engine: self.engine, image: self.image.clone() }
+            } else {
+                ContainerError::Unusable { engine: self.engine, why }
+            });
+        }
+        let variables: Vec<String> = serde_json::from_slice(&said.stdout).unwrap_or_default();
+        let path = variables.iter().find_map(|variable| variable.strip_prefix("PATH="));
+        Ok(path.filter(|path| !path.is_empty()).unwrap_or(PATH).to_owned())
+    }
+
+    /// Returns a descriptor with the environment, which the engine reads.
+    ///
+    /// SECURITY: every user of the machine can read a command line, and the environment of the agent must not be that of
+    /// the engine.
+    fn prepared(&self, path: &str) -> Result<File, ContainerError> {
+        let mut env = self.env.clone();
+        env.entry("PATH".to_owned()).or_insert_with(|| format!("{}:{path}", self.programs.display()));
+        // Without the flag, the descriptor stays open in the child.
+        let mut file = File::from(memfd_create("environment", MemfdFlags::empty()).map_err(io::Error::from)?);
+        for (name, value) in env {
+            if value.contains(['\n', '\r']) {
+                return Err(ContainerError::Value(name));
+            }
+            writeln!(file, "{name}={value}")?;
+        }
+        file.rewind()?;
+        Ok(file)
+    }
+
+    /// Runs the program in a new container on the terminal of this process, until it ends. Returns its exit code, or 128
+    /// and the number of the signal that ended it. `starter` is the first program in the container, with its arguments
+    /// before those of the program. `outer` is the environment of this process.
+    ///
+    /// On a terminal, Ctrl-C reaches the program alone. A signal to this process ends the container at once. Afterwards
+    /// the terminal is as it was before.
+    ///
+    /// # Errors
+    /// [`ContainerError`]; the program was not run.
+    pub async fn run(
+        &self,
+        outer: &Environment,
+        starter: &[OsString],
+        program: &Path,
+        arguments: &[OsString],
+    ) -> Result<u8, ContainerError> {
+        let prepared = self.prepared(&self.path(outer).await?)?;
+        let mut command = self.engine.command(outer)?;
+        command.args(self.options(is_terminal())?);
+        command.args(["--env-file", &format!("/proc/self/fd/{}", prepared.as_raw_fd())]);
+        command.args(self.inner(starter, program, arguments));
+        // Registered before the start, so no signal ends this process alone.
+        let mut signals = [SignalKind::interrupt(), SignalKind::quit(), SignalKind::terminate(), SignalKind::hangup()]
+            .map(signal)
+            .into_iter()
+            .collect::<Result<Vec<_>, _>>()?;
+        let terminal = Terminal::now();
+        let mut child = command.spawn()?;
+        drop(prepared);
+        let ended = loop {
+            let [interrupt, quit, terminate, hangup] = signals.as_mut_slice() else {
+                return Err(io::Error::other("a signal is missing").into());
+            };
+            tokio::select! {
+                ended = child.wait() => break ended,
+                _ = interrupt.recv() => {}
+                _ = quit.recv() => {}
+                _ = terminate.recv() => {}
+                _ = hangup.recv() => {}
+            }
+            // There is no container yet if the engine cannot end it. Without the engine, there will be none.
+            let is_over = self.engine.asked(outer, &["kill", "--signal", "KILL", &self.own_name()]).await;
+            if !is_over.is_ok_and(|said| said.status.success()) {
+                child.start_kill().ok();
+            }
+        };
+        drop(terminal);
+        // The engine removes the container at its end, but not if something has ended the engine.
+        self.engine.asked(outer, &["rm", "--force", "--volumes", &self.own_name()]).await.ok();
+        Ok(code(ended?))
+    }
+}
+
+/// The option of a mount. Its form has no way to write a comma that holds for both engines.
+fn mounted(mount: &Mount) -> Result<OsString, ContainerError> {
+    let Mount { from, to, is_writable } = mount;
+    let ends = |path: &&PathBuf| path.as_os_str().as_bytes().iter().any(|b| b",\"".contains(b) || b.is_ascii_control());
+    if let Some(path) = [from, to].into_iter().find(ends) {
+        return Err(ContainerError::Path(path.clone()));
+    }
+    let parts = [OsStr::new("type=bind,source="), from.as_os_str(), OsStr::new(",target="), to.as_os_str()];
+    let mut option: OsString = parts.into_iter().collect();
+    if !is_writable {
+        option.push(",readonly");
+    }
+    Ok(option)
+}
+
+fn is_terminal() -> bool {
+    io::stdin().is_terminal() && io::stdout().is_terminal()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{getegid, geteuid};
+
+    fn container(mounts: Vec<Mount>) -> Container {
+        Container {
+            engine: Engine::Podman,
+            image: "localhost/agent:1".parse().unwrap(),
+            users: Users::Kept,
+            name: "developer".to_owned(),
+            mounts,
+            directory: "/workspace/project".into(),
+            env: BTreeMap::from([("KEY".to_owned(), "hunter2".to_owned())]),
+            programs: "/opt/broker/bin".into(),
+        }
+    }
+
+    fn words(container: &Container, has_terminal: bool) -> Vec<String> {
+        let options = container.options(has_terminal).unwrap().into_iter();
+        options.map(|word| word.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_container_has_no_network_no_privilege_and_no_value_on_its_command_line() {
+        let mounts = vec![Mount::readable("/srv/ipc", "/workspace/ipc"), Mount::writable("/srv/a:b", "/home/agent")];
+        let all = words(&container(mounts), true);
+        let has = |pair: [&str; 2]| all.windows(2).any(|two| two == pair);
+        for pair in [
+            ["--network", "none"],
+            ["--cap-drop", "ALL"],
+            ["--security-opt", "no-new-privileges"],
+            ["--pull", "never"],
+            ["--hostname", "developer"],
+            ["--userns", "keep-id"],
+            ["--workdir", "/workspace/project"],
+            ["--mount", "type=bind,source=/srv/ipc,target=/workspace/ipc,readonly"],
+            ["--mount", "type=bind,source=/srv/a:b,target=/home/agent"],
+        ] {
+            assert!(has(pair), "{pair:?} is not in {all:?}");
+        }
+        let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+        assert!(has(["--user", &format!("{user}:{group}")]), "{all:?}");
+        for word in ["--rm", "--interactive", "--tty", "--read-only"] {
+            assert!(all.iter().any(|other| other == word), "{word} is not in {all:?}");
+        }
+        assert!(!all.iter().any(|word| word.contains("hunter2")), "{all:?}");
+        assert!(!words(&container(Vec::new()), false).iter().any(|word| word == "--tty"));
+    }
+
+    #[test]
+    fn a_path_cannot_end_the_option_of_its_mount() {
+        for path in ["/a,target=/etc", "/a\"b", "/a\nb"] {
+            for mount in [Mount::readable(path, "/a"), Mount::readable("/a", path)] {
+                let fault = container(vec![mount]).options(false).unwrap_err();
+                assert!(matches!(&fault, ContainerError::Path(at) if at == Path::new(path)), "{fault}");
+            }
+        }
+        // Of two mounts at one place, the later one counts, as in a sandbox.
+        let twice = vec![Mount::readable("/a", "/x"), Mount::writable("/b", "/x")];
+        let all = words(&container(twice), false);
+        let mounts: Vec<_> = all.iter().filter(|word| word.starts_with("type=bind")).collect();
+        assert_eq!(mounts, ["type=bind,source=/b,target=/x"]);
+    }
+
+    #[test]
+    fn the_starter_replaces_the_entry_point_of_the_image() {
+        let starter = ["/opt/broker/bin/mcp-shim".into(), "sandbox-start".into()];
+        let inner = container(Vec::new()).inner(&starter, Path::new("claude"), &["--version".into()]);
+        assert_eq!(
+            inner,
+            ["--entrypoint", "/opt/broker/bin/mcp-shim", "localhost/agent:1", "sandbox-start", "claude", "--version"]
+        );
+    }
+
+    #[test]
+    fn the_environment_is_in_a_descriptor_and_a_line_break_is_refused() {
+        use std::io::Read as _;
+        let mut container = container(Vec::new());
+        let read = |container: &Container| {
+            let mut text = String::new();
+            container.prepared("/image/bin").unwrap().read_to_string(&mut text).unwrap();
+            text
+        };
+        assert_eq!(read(&container), "KEY=hunter2\nPATH=/opt/broker/bin:/image/bin\n");
+        container.env.insert("PATH".to_owned(), "/given".to_owned());
+        assert_eq!(read(&container), "KEY=hunter2\nPATH=/given\n");
+        container.env.insert("TWO".to_owned(), "a\nLD_PRELOAD=/x".to_owned());
+        assert!(matches!(container.prepared("/bin").unwrap_err(), ContainerError::Value(name) if name == "TWO"));
+    }
+}

@@ -1,0 +1,36 @@
+//! Commands that are interrupted, and what they leave.
+
+#![expect(clippy::disallowed_methods, reason = "the commands are processes")]
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+use tests::programs::programs;
+
+#[test]
+fn an_interrupted_demo_leaves_neither_its_home_nor_its_daemon() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = Command::new(programs().host_broker())
+        .arg("demo")
+        .env_clear()
+        .env("TMPDIR", folder.path())
+        .env("PATH", "/usr/bin:/bin")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let first = lines.find_map(|line| line.ok().filter(|line| line.contains("A home with nothing granted")));
+    let first = first.unwrap_or_else(|| panic!("{:?}", child.wait()));
+    let home = first.rsplit(' ').next().unwrap().to_owned();
+    assert!(home.starts_with(folder.path().to_str().unwrap()) && tests::runs(&home), "{first}");
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+    // The rest of its output, so that it never waits for a reader.
+    lines.for_each(drop);
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("interrupted; the temporary home was removed"), "{said}");
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0, "the home is left");
+    tests::until("the end of its processes", || (!tests::runs(&home)).then_some(()));
+}
