@@ -12,6 +12,7 @@ pub(super) mod evidence;
 pub(super) mod flows;
 mod folded;
 pub(super) mod inbox;
+mod latency;
 pub(super) mod lines;
 mod outcome;
 mod plot;
