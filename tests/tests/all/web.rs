@@ -6,8 +6,10 @@ mod browser;
 mod doors;
 mod evidence;
 mod flows;
+mod grants;
 mod later;
 mod providers;
+mod search;
 mod telling;
 
 use regex::Regex;
