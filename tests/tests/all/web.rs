@@ -9,6 +9,7 @@ mod flows;
 mod grants;
 mod later;
 mod providers;
+mod routes;
 mod search;
 mod telling;
 
