@@ -178,7 +178,7 @@ fn in_a_browser_access_is_given_narrowed_and_looked_at() {
         "document.getElementById('grant-actions').value = 'echo, broken'; \
          document.querySelector('form[action=\"/access/grant\"] button').click()",
     );
-    browser.wait_for("Granted");
+    browser.wait_for("developer now has L1 (read) access to demo");
     assert_eq!(code(&developer.call("broken", json!({}))), "provider_failed");
     let complaints = browser.complaints();
     assert!(complaints.is_empty(), "{complaints:?}");
