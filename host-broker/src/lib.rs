@@ -16,5 +16,6 @@ pub mod providers;
 pub mod assembly;
 pub mod host;
 pub mod percentile;
+pub mod narrowing;
 pub mod story;
 pub mod cli;

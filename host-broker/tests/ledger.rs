@@ -12,6 +12,8 @@ mod ledger {
     mod recent;
     mod rotation;
     mod scribe;
+    mod search;
+    mod usage;
     #[path = "../support/world.rs"]
     mod world;
     mod writing;

@@ -5,13 +5,15 @@ mod tail;
 
 use crate::cli::Context;
 use crate::cli::ask::ask;
+use crate::cli::home_reader::person;
 use crate::cli::output::{CliError, Output};
 use crate::story::on_behalf;
 use clap::{Args, Subcommand, ValueEnum};
 use engine::outcomes::by_person::Finding;
 use engine::request;
+use model::Person;
 use serde_json::json;
-use shared::{Group, Provider, RequestId};
+use shared::{Action, Code, Group, Provider, RequestId, Timestamp};
 use store::View;
 use store::ledger::calls;
 use store::ledger::calls::{CallRecord, Filter};
@@ -27,7 +29,7 @@ pub struct Calls {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// List the latest calls.
-    List(List),
+    List(Box<List>),
     /// Show all ledger rows of one request.
     Show(Show),
     /// Follow calls as they happen.
@@ -43,6 +45,8 @@ enum Command {
 struct List {
     #[command(flatten)]
     which: Which,
+    #[command(flatten)]
+    search: Search,
     /// The maximum number of calls.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     limit: u32,
@@ -103,6 +107,43 @@ enum Found {
 }
 
 #[derive(Debug, Args)]
+struct Search {
+    /// Show only the call with this request id.
+    #[arg(long, value_name = "ID")]
+    request: Option<RequestId>,
+    /// Show only calls of this action.
+    #[arg(long)]
+    action: Option<Action>,
+    /// Show only calls on behalf of this person, such as ash:user-1.
+    #[arg(long, value_parser = person)]
+    person: Option<Person>,
+    /// Show only calls whose refusal or outcome has this reason code.
+    #[arg(long, value_name = "CODE")]
+    reason: Option<Code>,
+    /// Show only calls since this time, such as 2026-12-31T00:00:00Z.
+    #[arg(long, value_name = "TIME")]
+    from: Option<Timestamp>,
+    /// Show only calls before this time.
+    #[arg(long, value_name = "TIME")]
+    until: Option<Timestamp>,
+}
+
+impl Search {
+    /// Adds the search to a filter.
+    fn within(self, filter: Filter) -> Filter {
+        Filter {
+            request_id: self.request,
+            action: self.action,
+            person: self.person.as_ref().map(Person::key),
+            reason: self.reason,
+            since: self.from,
+            until: self.until,
+            ..filter
+        }
+    }
+}
+
+#[derive(Debug, Args)]
 struct Which {
     /// Show only calls of this group.
     #[arg(long)]
@@ -153,8 +194,9 @@ impl Calls {
                 let happened = found == Found::Succeeded;
                 ask(context, request::Command::Settle(Finding { request_id, group, happened, note }))
             }
-            Command::List(List { which, limit }) => {
-                let filter = which.filter();
+            Command::List(list) => {
+                let List { which, search, limit } = *list;
+                let filter = search.within(which.filter());
                 let records = calls::list(&ledger, &filter, limit)?;
                 if records.is_empty() {
                     context.knows(filter.group.as_ref(), filter.provider.as_ref())?;

@@ -16,7 +16,9 @@ mod diff;
 mod ending;
 mod evidence;
 mod flows;
+mod granting;
 mod last_day;
+mod narrow;
 mod providers;
 mod request_guard;
 pub mod sign_in;
@@ -129,7 +131,10 @@ pub fn router(web: Web) -> Router {
         .route("/activity/fragment", get(activity::fragment))
         .route("/activity/{group}/{request}", get(activity::story))
         .route("/access", get(access::matrix))
+        .route("/access/grant", post(granting::grant))
+        .route("/access/{group}/{provider}", get(access::one))
         .route("/access/{group}/{provider}/revoke", post(access::revoke))
+        .route("/access/{group}/{provider}/narrow", get(narrow::page).post(narrow::confirm))
         .route("/providers", get(providers::list))
         .route("/flows", get(flows::list))
         .route("/flows/accesses/{vault}/{grant}/revoke", post(flows::revoke))

@@ -11,4 +11,5 @@ pub mod health;
 pub mod minor;
 pub mod recent;
 pub mod segments;
+pub mod usage;
 pub mod verification;

@@ -16,6 +16,8 @@ fn calls_are_listed_and_filtered() {
     let world = busy_world();
     world.run(&["calls", "list", "--status", "done"]).fails(2, &["executed"]);
     world.run(&["calls", "list", "--limit", "0"]).fails(2, &["limit"]);
+    world.run(&["calls", "list", "--reason", "often"]).fails(2, &["--reason"]);
+    world.run(&["calls", "list", "--from", "yesterday"]).fails(2, &["is not a time"]);
     assert_eq!(world.run(&["calls", "list"]).ok(), "No calls match.\n");
     let daemon = world.serve();
     world.call("a1", "echo", &json!({}), None);
@@ -32,6 +34,12 @@ fn calls_are_listed_and_filtered() {
         assert_eq!(ids(&["--status", "executed", "--limit", "1"]), ["a3"]);
         assert_eq!(ids(&["--provider", "mock", "--group", "developer"]).len(), 3);
         assert_eq!(ids(&["--group", "main"]).len(), 0);
+        assert_eq!(ids(&["--request", "a2"]), ["a2"]);
+        assert_eq!(ids(&["--action", "echo"]), ["a1"]);
+        assert_eq!(ids(&["--reason", "invalid_params"]), ["a2"]);
+        assert_eq!(ids(&["--person", "ash:user-1"]).len(), 0);
+        assert_eq!(ids(&["--from", "2000-01-01T00:00:00Z"]).len(), 3);
+        assert_eq!(ids(&["--until", "2000-01-01T00:00:00Z"]).len(), 0);
         world.run(&["stop"]).ok();
     }
     assert_eq!(daemon.end(), 0);

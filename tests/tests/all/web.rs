@@ -6,8 +6,11 @@ mod browser;
 mod doors;
 mod evidence;
 mod flows;
+mod grants;
 mod later;
 mod providers;
+mod routes;
+mod search;
 mod telling;
 
 use regex::Regex;

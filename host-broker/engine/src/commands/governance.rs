@@ -34,7 +34,7 @@ impl Broker {
         let (group, provider) = (request.group_folder.clone(), request.provider.clone());
         let limit = request.limit.unwrap_or(CALLS);
         let mut found = if before > 1 {
-            calls::list(tx.view(), &Filter { group, provider, status: None, after, before }, limit)?
+            calls::list(tx.view(), &Filter { group, provider, after, before, ..Filter::default() }, limit)?
         } else {
             Vec::new()
         };

@@ -8,7 +8,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
-use shared::{Group, Provider, RequestId};
+use shared::{Action, Code, Group, Provider, RequestId, Timestamp};
 use store::View;
 use store::ledger::calls::{self, CallRecord, Filter};
 use store::{StoreError, ledger::export};
@@ -30,11 +30,40 @@ pub(super) struct Wanted {
     pub(super) provider: String,
     /// The state.
     pub(super) status: String,
+    /// The request id.
+    pub(super) request: String,
+    /// The action.
+    pub(super) action: String,
+    /// The person for whom the calls were made.
+    pub(super) person: String,
+    /// The reason code.
+    pub(super) code: String,
+    /// The first time, in UTC.
+    pub(super) from: String,
+    /// The time before which the calls were made, in UTC.
+    pub(super) until: String,
     /// The number before which the page begins, for older calls.
     pub(super) before: i64,
 }
 
 impl Wanted {
+    /// Returns the fields of a search: the name of each, and its value.
+    pub(super) fn search(&self) -> [(&'static str, &str); 6] {
+        [
+            ("request", &self.request),
+            ("action", &self.action),
+            ("person", &self.person),
+            ("code", &self.code),
+            ("from", &self.from),
+            ("until", &self.until),
+        ]
+    }
+
+    /// Checks whether the page searches, which can read many rows.
+    pub(super) fn searches(&self) -> bool {
+        self.search().iter().any(|(_, value)| !value.is_empty())
+    }
+
     /// Returns the filter for the ledger, or the name of the field that is no name.
     fn filter(&self) -> Result<Filter, &'static str> {
         let group = named::<Group>(&self.group).map_err(|()| "group")?;
@@ -43,12 +72,40 @@ impl Wanted {
         if status.as_deref().is_some_and(|status| !STATES.contains(&status)) {
             return Err("state");
         }
-        Ok(Filter { group, provider, status, before: self.before.max(0), ..Filter::default() })
+        let request_id = named::<RequestId>(&self.request).map_err(|()| "request id")?;
+        let action = named::<Action>(&self.action).map_err(|()| "action")?;
+        let reason = named::<Code>(&self.code).map_err(|()| "reason code")?;
+        let person = Some(self.person.trim().to_owned()).filter(|person| !person.is_empty());
+        let since = moment(&self.from).map_err(|()| "first time")?;
+        let until = moment(&self.until).map_err(|()| "last time")?;
+        let before = self.before.max(0);
+        Ok(Filter { group, provider, status, after: 0, before, request_id, action, person, reason, since, until })
+    }
+}
+
+/// Returns the text of a time as a field for times takes it; empty if it is no time.
+pub(super) fn local(text: &str) -> String {
+    let at = moment(text).ok().flatten();
+    at.map(|at| at.to_string().chars().take(19).collect()).unwrap_or_default()
+}
+
+/// Returns the time in a field. Without a zone, as a browser sends it, it is in UTC.
+fn moment(text: &str) -> Result<Option<Timestamp>, ()> {
+    let text = text.trim();
+    let read = |text: String| text.parse::<Timestamp>().ok();
+    match text {
+        "" => Ok(None),
+        _ => read(text.to_owned())
+            .or_else(|| read(format!("{text}Z")))
+            .or_else(|| read(format!("{text}:00Z")))
+            .map(Some)
+            .ok_or(()),
     }
 }
 
 /// Returns the name in a field; `None` if the field is empty.
 fn named<T: std::str::FromStr>(text: &str) -> Result<Option<T>, ()> {
+    let text = text.trim();
     if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(|_no_name| ()) }
 }
 
@@ -69,11 +126,22 @@ pub(super) async fn list(
         Ok(checked) => checked,
         Err(refused) => return *refused,
     };
-    let now = shared.web.clock.now();
+    let (now, searches) = (shared.web.clock.now(), wanted.searches());
     let config = std::sync::Arc::clone(&shared.web.config);
     let show =
         move |found: Vec<Listed>| html(StatusCode::OK, page::activity::page(&visitor, now, &wanted, &config, &found));
-    shared.read(move |ledger| latest(ledger, &filter), show).await
+    read(&shared, searches, filter, show).await
+}
+
+/// Reads the calls. A search can read many rows, so no other page waits for it.
+async fn read(
+    shared: &Shared,
+    searches: bool,
+    filter: Filter,
+    show: impl FnOnce(Vec<Listed>) -> Response + Send + 'static,
+) -> Response {
+    let look = move |ledger: &View| latest(ledger, &filter);
+    if searches { shared.read_long(look, show).await } else { shared.read(look, show).await }
 }
 
 /// `GET /activity/fragment`: the part of the page that renews itself.
@@ -90,8 +158,9 @@ pub(super) async fn fragment(
         Ok(checked) => checked,
         Err(refused) => return *refused,
     };
+    let searches = wanted.searches();
     let show = move |found: Vec<Listed>| html(StatusCode::OK, page::activity::fragment(&wanted, &found));
-    shared.read(move |ledger| latest(ledger, &filter), show).await
+    read(&shared, searches, filter, show).await
 }
 
 /// `GET /activity/GROUP/REQUEST`
@@ -139,4 +208,28 @@ fn latest(ledger: &View, filter: &Filter) -> Result<Vec<Listed>, StoreError> {
         Ok((record, person))
     };
     found.into_iter().map(person).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_without_a_zone_is_in_utc_and_an_empty_field_filters_nothing() {
+        let at: Timestamp = "2026-02-14T10:37:00Z".parse().unwrap();
+        for text in ["2026-02-14T10:37", "2026-02-14T10:37:00", " 2026-02-14T10:37:00Z ", "2026-02-14T11:37:00+01:00"] {
+            assert_eq!(moment(text), Ok(Some(at)), "{text}");
+        }
+        assert_eq!((local("2026-02-14T10:37:05.123Z"), local("soon")), ("2026-02-14T10:37:05".into(), String::new()));
+        assert_eq!(moment(" "), Ok(None));
+        for text in ["10:37", "2026-02-14", "yesterday"] {
+            assert_eq!(moment(text), Err(()), "{text}");
+        }
+        let none = Wanted::default().filter().unwrap();
+        assert!(none.request_id.is_none() && none.person.is_none() && none.since.is_none() && none.reason.is_none());
+        let odd = |code: &str, request: &str| {
+            Wanted { code: code.to_owned(), request: request.to_owned(), ..Wanted::default() }.filter().unwrap_err()
+        };
+        assert_eq!((odd("often", ""), odd("", "../x")), ("reason code", "request id"));
+    }
 }

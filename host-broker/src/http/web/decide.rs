@@ -63,6 +63,16 @@ fn is_between(c: char) -> bool {
     c == ',' || c.is_whitespace()
 }
 
+/// Returns the actions of a list; `None` if a name is not valid.
+pub(super) fn action_names(text: &str) -> Option<BTreeSet<Action>> {
+    text.split(is_between).filter(|name| !name.is_empty()).map(|name| name.parse().ok()).collect()
+}
+
+/// Returns the level of a field, if it is one.
+pub(super) fn level(text: &str) -> Option<Level> {
+    text.trim().parse().ok().and_then(Level::from_number)
+}
+
 /// The time of a standing approval for a session, which can end it earlier.
 pub(super) const SESSION_S: u64 = 24 * 3600;
 
@@ -90,11 +100,8 @@ impl AnswerForm {
     /// The field whose text is not valid.
     fn access(&self) -> Result<Option<AccessScope>, &'static str> {
         let set = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty() && self.said == Choice::Yes);
-        let level = |text: String| text.parse().ok().and_then(Level::from_number).ok_or("level");
-        let actions = |text: String| {
-            let names = text.split(is_between).filter(|name| !name.is_empty());
-            names.map(str::parse).collect::<Result<BTreeSet<Action>, _>>().map_err(|_bad| "actions")
-        };
+        let level = |text: String| level(&text).ok_or("level");
+        let actions = |text: String| action_names(&text).ok_or("actions");
         let scope = AccessScope {
             access_level: set(&self.level).map(level).transpose()?,
             actions: set(&self.actions).map(actions).transpose()?,
@@ -224,7 +231,7 @@ async fn settle(
 }
 
 /// Looks into the ledger on a thread that may wait; `None` if it cannot be read.
-async fn look<T: Send + 'static>(
+pub(super) async fn look<T: Send + 'static>(
     shared: &Shared,
     look: impl FnOnce(&View) -> Result<T, StoreError> + Send + 'static,
 ) -> Option<T> {

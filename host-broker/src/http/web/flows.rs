@@ -1,6 +1,6 @@
 //! The flows and the accesses of external agents, for people who audit, and the button that ends an access.
 
-use super::ending::{EndForm, EndingWords, end};
+use super::ending::{EndForm, FormWords, end};
 use super::{Shared, html, page};
 use axum::extract::rejection::{FormRejection, QueryRejection};
 use axum::extract::{Form, Path, Query, State};
@@ -29,7 +29,7 @@ pub(super) const ACCESSES_MAX: u32 = 100;
 /// The versions of one vault that are listed in each state.
 pub(super) const VERSIONS_MAX: usize = 50;
 
-const WORDS: EndingWords = EndingWords {
+const WORDS: FormWords = FormWords {
     done: "Revoked",
     nothing: "Nothing was revoked",
     unknown: "It is not known whether it was revoked",

@@ -10,14 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use store::ledger::recent::{self, CallState, RecentCalls};
+use store::ledger::usage::ROWS_MAX;
 use store::state::counters::{self, Used};
 use store::state::kill;
 use store::{StoreError, View};
 
 /// The path of the page.
 const PATH: &str = "/providers";
-/// The most rows from which calls are counted. It bounds the work for a page.
-const ROWS_MAX: i64 = 50_000;
 /// The most breakers that are read. Those of groups come first.
 const BREAKERS_MAX: u32 = 1_000;
 
@@ -44,12 +43,19 @@ pub(super) struct CallFigures {
     counts: BTreeMap<(usize, CallState), u64>,
     // The times that the provider took, sorted.
     pub(super) took: Vec<Duration>,
+    // The same in each part of the day.
+    took_in: BTreeMap<usize, Vec<Duration>>,
 }
 
 impl CallFigures {
     /// Returns the number of calls in this part of the day that have this state.
     pub(super) fn count(&self, part: usize, state: CallState) -> u64 {
         self.counts.get(&(part, state)).copied().unwrap_or_default()
+    }
+
+    /// Returns the times that the provider took in this part of the day, sorted.
+    pub(super) fn took_in(&self, part: usize) -> &[Duration] {
+        self.took_in.get(&part).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Returns the number of calls that have this state.
@@ -106,14 +112,17 @@ impl ProvidersPage {
             // An agent can call any name, so names that are no providers are only counted.
             match call.provider.parse::<Provider>().ok().and_then(|name| figures.get_mut(&name)) {
                 Some(figures) => {
-                    *figures.counts.entry((last_day::part_of(now, call.at), call.state)).or_default() += 1;
+                    let part = last_day::part_of(now, call.at);
+                    *figures.counts.entry((part, call.state)).or_default() += 1;
                     figures.took.extend(call.took);
+                    figures.took_in.entry(part).or_default().extend(call.took);
                 }
                 None => other += 1,
             }
         }
         for figures in figures.values_mut() {
             figures.took.sort_unstable();
+            figures.took_in.values_mut().for_each(|took| took.sort_unstable());
         }
         Self { catalogue, figures, other, cut_before, breakers, killed }
     }

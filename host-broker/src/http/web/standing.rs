@@ -1,6 +1,6 @@
 //! The standing approvals that a person may end.
 
-use super::ending::{self, EndForm, EndingWords};
+use super::ending::{self, EndForm, FormWords};
 use super::{Shared, html, page};
 use crate::http::web::sessions::Use;
 use axum::extract::rejection::FormRejection;
@@ -16,7 +16,7 @@ use store::state::standing_approvals;
 /// The path of the page.
 const PATH: &str = "/standing-approvals";
 
-const WORDS: EndingWords = EndingWords {
+const WORDS: FormWords = FormWords {
     done: "Ended",
     nothing: "Nothing was ended",
     unknown: "It is not known whether it ended",

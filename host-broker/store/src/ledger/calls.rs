@@ -3,10 +3,11 @@
 use crate::View;
 use crate::ledger::chain::Row;
 use crate::ledger::export;
+use crate::ledger::recent::first_since;
 use crate::{StoreError, at};
 use rusqlite::params;
 use serde::Serialize;
-use shared::{Group, Provider, RequestId, Timestamp};
+use shared::{Action, Code, Group, Provider, RequestId, Timestamp};
 
 /// One call, with the columns of the view `ext_calls`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -41,6 +42,41 @@ pub struct Filter {
     pub after: i64,
     /// Only those whose first row comes before this one; 0 for no limit.
     pub before: i64,
+    /// Only those with this request id.
+    pub request_id: Option<RequestId>,
+    /// Only those of this action.
+    pub action: Option<Action>,
+    /// Only those on behalf of this person, as rows name persons.
+    pub person: Option<String>,
+    /// Only those whose refusal or outcome has this code.
+    pub reason: Option<Code>,
+    /// Only those that were decided at this time or later.
+    pub since: Option<Timestamp>,
+    /// Only those that were decided before this time.
+    pub until: Option<Timestamp>,
+}
+
+impl Filter {
+    /// Returns the numbers between which the first rows of the calls are, without the ends; `None` if there are none.
+    ///
+    /// Times and a request id are looked up first, so that the list reads only the rows between its ends.
+    fn ends(&self, view: &View) -> Result<Option<(i64, i64)>, StoreError> {
+        // A condition of its own for no limit would make the upper end no end of the search.
+        let (mut after, mut before) = (self.after, if self.before == 0 { i64::MAX } else { self.before });
+        if let Some(since) = self.since {
+            after = after.max(first_since(view, since)?.saturating_sub(1));
+        }
+        if let Some(until) = self.until {
+            before = before.min(first_since(view, until)?);
+        }
+        if let Some(id) = &self.request_id {
+            let rows = rows_about(view, id, self.group.as_ref())?;
+            let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(None) };
+            after = after.max(first.saturating_sub(1));
+            before = before.min(last.saturating_add(1));
+        }
+        Ok(Some((after, before)))
+    }
 }
 
 const COLUMNS: &str = "id, request_id, group_folder, provider, action, access_level, params_hash, params_summary,
@@ -75,20 +111,28 @@ pub fn list(view: &View, filter: &Filter, limit: u32) -> Result<Vec<CallRecord>,
     // Each part has its own statement, so that its order is that of the table and only the last few rows are sorted.
     let latest = |calls: &str| {
         format!(
-            "SELECT * FROM (SELECT {COLUMNS} FROM ({calls})
+            "SELECT * FROM (SELECT {COLUMNS} FROM ({calls}) AS listed
              WHERE id > ?1 AND id < ?6 AND (?2 IS NULL OR group_folder = ?2) AND (?3 IS NULL OR provider = ?3)
-               AND (?4 IS NULL OR status = ?4)
+               AND (?4 IS NULL OR status = ?4) AND (?7 IS NULL OR request_id = ?7) AND (?8 IS NULL OR action = ?8)
+               AND (?9 IS NULL OR EXISTS (
+                    SELECT 1 FROM ledger AS asker WHERE asker.seq = listed.id AND asker.person = ?9))
+               AND (?10 IS NULL OR denial_reason = ?10 OR EXISTS (
+                    SELECT 1 FROM ledger AS outcome
+                    WHERE outcome.caller IN ('group:' || listed.group_folder, listed.group_folder)
+                      AND outcome.request_id = listed.request_id AND outcome.reason_code = ?10
+                      AND json_extract(outcome.body, '$.of') = listed.id))
              ORDER BY id DESC LIMIT ?5)"
         )
     };
+    let Some((after, before)) = filter.ends(view)? else { return Ok(Vec::new()) };
     let sql = format!("{} UNION ALL {} ORDER BY id DESC LIMIT ?5", latest(MADE), latest(WAITING));
     let group = filter.group.as_ref().map(Group::as_str);
     let provider = filter.provider.as_ref().map(Provider::as_str);
-    // A condition of its own for no limit would make the upper end no end of the search.
-    let before = if filter.before == 0 { i64::MAX } else { filter.before };
-    let found: Result<Vec<_>, _> = view.prepare_cached(&sql).and_then(|mut s| {
-        s.query_map(params![filter.after, group, provider, filter.status, limit, before], read)?.collect()
-    });
+    let (request, action) =
+        (filter.request_id.as_ref().map(RequestId::as_str), filter.action.as_ref().map(Action::as_str));
+    let reason = filter.reason.map(Code::word);
+    let values = params![after, group, provider, filter.status, limit, before, request, action, filter.person, reason];
+    let found: Result<Vec<_>, _> = view.prepare_cached(&sql).and_then(|mut s| s.query_map(values, read)?.collect());
     let mut records = found.map_err(at("list the calls"))?;
     records.reverse();
     Ok(records)
@@ -195,6 +239,12 @@ fn decided(row: &rusqlite::Row<'_>) -> Result<Decided, rusqlite::Error> {
 /// # Errors
 /// [`StoreError`] if they cannot be read.
 pub fn story(view: &View, id: &RequestId, group: Option<&Group>) -> Result<Vec<Row>, StoreError> {
+    let rows = rows_about(view, id, group)?.into_iter().map(|seq| export::row(view, seq));
+    rows.filter_map(Result::transpose).collect()
+}
+
+/// Returns the numbers of these rows, in order.
+fn rows_about(view: &View, id: &RequestId, group: Option<&Group>) -> Result<Vec<i64>, StoreError> {
     // The index is by caller first, and there are few callers: from each one to the next, instead of over every row.
     const SELECT: &str = "WITH RECURSIVE callers (name) AS (
             SELECT min(caller) FROM ledger WHERE request_id IS NOT NULL
@@ -208,8 +258,7 @@ pub fn story(view: &View, id: &RequestId, group: Option<&Group>) -> Result<Vec<R
     let numbers: Result<Vec<i64>, _> = view
         .prepare_cached(SELECT)
         .and_then(|mut s| s.query_map(params![id.as_str(), caller], |row| row.get(0))?.collect());
-    let rows = numbers.map_err(at("look a request up"))?.into_iter().map(|seq| export::row(view, seq));
-    rows.filter_map(Result::transpose).collect()
+    numbers.map_err(at("look a request up"))
 }
 
 /// An effect that is under way, or whose outcome is unknown.

@@ -109,7 +109,7 @@ pub fn first_since(view: &View, since: Timestamp) -> Result<i64, StoreError> {
     Ok(low)
 }
 
-fn time_of(view: &View, seq: i64) -> Result<Option<Timestamp>, StoreError> {
+pub(super) fn time_of(view: &View, seq: i64) -> Result<Option<Timestamp>, StoreError> {
     view.prepare_cached(TIME)
         .and_then(|mut s| s.query_row(params![seq], |row| row.get(0).map(Timestamp::from_millis)).optional())
         .map_err(at("look up the time of a row"))
@@ -130,7 +130,7 @@ pub fn rows_between(view: &View, times: &[Timestamp]) -> Result<Vec<u64>, StoreE
 const BYTES_MAX: u64 = 64 << 20;
 
 /// Returns the first of the rows from `first` on that are read: the newest ones, within this number and the bytes.
-fn first_within(view: &View, first: i64, rows: i64) -> Result<i64, StoreError> {
+pub(super) fn first_within(view: &View, first: i64, rows: i64) -> Result<i64, StoreError> {
     const SIZES: &str = "SELECT seq, octet_length(body) FROM ledger WHERE seq >= ?1 ORDER BY seq DESC LIMIT ?2";
     let step = "read the sizes of the latest rows";
     let (mut within, mut bytes) = (first, 0_u64);

@@ -120,9 +120,107 @@ fn in_a_browser_the_activity_renews_itself_and_fits_a_telephone() {
     browser.script("document.querySelector('tbody a').click()");
     browser.wait_for("decided by");
     look_at(&browser, "story");
+}
+
+#[test]
+fn in_a_browser_the_focus_and_the_place_of_a_table_stay_when_it_renews_itself() {
+    let world = world();
+    let Some((browser, origin)) = signed_in(&world) else { return };
+    let developer = world.group("developer");
+    developer.call("echo", json!({ "text": "x".repeat(200) }));
+    browser.telephone(390, 844);
+    browser.open(&format!("{origin}/activity"));
+    browser.wait("document.querySelectorAll('tbody tr').length === 1");
+    let focused = "return [document.activeElement.id, document.getElementById('calls').scrollLeft]";
+    let before = browser.script(&format!(
+        "document.querySelector('tbody a').focus(); document.getElementById('calls').scrollLeft = 40; {focused}"
+    ));
+    assert!(before[0].as_str().unwrap().starts_with("call-") && before[1] == 40, "{before}");
+    developer.call("wreck", json!({}));
+    browser.wait("document.querySelectorAll('tbody tr').length === 2");
+    assert_eq!(browser.script(focused), before);
+    browser.script("document.getElementById('calls').focus()");
+    developer.call("wreck", json!({ "n": 2 }));
+    browser.wait("document.querySelectorAll('tbody tr').length === 3");
+    assert_eq!(browser.script(focused), json!(["calls", 40]));
+    // A search keeps its fields open, and fits.
+    browser.open(&format!("{origin}/activity?code=unknown_action&from=2026-01-01T00:00"));
+    browser.wait_for("Reason code");
+    look_at(&browser, "search");
+}
+
+#[test]
+fn in_a_browser_access_is_given_narrowed_and_looked_at() {
+    let world = world();
+    let Some((browser, origin)) = signed_in(&world) else { return };
+    let developer = world.group("developer");
+    assert_eq!(code(&developer.call("echo", json!({}))), "executed");
     browser.open(&format!("{origin}/access"));
     browser.wait_for("Revoke");
     look_at(&browser, "access");
+    browser.click("a[href='/access/developer/demo']");
+    browser.wait_for("Narrow to the used actions");
+    look_at(&browser, "access-of-one");
+    browser.click("a[href='/access/developer/demo/narrow']");
+    browser.wait_for("The narrower grant");
+    look_at(&browser, "narrow");
+    browser
+        .script("[...document.querySelectorAll('button')].find(one => one.textContent === 'Narrow the grant').click()");
+    browser.wait_for("Narrowed");
+    look_at(&browser, "narrowed");
+    assert_eq!(code(&developer.call("broken", json!({}))), "action_not_allowed");
+    // The form of a new grant, as a person fills it in.
+    browser.open(&format!("{origin}/access/developer/demo"));
+    browser.wait_for("Give access");
+    let chosen = "return ['group', 'provider'].map(name => document.getElementById(`grant-${name}`).value)";
+    assert_eq!(browser.script(chosen), json!(["developer", "demo"]));
+    browser.script(
+        "document.getElementById('grant-actions').value = 'echo, broken'; \
+         document.querySelector('form[action=\"/access/grant\"] button').click()",
+    );
+    browser.wait_for("developer now has L1 (read) access to demo");
+    assert_eq!(code(&developer.call("broken", json!({}))), "provider_failed");
+    let complaints = browser.complaints();
+    assert!(complaints.is_empty(), "{complaints:?}");
+}
+
+#[test]
+fn in_a_browser_signing_in_standing_approvals_and_faults_have_no_barriers() {
+    let world = world();
+    let Some(browser) = Chromium::start() else { return };
+    let mut operator = Visitor::signed_in(&world);
+    let origin = operator.origin().to_owned();
+    browser.open(&format!("{origin}/"));
+    browser.wait_for("Or enter your token");
+    look_at(&browser, "sign-in-first");
+    browser.open(&format!("{origin}/sign-in?link=spent"));
+    browser.wait_for("This link is not good");
+    look_at(&browser, "sign-in-fault");
+    browser.open(&format!("{origin}/sign-in?link={}", link(&world)));
+    browser.wait("document.activeElement.id === 'enter'");
+    look_at(&browser, "sign-in-link");
+    browser.click("#enter");
+    browser.wait_for("Nothing waits for you");
+    browser.open(&format!("{origin}/standing-approvals"));
+    browser.wait_for("No standing approval of yours");
+    look_at(&browser, "standing-none");
+    let (developer, id, name) = ask(&world, json!({ "to": "alice@example.com" }));
+    let shown = operator.get(&format!("/approvals/{name}"));
+    let (form, digest) = (shown.field("form"), shown.field("digest"));
+    let fields = [("form", form.as_str()), ("digest", &digest), ("answer", "yes"), ("standing", "3600")];
+    assert_eq!(operator.post(&format!("/approvals/{name}/answer"), &fields).status, 200);
+    assert_eq!(code(&developer.reply(&id)), "executed");
+    browser.open(&format!("{origin}/standing-approvals"));
+    browser.wait_for("End it");
+    look_at(&browser, "standing");
+    for (path, words, name) in [
+        ("/nowhere", "There is no such page.", "fault-missing"),
+        ("/activity?code=often", "reason code in the address", "fault-filter"),
+    ] {
+        browser.open(&format!("{origin}{path}"));
+        browser.wait_for(words);
+        look_at(&browser, name);
+    }
 }
 
 #[test]
@@ -143,7 +241,7 @@ fn in_a_browser_the_pages_about_all_groups_fit_a_telephone_and_draw_their_plots(
     // Each part of a bar has a size and a colour of its own, so the policy has let the style and the drawing through.
     browser.open(&format!("{origin}/providers"));
     browser.wait_for("demo");
-    let parts = "return [...document.querySelectorAll('.plot rect')].map(rect => \
+    let parts = "return [...document.querySelectorAll('.plot:not(.latency) rect')].map(rect => \
                  [rect.getBoundingClientRect().height > 0, getComputedStyle(rect).fill])";
     let parts = browser.script(parts);
     let parts: Vec<(bool, String)> = serde_json::from_value(parts).unwrap();
@@ -152,6 +250,11 @@ fn in_a_browser_the_pages_about_all_groups_fit_a_telephone_and_draw_their_plots(
         parts.iter().all(|(is_seen, _)| *is_seen) && parts[0].1 != parts[1].1 && parts[1].1 != parts[2].1,
         "{parts:?}"
     );
+    let times = "return [...document.querySelectorAll('.latency rect')].map(rect => \
+                 [rect.getBoundingClientRect().height > 0, getComputedStyle(rect).fill])";
+    let times: Vec<(bool, String)> = serde_json::from_value(browser.script(times)).unwrap();
+    assert_eq!(times.len(), 2, "the median and the 95th percentile of one hour: {times:?}");
+    assert!(times.iter().all(|(is_seen, _)| *is_seen) && times[0].1 != times[1].1, "{times:?}");
 }
 
 #[test]

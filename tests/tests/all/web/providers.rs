@@ -2,6 +2,7 @@
 
 use super::{alice, builder, cells, is_sound};
 use kernel::{BatchWriter, Effect, Ledger, Step, WriteError};
+use regex::Regex;
 use serde_json::json;
 use shared::digest::Digest;
 use std::time::Duration;
@@ -82,10 +83,20 @@ fn calls_are_counted_by_provider_and_outcome_and_the_breaker_is_the_real_one() {
         "<li class=\"denied\">denied: 2</li>",
         "developer</bdi>: 2 consecutive faults, open, ",
         "Calls to names that are no providers: 1.",
+        "Times of calls to demo in each hour, in milliseconds",
+        "1 of 24 hours have calls. The slowest hour begins at ",
+        "<li class=\"median\">median</li>",
     ] {
         assert!(page.contains(words), "no `{words}` in {page}");
     }
-    assert_eq!(page.matches("<svg").count(), 1, "the others have no calls");
+    assert_eq!(page.matches("<svg").count(), 2, "outcomes and times; the others have no calls");
+    // The table beside the drawing has the same numbers, of every hour and of all calls that have an outcome.
+    let table = page.split("<figure class=\"plot latency\"").nth(1).unwrap().split("</details>").next().unwrap();
+    let hours = Regex::new("<td class=\"number\">(\\d+)</td><td class=\"number\">(\\d+ ms)?</td>").unwrap();
+    let hours: Vec<(u64, bool)> =
+        hours.captures_iter(table).map(|hour| (hour[1].parse().unwrap(), hour.get(2).is_some())).collect();
+    assert_eq!((hours.len(), hours.iter().map(|(calls, _)| calls).sum::<u64>()), (24, 8), "{table}");
+    assert!(hours.iter().all(|(calls, has_time)| (*calls > 0) == *has_time), "{hours:?}");
     // The numbers are those of the activity, which counts an unknown outcome as a failure.
     let activity = alice.get("/activity?provider=demo").text;
     let listed = |word: &str| activity.matches(&format!(">{word}</td>")).count();

@@ -40,6 +40,7 @@
   let busy = false, again = false, leaving = false;
   // The page of an answer comes only once its outcome is known: loading this one anew would lose it.
   addEventListener("submit", () => { leaving = true; });
+  const regions = () => [...live.querySelectorAll(".scroll")];
   const renew = async () => {
     if (!live) return;
     if (busy) { again = true; return; }
@@ -50,9 +51,15 @@
       if (!reply.ok) return;
       const made = new DOMParser().parseFromString(await reply.text(), "text/html");
       const wasOpen = isOpen();
-      const focused = live.contains(document.activeElement) ? document.activeElement.id : "";
+      const focused = live.contains(document.activeElement) ? document.activeElement.id : null;
+      const sideways = regions().map((region) => region.scrollLeft);
       live.replaceChildren(...made.body.childNodes);
-      if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+      regions().forEach((region, place) => { region.scrollLeft = sideways[place] ?? 0; });
+      // A row that is not in the list any more leaves the focus to its table, so that keys still scroll it.
+      if (focused !== null) {
+        const found = document.getElementById(focused) ?? live.querySelector(".scroll");
+        found?.focus({ preventScroll: true });
+      }
       // The buttons have no use any more.
       if (wasOpen && !isOpen() && !leaving && live.dataset.stays === undefined) return location.reload();
       count();

@@ -1,7 +1,7 @@
 //! The calls of all groups, and the story of one.
 
 use super::{frame, seen, time};
-use crate::http::web::activity::{CALLS_MAX, Listed, STATES, Wanted};
+use crate::http::web::activity::{CALLS_MAX, Listed, STATES, Wanted, local};
 use crate::http::web::sessions::Visitor;
 use crate::story::{Event, Story, on_behalf};
 use config::Config;
@@ -41,7 +41,27 @@ fn filters(wanted: &Wanted, config: &Config) -> Markup {
             (choice("group", "Group", &groups, &wanted.group))
             (choice("provider", "Provider", &providers, &wanted.provider))
             (choice("status", "State", &states, &wanted.status))
+            details.more-filters open[wanted.searches()] {
+                summary { "Search" }
+                div.fields {
+                    (text("request", "Request id", "text", &wanted.request))
+                    (text("action", "Action", "text", &wanted.action))
+                    (text("person", "Person", "text", &wanted.person))
+                    (text("code", "Reason code", "text", &wanted.code))
+                    (text("from", "From (UTC)", "datetime-local", &local(&wanted.from)))
+                    (text("until", "Before (UTC)", "datetime-local", &local(&wanted.until)))
+                }
+            }
             button type="submit" { "Show" }
+        }
+    }
+}
+
+fn text(name: &str, label: &str, kind: &str, value: &str) -> Markup {
+    html! {
+        div {
+            label for=(name) { (label) }
+            input id=(name) name=(name) type=(kind) value=(value) autocomplete="off";
         }
     }
 }
@@ -71,8 +91,9 @@ pub(in crate::http::web) fn fragment(wanted: &Wanted, found: &[Listed]) -> Marku
     html! {
         @if found.is_empty() { p.none { "No call matches." } }
         @if !found.is_empty() {
-            div.scroll tabindex="0" role="region" aria-label="Calls" {
+            div #calls .scroll tabindex="0" role="region" aria-label="Calls" {
                 table.calls {
+                    caption { "The latest calls that match, newest first" }
                     thead {
                         tr {
                             th scope="col" { "Time" } th scope="col" { "Caller" } th scope="col" { "Action" }
@@ -84,7 +105,7 @@ pub(in crate::http::web) fn fragment(wanted: &Wanted, found: &[Listed]) -> Marku
             }
         }
         @if let Some(oldest) = oldest.filter(|_| is_full) {
-            p.ways { a href={ "/activity?" (query(wanted, oldest)) } { "Older calls" } }
+            p.ways { a #older href={ "/activity?" (query(wanted, oldest)) } { "Older calls" } }
         }
     }
 }
@@ -100,7 +121,8 @@ fn row((record, person): &Listed) -> Markup {
             td { (seen(&on_behalf(&record.group_folder, person.as_deref()))) }
             td {
                 @match &record.request_id {
-                    Some(id) => a href={ "/activity/" (encoded(&record.group_folder)) "/" (encoded(id)) } { (seen(&name)) },
+                    // The script finds the link that had the focus again by its id.
+                    Some(id) => a id={ "call-" (record.id) } href={ "/activity/" (encoded(&record.group_folder)) "/" (encoded(id)) } { (seen(&name)) },
                     None => (seen(&name)),
                 }
             }
@@ -146,9 +168,9 @@ fn told(event: &Event) -> Markup {
 
 /// Returns the filter as a query.
 fn query(wanted: &Wanted, before: i64) -> String {
-    let fields = [("group", &wanted.group), ("provider", &wanted.provider), ("status", &wanted.status)];
+    let fields = [("group", wanted.group.as_str()), ("provider", &wanted.provider), ("status", &wanted.status)];
     let mut text = String::new();
-    for (name, value) in fields.into_iter().filter(|(_, value)| !value.is_empty()) {
+    for (name, value) in fields.into_iter().chain(wanted.search()).filter(|(_, value)| !value.is_empty()) {
         write!(text, "{name}={}&", encoded(value)).ok();
     }
     if before > 0 {
@@ -166,5 +188,7 @@ mod tests {
         let wanted = Wanted { group: "a&b=c d/ä".to_owned(), status: "denied".to_owned(), ..Wanted::default() };
         assert_eq!(query(&wanted, 0), "group=a%26b%3Dc%20d%2F%C3%A4&status=denied&");
         assert_eq!(query(&Wanted::default(), 7), "before=7");
+        let wanted = Wanted { person: "ash:a&b".to_owned(), from: "2026-02-14T10:37".to_owned(), ..Wanted::default() };
+        assert_eq!(query(&wanted, 0), "person=ash%3Aa%26b&from=2026-02-14T10%3A37&");
     }
 }

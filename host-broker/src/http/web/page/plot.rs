@@ -7,18 +7,18 @@ use maud::{Markup, html};
 use std::fmt::Write as _;
 
 /// The size of the drawing, and the place of the bars in it. A unit is a tenth of a usual pixel.
-const WIDTH: u64 = 4_800;
-const HEIGHT: u64 = 1_500;
-const LEFT: u64 = 420;
-const TOP: u64 = 140;
-const BARS_WIDTH: u64 = WIDTH - LEFT - 40;
-const BARS_HEIGHT: u64 = 1_100;
+pub(super) const WIDTH: u64 = 4_800;
+pub(super) const HEIGHT: u64 = 1_500;
+pub(super) const LEFT: u64 = 420;
+pub(super) const TOP: u64 = 140;
+pub(super) const BARS_WIDTH: u64 = WIDTH - LEFT - 40;
+pub(super) const BARS_HEIGHT: u64 = 1_100;
 /// The least height of a number that is not 0, so that one failure among a thousand calls is seen.
 const LEAST: u64 = 20;
 /// The size of the text.
-const TEXT: u64 = 120;
+pub(super) const TEXT: u64 = 120;
 /// The number of bars that have their label below them.
-const LABELS: usize = 4;
+pub(super) const LABELS: usize = 4;
 
 /// One bar.
 pub(super) struct Bar {
@@ -132,7 +132,7 @@ impl Bar {
 }
 
 /// Returns the height of a part, if the highest bar fills the plot.
-fn height_of(number: u64, highest: u64) -> u64 {
+pub(super) fn height_of(number: u64, highest: u64) -> u64 {
     let height = u128::from(number) * u128::from(BARS_HEIGHT) / u128::from(highest.max(1));
     u64::try_from(height).unwrap_or(BARS_HEIGHT).clamp(LEAST, BARS_HEIGHT)
 }

@@ -1,5 +1,6 @@
 //! The providers: a table of all, and a part for each with a plot and its actions.
 
+use super::latency::{Hour, Latency};
 use super::plot::{Bar, Plot};
 use super::{frame, left, seen, time};
 use crate::http::web::last_day;
@@ -132,12 +133,27 @@ fn one(name: &Provider, listed: &Listed, figures: &CallFigures, (breakers, now):
                 p.none { "No calls in the last 24 hours." }
             } @else {
                 (plot.draw())
+                (latency(name, figures, now))
             }
             @if !breakers.is_empty() { (callers(breakers, now)) }
             @if let Some(source) = &listed.definitions { (definitions(name, listed, &source.health())) }
             @for why in &listed.left_out { p { "Omitted: " (seen(why)) } }
             (actions(listed))
         }
+    }
+}
+
+/// The times of the calls in each hour; nothing if no call has a time.
+fn latency(name: &Provider, figures: &CallFigures, now: Timestamp) -> Markup {
+    let hour = |(part, begin): (usize, Timestamp)| {
+        let took = figures.took_in(part);
+        let both = percentile(took, 50).zip(percentile(took, 95)).map(|(median, most)| [median, most]);
+        Hour { begin, calls: took.len(), took: both }
+    };
+    let hours: Vec<Hour> = last_day::parts(now).enumerate().map(hour).collect();
+    let title = format!("Times of calls to {name} in each hour, in milliseconds");
+    html! {
+        @if !figures.took.is_empty() { (Latency { id: &format!("times-{name}"), title: &title, hours: &hours }.draw()) }
     }
 }
 

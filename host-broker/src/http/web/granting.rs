@@ -1,0 +1,94 @@
+//! The form that gives a group access: the command `grant` of a person.
+
+use super::Shared;
+use super::access::PATH;
+use super::decide::{action_names, level};
+use super::ending::{FormWords, NoCommand, of_session, submit};
+use axum::extract::rejection::FormRejection;
+use axum::extract::{Form, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use engine::request::Command;
+use serde::Deserialize;
+use shared::Action;
+use shared::request::{Expiry, GrantRequest};
+use std::collections::BTreeSet;
+
+/// The words of the pages that follow a grant.
+pub(super) const WORDS: FormWords = FormWords {
+    done: "Granted",
+    nothing: "Nothing was granted",
+    unknown: "It is not known whether it was granted",
+    missing: "There is no such grant.",
+};
+
+/// The content of the form.
+#[derive(Deserialize)]
+pub(super) struct GrantForm {
+    // Of the session.
+    form: String,
+    group: String,
+    provider: String,
+    level: String,
+    // The only actions; empty for all present ones.
+    #[serde(default)]
+    actions: String,
+    #[serde(default)]
+    denied: String,
+    #[serde(default)]
+    gate: String,
+    // Seconds from now, or `never`; empty as at the command line.
+    #[serde(default)]
+    expires: String,
+}
+
+impl GrantForm {
+    /// Returns the command, or the refusal of a field, with the rules of the command line.
+    fn command(&self) -> Result<Command, NoCommand> {
+        let wrong = |field: &str| (StatusCode::BAD_REQUEST, format!("The {field} of the grant is not valid."));
+        let list = |text: &str, field| action_names(text).ok_or_else(|| wrong(field));
+        let (allowed, denied) =
+            (list(&self.actions, "list of actions")?, list(&self.denied, "list of denied actions")?);
+        if let Some(both) = allowed.intersection(&denied).next() {
+            return Err((StatusCode::BAD_REQUEST, format!("The action {both} is in both lists; leave it out of one.")));
+        }
+        let (expires_at, expires_in_s) = match self.expires.trim() {
+            "" => (None, None),
+            "never" => (Some(Expiry::Never), None),
+            seconds => (None, Some(seconds.parse().map_err(|_bad| wrong("expiry"))?)),
+        };
+        let listed = |set: BTreeSet<Action>| (!set.is_empty()).then(|| set.into_iter().collect());
+        let gate = Some(self.gate.trim()).filter(|gate| !gate.is_empty());
+        Ok(Command::Grant(GrantRequest {
+            group_folder: self.group.parse().map_err(|_bad| wrong("group"))?,
+            provider: self.provider.parse().map_err(|_bad| wrong("provider"))?,
+            access_level: level(&self.level).ok_or_else(|| wrong("level"))?,
+            allowed_actions: listed(allowed),
+            denied_actions: listed(denied),
+            requires_task_gate: gate.map(str::parse).transpose().map_err(|_bad| wrong("gate"))?,
+            expires_at,
+            expires_in_s,
+            rate_per_minute: None,
+            daily_quota: None,
+            chat_types: None,
+            chat_ids: None,
+            timeout_ms: None,
+        }))
+    }
+}
+
+/// `POST /access/grant`
+pub(super) async fn grant(
+    State(shared): State<Shared>,
+    headers: HeaderMap,
+    form: Result<Form<GrantForm>, FormRejection>,
+) -> Response {
+    let visitor = match shared.auditor(&headers, PATH) {
+        Ok(visitor) => visitor,
+        Err(refused) => return *refused,
+    };
+    match of_session(&shared, &visitor, form, |form| &form.form, &WORDS) {
+        Ok(form) => submit(&shared, &visitor, form.command(), &WORDS).await,
+        Err(refused) => *refused,
+    }
+}
