@@ -249,7 +249,7 @@ pub fn run(mut environment: Environment, kinds: Kinds) -> ExitCode {
     let chosen = arguments.home.or_else(|| named.map(PathBuf::from));
     let home_is_chosen = chosen.is_some();
     let home = chosen.or_else(default_home).unwrap_or_else(|| PathBuf::from("."));
-    let output = Output { json: arguments.json };
+    let output = Output { json: arguments.json, has_colours: colour::are_wanted(&environment) };
     // Files that the broker makes are writable by its own user only. Documents for a sandbox are readable by its user;
     // private files set their own mode.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
@@ -361,7 +361,8 @@ fn misused(error: &clap::Error) -> ExitCode {
     let wants_json = std::env::args_os().any(|argument| argument == "--json");
     if error.use_stderr() && wants_json {
         let text = error.to_string();
-        return Output { json: true }.fault(&CliError::usage(text.trim_start_matches("error: ").trim_end()));
+        return Output { json: true, has_colours: false }
+            .fault(&CliError::usage(text.trim_start_matches("error: ").trim_end()));
     }
     error.print().ok();
     ExitCode::from(if error.use_stderr() { 2 } else { 0 })

@@ -4,6 +4,7 @@
 //! nothing else (Unicode noncharacters). The last step turns them into the sequences of the terminal, or removes them.
 //! A text of an agent can contain these characters, too. It then has a colour up to the end of its line, and no more.
 
+use platform::Environment;
 use std::io::IsTerminal as _;
 
 /// A style of a cell.
@@ -51,9 +52,9 @@ const BAD: [&str; 13] = [
 ];
 
 /// Returns whether standard output is a terminal that shows colours. Source: <https://no-color.org>.
-pub(super) fn is_on() -> bool {
-    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    std::io::stdout().is_terminal() && !is_set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+pub(super) fn are_wanted(environment: &Environment) -> bool {
+    let has = |name: &str| environment.get(name).is_some_and(|value| !value.is_empty());
+    std::io::stdout().is_terminal() && !has("NO_COLOR") && environment.get("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// Returns the style of a cell whose first word names a state.

@@ -22,6 +22,8 @@ static CAPTURED: Mutex<Option<Vec<u8>>> = Mutex::new(None);
 pub struct Output {
     /// As one JSON document.
     pub json: bool,
+    /// With colours, for people.
+    pub has_colours: bool,
 }
 
 /// Why a command ends without its result.
@@ -115,7 +117,7 @@ impl CliError {
 impl Output {
     /// Prints a result: `human` for people, or the document.
     pub fn show(self, document: &Value, human: impl FnOnce() -> String) {
-        let text = if self.json { document.to_string() } else { colour::painted(&visible(&human()), colour::is_on()) };
+        let text = if self.json { document.to_string() } else { colour::painted(&visible(&human()), self.has_colours) };
         self.line(&text);
     }
 
@@ -203,7 +205,7 @@ impl Output {
         if self.json && LOST.get().is_none() {
             self.line(&self.fault_text(fault));
         } else {
-            self.say(Self { json: false }.fault_text(fault).trim_end_matches('\n'));
+            self.say(Self { json: false, ..self }.fault_text(fault).trim_end_matches('\n'));
         }
         ExitCode::from(fault.code)
     }
@@ -350,11 +352,11 @@ mod tests {
     fn progress_is_reported_once_a_second_on_a_terminal_only() {
         let start = Instant::now();
         let after = |millis| start + Duration::from_millis(millis);
-        let mut progress = Progress::at(start, Output { json: false }, true);
+        let mut progress = Progress::at(start, Output { json: false, has_colours: false }, true);
         let due = [999, 1000, 1001, 1999, 2000].map(|millis| progress.is_due(after(millis)));
         assert_eq!(due, [false, true, false, false, true]);
         for (json, has_terminal) in [(false, false), (true, true), (true, false)] {
-            let mut progress = Progress::at(start, Output { json }, has_terminal);
+            let mut progress = Progress::at(start, Output { json, has_colours: false }, has_terminal);
             assert!(!progress.is_due(after(5000)), "json {json}, terminal {has_terminal}");
         }
     }

@@ -130,7 +130,7 @@ impl Call<'_> {
     fn attributes(&self, first: i64) -> Vec<KeyValue> {
         let end = self.end;
         let named = [
-            ("host_broker.caller", Some(&end.caller)),
+            ("host_broker.caller", Some(end.caller.as_str())),
             ("host_broker.request_id", Some(self.request)),
             ("host_broker.provider", end.provider.as_deref()),
             ("host_broker.action", end.action.as_deref()),

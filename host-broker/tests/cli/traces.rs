@@ -15,6 +15,7 @@ struct Receiver {
 impl Receiver {
     /// Starts it; `None` where its library is not installed.
     fn start(world: &World, rejected: &str) -> Option<Self> {
+        #[expect(clippy::disallowed_methods, reason = "where the parts of the tests are")]
         let parts = std::env::var_os("EXT_TEST_SERVERS").map(PathBuf::from);
         let Some(python) = parts.map(|parts| parts.join("otlp/bin/python3")).filter(|python| python.exists()) else {
             println!("skipped: EXT_TEST_SERVERS names no directory with `otlp`");
