@@ -126,7 +126,7 @@ pub(super) async fn confirm(
         Some(found) => command(&form, &found, &levels, now),
         None => Err((
             StatusCode::SERVICE_UNAVAILABLE,
-            "The ledger cannot be read now; the broker's log says why.".to_owned(),
+            "The ledger cannot be read now. For the reason: host-broker logs".to_owned(),
         )),
     };
     submit(&shared, &visitor, command, &WORDS).await
