@@ -412,7 +412,7 @@ impl Loop {
             self.daemon
                 .ledger
                 .heed_space(self.daemon.broker.config().broker.free_space_mib.saturating_mul(1024 * 1024));
-            self.daemon.meter.evidence_used(&self.daemon.ledger.evidence_used());
+            self.daemon.meter.evidence_used(|each| self.daemon.ledger.evidence_used(each));
             let Daemon { outbox, broker, ledger, .. } = &mut self.daemon;
             let (broker, ledger) = (&*broker, &*ledger);
             outbox.send_again(|group, id, document| {

@@ -4,9 +4,9 @@
 //! terminal reach the program alone, and a signal of the program to its group reaches nobody outside of the sandbox. It is
 //! internal to the broker.
 //!
-//! In a container it is process 1, to which the kernel delivers no signal that would end it. So it starts itself once more,
-//! and waits for all processes of the container. Before, it confines itself and them, as the host does with the sandboxes
-//! that it makes: the filter of an engine permits more.
+//! In a container (`container-start`) it first confines itself and all that it starts, as the host does with the sandboxes
+//! that it makes: the filter of an engine permits more. There it usually is process 1, to which the kernel delivers no signal that would end it. So it starts itself once more,
+//! collects the processes whose parents have ended, and ends with the program.
 
 use confinement::Confinement;
 use nix::sys::signal::{SigSet, Signal};
@@ -17,8 +17,10 @@ use std::io::{self, IsTerminal as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-/// The word on the command line.
+/// The word on the command line in a sandbox that the host has made.
 const NAME: &str = "sandbox-start";
+/// The word in a container.
+const CONTAINER: &str = "container-start";
 /// The executable of this process.
 const THIS: &str = "/proc/self/exe";
 
@@ -29,13 +31,20 @@ const THIS: &str = "/proc/self/exe";
 /// The reason why the program was not started.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Option<Result<u8, String>> {
     let mut arguments = arguments.into_iter().skip(1);
-    if arguments.next()? != NAME {
+    let word = arguments.next()?;
+    if word != NAME && word != CONTAINER {
         return None;
     }
     let Some(program) = arguments.next() else { return Some(Err(format!("{NAME}: the program is missing"))) };
-    if std::process::id() == 1 {
-        let ended = as_first(program, arguments);
-        return Some(ended.map_err(|error| format!("{NAME}: cannot confine the program: {error}")));
+    if word == CONTAINER {
+        // SECURITY: for every process number. An engine can be configured to put a process of its own first.
+        if let Err(error) = confinement::confine(Confinement::Agent) {
+            return Some(Err(format!("{CONTAINER}: cannot confine the program: {error}")));
+        }
+        if std::process::id() == 1 {
+            let ended = as_first(program, arguments);
+            return Some(ended.map_err(|error| format!("{CONTAINER}: cannot start the program: {error}")));
+        }
     }
     if let Err(error) = lead() {
         return Some(Err(format!("{NAME}: cannot make a process group: {error}")));
@@ -45,10 +54,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Option<Result<u8, S
     Some(Err(format!("cannot start {}: {error}", program.display())))
 }
 
-/// Starts the program, and waits for it and for every process that its parent has left. Returns the program's exit code,
-/// or 128 and the number of the signal that ended it.
+/// Starts the program, and waits for it. Meanwhile it collects every process that its parent has left. Returns the
+/// program's exit code, or 128 and the number of the signal that ended it.
 fn as_first(program: OsString, arguments: impl Iterator<Item = OsString>) -> io::Result<u8> {
-    confinement::confine(Confinement::Agent)?;
     #[expect(clippy::disallowed_methods, reason = "the child of process 1 is this program, which becomes another")]
     let child = Command::new(THIS).arg(NAME).arg(program).args(arguments).spawn()?;
     let child = rustix::process::Pid::from_child(&child);
@@ -96,6 +104,8 @@ mod tests {
         let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
         assert_eq!(run(words(&["mcp-shim"])), None);
         assert_eq!(run(words(&["mcp-shim", "call", NAME])), None);
-        assert!(run(words(&["mcp-shim", NAME])).is_some_and(|ended| ended.unwrap_err().contains("missing")));
+        for word in [NAME, CONTAINER] {
+            assert!(run(words(&["mcp-shim", word])).is_some_and(|ended| ended.unwrap_err().contains("missing")));
+        }
     }
 }

@@ -244,7 +244,7 @@ impl Broker {
             },
             Command::Cancel(request) => self.cancel(tx, header, &request.of)?,
             Command::Capabilities(request) => self.capabilities(tx, header, request)?,
-            Command::Grant(request) => return self.grant(tx, command_request, request),
+            Command::Grant(request) | Command::Narrow(request) => return self.grant(tx, command_request, request),
             Command::RequestAccess(request) => return self.request_access(tx, command_request, request),
             Command::Plan(request) => return self.plan_calls(tx, command_request, request),
             Command::Revoke(request) => self.revoke(tx, header, request)?,

@@ -119,9 +119,9 @@ impl Ledger {
         self.store.heed_space(watermark);
     }
 
-    /// Returns the bytes of evidence that count against each caller's hourly budget; see [`Store::evidence_used`].
-    pub fn evidence_used(&self) -> Vec<(String, u64)> {
-        self.store.evidence_used()
+    /// Calls `each` with the bytes of evidence of each caller; see [`Store::evidence_used`].
+    pub fn evidence_used(&self, each: impl FnMut(&str, u64)) {
+        self.store.evidence_used(each);
     }
 
     /// Releases the space that is kept free for outcomes; `false` if none is left.

@@ -6,7 +6,7 @@
 //! ```text
 //! run ─► podman or docker (its own environment; that of the agent through a descriptor) ─► the starter ─► the program
 //! ```
-//! The starter is the first process of the container: it waits for all others, so the program is an ordinary process.
+//! The starter confines the program, and is the first process of the container: so the program is an ordinary one.
 
 mod engine;
 
@@ -16,6 +16,7 @@ use crate::terminal::Terminal;
 pub use engine::{Engine, Image, Users};
 use engine::{PATH, last_line};
 use rustix::fs::{MemfdFlags, memfd_create};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -49,6 +50,16 @@ pub struct Container {
     pub env: BTreeMap<String, String>,
     /// The directory of programs that comes first in its `PATH`.
     pub programs: PathBuf,
+    /// Random characters, so that no other container has its name.
+    pub suffix: String,
+}
+
+/// The members of an image's configuration that matter here.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct ImageConfig {
+    env: Option<Vec<String>>,
+    volumes: Option<BTreeMap<String, serde_json::Value>>,
 }
 
 /// Why a program was not run.
@@ -78,6 +89,17 @@ pub enum ContainerError {
     /// A path has a character that ends an option of the engine.
     #[error("{} has a comma, a quotation mark or a line break, which the path of a mount cannot have; rename it", .0.display())]
     Path(PathBuf),
+    /// A directory that is to be read-only has others below it.
+    #[error(
+        "{} has the mount point {} below it, which an engine would leave writable; leave out --image, or unmount it",
+        .0.display(), .1.display()
+    )]
+    Nested(PathBuf, PathBuf),
+    /// The image has directories that the engine makes writable.
+    #[error(
+        "the image {0} declares volumes, which Docker makes writable without a limit; use Podman, or another image"
+    )]
+    Volumes(Image),
     /// A value has several lines.
     #[error("the value of {0} has a line break, which no variable of a container can have; remove it")]
     Value(String),
@@ -104,7 +126,7 @@ impl Container {
     }
 
     fn own_name(&self) -> String {
-        format!("broker-{}-{}", self.name, std::process::id())
+        format!("broker-{}-{}", self.name, self.suffix)
     }
 
     fn options(&self, has_terminal: bool) -> Result<Vec<OsString>, ContainerError> {
@@ -130,7 +152,11 @@ impl Container {
             ["--log-driver", "none"],
             ["--stop-timeout", "0"],
         ];
-        options.extend(["--read-only", "--no-healthcheck"].map(OsString::from));
+        options.extend(["--read-only", "--no-healthcheck", "--init=false"].map(OsString::from));
+        if self.engine == Engine::Podman {
+            // Without them, Podman adds memory without a limit, and the volumes of the image.
+            options.extend(["--read-only-tmpfs=false", "--image-volume=ignore"].map(OsString::from));
+        }
         options.extend(fixed.into_iter().flatten().map(OsString::from));
         options.extend(self.users.options());
         for mount in self.mounts.iter().enumerate().filter(|(at, mount)| !self.is_covered(*at, mount)) {
@@ -156,22 +182,44 @@ impl Container {
         words
     }
 
+    /// Checks that the engine can keep what is read-only: it does not do so for mount points below.
+    fn check_mounts(&self) -> Result<(), ContainerError> {
+        // Source: proc_pid_mountinfo(5). The fifth column is the mount point; spaces are written as \040.
+        let table = std::fs::read_to_string("/proc/self/mountinfo")?;
+        let points = table.lines().filter_map(|line| line.split(' ').nth(4)).map(|point| point.replace("\\040", " "));
+        let points: Vec<PathBuf> = points.map(PathBuf::from).collect();
+        for mount in self.mounts.iter().filter(|mount| !mount.is_writable) {
+            let from = mount.from.canonicalize()?;
+            // A mount of its own covers such a point.
+            let is_own = |point: &&PathBuf| self.mounts.iter().any(|own| own.from == **point);
+            let mut below = points.iter().filter(|point| **point != from && point.starts_with(&from));
+            if let Some(point) = below.find(|point| !is_own(point)) {
+                return Err(ContainerError::Nested(mount.from.clone(), point.clone()));
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the `PATH` of the image.
     async fn path(&self, outer: &Environment) -> Result<String, ContainerError> {
         let image = self.image.to_string();
-        let words = ["image", "inspect", "--format", "{{json .Config.Env}}", &image];
+        let words = ["image", "inspect", "--format", "{{json .Config}}", &image];
         let said = self.engine.asked(outer, &words).await?;
         if !said.status.success() {
             let why = last_line(&said.stderr);
-            let is_absent =
-                ["no such image", "not known", "not found"].iter().any(|it| why.to_lowercase().contains(it));
+            let is_absent = ["no such image", "no such object", "image not known"];
+            let is_absent = is_absent.iter().any(|it| why.to_lowercase().contains(it));
             return Err(if is_absent {
                 ContainerError::NoImage { engine: self.engine, image: self.image.clone() }
             } else {
                 ContainerError::Unusable { engine: self.engine, why }
             });
         }
-        let variables: Vec<String> = serde_json::from_slice(&said.stdout).unwrap_or_default();
+        let config: ImageConfig = serde_json::from_slice(&said.stdout).unwrap_or_default();
+        if self.engine == Engine::Docker && config.volumes.is_some_and(|volumes| !volumes.is_empty()) {
+            return Err(ContainerError::Volumes(self.image.clone()));
+        }
+        let variables = config.env.unwrap_or_default();
         let path = variables.iter().find_map(|variable| variable.strip_prefix("PATH="));
         Ok(path.filter(|path| !path.is_empty()).unwrap_or(PATH).to_owned())
     }
@@ -211,6 +259,7 @@ impl Container {
         program: &Path,
         arguments: &[OsString],
     ) -> Result<u8, ContainerError> {
+        self.check_mounts()?;
         let prepared = self.prepared(&self.path(outer).await?)?;
         let mut command = self.engine.command(outer)?;
         command.args(self.options(is_terminal())?);
@@ -243,9 +292,19 @@ impl Container {
         };
         drop(terminal);
         // The engine removes the container at its end, but not if something has ended the engine.
-        self.engine.asked(outer, &["rm", "--force", "--volumes", &self.own_name()]).await.ok();
+        let (engine, name) = (self.engine, self.own_name());
+        let removed = self.engine.asked(outer, &["rm", "--force", "--volumes", &name]).await;
+        if !removed.is_ok_and(|said| said.status.success() || is_absent(&said.stderr)) {
+            tracing::warn!("the container may still run; remove it: {engine} rm --force {name}");
+        }
         Ok(code(ended?))
     }
+}
+
+/// Returns whether an engine says that there is no such container.
+fn is_absent(said: &[u8]) -> bool {
+    let said = String::from_utf8_lossy(said).to_lowercase();
+    ["no such container", "no container with name"].iter().any(|words| said.contains(words))
 }
 
 /// The option of a mount. Its form has no way to write a comma that holds for both engines.
@@ -282,6 +341,7 @@ mod tests {
             directory: "/workspace/project".into(),
             env: BTreeMap::from([("KEY".to_owned(), "hunter2".to_owned())]),
             programs: "/opt/broker/bin".into(),
+            suffix: "0123".to_owned(),
         }
     }
 
@@ -334,11 +394,11 @@ mod tests {
 
     #[test]
     fn the_starter_replaces_the_entry_point_of_the_image() {
-        let starter = ["/opt/broker/bin/mcp-shim".into(), "sandbox-start".into()];
+        let starter = ["/opt/broker/bin/mcp-shim".into(), "container-start".into()];
         let inner = container(Vec::new()).inner(&starter, Path::new("claude"), &["--version".into()]);
         assert_eq!(
             inner,
-            ["--entrypoint", "/opt/broker/bin/mcp-shim", "localhost/agent:1", "sandbox-start", "claude", "--version"]
+            ["--entrypoint", "/opt/broker/bin/mcp-shim", "localhost/agent:1", "container-start", "claude", "--version"]
         );
     }
 

@@ -2,7 +2,8 @@
 //!
 //! A table is text before it is printed, and part of other texts. So it marks its styles with characters that stand for
 //! nothing else (Unicode noncharacters). The last step turns them into the sequences of the terminal, or removes them.
-//! A text of an agent can contain these characters, too. It then has a colour up to the end of its line, and no more.
+//! In a cell they are shown as escapes. Another text of an agent can contain them: it then has a colour up to the end of
+//! its line, and no more.
 
 use platform::Environment;
 use std::io::IsTerminal as _;
@@ -99,6 +100,22 @@ pub(super) fn painted(text: &str, is_on: bool) -> String {
     shown
 }
 
+/// Returns a cell in which no character is a mark.
+pub(super) fn without_marks(cell: &str) -> String {
+    let is_mark = |c: char| c == END || STYLES.iter().any(|(begin, ..)| *begin == c);
+    let mut shown = String::with_capacity(cell.len());
+    for c in cell.chars() {
+        if is_mark(c) { shown.extend(c.escape_unicode()) } else { shown.push(c) }
+    }
+    shown
+}
+
+/// Returns a painted text without its sequences.
+pub(super) fn plain(text: &str) -> String {
+    let sequences = STYLES.iter().map(|(.., sequence)| *sequence).chain([RESET]);
+    sequences.fold(text.to_owned(), |text, sequence| text.replace(sequence, ""))
+}
+
 /// Returns the first so many columns of a line, with its sequences.
 pub(super) fn cut(line: &str, columns: usize) -> String {
     let (mut shown, mut width, mut rest) = (String::new(), 0, line);
@@ -132,6 +149,11 @@ mod tests {
         assert_eq!(
             shown,
             "\x1b[1mSTATE\x1b[0m   \x1b[1mB\x1b[0m\n\x1b[31mdenied\x1b[0m  a\nx       \x1b[33mwaiting: for you\x1b[0m"
+        );
+        assert_eq!(plain(&shown), painted(&table, false));
+        assert_eq!(
+            Output::table(&["A"], &[vec!["x\u{fdd3}".to_owned()]]),
+            format!("{}\nx\\u{{fdd3}}", marked("A", Some(Style::Head)))
         );
         let first = shown.lines().nth(1).unwrap();
         assert_eq!(cut(first, 3), "\x1b[31mden\x1b[0m");

@@ -9,8 +9,6 @@ use engine::request;
 use model::ChatType;
 use shared::request::{Expiry, GrantRequest};
 use shared::{Action, Gate, Group, Level, Provider};
-use std::time::Duration;
-use store::ledger::usage;
 
 /// Grant a group access to a provider.
 ///
@@ -20,7 +18,6 @@ use store::ledger::usage;
 #[command(after_help = "Examples:
   host-broker grant security github 1
   host-broker grant developer github 2 --deny merge_pr --expires-in 30d
-  host-broker grant developer github 2 --used-since 30d
   host-broker grant family person.mail 2 --chat-type private
   host-broker grant main github 3 --gate Security --expires 2027-01-01T00:00:00Z
 
@@ -36,12 +33,6 @@ pub struct Grant {
     /// Allow only these actions (comma-separated); the default is all current actions of the provider.
     #[arg(long, value_delimiter = ',', value_name = "ACTION")]
     allow: Option<Vec<Action>>,
-    /// Allow only the actions that the group has used in this time until now, such as 30d.
-    ///
-    /// A use is a call that was permitted. The command reads the database only, and of it the last 50,000 rows. It
-    /// prints the time from which it counts if that is not the whole time.
-    #[arg(long, value_name = "DURATION", value_parser = seconds, conflicts_with = "allow")]
-    used_since: Option<u64>,
     /// Deny these actions (comma-separated).
     #[arg(long, value_delimiter = ',', value_name = "ACTION")]
     deny: Option<Vec<Action>>,
@@ -78,17 +69,13 @@ impl Grant {
         if let Some(both) = self.allow.iter().flatten().find(|action| denied.contains(action)) {
             return Err(CliError::usage(format!("`{both}` is in --allow and in --deny; leave it out of one of them")));
         }
-        let allowed = match self.used_since {
-            Some(seconds) => Some(used(context, (&self.group, &self.provider), Duration::from_secs(seconds))?),
-            None => self.allow,
-        };
         ask(
             context,
             request::Command::Grant(GrantRequest {
                 group_folder: self.group,
                 provider: self.provider,
                 access_level: self.level,
-                allowed_actions: allowed,
+                allowed_actions: self.allow,
                 denied_actions: self.deny,
                 requires_task_gate: self.gate,
                 expires_at: self.expires,
@@ -101,26 +88,6 @@ impl Grant {
             }),
         )
     }
-}
-
-/// Returns the present actions of the provider that the group has used in this time.
-fn used(context: &Context, (group, provider): (&Group, &Provider), time: Duration) -> Result<Vec<Action>, CliError> {
-    context.knows(Some(group), Some(provider))?;
-    let since = context.platform.clock.now().minus(time);
-    let usage = usage::used_since(&context.ledger()?, since, usage::ROWS_MAX)?;
-    if let Some(since) = usage.cut_before {
-        context.output.say(&format!("host-broker: only calls since {since} are counted"));
-    }
-    let present = context.catalogue(&context.config()?).levels(provider).unwrap_or_default();
-    let used = usage.of(group, provider).into_iter().flat_map(|used| used.keys());
-    let used: Vec<Action> = used.filter(|action| present.contains_key(*action)).cloned().collect();
-    if used.is_empty() {
-        let program = context.program();
-        return Err(CliError::refused(format!(
-            "{group} has used no action of {provider} in this time; to end its access: {program} revoke {group} {provider}"
-        )));
-    }
-    Ok(used)
 }
 
 fn words(kinds: Option<Vec<ChatType>>) -> Option<Vec<String>> {

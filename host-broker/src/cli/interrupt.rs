@@ -12,10 +12,12 @@ use tokio::sync::Notify;
 /// The number of the signal that was received; 0 before it. A process has one terminal, so it has one such state.
 static RECEIVED: AtomicU8 = AtomicU8::new(0);
 static ARRIVAL: Notify = Notify::const_new();
+/// The signal of a closed terminal.
+const HANGUP: u8 = 1;
 /// The signals, by number: of the terminal, of a closed terminal, and of a service manager.
-const SIGNALS: [u8; 3] = [2, 1, 15];
+const SIGNALS: [u8; 3] = [2, HANGUP, 15];
 
-/// Notes the signals from now on. A second one ends the process at once.
+/// Notes the signals from now on. A second one ends the process at once, unless it says again that the terminal is gone.
 ///
 /// # Errors
 /// [`CliError`] if the system does not register a signal.
@@ -27,7 +29,8 @@ pub(in crate::cli) fn watch(context: &Context) -> Result<(), CliError> {
         let mut arrivals = signal(SignalKind::from_raw(number.into())).map_err(|error| CliError::internal(&error))?;
         context.platform.runtime.spawn(async move {
             while arrivals.recv().await.is_some() {
-                if RECEIVED.swap(number, Ordering::SeqCst) != 0 {
+                // A closed terminal sends several: the kernel, and then the shell.
+                if RECEIVED.swap(number, Ordering::SeqCst) != 0 && number != HANGUP {
                     kill_process(getpid(), Signal::KILL).ok();
                 }
                 ARRIVAL.notify_one();

@@ -227,7 +227,7 @@ impl Output {
 
     /// A table for people: left-aligned columns, as wide as they need to be.
     pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
-        let cell = |cell: &String| visible(&cell.replace('\n', "\\n"));
+        let cell = |cell: &String| colour::without_marks(&visible(&cell.replace('\n', "\\n")));
         let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(cell).collect()).collect();
         let width = |column: usize| {
             let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());

@@ -167,7 +167,10 @@ impl Run {
         let environment = &context.platform.environment;
         let place = if let (Some(engine), Some(image)) = (engine, options.image) {
             let env = mounts.environment(environment, None, &options.env);
-            Place::container(engine, image, group, (mounts.into_list(), directory, env))
+            let mut random = [0; 4];
+            context.platform.ids.fill(&mut random).map_err(|error| CliError::internal(&error))?;
+            let suffix = base16ct::lower::encode_string(&random);
+            Place::container(engine, (image, suffix), group, (mounts.into_list(), directory, env))
         } else {
             let env = mounts.environment(environment, Some(&found.directories), &options.env);
             Place::sandbox(network, group, (mounts.into_list(), directory, env))

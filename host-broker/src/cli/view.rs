@@ -5,6 +5,7 @@ use super::output::{CliError, Output};
 use platform::{Environment, Platform};
 use rustix::termios::tcgetwinsize;
 use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -116,6 +117,7 @@ pub(super) fn page(
         return run();
     };
     let (result, text) = output.captured(&run);
+    let text = if shows_colours(&pager, &platform.environment) { text } else { colour::plain(&text) };
     let is_paged = text.lines().count() >= rows && show_in(&pager, platform, &text);
     if !is_paged {
         output.lines(|out| out.write_all(text.as_bytes()))?;
@@ -128,6 +130,14 @@ fn pager(environment: &Environment) -> Option<Vec<String>> {
     let named = ["EXT_BROKER_PAGER", "PAGER"].into_iter().find_map(|name| environment.get(name));
     let words: Vec<String> = named.map_or("less", String::as_str).split_whitespace().map(str::to_owned).collect();
     words.first().is_some_and(|program| program != "cat").then_some(words)
+}
+
+/// Returns whether a pager passes colours on: less does with `-R`, which it has unless the operator has options of his own.
+fn shows_colours(pager: &[String], environment: &Environment) -> bool {
+    let is_less = pager.first().is_some_and(|program| Path::new(program).ends_with("less"));
+    let options = environment.get("LESS").map_or(LESS, String::as_str);
+    let own = pager.iter().skip(1).any(|word| word.starts_with('-') && word.contains(['R', 'r']));
+    is_less && (own || options.contains(['R', 'r']))
 }
 
 /// Shows a text in the pager, until the person ends it. Returns `false` if it has not been shown.

@@ -54,6 +54,8 @@ use store::{StoreError, View};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
+/// The longest time of a read of many rows. A page that waits for its turn is given up later.
+const LONG_READ: Duration = Duration::from_secs(20);
 /// The longest form, in bytes.
 const FORM_BYTES_MAX: usize = 16 * 1024;
 /// How long a form may take to arrive.
@@ -98,7 +100,7 @@ struct Shared {
 /// The routes of the inbox.
 pub fn router(web: Web) -> Router {
     let read_pool = Arc::new(ReadPool::new(web.home.clone()));
-    let long_reads = Arc::new(ReadPool::new(web.home.clone()));
+    let long_reads = Arc::new(ReadPool::within(web.home.clone(), LONG_READ));
     let (long_turn, streams) = (Arc::new(Semaphore::new(1)), Arc::new(Semaphore::new(STREAMS_MAX)));
     let shared = Shared { web: Arc::new(web), read_pool, long_reads, long_turn, streams };
     let api = Arc::new(Api {
@@ -300,7 +302,8 @@ async fn read_with<T>(
             tracing::warn!(error = ?error, "the inbox cannot read the ledger");
             plain(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "The ledger cannot be read just now. Try again; for the reason: host-broker logs",
+                "The ledger cannot be read just now, or the read took too long. Choose a shorter time, or try again; for \
+                 the reason: host-broker logs",
             )
         }
         Err(error) => {

@@ -114,6 +114,8 @@ metrics! {
         "The number of the last row, which is the number of rows.";
     LEDGER_BYTES "ledger_bytes" Gauge ["part"]
         "Bytes of the ledger's files: `database`, `log` (the write-ahead log) and `segments`.";
+    LEDGER_USED "ledger_used_bytes" Gauge []
+        "Bytes of the database that are in use, without its free pages. The file itself does not shrink.";
     LEDGER_LIMIT "ledger_limit_bytes" Gauge []
         "Bytes of the database above which old rows move into segments: `ledger_mib` of the configuration. Absent if rows never move.";
     EVIDENCE_BUDGET_USED "evidence_budget_used_bytes" Gauge ["group"]
@@ -129,7 +131,7 @@ metrics! {
     DISK_FREE "disk_free_bytes" Gauge []
         "Free bytes of the disk of the home.";
     DISK_WATERMARK "disk_watermark_bytes" Gauge []
-        "Free bytes of the disk below which callers are refused: `free_space_mib` of the configuration, but at most a fiftieth of the disk.";
+        "Free bytes of the disk below which callers are refused: `free_space_mib`, but at most a fiftieth of the disk. Absent if it is 0.";
     SINCE_TURN "loop_idle_seconds" Gauge []
         "Seconds since the last turn of the loop, which turns at least every two seconds.";
     START_TIME "start_time_seconds" Gauge []

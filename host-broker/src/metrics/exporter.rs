@@ -232,8 +232,11 @@ impl Exporter {
             }
             if let Some(space) = space {
                 described::DISK_FREE.gauge(&registry)?.set(signed(space.free));
-                let watermark = space.watermark(self.limits.free_space);
-                described::DISK_WATERMARK.gauge(&registry)?.set(signed(watermark));
+                // A limit that is switched off has no gauge.
+                if self.limits.free_space > 0 {
+                    let watermark = space.watermark(self.limits.free_space);
+                    described::DISK_WATERMARK.gauge(&registry)?.set(signed(watermark));
+                }
             }
         }
         let mut families = self.metrics.registry.gather();
@@ -278,6 +281,7 @@ impl Exporter {
     }
 
     fn write_figures(&self, registry: &Registry, figures: &Figures) -> Result<(), prometheus::Error> {
+        described::LEDGER_USED.gauge(registry)?.set(signed(figures.used));
         described::OPEN_INTENTS.gauge(registry)?.set(figures.open_intents);
         described::UNKNOWN_OUTCOMES.gauge(registry)?.set(figures.unknown_outcomes);
         described::WAITING_APPROVALS.gauge(registry)?.set(figures.waiting_approvals);

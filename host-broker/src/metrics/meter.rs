@@ -6,6 +6,7 @@ use engine::catalogue::Catalogue;
 use model::external;
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
 use shared::{Action, Group, Provider, Status};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -124,7 +125,8 @@ pub struct Meter {
     groups: BTreeMap<Group, Arc<ByOutcome>>,
     other_group: Arc<ByOutcome>,
     // By the value of the label.
-    evidence_used: BTreeMap<String, IntGauge>,
+    // The gauge of each group, and the most bytes that were seen for it in this round.
+    evidence_used: BTreeMap<String, (IntGauge, Cell<u64>)>,
 }
 
 fn by_outcome(family: &IntCounterVec, labels: &[&str]) -> Result<ByOutcome, prometheus::Error> {
@@ -184,7 +186,7 @@ impl Meter {
         let groups = groups.collect::<Result<BTreeMap<_, _>, prometheus::Error>>()?;
         let evidence_used = groups.keys().map(Group::as_str).chain([OTHER]).map(|name| {
             let gauge = metrics.evidence_used.get_metric_with_label_values(&[name])?;
-            Ok((name.to_owned(), gauge))
+            Ok((name.to_owned(), (gauge, Cell::new(0))))
         });
         Ok(Self {
             providers: series_of_catalogue(&metrics, catalogue)?,
@@ -262,15 +264,16 @@ impl Meter {
 
     /// Notes the evidence that counts against the budget of each caller, in the ledger's form. Of callers that share a
     /// series, the one with the most bytes is shown, because each has a budget of its own.
-    pub fn evidence_used(&self, used: &[(String, u64)]) {
-        let mut most: BTreeMap<&str, u64> = BTreeMap::new();
-        for (caller, bytes) in used {
-            let most = most.entry(self.budget_of(caller)).or_default();
-            *most = (*most).max(*bytes);
-        }
-        for (name, gauge) in &self.evidence_used {
-            let bytes = most.get(name.as_str()).copied().unwrap_or_default();
-            gauge.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    ///
+    /// `visit` calls its argument with each caller and its bytes.
+    pub fn evidence_used(&self, visit: impl FnOnce(&mut dyn FnMut(&str, u64))) {
+        visit(&mut |caller, bytes| {
+            if let Some((_, most)) = self.evidence_used.get(self.budget_of(caller)) {
+                most.set(most.get().max(bytes));
+            }
+        });
+        for (gauge, most) in self.evidence_used.values() {
+            gauge.set(i64::try_from(most.take()).unwrap_or(i64::MAX));
         }
     }
 
@@ -310,9 +313,8 @@ mod tests {
         let group = "one".parse().unwrap();
         let meter = Meter::new(Arc::clone(&metrics), &catalogue(&[]), [&group].into_iter()).unwrap();
         let shown = |used: &[(&str, u64)]| {
-            let used: Vec<_> = used.iter().map(|(caller, bytes)| ((*caller).to_owned(), *bytes)).collect();
-            meter.evidence_used(&used);
-            meter.evidence_used.iter().map(|(name, gauge)| (name.as_str(), gauge.get())).collect::<Vec<_>>()
+            meter.evidence_used(|each| used.iter().for_each(|(caller, bytes)| each(caller, *bytes)));
+            meter.evidence_used.iter().map(|(name, (gauge, _))| (name.as_str(), gauge.get())).collect::<Vec<_>>()
         };
         let callers =
             [("group:one", 7), ("group:gone", 3), ("agent:0c1d", 5), ("outside:fgrnt_1", 9), ("agent:ffff", 1)];

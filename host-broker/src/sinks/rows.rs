@@ -7,9 +7,9 @@ use model::errors::chain;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use store::StoreError;
 use store::ledger::chain::{Head, Row, Verifier};
 use store::ledger::{export, segments};
+use store::{StoreError, View};
 
 /// The bytes after which no further row is sent in one piece. Many servers take no more than a mebibyte.
 const BYTES: usize = 512 * 1024;
@@ -78,9 +78,8 @@ impl Rows {
             Err(Stop::Failed(error)) => return Err(chain(&error)),
         }
         let mut earlier = BTreeMap::new();
-        for (row, request) in rows.iter().filter(|_| is_with_earlier).filter_map(traces::end_of_call) {
-            let found = export::earlier(&view, &row.caller, request, row.seq, traces::ROWS_MAX);
-            earlier.insert(row.seq, found.map_err(|error| chain(&error))?);
+        if is_with_earlier {
+            earlier = earlier_rows(&view, &rows).map_err(|error| chain(&error))?;
         }
         Ok((!rows.is_empty()).then(|| Self { next: rows, earlier, end: verifier.head() }))
     }
@@ -89,4 +88,24 @@ impl Rows {
     pub(super) fn end(&self) -> Position {
         self.end.into()
     }
+}
+
+/// Returns the earlier rows of each call that ends with one of these rows, by the number of that row. They are rows of the
+/// database, whose content is verified once more, and of this piece. If they are too many bytes, those of later calls are
+/// left out.
+fn earlier_rows(view: &View, rows: &[Row]) -> Result<BTreeMap<i64, Vec<Row>>, StoreError> {
+    let (first, mut bytes, mut found) = (rows.first().map_or(0, |row| row.seq), 0_usize, BTreeMap::new());
+    for (end, request) in rows.iter().filter_map(traces::end_of_call) {
+        let mut earlier = export::earlier(view, &end.caller, request, first, traces::ROWS_MAX)?;
+        earlier.retain(|row| row.hash() == row.event_hash);
+        let is_earlier =
+            |row: &&Row| row.seq < end.seq && row.caller == end.caller && row.request_id.as_deref() == Some(request);
+        earlier.extend(rows.iter().filter(is_earlier).cloned());
+        bytes = earlier.iter().fold(bytes, |bytes, row| bytes.saturating_add(row.cost()));
+        if bytes > BYTES {
+            break;
+        }
+        found.insert(end.seq, earlier);
+    }
+    Ok(found)
 }

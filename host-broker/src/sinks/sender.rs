@@ -19,6 +19,7 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use store::ledger::chain::Row;
 use tokio::time::Instant;
@@ -41,6 +42,8 @@ pub struct Sink {
     http: Arc<dyn Http>,
     // The name of this machine.
     host: String,
+    // The last request had spans that a receiver of traces has rejected.
+    rejects: AtomicBool,
 }
 
 impl Sink {
@@ -54,6 +57,7 @@ impl Sink {
                 commands: Arc::clone(&platform.commands),
                 http: Arc::clone(&platform.http),
                 host: host_name(),
+                rejects: AtomicBool::new(false),
             })
         };
         config.sinks.iter().map(sink).collect()
@@ -122,13 +126,16 @@ impl Sink {
         let answer = self.http.ask(post(url, headers, request, deadline)?, ANSWER_MAX).await;
         let answer = answer.map_err(|fault| fault.to_string())?;
         // Source: OTLP specification, section "OTLP/HTTP Response": a client does not send these spans again.
-        if answer.status == 400 {
-            tracing::warn!(sink = self.name(), row = rows.end().seq, "the sink has rejected spans as invalid");
-            return Ok(());
-        }
-        accepted(answer.status)?;
-        if let Some(spans) = traces::rejected(&answer.body) {
-            tracing::warn!(sink = self.name(), row = rows.end().seq, spans, "the sink has rejected spans");
+        let rejected = if answer.status == 400 {
+            Some("all".to_owned())
+        } else {
+            accepted(answer.status)?;
+            traces::rejected(&answer.body).map(|spans| spans.to_string())
+        };
+        // A server that rejects each piece is named once.
+        let was_rejected = self.rejects.swap(rejected.is_some(), Ordering::Relaxed);
+        if let Some(spans) = rejected.filter(|_| !was_rejected) {
+            tracing::warn!(sink = self.name(), row = rows.end().seq, spans, "the sink has rejected spans as invalid");
         }
         Ok(())
     }

@@ -7,7 +7,8 @@
 //! └─ run               the attempt at the provider
 //! ```
 //! The identifiers follow from the rows. So a trace that is sent twice is the same trace. The attributes have names of the
-//! configuration, closed lists, and the request id. No parameter, summary, result or person leaves.
+//! configuration, closed lists, and the request id. No parameter, summary, result or person leaves, and no name of a
+//! provider or an action that does not exist.
 //!
 //! Source: OpenTelemetry Protocol 1.11, sections "OTLP/HTTP" and "Binary Protobuf Encoding".
 
@@ -30,11 +31,11 @@ pub(super) const ROWS_MAX: u32 = 64;
 const SAMPLED: u32 = 1;
 
 /// Returns the row and the request id, if a call ends with this row. After a denial and after an expiry, the call ends with
-/// a refusal.
+/// a refusal. A row that says to a caller that a person is asked ends nothing.
 pub(super) fn end_of_call(row: &Row) -> Option<(&Row, &str)> {
     let request = row.request_id.as_deref().filter(|_| row.provider.is_some() && row.action.is_some())?;
     let is_end = match row.kind.as_str() {
-        "refused" | "answered" => true,
+        "refused" => true,
         "succeeded" | "failed" | "timed_out" | "unknown" => stage(&body(row)) == "run",
         _ => false,
     };
@@ -48,7 +49,9 @@ pub(super) fn request(host: &str, rows: &Rows) -> Option<Vec<u8>> {
     let spans: Vec<Span> = calls
         .flat_map(|(end, request)| {
             let earlier = rows.earlier.get(&end.seq).unwrap_or(&nothing);
-            Call { host, request, earlier, end }.spans()
+            // The call of a request id ends once.
+            let has_ended = earlier.iter().any(|row| end_of_call(row).is_some());
+            if has_ended { Vec::new() } else { Call { host, request, earlier, end }.spans() }
         })
         .collect();
     if spans.is_empty() {
@@ -85,7 +88,7 @@ impl Call<'_> {
         let mut spans = vec![Span {
             span_id: self.id(0),
             parent_span_id: Vec::new(),
-            name: [&self.end.provider, &self.end.action].map(|name| name.as_deref().unwrap_or_default()).join("."),
+            name: self.name(),
             kind: SpanKind::Server.into(),
             attributes: self.attributes(first.seq),
             ..self.span("", (0, start), self.end)
@@ -98,8 +101,10 @@ impl Call<'_> {
                 let span = self.span(stage(&body), (intent, started), row);
                 spans.push(Span { kind: SpanKind::Client.into(), ..span });
             }
-            // The call goes on with its next row, once a person has answered.
-            if let (true, Some(next)) = (row.kind == "asked", rows.get(index.saturating_add(1))) {
+            // The call goes on once a person has answered. Meanwhile, its caller can be told that it waits, and ask again.
+            let goes_on = |row: &&&Row| !matches!(row.kind.as_str(), "answered" | "repeated" | "folded");
+            let next = rows.iter().skip(index.saturating_add(1)).find(goes_on);
+            if let (true, Some(next)) = (row.kind == "asked", next) {
                 let ended = self.span("approval", (row.seq, row.ts), next);
                 spans.push(Span { kind: SpanKind::Internal.into(), status: None, ..ended });
             }
@@ -107,7 +112,15 @@ impl Call<'_> {
         spans
     }
 
-    /// Returns a span below that of the call, from the row of this number and time to its last row.
+    /// Returns the name of the call. The names in a refused request need not exist; those of a known action have a level.
+    fn name(&self) -> String {
+        match (&self.end.provider, &self.end.action) {
+            (Some(provider), Some(action)) if self.end.level.is_some() => format!("{provider}.{action}"),
+            _ => "call".to_owned(),
+        }
+    }
+
+    /// Returns a span, from the row of this number and time to its last row.
     fn span(&self, name: &str, (seq, start): (i64, i64), end: &Row) -> Span {
         let is_error = matches!(end.kind.as_str(), "failed" | "timed_out" | "unknown");
         let status = is_error.then(|| Status { code: StatusCode::Error.into(), ..Status::default() });
@@ -129,11 +142,13 @@ impl Call<'_> {
 
     fn attributes(&self, first: i64) -> Vec<KeyValue> {
         let end = self.end;
+        let known = |name: &'_ Option<String>| name.clone().filter(|_| end.level.is_some());
+        let (provider, action) = (known(&end.provider), known(&end.action));
         let named = [
             ("host_broker.caller", Some(end.caller.as_str())),
             ("host_broker.request_id", Some(self.request)),
-            ("host_broker.provider", end.provider.as_deref()),
-            ("host_broker.action", end.action.as_deref()),
+            ("host_broker.provider", provider.as_deref()),
+            ("host_broker.action", action.as_deref()),
             ("host_broker.outcome", Some(&end.kind)),
             ("host_broker.reason_code", end.reason_code.as_deref()),
             ("host_broker.policy_version", Some(&end.policy_version)),

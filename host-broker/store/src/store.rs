@@ -285,9 +285,9 @@ impl Store {
         }
     }
 
-    /// Returns the bytes of evidence that each caller has caused and that still count against its hourly budget.
-    pub fn evidence_used(&self) -> Vec<(String, u64)> {
-        self.minor.borrow().budgets.used(self.steady())
+    /// Calls `each` with the bytes of evidence that each caller has caused and that still count against its hourly budget.
+    pub fn evidence_used(&self, each: impl FnMut(&str, u64)) {
+        self.minor.borrow().budgets.used(self.steady(), each);
     }
 
     /// Returns the home that the ledger is in.

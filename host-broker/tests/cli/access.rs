@@ -64,21 +64,6 @@ fn a_grant_that_gives_nothing_says_so_and_a_duration_has_a_unit() {
 }
 
 #[test]
-fn a_grant_of_the_used_actions_leaves_the_others_out() {
-    let world = World::with_mock();
-    world.run(&["grant", "developer", "mock", "2"]).ok();
-    let narrow = ["--json", "grant", "developer", "mock", "2", "--used-since", "30d"];
-    world.run(&narrow[1..]).fails(3, &["has used no action of mock", "revoke developer mock"]);
-    world.run(&["grant", "developer", "mock", "2", "--used-since", "30d", "--allow", "echo"]).fails(2, &["--allow"]);
-    let _daemon = world.serve();
-    world.call("u1", "echo", &json!({}), None);
-    world.call("u2", "note", &json!({}), None);
-    let done = world.run(&narrow).json();
-    assert_eq!(done["data"]["grant"]["allowed_actions"], json!(["echo"]), "a refused call is no use: {done}");
-    assert_eq!(world.call("u3", "note", &json!({ "n": 1 }), None)["code"], "action_not_allowed");
-}
-
-#[test]
 fn what_no_rule_permits_and_what_lacks_its_secret_is_not_shown_as_available() {
     let world = World::with_mock();
     world.run(&["grant", "developer", "mock", "2"]).ok();

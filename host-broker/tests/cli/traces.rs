@@ -103,6 +103,8 @@ fn each_call_is_one_trace_with_its_stages_and_without_its_content() {
     assert_eq!((call["name"].as_str(), call["kind"].as_str()), (Some("mock.pay"), Some("SPAN_KIND_SERVER")));
     assert_eq!((outcome(&call), names(&below)), ("succeeded", vec!["approval", "run"]));
     assert_eq!(below[1]["kind"], "SPAN_KIND_CLIENT");
+    // Its caller was told meanwhile that it waits; the wait ends with the answer.
+    assert_eq!((outcome(&below[0]), &below[0]["end"]), ("intended", &below[1]["start"]));
     world.run(&["approvals", "deny", &wait("denied-1")]).ok();
     let (call, below) = receiver.call("denied-1");
     assert_eq!((outcome(&call), names(&below)), ("refused", vec!["approval"]));
@@ -121,9 +123,12 @@ fn each_call_is_one_trace_with_its_stages_and_without_its_content() {
     );
     let shown = world.run(&["calls", "show", "read-1", "--json"]).json();
     assert!(shown.to_string().contains(&format!("\"seq\":{}", attributes["host_broker.row"])), "{shown}");
+    assert_eq!(world.call("unknown-1", "no_such_action", &json!({}), None)["status"], "denied");
+    let (call, _) = receiver.call("unknown-1");
+    assert_eq!((call["name"].as_str(), call["attributes"].get("host_broker.action")), (Some("call"), None));
     let (call, below) = receiver.call("refused-1");
     assert_eq!((outcome(&call), below.len(), call.get("status")), ("refused", 0, None));
-    assert_eq!(call["attributes"]["host_broker.reason_code"], "level_insufficient");
+    assert_eq!(call["attributes"]["host_broker.reason_code"], "level_too_low");
     assert_eq!(world.call("failed-1", "fails", &json!({}), None)["status"], "failed");
     let (call, below) = receiver.call("failed-1");
     assert_eq!((outcome(&call), call["status"]["code"].as_str()), ("failed", Some("STATUS_CODE_ERROR")));
@@ -131,7 +136,7 @@ fn each_call_is_one_trace_with_its_stages_and_without_its_content() {
     let all = std::fs::read_to_string(&receiver.spans).unwrap();
     assert!(!all.contains("private word") && !all.contains("secret reason"), "{all}");
     let log = std::fs::read_to_string(log).unwrap();
-    assert!(log.contains("the sink has rejected spans") && log.contains("spans=2"), "{log}");
+    assert!(log.contains("the sink has rejected spans") && log.contains("spans=\"2\""), "{log}");
     world.run(&["stop"]).ok();
     assert_eq!(daemon.end(), 0);
 }

@@ -77,6 +77,7 @@ fn table() -> Vec<(Value, &'static str)> {
 fn word(command: &Command) -> &'static str {
     match command {
         Command::Grant(_) => "grant",
+        Command::Narrow(_) => "narrow",
         Command::Revoke(_) => "revoke",
         Command::List(_) => "list",
         Command::TaskCreate(_) => "task_create",

@@ -5,7 +5,7 @@ use super::{CommandResult, RowSubject, write};
 use crate::approval_requests;
 use crate::broker::Broker;
 use crate::commands::CommandOutcome;
-use crate::request::CommandRequest;
+use crate::request::{Command, CommandRequest};
 use config::near_miss;
 use model::approval::{Approval, ApprovalState, SubjectKind};
 use model::card::Card;
@@ -53,6 +53,12 @@ impl Broker {
             return no(asked.as_ref(), Code::InvalidParams, "The grant would have expired already.".into());
         }
         let stored = grants::find(tx.view(), &grant.group, &grant.provider)?.own.clone();
+        if matches!(command_request.command, Command::Narrow(_))
+            && !stored.as_ref().is_some_and(|stored| grant.narrows(stored))
+        {
+            let reason = "The grant or its provider has changed meanwhile, so this would not narrow it.";
+            return no(None, Code::InvalidParams, reason.into());
+        }
         let above = match header.caller.group() {
             Some(group) => match self.above_the_ceiling(group, &grant, stored.as_ref()) {
                 Some(reason) => Some((group, reason)),

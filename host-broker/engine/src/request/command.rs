@@ -42,6 +42,8 @@ pub enum Command {
     ReadFlow(shared::flow::Id),
     /// Give access: `ext_grant`.
     Grant(GrantRequest),
+    /// The same, if it gives nothing that the group's present grant does not give. Only a person narrows.
+    Narrow(GrantRequest),
     /// End access: `ext_revoke`.
     Revoke(RevokeRequest),
     /// Request access for a while: `ext_request`.
@@ -254,6 +256,7 @@ impl Command {
                 (Administrators, right, if ends { Ends } else { Adds })
             }
             // People. No document of an agent has such a type, and people are not bounded.
+            Self::Narrow(request) => (Administrators, Right::Grant(request), Adds),
             Self::Answer(_)
             | Self::RelayedAnswer(_)
             | Self::EndStandingApproval { .. }

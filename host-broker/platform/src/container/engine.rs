@@ -11,7 +11,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::str::FromStr;
+use std::time::Duration;
 use tokio::process::Command;
+use tokio::time::timeout;
 
 /// The variables of this process that an engine gets: they say where its own files and its daemon are.
 ///
@@ -38,6 +40,9 @@ const PASSED: [&str; 17] = [
 ];
 /// The directories in which an engine looks up its own programs, and those of an image that names none.
 pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The longest time of a command that only looks, or that ends a container.
+const ANSWER: Duration = Duration::from_secs(20);
+
 /// A program that runs containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -102,9 +107,10 @@ impl Engine {
             Self::Podman => Ok(Users::Kept),
             Self::Docker => {
                 let said = self.asked(outer, &["info", "--format", "{{json .SecurityOptions}}"]).await?;
-                // The command of Docker ends well without its daemon.
+                // The command of Docker ends well without its daemon, and says why on standard error.
                 let options: Option<Vec<String>> = serde_json::from_slice(&said.stdout).ok();
-                options.filter(|options| said.status.success() && !options.is_empty()).map_or_else(
+                let is_there = |options: &Vec<String>| !options.is_empty() || said.stderr.is_empty();
+                options.filter(|options| said.status.success() && is_there(options)).map_or_else(
                     || Err(ContainerError::Unusable { engine: self, why: last_line(&said.stderr) }),
                     |options| Ok(Users::of(&options)),
                 )
@@ -122,9 +128,15 @@ impl Engine {
         Ok(command)
     }
 
-    /// Runs a command of the engine to its end.
+    /// Runs a command of the engine to its end, or until its time is over.
     pub(super) async fn asked(self, outer: &Environment, words: &[&str]) -> Result<Output, ContainerError> {
-        Ok(self.command(outer)?.args(words).stdin(Stdio::null()).output().await?)
+        let mut command = self.command(outer)?;
+        let output = command.args(words).stdin(Stdio::null()).output();
+        let late = |_elapsed| ContainerError::Unusable {
+            engine: self,
+            why: format!("it did not answer within {} s", ANSWER.as_secs()),
+        };
+        Ok(timeout(ANSWER, output).await.map_err(late)??)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::Finding;
 use crate::cli::Context;
+use crate::cli::output::CliError;
 use model::card::visible;
 use platform::home::quoted;
 use serde_json::Value;
@@ -19,14 +20,17 @@ pub(super) fn examine(context: &Context, hello: Option<&Value>) -> Vec<Finding> 
     let mut found = servers(hello);
     // A ledger that cannot be read is a finding of its own.
     if let Some(ledger) = context.ledger_if_any().ok().flatten() {
-        found.extend(recorded(&ledger, now).unwrap_or_default());
+        found.extend(
+            recorded(&ledger, now)
+                .unwrap_or_else(|error| vec![Finding::error("providers", &CliError::internal(&error))]),
+        );
     }
     found
 }
 
 /// Returns the findings of the ledger.
 fn recorded(ledger: &View, now: Timestamp) -> Result<Vec<Finding>, StoreError> {
-    let breakers = counters::breakers(ledger, now, BREAKERS_MAX)?;
+    let breakers = counters::open_breakers(ledger, now, BREAKERS_MAX)?;
     let refusals = accounts::refusals(ledger)?;
     let accounts = refusals.iter().map(|((person, capability, account), at)| {
         refused((person.as_str(), capability.as_str(), account.as_str()), *at)

@@ -6,7 +6,7 @@ use config::Config;
 use shared::Timestamp;
 use store::CLOCK_BEHIND_MAX;
 use store::ledger::export;
-use store::ledger::figures::free_bytes;
+use store::ledger::figures::Space;
 
 const MIB: u64 = 1024 * 1024;
 
@@ -39,19 +39,25 @@ pub(super) fn examine(context: &Context, config: &Config) -> Vec<Finding> {
 }
 
 fn disk(context: &Context, config: &Config) -> Finding {
-    const CHECK: &str = "disk";
     let home = context.home.path();
-    let needed = config.broker.free_space_mib;
-    let Some(free) = free_bytes(home).map(|bytes| bytes / MIB) else {
+    let Some(space) = Space::of(home) else {
         let text = format!("the free space of {} is unknown", home.display());
-        return Finding::problem(CHECK, text, "mount the disk again");
+        return Finding::problem("disk", text, "mount the disk again");
     };
+    free(space, config.broker.free_space_mib)
+}
+
+/// Judges the free space. The broker refuses calls below its watermark.
+fn free(space: Space, free_space_mib: u64) -> Finding {
+    const CHECK: &str = "disk";
+    let (free, needed) = (space.free / MIB, space.watermark(free_space_mib.saturating_mul(MIB)) / MIB);
+    let text = format!("{free} MiB are free; below {needed} MiB calls are refused");
     let remedy = "free space, or lower ledger_mib or free_space_mib in [broker]";
     if free < needed {
-        return Finding::problem(CHECK, format!("{free} MiB are free; below {needed} MiB calls are refused"), remedy);
+        return Finding::problem(CHECK, text, remedy);
     }
     if free < needed.saturating_mul(2) {
-        return Finding::warning(CHECK, format!("{free} MiB are free; below {needed} MiB calls are refused"), remedy);
+        return Finding::warning(CHECK, text, remedy);
     }
     Finding::ok(CHECK, format!("{free} MiB are free"))
 }
@@ -86,7 +92,17 @@ fn clock(now: Timestamp, last: Timestamp) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::super::State;
+    use super::super::State::{Ok, Problem, Warning};
     use super::*;
+
+    #[test]
+    fn the_disk_is_judged_by_the_watermark_of_the_broker() {
+        let state = |free: u64, size: u64| super::free(Space { free: free * MIB, size: size * MIB }, 256).state;
+        assert_eq!([255, 511, 512].map(|free| state(free, 100_000)), [Problem, Warning, Ok]);
+        // A fiftieth of a small disk is less.
+        assert_eq!([99, 199, 200].map(|free| state(free, 5_000)), [Problem, Warning, Ok]);
+    }
+
     use std::time::Duration;
 
     #[test]

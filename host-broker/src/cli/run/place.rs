@@ -33,12 +33,21 @@ impl Place {
 
     pub(super) fn container(
         (engine, users): (Engine, Users),
-        image: Image,
+        (image, suffix): (Image, String),
         group: &Group,
         (mounts, directory, env): Inside,
     ) -> Self {
         let (name, programs) = (group.to_string(), PROGRAMS.into());
-        Self::Container(Container { engine, image, users, name, mounts, directory, env, programs })
+        Self::Container(Container { engine, image, users, name, mounts, directory, env, programs, suffix })
+    }
+
+    /// The first program there, with its arguments before those of the agent's program.
+    fn starter(&self) -> [OsString; 2] {
+        let word = match self {
+            Self::Sandbox(_) => "sandbox-start",
+            Self::Container(_) => "container-start",
+        };
+        [SHIM.into(), word.into()]
     }
 
     /// Runs the program there, and returns its exit code.
@@ -46,7 +55,7 @@ impl Place {
     /// # Errors
     /// [`CliError`]; the program was not run.
     pub(super) fn run(&self, context: &Context, program: &Path, arguments: &[OsString]) -> Result<u8, CliError> {
-        let (platform, starter) = (&context.platform, starter());
+        let (platform, starter) = (&context.platform, self.starter());
         match self {
             Self::Sandbox(sandbox) => {
                 let ended = platform.runtime.block_on(sandbox.run(&starter, program, arguments));
@@ -70,7 +79,7 @@ impl Place {
                 (sandbox.command_line(program, arguments), &sandbox.mounts, names.collect(), &sandbox.network)
             }
             Self::Container(container) => {
-                let line = container.command_line(&starter(), program, arguments);
+                let line = container.command_line(&self.starter(), program, arguments);
                 let line = line.map_err(|error| CliError::configuration(&error))?;
                 (line, &container.mounts, container.env.keys().cloned().collect::<Vec<_>>(), &Network::None)
             }
@@ -91,9 +100,4 @@ impl Place {
         });
         Ok(())
     }
-}
-
-/// The first program in the place, with its arguments before those of the agent's program.
-fn starter() -> [OsString; 2] {
-    [SHIM.into(), "sandbox-start".into()]
 }

@@ -59,9 +59,10 @@ impl Wanted {
         ]
     }
 
-    /// Checks whether the page searches, which can read many rows.
+    /// Checks whether the page searches, or filters: both can read many rows.
     pub(super) fn searches(&self) -> bool {
-        self.search().iter().any(|(_, value)| !value.is_empty())
+        let filters = [&self.group, &self.provider, &self.status].into_iter().any(|value| !value.is_empty());
+        filters || self.search().iter().any(|(_, value)| !value.is_empty())
     }
 
     /// Returns the filter for the ledger, or the name of the field that is no name.

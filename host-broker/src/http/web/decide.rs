@@ -63,8 +63,11 @@ fn is_between(c: char) -> bool {
     c == ',' || c.is_whitespace()
 }
 
-/// Returns the actions of a list; `None` if a name is not valid.
+/// Returns the actions of a list; `None` if a name is not valid, or if it has separators only.
 pub(super) fn action_names(text: &str) -> Option<BTreeSet<Action>> {
+    if text.contains(',') && text.chars().all(is_between) {
+        return None;
+    }
     text.split(is_between).filter(|name| !name.is_empty()).map(|name| name.parse().ok()).collect()
 }
 

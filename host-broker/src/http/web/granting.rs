@@ -2,7 +2,7 @@
 
 use super::Shared;
 use super::access::PATH;
-use super::decide::{action_names, level};
+use super::decide::{action_names, level, look};
 use super::ending::{FormWords, NoCommand, of_session, submit};
 use axum::extract::rejection::FormRejection;
 use axum::extract::{Form, State};
@@ -13,6 +13,7 @@ use serde::Deserialize;
 use shared::Action;
 use shared::request::{Expiry, GrantRequest};
 use std::collections::BTreeSet;
+use store::state::grants::{self, Grant};
 
 /// The words of the pages that follow a grant.
 pub(super) const WORDS: FormWords = FormWords {
@@ -43,8 +44,8 @@ pub(super) struct GrantForm {
 }
 
 impl GrantForm {
-    /// Returns the command, or the refusal of a field, with the rules of the command line.
-    fn command(&self) -> Result<Command, NoCommand> {
+    /// Returns the request, or the refusal of a field, with the rules of the command line.
+    fn request(&self) -> Result<GrantRequest, NoCommand> {
         let wrong = |field: &str| (StatusCode::BAD_REQUEST, format!("The {field} of the grant is not valid."));
         let list = |text: &str, field| action_names(text).ok_or_else(|| wrong(field));
         let (allowed, denied) =
@@ -59,7 +60,7 @@ impl GrantForm {
         };
         let listed = |set: BTreeSet<Action>| (!set.is_empty()).then(|| set.into_iter().collect());
         let gate = Some(self.gate.trim()).filter(|gate| !gate.is_empty());
-        Ok(Command::Grant(GrantRequest {
+        Ok(GrantRequest {
             group_folder: self.group.parse().map_err(|_bad| wrong("group"))?,
             provider: self.provider.parse().map_err(|_bad| wrong("provider"))?,
             access_level: level(&self.level).ok_or_else(|| wrong("level"))?,
@@ -73,8 +74,33 @@ impl GrantForm {
             chat_types: None,
             chat_ids: None,
             timeout_ms: None,
-        }))
+        })
     }
+}
+
+/// Returns the sentence about restrictions of the present grant that the form would remove without showing them.
+fn lost(own: &Grant, request: &GrantRequest) -> Option<String> {
+    if !own.active {
+        return None;
+    }
+    let named = request.denied_actions.iter().flatten().collect::<BTreeSet<_>>();
+    let allowed = request.allowed_actions.as_ref();
+    let ends = |action: &&Action| !named.contains(action) && allowed.is_none_or(|allowed| allowed.contains(action));
+    let denied: Vec<&str> = own.denied.iter().filter(ends).map(Action::as_str).collect();
+    if !denied.is_empty() {
+        return Some(format!(
+            "The present grant denies {}. Add them to “Not these actions”, or revoke the present grant first.",
+            denied.join(", ")
+        ));
+    }
+    let has_limits = own.rate_per_minute.is_some() || own.daily_quota.is_some();
+    (has_limits || own.chat_types.is_some() || own.chat_ids.is_some()).then(|| {
+        format!(
+            "The present grant has a rate, a quota or chats, which this form cannot keep. Use host-broker grant {} {}, or \
+             revoke the present grant first.",
+            own.group, own.provider
+        )
+    })
 }
 
 /// `POST /access/grant`
@@ -87,8 +113,24 @@ pub(super) async fn grant(
         Ok(visitor) => visitor,
         Err(refused) => return *refused,
     };
-    match of_session(&shared, &visitor, form, |form| &form.form, &WORDS) {
-        Ok(form) => submit(&shared, &visitor, form.command(), &WORDS).await,
-        Err(refused) => *refused,
-    }
+    let form = match of_session(&shared, &visitor, form, |form| &form.form, &WORDS) {
+        Ok(form) => form,
+        Err(refused) => return *refused,
+    };
+    let request = match form.request() {
+        Ok(request) => request,
+        Err(wrong) => return submit(&shared, &visitor, Err(wrong), &WORDS).await,
+    };
+    let (group, provider) = (request.group_folder.clone(), request.provider.clone());
+    let command = match look(&shared, move |ledger| grants::find(ledger, &group, &provider)).await {
+        Some(present) => match present.own.as_ref().and_then(|own| lost(own, &request)) {
+            Some(lost) => Err((StatusCode::CONFLICT, lost)),
+            None => Ok(Command::Grant(request)),
+        },
+        None => Err((
+            StatusCode::SERVICE_UNAVAILABLE,
+            "The ledger cannot be read now. For the reason: host-broker logs".to_owned(),
+        )),
+    };
+    submit(&shared, &visitor, command, &WORDS).await
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use shared::Timestamp;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use store;
 use store::ledger::calls;
 use store::state::approvals;
@@ -17,6 +18,8 @@ use store::{StoreError, View};
 pub(in crate::http) struct ReadPool {
     home: PathBuf,
     reader: Mutex<Option<View>>,
+    // The longest time of a read; it then has a connection of its own.
+    most: Option<Duration>,
 }
 
 /// An approval request, and its answers.
@@ -67,7 +70,12 @@ const OVER_SHOWN: usize = 8;
 
 impl ReadPool {
     pub(super) fn new(home: PathBuf) -> Self {
-        Self { home, reader: Mutex::new(None) }
+        Self { home, reader: Mutex::new(None), most: None }
+    }
+
+    /// Makes a pool whose reads end with an error after this time.
+    pub(super) fn within(home: PathBuf, most: Duration) -> Self {
+        Self { most: Some(most), ..Self::new(home) }
     }
 
     /// Looks into the ledger. May wait.
@@ -75,6 +83,9 @@ impl ReadPool {
     /// # Errors
     /// [`StoreError`]; the next look opens it again.
     pub(in crate::http) fn look<T>(&self, look: impl FnOnce(&View) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        if let Some(most) = self.most {
+            return look(&store::reader_until(&self.home, Instant::now() + most)?);
+        }
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let connection = match reader.take() {
             Some(connection) => connection,

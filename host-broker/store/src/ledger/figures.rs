@@ -20,6 +20,8 @@ pub struct Figures {
     pub kill_switches: Vec<String>,
     /// The number of callers for which the breaker of a provider is open, by provider. A provider without one is absent.
     pub open_breakers: Vec<(String, i64)>,
+    /// The bytes of the database that are in use. Rotation compares them with its limit.
+    pub used: u64,
 }
 
 /// Reads the figures.
@@ -41,6 +43,7 @@ pub fn figures(view: &View, now: Timestamp) -> Result<Figures, StoreError> {
             waiting_approvals: count("SELECT count(*) FROM approvals WHERE state <> 'closed' AND state = 'waiting'")?,
             kill_switches: kill::list(view)?,
             open_breakers,
+            used: segments::used(view)?,
         })
     })
 }

@@ -267,7 +267,7 @@ pub fn due(view: &View, now: Timestamp, bytes: u64, rows: i64) -> Result<Option<
 }
 
 /// Returns the bytes that the database uses, without its free pages.
-fn used(view: &View) -> Result<u64, StoreError> {
+pub(super) fn used(view: &View) -> Result<u64, StoreError> {
     let pragma = |name: &str| -> Result<u64, rusqlite::Error> {
         let number: i64 = view.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0))?;
         Ok(u64::try_from(number).unwrap_or(0))

@@ -294,6 +294,19 @@ pub fn list(view: &View, now: Timestamp) -> Result<Vec<Used>, StoreError> {
         .map_err(at("list used limits"))
 }
 
+/// Returns the breakers that are open, at most `most`, by caller and provider.
+///
+/// # Errors
+/// [`StoreError`] if they cannot be read.
+pub fn open_breakers(view: &View, now: Timestamp, most: u32) -> Result<Vec<Used>, StoreError> {
+    const SELECT: &str = "SELECT caller, provider, 'breaker', faults, open_until FROM breakers WHERE open_until > ?1
+        ORDER BY caller, provider LIMIT ?2";
+    let (read, steady) = (reader(view, now)?, steady::estimate(view, now)?.millis());
+    view.prepare_cached(SELECT)
+        .and_then(|mut s| s.query_map(params![steady, most], read)?.collect())
+        .map_err(at("list open breakers"))
+}
+
 /// Returns the breakers that have counted faults, at most `most`, by caller and provider.
 ///
 /// # Errors

@@ -158,6 +158,17 @@ impl Grant {
             || self.catalogue.iter().any(|(action, level)| other.catalogue.get(action) != Some(level))
     }
 
+    /// Returns whether it gives nothing that the present grant does not give. Actions that it does not allow do not count,
+    /// nor do denials of actions that are gone.
+    pub fn narrows(&self, present: &Self) -> bool {
+        let Some(allowed) = &self.allowed else { return false };
+        let mut seen = self.clone();
+        seen.catalogue.retain(|action, _| allowed.contains(action));
+        let is_gone = |action: &&Action| !self.catalogue.contains_key(*action);
+        seen.denied.extend(present.denied.iter().filter(is_gone).cloned());
+        present.active && !seen.is_wider_than(present)
+    }
+
     /// Returns the list of allowed actions, as in documents.
     pub fn allowed_list(&self) -> Option<Vec<Action>> {
         self.allowed.as_ref().map(|set| set.iter().cloned().collect())

@@ -150,7 +150,7 @@ impl AccessPage<'_> {
                                 @if is_given(action) { td.state.yes { "yes" } } @else { td.state { "no" } }
                                 @match used.get(action) {
                                     Some(one) => { td { (moment(one.last, self.now)) } td.number { (one.calls) } },
-                                    None => { td { "never" } td.number { "0" } },
+                                    None => { td { "none counted" } td.number { "0" } },
                                 }
                             }
                         }
@@ -237,7 +237,7 @@ fn uses(now: Timestamp, used: Option<&UsedActions>) -> Markup {
                 "last call " (moment(last, now)) "; " (calls) @if calls == 1 { " call" } @else { " calls" }
                 " in " (DAYS) " days"
             },
-            None => { "no call in " (DAYS) " days" },
+            None => { "no call counted" },
         }
     }
 }

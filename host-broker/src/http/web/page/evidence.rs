@@ -162,7 +162,7 @@ fn disk(table: &BrokerTable, evidence: &EvidencePage) -> Markup {
                 div { dt { "log" } dd { (size(sizes.log)) } }
                 div { dt { "segments" } dd { (size(sizes.segments)) } }
                 div { dt { "free" } dd { @match evidence.free { Some(free) => (size(free)), None => "unknown" } } }
-                div { dt { "least free" } dd { (table.free_space_mib) " MiB (" code { "free_space_mib" } ")" } }
+                div { dt { "least free" } dd { (table.free_space_mib) " MiB (" code { "free_space_mib" } "), at most a fiftieth of the disk" } }
                 div {
                     dt { "budget" }
                     dd {

@@ -91,7 +91,7 @@ impl Latency<'_> {
                         caption { (self.title) }
                         thead {
                             tr {
-                                th scope="col" { "From" } th scope="col" { "Calls" }
+                                th scope="col" { "From" } th scope="col" { "Calls with a time" }
                                 th scope="col" { "Median" } th scope="col" { "95 %" }
                             }
                         }
@@ -134,7 +134,7 @@ impl Latency<'_> {
         let hours = with_calls.count();
         match slowest {
             Some((begin, [median, most])) => format!(
-                "{hours} of {} hours have calls. The slowest hour begins at {}: median {} ms, 95 % {} ms.",
+                "{hours} of {} hours have calls with a time. The slowest hour begins at {}: median {} ms, 95 % {} ms.",
                 self.hours.len(),
                 last_day::label(begin),
                 millis(median),
@@ -185,7 +185,7 @@ mod tests {
         assert!(found.is_sorted_by(|(_, one, ..), (_, next, ..)| one < next), "{found:?}");
         for words in [
             "role=\"img\" aria-labelledby=\"times-title\" aria-describedby=\"times-words\"",
-            "2 of 3 hours have calls. The slowest hour begins at 01:00: median 10 ms, 95 % 40 ms.</desc>",
+            "2 of 3 hours have calls with a time. The slowest hour begins at 01:00: median 10 ms, 95 % 40 ms.</desc>",
             "<title>01:00, median: 10 ms, 95 %: 40 ms</title>",
             "<td class=\"number\">3</td><td class=\"number\">10 ms</td><td class=\"number\">40 ms</td>",
             "<td class=\"number\">0</td><td class=\"number\"></td><td class=\"number\"></td>",

@@ -39,7 +39,7 @@ impl NarrowPage<'_> {
             section.card { h2 { "The present grant" } (terms(self.now, self.own)) }
             @match &self.narrowed {
                 None => {
-                    p.none { "No action that the grant gives was used. There is nothing to narrow it to; revoke it." }
+                    p.none { "No call of an action that the grant gives is counted. There is nothing to narrow it to." }
                     (revoke(self.visitor, group, provider))
                 },
                 Some(narrowed) if narrowed.lost.is_empty() && narrowed.level == self.own.level => {
@@ -58,7 +58,7 @@ impl NarrowPage<'_> {
                 h2 { "The narrower grant" }
                 p.level { strong { (narrowed.level) } }
                 p { "only " (listed(&narrowed.actions)) }
-                p { "Expiry, gate, rate, quota and chats stay as they are." }
+                p { "Denied actions, expiry, gate, rate, quota and chats stay as they are." }
                 h3 { "Lost" }
                 ul.answers {
                     @for action in &narrowed.lost { li { (seen(action.as_str())) } }
