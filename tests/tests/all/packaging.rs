@@ -7,7 +7,7 @@ use std::process::Command;
 /// network, which rules out a lower one. The drop-in is for homes without them.
 const EXPOSURES: [(&[&str], &str); 2] = [
     (&["host-broker.service"], "--threshold=30"),
-    (&["host-broker.service", "native-providers.conf"], "--threshold=20"),
+    (&["host-broker.service", "native-providers.conf"], "--threshold=15"),
 ];
 
 fn units() -> PathBuf {
