@@ -94,7 +94,7 @@ fn the_last_use_of_a_grant_is_shown_for_the_provider_and_for_each_action() {
     assert!(cells(&page, ">security</bdi>")[1].contains("no call counted"), "{page}");
     let one = auditor.get("/access/developer/demo").text;
     let echo = cells(&one, ">echo</bdi>");
-    assert_eq!((&echo[1][..], &echo[2][..], &echo[4][..]), ("L1 (read)", "yes", "2"), "{echo:?}");
+    assert_eq!((echo[1].as_str(), echo[2].as_str(), echo[4].as_str()), ("L1 (read)", "yes", "2"), "{echo:?}");
     assert!(echo[3].starts_with("20") && echo[3].contains(" ago"), "{echo:?}");
     assert_eq!(cells(&one, ">charge</bdi>")[4], "1");
     for never in ["broken", "deploy"] {
