@@ -4,8 +4,8 @@
 //! terminal reach the program alone, and a signal of the program to its group reaches nobody outside of the sandbox. It is
 //! internal to the broker.
 //!
-//! In a container (`container-start`) it first confines itself and all that it starts, as the host does with the sandboxes
-//! that it makes: the filter of an engine permits more. There it usually is process 1, to which the kernel delivers no signal that would end it. So it starts itself once more,
+//! In a container (`container-start`) it first confines itself and all that it starts: the filter of an engine permits more
+//! than that of the host's own sandboxes. There it usually is process 1, to which the kernel delivers no signal that would end it. So it starts itself once more,
 //! collects the processes whose parents have ended, and ends with the program.
 
 use confinement::Confinement;

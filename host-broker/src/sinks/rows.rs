@@ -40,8 +40,8 @@ impl From<StoreError> for Stop {
 }
 
 impl Rows {
-    /// Reads the rows after the position, up to the last one, perhaps with the earlier rows of the calls that end. `None`
-    /// if there are none.
+    /// Reads the rows after the position, up to the last one. `None` if there are none. Perhaps it also reads the earlier
+    /// rows of the calls that end.
     ///
     /// # Errors
     /// A sentence for the operator: the ledger cannot be read, rows of it are missing or changed, or it is not the ledger

@@ -112,10 +112,15 @@ impl Call<'_> {
         spans
     }
 
+    /// Returns the level of the call. An outcome has none, but its intent has.
+    fn level(&self) -> Option<i64> {
+        self.earlier.iter().chain([self.end]).find_map(|row| row.level)
+    }
+
     /// Returns the name of the call. The names in a refused request need not exist; those of a known action have a level.
     fn name(&self) -> String {
-        match (&self.end.provider, &self.end.action) {
-            (Some(provider), Some(action)) if self.end.level.is_some() => format!("{provider}.{action}"),
+        match (&self.end.provider, &self.end.action, self.level()) {
+            (Some(provider), Some(action), Some(_level)) => format!("{provider}.{action}"),
             _ => "call".to_owned(),
         }
     }
@@ -142,7 +147,8 @@ impl Call<'_> {
 
     fn attributes(&self, first: i64) -> Vec<KeyValue> {
         let end = self.end;
-        let known = |name: &'_ Option<String>| name.clone().filter(|_| end.level.is_some());
+        let level = self.level();
+        let known = |name: &Option<String>| name.clone().filter(|_| level.is_some());
         let (provider, action) = (known(&end.provider), known(&end.action));
         let named = [
             ("host_broker.caller", Some(end.caller.as_str())),
@@ -153,11 +159,8 @@ impl Call<'_> {
             ("host_broker.reason_code", end.reason_code.as_deref()),
             ("host_broker.policy_version", Some(&end.policy_version)),
         ];
-        let numbers = [
-            ("host_broker.row", Some(first)),
-            ("host_broker.last_row", Some(end.seq)),
-            ("host_broker.level", end.level),
-        ];
+        let numbers =
+            [("host_broker.row", Some(first)), ("host_broker.last_row", Some(end.seq)), ("host_broker.level", level)];
         let named = named.into_iter().filter_map(|(name, value)| Some(text(name, value?)));
         named.chain(numbers.into_iter().filter_map(|(name, value)| Some(number(name, value?)))).collect()
     }

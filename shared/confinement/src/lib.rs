@@ -2,7 +2,7 @@
 //!
 //! A namespace leaves a program in the session keyring. A user keyring is open to every process with the user's number, in
 //! every namespace. So a sandboxed program could read the operators' keys. A program that shares a terminal with a shell
-//! could put characters into the shell's input, and so run commands outside the sandbox (CVE-2017-5226). The filter refuses
+//! could put characters into the shell's input. So it would run commands outside the sandbox (CVE-2017-5226). The filter refuses
 //! these calls for a thread and its descendants. It is irreversible. The filter of an agent also refuses files that run with
 //! the rights of their owner: an agent writes into directories of the operator, and another user of the machine could start
 //! such a file.

@@ -157,7 +157,12 @@ struct Interrupted(std::process::Child);
 
 impl Interrupted {
     fn start(world: &World, arguments: &[&str]) -> Self {
-        let mut command = world.command(arguments);
+        let own = world.command(arguments);
+        #[expect(clippy::disallowed_methods, reason = "it becomes the program under test")]
+        let mut command = std::process::Command::new("/usr/bin/env");
+        // A shell without job control ignores the interrupt for its background jobs, and so for these tests.
+        command.arg("--default-signal=INT,TERM").arg(own.get_program()).args(own.get_args());
+        command.env_clear().envs(own.get_envs().filter_map(|(name, value)| Some((name, value?))));
         Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
     }
 
