@@ -144,7 +144,9 @@ pub enum StartError {
         source: std::io::Error,
     },
     /// The inbox's address.
-    #[error("the inbox cannot listen on {address}; name another port in [web] of broker.toml, or 0 for any")]
+    #[error(
+        "the inbox cannot listen on {address}; name another port in [web] of broker.toml, or 0 for any, and start again"
+    )]
     Inbox {
         /// The address.
         address: SocketAddr,

@@ -79,7 +79,10 @@ pub fn refuse_client_form(table: &toml::Table) -> Result<(), TableError> {
     let arguments = table.get("args").and_then(toml::Value::as_array);
     if command.is_some() || arguments.is_some() {
         let own = table.get("command").and_then(toml::Value::as_array);
-        let words = own.into_iter().flatten().cloned().chain(command.map(toml::Value::from));
+        // A text without `args` is often a whole line of a shell.
+        let of_line = command.filter(|_| arguments.is_none()).into_iter().flat_map(str::split_whitespace);
+        let one = command.filter(|_| arguments.is_some());
+        let words = own.into_iter().flatten().cloned().chain(of_line.chain(one).map(toml::Value::from));
         let all: toml::value::Array = words.chain(arguments.into_iter().flatten().cloned()).collect();
         lines.push(format!("command = {}", toml::Value::Array(all)));
     }

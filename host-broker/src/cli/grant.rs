@@ -96,7 +96,9 @@ fn words(kinds: Option<Vec<ChatType>>) -> Option<Vec<String>> {
 
 pub(in crate::cli) fn level(text: &str) -> Result<Level, String> {
     let number = text.strip_prefix(['L', 'l']).unwrap_or(text).parse().ok();
-    number.and_then(Level::from_number).ok_or_else(|| "a level is 0, 1, 2 or 3".to_owned())
+    number
+        .and_then(Level::from_number)
+        .ok_or_else(|| "a level is 0 (none), 1 (read), 2 (write) or 3 (production)".to_owned())
 }
 
 fn expiry(text: &str) -> Result<Expiry, String> {

@@ -242,7 +242,7 @@ impl Run {
     /// Says on standard error how the sandbox differs from the operator's likely wish. `client` is one without a host.
     fn say(&self, context: &Context, client: Option<Client>, has_workspace: bool, place: &Place) {
         if rustix::process::geteuid().is_root() {
-            context.output.say("host-broker: the agent runs as root's user; run this command as a user of its own");
+            context.output.say("host-broker: warning: the agent runs with the user id of root; better start this command as another user");
         }
         let is_shim = self.program.first().is_some_and(|program| program == "mcp-shim");
         if !has_workspace && !is_shim {

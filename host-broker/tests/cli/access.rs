@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 #[test]
 fn a_grant_that_cannot_be_is_refused_with_the_reason() {
     let world = World::with_mock();
-    world.run(&["grant", "developer", "mock", "4"]).fails(2, &["a level is 0, 1, 2 or 3"]);
+    world
+        .run(&["grant", "developer", "mock", "4"])
+        .fails(2, &["a level is 0 (none), 1 (read), 2 (write) or 3 (production)"]);
     world.run(&["grant", "Developer", "mock", "1"]).fails(2, &["not a valid group"]);
     world.run(&["grant", "developer", "mock", "1", "--expires-in", "soon"]).fails(2, &["90m, 12h, 7d"]);
     world.run(&["grant", "developer", "mock", "1", "--expires", "tomorrow"]).fails(2, &["is not a time"]);

@@ -122,7 +122,7 @@ fn the_first_process_of_a_container_waits_for_the_others_and_has_the_code_of_the
     let started = |script: &str| {
         let mut command = Command::new("unshare");
         command.args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]).arg(&shim);
-        command.args(["sandbox-start", "sh", "-c", script]).stdin(Stdio::null()).output()
+        command.args(["container-start", "sh", "-c", script]).stdin(Stdio::null()).output()
     };
     match started("true") {
         Ok(output) if output.status.success() => {}
@@ -149,7 +149,7 @@ fn the_first_process_of_a_container_waits_for_the_others_and_has_the_code_of_the
     let missing = Command::new("unshare")
         .args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"])
         .arg(&shim)
-        .args(["sandbox-start", "no-such-program"])
+        .args(["container-start", "no-such-program"])
         .output()
         .unwrap();
     assert_eq!(missing.status.code(), Some(1));
@@ -183,7 +183,7 @@ fn a_rehearsal_shows_the_command_of_the_engine_and_creates_nothing() {
     let words: Vec<&str> = document["command"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
     assert_eq!(words[..2], ["podman", "run"], "{text}");
     let tail =
-        ["--entrypoint", "/opt/broker/bin/mcp-shim", "localhost/agent:1", "sandbox-start", "claude", "--version"];
+        ["--entrypoint", "/opt/broker/bin/mcp-shim", "localhost/agent:1", "container-start", "claude", "--version"];
     assert_eq!(words[words.len() - tail.len()..], tail, "{text}");
     let mailbox = world.home().join("ipc/developer");
     for mount in [

@@ -5,7 +5,7 @@ pub(super) mod permits;
 mod proposals;
 mod tools;
 
-use super::Name;
+use super::{Name, Reloaded, reloaded};
 use crate::assembly::catalogue::{replaced, with_deps};
 use crate::cli::Context;
 use crate::cli::ask::answer;
@@ -30,6 +30,7 @@ use shared::Action;
 use shared::digest::Digest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use store::state::grants;
 
 /// Review and accept the definitions of a bridge or an MCP server.
 ///
@@ -177,18 +178,12 @@ impl Accept {
                     look.parts.permitted.iter().filter(|tool| is_offered(tool)).cloned().collect();
                 let permits = permits::write(context, name, &permitted)?;
                 let written = edited.map(|edited| edited.write(context)).transpose()?;
-                let exchange = ProcessRequest::Exchange { provider: name.clone(), digest: *digest };
-                let exchanged = control::send(&context.home.socket(), &exchange.into())?;
-                if let Some(why) = exchanged.as_ref().and_then(|reply| reply.get("error")).and_then(Value::as_str) {
-                    return Err(CliError::provider(format!(
-                        "the definitions of {name} are accepted, but the running daemon cannot load them: {why}"
-                    )));
-                }
-                let said = exchanged.as_ref().and_then(|reply| reply.get("summary")).and_then(Value::as_str);
-                let counts = if exchanged.is_some() { Counts::Now } else { Counts::NextStart };
-                let said = said.unwrap_or("The daemon uses them from its next start.");
+                let in_force = in_force(context, name, *digest, written.is_some())?;
+                let counts = if in_force.is_some() { Counts::Now } else { Counts::NextStart };
+                let said = in_force.unwrap_or_else(|| "The daemon uses them from its next start.".to_owned());
                 let (written, permits) = (written.unwrap_or_default(), permits.unwrap_or_default());
-                let text = format!("The definitions of {name} are accepted. {said}{written}{permits}");
+                let again = grant_again(context, name);
+                let text = format!("The definitions of {name} are accepted. {said}{written}{permits}{again}");
                 let document = look.document(&changes, Some(counts));
                 Ok(Review {
                     digest: now.digest(),
@@ -204,6 +199,47 @@ impl Accept {
                 context.program()
             ))),
         }
+    }
+}
+
+/// Has a running daemon use accepted definitions. Returns its answer; `None` if there is no daemon.
+///
+/// The daemon exchanges the definitions while it runs. If the configuration has changed, too, it reads all of it again.
+fn in_force(context: &Context, name: &Name, digest: Digest, is_edited: bool) -> Result<Option<String>, CliError> {
+    if !is_edited {
+        let exchange = ProcessRequest::Exchange { provider: name.clone(), digest };
+        let Some(reply) = control::send(&context.home.socket(), &exchange.into())? else { return Ok(None) };
+        // The daemon does not know a table that was written since its start.
+        if reply.get("error").is_none() {
+            return Ok(Some(reply.get("summary").and_then(Value::as_str).unwrap_or_default().to_owned()));
+        }
+    }
+    match reloaded(context, name) {
+        Ok(Reloaded::NoDaemon) => Ok(None),
+        Ok(Reloaded::Ready) => Ok(Some("The daemon has read its configuration again, and uses them now.".to_owned())),
+        Ok(Reloaded::Unready(why)) => Ok(Some(format!("The daemon has read them, but {name} takes no calls: {why}."))),
+        Err(fault) => Err(CliError::provider(format!(
+            "the definitions of {name} are accepted, but the running daemon cannot load them: {}",
+            fault.text
+        ))),
+    }
+}
+
+/// Returns the sentence about grants that were made before, which do not cover new actions.
+fn grant_again(context: &Context, name: &Name) -> String {
+    let now = context.platform.clock.now();
+    let ledger = context.ledger_if_any().ok().flatten();
+    let all = ledger.and_then(|ledger| grants::list(&ledger, None).ok()).unwrap_or_default();
+    let lines =
+        all.iter().filter(|grant| grant.provider.as_str() == name.as_str() && grant.is_live(now)).map(|grant| {
+            let line = format!("host-broker grant {} {name} {}", grant.group, grant.level.number());
+            format!("\n  {}", context.at_home(&line))
+        });
+    let lines: String = lines.collect();
+    if lines.is_empty() {
+        lines
+    } else {
+        format!("\nAn earlier grant does not cover new or changed tools; repeat it:{lines}")
     }
 }
 
@@ -393,11 +429,14 @@ impl Look<'_> {
         if self.before == Some(self.now) {
             return "These definitions are accepted.".to_owned();
         }
+        let secrets = if with_secrets { " --with-secrets" } else { "" };
+        let command = format!("{program} provider accept {} --digest {}{secrets}", self.name, self.now.digest());
+        if self.parts.proposed.is_empty() {
+            return format!("Nothing was accepted. To accept exactly this:\n  {command}");
+        }
         format!(
-            "Nothing was accepted. To accept exactly this:\n  {program} provider accept {} --digest {}{}",
-            self.name,
-            self.now.digest(),
-            if with_secrets { " --with-secrets" } else { "" }
+            "Nothing was accepted. To accept exactly this, with the proposed lines:\n  {command} --accept-proposed\nWithout \
+             --accept-proposed, no line is written; a tool without a level stays off."
         )
     }
 }

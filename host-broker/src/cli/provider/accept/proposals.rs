@@ -79,8 +79,11 @@ impl Edited<'_> {
     /// [`CliError`]; the file is as it was.
     pub(super) fn write(self, context: &Context) -> Result<String, CliError> {
         edit::change(context, |text| with_lines(text, self.name, self.proposed))?;
-        let count = self.proposed.len();
-        Ok(format!(" The proposals for {count} tools are in broker.toml now and apply from the next start."))
+        let tools = match self.proposed.len() {
+            1 => "1 tool is".to_owned(),
+            count => format!("{count} tools are"),
+        };
+        Ok(format!(" The proposed lines of {tools} in broker.toml."))
     }
 }
 
