@@ -7,7 +7,7 @@ mod watch;
 
 use crate::cli::Context;
 use crate::cli::apply;
-use crate::cli::ask::ask;
+use crate::cli::ask::{ask, running};
 use crate::cli::output::{CliError, Output};
 use crate::story::on_behalf;
 use access::Access;
@@ -136,7 +136,14 @@ fn give(context: &Context, Approve { code, apply, later, access }: Approve) -> R
     let (standing, access) = (later.scope(), access.scope());
     let answer = ApprovalAnswer { standing, access, ..ApprovalAnswer::new(code, true, None, apply) };
     let command = request::Command::Answer(answer);
-    if apply { apply::ask(context, command) } else { ask(context, command) }
+    if apply {
+        return apply::ask(context, command);
+    }
+    ask(context, command)?;
+    if running(context).is_ok_and(|hello| hello.is_none()) {
+        context.output.say("host-broker: no daemon is running; what was approved runs after: host-broker serve");
+    }
+    Ok(())
 }
 
 /// How many that are over are listed.

@@ -105,8 +105,10 @@ impl Call<'_> {
             let goes_on = |row: &&&Row| !matches!(row.kind.as_str(), "answered" | "repeated" | "folded");
             let next = rows.iter().skip(index.saturating_add(1)).find(goes_on);
             if let (true, Some(next)) = (row.kind == "asked", next) {
-                let ended = self.span("approval", (row.seq, row.ts), next);
-                spans.push(Span { kind: SpanKind::Internal.into(), status: None, ..ended });
+                let outcome = if next.kind == "intended" { "approved" } else { next.kind.as_str() };
+                let attributes = vec![number("host_broker.row", row.seq), text("host_broker.outcome", outcome)];
+                let span = self.span("approval", (row.seq, row.ts), next);
+                spans.push(Span { kind: SpanKind::Internal.into(), attributes, status: None, ..span });
             }
         }
         spans

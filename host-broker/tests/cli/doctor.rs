@@ -63,7 +63,8 @@ fn each_fault_is_found_with_its_remedy() {
         .append("broker.toml", "\n[providers.lacking]\nkind = \"github\"\ntoken = { file = \"/nonexistent/token\" }\n");
     // A provider that nobody may use is no problem yet.
     says(&found(&world, "warning"), "provider lacking", &["token", "host-broker reload"]);
-    world.run(&["grant", "developer", "lacking", "1"]).ok();
+    let granted = world.run(&["grant", "developer", "lacking", "1"]).ok();
+    assert!(granted.contains("lacking takes no calls now: its secret `token` is missing"), "{granted}");
     says(&found(&world, "problem"), "provider lacking", &["token", "host-broker reload"]);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     world.append("broker.toml", &format!("\n[web]\nlisten = \"{}\"\n", taken.local_addr().unwrap()));

@@ -104,7 +104,7 @@ fn each_call_is_one_trace_with_its_stages_and_without_its_content() {
     assert_eq!((outcome(&call), names(&below)), ("succeeded", vec!["approval", "run"]));
     assert_eq!(below[1]["kind"], "SPAN_KIND_CLIENT");
     // Its caller was told meanwhile that it waits; the wait ends with the answer.
-    assert_eq!((outcome(&below[0]), &below[0]["end"]), ("intended", &below[1]["start"]));
+    assert_eq!((outcome(&below[0]), &below[0]["end"]), ("approved", &below[1]["start"]));
     world.run(&["approvals", "deny", &wait("denied-1")]).ok();
     let (call, below) = receiver.call("denied-1");
     assert_eq!((outcome(&call), names(&below)), ("refused", vec!["approval"]));

@@ -7,6 +7,7 @@ use crate::broker::Broker;
 use crate::commands::CommandOutcome;
 use crate::request::{Command, CommandRequest};
 use config::near_miss;
+use kernel::call::Header;
 use model::approval::{Approval, ApprovalState, SubjectKind};
 use model::card::Card;
 use model::{ChatType, Exposure, Subject};
@@ -101,13 +102,14 @@ impl Broker {
             body: json!({ "grant": grant_value(&grant) }),
             data: json!({ "granted": true, "grant": grant_value(&grant) }),
             summary: format!(
-                "{} now has {} access to {} {expiry}.{}{}{}",
+                "{} now has {} access to {} {expiry}.{}{}{}{}",
                 grant.group,
                 grant.level,
                 grant.provider,
                 only_in_chats(&grant),
                 gives_nothing(request, &grant),
-                lacks_gate(&grant)
+                lacks_gate(&grant),
+                self.outage(header, &grant)
             ),
         };
         let gives = grant.level > Level::None;
@@ -117,6 +119,18 @@ impl Broker {
             sessions::let_out(tx, &header.caller_key, (&grant.provider, "ext_grant"), tx.head().seq)?;
         }
         Ok(CommandOutcome::Answered(answer))
+    }
+
+    /// Returns the sentence for a person about a provider that takes no calls now; empty if it takes some. The reason is not
+    /// for agents.
+    fn outage(&self, header: &Header, grant: &Grant) -> String {
+        let state = self.catalogue.provider(&grant.provider).map(|listed| &listed.state);
+        match state {
+            Some(Err(reason)) if header.caller.group().is_none() && grant.level > Level::None => {
+                format!(" {} takes no calls now: {}.", grant.provider, reason.trim_end_matches('.'))
+            }
+            Some(_) | None => String::new(),
+        }
     }
 
     /// Returns the reason why a person must make the grant, if the session of its agent has read private data and
