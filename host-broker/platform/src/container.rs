@@ -22,7 +22,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Seek as _, Write as _};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -156,6 +156,9 @@ impl Container {
         if self.engine == Engine::Podman {
             // Without them, Podman adds memory without a limit, and the volumes of the image.
             options.extend(["--read-only-tmpfs=false", "--image-volume=ignore"].map(OsString::from));
+            // Later versions then make this one read-only, too.
+            let shared = format!("/dev/shm:rw,noexec,nosuid,nodev,mode=1777,size={TMP_BYTES}");
+            options.extend(["--tmpfs".into(), OsString::from(shared)]);
         }
         options.extend(fixed.into_iter().flatten().map(OsString::from));
         options.extend(self.users.options());
@@ -184,16 +187,17 @@ impl Container {
 
     /// Checks that the engine can keep what is read-only: it does not do so for mount points below.
     fn check_mounts(&self) -> Result<(), ContainerError> {
-        // Source: proc_pid_mountinfo(5). The fifth column is the mount point; spaces are written as \040.
-        let table = std::fs::read_to_string("/proc/self/mountinfo")?;
-        let points = table.lines().filter_map(|line| line.split(' ').nth(4)).map(|point| point.replace("\\040", " "));
-        let points: Vec<PathBuf> = points.map(PathBuf::from).collect();
+        // Source: proc_pid_mountinfo(5). The fifth column is the mount point.
+        let table = std::fs::read("/proc/self/mountinfo")?;
+        let points = table.split(|byte| *byte == b'\n').filter_map(|line| line.split(|byte| *byte == b' ').nth(4));
+        let points: Vec<PathBuf> = points.map(decoded).collect();
         for mount in self.mounts.iter().filter(|mount| !mount.is_writable) {
             let from = mount.from.canonicalize()?;
-            // A mount of its own covers such a point.
-            let is_own = |point: &&PathBuf| self.mounts.iter().any(|own| own.from == **point);
-            let mut below = points.iter().filter(|point| **point != from && point.starts_with(&from));
-            if let Some(point) = below.find(|point| !is_own(point)) {
+            // A mount of its own at that place covers such a point.
+            let is_covered = |rest: &Path| self.mounts.iter().any(|own| own.to == mount.to.join(rest));
+            let below = points.iter().filter_map(|point| Some((point, point.strip_prefix(&from).ok()?)));
+            let mut below = below.filter(|(_, rest)| !rest.as_os_str().is_empty());
+            if let Some((point, _)) = below.find(|(_, rest)| !is_covered(rest)) {
                 return Err(ContainerError::Nested(mount.from.clone(), point.clone()));
             }
         }
@@ -215,7 +219,10 @@ impl Container {
                 ContainerError::Unusable { engine: self.engine, why }
             });
         }
-        let config: ImageConfig = serde_json::from_slice(&said.stdout).unwrap_or_default();
+        let config: ImageConfig = serde_json::from_slice(&said.stdout).map_err(|error| ContainerError::Unusable {
+            engine: self.engine,
+            why: format!("its description of the image cannot be read: {error}"),
+        })?;
         if self.engine == Engine::Docker && config.volumes.is_some_and(|volumes| !volumes.is_empty()) {
             return Err(ContainerError::Volumes(self.image.clone()));
         }
@@ -307,6 +314,18 @@ fn is_absent(said: &[u8]) -> bool {
     ["no such container", "no container with name"].iter().any(|words| said.contains(words))
 }
 
+/// Returns a path of the kernel's table, in which some bytes are written as three octal digits.
+fn decoded(written: &[u8]) -> PathBuf {
+    let (mut path, mut rest) = (Vec::with_capacity(written.len()), written);
+    while let Some((byte, after)) = rest.split_first() {
+        let digits = after.get(..3).filter(|_| *byte == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        let escaped = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        path.push(escaped.unwrap_or(*byte));
+        rest = if escaped.is_some() { after.get(3..).unwrap_or_default() } else { after };
+    }
+    OsString::from_vec(path).into()
+}
+
 /// The option of a mount. Its form has no way to write a comma that holds for both engines.
 fn mounted(mount: &Mount) -> Result<OsString, ContainerError> {
     let Mount { from, to, is_writable } = mount;
@@ -375,6 +394,12 @@ mod tests {
         }
         assert!(!all.iter().any(|word| word.contains("hunter2")), "{all:?}");
         assert!(!words(&container(Vec::new()), false).iter().any(|word| word == "--tty"));
+    }
+
+    #[test]
+    fn a_path_of_the_kernels_table_is_read_with_its_escapes() {
+        assert_eq!(decoded(b"/a\\040b\\134c\\011\\012"), Path::new("/a b\\c\t\n"));
+        assert_eq!(decoded(b"/a\\9x"), Path::new("/a\\9x"));
     }
 
     #[test]

@@ -6,9 +6,7 @@ mod check;
 mod remove;
 
 use crate::cli::Context;
-use crate::cli::ask::running;
 use crate::cli::output::{CliError, Output};
-use crate::cli::reload::reload;
 use clap::{Args, Subcommand};
 use config::Config;
 use engine::catalogue::{Catalogue, Listed};
@@ -46,38 +44,6 @@ struct List {
     /// Include every action with its level.
     #[arg(long)]
     actions: bool,
-}
-
-/// The state of a provider after the daemon has read its configuration again.
-enum Reloaded {
-    /// No daemon runs.
-    NoDaemon,
-    /// It takes calls.
-    Ready,
-    /// It lacks a secret, for this reason.
-    Unready(String),
-}
-
-impl Reloaded {
-    /// Returns why the provider takes no calls.
-    fn unready(self) -> Option<String> {
-        if let Self::Unready(reason) = self { Some(reason) } else { None }
-    }
-}
-
-/// Has a running daemon read its configuration again.
-///
-/// # Errors
-/// [`CliError`]; the daemon keeps its present configuration.
-fn reloaded(context: &Context, name: &Name) -> Result<Reloaded, CliError> {
-    if running(context)?.is_none() {
-        return Ok(Reloaded::NoDaemon);
-    }
-    context.output.say("The running daemon reads its configuration again.");
-    let unready = reload(context)?;
-    let state = unready.get(name.as_str()).filter(|state| state.get("lacks_secret") == Some(&Value::Bool(true)));
-    let reason = state.and_then(|state| state.get("reason")?.as_str()).map(str::to_owned);
-    Ok(reason.map_or(Reloaded::Ready, Reloaded::Unready))
 }
 
 /// A provider as these commands see it.

@@ -91,21 +91,21 @@ impl Rows {
 }
 
 /// Returns the earlier rows of each call that ends with one of these rows, by the number of that row. They are rows of the
-/// database, whose content is verified once more, and of this piece. If they are too many bytes, those of later calls are
-/// left out.
+/// database, whose content is verified once more, and of this piece. If they are too many bytes, those of some calls
+/// are left out.
 fn earlier_rows(view: &View, rows: &[Row]) -> Result<BTreeMap<i64, Vec<Row>>, StoreError> {
-    let (first, mut bytes, mut found) = (rows.first().map_or(0, |row| row.seq), 0_usize, BTreeMap::new());
+    let (first, mut left, mut found) = (rows.first().map_or(0, |row| row.seq), BYTES, BTreeMap::new());
     for (end, request) in rows.iter().filter_map(traces::end_of_call) {
         let mut earlier = export::earlier(view, &end.caller, request, first, traces::ROWS_MAX)?;
         earlier.retain(|row| row.hash() == row.event_hash);
         let is_earlier =
             |row: &&Row| row.seq < end.seq && row.caller == end.caller && row.request_id.as_deref() == Some(request);
         earlier.extend(rows.iter().filter(is_earlier).cloned());
-        bytes = earlier.iter().fold(bytes, |bytes, row| bytes.saturating_add(row.cost()));
-        if bytes > BYTES {
-            break;
+        let cost = earlier.iter().map(Row::cost).fold(0, usize::saturating_add);
+        if let Some(rest) = left.checked_sub(cost) {
+            left = rest;
+            found.insert(end.seq, earlier);
         }
-        found.insert(end.seq, earlier);
     }
     Ok(found)
 }

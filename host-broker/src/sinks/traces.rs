@@ -114,15 +114,20 @@ impl Call<'_> {
         spans
     }
 
+    /// Returns whether the call names an action that exists. Only such a call is attempted, or has a level.
+    fn is_known(&self) -> bool {
+        self.end.kind != "refused" || self.level().is_some()
+    }
+
     /// Returns the level of the call. An outcome has none, but its intent has.
     fn level(&self) -> Option<i64> {
         self.earlier.iter().chain([self.end]).find_map(|row| row.level)
     }
 
-    /// Returns the name of the call. The names in a refused request need not exist; those of a known action have a level.
+    /// Returns the name of the call. The names in a refused request need not exist.
     fn name(&self) -> String {
-        match (&self.end.provider, &self.end.action, self.level()) {
-            (Some(provider), Some(action), Some(_level)) => format!("{provider}.{action}"),
+        match (&self.end.provider, &self.end.action) {
+            (Some(provider), Some(action)) if self.is_known() => format!("{provider}.{action}"),
             _ => "call".to_owned(),
         }
     }
@@ -149,8 +154,8 @@ impl Call<'_> {
 
     fn attributes(&self, first: i64) -> Vec<KeyValue> {
         let end = self.end;
-        let level = self.level();
-        let known = |name: &Option<String>| name.clone().filter(|_| level.is_some());
+        let (level, is_known) = (self.level(), self.is_known());
+        let known = |name: &Option<String>| name.clone().filter(|_| is_known);
         let (provider, action) = (known(&end.provider), known(&end.action));
         let named = [
             ("host_broker.caller", Some(end.caller.as_str())),

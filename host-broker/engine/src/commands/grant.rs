@@ -60,6 +60,10 @@ impl Broker {
             let reason = "The grant or its provider has changed meanwhile, so this would not narrow it.";
             return no(None, Code::InvalidParams, reason.into());
         }
+        if let (Command::Narrow(_), Some(stored)) = (&command_request.command, &stored) {
+            // Denials of actions that are gone stay, too: the actions can come back.
+            grant.denied.extend(stored.denied.iter().cloned());
+        }
         let above = match header.caller.group() {
             Some(group) => match self.above_the_ceiling(group, &grant, stored.as_ref()) {
                 Some(reason) => Some((group, reason)),

@@ -5,7 +5,7 @@ pub(super) mod permits;
 mod proposals;
 mod tools;
 
-use super::{Name, Reloaded, reloaded};
+use super::Name;
 use crate::assembly::catalogue::{replaced, with_deps};
 use crate::cli::Context;
 use crate::cli::ask::answer;
@@ -177,13 +177,11 @@ impl Accept {
                 let permitted: Vec<Action> =
                     look.parts.permitted.iter().filter(|tool| is_offered(tool)).cloned().collect();
                 let permits = permits::write(context, name, &permitted)?;
-                let written = edited.map(|edited| edited.write(context)).transpose()?;
-                let in_force = in_force(context, name, *digest, written.is_some())?;
-                let counts = if in_force.is_some() { Counts::Now } else { Counts::NextStart };
-                let said = in_force.unwrap_or_else(|| "The daemon uses them from its next start.".to_owned());
-                let (written, permits) = (written.unwrap_or_default(), permits.unwrap_or_default());
-                let again = grant_again(context, name);
-                let text = format!("The definitions of {name} are accepted. {said}{written}{permits}{again}");
+                let written = edited.map(|edited| edited.write(context)).transpose()?.flatten();
+                let (counts, said) = exchanged(context, name, *digest, written)?;
+                let again = if changes.is_empty() { String::new() } else { earlier_grants(context, name) };
+                let permits = permits.unwrap_or_default();
+                let text = format!("The definitions of {name} are accepted. {said}{permits}{again}");
                 let document = look.document(&changes, Some(counts));
                 Ok(Review {
                     digest: now.digest(),
@@ -202,45 +200,52 @@ impl Accept {
     }
 }
 
-/// Has a running daemon use accepted definitions. Returns its answer; `None` if there is no daemon.
-///
-/// The daemon exchanges the definitions while it runs. If the configuration has changed, too, it reads all of it again.
-fn in_force(context: &Context, name: &Name, digest: Digest, is_edited: bool) -> Result<Option<String>, CliError> {
-    if !is_edited {
-        let exchange = ProcessRequest::Exchange { provider: name.clone(), digest };
-        let Some(reply) = control::send(&context.home.socket(), &exchange.into())? else { return Ok(None) };
-        // The daemon does not know a table that was written since its start.
-        if reply.get("error").is_none() {
-            return Ok(Some(reply.get("summary").and_then(Value::as_str).unwrap_or_default().to_owned()));
+/// Has a running daemon use accepted definitions. Returns from when on they count, and the sentence for a person. `written`
+/// says which lines are new in `broker.toml`.
+fn exchanged(
+    context: &Context,
+    name: &Name,
+    digest: Digest,
+    written: Option<String>,
+) -> Result<(Counts, String), CliError> {
+    let exchange = ProcessRequest::Exchange { provider: name.clone(), digest };
+    let reply = control::send(&context.home.socket(), &exchange.into())?;
+    let text = |member: &str| reply.as_ref().and_then(|reply| reply.get(member)?.as_str());
+    let counts = if reply.is_some() && text("error").is_none() { Counts::Now } else { Counts::NextStart };
+    let said = match (text("error"), written) {
+        // Without the written lines, a daemon offers no tool, or it does not know the table yet.
+        (_, Some(written)) if reply.is_some() => {
+            format!("{written} Next: {}", context.at_home("host-broker reload"))
         }
-    }
-    match reloaded(context, name) {
-        Ok(Reloaded::NoDaemon) => Ok(None),
-        Ok(Reloaded::Ready) => Ok(Some("The daemon has read its configuration again, and uses them now.".to_owned())),
-        Ok(Reloaded::Unready(why)) => Ok(Some(format!("The daemon has read them, but {name} takes no calls: {why}."))),
-        Err(fault) => Err(CliError::provider(format!(
-            "the definitions of {name} are accepted, but the running daemon cannot load them: {}",
-            fault.text
-        ))),
-    }
+        (Some(why), _) => {
+            return Err(CliError::provider(format!(
+                "the definitions of {name} are accepted, but the running daemon cannot load them: {why}"
+            )));
+        }
+        (None, written) => {
+            let said = text("summary").unwrap_or("The daemon uses them from its next start.");
+            format!("{said}{}", written.map(|lines| format!(" {lines}")).unwrap_or_default())
+        }
+    };
+    Ok((counts, said))
 }
 
-/// Returns the sentence about grants that were made before, which do not cover new actions.
-fn grant_again(context: &Context, name: &Name) -> String {
+/// Returns the sentence about grants that were made before: they do not cover new tools. It has no command to paste, because
+/// a repeated grant replaces each restriction of the one before.
+fn earlier_grants(context: &Context, name: &Name) -> String {
     let now = context.platform.clock.now();
     let ledger = context.ledger_if_any().ok().flatten();
     let all = ledger.and_then(|ledger| grants::list(&ledger, None).ok()).unwrap_or_default();
-    let lines =
-        all.iter().filter(|grant| grant.provider.as_str() == name.as_str() && grant.is_live(now)).map(|grant| {
-            let line = format!("host-broker grant {} {name} {}", grant.group, grant.level.number());
-            format!("\n  {}", context.at_home(&line))
-        });
-    let lines: String = lines.collect();
-    if lines.is_empty() {
-        lines
-    } else {
-        format!("\nAn earlier grant does not cover new or changed tools; repeat it:{lines}")
+    let own = all.iter().filter(|grant| grant.provider == *name && !grant.is_temporary && grant.is_live(now));
+    let groups: Vec<&str> = own.map(|grant| grant.group.as_str()).collect();
+    if groups.is_empty() {
+        return String::new();
     }
+    format!(
+        "\nThe earlier grants of {} do not cover new or changed tools. To see them: {}; then repeat each with its options.",
+        groups.join(", "),
+        context.at_home(&format!("host-broker capabilities {}", groups.first().copied().unwrap_or_default()))
+    )
 }
 
 /// From when on it counts.

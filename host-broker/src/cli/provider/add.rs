@@ -4,11 +4,13 @@ mod questions;
 
 use super::Name;
 use super::accept::{Accept, Review};
-use super::{has_no_grants, reloaded};
+use super::has_no_grants;
 use crate::cli::Context;
+use crate::cli::ask::running;
 use crate::cli::edit;
 use crate::cli::home_reader::unknown;
 use crate::cli::output::{CliError, Output};
+use crate::cli::reload::reload;
 use clap::Args;
 use config::Config;
 use platform::home::quoted;
@@ -101,7 +103,7 @@ impl Add {
         let stays = |fault: CliError| {
             fault.and_so(&format!("[providers.{name}] is in broker.toml; correct it there, then: {next}"))
         };
-        let unready = reloaded(context, &name).map_err(stays)?.unready();
+        let unready = reloaded(context, &name).map_err(stays)?;
         let config = context.config().map_err(stays)?;
         let reviewed = early.map_or_else(|| review(&config), Ok).map_err(stays)?;
         let choice = choice.map_or_else(|| self.choice(context, &reviewed), Ok).map_err(stays)?;
@@ -165,6 +167,17 @@ enum Choice {
 
 fn unchanged(fault: CliError) -> CliError {
     fault.and_so("nothing was changed")
+}
+
+/// Has a running daemon read its configuration again. Returns why the provider takes no calls, if it lacks a secret.
+fn reloaded(context: &Context, name: &Name) -> Result<Option<String>, CliError> {
+    if running(context)?.is_none() {
+        return Ok(None);
+    }
+    context.output.say("The running daemon reads its configuration again.");
+    let unready = reload(context)?;
+    let state = unready.get(name.as_str()).filter(|state| state.get("lacks_secret") == Some(&Value::Bool(true)));
+    Ok(state.and_then(|state| state.get("reason")?.as_str()).map(str::to_owned))
 }
 
 /// Returns the next step after the acceptance.

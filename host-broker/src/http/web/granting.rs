@@ -1,7 +1,7 @@
 //! The form that gives a group access: the command `grant` of a person.
 
 use super::Shared;
-use super::access::PATH;
+use super::access::{PATH, catalogue};
 use super::decide::{action_names, level, look};
 use super::ending::{FormWords, NoCommand, of_session, submit};
 use axum::extract::rejection::FormRejection;
@@ -10,9 +10,9 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use engine::request::Command;
 use serde::Deserialize;
-use shared::Action;
 use shared::request::{Expiry, GrantRequest};
-use std::collections::BTreeSet;
+use shared::{Action, Level, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
 use store::state::grants::{self, Grant};
 
 /// The words of the pages that follow a grant.
@@ -79,13 +79,24 @@ impl GrantForm {
 }
 
 /// Returns the sentence about restrictions of the present grant that the form would remove without showing them.
-fn lost(own: &Grant, request: &GrantRequest) -> Option<String> {
-    if !own.active {
+fn lost(own: &Grant, request: &GrantRequest, levels: &BTreeMap<Action, Level>, now: Timestamp) -> Option<String> {
+    if !own.is_live(now) {
         return None;
+    }
+    if own.allowed.is_some() && request.allowed_actions.is_none() {
+        return Some(
+            "The present grant allows some actions only. Name the actions under “Only these actions”, or revoke the present \
+             grant first."
+                .to_owned(),
+        );
     }
     let named = request.denied_actions.iter().flatten().collect::<BTreeSet<_>>();
     let allowed = request.allowed_actions.as_ref();
-    let ends = |action: &&Action| !named.contains(action) && allowed.is_none_or(|allowed| allowed.contains(action));
+    let ends = |action: &&Action| {
+        levels.contains_key(*action)
+            && !named.contains(action)
+            && allowed.is_none_or(|allowed| allowed.contains(action))
+    };
     let denied: Vec<&str> = own.denied.iter().filter(ends).map(Action::as_str).collect();
     if !denied.is_empty() {
         return Some(format!(
@@ -122,8 +133,9 @@ pub(super) async fn grant(
         Err(wrong) => return submit(&shared, &visitor, Err(wrong), &WORDS).await,
     };
     let (group, provider) = (request.group_folder.clone(), request.provider.clone());
+    let (levels, now) = (catalogue(&shared).levels(&provider).unwrap_or_default(), shared.web.clock.now());
     let command = match look(&shared, move |ledger| grants::find(ledger, &group, &provider)).await {
-        Some(present) => match present.own.as_ref().and_then(|own| lost(own, &request)) {
+        Some(present) => match present.own.as_ref().and_then(|own| lost(own, &request, &levels, now)) {
             Some(lost) => Err((StatusCode::CONFLICT, lost)),
             None => Ok(Command::Grant(request)),
         },

@@ -77,13 +77,16 @@ impl Edited<'_> {
     ///
     /// # Errors
     /// [`CliError`]; the file is as it was.
-    pub(super) fn write(self, context: &Context) -> Result<String, CliError> {
+    pub(super) fn write(self, context: &Context) -> Result<Option<String>, CliError> {
+        if self.proposed.is_empty() {
+            return Ok(None);
+        }
         edit::change(context, |text| with_lines(text, self.name, self.proposed))?;
         let tools = match self.proposed.len() {
             1 => "1 tool is".to_owned(),
             count => format!("{count} tools are"),
         };
-        Ok(format!(" The proposed lines of {tools} in broker.toml."))
+        Ok(Some(format!("The proposed lines of {tools} in broker.toml.")))
     }
 }
 
