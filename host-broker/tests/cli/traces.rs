@@ -85,7 +85,7 @@ fn each_call_is_one_trace_with_its_stages_and_without_its_content() {
     world.append(
         "mock.toml",
         "\n[actions.pay]\nlevel = 2\nhuman = true\nappend_to = \"pay.log\"\nexposes = []\n\
-         [actions.fails]\nlevel = 1\nfail = \"a secret reason\"\n",
+         [actions.fails]\nlevel = 1\nfail = \"a secret reason\"\nexposes = []\n",
     );
     with_receiver(&world, &receiver.url, &world.home.join("token"));
     world.run(&["grant", "developer", "mock", "2"]).ok();
