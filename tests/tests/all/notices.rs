@@ -335,7 +335,7 @@ fn a_channel_that_hangs_or_floods_holds_nobody_up() {
     let flood = until("the flood is stopped", || {
         world.query("SELECT fault FROM notices WHERE channel = 'floods' AND attempts > 0").pop()
     });
-    assert!(flood["fault"].as_str().unwrap().contains("said more than 65536 bytes"), "{flood}");
+    assert!(flood["fault"].as_str().unwrap().contains("printed more than 65536 bytes"), "{flood}");
     let hung = world.query("SELECT attempts FROM notices WHERE channel = 'hangs'");
     assert_eq!(hung, [json!({ "attempts": 0 }), json!({ "attempts": 0 })]);
     for (id, approval_request) in [(id, approval_request), (other, second)] {
