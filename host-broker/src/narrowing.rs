@@ -37,21 +37,14 @@ impl Narrowed {
 }
 
 /// Returns the request for a grant of only these actions up to this level. Everything else is as in the present grant.
-///
-/// The denied actions stay denied, because a temporary grant cannot give them. `catalogue` has the present actions.
-pub fn request(
-    grant: &Grant,
-    level: Level,
-    actions: BTreeSet<Action>,
-    catalogue: &BTreeMap<Action, Level>,
-) -> GrantRequest {
-    let denied: Vec<Action> = grant.denied.iter().filter(|action| catalogue.contains_key(*action)).cloned().collect();
+pub fn request(grant: &Grant, level: Level, actions: BTreeSet<Action>) -> GrantRequest {
     GrantRequest {
         group_folder: grant.group.clone(),
         provider: grant.provider.clone(),
         access_level: level,
         allowed_actions: Some(actions.into_iter().collect()),
-        denied_actions: (!denied.is_empty()).then_some(denied),
+        // The broker keeps the denials, also of actions that are gone.
+        denied_actions: None,
         requires_task_gate: grant.gate.clone(),
         expires_at: Some(grant.expires_at.map_or(Expiry::Never, Expiry::At)),
         expires_in_s: None,
@@ -112,12 +105,12 @@ mod tests {
             (narrowed.level, names(&narrowed.actions), names(&narrowed.lost)),
             (Level::Read, vec!["a"], vec!["c", "d"])
         );
-        let request = super::request(&grant, narrowed.level, narrowed.actions, &catalogue);
-        let made = Grant::of(&request, "person:alice", NOW, catalogue.clone());
+        let request = super::request(&grant, narrowed.level, narrowed.actions);
+        let made = Grant::of(&request, "person:alice", NOW, catalogue.clone()).within(&grant).unwrap();
         assert_eq!((made.daily_quota, made.expires_at, &made.denied), (Some(7), None, &grant.denied));
-        assert!(made.narrows(&grant) && !grant.narrows(&made));
+        assert_eq!(grant.clone().within(&made), None);
         let revoked = Grant { active: false, ..grant.clone() };
-        assert!(!made.narrows(&revoked), "a revoked grant gives nothing");
+        assert_eq!(made.clone().within(&revoked), None, "a revoked grant gives nothing");
         assert!(made.gives(&action("a"), (Some(Level::Read), Level::Read), NOW));
         assert!(!made.gives(&action("d"), (Some(Level::Read), Level::Read), NOW), "it was not used");
         // A call can demand more than its action declares, and never more than the grant had.
@@ -133,12 +126,12 @@ mod tests {
         let uses = used(&[("a", Level::Read), ("c", Level::Write), ("e", Level::Read)]);
         let narrowed = Narrowed::of(&grant, &uses, &present, NOW).unwrap();
         assert_eq!((names(&narrowed.actions), narrowed.lost.len()), (vec!["a"], 0));
-        let request = super::request(&grant, narrowed.level, narrowed.actions, &present);
+        let request = super::request(&grant, narrowed.level, narrowed.actions);
         let made = Grant::of(&request, "person:alice", NOW, present.clone());
-        assert!(made.narrows(&grant), "the provider has other actions now");
+        assert!(made.within(&grant).is_some(), "the provider has other actions now");
         // The level of its action has changed since the page was shown.
         let changed = levels(&[("a", Level::Write)]);
-        assert!(!Grant::of(&request, "person:alice", NOW, changed).narrows(&grant));
+        assert_eq!(Grant::of(&request, "person:alice", NOW, changed).within(&grant), None);
         assert_eq!(Narrowed::of(&grant, &used(&[("c", Level::Write)]), &present, NOW), None);
         assert_eq!(Narrowed::of(&grant, &UsedActions::new(), &present, NOW), None);
     }

@@ -8,6 +8,7 @@ mod ledger {
     mod dice;
     mod independent;
     mod opening;
+    mod plain_rows;
     mod plans;
     mod recent;
     mod rotation;

@@ -54,7 +54,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Option<Result<u8, S
     Some(Err(format!("cannot start {}: {error}", program.display())))
 }
 
-/// Starts the program, and waits for it. Meanwhile it collects every process that its parent has left. Returns the
+/// Starts the program, and waits for it. Until then it collects every process that its parent has left. Returns the
 /// program's exit code, or 128 and the number of the signal that ended it.
 fn as_first(program: OsString, arguments: impl Iterator<Item = OsString>) -> io::Result<u8> {
     #[expect(clippy::disallowed_methods, reason = "the child of process 1 is this program, which becomes another")]

@@ -101,7 +101,7 @@ impl Call<'_> {
                 let span = self.span(stage(&body), (intent, started), row);
                 spans.push(Span { kind: SpanKind::Client.into(), ..span });
             }
-            // The call goes on once a person has answered. Meanwhile, its caller can be told that it waits, and ask again.
+            // The call continues after the answer of a person. Before, rows can say that its caller was told, or asked again.
             let goes_on = |row: &&&Row| !matches!(row.kind.as_str(), "answered" | "repeated" | "folded");
             let next = rows.iter().skip(index.saturating_add(1)).find(goes_on);
             if let (true, Some(next)) = (row.kind == "asked", next) {

@@ -103,7 +103,7 @@ fn each_call_is_one_trace_with_its_stages_and_without_its_content() {
     assert_eq!((call["name"].as_str(), call["kind"].as_str()), (Some("mock.pay"), Some("SPAN_KIND_SERVER")));
     assert_eq!((outcome(&call), names(&below)), ("succeeded", vec!["approval", "run"]));
     assert_eq!(below[1]["kind"], "SPAN_KIND_CLIENT");
-    // Its caller was told meanwhile that it waits; the wait ends with the answer.
+    // Its caller was told that it waits. The span ends with the answer, not with that row.
     assert_eq!((outcome(&below[0]), &below[0]["end"]), ("approved", &below[1]["start"]));
     world.run(&["approvals", "deny", &wait("denied-1")]).ok();
     let (call, below) = receiver.call("denied-1");

@@ -239,7 +239,7 @@ fn a_ledger_of_another_version_is_left_alone() {
     assert!(matches!(found, StoreError::Version { found: 99, .. }), "{found}");
 }
 
-/// Homes as versions of the schema wrote them. Later versions open them for ever.
+/// Homes as versions of the schema wrote them. Every later version opens them.
 #[test]
 fn a_home_of_an_earlier_version_opens_and_keeps_what_it_has() {
     // The version, its home, its rows at least, its grants and its closed approvals.

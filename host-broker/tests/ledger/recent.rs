@@ -1,16 +1,13 @@
 //! The rows and calls of the last hours: what is counted, and that a large ledger is not read whole.
 
-use crate::ledger::world::{Hand, START};
-use kernel::{BatchWriter, Effect, Ledger, Step, WriteError};
+use crate::ledger::plain_rows::{self, PlainRows};
+use crate::ledger::world::START;
 use serde_json::{Value, json};
 use shared::Timestamp;
 use shared::digest::Digest;
-use std::sync::Arc;
 use std::time::Duration;
 use store::ledger::chain::{Draft, RowKind};
 use store::ledger::recent::{CallState, calls_since, first_since, rows_between};
-use store::{Durability, Transaction};
-use tempfile::TempDir;
 
 const MINUTE: i64 = 60_000;
 const HOUR: i64 = 60 * MINUTE;
@@ -19,54 +16,17 @@ const HOUR: i64 = 60 * MINUTE;
 #[derive(Debug, Clone)]
 struct Line(RowKind, &'static str, Option<&'static str>, bool, Value);
 
-impl From<Effect> for Line {
-    fn from(effect: Effect) -> Self {
-        panic!("nothing starts here: {effect:?}")
-    }
-}
-
-struct Writer;
-
-impl BatchWriter<Line> for Writer {
-    type FollowUps = ();
-
-    fn write<'tx>(&mut self, tx: &'tx Transaction<'_>, event: Line) -> Result<Step<'tx, Line>, WriteError<Line>> {
-        let Line(kind, caller, provider, has_digest, body) = event.clone();
+impl plain_rows::Line for Line {
+    fn draft<T>(&self, append: impl FnOnce(&Draft<'_>) -> T) -> T {
+        let Self(kind, caller, provider, has_digest, body) = self;
         let provider = provider.map(|name| name.parse().unwrap());
-        let draft = Draft {
+        append(&Draft {
             provider: provider.as_ref(),
             params_digest: has_digest.then(|| Digest::of(b"params")),
             duration_ms: body.get("of").map(|_| 7),
-            body,
-            ..Draft::new(kind, caller)
-        };
-        match tx.append(&draft) {
-            Ok(_) => Ok(kernel::close(tx, event, None)),
-            Err(error) => Err(WriteError { event, error }),
-        }
-    }
-
-    fn committed(&mut self) {}
-
-    fn rolled_back(&mut self) {}
-}
-
-struct World {
-    clock: Arc<Hand>,
-    ledger: Ledger,
-    _home: TempDir,
-}
-
-impl World {
-    fn new() -> Self {
-        let home = tempfile::tempdir().unwrap();
-        let clock = Arc::new(Hand::new(START));
-        let ledger = Ledger::open(home.path(), clock.clone(), "v1".to_owned()).unwrap();
-        Self { clock, ledger, _home: home }
-    }
-
-    fn write(&mut self, lines: Vec<Line>) {
-        assert!(self.ledger.batch(Durability::Normal, lines, &mut Writer).unwritten.is_empty());
+            body: body.clone(),
+            ..Draft::new(*kind, caller)
+        })
     }
 }
 
@@ -84,13 +44,13 @@ fn refused() -> Line {
 
 #[test]
 fn the_first_row_since_a_time_is_found_and_the_rows_of_each_part_are_counted() {
-    let mut world = World::new();
-    assert_eq!(first_since(world.ledger.view(), at(0)).unwrap(), 1, "there is no row");
-    for rows in [3, 1, 0, 4] {
-        world.write(vec![noted(); rows]);
-        world.clock.turn(HOUR);
+    let mut rows = PlainRows::new();
+    assert_eq!(first_since(rows.ledger.view(), at(0)).unwrap(), 1, "there is no row");
+    for count in [3, 1, 0, 4] {
+        rows.write(vec![noted(); count]);
+        rows.clock.turn(HOUR);
     }
-    let view = world.ledger.view();
+    let view = rows.ledger.view();
     for (since, first) in [(-HOUR, 1), (0, 1), (1, 4), (HOUR, 4), (HOUR + 1, 5), (3 * HOUR, 5), (3 * HOUR + 1, 9)] {
         assert_eq!(first_since(view, at(since)).unwrap(), first, "{since}");
     }
@@ -101,13 +61,13 @@ fn the_first_row_since_a_time_is_found_and_the_rows_of_each_part_are_counted() {
 
 #[test]
 fn a_call_counts_once_with_its_last_state() {
-    let mut world = World::new();
+    let mut rows = PlainRows::new();
     let intended =
         |provider, stage| Line(RowKind::Intended, "group:developer", Some(provider), true, json!({ "stage": stage }));
     let outcome = |kind, of| Line(kind, "group:developer", None, false, json!({ "of": of, "stage": "run" }));
     let settled =
         |of, word| Line(RowKind::Settled, "group:developer", None, false, json!({ "settles": of, "as": word }));
-    world.write(vec![
+    rows.write(vec![
         intended("a", "run"),
         outcome(RowKind::Succeeded, 1),
         // A read of remote facts is no call.
@@ -133,7 +93,7 @@ fn a_call_counts_once_with_its_last_state() {
         Line(RowKind::Intended, "broker", Some("demo"), true, json!({ "stage": "run" })),
         Line(RowKind::Refused, "outside:fgrnt_00000000", Some("demo"), true, json!({})),
     ]);
-    let found = calls_since(world.ledger.view(), at(0), 1_000).unwrap();
+    let found = calls_since(rows.ledger.view(), at(0), 1_000).unwrap();
     assert_eq!(found.cut_before, None);
     let states: Vec<_> = found.calls.iter().map(|call| (call.provider.as_str(), call.state)).collect();
     let expected = [
@@ -154,12 +114,12 @@ fn a_call_counts_once_with_its_last_state() {
 
 #[test]
 fn of_a_large_ledger_only_the_last_rows_are_read() {
-    let mut world = World::new();
+    let mut rows = PlainRows::new();
     for _ in 0..5 {
-        world.write(vec![refused(); 100]);
-        world.clock.turn(MINUTE);
+        rows.write(vec![refused(); 100]);
+        rows.clock.turn(MINUTE);
     }
-    let found = |since, rows| calls_since(world.ledger.view(), at(since), rows).unwrap();
+    let found = |since, most| calls_since(rows.ledger.view(), at(since), most).unwrap();
     let whole = found(0, 500);
     assert_eq!((whole.calls.len(), whole.cut_before), (500, None));
     let part = found(0, 150);
@@ -171,18 +131,18 @@ fn of_a_large_ledger_only_the_last_rows_are_read() {
 
 #[test]
 fn of_large_rows_only_those_within_the_bytes_are_read() {
-    let mut world = World::new();
+    let mut rows = PlainRows::new();
     let text = "x".repeat(1 << 20);
     for _ in 0..70 {
-        world.write(vec![Line(
+        rows.write(vec![Line(
             RowKind::Intended,
             "group:developer",
             Some("demo"),
             true,
             json!({ "stage": "run", "text": text }),
         )]);
-        world.clock.turn(MINUTE);
+        rows.clock.turn(MINUTE);
     }
-    let found = calls_since(world.ledger.view(), at(0), 1_000).unwrap();
+    let found = calls_since(rows.ledger.view(), at(0), 1_000).unwrap();
     assert_eq!((found.calls.len(), found.cut_before), (63, Some(at(7 * MINUTE))));
 }

@@ -1,14 +1,12 @@
 //! The search in the list of calls: each condition by itself, and calls that wait.
 
-use crate::ledger::world::{Hand, START};
-use kernel::{BatchWriter, Effect, Ledger, Step, WriteError};
+use crate::ledger::plain_rows::{self, PlainRows};
+use crate::ledger::world::START;
 use serde_json::{Value, json};
 use shared::digest::Digest;
 use shared::{Code, Timestamp};
-use std::sync::Arc;
 use store::ledger::calls::{Filter, list};
 use store::ledger::chain::{Draft, RowKind};
-use store::{Durability, Transaction};
 
 const HOUR: i64 = 3_600_000;
 
@@ -16,65 +14,43 @@ const HOUR: i64 = 3_600_000;
 #[derive(Debug, Clone)]
 struct Line(RowKind, &'static str, Option<&'static str>, &'static str, Option<Code>, Value);
 
-impl From<Effect> for Line {
-    fn from(effect: Effect) -> Self {
-        panic!("nothing starts here: {effect:?}")
-    }
-}
-
-struct Writer;
-
-impl BatchWriter<Line> for Writer {
-    type FollowUps = ();
-
-    fn write<'tx>(&mut self, tx: &'tx Transaction<'_>, event: Line) -> Result<Step<'tx, Line>, WriteError<Line>> {
-        let Line(kind, request, person, action, reason_code, body) = event.clone();
+impl plain_rows::Line for Line {
+    fn draft<T>(&self, append: impl FnOnce(&Draft<'_>) -> T) -> T {
+        let Self(kind, request, person, action, reason_code, body) = self;
         let (provider, action) = ("demo".parse().unwrap(), action.parse().unwrap());
         let request = request.parse().unwrap();
-        let draft = Draft {
+        append(&Draft {
             request_id: Some(&request),
             person: person.map(str::to_owned),
             provider: Some(&provider),
             action: Some(&action),
-            reason_code,
+            reason_code: *reason_code,
             params_digest: Some(Digest::of(b"params")),
-            body,
-            ..Draft::new(kind, "group:developer")
-        };
-        match tx.append(&draft) {
-            Ok(_) => Ok(kernel::close(tx, event, None)),
-            Err(error) => Err(WriteError { event, error }),
-        }
+            body: body.clone(),
+            ..Draft::new(*kind, "group:developer")
+        })
     }
-
-    fn committed(&mut self) {}
-
-    fn rolled_back(&mut self) {}
 }
 
 #[test]
 fn a_call_is_found_by_each_of_its_facts() {
-    let home = tempfile::tempdir().unwrap();
-    let clock = Arc::new(Hand::new(START));
-    let mut ledger = Ledger::open(home.path(), clock.clone(), "v1".to_owned()).unwrap();
-    let mut write =
-        |lines: Vec<Line>| assert!(ledger.batch(Durability::Normal, lines, &mut Writer).unwritten.is_empty());
+    let mut rows = PlainRows::new();
     let ran = json!({ "stage": "run" });
     let (ann, ben) = (Some("ash:ann"), Some("ash:ben"));
-    write(vec![
+    rows.write(vec![
         Line(RowKind::Intended, "r-1", ann, "echo", None, ran.clone()),
         Line(RowKind::Failed, "r-1", ann, "echo", Some(Code::ProviderFailed), json!({ "of": 1, "stage": "run" })),
     ]);
-    clock.turn(HOUR);
-    write(vec![Line(RowKind::Refused, "r-2", ben, "echo", Some(Code::NoGrant), json!({}))]);
-    clock.turn(HOUR);
-    write(vec![
+    rows.clock.turn(HOUR);
+    rows.write(vec![Line(RowKind::Refused, "r-2", ben, "echo", Some(Code::NoGrant), json!({}))]);
+    rows.clock.turn(HOUR);
+    rows.write(vec![
         Line(RowKind::Intended, "r-3", None, "charge", None, ran),
         Line(RowKind::Succeeded, "r-3", None, "charge", None, json!({ "of": 4, "stage": "run" })),
     ]);
     let at = |hours: i64| Some(Timestamp::from_millis(START + hours * HOUR));
     let found = |filter: Filter| -> Vec<String> {
-        list(ledger.view(), &filter, 10).unwrap().into_iter().filter_map(|call| call.request_id).collect()
+        list(rows.ledger.view(), &filter, 10).unwrap().into_iter().filter_map(|call| call.request_id).collect()
     };
     let none = Filter::default;
     let person = |name: &str| Some(name.to_owned());

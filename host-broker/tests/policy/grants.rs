@@ -276,6 +276,31 @@ fn an_agent_may_not_give_back_what_a_person_had_granted_and_was_revoked() {
 }
 
 #[test]
+fn a_person_narrows_the_grant_that_is_stored_then_and_its_denials_stay() {
+    let granted = json!({ "access_level": 2, "allowed_actions": ["read", "write"], "denied_actions": ["ask"],
+        "expires_in_s": 3600 });
+    let narrow = |world: &mut World, level: u8, allowed: &[&str]| {
+        world.say(json!({
+            "type": "narrow", "group_folder": "developer", "provider": "mock", "access_level": level,
+            "allowed_actions": allowed, "expires_in_s": 10,
+        }))
+    };
+    let mut world = World::new();
+    world.grant(granted.clone());
+    assert_eq!(narrow(&mut world, 1, &["read"])["status"], "executed");
+    let after = stored(&world);
+    assert_eq!((after.level, after.allowed_list()), (Level::Read, Some(vec![action("read")])));
+    assert_eq!(after.denied_list(), Some(vec![action("ask")]));
+    // What the grant does not give any more cannot be had back.
+    for (level, allowed) in [(2, &["read"][..]), (1, &["read", "write"])] {
+        assert_eq!(narrow(&mut world, level, allowed)["status"], "denied", "{allowed:?}");
+    }
+    world.say(json!({ "type": "revoke", "group_folder": "developer", "provider": "mock" }));
+    assert_eq!(narrow(&mut world, 1, &["read"])["status"], "denied");
+    assert!(!stored(&world).active);
+}
+
+#[test]
 fn an_agent_may_not_give_a_production_grant_the_gate_that_a_person_left_out() {
     let mut world = World::new();
     world.grant(json!({ "access_level": 3, "expires_at": "never" }));

@@ -54,15 +54,12 @@ impl Broker {
             return no(asked.as_ref(), Code::InvalidParams, "The grant would have expired already.".into());
         }
         let stored = grants::find(tx.view(), &grant.group, &grant.provider)?.own.clone();
-        if matches!(command_request.command, Command::Narrow(_))
-            && !stored.as_ref().is_some_and(|stored| grant.narrows(stored))
-        {
-            let reason = "The grant or its provider has changed meanwhile, so this would not narrow it.";
-            return no(None, Code::InvalidParams, reason.into());
-        }
-        if let (Command::Narrow(_), Some(stored)) = (&command_request.command, &stored) {
-            // Denials of actions that are gone stay, too: the actions can come back.
-            grant.denied.extend(stored.denied.iter().cloned());
+        if matches!(command_request.command, Command::Narrow(_)) {
+            let Some(narrower) = stored.as_ref().and_then(|stored| grant.within(stored)) else {
+                let reason = "The present grant or its provider has changed, so this would not narrow it.";
+                return no(None, Code::InvalidParams, reason.into());
+            };
+            grant = narrower;
         }
         let above = match header.caller.group() {
             Some(group) => match self.above_the_ceiling(group, &grant, stored.as_ref()) {

@@ -235,7 +235,7 @@ impl Drop for Stage {
         if let Some(mut daemon) = self.daemon.take() {
             daemon.kill().and_then(|()| daemon.wait()).ok();
         }
-        // A shim that ends meanwhile can still write into its directory.
+        // A shim that ends now can still write into its directory.
         for _ in 0..REMOVALS_MAX {
             if std::fs::remove_dir_all(&self.home).is_ok() || !self.home.exists() {
                 return;

@@ -150,5 +150,5 @@ fn command(
     if form.shown != mark(found) || !is_within {
         return Err((StatusCode::CONFLICT, CHANGED.to_owned()));
     }
-    Ok(Command::Narrow(request(own, level, actions, levels)))
+    Ok(Command::Narrow(request(own, level, actions)))
 }

@@ -158,15 +158,14 @@ impl Grant {
             || self.catalogue.iter().any(|(action, level)| other.catalogue.get(action) != Some(level))
     }
 
-    /// Returns whether it gives nothing that the present grant does not give. Actions that it does not allow do not count,
-    /// nor do denials of actions that are gone.
-    pub fn narrows(&self, present: &Self) -> bool {
-        let Some(allowed) = &self.allowed else { return false };
+    /// Returns it with the denials of the present grant; `None` if it gives anything that the present grant does not give.
+    /// Actions that it does not allow do not count. Denials of actions that are gone stay: the actions can come back.
+    pub fn within(mut self, present: &Self) -> Option<Self> {
+        let allowed = self.allowed.clone()?;
+        self.denied.extend(present.denied.iter().cloned());
         let mut seen = self.clone();
         seen.catalogue.retain(|action, _| allowed.contains(action));
-        let is_gone = |action: &&Action| !self.catalogue.contains_key(*action);
-        seen.denied.extend(present.denied.iter().filter(is_gone).cloned());
-        present.active && !seen.is_wider_than(present)
+        (present.active && !seen.is_wider_than(present)).then_some(self)
     }
 
     /// Returns the list of allowed actions, as in documents.
