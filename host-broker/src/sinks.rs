@@ -14,10 +14,10 @@ mod rows;
 mod sender;
 mod traces;
 
-use engine::notices::pause;
 use futures_util::FutureExt as _;
 use kernel::SyncedRows;
 use model::Clock;
+use platform::delivery::pause;
 use platform::home::Home;
 use position::Position;
 use rows::Rows;

@@ -25,6 +25,7 @@ use config::channels::ChannelTable;
 use kernel::{Message, NoticeDraft, PendingNotice};
 use model::NoticeEvent;
 use model::approval::{Approval, ApprovalState};
+use platform::delivery::pause;
 use serde_json::{Value, json};
 use shared::digest::Digest;
 use shared::{Provider, Timestamp};
@@ -45,8 +46,6 @@ const OVER_KEEP: Duration = Duration::from_secs(3600);
 const BURST: usize = 5;
 const BURST_WINDOW: Duration = Duration::from_secs(60);
 const SPACING: Duration = Duration::from_secs(20);
-/// The first and the longest pause between two attempts.
-const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 
 /// The result of an attempt.
 #[derive(Debug)]
@@ -57,12 +56,6 @@ pub struct Attempt {
     pub channel: String,
     /// The error, for the operator; `None` if it succeeded.
     pub fault: Option<String>,
-}
-
-/// Returns the pause after this many attempts.
-pub fn pause(attempts: u32) -> Duration {
-    let (first, longest) = PAUSES;
-    first.saturating_mul(2_u32.saturating_pow(attempts.saturating_sub(1))).min(longest)
 }
 
 impl Broker {
@@ -308,17 +301,5 @@ fn about(kind: RowKind, approval: &Approval, body: Value) -> Draft<'_> {
         approval: Some(approval.reference()),
         body,
         ..Draft::new(kind, "broker")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_double_from_a_second_to_five_minutes() {
-        let seconds: Vec<u64> = (1..=12).map(|attempts| pause(attempts).as_secs()).collect();
-        assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
-        assert_eq!(pause(u32::MAX), Duration::from_secs(300));
     }
 }

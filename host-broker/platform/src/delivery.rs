@@ -8,11 +8,15 @@ pub mod connection;
 
 use crate::commands::{Command, CommandError, Commands, Ending, Finished};
 use crate::http::{Exchange, Http};
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
+use std::time::Duration;
 use tokio::time::Instant;
+use zeroize::Zeroizing;
 
 /// The most bytes of a program's output.
 const OUTPUT_MAX: usize = 64 * 1024;
+/// The first and the longest pause between two attempts.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 
 /// Runs a program, which accepts its standard input by ending with status 0.
 ///
@@ -69,5 +73,35 @@ pub fn accepted(status: u16) -> Result<(), String> {
         200..=299 => Ok(()),
         300..=399 => Err(format!("it answered HTTP {status}: name the address that it leads to")),
         _ => Err(format!("it answered HTTP {status}")),
+    }
+}
+
+/// Returns the value of a header with a token, which is the secret of this key.
+///
+/// # Errors
+/// A sentence for the operator: the token cannot be in a header.
+pub fn bearer(key: &str, token: &str) -> Result<HeaderValue, String> {
+    let bearer = Zeroizing::new(format!("Bearer {token}"));
+    let not_a_token = |_bad| format!("its secret `{key}` has characters that no token has; set it again");
+    let mut value = HeaderValue::from_str(&bearer).map_err(not_a_token)?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// Returns the pause after this many attempts.
+pub fn pause(attempts: u32) -> Duration {
+    let (first, longest) = PAUSES;
+    first.saturating_mul(2_u32.saturating_pow(attempts.saturating_sub(1))).min(longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_from_a_second_to_five_minutes() {
+        let seconds: Vec<u64> = (1..=12).map(|attempts| pause(attempts).as_secs()).collect();
+        assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
+        assert_eq!(pause(u32::MAX), Duration::from_secs(300));
     }
 }

@@ -6,9 +6,10 @@
 use super::Loop;
 use crate::daemon::Message;
 use engine::event::Event;
-use engine::notices;
+use engine::notices::sender::NoticeSender;
 use kernel::OutgoingNotice;
 use model::errors::chain;
+use platform::delivery::pause;
 use std::sync::Arc;
 use store::StoreError;
 use store::ledger::health::{CannotWrite, Verification};
@@ -142,10 +143,10 @@ impl Loop {
     }
 }
 
-async fn send(notice_sender: &engine::notices::sender::NoticeSender, outgoing: &OutgoingNotice) {
+async fn send(notice_sender: &NoticeSender, outgoing: &OutgoingNotice) {
     for attempt in 1..=ATTEMPTS_MAX {
         let Err(reason) = notice_sender.deliver(outgoing).await else { return };
         tracing::warn!(channel = outgoing.channel(), %reason, "a notice about the ledger could not be sent");
-        tokio::time::sleep(notices::pause(attempt)).await;
+        tokio::time::sleep(pause(attempt)).await;
     }
 }

@@ -24,7 +24,6 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 use tokio::time::Instant;
-use zeroize::Zeroizing;
 
 /// How long a fetch waits for the next answer, and how much longer for its response.
 const WAIT: Duration = Duration::from_secs(50);
@@ -93,18 +92,6 @@ fn is_answer(text: &str) -> bool {
 /// Returns the code of a card that a chat can answer.
 fn code(message: &Message) -> Option<&str> {
     message.document.get("code").and_then(Value::as_str).filter(|_| message.shows_card)
-}
-
-/// Returns the value of a header with a token, which is the secret of this key.
-///
-/// # Errors
-/// A sentence for the operator: the token cannot be in a header.
-pub fn bearer(key: &str, token: &str) -> Result<HeaderValue, String> {
-    let bearer = Zeroizing::new(format!("Bearer {token}"));
-    let not_a_token = |_bad| format!("its secret `{key}` has characters that no token has; set it again");
-    let mut value = HeaderValue::from_str(&bearer).map_err(not_a_token)?;
-    value.set_sensitive(true);
-    Ok(value)
 }
 
 /// Returns text without the signs that begin a link, a mention or an element.

@@ -1,6 +1,6 @@
 //! Delivery of notices: a program, a request, a document, a message. No attempt takes longer than ten seconds.
 
-use super::chats::{Chat, ChatReceiver, bearer, escaped, matrix, slack, telegram};
+use super::chats::{Chat, ChatReceiver, escaped, matrix, slack, telegram};
 use config::Config;
 use config::channels::fit::is_closed;
 use config::channels::{ChannelTable, Format, Way};
@@ -11,7 +11,7 @@ use kernel::{Message, OpenChannel, OutgoingNotice};
 use model::Clock;
 use platform::Platform;
 use platform::commands::{Command, Commands};
-use platform::delivery::{to_program, to_server};
+use platform::delivery::{bearer, to_program, to_server};
 use platform::http::Http;
 use secrets::{Secret, Secrets};
 use serde_json::json;

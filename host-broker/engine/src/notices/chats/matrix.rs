@@ -12,10 +12,11 @@
 //!
 //! Source: the Client-Server API, <https://spec.matrix.org/v1.16/client-server-api/>.
 
-use super::{ChatAnswer, ChatError, MARGIN, Place, RETRY_MAX, bearer, escaped, is_answer};
+use super::{ChatAnswer, ChatError, MARGIN, Place, RETRY_MAX, escaped, is_answer};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
 use kernel::Message;
+use platform::delivery::bearer;
 use platform::http::{Answer, Exchange, Http, HttpError};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

@@ -12,8 +12,9 @@
 //!
 //! Source: the Web API and Socket Mode, <https://docs.slack.dev/apis/>.
 
-use super::{ChatAnswer, ChatError, MARGIN, Place, RESPONSE_MAX, RETRY_MAX, bearer, code, escaped, is_answer, post};
+use super::{ChatAnswer, ChatError, MARGIN, Place, RESPONSE_MAX, RETRY_MAX, code, escaped, is_answer, post};
 use kernel::Message;
+use platform::delivery::bearer;
 use platform::http::{Answer, Http};
 use platform::websocket::WebSocket;
 use serde::Deserialize;
