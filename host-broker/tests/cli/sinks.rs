@@ -289,6 +289,76 @@ fn a_syslog_server_gets_messages_of_rfc_5424_without_bodies() {
     wait_for(|| state(&world)["behind"] == 0);
 }
 
+/// Receives messages over TLS: prints its port, and then what each connection sent, as one JSON text a line.
+const TLS_SERVER: &str = "
+import json, socket, ssl, sys
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain('cert.pem', 'key.pem')
+listener = socket.create_server(('127.0.0.2', 0))
+print(listener.getsockname()[1], flush=True)
+while True:
+    connection, _ = listener.accept()
+    try:
+        with context.wrap_socket(connection, server_side=True) as stream:
+            received = b''.join(iter(lambda: stream.recv(65536), b''))
+            print(json.dumps(received.decode()), flush=True)
+    except (ssl.SSLError, ConnectionError):
+        pass
+";
+
+/// Makes an authority and a certificate of 127.0.0.2 by it.
+const CERTIFICATE: &str = "
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ca.key -out ca.pem -days 30 -subj /CN=ca
+openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key.pem -out req.pem -subj /CN=logs
+printf 'subjectAltName=IP:127.0.0.2\\nbasicConstraints=CA:FALSE\\n' > ext
+openssl x509 -req -in req.pem -CA ca.pem -CAkey ca.key -CAcreateserial -days 30 -extfile ext -out cert.pem
+";
+
+#[test]
+fn a_syslog_server_on_another_address_gets_rows_over_tls_only_with_a_certificate_of_a_known_authority() {
+    if !Path::new("/usr/bin/openssl").exists() || !Path::new("/usr/bin/python3").exists() {
+        println!("skipped: there is no openssl or no python3; apt-get install openssl python3");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    #[expect(clippy::disallowed_methods, reason = "the server is a child process")]
+    let program = |name: &str| {
+        let mut command = std::process::Command::new(name);
+        command.current_dir(folder.path());
+        command
+    };
+    let made = program("sh").args(["-e", "-c", CERTIFICATE]).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    let mut server = start(program("python3").args(["-c", TLS_SERVER]));
+    let port = server.line();
+    let world = World::with_mock();
+    world.append(
+        "broker.toml",
+        &format!("\n[[sinks]]\nname = \"log\"\nkind = \"syslog\"\nserver = \"127.0.0.2:{port}\"\n"),
+    );
+
+    let serve = |authority: &Path| {
+        let mut daemon = start(world.command(&["serve"]).env("SSL_CERT_FILE", authority));
+        assert_eq!(daemon.line(), "ready");
+        daemon
+    };
+    // The server's certificate is valid, but no known authority has signed it.
+    let other = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout other.key -out other.pem \
+        -days 30 -subj /CN=other";
+    assert!(program("sh").args(["-e", "-c", other]).output().unwrap().status.success());
+    let daemon = serve(&folder.path().join("other.pem"));
+    wait_for(|| state(&world)["failing"]["reason"].as_str().is_some_and(|reason| reason.contains("certificate")));
+    assert_eq!(state(&world)["accepted"], 0);
+    world.run(&["stop"]).ok();
+    assert_eq!(daemon.end(), 0);
+
+    let _daemon = serve(&folder.path().join("ca.pem"));
+    let sent: String = serde_json::from_str(&server.line()).unwrap();
+    let (length, message) = sent.split_once(' ').unwrap();
+    assert!(length.parse::<usize>().unwrap() <= message.len() && message.starts_with("<110>1 "), "{message}");
+    wait_for(|| state(&world)["behind"] == 0);
+}
+
 #[test]
 fn rsyslog_gets_every_row_over_restarts() {
     if !Path::new("/usr/sbin/rsyslogd").exists() {
