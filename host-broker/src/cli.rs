@@ -54,6 +54,7 @@ pub mod serve;
 pub mod status;
 pub mod stop;
 pub mod task;
+mod terminal;
 pub mod token;
 pub mod up;
 pub mod vault;

@@ -11,10 +11,13 @@
 //! runtime.
 
 mod asked;
+mod changes;
+mod checkpointing;
 mod closing;
 mod ruleset_reload;
 mod messages;
 mod repeats;
+mod requested_verification;
 mod holding;
 mod late;
 mod measuring;
@@ -26,12 +29,14 @@ mod unwritten;
 mod verifying;
 mod waiting;
 
+use crate::assembly::checkpoint_keys::KeptCheckpoint;
 use crate::assembly::ruleset::RulesetBuilder;
 use crate::host::reload::Reload;
 use crate::metrics::Meter;
 use crate::outbox::Outbox;
 use crate::receivers::AnswerReceiver;
 use crate::request_watcher::RequestWatcher;
+pub use changes::Changes;
 use engine::approval_subjects::Continuation;
 use engine::broker::Broker;
 use engine::catalogue::Catalogue;
@@ -44,10 +49,10 @@ use engine::request::Invoked;
 use engine::ruleset::Ruleset;
 use kernel::run_handle::RunHandle;
 use kernel::{Batch, Committed, Held, Intended, Ledger, SyncedRows};
-pub use messages::{Checked, EventSender, Invocation, Message, OAuthCallback, Resumed};
+pub use messages::{Checked, EventSender, Invocation, Message, OAuthCallback, Resumed, VerificationAnswer};
 use model::{Caller, Clock};
 pub use ruleset_reload::Exchange;
-use store::ledger::health::Health;
+use store::ledger::health::{Health, Verification};
 use store::ledger::verification;
 use store::state::approvals;
 use store::state::proposals;
@@ -106,12 +111,14 @@ pub struct Daemon {
     pub receiver: Option<AnswerReceiver>,
     /// Where effects run.
     pub runtime: Handle,
-    /// The number of changes to the approval requests, for those who watch.
-    pub approval_requests: watch::Sender<u64>,
+    /// The changes, for the pages that watch.
+    pub changes: Changes,
     /// The state of the ledger, for people.
     pub health: watch::Sender<Health>,
     /// The durable rows, for the sinks.
     pub synced: watch::Sender<SyncedRows>,
+    /// The last checkpoint that was signed.
+    pub kept: KeptCheckpoint,
     /// What is counted for monitoring.
     pub meter: Meter,
     /// Knows at a stop whether the daemon starts again; `None` if nobody can reload it.
@@ -162,6 +169,10 @@ struct Loop {
     rotation: Rotation,
     // The verification of all rows, until it is over.
     verification: Option<verification::Running>,
+    // When the last one ended, by the monotonic clock.
+    verified_at: Option<Duration>,
+    // The last result.
+    last_found: Option<Verification>,
     // It found that another program changed the evidence, now or before a restart. No call is admitted until all is
     // right.
     is_broken: bool,
@@ -171,6 +182,7 @@ struct Loop {
     expiry: Option<Timestamp>,
     beaten: Instant,
     ticked: Instant,
+    checkpointed: Instant,
     // Effects that have started and not reported.
     running: usize,
     // Replies that wait for the next sync, and how long they may.
@@ -207,12 +219,15 @@ impl Daemon {
             exchanges: Exchanges::default(),
             rotation: Rotation::default(),
             verification: None,
+            verified_at: None,
+            last_found: None,
             is_broken: false,
             unsettled: Vec::new(),
             delivered: 0,
             expiry: None,
             beaten: now,
             ticked: now,
+            checkpointed: now,
             running: 0,
             held: Vec::new(),
             held_until: None,
@@ -240,6 +255,7 @@ impl Daemon {
         // Delivered replies are marked before the last row, so that the next start does not deliver them again.
         let delivered = state.daemon.outbox.delivered();
         state.handle(vec![Event::Ticked { delivered }, Event::Stopping]);
+        state.write_checkpoint();
         state.note_synced();
         let (head, tally) = (state.daemon.ledger.head(), state.daemon.ledger.tally());
         tracing::info!(row = head.seq, commits = tally.commits, syncs = tally.syncs, "the last row is written");
@@ -326,6 +342,7 @@ impl Loop {
                 }
                 // A segment that no row names is written again by the next daemon.
                 Message::Segment(result) if self.stopping.is_none() => self.written(*result),
+                Message::Verify(answer) if self.stopping.is_none() => self.verify_on_request(answer),
                 // A daemon that stops notes the finding, too.
                 Message::Verified(result) => self.verified(*result),
                 Message::Happened(_)
@@ -336,7 +353,8 @@ impl Loop {
                 | Message::Parsed(_)
                 | Message::Resumed(_)
                 | Message::Checked(_)
-                | Message::Segment(_) => {}
+                | Message::Segment(_)
+                | Message::Verify(_) => {}
                 Message::Runs(group, id, progress) => self.daemon.outbox.progress(group, id, &progress),
             }
         }
@@ -419,6 +437,7 @@ impl Loop {
                 late::may_leave(broker, (ledger.view(), (now, ledger.steady())), (group, id), document)
             });
             self.rotate();
+            self.write_due_checkpoint();
             let delivered = self.daemon.outbox.delivered();
             if delivered > self.delivered || self.daemon.ledger.has_counted() || self.rotation.has_deletable {
                 self.handle(vec![Event::Ticked { delivered }]);
@@ -491,7 +510,7 @@ impl Loop {
         }
         self.lapses.is_stale |= follow_ups.approvals_changed;
         if self.lapses.is_stale {
-            self.daemon.approval_requests.send_modify(|changes| *changes = changes.wrapping_add(1));
+            self.daemon.changes.announce_approval_requests();
             let reader = self.daemon.ledger.view();
             if let (Ok(silence), Ok(due)) = (approvals::next_expiry(reader), proposals::next_due(reader)) {
                 self.lapses = Lapses { next: silence.into_iter().chain(due).min(), is_stale: false };

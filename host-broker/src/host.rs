@@ -6,13 +6,13 @@ pub mod reload;
 pub mod standby;
 
 use crate::assembly::catalogue::create_directories;
+use crate::assembly::checkpoint_keys::checkpoint_keys;
 use crate::assembly::filters::scrubber;
 use crate::assembly::ruleset::RulesetBuilder;
 use crate::assembly::secrets::load_secrets;
 use crate::assembly::vault::{checked_vault, open_vault};
 use crate::control::{self, CommandDispatcher};
-use crate::daemon::Daemon;
-use crate::daemon::EventSender;
+use crate::daemon::{Changes, Daemon, EventSender};
 use crate::http::web::sign_in::Address;
 use crate::http::{self, Server};
 use crate::mailboxes::{Mailboxes, MailboxesError};
@@ -262,7 +262,9 @@ impl LoadedHome {
     /// # Errors
     /// [`StoreError`], also if a daemon is running.
     pub fn ledger(&self, clock: Arc<dyn Clock>) -> Result<Ledger, StoreError> {
-        Ledger::open(self.home.path(), clock, self.ruleset.version.clone())
+        let mut ledger = Ledger::open(self.home.path(), clock, self.ruleset.version.clone())?;
+        ledger.set_hourly_budget(self.config.broker.evidence_mib_per_hour.saturating_mul(1024 * 1024));
+        Ok(ledger)
     }
 
     /// A broker on this configuration.
@@ -328,8 +330,8 @@ impl Host {
     /// [`StartError`]; nothing is running then.
     pub fn start(loaded: &LoadedHome, platform: &Platform) -> Result<Self, StartError> {
         let runtime = &platform.runtime;
-        let mut ledger = loaded.ledger(Arc::clone(&platform.clock))?;
-        ledger.set_hourly_budget(loaded.config.broker.evidence_mib_per_hour.saturating_mul(1024 * 1024));
+        let ledger = loaded.ledger(Arc::clone(&platform.clock))?;
+        let (signing, kept) = checkpoint_keys(&loaded.home, &ledger, platform.ids.as_ref())?;
         has_present_keys(loaded, platform)?;
         every_record_opens(loaded)?;
         raise_open_files(loaded.config.groups.len());
@@ -344,8 +346,7 @@ impl Host {
         let outbox = Outbox::new(mailboxes.clone(), Arc::clone(&loaded.vault));
         outbox.host_info(None, &host_info);
         mailboxes.open_sockets(&info);
-        let (approval_requests, changes) = watch::channel(0);
-        let (health, seen) = watch::channel(Health::default());
+        let (changes, (health, seen)) = (Changes::default(), watch::channel(Health::default()));
         let (synced, durable) = watch::channel(ledger.synced_rows());
         let (catalogue, listed) = watch::channel(Arc::clone(&loaded.ruleset.catalogue));
         let served = Inbox::open(loaded, platform)?;
@@ -354,7 +355,7 @@ impl Host {
         let (worker, parse) = ParseWorker::new(reports.clone());
         let mut daemon = Daemon {
             ledger,
-            broker: loaded.broker(&platform.ids),
+            broker: loaded.broker(&platform.ids).with_checkpoint_keys(signing),
             intake: RequestWatcher::new(
                 mailboxes.clone(),
                 parse_context(loaded, platform),
@@ -372,9 +373,10 @@ impl Host {
             notice_sender: Arc::clone(&loaded.notice_sender),
             receiver: None,
             runtime: runtime.clone(),
-            approval_requests,
+            changes: changes.clone(),
             health,
             synced,
+            kept,
             meter: monitoring.meter(loaded)?,
             reload: loaded.reload.clone(),
         };

@@ -7,6 +7,7 @@ mod cli {
     mod access;
     mod backup;
     mod calls;
+    mod checkpoints;
     mod daemon;
     mod doctor;
     mod evidence;

@@ -4,6 +4,7 @@
 #[cfg(test)]
 mod ledger {
     mod chain;
+    mod checkpoints;
     mod cold;
     mod dice;
     mod independent;

@@ -24,6 +24,7 @@ pub mod operations;
 pub mod request;
 
 use crate::names::{Grammar, Name};
+use crate::numbers::counted;
 use crate::time::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use semver::Version as Semver;
@@ -468,7 +469,8 @@ impl Bundle {
         }
         faults.list("/steps", steps.len(), STEPS_MAX);
         if flow.steps.len() != steps.len() {
-            faults.add("/flow/steps", format!("it names {} steps, and there are {}", flow.steps.len(), steps.len()));
+            let (named, found) = (counted(flow.steps.len(), "step", "steps"), steps.len());
+            faults.add("/flow/steps", format!("it names {named}, and there are {found}"));
         }
         for (at, step) in steps.iter().enumerate() {
             faults.step(flow, at, step);

@@ -1,4 +1,17 @@
-//! Whole numbers in messages: serde names their types, people read their ranges.
+//! Whole numbers in messages: with their noun, and with their range.
+
+use std::fmt::Display;
+
+/// Returns a number with its noun.
+///
+/// ```
+/// assert_eq!(shared::numbers::counted(1, "row", "rows"), "1 row");
+/// assert_eq!(shared::numbers::counted(2_u64, "reply", "replies"), "2 replies");
+/// assert_eq!(shared::numbers::counted(0_usize, "row", "rows"), "0 rows");
+/// ```
+pub fn counted<N: Copy + Display + PartialEq + From<u8>>(count: N, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == N::from(1) { one } else { many })
+}
 
 /// Splits serde's ``invalid value: integer `-1`, expected u32`` into the value and the range of the type; `None` if the
 /// message names no type of whole numbers.

@@ -12,8 +12,8 @@ pub const IMAGE: &str = "localhost/broker-test:1";
 const COMMANDS: [&str; 13] =
     ["cat", "chmod", "env", "grep", "hostname", "id", "kill", "ls", "pwd", "sh", "sleep", "touch", "true"];
 
-/// The settings of Podman. A machine that is a container itself can lack control groups, and the right to raise limits.
-const SETTINGS: &str = "[containers]\ncgroups = \"disabled\"\ndefault_ulimits = [\"nofile=1024:1024\", \"nproc=4096:4096\"]\n\
+/// The settings of Podman. A machine that is a container itself can lack the right to raise limits.
+const SETTINGS: &str = "[containers]\ncgroups = \"CGROUPS\"\ndefault_ulimits = [\"nofile=1024:1024\", \"nproc=4096:4096\"]\n\
                         [engine]\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"none\"\n";
 
 /// Leaves a mount namespace of its own without the second hierarchy of a machine with both kinds of control groups:
@@ -26,8 +26,25 @@ pub struct Podman {
 }
 
 impl Podman {
-    /// Makes the storage and the image; `None`, with a printed reason, if this machine cannot run a container.
+    /// Makes the storage and the image; `None`, with a printed reason, if this machine cannot run a container. A machine
+    /// that is a container itself can lack control groups, so the containers have none.
     pub fn with_image() -> Option<Self> {
+        Self::made("disabled", &[])
+    }
+
+    /// The same with control groups; `None`, with a printed reason, if a container cannot have limits here.
+    pub fn with_limits() -> Option<Self> {
+        let options = ["--memory", "64m", "--memory-swap", "64m", "--pids-limit", "64", "--cpus", "1"];
+        let made = Self::made("enabled", &options)?;
+        let version = made.run(&["info", "--format", "{{.Host.CgroupsVersion}} {{.Host.Security.Rootless}}"]);
+        if String::from_utf8_lossy(&version.stdout).trim() == "v1 true" {
+            crate::skipped("without root, podman ignores limits in control groups of version 1");
+            return None;
+        }
+        Some(made)
+    }
+
+    fn made(cgroups: &str, options: &[&str]) -> Option<Self> {
         let podman = Path::new("/usr/bin/podman");
         let busybox = ["/bin/busybox", "/usr/bin/busybox"].map(Path::new).into_iter().find(|path| is_static(path));
         let (true, Some(busybox)) = (podman.exists(), busybox) else {
@@ -35,7 +52,7 @@ impl Podman {
             return None;
         };
         let made = Self { folder: tempfile::tempdir().unwrap() };
-        made.write("containers.conf", SETTINGS);
+        made.write("containers.conf", &SETTINGS.replace("CGROUPS", cgroups));
         let at = |name: &str| made.folder.path().join(name).display().to_string();
         made.write(
             "storage.conf",
@@ -50,7 +67,8 @@ impl Podman {
         let tar = Command::new("tar").args(["-C", &at("root"), "-cf", &at("root.tar"), "."]).status();
         assert!(tar.is_ok_and(|status| status.success()), "tar");
         let imported = made.run(&["import", "--change", "ENV PATH=/bin", &at("root.tar"), IMAGE]);
-        let tried = made.run(&["run", "--rm", "--network", "none", "--log-driver", "none", IMAGE, "/bin/true"]);
+        let start = [&["run", "--rm", "--network", "none", "--log-driver", "none"][..], options, &[IMAGE, "/bin/true"]];
+        let tried = made.run(&start.concat());
         if let Some(failed) = [imported, tried].into_iter().find(|output| !output.status.success()) {
             crate::skipped(&format!(
                 "podman runs no container here: {}",

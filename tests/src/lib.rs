@@ -40,6 +40,7 @@ pub mod socket;
 mod standin;
 pub mod strace;
 pub mod telegram;
+pub mod terminal;
 pub mod visitor;
 pub mod world;
 

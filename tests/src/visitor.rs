@@ -153,11 +153,16 @@ impl Visitor {
         self.post(&format!("/approvals/{reference}/answer"), &fields)
     }
 
-    /// Watches for changes; gives each line that says something.
+    /// Watches for changes of approval requests; gives each line that says something.
     pub fn watch(&self) -> impl Iterator<Item = String> + use<> {
+        self.watch_at("/events")
+    }
+
+    /// Watches for the changes of a stream; gives each line that says something. There is none if it is refused.
+    pub fn watch_at(&self, path: &str) -> impl Iterator<Item = String> + use<> {
         let mut stream = self.connect();
         stream.set_read_timeout(Some(crate::DEADLINE)).unwrap();
-        stream.write_all(&self.request("GET", "/events", &[], "")).unwrap();
+        stream.write_all(&self.request("GET", path, &[], "")).unwrap();
         let lines = BufReader::new(stream).lines().map_while(Result::ok);
         lines.filter_map(|line| line.strip_prefix("data: ").map(ToOwned::to_owned))
     }

@@ -1,6 +1,7 @@
 //! Errors of the configuration: the file, the place, the fault and the likely intended word.
 
 use ::rules::RulesError;
+use platform::home::quoted;
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -45,6 +46,14 @@ pub enum ConfigError {
         /// The users who can change it, and the command that fixes it.
         fault: String,
     },
+    /// The home belongs to another user.
+    #[error("{path} belongs to user {user}; run the command as that user: {}", as_user(user, path))]
+    Foreign {
+        /// The home.
+        path: PathBuf,
+        /// The name of the user, or the number after `#`.
+        user: String,
+    },
     /// A file cannot be written.
     #[error("cannot write {path}")]
     Write {
@@ -65,6 +74,11 @@ pub enum ConfigError {
         /// The error.
         fault: String,
     },
+}
+
+/// Returns the beginning of a command that the owner of the home runs.
+fn as_user(user: &str, home: &Path) -> String {
+    format!("sudo -u {} host-broker --home {} …", quoted(Path::new(user)), quoted(home))
 }
 
 /// Returns the next step after a file could not be read, as the end of a sentence.

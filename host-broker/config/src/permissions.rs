@@ -34,9 +34,12 @@ const SINGLE: [&str; 7] = ["broker.toml", "ledger.db", "ledger.db-wal", "ledger.
 /// Judges the home, the directories above it, and what every home has in it. A home that does not exist passes.
 ///
 /// # Errors
-/// [`ConfigError::Unsafe`] with the paths, their modes and the command that mends them; [`ConfigError::Read`].
+/// [`ConfigError::Foreign`] if the home belongs to another user; [`ConfigError::Unsafe`] with the paths, their modes and
+/// the command that mends them; [`ConfigError::Read`].
 pub fn check(home: &Home) -> Result<(), ConfigError> {
-    let mut judge = Judge::new(rustix::process::geteuid().as_raw());
+    let own = rustix::process::geteuid().as_raw();
+    check_owner(home, own)?;
+    let mut judge = Judge::new(own);
     judge.file(home.path())?;
     for name in SINGLE {
         judge.file(&home.path().join(name))?;
@@ -77,6 +80,30 @@ pub fn check_named(home: &Home, config: &Config) -> Result<(), ConfigError> {
         }
     }
     judge.verdict()
+}
+
+/// Refuses the home of another user. Root changes no owner there: the daemon of that user would lose its home.
+fn check_owner(home: &Home, own: u32) -> Result<(), ConfigError> {
+    let owner = match home.path().metadata() {
+        Ok(found) => found.uid(),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(ConfigError::Read { path: home.path().into(), source }),
+    };
+    if [ROOT, own].contains(&owner) {
+        return Ok(());
+    }
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    Err(ConfigError::Foreign { path: home.path().into(), user: user_name(&users, owner) })
+}
+
+/// Returns the user as `sudo -u` takes it: the name in this text of `/etc/passwd`, or the number after `#`.
+fn user_name(users: &str, uid: u32) -> String {
+    let named = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, _password, number) = (fields.next()?, fields.next()?, fields.next()?);
+        (number.parse::<u32>() == Ok(uid)).then(|| name.to_owned())
+    });
+    named.unwrap_or_else(|| format!("#{uid}"))
 }
 
 /// Returns the files and directories that the configuration names and that an agent must not be given: keys, secrets,
@@ -288,8 +315,7 @@ impl Judge {
         if let Some((path, owner)) = self.foreign.first() {
             let own = self.own;
             let fault = format!(
-                "it belongs to user {owner}, who could change what the broker does; run this as user {owner}, or: \
-                 chown {own} {}",
+                "it belongs to user {owner}, who could change what the broker does; chown {own} {}",
                 all(&self.foreign)
             );
             return Err(ConfigError::Unsafe { path: path.clone(), fault });
@@ -430,6 +456,33 @@ mod tests {
         } else {
             assert!(other.unwrap_err().to_string().contains(&format!("belongs to user {own}")));
         }
+    }
+
+    #[test]
+    fn a_command_of_root_on_the_home_of_another_user_is_left_to_that_user() {
+        let (_root, home) = made();
+        let own = std::fs::metadata(home.path()).unwrap().uid();
+        check_owner(&home, own).unwrap();
+        check_owner(&Home::at(home.path().join("none")), own).unwrap();
+        if own == ROOT {
+            std::os::unix::fs::chown(home.path(), Some(54_321), None).unwrap();
+            assert!(matches!(check(&home), Err(ConfigError::Foreign { .. })));
+        }
+        let fault = check_owner(&home, ROOT).unwrap_err().to_string();
+        let command = format!("host-broker --home {} …", home.path().display());
+        assert!(fault.contains("run the command as that user: sudo -u ") && fault.ends_with(&command), "{fault}");
+        assert!(!fault.contains("chown"), "{fault}");
+    }
+
+    #[test]
+    fn a_user_without_a_name_is_named_by_the_number() {
+        let users = "root:x:0:0:root:/root:/bin/sh\n\nada:x:1000:100::/home/ada:/bin/sh\n";
+        assert_eq!((user_name(users, 1000), user_name(users, 7)), ("ada".to_owned(), "#7".to_owned()));
+        let fault = ConfigError::Foreign { path: "/srv/a b".into(), user: "#7".to_owned() }.to_string();
+        assert_eq!(
+            fault,
+            "/srv/a b belongs to user #7; run the command as that user: sudo -u '#7' host-broker --home '/srv/a b' …"
+        );
     }
 
     fn of_provider(provider: &str) -> Config {

@@ -1,14 +1,14 @@
 //! `[groups.NAME.run]`: the options of `host-broker run` for the agents of a group.
 
-use platform::container::{Engine, Image};
+use platform::container::{Engine, Image, MemorySize};
 use platform::egress::{HOSTS_MAX, Host};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The options of `host-broker run` for the agents of a group. On the command line, `--workspace`, `--image` and
-/// `--engine` replace the value of the table; the other options add to it.
+/// The options of `host-broker run` for the agents of a group. On the command line, `--workspace`, `--image`, `--engine`,
+/// `--memory`, `--pids` and `--cpus` replace the value of the table; the other options add to it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunTable {
@@ -26,6 +26,12 @@ pub struct RunTable {
     pub image: Option<Image>,
     /// The program that makes the container; absent means podman if it is installed, else docker.
     pub engine: Option<Engine>,
+    /// The memory of the container, such as `"8g"` or `"512m"`; absent means `"4g"`, and `"0"` no limit.
+    pub memory: Option<MemorySize>,
+    /// The processes and threads of the container; absent means 1024, and 0 no limit.
+    pub pids: Option<u32>,
+    /// The processors of the container; absent means all of the machine but one, and 0 no limit.
+    pub cpus: Option<u32>,
 }
 
 impl RunTable {
@@ -58,6 +64,10 @@ impl RunTable {
         }
         if self.engine.is_some() && self.image.is_none() {
             return Err("`engine` is for a container; add `image`, or remove `engine`".to_owned());
+        }
+        let is_limited = self.memory.is_some() || self.pids.is_some() || self.cpus.is_some();
+        if is_limited && self.image.is_none() {
+            return Err("`memory`, `pids` and `cpus` are for a container; add `image`, or remove them".to_owned());
         }
         Ok(())
     }
@@ -92,8 +102,10 @@ mod tests {
         assert_eq!(table.host[0].to_string(), "api.example.com:443");
         assert_eq!(table.private_host[0].to_string(), "localhost:8080");
         assert!(table.env.contains("API_KEY"));
-        let config = parse("image = \"localhost/agent:1\"\nengine = \"docker\"").unwrap();
+        let lines = "image = \"localhost/agent:1\"\nengine = \"docker\"\nmemory = \"2048m\"\npids = 100\ncpus = 0";
+        let config = parse(lines).unwrap();
         let table = &config.groups.values().next().unwrap().run;
+        assert_eq!((table.memory.unwrap().to_string().as_str(), table.pids, table.cpus), ("2g", Some(100), Some(0)));
         assert_eq!(table.image.as_ref().unwrap().to_string(), "localhost/agent:1");
         assert_eq!(table.engine.unwrap().word(), "docker");
     }
@@ -105,6 +117,11 @@ mod tests {
             ("env = [\"A B\"]", "not the name of a variable"),
             ("image = \"a\"\nhost = [\"api.example.com\"]", "a container has no hosts"),
             ("engine = \"podman\"", "add `image`"),
+            ("memory = \"1g\"", "add `image`"),
+            ("pids = 10", "add `image`"),
+            ("cpus = 1", "add `image`"),
+            ("image = \"a\"\nmemory = \"4\"", "no size of memory"),
+            ("image = \"a\"\npids = -1", "pids"),
             ("image = \"--privileged\"", "not the name of an image"),
             ("workspase = \"/srv\"", "did you mean `workspace`?"),
             ("engine = \"dokcer\"\nimage = \"a\"", "docker"),

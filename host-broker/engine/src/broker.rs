@@ -13,6 +13,7 @@ use kernel::Probe;
 use kernel::run_handle::RunHandle;
 use model::{EffectMarker, Nonce, Random};
 use provider::definitions::Withdrawn;
+use secrets::identity::issuers::OwnKey;
 use secrets::vault::Vault;
 use shared::digest::Digest;
 use shared::{Group, Provider, RequestId};
@@ -51,6 +52,17 @@ pub struct Broker {
     pub(crate) filters: Option<Arc<Filters>>,
     /// The vault that seals persons' credentials; without it, none are sealed again.
     pub(crate) vault: Option<Arc<Vault>>,
+    /// The keys of checkpoints; without them, none is written.
+    pub(crate) checkpoint_keys: Option<CheckpointKeys>,
+}
+
+/// The keys that sign checkpoints.
+#[derive(Debug)]
+pub struct CheckpointKeys {
+    /// The present key.
+    pub key: OwnKey,
+    /// The key that signed the last checkpoint, if it is another one that endorses the present key.
+    pub earlier: Option<OwnKey>,
 }
 
 /// A request that waits for another one.
@@ -86,6 +98,7 @@ impl Broker {
             ids,
             filters: None,
             vault: None,
+            checkpoint_keys: None,
         }
     }
 
@@ -93,6 +106,12 @@ impl Broker {
     #[must_use]
     pub fn with_vault(self, vault: Arc<Vault>) -> Self {
         Self { vault: Some(vault), ..self }
+    }
+
+    /// Returns the same broker with the keys of checkpoints.
+    #[must_use]
+    pub fn with_checkpoint_keys(self, keys: CheckpointKeys) -> Self {
+        Self { checkpoint_keys: Some(keys), ..self }
     }
 
     /// Returns the same broker with filters, so that it can show people texts that it read itself.

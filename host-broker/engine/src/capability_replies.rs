@@ -5,6 +5,7 @@
 //! kept.
 
 use model::TokenError;
+use shared::numbers::counted;
 use shared::snapshot::Snapshot;
 use shared::{Group, Timestamp};
 use std::collections::BTreeMap;
@@ -24,7 +25,7 @@ impl CapabilityAnswer {
     pub(crate) fn of(snapshot: &Snapshot) -> Self {
         Self {
             data: serde_json::to_vec(snapshot).unwrap_or_else(|_| b"null".to_vec()).into(),
-            summary: format!("{} provider(s)", snapshot.capabilities.len()),
+            summary: counted(snapshot.capabilities.len(), "provider", "providers"),
             until: snapshot.capabilities.iter().filter_map(|capability| capability.expires_at).min(),
         }
     }

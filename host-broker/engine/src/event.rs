@@ -60,6 +60,8 @@ pub enum Event {
     Rotated(Box<segments::Written>),
     /// The verification of all rows has found something wrong.
     Verified(Box<Verification>),
+    /// Enough rows or enough time have passed since the last checkpoint.
+    CheckpointDue,
     /// The ledger was restored from a backup. No daemon runs.
     Restored(Box<Restored>),
     /// The daemon stops.
@@ -113,6 +115,7 @@ impl Event {
             | Self::Renewed(_)
             | Self::Rotated(_)
             | Self::Verified(_)
+            | Self::CheckpointDue
             | Self::Restored(_)
             | Self::Stopping => Durability::Full,
         }
@@ -159,6 +162,7 @@ impl Event {
             | Self::Renewed(_)
             | Self::Rotated(_)
             | Self::Verified(_)
+            | Self::CheckpointDue
             | Self::Restored(_)
             | Self::Stopping => return None,
         };
@@ -186,6 +190,7 @@ impl Event {
             | Self::Renewed(_)
             | Self::Rotated(_)
             | Self::Verified(_)
+            | Self::CheckpointDue
             | Self::Restored(_)
             | Self::Stopping => None,
         }
@@ -212,6 +217,7 @@ impl Event {
             | Self::Renewed(_)
             | Self::Rotated(_)
             | Self::Verified(_)
+            | Self::CheckpointDue
             | Self::Restored(_)
             | Self::Stopping => None,
         }

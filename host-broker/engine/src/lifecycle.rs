@@ -12,6 +12,7 @@ use model::{Caller, approval};
 use serde_json::json;
 use shared::{Code, Group, Reply};
 use store::ledger::chain::{Draft, RowKind};
+use store::ledger::checkpoints;
 use store::ledger::segments;
 use store::state::approvals;
 use store::state::counters;
@@ -107,6 +108,12 @@ impl Broker {
         tx.write_counts(true)?;
         tx.append(&Draft::new(RowKind::Stopped, "broker"))?;
         Ok(())
+    }
+
+    /// Writes a checkpoint of all rows so far.
+    pub(crate) fn checkpoint(&self, tx: &Transaction<'_>) -> Result<(), StoreError> {
+        let Some(keys) = &self.checkpoint_keys else { return Ok(()) };
+        checkpoints::append(tx, &keys.key, keys.earlier.as_ref())
     }
 
     /// Starts a probe that a person wants. A provider that an operator has stopped is not probed either.

@@ -11,6 +11,7 @@ use policy::facts::LimitsFact;
 use policy::limits::Charge;
 use policy::limits::{AmountTable, BreakerTable, Limits, RateTable};
 use serde_json::Value;
+use shared::numbers::counted;
 use shared::{Code, Level, Timestamp};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -128,7 +129,7 @@ impl LimitLookup<'_> {
         }
         Ok(Err(LimitsFact::Exceeded {
             code: Code::RateLimited,
-            reason: format!("No more than {per_minute} {} calls a minute.", of_scope(scope)),
+            reason: format!("No more than {} a minute.", calls(per_minute, scope)),
             retry_after: Some(Duration::from_micros(u64::try_from(over).unwrap_or(0))),
         }))
     }
@@ -139,7 +140,7 @@ impl LimitLookup<'_> {
         }
         let used = self.used(self.counted_as, scope)?;
         if let Some(quota) = rates.daily_quota.filter(|quota| used >= i64::from(*quota)) {
-            return Ok(Err(self.used_up(format!("No more than {quota} {} calls a day.", of_scope(scope)))));
+            return Ok(Err(self.used_up(format!("No more than {} a day.", calls(quota, scope)))));
         }
         let soft = rates.soft_daily_quota.map(i64::from);
         let near = soft.is_some_and(|soft| used >= soft);
@@ -179,8 +180,9 @@ impl LimitLookup<'_> {
     }
 }
 
-fn of_scope(scope: &str) -> &str {
-    if scope == "grant" { "granted" } else { scope }
+fn calls(count: u32, scope: &str) -> String {
+    let scope = if scope == "grant" { "granted" } else { scope };
+    counted(count, &format!("{scope} call"), &format!("{scope} calls"))
 }
 
 /// Converts an amount to millionths, rounded up, so that many small amounts are not nothing.

@@ -111,6 +111,7 @@ impl BatchWriter<Event> for Broker {
                 let ended = self.restored(tx, &restored);
                 closed(tx, Event::Restored(restored), ended.map(|()| None))
             }
+            Event::CheckpointDue => closed(tx, Event::CheckpointDue, self.checkpoint(tx).map(|()| None)),
             Event::Stopping => closed(tx, Event::Stopping, Self::stopping(tx).map(|()| None)),
         }
     }

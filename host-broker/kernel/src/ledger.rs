@@ -11,6 +11,7 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use store::ledger::checkpoints::Signed;
 use store::{ClockCheck, Durability, Store, StoreError, Undone};
 use tokio::time::Instant;
 
@@ -94,6 +95,11 @@ impl Ledger {
     /// Sets the version of configuration and catalogue that later rows name.
     pub fn set_policy_version(&mut self, version: String) {
         self.store.set_policy_version(version);
+    }
+
+    /// Takes over the signed state that a verification of all rows has found; see [`Store::adopt`].
+    pub fn adopt(&mut self, verified: Signed) {
+        self.store.adopt(verified);
     }
 
     /// Writes and syncs a value that changes no row, to test whether the ledger can be written again.

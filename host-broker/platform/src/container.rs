@@ -1,7 +1,8 @@
 //! The container of an agent, which Podman or Docker makes on the terminal of the command that starts it.
 //!
 //! The agent sees the programs of an image, a home directory of its own and the given mounts. It has no network, no
-//! privilege and a limit of processes. The container ends with the command, and nothing of it is left over.
+//! privilege, and limits of memory, processes and processors. The container ends with the command, and nothing of it is
+//! left over. Only a command that is killed leaves it; a later command then removes it (`orphans`).
 //!
 //! ```text
 //! run ─► podman or docker (its own environment; that of the agent through a descriptor) ─► the starter ─► the program
@@ -9,12 +10,16 @@
 //! The starter confines the program, and is the first process of the container: so the program is an ordinary one.
 
 mod engine;
+mod limits;
+mod orphans;
 
 use crate::Environment;
 use crate::agent_sandbox::{Mount, TMP_BYTES, code};
 use crate::terminal::Terminal;
 pub use engine::{Engine, Image, Users};
 use engine::{PATH, last_line};
+pub use limits::{Limit, Limits, MemorySize, Unsupported};
+pub use orphans::{Fate, Orphan, Owner};
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -24,10 +29,9 @@ use std::io::{self, IsTerminal as _, Seek as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// The number of processes and threads that a container can have.
-const PROCESSES_MAX: &str = "4096";
 /// The keys that leave a container while it runs. An agent would not expect the usual ones, Ctrl-P and Ctrl-Q.
 const DETACH_KEYS: &str = "ctrl-@,ctrl-_,ctrl-@";
 
@@ -40,7 +44,13 @@ pub struct Container {
     pub image: Image,
     /// Its users.
     pub users: Users,
-    /// Its host name.
+    /// Its limits.
+    pub limits: Limits,
+    /// The limits that the engine cannot set on this machine.
+    pub unsupported: Unsupported,
+    /// The process that runs it, for its labels.
+    pub owner: Owner,
+    /// Its host name: the group of the agent.
     pub name: String,
     /// Its paths.
     pub mounts: Vec<Mount>,
@@ -52,6 +62,15 @@ pub struct Container {
     pub programs: PathBuf,
     /// Random characters, so that no other container has its name.
     pub suffix: String,
+}
+
+/// The end of a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// The exit code of the program, or 128 and the number of the signal that ended it.
+    pub code: u8,
+    /// Whether nothing of the container is left over.
+    pub is_removed: bool,
 }
 
 /// The members of an image's configuration that matter here.
@@ -106,6 +125,16 @@ pub enum ContainerError {
     /// The system refused something.
     #[error("cannot start the container")]
     System(#[from] io::Error),
+    /// The container may still be there.
+    #[error("the end of the container is unknown")]
+    Lost(#[source] io::Error),
+}
+
+impl ContainerError {
+    /// Returns whether a container may be left over after this fault.
+    pub fn may_leave_a_container(&self) -> bool {
+        matches!(self, Self::Lost(_))
+    }
 }
 
 impl Container {
@@ -125,8 +154,14 @@ impl Container {
         Ok(line)
     }
 
-    fn own_name(&self) -> String {
+    /// Returns its name, which no other container has.
+    pub fn own_name(&self) -> String {
         format!("broker-{}-{}", self.name, self.suffix)
+    }
+
+    /// Returns the limits that do not hold, and why, for a person; `None` if all of them hold.
+    pub fn missing_limits(&self) -> Option<String> {
+        self.limits.missing(&self.unsupported)
     }
 
     fn options(&self, has_terminal: bool) -> Result<Vec<OsString>, ContainerError> {
@@ -145,7 +180,6 @@ impl Container {
             ["--security-opt", "no-new-privileges"],
             // Where SELinux is on, a container could read none of the mounts. Changed labels would stay on the files.
             ["--security-opt", "label=disable"],
-            ["--pids-limit", PROCESSES_MAX],
             ["--tmpfs", &tmp],
             ["--shm-size", TMP_BYTES],
             // The engine would store all that the agent shows.
@@ -161,6 +195,7 @@ impl Container {
             options.extend(["--tmpfs".into(), OsString::from(shared)]);
         }
         options.extend(fixed.into_iter().flatten().map(OsString::from));
+        options.extend(self.limits.options(&self.unsupported));
         options.extend(self.users.options());
         for mount in self.mounts.iter().enumerate().filter(|(at, mount)| !self.is_covered(*at, mount)) {
             options.extend(["--mount".into(), mounted(mount.1)?]);
@@ -250,9 +285,8 @@ impl Container {
         Ok(file)
     }
 
-    /// Runs the program in a new container on the terminal of this process, until it ends. Returns its exit code, or 128
-    /// and the number of the signal that ended it. `starter` is the first program in the container, with its arguments
-    /// before those of the program. `outer` is the environment of this process.
+    /// Runs the program in a new container on the terminal of this process, until it ends. `starter` is the first program
+    /// in the container, with its arguments before those of the program. `outer` is the environment of this process.
     ///
     /// On a terminal, Ctrl-C reaches the program alone. A signal to this process ends the container at once. Afterwards
     /// the terminal is as it was before.
@@ -265,11 +299,13 @@ impl Container {
         starter: &[OsString],
         program: &Path,
         arguments: &[OsString],
-    ) -> Result<u8, ContainerError> {
+    ) -> Result<Ended, ContainerError> {
         self.check_mounts()?;
         let prepared = self.prepared(&self.path(outer).await?)?;
         let mut command = self.engine.command(outer)?;
         command.args(self.options(is_terminal())?);
+        // Not in the command line for a person: the process of a rehearsal has ended when somebody uses that.
+        command.args(self.owner.options(&self.name));
         command.args(["--env-file", &format!("/proc/self/fd/{}", prepared.as_raw_fd())]);
         command.args(self.inner(starter, program, arguments));
         // Registered before the start, so no signal ends this process alone.
@@ -282,7 +318,7 @@ impl Container {
         drop(prepared);
         let ended = loop {
             let [interrupt, quit, terminate, hangup] = signals.as_mut_slice() else {
-                return Err(io::Error::other("a signal is missing").into());
+                return Err(ContainerError::Lost(io::Error::other("a signal is missing")));
             };
             tokio::select! {
                 ended = child.wait() => break ended,
@@ -301,10 +337,20 @@ impl Container {
         // The engine removes the container at its end, but not if something has ended the engine.
         let (engine, name) = (self.engine, self.own_name());
         let removed = self.engine.asked(outer, &["rm", "--force", "--volumes", &name]).await;
-        if !removed.is_ok_and(|said| said.status.success() || is_absent(&said.stderr)) {
-            tracing::warn!("the container may still run; remove it: {engine} rm --force {name}");
+        let is_removed = removed.is_ok_and(|said| said.status.success() || is_absent(&said.stderr));
+        if !is_removed {
+            tracing::warn!("the container may still run; remove it: {engine} rm --force --volumes {name}");
         }
-        Ok(code(ended?))
+        ended_as(ended, is_removed)
+    }
+}
+
+/// Returns the end of a container. Only a container that is removed leaves nothing over.
+fn ended_as(ended: io::Result<ExitStatus>, is_removed: bool) -> Result<Ended, ContainerError> {
+    match ended {
+        Ok(status) => Ok(Ended { code: code(status), is_removed }),
+        Err(error) if is_removed => Err(error.into()),
+        Err(error) => Err(ContainerError::Lost(error)),
     }
 }
 
@@ -355,6 +401,9 @@ mod tests {
             engine: Engine::Podman,
             image: "localhost/agent:1".parse().unwrap(),
             users: Users::Kept,
+            limits: Limits { memory: "512m".parse().unwrap(), processes: 99, processors: 2 },
+            unsupported: Unsupported::default(),
+            owner: Owner::of_home(Path::new("/")).unwrap(),
             name: "developer".to_owned(),
             mounts,
             directory: "/workspace/project".into(),
@@ -382,6 +431,10 @@ mod tests {
             ["--hostname", "developer"],
             ["--userns", "keep-id"],
             ["--workdir", "/workspace/project"],
+            ["--memory", "536870912"],
+            ["--memory-swap", "536870912"],
+            ["--pids-limit", "99"],
+            ["--cpus", "2"],
             ["--mount", "type=bind,source=/srv/ipc,target=/workspace/ipc,readonly"],
             ["--mount", "type=bind,source=/srv/a:b,target=/home/agent"],
         ] {
@@ -394,6 +447,15 @@ mod tests {
         }
         assert!(!all.iter().any(|word| word.contains("hunter2")), "{all:?}");
         assert!(!words(&container(Vec::new()), false).iter().any(|word| word == "--tty"));
+    }
+
+    #[test]
+    fn a_container_whose_end_is_unknown_may_be_left_over() {
+        let lost = || Err(io::Error::other("no child"));
+        assert!(ended_as(lost(), false).unwrap_err().may_leave_a_container());
+        assert!(!ended_as(lost(), true).unwrap_err().may_leave_a_container());
+        let ended = ended_as(Ok(ExitStatus::default()), false).unwrap();
+        assert_eq!(ended, Ended { code: 0, is_removed: false });
     }
 
     #[test]

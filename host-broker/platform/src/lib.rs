@@ -21,6 +21,7 @@ pub mod lock;
 pub mod resources;
 pub mod sandbox;
 pub mod service_manager;
+pub mod service_unit;
 
 use commands::Commands;
 use http::Http;

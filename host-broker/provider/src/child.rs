@@ -7,6 +7,7 @@ use platform::commands::{Command, Ending, Finished, installed};
 use platform::egress::{HOSTS_MAX, Host};
 use platform::resources::{PRLIMIT, ResourceLimits};
 use platform::sandbox::{BWRAP, Network, Sandbox};
+use platform::service_unit::ServiceUnit;
 use schemars::JsonSchema;
 use secrets::Secret;
 use secrets::source::SecretSource;
@@ -184,6 +185,8 @@ pub struct Child {
     // The program, if it is named by its path.
     own: Option<PathBuf>,
     home: PathBuf,
+    // The unit that runs the broker, if the broker is a service.
+    unit: Option<ServiceUnit>,
 }
 
 /// The variable that holds the public key of context tokens: 32 bytes in base64url.
@@ -283,6 +286,7 @@ impl Child {
             state,
             own,
             home: home.to_path_buf(),
+            unit: ServiceUnit::of_process(environment),
         })
     }
 
@@ -294,6 +298,17 @@ impl Child {
             && finished.stdout.is_empty()
             && Sandbox::failed_to_start(&finished.stderr);
         has_no_sandbox || finished.never_ran()
+    }
+
+    /// Explains the standard error of a program that never ran, with the remedy if it is known.
+    pub fn explained(&self, stderr: &str) -> String {
+        Sandbox::explained(stderr, self.unit.as_ref())
+    }
+
+    /// Returns the same explanation if this is the standard error of a sandbox that could not be created.
+    pub fn sandbox_error(&self, stderr: &str) -> Option<String> {
+        let has_no_sandbox = self.sandbox.is_some() && Sandbox::failed_to_start(stderr.as_bytes());
+        has_no_sandbox.then(|| self.explained(stderr))
     }
 
     /// Returns the command that starts the program with these variables and without any secret.

@@ -106,6 +106,96 @@ pub fn vault(home: &Home, ids: &dyn Random) -> Result<(KeyBytes, Option<KeyBytes
     Ok((current, previous))
 }
 
+/// The keys that sign checkpoints: the present one, made if there is none, and the earlier one, until it has endorsed the
+/// present one.
+///
+/// # Errors
+/// As [`ledger`]. If `has_signed` says that there are checkpoints, a missing key is an error and is not made: the earlier
+/// key could not endorse it.
+pub fn checkpoint(home: &Home, ids: &dyn Random, has_signed: bool) -> Result<(OwnKey, Option<OwnKey>), KeyError> {
+    if has_signed {
+        present_checkpoint(home)?;
+    }
+    let sized = |name: &str| {
+        let file = |fault| KeyError::File { path: home.keys().join(name), fault };
+        OwnKey::new(&key(home, name, ids)?).map_err(file)
+    };
+    let current = sized(CHECKPOINT)?;
+    let earlier = if home.keys().join(CHECKPOINT_BEFORE).exists() { Some(sized(CHECKPOINT_BEFORE)?) } else { None };
+    Ok((current, earlier))
+}
+
+/// The same keys, of which none is made.
+///
+/// # Errors
+/// [`KeyError::File`], also if the present key is missing.
+pub fn present_checkpoint(home: &Home) -> Result<(OwnKey, Option<OwnKey>), KeyError> {
+    let path = home.keys().join(CHECKPOINT);
+    let missing = || {
+        let fault = format!(
+            "it is missing, and the ledger has checkpoints; restore it from a backup. If it is lost, begin with another \
+             key, and each verification reports that: (umask 077; head -c 32 /dev/urandom > {}; rm -f {})",
+            quoted(&path),
+            quoted(&home.keys().join(NOTE))
+        );
+        KeyError::File { path: path.clone(), fault }
+    };
+    let sized = |name: &str| -> Result<Option<OwnKey>, KeyError> {
+        let path = home.keys().join(name);
+        let Some(bytes) = read(&home.keys(), name)? else { return Ok(None) };
+        private(&path).and_then(|()| OwnKey::new(&bytes)).map(Some).map_err(|fault| KeyError::File { path, fault })
+    };
+    Ok((sized(CHECKPOINT)?.ok_or_else(missing)?, sized(CHECKPOINT_BEFORE)?))
+}
+
+/// Returns whether this is the file of the key that signs checkpoints.
+pub fn is_checkpoint(name: &str) -> bool {
+    name == CHECKPOINT
+}
+
+/// Puts a new key for checkpoints in the place of the present one, which stays beside it until it has endorsed the new one.
+/// If a renewal was begun before, nothing is changed: it continues.
+///
+/// # Errors
+/// As [`renew_vault`].
+pub fn renew_checkpoint(home: &Home, ids: &dyn Random) -> Result<(), KeyError> {
+    renew(home, ids, CHECKPOINT, CHECKPOINT_BEFORE)
+}
+
+/// Removes the earlier key, which has endorsed the present one.
+///
+/// # Errors
+/// The system error; the key is unchanged.
+pub fn drop_checkpoint_before(home: &Home) -> Result<(), std::io::Error> {
+    forget(home, CHECKPOINT_BEFORE)
+}
+
+/// Returns the last checkpoint that this home has signed; `None` if it has signed none.
+///
+/// # Errors
+/// [`KeyError::File`].
+pub fn signed_note(home: &Home) -> Result<Option<String>, KeyError> {
+    let path = home.keys().join(NOTE);
+    match std::fs::read_to_string(&path) {
+        Ok(note) => Ok(Some(note)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(KeyError::File { path, fault: error.to_string() }),
+    }
+}
+
+/// Stores the last checkpoint that this home has signed. It is no secret; it lies beside the keys because a process that can
+/// write the ledger alone must not replace it.
+///
+/// # Errors
+/// The system error; the earlier checkpoint is still stored.
+pub fn keep_signed_note(home: &Home, note: &str) -> Result<(), std::io::Error> {
+    let (path, new) = (home.keys().join(NOTE), home.keys().join(NOTE).with_extension("note.new"));
+    std::fs::remove_file(&new).ok();
+    write_new(&new, note.as_bytes())?;
+    std::fs::rename(&new, &path)?;
+    std::fs::File::open(home.keys())?.sync_all()
+}
+
 /// Checks whether the home has a master key of its own.
 pub fn has_vault(home: &Home) -> bool {
     home.keys().join(VAULT).exists()
@@ -133,9 +223,13 @@ pub fn unstored_vault(home: &Home, ids: &dyn Random) -> Result<KeyBytes, KeyErro
 /// # Errors
 /// As [`ledger`]; the present key is there as it was, or as the one before.
 pub fn renew_vault(home: &Home, ids: &dyn Random) -> Result<(), KeyError> {
-    let (current, before) = (home.keys().join(VAULT), home.keys().join(VAULT_BEFORE));
-    let now = key(home, VAULT, ids)?;
-    if before.exists() && *key(home, VAULT_BEFORE, ids)? != *now {
+    renew(home, ids, VAULT, VAULT_BEFORE)
+}
+
+fn renew(home: &Home, ids: &dyn Random, name: &str, name_before: &str) -> Result<(), KeyError> {
+    let (current, before) = (home.keys().join(name), home.keys().join(name_before));
+    let now = key(home, name, ids)?;
+    if before.exists() && *key(home, name_before, ids)? != *now {
         return Ok(());
     }
     let fault = |error: std::io::Error| KeyError::File { path: current.clone(), fault: error.to_string() };
@@ -157,7 +251,11 @@ pub fn renew_vault(home: &Home, ids: &dyn Random) -> Result<(), KeyError> {
 /// # Errors
 /// The system error; the key is unchanged.
 pub fn drop_vault_before(home: &Home) -> Result<(), std::io::Error> {
-    match std::fs::remove_file(home.keys().join(VAULT_BEFORE)) {
+    forget(home, VAULT_BEFORE)
+}
+
+fn forget(home: &Home, name: &str) -> Result<(), std::io::Error> {
+    match std::fs::remove_file(home.keys().join(name)) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         Ok(()) | Err(_) => Ok(()),
     }
@@ -180,7 +278,7 @@ pub struct KeyFile {
 /// [`KeyError::File`]: one cannot be read, or is no key.
 pub fn present(directory: &Path) -> Result<Vec<KeyFile>, KeyError> {
     let mut found = Vec::new();
-    for name in [LEDGER, IDENTITY, VAULT, VAULT_BEFORE] {
+    for name in FILES {
         if let Some(bytes) = read(directory, name)? {
             found.push(KeyFile { name: name.to_owned(), check: check(name, &bytes) });
         }
@@ -190,7 +288,7 @@ pub fn present(directory: &Path) -> Result<Vec<KeyFile>, KeyError> {
 
 /// Returns whether a key file can have this name.
 pub fn is_known(name: &str) -> bool {
-    [LEDGER, IDENTITY, VAULT, VAULT_BEFORE].contains(&name)
+    FILES.contains(&name)
 }
 
 /// Returns the key of digests in a directory, and makes none.
@@ -245,8 +343,15 @@ const IDENTITY: &str = "identity.key";
 /// The vault's master key, and the one before it.
 const VAULT: &str = "vault.key";
 const VAULT_BEFORE: &str = "vault-before.key";
+/// The key that signs checkpoints, and the one before it.
+const CHECKPOINT: &str = "checkpoint.key";
+const CHECKPOINT_BEFORE: &str = "checkpoint-before.key";
+/// The last checkpoint that was signed.
+const NOTE: &str = "checkpoint.note";
 /// Every key that a home has once it was used.
-const KEYS: [&str; 3] = [LEDGER, IDENTITY, VAULT];
+const KEYS: [&str; 4] = [LEDGER, IDENTITY, VAULT, CHECKPOINT];
+/// Every file of a key that a home can have.
+const FILES: [&str; 6] = [LEDGER, IDENTITY, VAULT, VAULT_BEFORE, CHECKPOINT, CHECKPOINT_BEFORE];
 
 /// The key of this name, made if there is none.
 fn key(home: &Home, name: &str, ids: &dyn Random) -> Result<Zeroizing<Vec<u8>>, KeyError> {

@@ -9,6 +9,7 @@ use crate::cli::Context;
 use crate::cli::apply;
 use crate::cli::ask::{ask, running};
 use crate::cli::output::{CliError, Output};
+use crate::cli::terminal::{confirm, is_readable, shows_output};
 use crate::story::on_behalf;
 use access::Access;
 use clap::{Args, Subcommand};
@@ -70,13 +71,15 @@ struct List {
     reasons}, or null after the request is closed"
 )]
 struct Show {
-    /// The approval code, or the agent's name for the request, such as ask-7.
+    /// The approval code, or the name of the request, such as ask-7.
     code: String,
 }
 
 #[derive(Debug, Args)]
 #[command(
     after_help = "You must have `approves` in your table of broker.toml. First read the card: approvals show CODE.
+
+With a name, such as ask-7, the command shows the card and asks. It needs a terminal for that.
 
 With --for, later calls with the same caller, action and parameters need no further approval.
 `approvals show` names the parameters that may differ. For a request for access, --for is the time of the access.
@@ -90,7 +93,7 @@ Examples:
 --json prints the reply: {status, summary, data: {code, ref, state, standing?}, evidence: {…}}"
 )]
 struct Approve {
-    /// The approval code.
+    /// The approval code, or on a terminal the name of the request, such as ask-7.
     code: String,
     /// Apply a change to files now, without a request of the agent.
     #[arg(long)]
@@ -104,7 +107,7 @@ struct Approve {
 #[derive(Debug, Args)]
 #[command(after_help = "--json prints the reply: {status, summary, data: {code, ref, state}, evidence: {…}}")]
 struct Deny {
-    /// The approval code.
+    /// The approval code, or the name of the request, such as ask-7.
     code: String,
     /// The reason; the agent receives it.
     #[arg(long)]
@@ -134,6 +137,15 @@ impl Approvals {
 fn give(context: &Context, Approve { code, apply, later, access }: Approve) -> Result<(), CliError> {
     // The broker knows whether the time is that of a standing approval, or of the access.
     let (standing, access) = (later.scope(), access.scope());
+    let code = if stored::is_name(&code) {
+        let Some(own) = confirmed(context, &code, standing.is_some() || access.is_some())? else {
+            context.output.line("Nothing was approved.");
+            return Ok(());
+        };
+        own
+    } else {
+        code
+    };
     let answer = ApprovalAnswer { standing, access, ..ApprovalAnswer::new(code, true, None, apply) };
     let command = request::Command::Answer(answer);
     if apply {
@@ -144,6 +156,36 @@ fn give(context: &Context, Approve { code, apply, later, access }: Approve) -> R
         context.output.say("host-broker: no daemon is running; what was approved runs after: host-broker serve");
     }
     Ok(())
+}
+
+/// Shows the card of the approval request with this name, and asks. Returns its code after a yes, and otherwise `None`.
+///
+/// SECURITY: an agent knows the name, and a script could pass it on. So only a person who has seen the card gives a yes.
+fn confirmed(context: &Context, name: &str, has_options: bool) -> Result<Option<String>, CliError> {
+    let (output, program) = (context.output, context.program());
+    let name = name.trim().to_ascii_lowercase();
+    let with_code = || format!("use the code that is beside the card; to see it: {program} approvals show {name}");
+    if !shows_output(output) {
+        return Err(CliError::refused(format!("without a terminal, an approval needs the code: {}", with_code())));
+    }
+    let approval = stored::named(&context.ledger()?, &name)?.ok_or_else(|| unknown(&name))?;
+    let now = context.platform.clock.now();
+    if approval.state != ApprovalState::Waiting || approval.expires_at <= now {
+        return Err(CliError::refused(format!("it is too late: {name} is {}", standing(&approval, now))));
+    }
+    let card = card(context, &approval);
+    if approval.card.is_none() || !is_readable(&card) {
+        return Err(CliError::refused(format!("the card of {name} is too long to ask about: {}", with_code())));
+    }
+    output.show(&Value::Null, || card);
+    output.is_whole("nothing was approved")?;
+    let question =
+        if has_options { "Approve this, with the options of this command?" } else { "Approve exactly this?" };
+    Ok(confirm(output, question, None)?.then_some(approval.code))
+}
+
+fn unknown(code: &str) -> CliError {
+    CliError::missing(format!("there is no approval request `{code}`; see host-broker approvals list"))
 }
 
 /// How many that are over are listed.
@@ -167,6 +209,7 @@ fn list(context: &Context, all: bool) -> Result<(), CliError> {
             .map(|(approval, document)| {
                 vec![
                     approval.code.clone(),
+                    approval.reference(),
                     on_behalf(&approval.caller, document["person"].as_str()),
                     format!("{}.{}", approval.provider, approval.action),
                     approval.level.to_string(),
@@ -174,34 +217,34 @@ fn list(context: &Context, all: bool) -> Result<(), CliError> {
                 ]
             })
             .collect();
-        Output::table_or("No approval requests.", &["CODE", "CALLER", "ACTION", "LEVEL", "STATE"], &rows)
+        Output::table_or("No approval requests.", &["CODE", "NAME", "CALLER", "ACTION", "LEVEL", "STATE"], &rows)
     });
     Ok(())
 }
 
 fn show(context: &Context, code: &str) -> Result<(), CliError> {
     let ledger = context.ledger()?;
-    let named = stored::named(&ledger, code)?;
-    let found =
-        named.map_or_else(|| stored::with_code(&ledger, &code.to_ascii_lowercase()), |found| Ok(Some(found)))?;
-    let Some(approval) = found else {
-        return Err(CliError::missing(format!(
-            "there is no approval request `{code}`; see host-broker approvals list"
-        )));
-    };
+    let said = code.trim().to_ascii_lowercase();
+    let named = stored::named(&ledger, &said)?;
+    let found = named.map_or_else(|| stored::with_code(&ledger, &said), |found| Ok(Some(found)))?;
+    let approval = found.ok_or_else(|| unknown(code))?;
     let document = document(&ledger, &approval)?;
     context.output.show(&document, || text(context, &approval));
     Ok(())
 }
 
-/// Returns the card, with everything that a person needs to answer it.
-fn text(context: &Context, approval: &Approval) -> String {
+/// Returns the card with its code, its name and its state.
+fn card(context: &Context, approval: &Approval) -> String {
     let now = context.platform.clock.now();
     let card = approval
         .card
         .as_ref()
         .map_or_else(|| "The card of a closed request is not stored.\n".to_owned(), model::card::Card::text);
-    let head = format!("{} · {}", approval.code, standing(approval, now));
+    format!("{} ({}) · {}\n{card}", approval.code, approval.reference(), standing(approval, now))
+}
+
+/// Returns the card, with everything that a person needs to answer it.
+fn text(context: &Context, approval: &Approval) -> String {
     let answer = if approval.state == ApprovalState::Waiting {
         let what = format!("{}.{}", approval.provider, approval.action);
         let at_once = if approval_subjects::of(approval.kind).is_applied_at_once() {
@@ -228,7 +271,7 @@ fn text(context: &Context, approval: &Approval) -> String {
     } else {
         String::new()
     };
-    format!("{head}\n{card}{answer}")
+    format!("{}{answer}", card(context, approval))
 }
 
 fn standing(approval: &Approval, now: Timestamp) -> String {

@@ -16,6 +16,7 @@ use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 use secrets::keys::{self, KeyFile};
 use serde_json::json;
+use shared::numbers::counted;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -288,9 +289,9 @@ fn report(output: Output, target: &Path, manifest: &Manifest, left_out: &[String
     output.show(&document, || {
         let Head { seq, event_hash } = manifest.head;
         let mut lines = vec![format!(
-            "Backup {}: {} files, {} MiB. The ledger in it is intact and ends with {seq}:{event_hash}.",
+            "Backup {}: {}, {} MiB. The ledger in it is intact and ends with {seq}:{event_hash}.",
             quoted(target),
-            manifest.files.len(),
+            counted(manifest.files.len(), "file", "files"),
             bytes.div_ceil(1 << 20),
         )];
         lines.push(if manifest.with_keys {

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use config::{Config, ConfigError};
 use policy::profile::Profile;
 use serde_json::{Map, Value, json};
+use shared::numbers::counted;
 use std::path::Path;
 
 /// Check, describe and show the configuration.
@@ -85,7 +86,8 @@ fn check(context: &Context) -> Result<(), CliError> {
     let (groups, providers) = (config.groups.len(), config.providers.len());
     let document = json!({ "ok": true, "path": path, "groups": groups, "providers": providers, "warnings": warnings });
     context.output.show(&document, || {
-        let head = format!("{path} is right: {groups} group(s), {providers} provider(s).");
+        let (groups, providers) = (counted(groups, "group", "groups"), counted(providers, "provider", "providers"));
+        let head = format!("{path} is right: {groups}, {providers}.");
         let lines = warnings.iter().map(|warning| format!("Warning: {warning}"));
         [head].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
     });

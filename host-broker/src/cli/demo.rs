@@ -11,6 +11,7 @@ use crate::cli::interrupt;
 use crate::cli::output::CliError;
 use clap::Args;
 use serde_json::json;
+use shared::numbers::counted;
 use stage::{Agent, Stage};
 use std::time::Duration;
 use story::Story;
@@ -265,7 +266,7 @@ async fn a_kill_in_the_middle(story: &mut Story, stage: &mut Stage, developer: &
     let answer = answer?;
     story.check("the next daemon reports the outcome as unknown", answer.code() == "outcome_unknown", &answer.text);
     let executions = stage.count("slow.log");
-    story.check("nothing ran twice", executions <= 1, &format!("{executions} executions"));
+    story.check("nothing ran twice", executions <= 1, &counted(executions, "execution", "executions"));
     let after = developer.call("mock", "read", json!({ "what": "after" }), json!({})).await?;
     story.check("and calls work again", after.is_executed(), &after.text);
     Ok(())
@@ -278,8 +279,13 @@ fn the_evidence(story: &mut Story, stage: &mut Stage, keep: bool) -> anyhow::Res
         stage.stop(Duration::from_secs(10))?;
     }
     let proof = stage.verify()?;
-    story.check("every row is linked to the previous row", true, &format!("{} rows, {}", proof.rows, proof.head));
+    let rows = counted(proof.rows, "row", "rows");
+    story.check("every row is linked to the previous row", true, &format!("{rows}, {}", proof.head));
     story.check("every intent has an outcome", proof.open == 0, &format!("{} open", proof.open));
-    story.check("every refusal above has its row", proof.refused >= 7, &format!("{} refusals", proof.refused));
+    story.check("every refusal above has its row", proof.refused >= 7, &counted(proof.refused, "refusal", "refusals"));
+    if !keep {
+        let signed = counted(proof.signed, "row", "rows");
+        story.check("a signed checkpoint covers every row before it", proof.signed == proof.rows - 1, &signed);
+    }
     Ok(())
 }

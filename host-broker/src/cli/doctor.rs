@@ -6,13 +6,16 @@ mod health;
 mod home;
 mod machine;
 mod providers;
+pub(in crate::cli) mod service;
 
 use crate::cli::Context;
 use crate::cli::output::CliError;
+use crate::cli::run::{Found, find_killed};
 use clap::Args;
+use platform::service_unit::ServiceUnit;
 use serde::Serialize;
 use serde_json::json;
-use std::fmt::Write as _;
+use shared::numbers::counted;
 use store::state::grants;
 use store::state::grants::Grant;
 
@@ -90,7 +93,12 @@ impl Doctor {
             let shown = found.iter().filter(|finding| self.all || finding.state != State::Ok);
             let mut text = shown.map(|finding| described(context, finding)).collect::<String>();
             let ok = found.len() - problems - warnings;
-            write!(text, "{problems} problems, {warnings} warnings, {ok} checks without a finding").ok();
+            let counts = [
+                counted(problems, "problem", "problems"),
+                counted(warnings, "warning", "warnings"),
+                counted(ok, "check without a finding", "checks without a finding"),
+            ];
+            text.push_str(&counts.join(", "));
             text
         });
         if problems == 0 {
@@ -123,14 +131,25 @@ fn examine(context: &Context) -> Vec<Finding> {
         }
     };
     found.extend(machine::watches(&config));
+    found.extend(service::examine(&context.home, &config, &ServiceUnit::default()));
     found.extend(home::examine(context, &config));
     let hello = daemon::hello(context, &config, &mut found);
     found.extend(daemon::examine(context, hello.as_ref()));
     let granted = granted(context);
     found.extend(groups::examine(context, &config, hello.as_ref(), &granted));
+    found.extend(containers(context));
     found.extend(providers::examine(context, &config, &granted));
     found.extend(health::examine(context, hello.as_ref()));
     found
+}
+
+/// Finds the containers of killed commands. Their agents may still run. The next `run` removes them.
+fn containers(context: &Context) -> Vec<Finding> {
+    let finding = |found: Found| {
+        let state = if found.is_blocking() { State::Problem } else { State::Warning };
+        Finding::new("containers", state, found.text(), found.remedy())
+    };
+    find_killed(context).into_iter().map(finding).collect()
 }
 
 /// Returns the grants that are in force. A ledger that cannot be read is a finding of its own.

@@ -1,6 +1,10 @@
 //! `evidence`: the ledger as proof.
 
+mod checkpoint;
+mod consistency;
 mod files;
+mod prove;
+mod renew_key;
 mod sinks;
 mod verify;
 
@@ -14,7 +18,9 @@ use shared::digest::Digest;
 use std::io::{BufWriter, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::str::FromStr;
+use store::ledger::checkpoint::PublicKey;
 use store::ledger::{export, segments};
+use verify::Known;
 
 /// Inspect, verify and export the audit ledger.
 #[derive(Debug, Args)]
@@ -29,6 +35,17 @@ enum Command {
     ///
     /// Keep the head in another place. Later, `verify --kept` detects a ledger that was truncated or rewritten.
     Head(Head),
+    /// Print the last signed checkpoint, to be kept in another place.
+    ///
+    /// A checkpoint states the number of rows and the root of the Merkle tree over them. Later, `verify --checkpoint`
+    /// detects a ledger that was truncated or rewritten.
+    Checkpoint(checkpoint::Checkpoint),
+    /// Prove that one row is in the ledger.
+    ///
+    /// A verifier needs the proof and the public key, and neither the ledger nor its other rows.
+    Prove(prove::Prove),
+    /// Prove that the last checkpoint continues an earlier one.
+    Consistency(consistency::Consistency),
     /// Verify every row and its link to the previous row.
     ///
     /// The command stops at the first invalid row and exits with 5.
@@ -44,6 +61,8 @@ enum Command {
     /// Use the command after the ledger was restored, or if a new sink must not receive old rows. No daemon must be
     /// running.
     Resume(Resume),
+    /// Sign later checkpoints with a new key, which the present key endorses.
+    RenewKey(renew_key::RenewKey),
     /// Accept a clock that is behind the last row, so that calls are admitted again.
     AcceptClock(AcceptClock),
 }
@@ -58,10 +77,15 @@ struct Head {}
 #[command(after_help = "Examples:
   host-broker evidence verify
   host-broker evidence verify --file ledger.jsonl --kept 1200:sha256:6f…
+  host-broker evidence verify --checkpoint kept.note
+  host-broker evidence verify --proof row-7.tlog-proof --key host-broker/5f2c…+0a1b2c3d+AQ…
 
 HOME/segments holds the oldest rows of a large ledger. Each file is a part of the export, compressed with gzip.
 
---json prints {ok, rows, head: {seq, event_hash, time}, open_intents: [SEQ]};
+--json prints {ok, rows, head: {seq, event_hash, time}, open_intents: [SEQ], checkpoint: {row, size, unsigned, key, endorsed}}; \
+checkpoint is null if there is none. unsigned is the number of rows after it. endorsed is false if an earlier key does \
+not endorse a later one, and null if the keys are named before --from. With --proof it prints {ok, row: {…}, size}, with \
+--consistency {ok, old, size};
 for an invalid ledger {ok: false, rows, first_bad, error, exit: 5}, where rows is the number of valid rows")]
 struct Verify {
     /// The export to verify, one row a line; the default is the ledger of this home.
@@ -74,6 +98,18 @@ struct Verify {
     /// row.
     #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(i64).range(1..), conflicts_with = "file")]
     from: Option<i64>,
+    /// A file with an earlier checkpoint that the chain must contain.
+    #[arg(long, value_name = "FILE", conflicts_with = "from")]
+    checkpoint: Option<PathBuf>,
+    /// The public key that must have signed the checkpoints, or have endorsed the key that did; can be repeated.
+    #[arg(long = "key", value_name = "KEY", conflicts_with = "from")]
+    keys: Vec<PublicKey>,
+    /// The proof of one row to verify, instead of a ledger.
+    #[arg(long, value_name = "FILE", requires = "keys", conflicts_with_all = ["file", "kept", "from", "checkpoint"])]
+    proof: Option<PathBuf>,
+    /// The proof to verify that a ledger continues the checkpoint of --checkpoint, instead of a ledger.
+    #[arg(long, value_name = "FILE", requires_all = ["keys", "checkpoint"], conflicts_with_all = ["file", "kept", "from", "proof"])]
+    consistency: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -162,8 +198,19 @@ impl Evidence {
     pub fn run(self, context: &Context) -> Result<(), CliError> {
         match self.command {
             Command::Head(Head {}) => head(context),
-            Command::Verify(Verify { file: Some(file), kept, from: _ }) => verify::file(context, &file, kept),
-            Command::Verify(Verify { file: None, kept, from }) => verify::ledger(context, kept, from.unwrap_or(1)),
+            Command::Checkpoint(checkpoint) => checkpoint.run(context),
+            Command::Prove(prove) => prove.run(context),
+            Command::Consistency(consistency) => consistency.run(context),
+            Command::RenewKey(renew_key) => renew_key.run(context),
+            Command::Verify(Verify { proof: Some(proof), keys, .. }) => verify::proof(context, &proof, &keys),
+            Command::Verify(Verify { file, kept, from, checkpoint, keys, consistency, proof: _ }) => {
+                let checkpoint = checkpoint.as_deref().map(checkpoint::read).transpose()?;
+                match (consistency, &checkpoint, file) {
+                    (Some(proof), Some(kept), _) => verify::consistency(context, &proof, kept, &keys),
+                    (_, _, Some(file)) => verify::file(context, &file, Known { kept, checkpoint, keys }),
+                    (_, _, None) => verify::ledger(context, Known { kept, checkpoint, keys }, from.unwrap_or(1)),
+                }
+            }
             Command::Export(Export { format, from }) => export(context, format, from),
             Command::Sinks(Sinks {}) => sinks::list(context),
             Command::Resume(Resume { sink, from }) => sinks::resume(context, &sink, from),

@@ -5,6 +5,7 @@ use crate::cli::output::{CliError, Output};
 use clap::Args;
 use engine::limits;
 use serde_json::json;
+use shared::numbers::counted;
 use store::state::counters::Used;
 
 /// Show the limits of each grant, their use, and open circuit breakers.
@@ -45,12 +46,17 @@ fn row(used: &Used) -> Vec<String> {
         format!("{}.{:06}", used.used / 1_000_000, used.used % 1_000_000)
     } else if used.scope == "breaker" {
         let until = used.open_until.map_or_else(String::new, |until| format!(", open until {until}"));
-        format!("{} consecutive faults{until}", used.used)
+        format!("{}{until}", counted(used.used, "consecutive fault", "consecutive faults"))
     } else {
-        let of = used.daily_quota.map_or_else(|| " calls".to_owned(), |most| format!(" of {most} calls"));
-        let is_counted = used.daily_quota.is_some() || used.rate_per_minute.is_none();
-        if is_counted { format!("{}{of}", used.used) } else { String::new() }
+        match (used.daily_quota, used.rate_per_minute) {
+            (Some(most), _) => format!("{} of {}", used.used, counted(most, "call", "calls")),
+            (None, None) => counted(used.used, "call", "calls"),
+            (None, Some(_)) => String::new(),
+        }
     };
-    let rate = used.rate_per_minute.zip(used.taken).map(|(most, taken)| format!("{taken} of {most} calls"));
+    let rate = used
+        .rate_per_minute
+        .zip(used.taken)
+        .map(|(most, taken)| format!("{taken} of {}", counted(most, "call", "calls")));
     vec![used.caller.clone(), used.provider.clone(), used.scope.clone(), rate.unwrap_or_default(), amount]
 }

@@ -147,6 +147,10 @@ fn make(context: &Context, checked: &Checked<'_>, draft: &Path) -> Result<(Value
     }
     let home = Home::at(draft.to_owned());
     keys_needed.iter().try_for_each(|key| keys::copy(keys, &home.keys(), key))?;
+    if keys_needed.iter().any(|key| keys::is_checkpoint(&key.name)) {
+        // The home that was backed up may have signed later checkpoints. A key never signs two histories.
+        keys::renew_checkpoint(&home, context.platform.ids.as_ref())?;
+    }
     position::hold(draft).map_err(|error| cannot("sinks", &error))?;
     let paths = manifest.files.iter().map(|entry| entry.path.as_str()).chain(["keys/ledger.key"]);
     files::sync_directories(draft, paths).map_err(|error| cannot("", &error))?;

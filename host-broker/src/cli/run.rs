@@ -9,6 +9,7 @@
 
 mod admission;
 mod client;
+mod killed;
 mod mounts;
 mod options;
 mod place;
@@ -24,11 +25,12 @@ use admission::{Admission, Use, enter};
 use clap::Args;
 use client::{Client, Registration};
 use config::Config;
+pub(in crate::cli) use killed::{Found, find as find_killed};
 use mounts::{Mounts, SHIM, WORKSPACE};
 use options::Options;
-use place::Place;
+use place::{EngineHere, Place};
 use platform::agent_sandbox::HOME;
-use platform::container::{Engine, Image, Users};
+use platform::container::{Engine, Image, MemorySize, Unsupported, Users};
 use platform::egress::Host;
 use serde_json::json;
 use shared::Group;
@@ -57,8 +59,12 @@ The command needs a running daemon, and bubblewrap or an engine of containers. I
     program. A program that is outside of /usr comes with its interpreter and its Node.js packages or virtual \
     environment; for other files use --read.
 
-The table [groups.GROUP.run] of broker.toml can hold workspace, read, host, private_host, env, image and engine. \
-    --workspace, --image and --engine replace its values; the other options add to them.
+The table [groups.GROUP.run] of broker.toml can hold workspace, read, host, private_host, env, image, engine, memory, \
+    pids and cpus. --workspace, --image, --engine, --memory, --pids and --cpus replace its values; the other options \
+    add to them.
+
+If a command with --image was killed, its container stays. The next run removes it first, or starts nothing. doctor \
+    names it.
 
 --json with --dry-run prints {command: [WORD], environment: [NAME], mounts: [{from, to, writable}], hosts: [HOST]}"
 )]
@@ -92,6 +98,15 @@ pub struct Run {
     /// The program that makes the container: podman or docker [default: podman if it is installed, else docker].
     #[arg(long, value_name = "ENGINE")]
     engine: Option<Engine>,
+    /// The memory of the container, such as 512m or 8g, without swap; 0 for no limit [default: 4g].
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<MemorySize>,
+    /// The number of processes and threads of the container; 0 for no limit [default: 1024].
+    #[arg(long, value_name = "NUMBER")]
+    pids: Option<u32>,
+    /// The number of processors of the container; 0 for no limit [default: all of the machine but one, at least one].
+    #[arg(long, value_name = "NUMBER")]
+    cpus: Option<u32>,
     /// The path of mcp-shim, if it is neither beside this program nor in PATH.
     #[arg(long, value_name = "PATH")]
     shim: Option<PathBuf>,
@@ -101,7 +116,7 @@ pub struct Run {
     #[arg(long = "dry-run")]
     is_rehearsed: bool,
     /// Print the configuration that registers the shim in this client, and start nothing.
-    #[arg(long, value_name = "CLIENT", conflicts_with_all = ["group", "workspace", "read_only", "read", "host", "private_host", "image", "engine", "is_rehearsed", "program"])]
+    #[arg(long, value_name = "CLIENT", conflicts_with_all = ["group", "workspace", "read_only", "read", "host", "private_host", "image", "engine", "memory", "pids", "cpus", "is_rehearsed", "program"])]
     print_config: Option<Client>,
     /// The program and its arguments.
     #[arg(last = true, value_name = "PROGRAM", required_unless_present = "print_config")]
@@ -127,6 +142,9 @@ impl Run {
         is_ready(context, &config, group, hello.is_some() || self.is_rehearsed)?;
         let shim = shim_path(self.shim.as_deref()).ok_or_else(|| CliError::home(shim::NONE))?;
         let engine = self.engine_of(context, &options, &shim)?;
+        if !self.is_rehearsed {
+            end_killed(context)?;
+        }
         // ORDER: the entry, then a look at the others. Of two that start at once, at least one sees the other.
         let entry = match options.workspace.as_ref().filter(|_| !self.read_only && !self.is_rehearsed) {
             Some(workspace) => Some(enter(&context.home, workspace).map_err(CliError::home)?),
@@ -135,13 +153,13 @@ impl Run {
         let admission = Admission::new(context, &config, &shim).map_err(CliError::refused)?;
         let work = options.workspace.as_ref().map(|path| admission.admit(path, self.use_of_workspace()));
         let work = work.transpose().map_err(|fault| CliError::usage(format!("--workspace: {fault}")))?;
-        let found = match engine {
+        let found = match &engine {
             // SECURITY: the image has its own programs, so no file of this machine is looked up for it.
             Some(_) => program::Program::of_image(Path::new(program)),
             None => Self::find(context, Path::new(program), work.as_deref())?,
         };
         let client = Client::of_program(Path::new(program));
-        let users = engine.map(|(_, users)| users);
+        let users = engine.as_ref().map(|engine| engine.users);
         let mut mounts =
             Mounts::of_group(context, &config, group, (users, self.is_rehearsed)).map_err(CliError::home)?;
         mounts.program(&admission, found.mounts).map_err(|fault| CliError::usage(format!("the program: {fault}")))?;
@@ -167,10 +185,8 @@ impl Run {
         let environment = &context.platform.environment;
         let place = if let (Some(engine), Some(image)) = (engine, options.image) {
             let env = mounts.environment(environment, None, &options.env);
-            let mut random = [0; 4];
-            context.platform.ids.fill(&mut random).map_err(|error| CliError::internal(&error))?;
-            let suffix = base16ct::lower::encode_string(&random);
-            Place::container(engine, (image, suffix), group, (mounts.into_list(), directory, env))
+            let inside = (mounts.into_list(), directory, env);
+            Place::container(context, engine, (image, options.limits), group, inside)?
         } else {
             let env = mounts.environment(environment, Some(&found.directories), &options.env);
             Place::sandbox(network, group, (mounts.into_list(), directory, env))
@@ -199,13 +215,8 @@ impl Run {
         Ok(())
     }
 
-    /// Returns the engine of a container, if one is meant, with the users that it makes.
-    fn engine_of(
-        &self,
-        context: &Context,
-        options: &Options,
-        shim: &Path,
-    ) -> Result<Option<(Engine, Users)>, CliError> {
+    /// Returns the engine of a container, if one is meant, as it is on this machine.
+    fn engine_of(&self, context: &Context, options: &Options, shim: &Path) -> Result<Option<EngineHere>, CliError> {
         if options.image.is_none() {
             return Ok(None);
         }
@@ -216,12 +227,27 @@ impl Run {
             (Err(_none), named) if self.is_rehearsed => named.unwrap_or(Engine::Podman),
             (chosen, _) => chosen.map_err(|error| CliError::configuration(&error))?,
         };
-        let users = context.platform.runtime.block_on(engine.users(&context.platform.environment));
-        match users {
-            Ok(users) => Ok(Some((engine, users))),
-            Err(_unknown) if self.is_rehearsed => Ok(Some((engine, Users::Machine))),
-            Err(error) => Err(CliError::configuration(&error)),
+        let environment = &context.platform.environment;
+        let users = context.platform.runtime.block_on(engine.users(environment));
+        let users = match users {
+            Ok(users) => users,
+            Err(_unknown) if self.is_rehearsed => Users::Machine,
+            Err(error) => return Err(CliError::configuration(&error)),
+        };
+        // A rehearsal shows all limits, because the question creates files of the engine.
+        let unsupported = if self.is_rehearsed {
+            Unsupported::default()
+        } else {
+            let unsupported = context.platform.runtime.block_on(engine.unsupported(environment));
+            unsupported.map_err(|error| CliError::configuration(&error))?
+        };
+        if let Some(missing) = options.limits.refused(&unsupported, &options.given) {
+            return Err(CliError::refused(format!(
+                "the container would have {missing}; remove that limit from the options and from [groups.NAME.run] of \
+                 broker.toml, or lift it with 0"
+            )));
         }
+        Ok(Some(EngineHere { engine, users, unsupported }))
     }
 
     fn use_of_workspace(&self) -> Use {
@@ -244,6 +270,11 @@ impl Run {
         if rustix::process::geteuid().is_root() {
             context.output.say("host-broker: warning: the agent runs with the user id of root; better start this command as another user");
         }
+        if let Place::Container(container) = place
+            && let Some(missing) = container.missing_limits()
+        {
+            context.output.say(&format!("host-broker: warning: the container has {missing}"));
+        }
         let is_shim = self.program.first().is_some_and(|program| program == "mcp-shim");
         if !has_workspace && !is_shim {
             context.output.say("host-broker: the sandbox has no directory of yours; to give it one: --workspace DIR");
@@ -258,6 +289,26 @@ impl Run {
                 .say(&format!("host-broker: the agent cannot reach its model; {remedy}: --host {host} --env {key}"));
         }
     }
+}
+
+/// Removes the containers of killed commands, and says each on standard error.
+///
+/// # Errors
+/// [`CliError`]: one may be left over. No agent starts beside its agent.
+fn end_killed(context: &Context) -> Result<(), CliError> {
+    let said = |found: &Found| {
+        let remedy = found.remedy().map(|remedy| format!("; remedy: {remedy}")).unwrap_or_default();
+        format!("{}{remedy}", found.text())
+    };
+    let (blocking, others): (Vec<_>, Vec<_>) = killed::remove(context).into_iter().partition(Found::is_blocking);
+    for found in &others {
+        context.output.say(&format!("host-broker: {}", said(found)));
+    }
+    if blocking.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<String> = blocking.iter().map(said).collect();
+    Err(CliError::refused(format!("no agent was started beside one that may still work: {}", lines.join("\n"))))
 }
 
 /// Checks that an agent of the group could call the broker from a sandbox of this user.

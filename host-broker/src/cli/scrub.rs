@@ -10,6 +10,7 @@ use filter::values::Formats;
 use secrets::Secrets;
 use secrets::search::mark::{Stamp, kind_of, marks_of};
 use serde_json::{Map, Value, json};
+use shared::numbers::counted;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Error, Read, Write};
@@ -73,7 +74,8 @@ impl Scrub {
         match tally.faulty {
             0 => Ok(()),
             faulty => {
-                Err(CliError::usage(format!("{faulty} of {} lines could not be used; see their `error`", tally.all)))
+                let lines = counted(tally.all, "line", "lines");
+                Err(CliError::usage(format!("{faulty} of {lines} could not be used; see their `error`")))
             }
         }
     }

@@ -1,21 +1,22 @@
 //! `status`: how the broker is, on one page.
 
+mod configured;
 pub(super) mod mailbox;
 
-use crate::assembly::secrets::{Sight, secrets_at_hand, sights};
+use crate::assembly::secrets::Sight;
 use crate::cli::Context;
 use crate::cli::ask::running;
 use crate::cli::home_reader::{ServerState, standing};
 use crate::cli::output::{CliError, Output};
 use clap::Args;
 use config::Config;
-use engine::catalogue::{Catalogue, Listed};
+use configured::{Configured, GroupState, groups};
+use engine::catalogue::Listed;
 use engine::flows::issuers::without_right;
-use mailbox::Mailbox;
 use provider::definitions::described;
-use secrets::identity::issuers;
-use secrets::{SecretError, Secrets};
+use secrets::SecretError;
 use serde_json::{Value, json};
+use shared::numbers::counted;
 use shared::{Group, Provider, Timestamp};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -37,10 +38,13 @@ use store::state::notices::Notice;
 /// The command also shows notices and tokens that fail, and grants that expire soon.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "--json prints {home, running, daemon: {version, pid, start, web, metrics, is_behind, limits, evidence: {cannot_write: \
+    after_help = "While broker.toml is invalid, the command shows the fault and the state of a running daemon. The exit code is \
+    4 then.
+
+--json prints {home, running, daemon: {version, pid, start, web, metrics, is_behind, limits, evidence: {cannot_write: \
     {since, reason: disk_full|read_only|clock_behind|corrupt|locked|io_error|other, error}, verification: {state: \
     waiting|running|whole|broken|unfinished, row, of, error}}, servers: {NAME: {state: \
-    idle|starting|up|down, starts, fault, withdrawn: {TOOL: WHY}}}, receiving: {CHANNEL: FAULT}, sinks: {SINK: {kind, accepted, behind, failing: {since, reason}}}}, web, metrics, head: {seq, event_hash, time}, \
+    idle|starting|up|down, starts, fault, withdrawn: {TOOL: WHY}}}, receiving: {CHANNEL: FAULT}, sinks: {SINK: {kind, accepted, behind, failing: {since, reason}}}}, configuration: {error}|null, web, metrics, head: {seq, event_hash, time}, \
     groups: [{group, main, grants, socket: {open, connections}, file_system, replies}], providers: [{provider, kind, works, reason, secrets: [{secret, \
     source, state: present|missing|refused|unasked}]}], open_intents: [{seq, caller, \
     request_id, provider, action, since}], unknown_outcomes: [the same], kill_switches: [SCOPE], \
@@ -66,9 +70,10 @@ struct Recorded {
 }
 
 impl Recorded {
-    fn read(connection: &View, config: &Config, now: Timestamp) -> Result<Self, CliError> {
+    fn read(connection: &View, config: Option<&Config>, now: Timestamp) -> Result<Self, CliError> {
+        let refused = config.map(|config| without_right(connection, &config.flows, now)).transpose()?;
         Ok(Self {
-            refused_accesses: without_right(connection, &config.flows, now)?,
+            refused_accesses: refused.unwrap_or_default(),
             head: export::last(connection)?,
             grants: grants::list(connection, None)?,
             open: calls::open_intents(connection)?,
@@ -80,15 +85,13 @@ impl Recorded {
 }
 
 /// Everything on the page.
-struct Page<'a> {
+struct Page {
     home: String,
     // The fault of one that listens and does not answer.
     daemon: Result<Option<Value>, CliError>,
-    config: &'a Config,
-    catalogue: &'a Catalogue,
-    // As this command sees them: without running a program, and in its own environment.
-    secrets: &'a Secrets,
-    mailboxes: BTreeMap<&'a Group, Mailbox>,
+    // The fault of broker.toml, although a daemon runs.
+    configured: Result<Configured, CliError>,
+    groups: BTreeMap<Group, GroupState>,
     recorded: Recorded,
     warnings: Vec<String>,
     now: Timestamp,
@@ -98,34 +101,48 @@ impl Status {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`CliError`] if there is no home, or it cannot be read.
+    /// [`CliError`] if there is no home, or it cannot be read. If broker.toml is invalid and a daemon runs, the page comes
+    /// first.
     pub fn run(self, context: &Context) -> Result<(), CliError> {
-        let config = context.config_alone()?;
+        let daemon = running(context);
+        let (config, ledger) = match (context.config_alone(), context.ledger_if_any()) {
+            (Err(fault), ledger) if ledger.is_err() || matches!(daemon, Ok(None)) => return Err(fault),
+            (config, ledger) => (config, ledger?),
+        };
         let now = context.platform.clock.now();
-        let read = |ledger: &View| Recorded::read(ledger, &config, now);
-        let mut recorded = context.ledger_if_any()?.as_ref().map(read).transpose()?.unwrap_or_default();
+        let read = |ledger: &View| Recorded::read(ledger, config.as_ref().ok(), now);
+        let mut recorded = ledger.as_ref().map(read).transpose()?.unwrap_or_default();
         // A channel that is not configured any more is no fault.
-        recorded.silent.retain(|notice| config.channels.iter().any(|table| table.name == notice.channel));
+        if let Ok(config) = &config {
+            recorded.silent.retain(|notice| config.channels.iter().any(|table| table.name == notice.channel));
+        }
+        let warnings = config.as_ref().map_or_else(|_fault| Ok(Vec::new()), |config| context.warnings(config))?;
+        let configured = config.map(|config| Configured::of(context, config));
+        let known = daemon.as_ref().ok().and_then(Option::as_ref);
         let page = Page {
             home: context.home.path().display().to_string(),
-            daemon: running(context),
-            config: &config,
-            catalogue: &context.catalogue(&config),
-            secrets: &secrets_at_hand(&config, &context.platform),
-            mailboxes: config.groups.keys().map(|group| (group, Mailbox::at(&context.home.mailbox(group)))).collect(),
+            groups: groups(context, &configured, known),
+            daemon,
+            configured,
             recorded,
-            warnings: context.warnings(&config)?,
+            warnings,
             now,
         };
         context.output.show(&page.document(), || context.at_home(&page.text()));
-        Ok(())
+        // The page tells the fault.
+        page.configured.map_or_else(|fault| Err(CliError::exited(fault.code)), |_valid| Ok(()))
     }
 }
 
-impl Page<'_> {
+impl Page {
+    /// Returns the data of the running daemon, if it answers.
+    fn data(&self) -> Option<&Value> {
+        self.daemon.as_ref().ok()?.as_ref()?.get("data")
+    }
+
     /// Returns a value of the running daemon, if there is one: the inbox (`web`) or the address for returning browsers.
     fn said(&self, what: &str) -> Option<&str> {
-        self.daemon.as_ref().ok()?.as_ref()?.pointer("/data")?.get(what)?.as_str()
+        self.data()?.get(what)?.as_str()
     }
 
     fn ending_soon(&self) -> impl Iterator<Item = &Grant> {
@@ -136,7 +153,7 @@ impl Page<'_> {
 
     /// Returns the state of a group's socket, as the daemon tells it.
     fn socket(&self, group: &shared::Group) -> Option<&Value> {
-        self.daemon.as_ref().ok()?.as_ref()?.pointer("/data/sockets")?.get(group.as_str())
+        self.data()?.get("sockets")?.get(group.as_str())
     }
 
     fn live_grants<'a>(&'a self, group: &'a shared::Group) -> impl Iterator<Item = &'a Grant> {
@@ -144,26 +161,10 @@ impl Page<'_> {
     }
 
     fn document(&self) -> Value {
-        let groups = self.config.groups.iter().map(|(group, table)| {
-            let (main, grants) = (table.main, self.live_grants(group).count());
-            let mailbox = self.mailboxes.get(group);
+        let groups = self.groups.iter().map(|(group, GroupState { is_main, mailbox })| {
             json!({
-                "group": group, "main": main, "grants": grants, "socket": self.socket(group),
-                "file_system": mailbox.and_then(|mailbox| mailbox.file_system),
-                "replies": mailbox.and_then(|mailbox| mailbox.replies),
-            })
-        });
-        let providers = self.catalogue.providers().map(|(name, listed)| {
-            let sights = self.sights(name);
-            let reason = self.fault(name, listed, &sights);
-            let secrets: Vec<_> = sights
-                .iter()
-                .map(
-                    |sight| json!({ "secret": sight.secret, "source": sight.source.to_string(), "state": word(sight) }),
-                )
-                .collect();
-            json!({
-                "provider": name, "kind": listed.kind, "works": reason.is_none(), "reason": reason, "secrets": secrets,
+                "group": group, "main": is_main, "grants": self.live_grants(group).count(),
+                "socket": self.socket(group), "file_system": mailbox.file_system, "replies": mailbox.replies,
             })
         });
         let ending = self.ending_soon().map(|grant| {
@@ -179,23 +180,63 @@ impl Page<'_> {
                 Ok(reply) => json!(reply.as_ref().and_then(|reply| reply.get("data"))),
                 Err(fault) => json!({ "error": fault.text }),
             },
+            "configuration": self.configured.as_ref().err().map(|fault| json!({ "error": fault.text })),
             "web": self.said("web"),
             "metrics": self.said("metrics"),
             "head": head.map(|row| json!({ "seq": row.seq, "event_hash": row.event_hash, "time": row.time() })),
             "groups": groups.collect::<Vec<_>>(),
-            "providers": providers.collect::<Vec<_>>(),
+            "providers": self.provider_documents(),
             "open_intents": self.recorded.open,
             "unknown_outcomes": self.recorded.unknown,
             "kill_switches": self.recorded.killed,
             "failing_channels": self.recorded.silent,
-            "failing_issuers": self.unbelieved().map(|(issuer, reason)| json!({ "issuer": issuer, "reason": reason }))
-                .collect::<Vec<_>>(),
+            "failing_issuers": self.configured.iter().flat_map(Configured::unbelieved)
+                .map(|(issuer, reason)| json!({ "issuer": issuer, "reason": reason })).collect::<Vec<_>>(),
             "ending_soon": ending.collect::<Vec<_>>(),
             "refused_accesses": self.recorded.refused_accesses.iter().map(|(issuer, count, reason)| {
                 json!({ "issued_by": issuer, "accesses": count, "reason": reason })
             }).collect::<Vec<_>>(),
             "warnings": self.warnings,
         })
+    }
+
+    fn provider_documents(&self) -> Vec<Value> {
+        let document = |own: &Configured, name: &Provider, listed: &Listed| {
+            let sights = own.sights(name);
+            let reason = self.fault(name, listed, &sights);
+            let secrets: Vec<Value> = sights.iter().map(secret_document).collect();
+            json!({
+                "provider": name, "kind": listed.kind, "works": reason.is_none(), "reason": reason, "secrets": secrets,
+            })
+        };
+        match &self.configured {
+            Ok(own) => own.catalogue.providers().map(|(name, listed)| document(own, name, listed)).collect(),
+            Err(_) => self
+                .unready()
+                .map(|(name, reason)| {
+                    json!({ "provider": name, "kind": null, "works": false, "reason": reason, "secrets": [] })
+                })
+                .collect(),
+        }
+    }
+
+    /// The providers that take no calls, as the daemon knows them.
+    fn unready(&self) -> impl Iterator<Item = (&str, &str)> {
+        let all = self.data().and_then(|data| data.get("unready")?.as_object());
+        all.into_iter().flatten().map(|(name, why)| {
+            let reason = why.get("reason").and_then(Value::as_str).unwrap_or_default();
+            (name.as_str(), reason)
+        })
+    }
+
+    /// The fault of broker.toml, if it is invalid.
+    fn invalid(&self) -> String {
+        let Err(fault) = &self.configured else { return String::new() };
+        let keeps = match self.data() {
+            Some(_) => "\n        The daemon keeps the configuration that it has read.",
+            None => "",
+        };
+        format!("\nConfig  INVALID: {}{keeps}", fault.text)
     }
 
     fn text(&self) -> String {
@@ -208,22 +249,22 @@ impl Page<'_> {
             Ok(None) => "not running; start it with: host-broker serve".to_owned(),
         };
         let head = match &self.recorded.head {
-            Some(row) => format!("{} rows, the last at {}", row.seq, row.time()),
+            Some(row) => format!("{}, the last at {}", counted(row.seq, "row", "rows"), row.time()),
             None => "no rows yet".to_owned(),
         };
         let line = |what: &str, name: &str| self.said(name).map(|said| format!("\n{what} {said}")).unwrap_or_default();
         let (inbox, back) = (line("Inbox  ", "web"), line("Back at", "callback"));
         let metrics = line("Metrics", "metrics");
-        let (written, verified) = (self.cannot_write(), self.verified());
+        let (written, verified, invalid) = (self.cannot_write(), self.verified(), self.invalid());
         let limits = line("Limits ", "limits");
         let mut parts = vec![format!(
             "Home    {}
-Daemon  {running}{inbox}{back}{metrics}
+Daemon  {running}{inbox}{back}{metrics}{invalid}
 Ledger  {head}{written}{verified}{limits}",
             self.home
         )];
         parts.push(self.groups());
-        parts.push(self.providers());
+        parts.extend(self.providers());
         if !self.recorded.killed.is_empty() {
             parts.push(format!(
                 "STOPPED by a kill switch: {} (to lift it: host-broker kill … --lift)",
@@ -253,7 +294,8 @@ Ledger  {head}{written}{verified}{limits}",
                 "The accesses of external agents are refused. A person who administers must create them again:\n{table}"
             ));
         }
-        let unbelieved: Vec<_> = self.unbelieved().map(|(issuer, reason)| vec![issuer.to_owned(), reason]).collect();
+        let unbelieved = self.configured.iter().flat_map(Configured::unbelieved);
+        let unbelieved: Vec<_> = unbelieved.map(|(issuer, reason)| vec![issuer.to_owned(), reason]).collect();
         if !unbelieved.is_empty() {
             parts.push(format!("Context tokens are refused:\n{}", Output::table(&["ISSUER", "REASON"], &unbelieved)));
         }
@@ -280,16 +322,14 @@ Ledger  {head}{written}{verified}{limits}",
 
     /// The channels whose answers cannot be fetched, as the daemon knows them.
     fn receiver_faults(&self) -> Vec<Vec<String>> {
-        let daemon = self.daemon.as_ref().ok().and_then(Option::as_ref);
-        let all = daemon.and_then(|daemon| daemon.pointer("/data/receiving")?.as_object());
+        let all = self.data().and_then(|data| data.get("receiving")?.as_object());
         let row = |(channel, fault): (&String, &Value)| Some(vec![channel.clone(), fault.as_str()?.to_owned()]);
         all.into_iter().flatten().filter_map(row).collect()
     }
 
     /// The sinks that accept no rows, as the daemon knows them.
     fn failing_sinks(&self) -> Vec<Vec<String>> {
-        let daemon = self.daemon.as_ref().ok().and_then(Option::as_ref);
-        let all = daemon.and_then(|daemon| daemon.pointer("/data/sinks")?.as_object());
+        let all = self.data().and_then(|data| data.get("sinks")?.as_object());
         let row = |(sink, state): (&String, &Value)| {
             let text = |name: &str| Some(state.pointer(name)?.as_str()?.to_owned());
             Some(vec![sink.clone(), state["behind"].to_string(), text("/failing/since")?, text("/failing/reason")?])
@@ -299,7 +339,7 @@ Ledger  {head}{written}{verified}{limits}",
 
     /// The state of the ledger, as the daemon knows it.
     fn health<T: serde::de::DeserializeOwned>(&self, what: &str) -> Option<T> {
-        let evidence = self.daemon.as_ref().ok()?.as_ref()?.pointer("/data/evidence")?;
+        let evidence = self.data()?.get("evidence")?;
         T::deserialize(evidence.get(what)?).ok()
     }
 
@@ -327,22 +367,8 @@ Ledger  {head}{written}{verified}{limits}",
         format!("\n        {line}")
     }
 
-    /// Issuers of context tokens whose secret cannot be used, as far as that can be seen.
-    fn unbelieved(&self) -> impl Iterator<Item = (&str, String)> {
-        self.config
-            .identity
-            .issuers
-            .keys()
-            .filter_map(|issuer| issuers::fault(issuer, self.secrets).map(|fault| (issuer.as_ref(), fault)))
-    }
-
-    fn sights(&self, provider: &Provider) -> Vec<Sight<'_>> {
-        let table = self.config.table_of(provider);
-        table.map(|(name, table)| sights(name, table, self.secrets)).unwrap_or_default()
-    }
-
-    fn state(&self, provider: &Provider, listed: &Listed) -> String {
-        let sights = self.sights(provider);
+    fn state(&self, own: &Configured, provider: &Provider, listed: &Listed) -> String {
+        let sights = own.sights(provider);
         if let Some(reason) = self.fault(provider, listed, &sights) {
             return reason;
         }
@@ -366,8 +392,7 @@ Ledger  {head}{written}{verified}{limits}",
 
     /// How the MCP server behind a provider is, as the daemon knows it.
     fn server(&self, provider: &Provider) -> Option<String> {
-        let servers = self.daemon.as_ref().ok()?.as_ref()?.pointer("/data/servers")?;
-        let health = servers.get(provider.as_str())?;
+        let health = self.data()?.get("servers")?.get(provider.as_str())?;
         let starts = health.get("starts").and_then(Value::as_u64).unwrap_or_default();
         let state = health.get("state").and_then(Value::as_str)?;
         let mut said = described(state, starts, health.get("fault").and_then(Value::as_str));
@@ -378,28 +403,28 @@ Ledger  {head}{written}{verified}{limits}",
     }
 
     fn groups(&self) -> String {
-        let row = |(group, table): (&shared::Group, &config::GroupTable)| {
+        let row = |(group, GroupState { is_main, mailbox }): (&Group, &GroupState)| {
             let grants: Vec<_> =
                 self.live_grants(group).map(|grant| format!("{} L{}", grant.provider, grant.level.number())).collect();
             let access = if grants.is_empty() { "no access".to_owned() } else { grants.join(", ") };
-            let file_system = self.mailboxes.get(group).and_then(|mailbox| mailbox.file_system);
-            let on = file_system.map(|name| format!(" on {name}")).unwrap_or_default();
+            let on = mailbox.file_system.map(|name| format!(" on {name}")).unwrap_or_default();
             let transport = match self.socket(group).map(|socket| (&socket["open"], socket["connections"].as_u64())) {
                 Some((Value::Bool(true), Some(0) | None)) => format!("no connection; files{on}"),
-                Some((Value::Bool(true), Some(1))) => "socket (1 connection)".to_owned(),
-                Some((Value::Bool(true), Some(connections))) => format!("socket ({connections} connections)"),
+                Some((Value::Bool(true), Some(count))) => {
+                    format!("socket ({})", counted(count, "connection", "connections"))
+                }
                 Some(_) => format!("files{on} (no socket)"),
                 None => "-".to_owned(),
             };
-            vec![if table.main { format!("{group} (main)") } else { group.to_string() }, transport, access]
+            vec![if *is_main == Some(true) { format!("{group} (main)") } else { group.to_string() }, transport, access]
         };
-        let rows: Vec<_> = self.config.groups.iter().map(row).collect();
-        let mut text = Output::table_or(
-            "No groups; add one with: host-broker group add NAME",
-            &["GROUP", "TRANSPORT", "ACCESS"],
-            &rows,
-        );
-        for (group, mailbox) in &self.mailboxes {
+        let rows: Vec<_> = self.groups.iter().map(row).collect();
+        let none = match &self.configured {
+            Ok(_) => "No groups; add one with: host-broker group add NAME",
+            Err(_) => "The groups are unknown.",
+        };
+        let mut text = Output::table_or(none, &["GROUP", "TRANSPORT", "ACCESS"], &rows);
+        for (group, GroupState { mailbox, .. }) in &self.groups {
             if let Some(advice) = mailbox.advice() {
                 write!(text, "\n{group}: {advice}.").ok();
             }
@@ -407,17 +432,18 @@ Ledger  {head}{written}{verified}{limits}",
         text
     }
 
-    fn providers(&self) -> String {
-        let rows: Vec<_> = self
-            .catalogue
-            .providers()
-            .map(|(name, listed)| vec![name.to_string(), listed.kind.to_owned(), self.state(name, listed)])
-            .collect();
-        Output::table_or(
-            "No providers; add a [providers.NAME] table to broker.toml.",
-            &["PROVIDER", "KIND", "STATE"],
-            &rows,
-        )
+    /// The providers. While broker.toml is invalid, these are those of the daemon that take no calls.
+    fn providers(&self) -> Option<String> {
+        const NONE: &str = "No providers; add a [providers.NAME] table to broker.toml.";
+        let Ok(own) = &self.configured else {
+            let rows: Vec<_> = self.unready().map(|(name, why)| vec![name.to_owned(), why.to_owned()]).collect();
+            return (!rows.is_empty()).then(|| Output::table(&["PROVIDER WITHOUT CALLS", "REASON"], &rows));
+        };
+        let row = |(name, listed): (&Provider, &Listed)| {
+            vec![name.to_string(), listed.kind.to_owned(), self.state(own, name, listed)]
+        };
+        let rows: Vec<_> = own.catalogue.providers().map(row).collect();
+        Some(Output::table_or(NONE, &["PROVIDER", "KIND", "STATE"], &rows))
     }
 }
 
@@ -425,6 +451,10 @@ Ledger  {head}{written}{verified}{limits}",
 fn fault(listed: &Listed, sights: &[Sight<'_>]) -> Option<String> {
     let secret = || sights.iter().find_map(|sight| Some(format!("its secret `{}` is {}", sight.secret, sight.fault?)));
     listed.state.as_ref().err().cloned().or_else(secret)
+}
+
+fn secret_document(sight: &Sight<'_>) -> Value {
+    json!({ "secret": sight.secret, "source": sight.source.to_string(), "state": word(sight) })
 }
 
 fn word(sight: &Sight<'_>) -> &'static str {

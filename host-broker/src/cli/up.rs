@@ -8,26 +8,30 @@ use crate::cli::serve::{READY, serve, start_log};
 use crate::control::{self, ProcessRequest};
 use crate::host::reload::{Start, reap_inherited, restart};
 use clap::Args;
+use config::Config;
 use config::web::Loopback;
 use serde_json::{Value, json};
-use std::io::IsTerminal as _;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::io::{ErrorKind, IsTerminal as _};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use store::state::grants;
 
 /// Create a home if there is none, run the daemon, and print the next step.
 ///
 /// The command combines `init` and `serve`. A home that it creates has an inbox in the browser, and no group has any
-/// access. The command runs until Ctrl-C, SIGTERM or `host-broker stop`. For a service, use `serve`.
+/// access. If another program uses the address of the inbox, a new home gets a free port. The command runs until
+/// Ctrl-C, SIGTERM or `host-broker stop`. For a service, use `serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "--json prints {ready: true, home, created, web, callback}")]
 pub struct Up {
-    /// The address of the inbox in a home that is created, port 0 for any free one [default: 127.0.0.1:7420].
+    /// The address of the inbox of a new home; port 0 is any free one [default: 127.0.0.1:7420, or a free port].
     #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
     listen: Option<Loopback>,
 }
 
 /// The address of the inbox, unless `--listen` gives another one.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7420);
+/// Any free port.
+const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 fn loopback(text: &str) -> Result<Loopback, String> {
     Loopback::try_from(text.to_owned())
@@ -51,12 +55,24 @@ impl Up {
             )));
         }
         if created {
-            init::create(context, None, Some(self.listen.map_or(LISTEN, Loopback::address)))?;
+            let listen = new_address(self.listen, LISTEN)?;
+            init::create(context, None, Some(listen))?;
             context.output.say(&format!("host-broker: created {}", context.home.path().display()));
-        } else if is_first && running(context)?.is_some() {
-            let ready = json!({ "ready": true, "home": context.home.path(), "created": false });
-            context.output.show(&ready, || next_steps(context, "A daemon runs already on"));
-            return Ok(());
+            if self.listen.is_none() && listen != LISTEN {
+                let config = context.home.config();
+                context.output.say(&format!(
+                    "host-broker: {LISTEN} is in use, so the inbox listens on {listen}; to change it, edit `listen` of [web] \
+                     in {}",
+                    config.display()
+                ));
+            }
+        } else if is_first {
+            if running(context)?.is_some() {
+                let ready = json!({ "ready": true, "home": context.home.path(), "created": false });
+                context.output.show(&ready, || next_steps(context, "A daemon runs already on"));
+                return Ok(());
+            }
+            check_address(context)?;
         }
         let ready = json!({ "ready": true, "home": context.home.path(), "created": created });
         let announce = |_: &Value| {
@@ -71,6 +87,67 @@ impl Up {
             None => Ok(()),
         }
     }
+}
+
+/// Returns the address of the inbox of a new home: of the option, or the usual one, or a free one if that is in use.
+///
+/// # Errors
+/// [`CliError`]: the inbox cannot listen; no home was created.
+fn new_address(listen: Option<Loopback>, usual: SocketAddr) -> Result<SocketAddr, CliError> {
+    let (wanted, found) = if let Some(address) = listen.map(Loopback::address) {
+        (address, TcpListener::bind(address).map(|_free| address))
+    } else {
+        let free = TcpListener::bind(usual)
+            .or_else(|error| if error.kind() == ErrorKind::AddrInUse { TcpListener::bind(ANY) } else { Err(error) });
+        (usual, free.and_then(|listener| listener.local_addr()))
+    };
+    found.map_err(|error| {
+        let is_in_use = error.kind() == ErrorKind::AddrInUse;
+        let remedy = if is_in_use { "Use a free port" } else { "Use another address" };
+        CliError::home(format!(
+            "the inbox cannot listen on {wanted}: {error}; no home was created. {remedy}: host-broker up --listen {ANY}"
+        ))
+    })
+}
+
+/// Checks that the inbox of an existing home can listen. The daemon reports a configuration that is invalid.
+fn check_address(context: &Context) -> Result<(), CliError> {
+    let Some(web) = context.config_alone().ok().and_then(|config| config.web) else { return Ok(()) };
+    let address = web.listen.address();
+    let Err(error) = TcpListener::bind(address) else { return Ok(()) };
+    let path = context.home.config();
+    let line = Config::text(&path).ok().and_then(|text| line_of_listen(&text));
+    let line = line.map(|number| format!("line {number} of ")).unwrap_or_default();
+    Err(CliError::home(format!(
+        "the inbox cannot listen on {address}: {error}; change {line}{}, `listen = \"{address}\"` of [web], to {}, then: \
+         host-broker up",
+        path.display(),
+        replacement(error.kind())
+    )))
+}
+
+/// Returns the address to use after this error.
+fn replacement(kind: ErrorKind) -> &'static str {
+    if kind == ErrorKind::AddrInUse {
+        "a free port, or to port 0 for any"
+    } else if kind == ErrorKind::PermissionDenied {
+        "a port that this user may use, such as one from 1024 on"
+    } else {
+        "an address of this machine that it can listen on"
+    }
+}
+
+/// Returns the number of the line of the configuration that says where the inbox listens.
+fn line_of_listen(text: &str) -> Option<usize> {
+    let mut is_web = false;
+    let is_it = |line: &str| {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if line.starts_with('[') {
+            is_web = line == "[web]";
+        }
+        is_web && line.split_once('=').is_some_and(|(key, _)| key.trim() == "listen")
+    };
+    text.lines().position(is_it).map(|before| before + 1)
 }
 
 /// Returns the address of the inbox and the commands that an operator needs next.
@@ -121,4 +198,38 @@ fn next_steps(context: &Context, runs: &str) -> String {
 fn sign_in(context: &Context) -> Option<String> {
     let reply = control::send(&context.home.socket(), &ProcessRequest::WebLink.into()).ok()??;
     Some(reply.pointer("/data/url")?.as_str()?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_of_the_inbox_is_found_among_other_tables() {
+        let text = "[broker]\nlisten = \"x\"\n# [web]\n[web] # the inbox\n# listen = \"y\"\nlisten=\"z\"\n[metrics]\nlisten = \"w\"\n";
+        assert_eq!(line_of_listen(text), Some(6));
+        assert_eq!(line_of_listen("web = { listen = \"z\" }\n"), None);
+    }
+
+    #[test]
+    fn a_new_home_gets_the_address_of_the_option_or_one_that_is_free() {
+        let held = TcpListener::bind(ANY).unwrap();
+        let address = held.local_addr().unwrap();
+        let option = |address: SocketAddr| Some(Loopback::try_from(address.to_string()).unwrap());
+        let fault = new_address(option(address), ANY).unwrap_err().text;
+        for words in [address.to_string().as_str(), "no home was created", "host-broker up --listen 127.0.0.1:0"] {
+            assert!(fault.contains(words), "{fault}");
+        }
+        assert_eq!(new_address(option(ANY), address).unwrap(), ANY);
+        // An address that no interface has. Another port would not help.
+        let elsewhere = SocketAddr::from(([192, 0, 2, 1], 7420));
+        let fault = new_address(None, elsewhere).unwrap_err().text;
+        assert!(fault.contains("192.0.2.1:7420") && !fault.contains("free port"), "{fault}");
+        assert!(replacement(ErrorKind::AddrInUse).contains("port 0"));
+        for kind in [ErrorKind::AddrNotAvailable, ErrorKind::PermissionDenied] {
+            assert!(!replacement(kind).contains("free port"), "{kind}");
+        }
+        let found = new_address(None, address).unwrap();
+        assert!(found.ip() == address.ip() && ![0, address.port()].contains(&found.port()), "{found}");
+    }
 }

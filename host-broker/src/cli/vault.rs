@@ -12,6 +12,7 @@ use engine::request;
 use secrets::keys;
 use secrets::vault::key_names;
 use serde_json::json;
+use shared::numbers::counted;
 use std::sync::Arc;
 use store::reader;
 use store::state::linking as stored;
@@ -84,8 +85,9 @@ fn status(context: &Context, config: &Config) -> Result<(), CliError> {
     });
     context.output.show(&document, || {
         let all = format!(
-            "The master key is {key}.\n{credentials} credential(s) of linked accounts, {waiting} of accounts that wait for \
-             an approval, {flows} link session(s)."
+            "The master key is {key}.\n{} of linked accounts, {waiting} of accounts that wait for an approval, {}.",
+            counted(credentials, "credential", "credentials"),
+            counted(flows, "link session", "link sessions"),
         );
         if unreadable { format!("{all}\nSome are encrypted with a master key that is missing.") } else { all }
     });

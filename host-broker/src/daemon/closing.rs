@@ -72,7 +72,7 @@ impl Loop {
                 }
                 return;
             }
-            Event::NoticesDue(_) | Event::Renewed(_) | Event::Rotated(_) => return,
+            Event::NoticesDue(_) | Event::Renewed(_) | Event::Rotated(_) | Event::CheckpointDue => return,
             Event::Verified(found) => return self.has_noted(*found),
             Event::DefinitionsChanged(redefined) => return self.daemon.broker.has_noted(*redefined),
             Event::RulesetReplaced(exchanged) => return self.exchanged(*exchanged),

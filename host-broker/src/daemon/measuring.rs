@@ -69,6 +69,7 @@ impl Loop {
             | Event::Renewed(_)
             | Event::Rotated(_)
             | Event::Verified(_)
+            | Event::CheckpointDue
             | Event::Restored(_)
             | Event::Stopping => {}
         }
@@ -108,6 +109,7 @@ impl Loop {
             row: self.daemon.ledger.head().seq,
             is_stopping: self.stopping.is_some(),
         });
+        self.daemon.changes.announce_rows(self.daemon.ledger.head().seq);
         self.note_synced();
     }
 

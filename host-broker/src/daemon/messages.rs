@@ -8,10 +8,11 @@ use engine::event::Event;
 use engine::request::Invoked;
 use provider::linking::address::Brought;
 use shared::reply::Progress;
-use shared::{Group, RequestId};
+use shared::{Group, RequestId, Timestamp};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use store::StoreError;
+use store::ledger::checkpoints::Signed;
 use store::ledger::health::Verification;
 use store::ledger::segments;
 use tokio::sync::oneshot;
@@ -40,8 +41,21 @@ pub enum Message {
     Checked(Box<Checked>),
     /// A segment of the ledger is written, or could not be.
     Segment(Box<Result<segments::Written, StoreError>>),
+    /// A person wants all rows verified now. The sender takes the answer.
+    Verify(oneshot::Sender<VerificationAnswer>),
     /// The verification of all rows is over.
-    Verified(Box<Verification>),
+    Verified(Box<(Verification, Option<Signed>)>),
+}
+
+/// The answer to a person who wants all rows verified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VerificationAnswer {
+    /// A verification runs: a new one, or one that was under way.
+    Runs,
+    /// The last one has just ended. Another one can start at this time.
+    Later(Timestamp),
+    /// The system starts no thread.
+    NoThread,
 }
 
 /// The key of a request, and the event that decides on it again, or the fault of its document.

@@ -12,7 +12,8 @@ use model::errors::chain;
 use platform::delivery::pause;
 use std::sync::Arc;
 use store::StoreError;
-use store::ledger::health::{CannotWrite, Verification};
+use store::ledger::checkpoints::Signed;
+use store::ledger::health::{CannotWrite, Verification, VerificationRun};
 use store::ledger::{broken, verification};
 
 /// The most attempts to send one notice: with the pauses between them about an hour.
@@ -30,25 +31,37 @@ impl Loop {
         Ok(())
     }
 
-    /// Begins to verify all rows, once after each start, unless the start has verified them.
+    /// Begins to verify all rows, once after each start, unless the start has verified them or found them broken.
     pub(super) fn verify(&mut self) {
         let row = self.daemon.ledger.head().seq;
-        if self.daemon.ledger.is_verified() {
+        if let Some(fault) = self.contradiction() {
+            self.verified((Verification::Broken { row: fault.row(), error: fault.to_string() }, None));
+        } else if self.daemon.ledger.is_verified() {
             self.found(Verification::Whole { row });
-            return;
-        }
-        let reports = self.daemon.reports.clone();
-        let report = move |result| reports.send(Message::Verified(Box::new(result)));
-        let ledger = &self.daemon.ledger;
-        match verification::start(ledger.home(), ledger.head(), self.daemon.health.clone(), report) {
-            Ok(running) => self.verification = Some(running),
-            Err(error) => tracing::error!(%error, "the old rows of the ledger cannot be verified: no thread starts"),
+        } else if let Err(error) = self.start_verification() {
+            tracing::error!(%error, "the old rows of the ledger cannot be verified: no thread starts");
         }
     }
 
+    /// Starts the thread that verifies all rows.
+    pub(super) fn start_verification(&mut self) -> Result<(), std::io::Error> {
+        let reports = self.daemon.reports.clone();
+        let report = move |result, signed| reports.send(Message::Verified(Box::new((result, signed))));
+        let ledger = &self.daemon.ledger;
+        let (last, kept) = (ledger.head(), self.daemon.kept.get());
+        let running = verification::start(ledger.home(), (last, kept), self.daemon.health.clone(), report)?;
+        self.verification = Some(running);
+        self.daemon.health.send_modify(|health| health.run = VerificationRun::Running);
+        Ok(())
+    }
+
     /// The verification is over.
-    pub(super) fn verified(&mut self, result: Verification) {
+    pub(super) fn verified(&mut self, (result, signed): (Verification, Option<Signed>)) {
+        if let Some(signed) = signed {
+            self.daemon.ledger.adopt(signed);
+        }
         self.verification = None;
+        self.verified_at = Some(self.daemon.clock.monotonic());
         match &result {
             Verification::Broken { row, error } => {
                 // A process that could write the database has changed the evidence. It may have changed grants,
@@ -67,15 +80,19 @@ impl Loop {
             Verification::Waiting | Verification::Running { .. } => {}
         }
         self.found(result);
+        let run = VerificationRun::Ended(self.daemon.clock.now());
+        self.daemon.health.send_modify(|health| health.run = run);
     }
 
     /// Shows the result, and has it noted if something is or was wrong.
     fn found(&mut self, result: Verification) {
+        // A later verification with the same finding writes no second row and sends no second notice.
+        let is_known = self.last_found.replace(result.clone()).is_some_and(|last| last == result);
         // The finding from before a restart is shown until a row says that all rows are right.
         if !self.is_broken || matches!(result, Verification::Broken { .. }) {
             self.daemon.health.send_modify(|health| health.verification.clone_from(&result));
         }
-        if self.is_broken || matches!(result, Verification::Unfinished { .. }) {
+        if !is_known && (self.is_broken || matches!(result, Verification::Unfinished { .. })) {
             self.pending.push_back(Event::Verified(Box::new(result)));
         }
     }

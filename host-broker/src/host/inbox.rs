@@ -2,14 +2,13 @@
 
 use super::{LoadedHome, StartError};
 use crate::control::CommandDispatcher;
-use crate::daemon::EventSender;
+use crate::daemon::{Changes, EventSender};
 use crate::http::web::sign_in::{Address, Entrance};
 use crate::http::web::{self, Web};
 use crate::http::{self, Server};
 use platform::Platform;
 use std::sync::Arc;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// The inbox's address, taken before anything runs, so that a start that cannot have it leaves nothing behind.
@@ -37,7 +36,7 @@ impl Inbox {
         platform: &Platform,
         dispatcher: CommandDispatcher,
         reports: EventSender,
-        changes: watch::Receiver<u64>,
+        changes: Changes,
     ) -> (Server, Address) {
         let stop = CancellationToken::new();
         let address = self.entrance.address().clone();

@@ -8,6 +8,7 @@
 //! cannot start for another reason, such as a full disk, it does not end: it [waits](super::standby).
 
 use super::{LoadedHome, StartError, every_record_opens, group_number};
+use crate::assembly::checkpoint_keys;
 use crate::http;
 use crate::mailboxes::Mailboxes;
 use config::profiles::Written;
@@ -78,6 +79,7 @@ impl Reload {
         let loaded = LoadedHome::check(self.home.clone(), &self.platform, self.kinds)?;
         every_record_opens(&loaded)?;
         Mailboxes::check_keys(&loaded.home, &loaded.config)?;
+        checkpoint_keys::check(&loaded.home)?;
         let group = loaded.config.broker.socket_group.as_deref().map(group_number).transpose();
         let group = group.map_err(|fault| ConfigError::Inconsistent { path: loaded.home.config(), fault })?;
         self.may_give_to(group)?;

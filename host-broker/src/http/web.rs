@@ -30,7 +30,7 @@ mod signing;
 mod standing;
 
 use crate::control::CommandDispatcher;
-use crate::daemon::EventSender;
+use crate::daemon::{Changes, EventSender};
 use crate::http::api::{self, Api};
 use crate::http::connections::Standing;
 use crate::http::external::{self, Outside};
@@ -51,7 +51,7 @@ use sign_in::Entrance;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use store::{StoreError, View};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 /// The longest time of a read of many rows. A page that waits for its turn is given up later.
@@ -62,8 +62,6 @@ const FORM_BYTES_MAX: usize = 16 * 1024;
 const FORM_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a request may take then until its reply begins.
 const TIMEOUT: Duration = Duration::from_secs(40);
-/// How many pages may wait for changes at once.
-const STREAMS_MAX: usize = 32;
 
 /// The state of the pages.
 pub struct Web {
@@ -77,8 +75,8 @@ pub struct Web {
     pub reports: EventSender,
     /// Where the ledger lies.
     pub home: std::path::PathBuf,
-    /// The number of changes to the approval requests.
-    pub changes: watch::Receiver<u64>,
+    /// The changes that pages watch.
+    pub changes: Changes,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Says when everything stops.
@@ -94,14 +92,14 @@ struct Shared {
     long_reads: Arc<ReadPool>,
     // The right to make such a read. Who waits for it holds no thread.
     long_turn: Arc<Semaphore>,
-    streams: Arc<Semaphore>,
+    streams: Arc<live::Places>,
 }
 
 /// The routes of the inbox.
 pub fn router(web: Web) -> Router {
     let read_pool = Arc::new(ReadPool::new(web.home.clone()));
     let long_reads = Arc::new(ReadPool::within(web.home.clone(), LONG_READ));
-    let (long_turn, streams) = (Arc::new(Semaphore::new(1)), Arc::new(Semaphore::new(STREAMS_MAX)));
+    let (long_turn, streams) = (Arc::new(Semaphore::new(1)), Arc::default());
     let shared = Shared { web: Arc::new(web), read_pool, long_reads, long_turn, streams };
     let api = Arc::new(Api {
         config: Arc::clone(&shared.web.config),
@@ -131,6 +129,7 @@ pub fn router(web: Web) -> Router {
         .route("/standing-approvals/{name}/end", post(standing::end))
         .route("/activity", get(activity::list))
         .route("/activity/fragment", get(activity::fragment))
+        .route("/activity/events", get(activity::events))
         .route("/activity/{group}/{request}", get(activity::story))
         .route("/access", get(access::matrix))
         .route("/access/grant", post(granting::grant))
@@ -142,6 +141,8 @@ pub fn router(web: Web) -> Router {
         .route("/flows/accesses/{vault}/{grant}/revoke", post(flows::revoke))
         .route("/evidence", get(evidence::page))
         .route("/evidence/fragment", get(evidence::fragment))
+        .route("/evidence/events", get(evidence::events))
+        .route("/evidence/verify", post(evidence::verify))
         .route("/events", get(live::events))
         .route("/sign-in", get(signing::page))
         .route("/sign-in/link", post(signing::with_link))

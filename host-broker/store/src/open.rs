@@ -1,7 +1,8 @@
 //! Opening the database: applying the schema and the settings, checking the chain, growing the log.
 
 use crate::ledger::chain::{Break, Head, Verifier};
-use crate::ledger::{export, segments};
+use crate::ledger::checkpoints::Signed;
+use crate::ledger::{checkpoints, export, segments};
 use crate::reserve::Reserve;
 use crate::steady::Steady;
 use crate::wal::{self, Log};
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The statements of each version, the first one first. A version never changes.
-const VERSIONS: [&str; 7] = [
+const VERSIONS: [&str; 8] = [
     concat!(include_str!("schema/ledger.sql"), "\n", include_str!("schema/state.sql")),
     include_str!("schema/version_2.sql"),
     include_str!("schema/version_3.sql"),
@@ -27,8 +28,9 @@ const VERSIONS: [&str; 7] = [
     include_str!("schema/version_5.sql"),
     include_str!("schema/version_6.sql"),
     include_str!("schema/version_7.sql"),
+    include_str!("schema/version_8.sql"),
 ];
-pub(crate) const SCHEMA_VERSION: i64 = 7;
+pub(crate) const SCHEMA_VERSION: i64 = 8;
 /// The number of rows at the end of the chain that a start verifies; `evidence verify` verifies all.
 const VERIFIED_AT_START: i64 = 10_000;
 /// The number of prepared statements that are kept: more than there are, because parsing one takes longer than running
@@ -52,7 +54,9 @@ impl Store {
         if wal::empty(view.connection(), &path).is_err() {
             wal::grow(&path)?;
         }
-        let (head, is_verified) = verify_tail(&view)?;
+        let (head, verified) = verify_tail(&view)?;
+        let is_verified = verified.is_some();
+        let signed = verified.or_else(|| checkpoints::continued(home, &view, None, head.seq));
         let steady = Steady::resume(&view, clock.as_ref())?;
         let reserve = Reserve::take(home);
         Ok(Self {
@@ -60,6 +64,7 @@ impl Store {
             log,
             path,
             head,
+            signed,
             // It is unknown whether the last rows are synced, because a reader can keep the log from being emptied.
             synced: i64::MIN,
             is_verified,
@@ -215,8 +220,8 @@ pub(crate) fn head(view: &View) -> Result<Head, StoreError> {
     Ok(export::last(view)?.map_or(Head::EMPTY, |row| Head { seq: row.seq, hash: row.event_hash, ts: row.ts }))
 }
 
-/// Verifies the last rows and their links. Returns the last row, and whether these were all rows.
-fn verify_tail(view: &View) -> Result<(Head, bool), StoreError> {
+/// Verifies the last rows and their links. Returns the last row, and the signed state if these were all rows.
+fn verify_tail(view: &View) -> Result<(Head, Option<Signed>), StoreError> {
     let end = head(view)?;
     let rotated = segments::end(view)?.seq;
     if rotated >= end.seq && rotated > 0 {
@@ -226,7 +231,7 @@ fn verify_tail(view: &View) -> Result<(Head, bool), StoreError> {
     let from = (end.seq - VERIFIED_AT_START).max(rotated).max(0);
     let mut verifier = segments::before(view, from + 1)?.map_or_else(Verifier::new, Verifier::after);
     export::each(view, from + 1, |row| verifier.take(&row).map_err(StoreError::from))?;
-    Ok((end, from == 0))
+    Ok((end, Signed::verified(verifier.checkpoints())))
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! The one writer of a home: the database, its write-ahead log, and the end of the chain.
 
 use crate::ledger::chain::{Head, Row};
+use crate::ledger::checkpoints::Signed;
 use crate::ledger::figures::Space;
 use crate::ledger::minor::Minor;
-use crate::ledger::{export, segments};
+use crate::ledger::{checkpoints, export, segments};
 use crate::reserve::Reserve;
 use crate::steady::Steady;
 use crate::{StoreError, Transaction, View, at, open, wal};
@@ -47,6 +48,8 @@ pub struct Store {
     pub(crate) log: wal::Log,
     pub(crate) path: PathBuf,
     pub(crate) head: Head,
+    // With all rows up to the head. Absent in a large ledger without a checkpoint until all rows are verified.
+    pub(crate) signed: Option<Signed>,
     // The rows up to this one are synced.
     pub(crate) synced: i64,
     pub(crate) is_verified: bool,
@@ -93,6 +96,18 @@ impl Store {
         self.head
     }
 
+    /// Takes over the signed state that a verification of all rows has found, if there is no other one.
+    pub fn adopt(&mut self, verified: Signed) {
+        if self.signed.is_none() {
+            self.signed = checkpoints::continued(self.home(), &self.view, Some(verified), self.head.seq);
+        }
+    }
+
+    /// Returns the signed state; `None` if it is not known yet.
+    pub fn signed(&self) -> Option<&Signed> {
+        self.signed.as_ref()
+    }
+
     /// Returns whether the start has verified all rows, because there were few.
     pub fn is_verified(&self) -> bool {
         self.is_verified
@@ -130,7 +145,7 @@ impl Store {
             self.roll_back();
             return Err(at("write")(error));
         }
-        self.commit(self.head)
+        self.commit(self.head, self.signed.clone())
     }
 
     /// Returns the time of the steady clock.
@@ -151,9 +166,15 @@ impl Store {
         let may_begin = if clock == ClockCheck::Skipped { Ok(()) } else { self.check_clock() };
         may_begin.and_then(|()| self.begin(durability)).map_err(Undone::NotBegun)?;
         let (wall, steady) = (self.clock.now(), self.steady());
-        let transaction = Transaction::new(&self.view, self.head, (wall, steady), &self.policy_version, &self.minor);
+        let transaction = Transaction::new(
+            &self.view,
+            (self.head, self.signed.as_ref()),
+            (wall, steady),
+            &self.policy_version,
+            &self.minor,
+        );
         let done = work(&transaction);
-        let head = transaction.head();
+        let (head, signed) = (transaction.head(), transaction.signed());
         let done = match done {
             Ok(done) => done,
             Err(error) => {
@@ -162,7 +183,7 @@ impl Store {
             }
         };
         let kept = self.steady.keep(&self.view, steady, wall);
-        match kept.and_then(|kept| self.commit(head).map(|()| kept)) {
+        match kept.and_then(|kept| self.commit(head, signed).map(|()| kept)) {
             Ok(kept) => {
                 self.steady.is_kept(kept);
                 Ok(done)
@@ -224,7 +245,7 @@ impl Store {
 
     /// Commits the transaction. After a failed COMMIT it is unknown whether the rows are durable, so the database is
     /// opened again and read.
-    fn commit(&mut self, head: Head) -> Result<(), StoreError> {
+    fn commit(&mut self, head: Head, signed: Option<Signed>) -> Result<(), StoreError> {
         let result = self.view.connection().prepare_cached("COMMIT").and_then(|mut s| s.execute([]));
         self.tally.commits += 1;
         self.tally.syncs += u64::from(self.durability == Some(Durability::Full));
@@ -233,7 +254,7 @@ impl Store {
             if self.durability == Some(Durability::Full) && head.seq > self.head.seq {
                 self.synced = head.seq;
             }
-            self.head = head;
+            (self.head, self.signed) = (head, signed);
             self.view.committed();
             return Ok(());
         };
@@ -259,6 +280,8 @@ impl Store {
         }
         self.head = open::head(&self.view)?;
         self.synced = self.synced.min(self.head.seq);
+        let known = self.signed.take();
+        self.signed = checkpoints::continued(self.home(), &self.view, known, self.head.seq);
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! The transaction in which a batch reads and writes.
 
 use crate::ledger::chain::{Draft, Head, Row};
+use crate::ledger::checkpoints::Signed;
 use crate::ledger::minor::Minor;
 use crate::{StoreError, View, at};
 use rusqlite::params;
@@ -29,6 +30,7 @@ impl Deref for Receipt {
 pub struct Transaction<'c> {
     view: &'c View,
     head: Cell<Head>,
+    pub(crate) signed: RefCell<Option<Signed>>,
     clock: Timestamp,
     now: Cell<Timestamp>,
     steady: Timestamp,
@@ -41,15 +43,15 @@ pub struct Transaction<'c> {
 impl<'c> Transaction<'c> {
     pub(crate) fn new(
         view: &'c View,
-        head: Head,
+        (head, signed): (Head, Option<&Signed>),
         (clock, steady): (Timestamp, Timestamp),
         policy_version: &'c str,
         minor: &'c RefCell<Minor>,
     ) -> Self {
         // Rows never go back in time, even when the machine's clock does.
         let now = Cell::new(clock.max(Timestamp::from_millis(head.ts)));
-        let (head, written) = (Cell::new(head), Cell::new(0));
-        Self { view, head, clock, now, steady, policy_version, minor, written }
+        let (head, signed, written) = (Cell::new(head), RefCell::new(signed.cloned()), Cell::new(0));
+        Self { view, head, signed, clock, now, steady, policy_version, minor, written }
     }
 
     /// Returns how many bytes of rows and stored replies are written so far.
@@ -90,6 +92,11 @@ impl<'c> Transaction<'c> {
         self.head.get()
     }
 
+    /// Returns the signed state, with the rows of this transaction; `None` if it is not known yet.
+    pub fn signed(&self) -> Option<Signed> {
+        self.signed.borrow().clone()
+    }
+
     /// Appends a row.
     ///
     /// # Errors
@@ -122,6 +129,9 @@ impl<'c> Transaction<'c> {
         row.event_hash = row.hash();
         self.insert(&row)?;
         self.charge_row(&row, draft.kind)?;
+        if let Some(signed) = self.signed.borrow_mut().as_mut() {
+            signed.push(&row.event_hash);
+        }
         self.head.set(Head { seq: row.seq, hash: row.event_hash, ts: row.ts });
         Ok(Receipt(Evidence { seq: row.seq, event_hash: row.event_hash, prev_hash: row.prev_hash }))
     }

@@ -34,6 +34,35 @@ fn a_daemon_that_writes_the_missing_policy_is_not_behind_it() {
 }
 
 #[test]
+fn the_state_of_a_daemon_is_shown_although_the_configuration_is_invalid() {
+    let world = World::with_mock();
+    world.run(&["grant", "developer", "mock", "1"]).ok();
+    let config = world.read("broker.toml");
+    world.append("broker.toml", "\nunknown = [\n");
+    world.run(&["status"]).fails(4, &["broker.toml: line ", "array"]);
+    std::fs::write(world.home.join("broker.toml"), &config).unwrap();
+    let daemon = world.serve();
+    world.append("broker.toml", "\nunknown = [\n");
+    let shown = world.run(&["status"]);
+    assert_eq!((shown.code, shown.err.as_str()), (4, ""), "{shown:?}");
+    for words in ["Daemon  running (process ", "Config  INVALID: ", "broker.toml: line ", "The daemon keeps", "mock L1"]
+    {
+        assert!(shown.out.contains(words), "{words}: {shown:?}");
+    }
+    let shown = world.run(&["status", "--json"]);
+    let document: Value = serde_json::from_str(&shown.out).unwrap();
+    assert_eq!((shown.code, &document["running"]), (4, &json!(true)), "{shown:?}");
+    assert!(document["configuration"]["error"].as_str().unwrap().contains("broker.toml: line "), "{document}");
+    let groups: Vec<_> = document["groups"].as_array().unwrap().iter().map(|group| group["group"].clone()).collect();
+    assert_eq!(groups, ["developer", "main", "security"]);
+    assert_eq!(document["groups"][0]["grants"], 1);
+    std::fs::write(world.home.join("broker.toml"), config).unwrap();
+    assert_eq!(world.run(&["status", "--json"]).json()["configuration"], Value::Null);
+    world.run(&["stop"]).ok();
+    assert_eq!(daemon.end(), 0);
+}
+
+#[test]
 fn a_daemon_on_an_earlier_configuration_is_named_wherever_that_matters() {
     const SAYS: &str = "has changed since the daemon started";
     let world = World::with_mock();

@@ -50,6 +50,8 @@ fn each_fault_is_found_with_its_remedy() {
     says(&found(&world, "problem"), "configuration", &["broker.toml"]);
     let world = World::with_mock();
     says(&found(&world, "problem"), "daemon", &["no daemon is running", "host-broker serve"]);
+    let text = world.run(&["doctor"]).out;
+    assert!(text.contains("\n1 problem, "), "{text}");
     {
         let _daemon = world.serve();
         world.append("broker.toml", "\n[groups.late]\n");
@@ -215,6 +217,34 @@ fn one_command_leads_from_nothing_to_a_daemon_with_an_inbox() {
     assert_eq!(world.read("broker.toml"), before);
     world.run(&["stop"]).ok();
     daemon.end();
+}
+
+#[test]
+fn a_port_in_use_leaves_no_home_half_made() {
+    let (world, held) = (World::empty(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let address = held.local_addr().unwrap().to_string();
+    let words = ["the inbox cannot listen on", &address, "no home was created", "host-broker up --listen 127.0.0.1:0"];
+    world.run(&["up", "--listen", &address]).fails(4, &words);
+    assert!(!world.home.exists());
+    // Without the option, a new home gets a free port. Another program can hold the usual one.
+    // It can become free meanwhile, so only a port that the test itself holds is surely in use.
+    let usual = TcpListener::bind("127.0.0.1:7420");
+    let mut daemon = world.start(&["up", "--json"]);
+    let ready: Value = serde_json::from_str(&daemon.line()).unwrap();
+    assert_eq!((&ready["ready"], &ready["created"]), (&true.into(), &true.into()));
+    let config = world.read("broker.toml");
+    let line = config.lines().skip_while(|line| *line != "[web]").nth(1).unwrap();
+    let port = line.strip_prefix("listen = \"127.0.0.1:").and_then(|rest| rest.strip_suffix('"')).unwrap();
+    assert!(port != "0" && (usual.is_err() || port != "7420"), "{line}");
+    assert!(ready["web"].as_str().unwrap().ends_with(&format!(":{port}/")), "{ready}");
+    world.run(&["stop"]).ok();
+    daemon.end();
+    // Of an existing home, the error names the line to change and the command.
+    std::fs::write(world.home.join("broker.toml"), config.replace(&format!("127.0.0.1:{port}"), &address)).unwrap();
+    let number = config.lines().position(|found| found == line).unwrap() + 1;
+    let line = format!("line {number} of {}", world.home.join("broker.toml").display());
+    world.run(&["up"]).fails(4, &[&format!("cannot listen on {address}"), &line, "[web]", "then: host-broker up"]);
+    drop((held, usual));
 }
 
 #[test]

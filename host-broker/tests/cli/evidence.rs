@@ -80,6 +80,8 @@ fn a_cut_or_rewritten_ledger_does_not_hold_a_head_that_was_kept() {
     let forged = format!("{last}:sha256:{}", "0".repeat(64));
     broken(&world, &["--kept", &forged], last);
     tamper(&world, &format!("DELETE FROM ledger WHERE seq = {last};"));
+    world.run(&["evidence", "verify"]).fails(5, &["no checkpoint of the ledger has the key of the kept checkpoint"]);
+    std::fs::remove_file(world.home.join("keys/checkpoint.note")).unwrap();
     world.run(&["evidence", "verify"]).ok();
     broken(&world, &["--kept", head.trim()], last);
 }
@@ -90,7 +92,7 @@ fn an_export_is_verified_by_this_program_and_by_another() {
     let export = world.run(&["evidence", "export", "--format", "jsonl"]).ok();
     let rows: Vec<Value> = export.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let head = world.run(&["evidence", "head", "--json"]).json();
-    assert_eq!((rows.len(), &rows.last().unwrap()["event_hash"]), (6, &head["event_hash"]));
+    assert_eq!((rows.len(), &rows.last().unwrap()["event_hash"]), (7, &head["event_hash"]));
     let mut previous = json!(format!("sha256:{}", "0".repeat(64)));
     for row in &rows {
         assert_eq!(row["prev_hash"], previous);
@@ -100,7 +102,7 @@ fn an_export_is_verified_by_this_program_and_by_another() {
     let file = world.home.join("x.jsonl");
     let path = file.to_str().unwrap();
     std::fs::write(&file, &export).unwrap();
-    assert_eq!(world.run(&["evidence", "verify", "--file", path, "--json"]).json()["rows"], 6);
+    assert_eq!(world.run(&["evidence", "verify", "--file", path, "--json"]).json()["rows"], 7);
     world.run(&["evidence", "verify", "--file", "/nowhere"]).fails(2, &["/nowhere"]);
     for (bad, from, to) in [(4, "note", "nota"), (5, "\"seq\":5", "\"seq\":5,\"more\":1"), (6, "{", "")] {
         let line = |(number, line): (usize, &str)| {

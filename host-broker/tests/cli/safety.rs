@@ -49,6 +49,20 @@ fn nothing_starts_and_no_command_reads_a_home_that_others_can_write() {
 }
 
 #[test]
+fn root_is_told_to_run_a_command_as_the_user_of_the_home() {
+    let world = World::with_mock();
+    if std::os::unix::fs::chown(&world.home, Some(54_321), None).is_err() {
+        return;
+    }
+    let command = format!("sudo -u '#54321' host-broker --home {} …", world.home.display());
+    for reader in [&["status"][..], &["serve"], &["config", "check"], &["grant", "developer", "mock", "1"]] {
+        let done = world.run(reader);
+        assert!(!done.err.contains("chown"), "{done:?}");
+        done.fails(4, &["belongs to user #54321", &command]);
+    }
+}
+
+#[test]
 fn what_the_broker_makes_is_its_own_whatever_the_umask_is() {
     let world = World::empty();
     let program = world.command(&["init"]).get_program().to_owned();

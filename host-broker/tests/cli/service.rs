@@ -1,9 +1,10 @@
 //! The daemon as a service: what it tells the service manager.
 
-use super::world::{World, start};
+use super::world::{World, finish, start};
 use serde_json::json;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -134,4 +135,59 @@ fn without_its_variable_no_service_manager_hears_anything() {
     assert_eq!(daemon.line(), "ready");
     world.run(&["stop"]).ok();
     assert_eq!(daemon.end(), 0);
+}
+
+/// The directories of units beside the one that the test replaces.
+const UNITS: [&str; 4] =
+    ["/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
+
+/// A bubblewrap that may make no namespace, as in a service that forbids them.
+const FORBIDDEN: &str = "#!/bin/sh\n\
+                         echo 'bwrap: No permissions to create new namespace, likely because the kernel does not allow it.' >&2\n\
+                         exit 1\n";
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the program under test is a child process")]
+fn a_sandbox_that_the_service_forbids_is_reported_with_the_command_that_permits_it() {
+    let world = World::with_mock();
+    for (name, kind) in [("odd", "bridge"), ("web", "mcp")] {
+        let table = format!("\n[providers.{name}]\nkind = \"{kind}\"\ncommand = [\"/usr/bin/true\"]\n");
+        world.append("broker.toml", &table);
+    }
+    let bwrap = world.home.join("../bwrap");
+    std::fs::write(&bwrap, FORBIDDEN).unwrap();
+    std::fs::set_permissions(&bwrap, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    // The machine can have units of the package in other directories. Drop-ins there would count, too.
+    if UNITS.iter().any(|directory| Path::new(directory).join("host-broker.service.d").exists()) {
+        return eprintln!("skipped: this machine has the service of the package, with drop-ins");
+    }
+    let units = world.home.join("../units");
+    std::fs::create_dir(&units).unwrap();
+    std::fs::write(units.join("host-broker.service"), "[Service]\nRestrictNamespaces=yes\n").unwrap();
+    // In a mount namespace of its own, the other program has the name, and the unit is installed.
+    let script = "mount --bind \"$0\" /usr/bin/bwrap && mount --bind \"$UNITS\" /etc/systemd/system && exec \"$@\"";
+    let run = |arguments: &[&str], is_service: bool| {
+        let usual = world.command(arguments);
+        let mut command = Command::new("unshare");
+        command.args(["-rm", "sh", "-c", script]).arg(&bwrap).arg(usual.get_program()).args(usual.get_args());
+        command.env_clear().envs(usual.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.env("PATH", "/usr/bin:/bin").env("UNITS", &units);
+        if is_service {
+            command.env("INVOCATION_ID", "0123456789abcdef");
+        }
+        finish(&mut command)
+    };
+    for arguments in [["provider", "check", "odd"], ["provider", "accept", "odd"], ["provider", "accept", "web"]] {
+        let machine = run(&arguments, false);
+        if machine.err.starts_with("unshare: ") || machine.err.starts_with("mount: ") {
+            return eprintln!(
+                "skipped: this user cannot make a mount namespace, or /usr/bin/bwrap or /etc/systemd/system is not there"
+            );
+        }
+        machine.fails(5, &["cannot create sandbox", "No permissions", "host-broker doctor"]);
+        let service = run(&arguments, true);
+        assert!(!service.err.contains("host-broker doctor"), "{service:?}");
+        let command = "/usr/share/host-broker/sandboxed-providers.conf && sudo systemctl daemon-reload";
+        service.fails(5, &["cannot create sandbox: the service of systemd forbids", command]);
+    }
 }

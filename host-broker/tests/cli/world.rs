@@ -10,6 +10,14 @@ use tempfile::TempDir;
 /// The longest that anything here may take; only a test that fails waits for it.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// A terminal with a person who answers.
+const TERMINAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/terminal.py");
+
+#[expect(clippy::disallowed_methods, reason = "a test runs an interpreter directly")]
+fn python() -> Command {
+    Command::new("python3")
+}
+
 pub(super) struct World {
     folder: TempDir,
     pub(super) home: PathBuf,
@@ -167,6 +175,25 @@ impl World {
         let mut command = self.command(arguments);
         let done = command.stdin(Stdio::null()).stdout(full).stderr(Stdio::piped()).output().unwrap();
         (done.status.code().unwrap_or(-1), String::from_utf8(done.stderr).unwrap())
+    }
+
+    /// Runs it on a terminal, and returns what the terminal shows. Each character of `answers` answers one question. Without
+    /// Python there is no terminal.
+    pub(super) fn run_on_terminal(&self, answers: &str, arguments: &[&str]) -> Option<String> {
+        if Self::has_no_terminal() {
+            return None;
+        }
+        let mut command = python();
+        command.args([TERMINAL, answers, env!("CARGO_BIN_EXE_host-broker")]).args(arguments);
+        command.env("EXT_BROKER_HOME", &self.home).env("USER", "tester").env("NO_COLOR", "1");
+        let done = finish(&mut command);
+        assert_eq!(done.err, "", "{done:?}");
+        Some(done.out.replace('\r', ""))
+    }
+
+    /// Whether [`Self::run_on_terminal`] runs nothing.
+    pub(super) fn has_no_terminal() -> bool {
+        !python().arg("--version").stdin(Stdio::null()).output().is_ok_and(|done| done.status.success())
     }
 
     /// Starts a program that runs until it is stopped.

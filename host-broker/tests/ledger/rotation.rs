@@ -1,5 +1,6 @@
 //! Rotation: the oldest rows move into segments, nothing is lost, and nothing runs again.
 
+use crate::ledger::checkpoints::signing;
 use crate::ledger::scribe::{Clerk, Happening, fill, raw, verify, write};
 use crate::ledger::world::{World, open};
 use engine::event::Event;
@@ -11,6 +12,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::process::Output;
 use store::ledger::chain::{Head, Row};
+use store::ledger::checkpoints::Signed;
 use store::ledger::health::{Health, Verification};
 use store::ledger::segments;
 use store::ledger::segments::{Due, Segment};
@@ -378,10 +380,14 @@ fn rows_can_be_written_while_a_segment_is() {
 
 /// What the verification of all rows finds.
 fn verification(ledger: &Ledger) -> Verification {
+    verified(ledger).0
+}
+
+fn verified(ledger: &Ledger) -> (Verification, Option<Signed>) {
     let (sender, result) = std::sync::mpsc::channel();
     let health = tokio::sync::watch::channel(Health::default()).0;
-    let report = move |found| sender.send(found).unwrap();
-    let _running = verification::start(ledger.home(), ledger.head(), health, report).unwrap();
+    let report = move |found, signed| sender.send((found, signed)).unwrap();
+    let _running = verification::start(ledger.home(), (ledger.head(), None), health, report).unwrap();
     result.recv().unwrap()
 }
 
@@ -423,6 +429,25 @@ fn all_rows_are_verified_those_of_segments_too_and_a_file_that_is_missing_or_dam
 }
 
 #[test]
+fn a_large_ledger_without_a_checkpoint_gets_one_once_all_rows_are_verified() {
+    let (world, _) = rotated();
+    let mut world = signing(world);
+    drop(world.ledger);
+    world.ledger = open(world.home.path(), &world.clock).unwrap();
+    assert!(world.ledger.signed().is_none(), "its tree is not known");
+    let (found, signed) = verified(&world.ledger);
+    assert!(matches!(found, Verification::Whole { .. }));
+    let rows = world.ledger.head().seq;
+    fill(&mut world.ledger, rows + 5);
+    world.ledger.adopt(signed.unwrap());
+    let batch = world.ledger.batch(Durability::Full, vec![Event::CheckpointDue], &mut world.broker);
+    assert!(batch.unwritten.is_empty());
+    let head = world.ledger.head();
+    assert!(head.seq > rows + 5 && world.ledger.signed().unwrap().unsigned() == 0);
+    assert_eq!(verify(&all(&world.ledger), head), Ok(()));
+}
+
+#[test]
 fn a_history_that_was_rewritten_before_the_row_of_the_start_is_found() {
     let (_world, head) = rotated();
     // Every row of it is right by itself.
@@ -432,7 +457,8 @@ fn a_history_that_was_rewritten_before_the_row_of_the_start_is_found() {
     let (sender, result) = std::sync::mpsc::channel();
     let health = tokio::sync::watch::channel(Health::default()).0;
     let _running =
-        verification::start(other.home.path(), head, health, move |found| sender.send(found).unwrap()).unwrap();
+        verification::start(other.home.path(), (head, None), health, move |found, _| sender.send(found).unwrap())
+            .unwrap();
     let found = result.recv().unwrap();
     assert!(matches!(found, Verification::Broken { row, .. } if row == head.seq + 1), "{found:?}");
 }

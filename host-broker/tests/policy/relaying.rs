@@ -1,14 +1,17 @@
 //! Who may hand in what others have answered in a chat.
 
 use crate::policy::world::World;
+use engine::approval_requests::{AnswerChannel, ApprovalAnswer};
 use engine::chat::RelayedAnswer;
 use engine::event::Event;
 use engine::request::{Command, CommandRequest, Parsed};
+use host_broker::control::administer;
 use kernel::Committed;
 use kernel::call::Header;
 use model::Caller;
-use serde_json::Value;
+use serde_json::{Value, json};
 use store::Durability;
+use store::state::approvals;
 
 /// What this caller hears who hands in an answer.
 fn hand_in(world: &mut World, caller: Caller, may_relay: bool) -> Value {
@@ -46,4 +49,28 @@ fn no_group_hands_in_an_answer() {
     let mut world = World::new();
     let reply = hand_in(&mut world, Caller::Group("developer".parse().unwrap()), true);
     assert_eq!(reply["code"], "main_only");
+}
+
+#[test]
+fn the_name_of_a_request_is_no_answer_in_a_chat_and_nowhere_a_yes() {
+    let mut world = World::new();
+    world.grant(json!({ "access_level": 3 }));
+    let call = world.call("developer", "ask", &json!({}), None);
+    let batch = world.admit(Durability::Full, vec![call]);
+    assert!(matches!(batch.committed.first(), Some(Committed::Ask(_))), "{:?}", batch.committed);
+    let name = approvals::open(world.ledger.view(), None).unwrap().pop().unwrap().reference();
+    let mut answered = |channel: AnswerChannel, yes: bool| {
+        let given = ApprovalAnswer { channel, ..ApprovalAnswer::new(name.clone(), yes, None, false) };
+        administer(&mut world.ledger, &mut world.broker, &world.dispatcher, &Command::Answer(given)).unwrap()
+    };
+    for channel in [AnswerChannel::Chat, AnswerChannel::Web, AnswerChannel::Cli] {
+        let refused = answered(channel, true);
+        assert_eq!(refused["code"], "invalid_params", "{channel:?}: {refused}");
+        assert!(refused["error"].as_str().unwrap().contains("needs the code"), "{channel:?}: {refused}");
+    }
+    for channel in [AnswerChannel::Chat, AnswerChannel::Web] {
+        assert_eq!(answered(channel, false)["code"], "invalid_params", "{channel:?}");
+    }
+    let denied = answered(AnswerChannel::Cli, false);
+    assert_eq!((&denied["status"], &denied["data"]["state"]), (&json!("executed"), &json!("denied")), "{denied}");
 }

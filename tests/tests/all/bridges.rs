@@ -15,6 +15,7 @@ use std::process::Command;
 use tests::bridges::{accept, accept_flagged, call, directory, grant, home, said, shell, token};
 use tests::group::{Group, code, error, with};
 use tests::programs::programs;
+use tests::terminal::on_terminal;
 use tests::{World, skipped};
 
 const SECRET: &str = "s3cr3t-of-the-odd-bridge";
@@ -195,6 +196,39 @@ fn what_nobody_has_accepted_cannot_be_called_and_what_is_different_must_be_accep
     std::fs::write(&accepted, text.replace("\"mutating\": true", "\"mutating\": false")).unwrap();
     world.restart();
     assert_eq!(code(&developer.ask(call("odd.thing", "do", &json!({}), &ann))), "provider_disabled");
+}
+
+#[test]
+fn a_person_at_a_terminal_is_asked_before_definitions_are_accepted() {
+    let beside = tempfile::tempdir().unwrap();
+    let program = beside.path().join("bridge.sh");
+    let answer = json!({ "definitions": [{
+        "id": "odd.thing", "description": "A thing",
+        "operations": [{ "name": "do", "description": "Does", "requires_auth": false, "mutating": false }],
+    }] });
+    std::fs::write(&program, shell(&answer)).unwrap();
+    let path = program.to_str().unwrap();
+    let world = home("odd", &["/bin/sh", path], beside.path(), "exposes = { \"odd.thing.do\" = [] }");
+    let (accepted, accept) = (world.home().join("accepted/odd.json"), ["provider", "accept", "odd"]);
+    // The end of the input is a no, too.
+    for no in ["\n", "n\n", "yep\n", "\u{4}"] {
+        let Some((code, screen)) = on_terminal(&world, &accept, &[no]) else { return };
+        for words in ["odd.thing", "Accept exactly these definitions? [y/N] ", "Nothing was accepted."] {
+            assert!(screen.contains(words), "{no:?}: no `{words}` in {screen}");
+        }
+        assert!(code == Some(0) && !accepted.exists(), "{no:?}: {code:?} {screen}");
+    }
+    // Elsewhere, nobody is asked.
+    let shown = said(&world.cli(&accept));
+    assert!(shown.contains("--digest") && !shown.contains("[y/N]"), "{shown}");
+    let flagged = world.cli(&["provider", "accept", "odd", "--accept-flagged", "odd.thing"]);
+    assert!(flagged.status.code() == Some(2) && said(&flagged).contains("need --digest"), "{}", said(&flagged));
+    assert!(!accepted.exists());
+    let (code, screen) = on_terminal(&world, &accept, &["y\n"]).unwrap();
+    assert!(screen.contains("The definitions of odd are accepted."), "{screen}");
+    assert!(code == Some(0) && accepted.exists(), "{code:?} {screen}");
+    let (_, again) = on_terminal(&world, &accept, &[]).unwrap();
+    assert!(again.contains("These definitions are accepted.") && !again.contains("[y/N]"), "{again}");
 }
 
 /// A bridge that says what it can do, and to everything else no.

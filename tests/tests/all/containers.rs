@@ -3,27 +3,48 @@
 #![expect(clippy::disallowed_methods, reason = "agents and their operators are processes")]
 
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::io::BufRead as _;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use tests::World;
 use tests::containers::{IMAGE, Podman};
 use tests::group::code;
 use tests::programs::programs;
 
-/// The words of `run` for the developer group, up to the program.
-fn words(world: &World, shim: &Path, options: &[&str]) -> Vec<String> {
+/// The words of `run` for a group, up to the program.
+fn words_of(group: &str, world: &World, shim: &Path, options: &[&str]) -> Vec<String> {
     let (home, shim) = (world.home().display().to_string(), shim.display().to_string());
-    let first = ["--home", &home, "run", "--group", "developer", "--shim", &shim];
+    let first = ["--home", &home, "run", "--group", group, "--shim", &shim];
     first.into_iter().chain(options.iter().copied()).map(str::to_owned).collect()
 }
 
-/// A command that starts an agent in a container.
-fn command(podman: &Podman, world: &World, options: &[&str], program: &[&str]) -> Command {
+/// The words of `run` for the developer group, up to the program.
+fn words(world: &World, shim: &Path, options: &[&str]) -> Vec<String> {
+    words_of("developer", world, shim, options)
+}
+
+/// A command that starts an agent of a group in a container.
+fn command_of(group: &str, podman: &Podman, world: &World, options: &[&str], program: &[&str]) -> Command {
     let mut command = podman.command(&programs().host_broker());
     let options = [&["--engine", "podman", "--image", IMAGE][..], options].concat();
-    command.args(words(world, &podman.shim(), &options)).arg("--").args(program).stdin(Stdio::null());
+    command.args(words_of(group, world, &podman.shim(), &options)).arg("--").args(program).stdin(Stdio::null());
     command
+}
+
+/// A command that starts an agent of the developer group in a container.
+fn command(podman: &Podman, world: &World, options: &[&str], program: &[&str]) -> Command {
+    command_of("developer", podman, world, options, program)
+}
+
+/// Starts an agent of a group that works until it is ended.
+fn working(group: &str, podman: &Podman, world: &World) -> Child {
+    let mut run = command_of(group, podman, world, &[], &["sh", "-c", "echo begun; while true; do sleep 1; done"]);
+    let mut child = run.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "begun\n");
+    child
 }
 
 fn said(output: &Output) -> String {
@@ -101,6 +122,178 @@ fn a_signal_ends_a_container_and_leaves_nothing_of_it() {
         let output = command(&podman, &world, &[], &["sh", "-c", script]).output().unwrap();
         assert_eq!(output.status.code(), Some(expected), "{script}: {output:?}");
     }
+}
+
+#[test]
+fn a_container_has_limits_of_memory_and_processes() {
+    let Some(podman) = Podman::with_limits() else { return };
+    let world = World::with_grant();
+    // Control groups of version 1 have a directory for each controller.
+    let script = "cd /sys/fs/cgroup; \
+                  for file in memory.max memory/memory.limit_in_bytes pids.max pids/pids.max; do \
+                      if [ -e $file ]; then cat $file; fi; \
+                  done";
+    for (options, expected) in
+        [(&[][..], "4294967296\n1024"), (&["--memory", "64m", "--pids", "77", "--cpus", "1"], "67108864\n77")]
+    {
+        let output = command(&podman, &world, options, &["sh", "-c", script]).output().unwrap();
+        assert_eq!(said(&output), expected, "{output:?}");
+        assert!(!String::from_utf8_lossy(&output.stderr).contains("no limit of memory"), "{output:?}");
+    }
+}
+
+#[test]
+fn a_limit_that_the_engine_cannot_set_is_said_before_the_start() {
+    let Some(podman) = Podman::with_image() else { return };
+    let world = World::with_grant();
+    let output = command(&podman, &world, &[], &["true"]).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    let expected = "warning: the container has no limit of memory, processes and processors, because ";
+    assert!(error.contains(expected) && error.contains("containers.conf"), "{error}");
+    // A limit that a person gave is not left out.
+    for given in [["--memory", "1g"], ["--pids", "100"], ["--cpus", "1"]] {
+        let output = command(&podman, &world, &given, &["true"]).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{error}");
+        assert!(error.contains("the container would have no limit of ") && error.contains("lift it with 0"), "{error}");
+    }
+    // A person who lifts the limits misses none.
+    let lifted = ["--memory", "0", "--pids", "0", "--cpus", "0"];
+    let output = command(&podman, &world, &lifted, &["true"]).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !error.contains("no limit"), "{error}");
+}
+
+#[test]
+fn the_container_of_a_killed_command_is_named_by_doctor_and_removed_by_the_next_run() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let Some(podman) = Podman::with_image() else { return };
+    let (world, other) = (World::with_grant(), World::with_grant());
+    // One of another home, and one of another group of this home.
+    let mut neighbours = [working("developer", &podman, &other), working("security", &podman, &world)];
+    let names = || podman.containers().lines().map(str::to_owned).collect::<BTreeSet<_>>();
+    let living = names();
+    assert_eq!(living.len(), 2, "{living:?}");
+    let doctor = || {
+        let mut command = podman.command(&programs().host_broker());
+        command.arg("--home").arg(world.home()).args(["--json", "doctor"]);
+        containers_of(&command.stdin(Stdio::null()).output().unwrap())
+    };
+    let mut child = working("developer", &podman, &world);
+    assert_eq!((doctor(), names().len()), (String::new(), 3), "its command runs");
+    kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
+    child.wait().unwrap();
+    let all = names();
+    let left: Vec<&String> = all.difference(&living).collect();
+    assert_eq!(left.len(), 1, "the engine outlives its command: {all:?}");
+    for _ in 0..2 {
+        let found = doctor();
+        assert!(found.contains("of developer was killed, and its agent may still work"), "{found}");
+        assert!(found.ends_with(&format!("podman rm --force --volumes {}", left[0])), "{found}");
+        assert_eq!(names(), all, "doctor changes nothing");
+    }
+    let output = command(&podman, &world, &[], &["true"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("of an agent of developer was removed, because its command was killed"), "{said}");
+    assert_eq!((names(), doctor()), (living, String::new()), "the others stay");
+    for neighbour in &mut neighbours {
+        assert!(neighbour.try_wait().unwrap().is_none(), "its agent works");
+        kill_process(Pid::from_child(neighbour), Signal::TERM).unwrap();
+        neighbour.wait().unwrap();
+    }
+    assert_eq!(podman.containers(), "");
+}
+
+/// The findings of `doctor --json` about containers: state, text and remedy of each.
+fn containers_of(output: &Output) -> String {
+    let document: Value = serde_json::from_str(&said(output)).unwrap_or_else(|_| panic!("{output:?}"));
+    let checks = document["checks"].as_array().unwrap().iter().filter(|check| check["check"] == "containers");
+    let text = |check: &Value, name: &str| check[name].as_str().unwrap_or_default().to_owned();
+    let lines = checks.map(|check| ["state", "text", "remedy"].map(|name| text(check, name)).join(": "));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// An engine with two containers whose labels say that their process has ended. It writes what it removes. It removes the
+/// first one only if `REMOVES` is there.
+const STUBBORN: &str = r#"#!/bin/sh
+case "$1" in
+ps) printf 'aa01 NAME1\nbb02 NAME2\ncc03 database\n';;
+container) cat INSPECTED;;
+rm)
+    for id; do :; done
+    if [ "$id" = aa01 ] && [ ! -e REMOVES ]; then echo 'Error: device busy' >&2; exit 1; fi
+    echo "$id" >> REMOVED;;
+esac
+"#;
+
+#[test]
+fn no_agent_starts_beside_one_of_a_killed_command_that_stays_and_none_that_runs_is_removed() {
+    let world = World::with_grant();
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let notes = world.home().join("sandboxes/.containers");
+    std::fs::create_dir_all(&notes).unwrap();
+    let names = ["broker-developer-00000001", "broker-developer-00000002"];
+    for name in names {
+        std::fs::write(notes.join(name), "podman").unwrap();
+    }
+    // No process has this number. In the namespaces of the command, its user is root, and these members are the same.
+    let labels = json!({
+        "host-broker.home": world.home().canonicalize().unwrap(),
+        "host-broker.user": "0",
+        "host-broker.group": "developer",
+        "host-broker.process": "4194305/1",
+        "host-broker.boot": std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap().trim(),
+        "host-broker.namespace": std::fs::read_link("/proc/self/ns/pid").unwrap(),
+    });
+    std::fs::write(at("inspected"), json!({ "labels": labels, "is_running": true }).to_string()).unwrap();
+    let path = |name: &str| at(name).display().to_string();
+    let script = STUBBORN.replace("NAME1", names[0]).replace("NAME2", names[1]);
+    let script = script.replace("INSPECTED", &path("inspected")).replace("REMOVES", &path("removes"));
+    std::fs::create_dir(at("bin")).unwrap();
+    std::fs::write(at("bin/podman"), script.replace("REMOVED", &path("removed"))).unwrap();
+    std::fs::set_permissions(at("bin/podman"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    // The engine is looked up in directories of the system.
+    let mount = "mount --bind \"$0\" /usr/local/bin && exec \"$@\"";
+    let under = |words: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["-rm", "sh", "-c", mount]).arg(at("bin")).arg(programs().host_broker().canonicalize().unwrap());
+        command.arg("--home").arg(world.home()).args(words).env_clear().env("PATH", "/usr/bin:/bin");
+        command.stdin(Stdio::null()).output().unwrap()
+    };
+    let shim = programs().mcp_shim().canonicalize().unwrap().display().to_string();
+    let run = || under(&["run", "--group", "developer", "--shim", &shim, "--", "mcp-shim", "--version"]);
+    let removed = || std::fs::read_to_string(at("removed")).unwrap_or_default();
+    // The second command runs, though `/proc` does not show its process.
+    let held = std::fs::File::open(notes.join(names[1])).unwrap();
+    held.lock().unwrap();
+    let output = run();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    if error.starts_with("unshare: ") || error.starts_with("mount: ") {
+        return tests::skipped("this user cannot make a mount namespace");
+    }
+    assert_eq!((output.status.code(), removed()), (Some(3), String::new()), "{error}");
+    assert!(error.contains(&format!("{} of developer was killed, and the container stays: device busy", names[0])));
+    assert!(error.contains(&format!("podman rm --force --volumes {}", names[0])), "{error}");
+    assert!(!error.contains(names[1]), "its command runs: {error}");
+    // Of an orphan that stays and one that goes, both are named.
+    held.unlock().unwrap();
+    let error = String::from_utf8_lossy(&run().stderr).into_owned();
+    assert_eq!(removed(), "bb02\n", "{error}");
+    assert!(error.contains(&format!("{} of an agent of developer was removed", names[1])), "{error}");
+    assert!(error.contains("no agent was started") && error.contains("device busy"), "{error}");
+    // doctor removes nothing.
+    std::fs::write(at("removes"), "").unwrap();
+    let found = containers_of(&under(&["--json", "doctor"]));
+    assert!(found.contains(names[0]) && found.starts_with("problem: "), "{found}");
+    assert_eq!(removed(), "bb02\n");
+    let error = String::from_utf8_lossy(&run().stderr).into_owned();
+    assert!(removed().lines().any(|id| id == "aa01"), "{error}");
+    assert!(!error.contains("no agent was started"), "{error}");
+    assert!(!removed().contains("cc03"), "run makes no such name");
+    assert!(!notes.join(names[0]).exists() && !notes.join(names[1]).exists());
 }
 
 #[test]
@@ -220,8 +413,10 @@ fn a_container_that_would_be_less_than_a_sandbox_is_refused() {
         assert_eq!(output.status.code(), Some(status), "{more:?}: {error}");
         assert!(error.contains(word), "{more:?}: {error}");
     }
-    let output = without_engine(&world, &["--engine", "podman", "--dry-run"], &shim);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("add --image"), "{output:?}");
+    for alone in [["--engine", "podman"], ["--memory", "1g"], ["--pids", "10"], ["--cpus", "1"]] {
+        let output = without_engine(&world, &[&alone[..], &["--dry-run"]].concat(), &shim);
+        assert!(String::from_utf8_lossy(&output.stderr).contains("add --image"), "{output:?}");
+    }
     let output = without_engine(&world, &["--image", "--privileged", "--dry-run"], &shim);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     // The shim of the tests needs the libraries of this machine.

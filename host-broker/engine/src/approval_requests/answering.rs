@@ -18,7 +18,7 @@ use store::{StoreError, Transaction};
 /// An approver's answer, as it arrived.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalAnswer {
-    /// The code of the approval request.
+    /// The code of the approval request. For a denial at the command line, its name is enough, such as `ask-7`.
     pub code: String,
     /// Whether it is an approval.
     pub yes: bool,
@@ -118,13 +118,8 @@ impl Broker {
         let Caller::Person(person) = &header.caller else {
             return Ok(AnswerOutcome::No(Code::Guardrail, "Only people answer approval requests.".to_owned(), None));
         };
-        let code = given.code.trim().to_ascii_lowercase();
-        let Some(approval) = approvals::with_code(tx.view(), &code)? else {
-            return Ok(AnswerOutcome::No(
-                Code::InvalidParams,
-                "There is no approval request with this code.".to_owned(),
-                None,
-            ));
+        let Some(approval) = found(tx, given)? else {
+            return Ok(AnswerOutcome::No(Code::InvalidParams, unfound(given).to_owned(), None));
         };
         let about = Some(approval.reference());
         if !may_answer(&self.config, person, &approval) {
@@ -210,6 +205,27 @@ impl Broker {
         self.follow_ups.approvals_changed = true;
         let kind = if given.yes { RowKind::Approved } else { RowKind::Denied };
         Ok(AnswerOutcome::Counted(kind, Box::new(Approval { state, ..approval }), Given { standing, access }))
+    }
+}
+
+/// Returns the approval request that the approver means.
+fn found(tx: &Transaction<'_>, given: &ApprovalAnswer) -> Result<Option<Approval>, StoreError> {
+    let code = given.code.trim().to_ascii_lowercase();
+    let named = match given.channel {
+        AnswerChannel::Cli if !given.yes => approvals::named(tx.view(), &code)?,
+        // SECURITY: an agent knows the name, and can suggest a command or a message with it. It never learns the code,
+        // which a person finds beside the card. The pages always send the code.
+        AnswerChannel::Cli | AnswerChannel::Web | AnswerChannel::Chat => None,
+    };
+    named.map_or_else(|| approvals::with_code(tx.view(), &code), |found| Ok(Some(found)))
+}
+
+/// Returns the reason why no approval request was found.
+fn unfound(given: &ApprovalAnswer) -> &'static str {
+    if given.yes && approvals::is_name(&given.code) {
+        "An approval needs the code that is beside the card. A name is enough for a denial only."
+    } else {
+        "There is no approval request with this code or name."
     }
 }
 

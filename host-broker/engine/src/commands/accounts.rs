@@ -8,6 +8,7 @@ use kernel::contract::{LinkedByOperator, Operation};
 use model::{Account, Caller, Ciphertext, GivenSecret, Place, RecordKind, Share};
 use secrets::vault::seen_secrets::Credential;
 use serde_json::{Value, json};
+use shared::numbers::counted;
 use shared::{Code, Group, Provider};
 use std::sync::Arc;
 use store::ledger::chain::RowKind;
@@ -44,7 +45,8 @@ impl Broker {
         let count = self.unlink(tx, person, capability, account_ref)?;
         let which = json!({ "person": person, "capability": capability, "account_ref": account_ref, "count": count });
         let body = json!({ "unlinked": which });
-        Ok(CommandResult::done(RowKind::Noted, body.clone(), body, format!("{count} account(s) of {person} unlinked.")))
+        let summary = format!("{} of {person} unlinked.", counted(count, "account", "accounts"));
+        Ok(CommandResult::done(RowKind::Noted, body.clone(), body, summary))
     }
 
     /// Links an account, and stores its password if the capability signs in with one.
@@ -118,8 +120,8 @@ impl Broker {
     pub(super) fn purge_group(&mut self, tx: &Transaction<'_>, group: &Group) -> Result<CommandResult, StoreError> {
         let count = self.end_what_a_group_began(tx, &Caller::Group(group.clone()).to_string())?;
         let body = json!({ "purged": { "group": group, "count": count } });
-        let summary =
-            format!("{count} link session(s) and approval request(s) of {group} ended; linked accounts stay linked.");
+        let ended = counted(count, "link session or approval request", "link sessions and approval requests");
+        let summary = format!("{ended} of {group} ended; linked accounts stay linked.");
         Ok(CommandResult::done(RowKind::Noted, body.clone(), body, summary))
     }
 
@@ -178,7 +180,7 @@ impl Broker {
         }
         let body = json!({ "renewed": renewed, "unreadable": unreadable, "forgotten": forgotten });
         let summary = [
-            (true, format!("{renewed} record(s) are under the present master key now.")),
+            (true, format!("{} under the present master key now.", counted(renewed, "record is", "records are"))),
             (unreadable > 0, format!("{unreadable} cannot be opened and are left as they are; --forget clears them.")),
             (forgotten > 0, format!("{forgotten} that could not be opened are forgotten.")),
         ];

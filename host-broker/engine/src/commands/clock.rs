@@ -24,8 +24,8 @@ impl Broker {
         let count: u64 = ended.values().filter_map(Value::as_u64).sum();
         let behind = last.since(now);
         let summary = format!(
-            "The clock is accepted: it is {now}, {} s before the last row. {count} grant(s), token(s) and approval(s) \
-             that were given while the clock was ahead, and have an expiry, expire now.",
+            "The clock is accepted: it is {now}, {} s before the last row. Grants, tokens and approvals that were \
+             given while the clock was ahead, and have an expiry, expire now: {count}.",
             behind.as_secs()
         );
         let body = json!({ "last_row": last, "behind_ms": last.millis() - now.millis(), "ended": ended });

@@ -15,6 +15,7 @@ use model::Caller;
 use serde_json::{Map, Value, json};
 use shared::flow::request::{FlowList, FlowNamed, FlowProject, FlowRequest, FlowVersion, Harness, LISTED_MAX, State};
 use shared::flow::{Opaque, Scope, Vault};
+use shared::numbers::counted;
 use shared::{Code, Group, Timestamp};
 use std::collections::BTreeSet;
 use store::ledger::chain::RowKind;
@@ -221,7 +222,7 @@ fn list(tx: &Transaction<'_>, reach: &Reach<'_>, wanted: &FlowList) -> Result<Co
     let has_more = found.len() > most;
     found.truncate(most);
     let last = found.last().filter(|_| has_more).map(|last| format!("{}@{}", last.flow_id, last.version));
-    let summary = format!("{} version(s)", found.len());
+    let summary = counted(found.len(), "version", "versions");
     Ok(CommandResult::told(json!({ "vault_id": vault, "flows": found, "next_cursor": last }), summary))
 }
 

@@ -6,6 +6,7 @@
 use super::CommandResult;
 use crate::broker::Broker;
 use serde_json::{Value, json};
+use shared::numbers::counted;
 use shared::request::{CallsRequest, TasksRequest};
 use shared::{Action, Provider, TaskId};
 use store::StoreError;
@@ -44,7 +45,7 @@ impl Broker {
         let next = if is_cut { found.first().map(|call| call.id) } else { Some(after + 1).filter(|_| !is_end) };
         found.reverse();
         let calls = found.iter().map(|call| self.shown(tx, call)).collect::<Result<Vec<Value>, _>>()?;
-        let summary = format!("{} call(s)", calls.len());
+        let summary = counted(calls.len(), "call", "calls");
         let data = json!({ "calls": calls, "next_before": next.filter(|next| *next > 1) });
         Ok(CommandResult::told(data, summary))
     }
@@ -94,6 +95,6 @@ pub(super) fn list_tasks(tx: &Transaction<'_>, request: &TasksRequest) -> Result
             })
         })
         .collect();
-    let summary = format!("{} task(s)", list.len());
+    let summary = counted(list.len(), "task", "tasks");
     Ok(CommandResult::told(json!({ "tasks": list, "more": more }), summary))
 }

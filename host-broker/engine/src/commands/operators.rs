@@ -9,6 +9,7 @@ use model::bearer::Bearer;
 use model::{Caller, TokenId};
 use serde_json::{Map, Value, json};
 use shared::Code;
+use shared::numbers::counted;
 use std::time::Duration;
 use store::ledger::chain::RowKind;
 use store::state::external_grants;
@@ -92,7 +93,7 @@ pub(super) fn list(tx: &Transaction<'_>, flows: &FlowsTable) -> Result<CommandRe
             document.insert("refused_because".to_owned(), why.into());
         }
     }
-    Ok(CommandResult::told(json!({ "tokens": tokens }), format!("{} token(s)", found.len())))
+    Ok(CommandResult::told(json!({ "tokens": tokens }), counted(found.len(), "token", "tokens")))
 }
 
 fn noted(operator: &Operator, summary: String) -> CommandResult {

@@ -8,6 +8,7 @@ use kernel::call::Header;
 use serde_json::Value;
 use serde_json::json;
 use shared::Code;
+use shared::numbers::counted;
 use shared::request::ListRequest;
 use shared::request::RevokeRequest;
 use store::StoreError;
@@ -56,6 +57,6 @@ impl Broker {
 pub(super) fn list(tx: &Transaction<'_>, request: &ListRequest) -> Result<CommandResult, StoreError> {
     let grants = grants::list(tx.view(), request.group_folder.as_ref())?;
     let list: Vec<Value> = grants.iter().map(grant_value).collect();
-    let summary = format!("{} grant(s)", list.len());
+    let summary = counted(list.len(), "grant", "grants");
     Ok(CommandResult::told(json!({ "grants": list }), summary))
 }

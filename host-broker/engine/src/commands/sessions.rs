@@ -5,6 +5,7 @@ use crate::broker::Broker;
 use model::{Caller, external, standing_approval};
 use serde_json::json;
 use shared::Code;
+use shared::numbers::counted;
 use store::ledger::chain::RowKind;
 use store::state::external_grants;
 use store::state::sessions;
@@ -57,7 +58,8 @@ impl Broker {
             SessionName::Access(_) | SessionName::External(_) => external(),
         };
         let data = json!({ "group": group, "session": session, "forgotten": forgotten, "standing_ended": ended });
-        let mut summary = format!("The exposure of {name} is reset; {forgotten} action(s) removed.");
+        let removed = counted(forgotten, "action", "actions");
+        let mut summary = format!("The exposure of {name} is reset; {removed} removed.");
         if !ended.is_empty() {
             summary.extend([" Ended with the session: ", &ended.join(", "), "."]);
         }

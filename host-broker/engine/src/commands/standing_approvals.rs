@@ -7,6 +7,7 @@ use kernel::call::Header;
 use model::{Caller, standing_approval};
 use serde_json::json;
 use shared::Code;
+use shared::numbers::counted;
 use store::ledger::chain::RowKind;
 use store::state::standing_approvals;
 use store::{StoreError, Transaction};
@@ -40,7 +41,8 @@ impl Broker {
         let changed = standing_approvals::end(tx, standing.id, &header.caller_key)?;
         let already = if changed { "" } else { " (as before)" };
         let body = json!({ "standing": name, "of_caller": standing.caller, "uses": standing.uses, "changed": changed });
-        let summary = format!("{name} is ended{already}; it has covered {} call(s).", standing.uses);
+        let covered = counted(standing.uses, "call", "calls");
+        let summary = format!("{name} is ended{already}; it has covered {covered}.");
         Ok(CommandResult::done(RowKind::StandingEnded, body.clone(), body, summary))
     }
 }

@@ -9,6 +9,7 @@ use model::approval::Approval;
 use model::card::Card;
 use serde_json::{Value, json};
 use shared::Timestamp;
+use shared::numbers::counted;
 use std::fmt::Write as _;
 
 /// The longest message with a card, in characters. A longer card is not sent, because it must not be cut off.
@@ -99,7 +100,8 @@ impl Told<'_> {
         match self.event {
             NoticeEvent::Asked => {
                 if self.others > 0 {
-                    write!(text, "\n{} more of its approval requests wait", self.others).ok();
+                    let (one, many) = ("more of its approval requests waits", "more of its approval requests wait");
+                    write!(text, "\n{}", counted(self.others, one, many)).ok();
                 }
                 write!(text, "\nLook at it and answer: {}", self.link.unwrap_or("host-broker approvals list")).ok();
             }

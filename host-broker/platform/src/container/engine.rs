@@ -1,6 +1,7 @@
 //! The programs that run containers, their images and their users.
 
 use super::ContainerError;
+use super::limits::{DockerInfo, PodmanHost, Unsupported};
 use crate::Environment;
 use crate::commands::located;
 use rustix::process::{getegid, geteuid};
@@ -73,13 +74,16 @@ pub enum Users {
 }
 
 impl Engine {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Podman, Self::Docker];
+
     /// Returns the engine that is meant: this one, or the first of both that is installed.
     ///
     /// # Errors
     /// [`ContainerError::NoEngine`].
     pub fn chosen(named: Option<Self>) -> Result<Self, ContainerError> {
         let is_there = |engine: &Self| engine.path().is_some();
-        let mut meant = named.map_or(vec![Self::Podman, Self::Docker], |named| vec![named]).into_iter();
+        let mut meant = named.map_or(Self::ALL.to_vec(), |named| vec![named]).into_iter();
         let none = ContainerError::NoEngine(named.map_or("podman or docker", Self::word));
         meant.find(is_there).ok_or(none)
     }
@@ -118,6 +122,40 @@ impl Engine {
         }
     }
 
+    /// Returns the limits that the engine cannot set for a container on this machine.
+    ///
+    /// # Errors
+    /// The engine is not installed, or does not describe itself.
+    pub async fn unsupported(self, outer: &Environment) -> Result<Unsupported, ContainerError> {
+        let unreadable = |error: serde_json::Error| ContainerError::Unusable {
+            engine: self,
+            why: format!("its description of itself cannot be read: {error}"),
+        };
+        match self {
+            Self::Podman => {
+                let described = self.done(outer, &["info", "--format", "{{json .Host}}"]).await?;
+                // The configuration of Podman can have no control groups. Only the help of the command shows that.
+                let help = self.done(outer, &["run", "--help"]).await?;
+                let host: PodmanHost = serde_json::from_slice(&described).map_err(unreadable)?;
+                Ok(Unsupported::of_podman(&host, &String::from_utf8_lossy(&help)))
+            }
+            Self::Docker => {
+                let described = self.done(outer, &["info", "--format", "{{json .}}"]).await?;
+                let info: DockerInfo = serde_json::from_slice(&described).map_err(unreadable)?;
+                Ok(Unsupported::of_docker(&info))
+            }
+        }
+    }
+
+    /// Runs a command of the engine, and returns its output.
+    pub(super) async fn done(self, outer: &Environment, words: &[&str]) -> Result<Vec<u8>, ContainerError> {
+        let said = self.asked(outer, words).await?;
+        if !said.status.success() {
+            return Err(ContainerError::Unusable { engine: self, why: last_line(&said.stderr) });
+        }
+        Ok(said.stdout)
+    }
+
     /// Returns the engine with its own variables.
     pub(super) fn command(self, outer: &Environment) -> Result<Command, ContainerError> {
         let path = self.path().ok_or(ContainerError::NoEngine(self.word()))?;
@@ -150,7 +188,7 @@ impl FromStr for Engine {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let known = [Self::Podman, Self::Docker].into_iter().find(|engine| engine.word() == text);
+        let known = Self::ALL.into_iter().find(|engine| engine.word() == text);
         known.ok_or_else(|| format!("`{text}` is neither podman nor docker"))
     }
 }
@@ -235,7 +273,7 @@ mod tests {
 
     #[test]
     fn an_engine_gets_its_own_variables_only() {
-        let engine = [Engine::Podman, Engine::Docker].into_iter().find(|engine| engine.path().is_some());
+        let engine = Engine::ALL.into_iter().find(|engine| engine.path().is_some());
         let Some(engine) = engine else { return };
         let outer: Environment = ["HOME", "LD_PRELOAD", "PATH", "HTTP_PROXY", "ANTHROPIC_API_KEY"]
             .map(|name| (name.to_owned(), "given".to_owned()))

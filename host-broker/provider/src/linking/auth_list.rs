@@ -7,6 +7,7 @@ use kernel::execution::Execution;
 use model::{Declaration, Exposure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use shared::numbers::counted;
 use shared::{Level, Timestamp};
 
 /// No parameters.
@@ -71,7 +72,7 @@ impl NativeAction for AuthList {
     ) -> Result<(Accounts, String), Failure> {
         let account = |(account_ref, label)| Account { account_ref, label };
         let accounts: Vec<_> = facts.unwrap_or_default().into_iter().map(account).collect();
-        let summary = format!("{} account(s)", accounts.len());
+        let summary = counted(accounts.len(), "account", "accounts");
         Ok((Accounts { accounts }, summary))
     }
 }

@@ -21,6 +21,7 @@ use provider::child::{Child, PUBLIC_KEY, SHARED_SECRET};
 use provider::linking::address::Hosts;
 use provider::native::faults;
 use provider::schemas::validator;
+use shared::numbers::counted;
 pub use table::{KIND, Table};
 
 use definitions::Registered;
@@ -325,8 +326,9 @@ impl Bridge {
                 BridgeError::Died { how: fault.to_string(), said: String::new() }
             }
         })?;
-        if self.child()?.never_ran(&finished) {
-            return Err(BridgeError::Sandbox(String::from_utf8_lossy(&finished.stderr).trim().to_owned()));
+        let child = self.child()?;
+        if child.never_ran(&finished) {
+            return Err(BridgeError::Sandbox(child.explained(&String::from_utf8_lossy(&finished.stderr))));
         }
         Ok(finished)
     }
@@ -484,7 +486,7 @@ impl Invocation for Asked {
     }
 
     fn summary(&self) -> String {
-        format!("{} with {} parameters", self.operation, self.input.len())
+        format!("{} with {}", self.operation, counted(self.input.len(), "parameter", "parameters"))
     }
 
     fn guard(&self, _now: Timestamp) -> Guard {

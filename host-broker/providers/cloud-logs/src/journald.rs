@@ -12,6 +12,7 @@ use crate::window::Window;
 use decode::{Decoded, Output, Shown};
 use platform::commands::{Command, CommandError, Commands, Ending, Finished, Stream};
 use provider::contract::Running;
+use shared::numbers::counted;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -132,7 +133,7 @@ impl Journald {
             after = Some(next);
         }
         if undecoded > 0 {
-            let entries = crate::counted(undecoded, "entry", "entries");
+            let entries = counted(undecoded, "entry", "entries");
             skipped.push(Skipped::new(WHAT, &format!("{entries} cannot be decoded")));
         }
         skipped.dedup();

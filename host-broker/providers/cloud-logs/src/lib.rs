@@ -425,10 +425,5 @@ fn public_name(text: &str, max: usize) -> String {
     text.chars().take(max).map(|c| if is_public(c) { c } else { '_' }).collect()
 }
 
-/// `1 service`, `2 services`.
-fn counted(count: usize, one: &str, many: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
-}
-
 #[cfg(test)]
 mod tests;

@@ -1,14 +1,15 @@
 //! `list_services`: whose logs there are.
 
+use crate::Logs;
 use crate::backend;
 use crate::backend::{Access, Source, Sources};
 use crate::search::Skipped;
-use crate::{Logs, counted};
 use model::Exposure;
 use provider::contract::{Execution, Failure, Guard};
 use provider::native::NativeAction;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use shared::numbers::counted;
 use shared::{Level, Timestamp};
 
 /// It has no parameters.

@@ -7,12 +7,13 @@ use crate::position::{CURSOR_PATTERN, Cursor};
 use crate::search::{Search, Skipped};
 use crate::severity::Severity;
 use crate::window::{When, Window};
-use crate::{EXPOSES, Logs, ServiceName, counted};
+use crate::{EXPOSES, Logs, ServiceName};
 use model::{Exposure, Refusal};
 use provider::contract::{Execution, Failure, Guard};
 use provider::native::NativeAction;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use shared::numbers::counted;
 use shared::{Code, Level, Timestamp};
 
 /// How many entries are given without a `limit`.

@@ -4,6 +4,7 @@ use crate::position::Cursor;
 use model::Refusal;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de::Error as _};
+use shared::numbers::counted;
 use shared::{Code, Timestamp};
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -112,7 +113,8 @@ impl Window {
             return Err(Refusal { code: Code::Guardrail, reason: "`since` must be earlier than `until`.".into() });
         }
         if until.since(since) > HOUR * max_hours {
-            let reason = format!("The range must not be wider than {max_hours} hours; ask for a part of it.");
+            let most = counted(max_hours, "hour", "hours");
+            let reason = format!("The range must not be wider than {most}; ask for a part of it.");
             return Err(Refusal { code: Code::RangeTooWide, reason });
         }
         Ok(Self { since: since.millis(), until: until.millis() })

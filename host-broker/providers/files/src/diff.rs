@@ -10,6 +10,7 @@ use model::card::{is_latin, is_odd};
 use model::{WorkspacePath, conceals};
 use provider::contract::Lines;
 use shared::digest::Digest;
+use shared::numbers::counted;
 use similar::{Algorithm, DiffOp, capture_diff_slices, group_diff_ops};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -116,7 +117,8 @@ impl Diff {
         let line_end = if kept.ends_with('\n') { "" } else { "\n" };
         let lines = self.text.get(kept.len()..).unwrap_or_default().lines().count();
         let bytes = self.text.len() - kept.len();
-        format!("{kept}{line_end}[cut: {lines} more lines, {bytes} bytes; this is not the whole diff]\n")
+        let (lines, bytes) = (counted(lines, "more line", "more lines"), counted(bytes, "byte", "bytes"));
+        format!("{kept}{line_end}[cut: {lines}, {bytes}; this is not the whole diff]\n")
     }
 }
 

@@ -15,6 +15,7 @@ use provider::native::NativeAction;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use shared::numbers::counted;
 use shared::{Level, Timestamp};
 
 /// The parameters.
@@ -54,7 +55,7 @@ impl NativeAction for ListRepos {
     const EXPOSES: Exposure = READS;
 
     fn summary(&self) -> String {
-        format!("list at most {} repositories", self.limit.count())
+        format!("list at most {}", counted(self.limit.count(), "repository", "repositories"))
     }
 
     fn guard(&self, _shared: &Github, _facts: Option<&()>, _now: Timestamp) -> Guard {

@@ -13,6 +13,7 @@ use provider::contract::{Failure, Guard, Probed};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use shared::numbers::counted;
 
 /// The parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -81,10 +82,9 @@ impl Write for RequestReview {
         let count = |list: &str| v.pointer(list).and_then(Value::as_array).map(Vec::len);
         let (people, teams) = (count("/requested_reviewers"), count("/requested_teams"));
         let asked = people.ok_or_else(unusual)? + teams.ok_or_else(unusual)?;
+        let asked = counted(asked, "person or team", "people and teams");
         Ok(Probed::State {
-            message: format!(
-                "Pull request {repo}#{number} waits for {asked} people and teams now. Asking again does no harm."
-            ),
+            message: format!("Pull request {repo}#{number} waits for {asked} now. Asking again does no harm."),
         })
     }
 }

@@ -10,6 +10,7 @@ use provider::contract::{Failure, Guard};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::Timestamp;
+use shared::numbers::counted;
 
 /// The most addresses that a field of a list shows.
 const ADDRESSES_MAX: usize = 20;
@@ -233,7 +234,7 @@ impl Read for Search {
 impl Search {
     async fn list(self, mailbox: &mut Mailbox) -> Result<(Listed, String), Failure> {
         let listed = mailbox.list(&self).await?;
-        let summary = format!("{} messages", listed.messages.len());
+        let summary = counted(listed.messages.len(), "message", "messages");
         Ok((listed, summary))
     }
 }

@@ -28,6 +28,7 @@ pub mod upstream;
 
 use provider::native::faults;
 use provider::schemas::validator;
+use shared::numbers::counted;
 pub use table::{KIND, Table, Transport};
 
 use accounts::Accounts;
@@ -151,7 +152,7 @@ impl Invocation for Asked {
     }
 
     fn summary(&self) -> String {
-        format!("{} with {} parameters", self.tool, self.arguments.len())
+        format!("{} with {}", self.tool, counted(self.arguments.len(), "parameter", "parameters"))
     }
 
     fn guard(&self, _now: Timestamp) -> Guard {

@@ -11,6 +11,7 @@ use futures_util::future::{BoxFuture, Shared};
 use model::Refusal;
 use platform::commands::{Command, CommandError, Commands};
 use platform::http::Http;
+use platform::sandbox::Sandbox;
 use provider::child::Child;
 use provider::contract::{Execution, Failure, Operation};
 use provider::definitions::{
@@ -50,6 +51,25 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(60);
 const GONE: &str = "the server does not have it any more";
 const DIFFERENT: &str = "its definition differs from the accepted one";
 const TWICE: &str = "the server has two tools of one name";
+
+/// The lines that a program writes to standard error.
+#[derive(Debug, Default)]
+struct Complaints {
+    first: Option<String>,
+    // The end of all of them.
+    end: String,
+}
+
+impl Complaints {
+    fn add(&mut self, line: &str) {
+        let joint = if self.first.is_none() { "" } else { " | " };
+        self.first.get_or_insert_with(|| line.to_owned());
+        self.end.push_str(joint);
+        self.end.push_str(line);
+        let start = self.end.ceil_char_boundary(self.end.len().saturating_sub(COMPLAINTS_TOLD));
+        self.end.drain(..start);
+    }
+}
 
 /// How a server is reached.
 #[derive(Debug)]
@@ -287,9 +307,9 @@ impl Upstream {
     }
 
     async fn asked(&self, beginning: Beginning) -> Result<PinnedDefinitions, String> {
-        let complaints = Arc::new(Mutex::new(String::new()));
+        let complaints = Arc::new(Mutex::new(Complaints::default()));
         let asked = async {
-            let link = self.connect(beginning, Some(&complaints)).await?;
+            let link = self.connect(beginning, &complaints).await?;
             let said = tools::document(&link.tools().await?).map(PinnedDefinitions::new)?;
             said.can_be_kept().then_some(said).ok_or_else(|| "the definition of a tool nests too deep".to_owned())
         };
@@ -300,8 +320,21 @@ impl Upstream {
         }
         said.map_err(|why| {
             let complaints = complaints.lock().unwrap_or_else(PoisonError::into_inner);
-            if complaints.is_empty() { why } else { format!("{why}; on standard error it says: {complaints}") }
+            match self.sandbox_error(&complaints) {
+                Some(error) => error,
+                None if complaints.end.is_empty() => why,
+                None => format!("{why}; on standard error it says: {}", complaints.end),
+            }
         })
+    }
+
+    /// Returns the reason why the sandbox of the program could not be created, by the standard error.
+    ///
+    /// SECURITY: the program in the sandbox writes to the same standard error, so none of its own words is in the reason.
+    fn sandbox_error(&self, complaints: &Complaints) -> Option<String> {
+        let Ok(Reach::Child(child)) = &self.reach else { return None };
+        let refusal = complaints.first.as_deref().and_then(Sandbox::refusal)?;
+        child.sandbox_error(&refusal).map(|error| format!("cannot create sandbox: {error}"))
     }
 
     fn slow(&self) -> String {
@@ -309,7 +342,7 @@ impl Upstream {
     }
 
     /// Connects. `complaints` also gets the end of a child's standard error.
-    async fn connect(&self, beginning: Beginning, complaints: Option<&Arc<Mutex<String>>>) -> Result<Link, String> {
+    async fn connect(&self, beginning: Beginning, complaints: &Arc<Mutex<Complaints>>) -> Result<Link, String> {
         let command = match beginning {
             Beginning::Child(command) => command,
             Beginning::Address(url, token) => return Link::to_address(Arc::clone(&self.http), &url, token).await,
@@ -324,17 +357,12 @@ impl Upstream {
             | CommandError::Deadline => fault.to_string(),
         })?;
         let (provider, scrubber) = (self.name.clone(), self.scrubber.clone());
-        let complaints = complaints.cloned();
+        let complaints = Arc::clone(complaints);
         let log = move |line: &str| {
             let said = complaint(line, scrubber.as_deref());
-            if let Some(complaints) = &complaints {
-                let mut complaints = complaints.lock().unwrap_or_else(PoisonError::into_inner);
-                let joint = if complaints.is_empty() { "" } else { " | " };
-                complaints.push_str(joint);
-                complaints.push_str(&said);
-                let start = complaints.ceil_char_boundary(complaints.len().saturating_sub(COMPLAINTS_TOLD));
-                complaints.drain(..start);
-            }
+            let mut complaints = complaints.lock().unwrap_or_else(PoisonError::into_inner);
+            complaints.add(&said);
+            drop(complaints);
             tracing::info!(%provider, said, "the server says on standard error");
         };
         Link::to_child(opened, log).await
@@ -373,10 +401,19 @@ impl Upstream {
     fn start(self: &Arc<Self>, beginning: Beginning) -> Starting {
         let this = Arc::clone(self);
         let task = tokio::spawn(async move {
-            let linked = match timeout(LISTING_TIMEOUT, this.connect(beginning, None)).await {
+            let complaints = Arc::new(Mutex::new(Complaints::default()));
+            let linked = match timeout(LISTING_TIMEOUT, this.connect(beginning, &complaints)).await {
                 Ok(linked) => linked,
                 Err(_elapsed) => Err(this.slow()),
             };
+            if linked.is_err() && !this.is_elsewhere() {
+                // Standard error arrives by another pipe than the end of the program.
+                sleep(COMPLAINTS_PAUSE).await;
+            }
+            let linked = linked.map_err(|why| {
+                let complaints = complaints.lock().unwrap_or_else(PoisonError::into_inner);
+                this.sandbox_error(&complaints).unwrap_or(why)
+            });
             let mut connection = this.connection.lock().unwrap_or_else(PoisonError::into_inner);
             match linked {
                 Ok(link) => {
@@ -584,5 +621,21 @@ async fn watch(upstream: Weak<Upstream>, link: Weak<Link>) {
         }
         drop((upstream, link));
         sleep(LOOK_PAUSE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_of_standard_error_stays_the_first_one_when_its_end_is_cut() {
+        let mut complaints = Complaints::default();
+        complaints.add("starting");
+        complaints.add(&"x".repeat(COMPLAINTS_TOLD));
+        complaints.add("bwrap: No permissions to create new namespace");
+        assert_eq!(complaints.first.as_deref(), Some("starting"));
+        assert_eq!(complaints.end.len(), COMPLAINTS_TOLD);
+        assert!(complaints.end.ends_with("x | bwrap: No permissions to create new namespace"), "{}", complaints.end);
     }
 }

@@ -25,6 +25,7 @@ use schemars::JsonSchema;
 use secrets::source::SecretSource;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use shared::numbers::counted;
 use shared::{Action, Level, Provider, Timestamp};
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -257,7 +258,7 @@ impl Invocation for MockCall {
     }
 
     fn summary(&self) -> String {
-        format!("{} with {} parameters", self.name, self.params.len())
+        format!("{} with {}", self.name, counted(self.params.len(), "parameter", "parameters"))
     }
 
     fn guard(&self, _now: Timestamp) -> Guard {

@@ -7,7 +7,7 @@ use crate::secret::source::SecretSource;
 use crate::secret::{Secret, Secrets};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use model::TokenError;
+use model::{Signer, TokenError};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -232,5 +232,15 @@ impl OwnKey {
     /// Signs.
     pub fn sign(&self, message: &[u8]) -> Vec<u8> {
         self.0.sign(message).as_ref().to_vec()
+    }
+}
+
+impl Signer for OwnKey {
+    fn public_key(&self) -> [u8; 32] {
+        self.public()
+    }
+
+    fn signature(&self, message: &[u8]) -> Vec<u8> {
+        self.sign(message)
     }
 }

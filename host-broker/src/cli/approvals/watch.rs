@@ -19,7 +19,8 @@ use store::state::approvals as stored;
 /// Watch for approval requests and answer them as they arrive.
 ///
 /// The command shows each request in full. To answer, type `yes CODE`, or `no CODE` with an optional reason. `apply
-/// CODE` approves a change to files and applies it. The command ends with Ctrl-C or at the end of its input.
+/// CODE` approves a change to files and applies it. For `no`, a name can replace the code, such as ask-7. The command ends
+/// with Ctrl-C or at the end of its input.
 #[derive(Debug, Args)]
 #[command(after_help = "--json prints one line for each request, as in `approvals show`, and the reply to each answer")]
 pub(super) struct Watch {}

@@ -12,6 +12,7 @@ use rmcp::model::{CallToolRequestParams, CallToolResult};
 use rmcp::service::{RoleClient, RunningService};
 use rmcp::transport::TokioChildProcess;
 use serde_json::{Map, Value, json};
+use shared::numbers::counted;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -59,6 +60,8 @@ pub(super) struct Proof {
     pub(super) head: String,
     pub(super) open: usize,
     pub(super) refused: usize,
+    /// The number of rows that the last checkpoint covers.
+    pub(super) signed: i64,
 }
 
 impl Stage {
@@ -213,7 +216,8 @@ impl Stage {
             verifier.take(&row).map_err(store::StoreError::from)
         })?;
         let head = verifier.head();
-        Ok(Proof { rows: head.seq, head: head.hash.to_string(), open: verifier.open().count(), refused })
+        let signed = verifier.checkpoints().latest().map_or(0, |(_, checkpoint)| checkpoint.size());
+        Ok(Proof { rows: head.seq, head: head.hash.to_string(), open: verifier.open().count(), refused, signed })
     }
 
     /// Leaves everything running, and says where.
@@ -303,7 +307,8 @@ impl DemoReply {
     /// Returns the text without its log lines, which do not belong on a screen.
     pub(super) fn brief(&self) -> String {
         let first: Vec<&str> = self.text.lines().take(6).collect();
-        if self.is_error { self.text.clone() } else { format!("{} bytes: {}", self.text.len(), first.join(" ")) }
+        let bytes = counted(self.text.len(), "byte", "bytes");
+        if self.is_error { self.text.clone() } else { format!("{bytes}: {}", first.join(" ")) }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The output for the audience.
 
 use crate::cli::output::{CliError, Output};
+use shared::numbers::counted;
 
 /// A story that remembers whether it was true.
 pub(super) struct Story {
@@ -49,7 +50,8 @@ impl Story {
             "checks": self.checks.iter().map(|(claim, is_true)| serde_json::json!({ "claim": claim, "true": is_true })).collect::<Vec<_>>(),
         });
         self.output.show(&document, || {
-            format!("\n{} claims, {} of them true.", self.checks.len(), self.checks.len() - wrong.len())
+            let (all, right) = (self.checks.len(), self.checks.len() - wrong.len());
+            format!("\n{}, {right} of them true.", counted(all, "claim", "claims"))
         });
         if wrong.is_empty() {
             return Ok(());

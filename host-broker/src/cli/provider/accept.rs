@@ -11,6 +11,7 @@ use crate::cli::Context;
 use crate::cli::ask::answer;
 use crate::cli::home_reader::unknown;
 use crate::cli::output::{CliError, Progress, refusal};
+use crate::cli::terminal::{confirm, is_readable, shows_output};
 use crate::control::{self, ProcessRequest};
 use ::{provider_bridge, provider_mcp};
 use clap::Args;
@@ -39,13 +40,14 @@ use store::state::grants;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Without --digest, the command starts the program without any secret. It shows the definitions and their \
-    changes, and accepts nothing. With --digest, it accepts exactly the definitions with that digest. If a remote server \
-    requires a token, the running daemon sends it and lists the definitions; without a daemon, this command does. The ledger \
-    records that access. The same applies to --with-secrets.
+    changes. On a terminal, it then asks whether to accept exactly these; elsewhere it accepts nothing. With --digest, it \
+    accepts exactly the definitions with that digest, and asks nothing. If a remote server requires a token, the running \
+    daemon sends it and lists the definitions; without a daemon, this command does. The ledger records that access. The same \
+    applies to --with-secrets.
 
 If a definition looks like an attack on an agent, the command flags it and shows the reason. To accept it, name it in \
-    --accept-flagged. For each tool of a server, the command proposes a level and exposures. A proposal has no effect until \
-    it is in broker.toml: paste the lines, or add --accept-proposed.
+    --accept-flagged; before that, the command does not ask. For each tool of a server, the command proposes a level and \
+    exposures. A proposal has no effect until it is in broker.toml: paste the lines, or add --accept-proposed.
 
 --json prints {provider, digest, accepted, counts_from (now, next_start), changes: [{at, before, after}], warnings} and, of a bridge, capabilities:
 [{id, description, chat_types, operations: [{name, description, level, tier, requires_auth, input_schema, \
@@ -59,12 +61,12 @@ pub(super) struct Accept {
     #[arg(long)]
     digest: Option<Digest>,
     /// Accept this flagged name; repeatable.
-    #[arg(long = "accept-flagged", value_name = "NAME", requires = "digest")]
+    #[arg(long = "accept-flagged", value_name = "NAME")]
     flagged: Vec<String>,
     /// Write the proposed lines to broker.toml.
     ///
     /// A tool without a line gets a level and exposures. A tool without exposures gets exposures.
-    #[arg(long = "accept-proposed", requires = "digest")]
+    #[arg(long = "accept-proposed")]
     proposed: bool,
     /// Start the program with its secrets, for a server that signs in before it lists its tools.
     #[arg(long)]
@@ -85,12 +87,22 @@ pub(super) struct Review {
     pub(super) flagged: Vec<String>,
     /// The result as a document.
     pub(super) document: Value,
-    /// The result for a person.
+    /// The result for a person, without the next step.
     pub(super) text: String,
     /// The tools, with warnings, without the schemas of definitions that were never accepted.
     pub(super) brief: String,
     /// The next step.
     pub(super) next_step: String,
+    /// Whether exactly these definitions are accepted.
+    is_accepted: bool,
+    /// Whether there are proposed lines that are not in `broker.toml`.
+    has_proposals: bool,
+}
+
+impl Review {
+    fn in_full(&self) -> String {
+        if self.next_step.is_empty() { self.text.clone() } else { format!("{}\n\n{}", self.text, self.next_step) }
+    }
 }
 
 impl Accept {
@@ -100,8 +112,37 @@ impl Accept {
     }
 
     pub(super) fn run(self, context: &Context, config: &Config) -> Result<(), CliError> {
-        let Review { document, text, .. } = self.review(context, config)?;
-        context.output.show(&document, || text);
+        let output = context.output;
+        // A review that goes into a file or a pipe has no reader yet.
+        let asks = self.digest.is_none() && shows_output(output);
+        if self.digest.is_none() && !asks && (self.proposed || !self.flagged.is_empty()) {
+            return Err(CliError::usage("--accept-flagged and --accept-proposed need --digest, except on a terminal"));
+        }
+        let reviewed = self.review(context, config)?;
+        let is_open = !reviewed.is_accepted || (self.proposed && reviewed.has_proposals);
+        let is_flagged = reviewed.flagged.iter().any(|name| !self.flagged.contains(name));
+        let is_readable = is_readable(&reviewed.text);
+        if !asks || !is_open || is_flagged || !is_readable {
+            output.show(&reviewed.document, || reviewed.in_full());
+            if asks && is_open && is_flagged {
+                output.say("If you name each flagged definition in --accept-flagged, the command asks.");
+            } else if asks && is_open {
+                let digest = reviewed.digest;
+                output.say(&format!("This is too long for a question. Read it in a file, then add: --digest {digest}"));
+            }
+            return Ok(());
+        }
+        output.show(&reviewed.document, || reviewed.text.clone());
+        output.is_whole("nothing was accepted")?;
+        if !confirm(output, "Accept exactly these definitions?", None)? {
+            output.line("Nothing was accepted.");
+            return Ok(());
+        }
+        let question =
+            "Write the proposed lines to broker.toml, too? Without a line, a tool without a level stays off.";
+        let proposed = self.proposed || (reviewed.has_proposals && confirm(output, question, None)?);
+        let accepted = Self { digest: Some(reviewed.digest), proposed, ..self }.review(context, config)?;
+        output.show(&accepted.document, || accepted.text.clone());
         Ok(())
     }
 
@@ -129,8 +170,7 @@ impl Accept {
                 )));
             }
         };
-        let path = context.home.accepted(name);
-        let before = match PinnedDefinitions::load(&path) {
+        let before = match PinnedDefinitions::load(&context.home.accepted(name)) {
             Ok(before) => before,
             Err(error) => {
                 // The definitions have to be accepted again.
@@ -140,63 +180,75 @@ impl Accept {
         };
         let look = Look { name, now: &now, before: before.as_ref(), parts };
         let changes = look.changes()?;
-        let all_flagged: Vec<String> = look.parts.flagged.keys().cloned().collect();
-        let digest = now.digest();
         match &self.digest {
-            None => {
-                let permits = permits::text(context, name, &look.parts.permitted);
-                let body = |changes: &[Change]| look.text(changes, permits.as_ref());
-                let brief = body(look.before.map_or(&[][..], |_| &changes));
-                let next_step = look.next_step(&context.program(), self.with_secrets);
-                let text = format!("{}\n\n{next_step}", body(&changes));
-                Ok(Review {
-                    digest,
-                    flagged: all_flagged,
-                    document: look.document(&changes, None),
-                    text,
-                    brief,
-                    next_step,
-                })
-            }
-            Some(digest) if *digest == now.digest() => {
-                let flagged: BTreeSet<String> = self.flagged.iter().cloned().collect();
-                look.parts.agreed(name, &flagged)?;
-                let now = now.clone().with_flagged(flagged.clone());
-                let edited = self.proposed.then(|| proposals::edited(context, name, &look.parts.proposed));
-                let edited = edited.transpose()?;
-                could_start(context, edited.as_ref().map_or(config, |edited| &edited.config), name, &now)?;
-                let command = request::Command::AcceptDefinitions { provider: name.clone(), digest: *digest, flagged };
-                let reply = answer(context, command)?;
-                refusal(&reply).map_or(Ok(()), Err)?;
-                now.store(&path).map_err(|error| CliError::internal(&error))?;
-                // A flagged tool that was not accepted is left out, and a rule about it would be wrong.
-                let is_offered = |tool: &Action| {
-                    let name = tool.as_str();
-                    !look.parts.flagged.contains_key(name) || self.flagged.iter().any(|flagged| flagged == name)
-                };
-                let permitted: Vec<Action> =
-                    look.parts.permitted.iter().filter(|tool| is_offered(tool)).cloned().collect();
-                let permits = permits::write(context, name, &permitted)?;
-                let written = edited.map(|edited| edited.write(context)).transpose()?.flatten();
-                let (counts, said) = exchanged(context, name, *digest, written)?;
-                let again = if changes.is_empty() { String::new() } else { earlier_grants(context, name) };
-                let permits = permits.unwrap_or_default();
-                let text = format!("The definitions of {name} are accepted. {said}{permits}{again}");
-                let document = look.document(&changes, Some(counts));
-                Ok(Review {
-                    digest: now.digest(),
-                    flagged: all_flagged,
-                    document,
-                    text,
-                    brief: String::new(),
-                    next_step: String::new(),
-                })
-            }
+            None => self.shown(context, &look, &changes),
+            Some(digest) if *digest == now.digest() => self.accepted(context, config, &look, &changes),
             Some(_) => Err(CliError::refused(format!(
                 "the definitions of {name} have changed; review them with: {} provider accept {name}",
                 context.program()
             ))),
         }
+    }
+
+    /// Returns the definitions for a person who decides.
+    fn shown(&self, context: &Context, look: &Look<'_>, changes: &[Change]) -> Result<Review, CliError> {
+        if !self.flagged.is_empty() {
+            look.parts.agreed(look.name, &self.flagged.iter().cloned().collect())?;
+        }
+        let permits = permits::text(context, look.name, &look.parts.permitted);
+        let body = |changes: &[Change]| look.text(changes, permits.as_ref());
+        Ok(Review {
+            digest: look.now.digest(),
+            flagged: look.parts.flagged.keys().cloned().collect(),
+            document: look.document(changes, None),
+            text: body(changes),
+            brief: body(look.before.map_or(&[][..], |_| changes)),
+            next_step: look.next_step(&context.program(), self.with_secrets),
+            is_accepted: look.is_accepted(),
+            has_proposals: !look.parts.proposed.is_empty(),
+        })
+    }
+
+    /// Accepts the definitions.
+    fn accepted(
+        &self,
+        context: &Context,
+        config: &Config,
+        look: &Look<'_>,
+        changes: &[Change],
+    ) -> Result<Review, CliError> {
+        let (name, digest) = (look.name, look.now.digest());
+        let flagged: BTreeSet<String> = self.flagged.iter().cloned().collect();
+        look.parts.agreed(name, &flagged)?;
+        let now = look.now.clone().with_flagged(flagged.clone());
+        let edited = self.proposed.then(|| proposals::edited(context, name, &look.parts.proposed));
+        let edited = edited.transpose()?;
+        could_start(context, edited.as_ref().map_or(config, |edited| &edited.config), name, &now)?;
+        let command = request::Command::AcceptDefinitions { provider: name.clone(), digest, flagged };
+        let reply = answer(context, command)?;
+        refusal(&reply).map_or(Ok(()), Err)?;
+        now.store(&context.home.accepted(name)).map_err(|error| CliError::internal(&error))?;
+        // A flagged tool that was not accepted is left out, and a rule about it would be wrong.
+        let is_offered = |tool: &Action| {
+            let name = tool.as_str();
+            !look.parts.flagged.contains_key(name) || self.flagged.iter().any(|flagged| flagged == name)
+        };
+        let permitted: Vec<Action> = look.parts.permitted.iter().filter(|tool| is_offered(tool)).cloned().collect();
+        let permits = permits::write(context, name, &permitted)?;
+        let written = edited.map(|edited| edited.write(context)).transpose()?.flatten();
+        let (counts, said) = exchanged(context, name, digest, written)?;
+        let again = if changes.is_empty() { String::new() } else { earlier_grants(context, name) };
+        let permits = permits.unwrap_or_default();
+        Ok(Review {
+            digest: now.digest(),
+            flagged: look.parts.flagged.keys().cloned().collect(),
+            document: look.document(changes, Some(counts)),
+            text: format!("The definitions of {name} are accepted. {said}{permits}{again}"),
+            brief: String::new(),
+            next_step: String::new(),
+            is_accepted: true,
+            has_proposals: false,
+        })
     }
 }
 
@@ -386,6 +438,10 @@ impl Look<'_> {
         changes.ok_or_else(too_long)
     }
 
+    fn is_accepted(&self) -> bool {
+        are_accepted(self.before, self.now, &self.parts.flagged)
+    }
+
     fn document(&self, changes: &[Change], accepted: Option<Counts>) -> Value {
         let changes: Vec<Value> = changes
             .iter()
@@ -397,7 +453,7 @@ impl Look<'_> {
         json!({
             "provider": self.name,
             "digest": self.now.digest(),
-            "accepted": accepted.is_some() || self.before == Some(self.now),
+            "accepted": accepted.is_some() || self.is_accepted(),
             "counts_from": accepted,
             self.parts.key: self.parts.list,
             "changes": changes,
@@ -431,7 +487,7 @@ impl Look<'_> {
 
     /// Returns the next step of a person who has read this.
     fn next_step(&self, program: &str, with_secrets: bool) -> String {
-        if self.before == Some(self.now) {
+        if self.is_accepted() {
             return "These definitions are accepted.".to_owned();
         }
         let secrets = if with_secrets { " --with-secrets" } else { "" };
@@ -443,5 +499,40 @@ impl Look<'_> {
             "Nothing was accepted. To accept exactly this, with the proposed lines:\n  {command} --accept-proposed\nWithout \
              --accept-proposed, no line is written; a tool without a level stays off."
         )
+    }
+}
+
+/// Returns whether exactly these definitions are accepted, and each of the flagged ones by its name.
+fn are_accepted(
+    before: Option<&PinnedDefinitions>,
+    now: &PinnedDefinitions,
+    flagged: &BTreeMap<String, String>,
+) -> bool {
+    before.is_some_and(|before| before == now && flagged.keys().all(|name| before.flagged().contains(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_with_a_flagged_name_that_is_not_accepted_are_not_accepted() {
+        let said = |tool: &str| PinnedDefinitions::new(Map::from_iter([("tools".to_owned(), json!([tool]))]));
+        let flagged = |names: &[&str]| -> BTreeMap<String, String> {
+            names.iter().map(|name| ((*name).to_owned(), "why".to_owned())).collect()
+        };
+        let pinned = |names: &[&str]| said("a").with_flagged(names.iter().map(|name| (*name).to_owned()).collect());
+        let cases: [(Option<PinnedDefinitions>, &[&str], bool); 6] = [
+            (None, &[], false),
+            (Some(pinned(&[])), &[], true),
+            (Some(pinned(&["a"])), &[], true),
+            (Some(pinned(&[])), &["a"], false),
+            (Some(pinned(&["a"])), &["a"], true),
+            (Some(pinned(&["a"])), &["a", "b"], false),
+        ];
+        for (before, names, is_accepted) in cases {
+            assert_eq!(are_accepted(before.as_ref(), &said("a"), &flagged(names)), is_accepted, "{before:?} {names:?}");
+        }
+        assert!(!are_accepted(Some(&pinned(&["a"])), &said("b"), &flagged(&["a"])));
     }
 }

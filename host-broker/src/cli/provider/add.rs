@@ -11,11 +11,12 @@ use crate::cli::edit;
 use crate::cli::home_reader::unknown;
 use crate::cli::output::{CliError, Output};
 use crate::cli::reload::reload;
+use crate::cli::terminal::{self, is_terminal};
 use clap::Args;
 use config::Config;
 use platform::home::quoted;
 use provider_mcp::presets::{Description, Package, Preset, Question, Registry, lines};
-use questions::{answers, is_terminal, prompt};
+use questions::answers;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -196,16 +197,8 @@ fn confirm(context: &Context, reviewed: &Review) -> Result<Choice, CliError> {
         ("Definitions are flagged. Add the provider without accepting any?", Choice::Leave)
     };
     context.output.say(&reviewed.brief);
-    // An answer that was typed before the question is none.
-    rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush).ok();
-    loop {
-        let answer = prompt(&format!("{question} [y = yes, N = no, v = view all of them] "))?;
-        match answer.to_lowercase().as_str() {
-            "y" | "yes" => return Ok(yes),
-            "v" => context.output.say(&reviewed.text),
-            _ => return Ok(Choice::Decline),
-        }
-    }
+    let is_yes = terminal::confirm(context.output, question, Some(&reviewed.text))?;
+    Ok(if is_yes { yes } else { Choice::Decline })
 }
 
 fn list(context: &Context) {

@@ -4,12 +4,14 @@ use super::{Name, Seen, list, seen, values};
 use crate::assembly::catalogue::with_deps;
 use crate::cli::Context;
 use crate::cli::ask::answer;
+use crate::cli::doctor::service;
 use crate::cli::home_reader::unknown;
 use crate::cli::output::{CliError, Output, Progress, refusal};
 use crate::control::ProcessRequest;
 use clap::Args;
 use config::Config;
 use config::provider::ProviderTable;
+use platform::service_unit::ServiceUnit;
 use provider_bridge::checks::Report;
 use secrets::keys;
 use serde_json::{Map, Value, json};
@@ -43,6 +45,13 @@ pub(super) struct Check {
 
 impl Check {
     pub(super) fn run(self, context: &Context, config: &Config) -> Result<(), CliError> {
+        // The command runs outside of the service, where a sandbox can be created.
+        let unit = ServiceUnit::default();
+        let only = self.provider.as_ref().and_then(|name| config.table_of(name)).map(|(own, _)| own);
+        let checked = config.providers.keys().filter(|name| self.provider.is_none() || only == Some(*name));
+        for warning in checked.filter_map(|name| service::warning(&context.home, config, &unit, name)) {
+            context.output.say(&format!("host-broker: warning: {warning}"));
+        }
         if let Some(name) = &self.provider {
             let Some((own, table)) = config.table_of(name) else {
                 return Err(unknown("provider", name, config.providers.keys()));

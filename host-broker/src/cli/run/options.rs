@@ -7,12 +7,12 @@ use config::Config;
 use config::run::is_variable;
 use http::Uri;
 use platform::Environment;
-use platform::container::{Engine, Image};
+use platform::container::{Engine, Image, Limit, Limits};
 use platform::egress::{HOSTS_MAX, Host};
 use platform::sandbox::Network;
 use serde_json::Value;
 use shared::Group;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The options of one start.
@@ -24,6 +24,9 @@ pub(super) struct Options {
     pub(super) env: BTreeMap<String, String>,
     pub(super) image: Option<Image>,
     pub(super) engine: Option<Engine>,
+    pub(super) limits: Limits,
+    /// The limits that the command line or the table names. The others have their defaults.
+    pub(super) given: BTreeSet<Limit>,
 }
 
 impl Options {
@@ -46,6 +49,18 @@ impl Options {
         let unset = |error: CliError| error.and_so(&format!("[groups.{group}.run] of broker.toml names it in `env`"));
         let mut env = variables(context, &of_table).map_err(unset)?;
         env.extend(variables(context, &run.env)?);
+        let standard = Limits::default();
+        let (memory, pids, cpus) = (run.memory.or(table.memory), run.pids.or(table.pids), run.cpus.or(table.cpus));
+        let limits = Limits {
+            memory: memory.unwrap_or(standard.memory),
+            processes: pids.unwrap_or(standard.processes),
+            processors: cpus.unwrap_or(standard.processors),
+        };
+        let given = [
+            (Limit::Memory, memory.is_some()),
+            (Limit::Processes, pids.is_some()),
+            (Limit::Processors, cpus.is_some()),
+        ];
         let options = Self {
             workspace: run.workspace.clone().or(workspace),
             read: read.chain(run.read.iter().cloned()).collect(),
@@ -53,6 +68,8 @@ impl Options {
             env,
             image: run.image.clone().or(table.image),
             engine: run.engine.or(table.engine),
+            limits,
+            given: given.into_iter().filter_map(|(limit, is_given)| is_given.then_some(limit)).collect(),
         };
         options.check(run, group)?;
         Ok(options)
@@ -64,6 +81,13 @@ impl Options {
         }
         if run.engine.is_some() && self.image.is_none() {
             return Err(CliError::usage("--engine is for a container; add --image IMAGE"));
+        }
+        let is_limited = run.memory.is_some() || run.pids.is_some() || run.cpus.is_some();
+        if is_limited && self.image.is_none() {
+            return Err(CliError::usage(
+                "--memory, --pids and --cpus are for a container; add --image IMAGE, or limit the sandbox of bubblewrap \
+                 with systemd: systemd-run --user --scope -p MemoryMax=4G -p TasksMax=1024 host-broker run …",
+            ));
         }
         if self.image.is_some() && !self.host.is_empty() {
             return Err(CliError::usage(format!(

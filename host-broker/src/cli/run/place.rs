@@ -1,10 +1,11 @@
 //! The place in which the agent runs: a sandbox of bubblewrap, or a container.
 
+use super::killed::note;
 use super::mounts::{PROGRAMS, SHIM};
 use crate::cli::Context;
 use crate::cli::output::CliError;
 use platform::agent_sandbox::{AgentSandbox, Mount};
-use platform::container::{Container, Engine, Image, Users};
+use platform::container::{Container, ContainerError, Ended, Engine, Image, Limits, Owner, Unsupported, Users};
 use platform::home::quoted;
 use platform::sandbox::Network;
 use serde_json::json;
@@ -16,13 +17,21 @@ use std::path::{Path, PathBuf};
 /// The paths, the first directory and the environment of an agent.
 type Inside = (Vec<Mount>, PathBuf, BTreeMap<String, String>);
 
+/// The engine of a container, as it is on this machine.
+#[derive(Debug, Clone)]
+pub(super) struct EngineHere {
+    pub(super) engine: Engine,
+    pub(super) users: Users,
+    pub(super) unsupported: Unsupported,
+}
+
 /// The place in which the agent runs.
 #[derive(Debug)]
 pub(super) enum Place {
     /// A sandbox of bubblewrap, with the programs of the machine.
     Sandbox(AgentSandbox),
     /// A container, with the programs of its image.
-    Container(Container),
+    Container(Box<Container>),
 }
 
 impl Place {
@@ -31,14 +40,36 @@ impl Place {
         Self::Sandbox(AgentSandbox { name: group.to_string(), network, mounts, directory, env })
     }
 
+    /// Returns the container of this image.
+    ///
+    /// # Errors
+    /// [`CliError`]: there is no random number for its name, or this process cannot be described in its labels.
     pub(super) fn container(
-        (engine, users): (Engine, Users),
-        (image, suffix): (Image, String),
+        context: &Context,
+        EngineHere { engine, users, unsupported }: EngineHere,
+        (image, limits): (Image, Limits),
         group: &Group,
         (mounts, directory, env): Inside,
-    ) -> Self {
+    ) -> Result<Self, CliError> {
+        let mut random = [0; 4];
+        context.platform.ids.fill(&mut random).map_err(|error| CliError::internal(&error))?;
+        let suffix = base16ct::lower::encode_string(&random);
+        let owner = Owner::of_home(context.home.path()).map_err(|error| CliError::internal(&error))?;
         let (name, programs) = (group.to_string(), PROGRAMS.into());
-        Self::Container(Container { engine, image, users, name, mounts, directory, env, programs, suffix })
+        Ok(Self::Container(Box::new(Container {
+            engine,
+            image,
+            users,
+            limits,
+            unsupported,
+            owner,
+            name,
+            mounts,
+            directory,
+            env,
+            programs,
+            suffix,
+        })))
     }
 
     /// The first program there, with its arguments before those of the agent's program.
@@ -62,8 +93,14 @@ impl Place {
                 ended.map_err(|error| CliError::configuration(&error))
             }
             Self::Container(container) => {
+                let note = note(&context.home, container.engine, &container.own_name()).map_err(CliError::home)?;
                 let ended = container.run(&platform.environment, &starter, program, arguments);
-                platform.runtime.block_on(ended).map_err(|error| CliError::configuration(&error))
+                let ended = platform.runtime.block_on(ended);
+                // A later command asks the engine for a container that may still be there.
+                if !is_left_over(&ended) {
+                    note.end();
+                }
+                ended.map(|ended| ended.code).map_err(|error| CliError::configuration(&error))
             }
         }
     }
@@ -99,5 +136,27 @@ impl Place {
             format!("{}\n\nEnvironment: {}", words.join(" "), names.join(", "))
         });
         Ok(())
+    }
+}
+
+/// Returns whether a container may be left over after this end. Most faults come before there is one.
+fn is_left_over(ended: &Result<Ended, ContainerError>) -> bool {
+    match ended {
+        Ok(ended) => !ended.is_removed,
+        Err(error) => error.may_leave_a_container(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_stays_while_its_container_may_be_there() {
+        for (is_removed, expected) in [(true, false), (false, true)] {
+            assert_eq!(is_left_over(&Ok(Ended { code: 0, is_removed })), expected);
+        }
+        assert!(!is_left_over(&Err(ContainerError::NoEngine("podman"))));
+        assert!(is_left_over(&Err(ContainerError::Lost(std::io::Error::other("no child")))));
     }
 }

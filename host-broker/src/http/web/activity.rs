@@ -1,5 +1,6 @@
 //! The calls of all groups, and the story of one, for people who audit.
 
+use super::live::{self, Subject};
 use super::{Shared, html, page};
 use crate::http::web::sessions::Visitor;
 use crate::story::Story;
@@ -9,6 +10,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
 use shared::{Action, Code, Group, Provider, RequestId, Timestamp};
+use std::time::Duration;
 use store::View;
 use store::ledger::calls::{self, CallRecord, Filter};
 use store::{StoreError, ledger::export};
@@ -17,6 +19,8 @@ use store::{StoreError, ledger::export};
 const PATH: &str = "/activity";
 /// The calls of one page.
 pub(super) const CALLS_MAX: u32 = 100;
+/// The shortest time between two renewals of a search, which can read many rows.
+const SEARCH_GAP: Duration = Duration::from_secs(5);
 /// The states that can be filtered.
 pub(super) const STATES: [&str; 6] = ["waiting", "authorized", "denied", "executed", "failed", "timeout"];
 
@@ -162,6 +166,25 @@ pub(super) async fn fragment(
     let searches = wanted.searches();
     let show = move |found: Vec<Listed>| html(StatusCode::OK, page::activity::fragment(&wanted, &found));
     read(&shared, searches, filter, show).await
+}
+
+/// `GET /activity/events`: says when rows were written.
+pub(super) async fn events(
+    State(shared): State<Shared>,
+    headers: HeaderMap,
+    wanted: Result<Query<Wanted>, QueryRejection>,
+) -> Response {
+    let visitor = match shared.watching_auditor(&headers) {
+        Ok(visitor) => visitor,
+        Err(refused) => return *refused,
+    };
+    let gap = match checked(&shared, &visitor, wanted) {
+        Ok((wanted, _)) if wanted.searches() => SEARCH_GAP,
+        Ok(_) => live::ROWS_GAP,
+        Err(refused) => return *refused,
+    };
+    let subject = Subject::rows(&shared);
+    live::stream(shared, (&headers, visitor), subject, gap)
 }
 
 /// `GET /activity/GROUP/REQUEST`

@@ -29,6 +29,7 @@ use super::assets::{SCRIPT_NAME, STYLE_NAME};
 use super::sessions::Visitor;
 use maud::{DOCTYPE, Markup, html};
 use model::card::visible;
+use shared::numbers::counted;
 use shared::{Level, Timestamp};
 use std::time::Duration;
 
@@ -135,7 +136,7 @@ fn size(bytes: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     let fits = UNITS.into_iter().find(|(_, unit)| bytes >= *unit);
     fits.map_or_else(
-        || format!("{bytes} bytes"),
+        || counted(bytes, "byte", "bytes"),
         |(name, unit)| format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
     )
 }

@@ -5,10 +5,12 @@
 //! integers in decimal, digests as their 32 bytes. `prev_hash` is the `event_hash` of the row before, and 32
 //! zero bytes for the first. `seq` counts from 1 without gaps. A row of kind `succeeded`, `failed`, `timed_out` or
 //! `unknown` names in its body's `of` the `seq` of an earlier row of kind `intended`, and no two name the same.
-//! A row is never earlier than the row before it, unless its kind is `clock_accepted`.
+//! A row is never earlier than the row before it, unless its kind is `clock_accepted`. A row of kind `checkpointed` holds a
+//! [checkpoint](crate::ledger::checkpoint) of all rows before it.
 //! An export has one row a line, as a JSON object by column, digests as `sha256:<64 hex>`. That is all that a
 //! verifier in another language needs.
 
+use crate::ledger::checkpoint::{CheckpointVerifier, Fault};
 use sha2::{Digest as _, Sha256};
 use shared::digest::Digest;
 use shared::{Action, Code, Level, Provider, RequestId, TaskId, Timestamp};
@@ -76,6 +78,8 @@ pub enum RowKind {
     Flow,
     /// The oldest rows are in a segment.
     Rotated,
+    /// A checkpoint of all rows before this one was signed.
+    Checkpointed,
     /// A person accepted the machine's clock although the last row was later.
     ClockAccepted,
     /// The ledger was restored from a backup: it is a copy of an earlier state, and all access in it ended.
@@ -118,6 +122,7 @@ impl RowKind {
             Self::StandingEnded => "standing_ended",
             Self::Flow => "flow",
             Self::Rotated => "rotated",
+            Self::Checkpointed => "checkpointed",
             Self::ClockAccepted => "clock_accepted",
             Self::Restored => "restored",
             Self::Noted => "noted",
@@ -348,6 +353,14 @@ pub enum Break {
         /// The row.
         seq: i64,
     },
+    /// A checkpoint is invalid.
+    #[error("row {seq} is {fault}")]
+    Checkpoint {
+        /// The row.
+        seq: i64,
+        /// The fault.
+        fault: Fault,
+    },
     /// The chain ends before its acknowledged end.
     #[error("the ledger ends at row {found}, but row {expected} was acknowledged")]
     Short {
@@ -363,7 +376,11 @@ impl Break {
     pub fn row(&self) -> i64 {
         match self {
             Self::Gap { expected, .. } => *expected,
-            Self::Link { seq } | Self::Content { seq } | Self::Time { seq } | Self::Outcome { seq } => *seq,
+            Self::Link { seq }
+            | Self::Content { seq }
+            | Self::Time { seq }
+            | Self::Outcome { seq }
+            | Self::Checkpoint { seq, .. } => *seq,
             Self::Short { found, .. } => found.saturating_add(1),
         }
     }
@@ -376,6 +393,7 @@ pub struct Verifier {
     // Intents up to here were not seen, so an outcome may close one of them.
     unseen: i64,
     open: std::collections::BTreeSet<i64>,
+    checkpoints: CheckpointVerifier,
 }
 
 impl Verifier {
@@ -386,7 +404,8 @@ impl Verifier {
 
     /// Starts at the row after this one, which is trusted.
     pub fn after(head: Head) -> Self {
-        Self { head, unseen: head.seq, open: std::collections::BTreeSet::new() }
+        let checkpoints = if head.seq == 0 { CheckpointVerifier::new() } else { CheckpointVerifier::later() };
+        Self { head, unseen: head.seq, open: std::collections::BTreeSet::new(), checkpoints }
     }
 
     /// Verifies the next row.
@@ -411,6 +430,7 @@ impl Verifier {
         } else if RowKind::is_outcome(&row.kind) && !of(row).is_some_and(|intent| self.closes(intent)) {
             return Err(Break::Outcome { seq: row.seq });
         }
+        self.checkpoints.take(row).map_err(|fault| Break::Checkpoint { seq: row.seq, fault })?;
         self.head = Head { seq: row.seq, hash: row.event_hash, ts: row.ts };
         Ok(())
     }
@@ -422,6 +442,11 @@ impl Verifier {
     /// Returns the end of the chain so far.
     pub fn head(&self) -> Head {
         self.head
+    }
+
+    /// Returns the checkpoints so far.
+    pub fn checkpoints(&self) -> &CheckpointVerifier {
+        &self.checkpoints
     }
 
     /// Returns the intents that have no outcome so far.

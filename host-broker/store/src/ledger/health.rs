@@ -15,6 +15,9 @@ pub struct Health {
     pub cannot_write: Option<CannotWrite>,
     /// The progress of the verification of its rows.
     pub verification: Verification,
+    /// Whether a verification runs. A break stays in `verification` until a later run has found none.
+    #[serde(skip)]
+    pub run: VerificationRun,
 }
 
 /// The reason why the ledger cannot be written, with its time.
@@ -128,7 +131,7 @@ pub enum Verification {
     Running {
         /// The last row that is verified.
         row: i64,
-        /// The last row when the daemon started.
+        /// The last row when the verification started.
         of: i64,
     },
     /// All rows up to this one are right.
@@ -150,6 +153,18 @@ pub enum Verification {
         /// The reason.
         error: String,
     },
+}
+
+/// The last run of the verification in this daemon.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum VerificationRun {
+    /// There was none.
+    #[default]
+    Never,
+    /// It runs.
+    Running,
+    /// It has ended at this time.
+    Ended(Timestamp),
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! time and then rests four times as long, and no transaction is open while it rests.
 
 use crate::ledger::chain::{Break, Head, Verifier};
+use crate::ledger::checkpoints::{Kept, Signed};
 use crate::ledger::health::{Health, Verification};
 use crate::ledger::segments;
 use crate::{StoreError, open};
@@ -34,6 +35,13 @@ pub struct Running {
     thread: Option<JoinHandle<()>>,
 }
 
+impl Running {
+    /// Returns whether the thread has ended, also by a panic.
+    pub fn is_finished(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
@@ -56,24 +64,26 @@ impl From<StoreError> for Ended {
     }
 }
 
-/// Verifies all rows up to this one on a thread of its own. `health` shows its progress; `report` gets the result,
-/// unless it is stopped.
+/// Verifies all rows up to this one on a thread of its own, also against the last checkpoint that the broker has signed.
+/// `health` shows its progress. `report` gets the result and, if all rows are right, the signed state, unless it is stopped.
 ///
 /// # Errors
 /// The error of the system: no thread was started.
 pub fn start(
     home: &Path,
-    last: Head,
+    (last, kept): (Head, Option<Kept>),
     health: watch::Sender<Health>,
-    report: impl FnOnce(Verification) + Send + 'static,
+    report: impl FnOnce(Verification, Option<Signed>) + Send + 'static,
 ) -> Result<Running, std::io::Error> {
     let stop = Arc::new(AtomicBool::new(false));
     let (home, stopped) = (home.to_owned(), Arc::clone(&stop));
     let run = move || {
         // On Linux this is the priority of the calling thread alone.
         rustix::process::setpriority_process(None, NICE).ok();
-        if let Some(result) = verify(&home, last, &health, &stopped) {
-            report(result);
+        let mut verifier = Verifier::new();
+        if let Some(result) = verify(&home, (last, kept.as_ref()), (&mut verifier, &health), &stopped) {
+            let is_whole = matches!(result, Verification::Whole { .. });
+            report(result, Signed::verified(verifier.checkpoints()).filter(|_| is_whole));
         }
     };
     let thread = std::thread::Builder::new().name("verifier".to_owned()).spawn(run)?;
@@ -81,11 +91,18 @@ pub fn start(
 }
 
 /// Follows the chain; `None` if it is stopped.
-fn verify(home: &Path, last: Head, health: &watch::Sender<Health>, stop: &AtomicBool) -> Option<Verification> {
-    let mut verifier = Verifier::new();
+fn verify(
+    home: &Path,
+    (last, kept): (Head, Option<&Kept>),
+    (verifier, health): (&mut Verifier, &watch::Sender<Health>),
+    stop: &AtomicBool,
+) -> Option<Verification> {
     let mut work = Instant::now();
     let followed = follow(home, last, |row| {
         verifier.take(row).map_err(StoreError::from)?;
+        if let Some(other) = kept.and_then(|kept| kept.differs(verifier.checkpoints().tree())) {
+            return Err(StoreError::from(other).into());
+        }
         if row.seq % LOOK != 0 {
             return Ok(());
         }
@@ -112,7 +129,11 @@ fn verify(home: &Path, last: Head, health: &watch::Sender<Health>, stop: &Atomic
         Ok(()) if head.seq < last.seq => broken(&Break::Short { found: head.seq, expected: last.seq }),
         // The daemon appends to the chain that it found; these rows must be that chain.
         Ok(()) if head.hash != last.hash => broken(&Break::Link { seq: last.seq.saturating_add(1) }),
-        Ok(()) => Some(Verification::Whole { row: last.seq }),
+        Ok(()) => {
+            let contradiction = |kept: &Kept| kept.contradiction(&Signed::verified(verifier.checkpoints())?);
+            let found = kept.and_then(contradiction);
+            found.as_ref().map_or(Some(Verification::Whole { row: last.seq }), broken)
+        }
         Err(Ended::Stopped) => None,
         Err(Ended::Failed(StoreError::Broken(fault))) => broken(&fault),
         Err(Ended::Failed(error)) => {
@@ -171,6 +192,27 @@ mod tests {
     use crate::at;
     use rusqlite::Connection;
     use std::io::{Error, ErrorKind};
+
+    #[test]
+    fn a_thread_that_has_panicked_is_finished() {
+        let directory = tempfile::tempdir().unwrap();
+        let (sender, health) = watch::channel(Health::default());
+        let wait = Arc::new(std::sync::Barrier::new(2));
+        let at_report = Arc::clone(&wait);
+        let running = start(directory.path(), (Head::EMPTY, None), sender, move |_, _| {
+            at_report.wait();
+            panic!("as the test wants");
+        });
+        let running = running.unwrap();
+        assert!(!running.is_finished());
+        wait.wait();
+        let begun = Instant::now();
+        while !running.is_finished() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "the thread goes on");
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+        drop((running, health));
+    }
 
     #[test]
     fn only_an_error_that_says_nothing_about_the_rows_may_pass() {

@@ -175,6 +175,11 @@ pub fn named(view: &View, reference: &str) -> Result<Option<Approval>, StoreErro
     select(view, "card", "asked_seq = ?1 ORDER BY id", params![seq]).map(|found| found.into_iter().next())
 }
 
+/// Returns whether a text has the form of a name of an approval request. No code has it.
+pub fn is_name(text: &str) -> bool {
+    asked_seq(&text.trim().to_ascii_lowercase()).is_some()
+}
+
 /// Returns the row behind a name, if it is one, written as the function `reference` writes it.
 fn asked_seq(name: &str) -> Option<i64> {
     let seq = name.strip_prefix("ask-")?.parse().ok()?;

@@ -1,6 +1,7 @@
 //! The operator's view of a server before acceptance, and the options that acceptance needs.
 
 use super::*;
+use tests::terminal::on_terminal;
 
 /// Returns the output of `provider accept` as a document.
 fn shown(world: &World, name: &str, more: &[&str]) -> Value {
@@ -106,6 +107,25 @@ fn proposed_exposures_count_once_they_are_accepted_and_then_a_read_asks_nobody()
     for _ in 0..3 {
         assert_eq!(code(&developer.ask(read("echo"))), "executed");
     }
+}
+
+#[test]
+fn at_a_terminal_proposed_lines_take_a_question_and_flagged_names_an_option() {
+    const ACCEPT: [&str; 3] = ["provider", "accept", "odd"];
+    let Some(world) = odd_home(&["--poisoned"], "page = { level = 1 }") else { return };
+    let config = || std::fs::read_to_string(world.path("broker.toml")).unwrap();
+    let Some((_, screen)) = on_terminal(&world, &ACCEPT, &["y\n"]) else { return };
+    assert!(screen.contains("FLAGGED: page") && !screen.contains("[y/N]"), "{screen}");
+    assert!(screen.contains("name each flagged definition") && !world.path("accepted/odd.json").exists(), "{screen}");
+    let named = [&ACCEPT[..], &["--accept-flagged", "page"]].concat();
+    let (_, screen) = on_terminal(&world, &named, &["y\n", "n\n"]).unwrap();
+    assert!(screen.contains("Write the proposed lines to broker.toml, too?"), "{screen}");
+    assert!(screen.contains("are accepted") && !config().contains("write = { level = 2"), "{screen}");
+    // The option is the second answer.
+    let proposed = [&named[..], &["--accept-proposed"]].concat();
+    let (_, screen) = on_terminal(&world, &proposed, &["y\n"]).unwrap();
+    assert_eq!(screen.matches("[y/N]").count(), 1, "{screen}");
+    assert!(config().contains("write = { level = 2"), "{screen}");
 }
 
 #[test]

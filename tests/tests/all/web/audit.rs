@@ -69,11 +69,20 @@ fn older_calls_are_on_further_pages() {
 
 #[test]
 fn nobody_else_reads_the_activity() {
-    let (world, alice) = as_alice("approves = {}\n");
+    let (world, mut alice) = as_alice("approves = {}\n");
     let (_, id, _) = ask(&world, json!({}));
     let story = format!("/activity/developer/{id}");
-    let pages =
-        ["/activity", "/activity/fragment", "/access", "/providers", "/flows", "/evidence", "/evidence/fragment"];
+    let pages = [
+        "/activity",
+        "/activity/fragment",
+        "/activity/events",
+        "/access",
+        "/providers",
+        "/flows",
+        "/evidence",
+        "/evidence/fragment",
+        "/evidence/events",
+    ];
     for path in pages.into_iter().chain([story.as_str()]) {
         let refused = alice.get(path);
         assert_eq!(refused.status, 403, "{path}");
@@ -81,9 +90,15 @@ fn nobody_else_reads_the_activity() {
         let stranger = Visitor::of(&world).get(path);
         assert!([303, 401].contains(&stranger.status), "{path}: {}", stranger.status);
     }
-    let inbox = alice.get("/").text;
-    assert!(pages.iter().all(|path| !inbox.contains(&format!("href=\"{path}\""))), "{inbox}");
-    let shown = Visitor::signed_in(&world).get("/").text;
+    let inbox = alice.get("/");
+    assert!(pages.iter().all(|path| !inbox.text.contains(&format!("href=\"{path}\""))), "{}", inbox.text);
+    // Who may not read the evidence has it verified neither, also with a form of her own making.
+    let refused = alice.post("/evidence/verify", &[("form", &inbox.field("form"))]);
+    assert!(refused.status == 403 && refused.text.contains("audits = true"), "{}", refused.text);
+    let operator = Visitor::signed_in(&world);
+    let page = operator.get("/evidence").text;
+    assert!(page.contains("Verify all rows") && !page.contains("The last verification ended"), "{page}");
+    let shown = operator.get("/").text;
     let led_to = pages.iter().filter(|path| shown.contains(&format!("href=\"{path}\""))).count();
     assert_eq!(led_to, 5, "{shown}");
 }

@@ -122,6 +122,70 @@ fn in_a_browser_the_activity_renews_itself_and_fits_a_telephone() {
     look_at(&browser, "story");
 }
 
+/// The places of the streams of one person.
+const STREAMS: usize = 8;
+
+#[test]
+fn in_a_browser_the_activity_asks_by_itself_where_its_stream_has_no_place() {
+    let world = world();
+    let Some((browser, origin)) = signed_in(&world) else { return };
+    let developer = world.group("developer");
+    assert_eq!(code(&developer.call("echo", json!({}))), "executed");
+    // This page has no stream, so the browser's own place becomes free.
+    browser.open(&format!("{origin}/providers"));
+    browser.wait_for("demo");
+    let (operator, mut streams) = (Visitor::signed_in(&world), Vec::new());
+    tests::until("all places", || {
+        let mut lines = operator.watch();
+        if lines.next().is_some() {
+            streams.push(lines);
+        }
+        (streams.len() == STREAMS).then_some(())
+    });
+    browser.open(&format!("{origin}/activity"));
+    browser.wait("document.querySelectorAll('tbody tr').length === 1");
+    developer.call("wreck", json!({}));
+    browser.wait("document.querySelectorAll('tbody tr').length === 2");
+    assert_eq!(browser.script("return document.getElementById('lost').hidden"), json!(true), "the page is not old");
+    assert_eq!(operator.get("/activity/events").status, 503);
+}
+
+#[test]
+fn in_a_browser_a_page_that_cannot_be_renewed_says_that_it_may_be_old() {
+    let world = world();
+    let Some((browser, origin)) = signed_in(&world) else { return };
+    browser.open(&format!("{origin}/evidence"));
+    browser.wait_for("Verify all rows");
+    // The answer of a broker that cannot read its ledger.
+    browser.script("window.fetch = async () => new Response('', { status: 503 })");
+    assert_eq!(code(&world.group("developer").call("echo", json!({}))), "executed");
+    browser.wait("!document.getElementById('lost').hidden");
+}
+
+#[test]
+fn in_a_browser_all_rows_are_verified_by_keyboard() {
+    let world = world();
+    let Some((browser, origin)) = signed_in(&world) else { return };
+    browser.open(&format!("{origin}/evidence"));
+    browser.wait_for("Verify all rows");
+    browser.script("document.getElementById('verify').focus()");
+    browser.press(ENTER);
+    browser.wait_for("The last verification ended");
+    browser.wait_for("All rows up to row");
+    // Rows that are written meanwhile leave the button and its focus as they are.
+    browser.script("window.button = document.getElementById('verify'); window.button.focus()");
+    let row = "Number(document.querySelector('.facts dd').textContent)";
+    let before = browser.script(&format!("return {row}"));
+    assert_eq!(code(&world.group("developer").call("echo", json!({}))), "executed");
+    browser.wait(&format!("{row} > {before}"));
+    assert_eq!(browser.script("return document.activeElement === window.button"), json!(true));
+    look_at(&browser, "evidence-verified");
+    let complaints = browser.complaints();
+    assert!(complaints.is_empty(), "{complaints:?}");
+    browser.press(ENTER);
+    browser.wait_for("The last verification has just ended.");
+}
+
 #[test]
 fn in_a_browser_the_focus_and_the_place_of_a_table_stay_when_it_renews_itself() {
     let world = world();

@@ -84,7 +84,7 @@ fn calls_are_counted_by_provider_and_outcome_and_the_breaker_is_the_real_one() {
         "developer</bdi>: 2 consecutive faults, open, ",
         "Calls to names that are no providers: 1.",
         "Times of calls to demo in each hour, in milliseconds",
-        "1 of 24 hours have calls with a time. The slowest hour begins at ",
+        "1 of 24 hours has calls with a time. The slowest hour begins at ",
         "<li class=\"median\">median</li>",
     ] {
         assert!(page.contains(words), "no `{words}` in {page}");

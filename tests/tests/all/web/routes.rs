@@ -21,7 +21,7 @@ enum Stranger {
 use Stranger::{Passes, SignsIn};
 
 /// Every route of the inbox.
-const ROUTES: [(&str, &str, Stranger); 28] = [
+const ROUTES: [(&str, &str, Stranger); 31] = [
     ("GET", "/", SignsIn),
     ("GET", "/fragment", SignsIn),
     ("GET", "/approvals/{reference}", SignsIn),
@@ -31,6 +31,7 @@ const ROUTES: [(&str, &str, Stranger); 28] = [
     ("POST", "/standing-approvals/{name}/end", SignsIn),
     ("GET", "/activity", SignsIn),
     ("GET", "/activity/fragment", SignsIn),
+    ("GET", "/activity/events", SignsIn),
     ("GET", "/activity/{group}/{request}", SignsIn),
     ("GET", "/access", SignsIn),
     ("POST", "/access/grant", SignsIn),
@@ -43,6 +44,8 @@ const ROUTES: [(&str, &str, Stranger); 28] = [
     ("POST", "/flows/accesses/{vault}/{grant}/revoke", SignsIn),
     ("GET", "/evidence", SignsIn),
     ("GET", "/evidence/fragment", SignsIn),
+    ("GET", "/evidence/events", SignsIn),
+    ("POST", "/evidence/verify", SignsIn),
     ("GET", "/events", SignsIn),
     ("GET", "/sign-in", Passes),
     ("POST", "/sign-in/link", Passes),
@@ -135,6 +138,12 @@ impl Attacked {
         self.world.rows().iter().filter(|row| row.caller.starts_with("person:")).count()
     }
 
+    /// Whether nobody has started a verification. The start itself has verified so few rows.
+    fn is_unverified(&self) -> bool {
+        let page = self.operator.get("/evidence").text;
+        page.contains("Verify all rows</button>") && !page.contains("The last verification ended")
+    }
+
     /// Checks that a page has the policy, and nothing that a stranger may not see.
     fn is_empty(&self, page: &Page, place: &str) {
         has_policy(page, place);
@@ -207,6 +216,7 @@ fn no_route_shows_anything_to_a_stranger_or_under_a_foreign_name() {
         attacked.is_empty(&foreign, &path);
     }
     assert_eq!(attacked.rows_of_people(), before, "nothing was changed");
+    assert!(attacked.is_unverified(), "no verification was started");
 }
 
 #[test]
@@ -241,7 +251,8 @@ fn no_route_changes_anything_without_the_value_of_the_session_and_the_exact_orig
         }
         count += 1;
     }
-    assert!(count >= 7, "{count} routes were tried");
+    assert!(count >= 8, "{count} routes were tried");
+    assert!(attacked.is_unverified(), "no verification was started");
     assert_eq!(operator.get("/").status, 200, "the session goes on");
     assert_eq!((state(), attacked.rows_of_people()), (before, rows));
 }
@@ -250,8 +261,8 @@ fn no_route_changes_anything_without_the_value_of_the_session_and_the_exact_orig
 fn text_of_an_agent_is_escaped_on_every_page() {
     let attacked = Attacked::new();
     let mut with_text = BTreeSet::new();
-    // The stream of changes has no page.
-    for (path, _) in attacked.routes("GET").filter(|(path, _)| path != "/events") {
+    // The streams of changes have no page.
+    for (path, _) in attacked.routes("GET").filter(|(path, _)| !path.ends_with("/events")) {
         let page = attacked.operator.get(&path);
         has_policy(&page, &path);
         for raw in RAW {

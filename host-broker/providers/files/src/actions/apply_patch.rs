@@ -13,6 +13,7 @@ use provider::native::NativeAction;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use shared::numbers::counted;
 use shared::{Code, Level, Timestamp};
 use std::time::Duration;
 
@@ -50,7 +51,7 @@ impl NativeAction for ApplyPatch {
     }
 
     fn summary(&self) -> String {
-        format!("propose a patch of {} bytes", self.patch.len())
+        format!("propose a patch of {}", counted(self.patch.len(), "byte", "bytes"))
     }
 
     fn guard(&self, _desk: &FilesContext, _facts: Option<&()>, _now: Timestamp) -> Guard {

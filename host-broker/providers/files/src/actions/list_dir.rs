@@ -10,6 +10,7 @@ use provider::native::NativeAction;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use shared::numbers::counted;
 use shared::{Level, Timestamp};
 
 /// How many entries are returned unless another number is given.
@@ -123,7 +124,7 @@ impl NativeAction for ListDir {
                         size: item.size,
                     })
                     .collect();
-                let summary = format!("{} entries of {name}", entries.len());
+                let summary = format!("{} of {name}", counted(entries.len(), "entry", "entries"));
                 let noted = json!({ "op": "list_dir", "path": name, "entries": entries.len() });
                 let directory = Directory { entries, truncated: listing.more, unreadable: listing.unreadable };
                 Ok((ActionReply::allowed("fs.list", name, directory, noted), summary))

@@ -9,6 +9,7 @@ use provider::native::NativeAction;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use shared::numbers::counted;
 use shared::{Level, Timestamp};
 
 /// It takes no parameters.
@@ -63,7 +64,7 @@ impl NativeAction for ListProposals {
         _execution: &Execution,
     ) -> Result<(Self::Output, String), Failure> {
         let proposals = facts.unwrap_or_default();
-        let summary = format!("{} proposals", proposals.len());
+        let summary = counted(proposals.len(), "proposal", "proposals");
         let noted = json!({ "op": "list_proposals", "proposals": proposals.len() });
         Ok((ActionReply::allowed("fs.list_proposals", ".", Proposals { proposals }, noted), summary))
     }

@@ -11,6 +11,7 @@ use provider::native::NativeAction;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use shared::numbers::counted;
 use shared::{Code, Level, Timestamp};
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ impl NativeAction for WriteFile {
     }
 
     fn summary(&self) -> String {
-        format!("propose {}, {} bytes", named(&self.path), self.content.len())
+        format!("propose {}, {}", named(&self.path), counted(self.content.len(), "byte", "bytes"))
     }
 
     fn guard(&self, context: &FilesContext, _facts: Option<&()>, _now: Timestamp) -> Guard {

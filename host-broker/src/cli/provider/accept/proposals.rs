@@ -9,6 +9,7 @@ use model::{Exposes, Tier};
 use provider_mcp::proposals::Proposal;
 use provider_mcp::tools::{ServerTool, ToolTable};
 use shared::Action;
+use shared::numbers::counted;
 
 /// A proposed line.
 pub(super) struct Line {
@@ -82,10 +83,7 @@ impl Edited<'_> {
             return Ok(None);
         }
         edit::change(context, |text| with_lines(text, self.name, self.proposed))?;
-        let tools = match self.proposed.len() {
-            1 => "1 tool is".to_owned(),
-            count => format!("{count} tools are"),
-        };
+        let tools = counted(self.proposed.len(), "tool is", "tools are");
         Ok(Some(format!("The proposed lines of {tools} in broker.toml.")))
     }
 }

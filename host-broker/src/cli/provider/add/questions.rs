@@ -1,11 +1,12 @@
 //! The questions of a preset, answered by arguments or on the terminal.
 
 use crate::cli::output::{CliError, Output};
+use crate::cli::terminal::{is_terminal, prompt};
 use platform::home::quoted;
 use provider_mcp::presets::{Answers, Question};
 use secrets::source::SecretSource;
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::io::Write as _;
 
 /// Returns the answers to the questions: of the arguments, and on a terminal of the operator.
 ///
@@ -71,11 +72,6 @@ pub(super) fn answers(
     Err(CliError::usage(format!("the preset {preset} needs:\n{}", open.join("\n"))))
 }
 
-/// Returns whether a person can be asked.
-pub(super) fn is_terminal(output: Output) -> bool {
-    !output.json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
-}
-
 /// Asks a question on the terminal until the answer is right.
 fn ask(name: &str, question: &Question, answers: &mut Answers) -> Result<(), CliError> {
     loop {
@@ -86,7 +82,8 @@ fn ask(name: &str, question: &Question, answers: &mut Answers) -> Result<(), Cli
             }
             None => String::new(),
         };
-        let answer = prompt(&format!("{}{hint}: ", question.text))?;
+        let answer = prompt(&format!("{}{hint}: ", question.text))?
+            .ok_or_else(|| CliError::usage("the input ended before all questions were answered"))?;
         if question.secret {
             match source(name, &answer) {
                 Ok(source) => {
@@ -102,18 +99,6 @@ fn ask(name: &str, question: &Question, answers: &mut Answers) -> Result<(), Cli
             writeln!(std::io::stderr(), "  An answer is needed; Ctrl-C ends the command.").ok();
         }
     }
-}
-
-/// Asks a question on the terminal once.
-pub(super) fn prompt(question: &str) -> Result<String, CliError> {
-    let mut err = std::io::stderr();
-    write!(err, "{question}").and_then(|()| err.flush()).map_err(|error| CliError::internal(&error))?;
-    let mut answer = String::new();
-    let read = std::io::stdin().lock().read_line(&mut answer).map_err(|error| CliError::internal(&error))?;
-    if read == 0 {
-        return Err(CliError::usage("the input ended before all questions were answered"));
-    }
-    Ok(answer.trim().to_owned())
 }
 
 /// Returns the source of a secret: `file:/PATH`, `env:VARIABLE`, `keyring:DESCRIPTION`, `command:PROGRAM ARGUMENT…`.

@@ -28,8 +28,13 @@
   };
   const waiting = () => Number(document.querySelector("[data-waiting]")?.dataset.waiting ?? -1);
   const isOpen = () => document.querySelector("[data-state]")?.dataset.state === "waiting";
-  let before = waiting();
+  // The result of a verification, which can end while the page is open.
+  const finding = () => live?.querySelector("[data-says]")?.textContent ?? "";
+  let before = waiting(), found = finding();
   const announce = () => {
+    const result = finding();
+    if (result && result !== found) said.textContent = result;
+    found = result;
     const now = waiting();
     if (now < 0) return;
     document.title = now ? `(${now}) Inbox` : "Inbox";
@@ -41,6 +46,18 @@
   // The page of an answer comes only once its outcome is known: loading this one anew would lose it.
   addEventListener("submit", () => { leaving = true; });
   const regions = () => [...live.querySelectorAll(".scroll")];
+  // What has not changed stays: a press that has begun on a button is not lost, and neither is a selection.
+  const put = (into, parts) => {
+    const old = [...into.childNodes];
+    parts.forEach((part, place) => {
+      const now = old[place];
+      if (!now) into.append(part);
+      else if (now.isEqualNode(part)) return;
+      else if (part instanceof Element && now.cloneNode(false).isEqualNode(part.cloneNode(false))) put(now, [...part.childNodes]);
+      else now.replaceWith(part);
+    });
+    old.slice(parts.length).forEach((part) => part.remove());
+  };
   const renew = async () => {
     if (!live) return;
     if (busy) { again = true; return; }
@@ -48,50 +65,57 @@
     try {
       const reply = await fetch(live.dataset.fragment, { redirect: "error" });
       if (reply.status === 401 && live.dataset.stays === undefined) return location.reload();
-      if (!reply.ok) return;
+      // What the page shows may be old.
+      if (!reply.ok) { lost.hidden = leaving; return; }
       const made = new DOMParser().parseFromString(await reply.text(), "text/html");
       const wasOpen = isOpen();
       const focused = live.contains(document.activeElement) ? document.activeElement.id : null;
       const sideways = regions().map((region) => region.scrollLeft);
-      live.replaceChildren(...made.body.childNodes);
+      put(live, [...made.body.childNodes]);
+      lost.hidden = true;
       regions().forEach((region, place) => { region.scrollLeft = sideways[place] ?? 0; });
       // A row that is not in the list any more leaves the focus to its table, so that keys still scroll it.
-      if (focused !== null) {
-        const found = document.getElementById(focused) ?? live.querySelector(".scroll");
-        found?.focus({ preventScroll: true });
+      if (focused !== null && !live.contains(document.activeElement)) {
+        const next = document.getElementById(focused) ?? live.querySelector(".scroll") ?? document.getElementById("main");
+        next.focus({ preventScroll: true });
       }
       // The buttons have no use any more.
       if (wasOpen && !isOpen() && !leaving && live.dataset.stays === undefined) return location.reload();
       count();
       announce();
     } catch {
-      // The stream says when the broker is there again.
+      // The stream, or the next attempt, says when the broker is there again.
+      lost.hidden = leaving;
     } finally {
       busy = false;
       if (again) { again = false; renew(); }
     }
   };
 
-  let source = null;
+  let source = null, hears = false, later = 0;
+  const close = () => { clearTimeout(later); source?.close(); hears = false; };
   const watch = () => {
-    source = new EventSource("/events");
-    source.onmessage = () => { lost.hidden = true; renew(); };
+    close();
+    source = new EventSource(live.dataset.events ?? "/events");
+    source.onmessage = () => { hears = true; lost.hidden = true; renew(); };
     source.onerror = () => {
-      lost.hidden = false;
-      if (source.readyState === EventSource.CLOSED) setTimeout(watch, 5000);
+      hears = false;
+      // A page that asks by itself finds out whether the broker is there.
+      if (live.dataset.every) renew(); else lost.hidden = false;
+      if (source.readyState === EventSource.CLOSED) later = setTimeout(watch, 5000);
     };
   };
   if (live) {
     watch();
-    // Nothing says when a call has begun or ended, so the page asks while somebody sees it.
-    if (live.dataset.every) setInterval(() => { if (!document.hidden) renew(); }, Number(live.dataset.every));
-    // A browser has few connections to one host: a question's page that nobody sees needs none.
+    // Without a stream the page asks while somebody sees it.
+    if (live.dataset.every) setInterval(() => { if (!hears && !document.hidden) renew(); }, Number(live.dataset.every));
+    // A browser has few connections to one host: a page that nobody sees needs none. The inbox shows its number in its title.
     document.addEventListener("visibilitychange", () => {
       if (live.dataset.fragment === "/fragment") return;
-      source.close();
+      close();
       if (!document.hidden) watch();
     });
-    addEventListener("pagehide", () => source.close());
+    addEventListener("pagehide", close);
     addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
   }
 

@@ -8,6 +8,7 @@ use config::Config;
 use engine::catalogue::Catalogue;
 use maud::{Markup, html};
 use model::percent::encoded;
+use shared::numbers::counted;
 use shared::{Action, Group, Provider, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use store::ledger::usage::UsedActions;
@@ -210,8 +211,8 @@ pub(super) fn terms(now: Timestamp, grant: &Grant) -> Markup {
         }
         @if !grant.denied.is_empty() { p { "not " (listed(&grant.denied)) } }
         @if let Some(gate) = &grant.gate { p { "gate " (seen(gate.as_str())) } }
-        @if let Some(rate) = grant.rate_per_minute { p { "at most " (rate) " calls a minute" } }
-        @if let Some(quota) = grant.daily_quota { p { "at most " (quota) " calls a day" } }
+        @if let Some(rate) = grant.rate_per_minute { p { "at most " (counted(rate, "call", "calls")) " a minute" } }
+        @if let Some(quota) = grant.daily_quota { p { "at most " (counted(quota, "call", "calls")) " a day" } }
         @if let Some(kinds) = &grant.chat_types { p { "only in chats of kind " (chats(kinds)) } }
         @if let Some(ids) = &grant.chat_ids { p { "only in chats with id " (chats(ids)) } }
         @match grant.expires_at {

@@ -18,13 +18,14 @@ pub(in crate::http::web) fn page(
     config: &Config,
     found: &[Listed],
 ) -> Markup {
-    let place = format!("/activity/fragment?{}", query(wanted, wanted.before));
+    let query = query(wanted, wanted.before);
+    let (place, events) = (format!("/activity/fragment?{query}"), format!("/activity/events?{query}"));
     let content = html! {
         h1 { "Activity" }
         (filters(wanted, config))
         // An older page does not change.
         @if wanted.before == 0 {
-            div #live data-fragment=(place) data-every="5000" { (fragment(wanted, found)) }
+            div #live data-fragment=(place) data-events=(events) data-every="5000" { (fragment(wanted, found)) }
         } @else {
             (fragment(wanted, found))
         }

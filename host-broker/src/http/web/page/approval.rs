@@ -21,6 +21,7 @@ pub(in crate::http::web) fn page(visitor: &Visitor, now: Timestamp, listed: &Lis
         nav { a #up href="/" { "← Inbox" } }
         (stakes(approval.level))
         h1 { (name(approval)) }
+        p.meta { code { (approval.code) } }
         (live(now, listed, false))
         @match &approval.card {
             Some(card) => (shown(approval, card)),

@@ -8,7 +8,8 @@ use crate::http::web::sessions::Visitor;
 use config::BrokerTable;
 use maud::{Markup, html};
 use shared::Timestamp;
-use store::ledger::health::Verification;
+use shared::numbers::counted;
+use store::ledger::health::{Health, Verification, VerificationRun};
 use store::ledger::segments::Segment;
 
 /// The newest segments, which are listed.
@@ -23,8 +24,10 @@ pub(in crate::http::web) fn page(
 ) -> Markup {
     let content = html! {
         h1 { "Evidence" }
-        // Nothing says when a verification has come further, so the page asks.
-        div #live data-fragment="/evidence/fragment" data-every="5000" { (fragment(now, &evidence.present)) }
+        // Where no stream says that something has changed, the page asks.
+        div #live data-fragment="/evidence/fragment" data-events="/evidence/events" data-every="5000" {
+            (fragment(visitor, now, &evidence.present))
+        }
         (growth(now, evidence))
         (segments(table, &evidence.segments, now))
         (disk(table, evidence))
@@ -33,8 +36,8 @@ pub(in crate::http::web) fn page(
 }
 
 /// The part that renews itself.
-pub(in crate::http::web) fn fragment(now: Timestamp, present: &LedgerState) -> Markup {
-    html! { (head(now, present)) (verification(&present.health.verification)) }
+pub(in crate::http::web) fn fragment(visitor: &Visitor, now: Timestamp, present: &LedgerState) -> Markup {
+    html! { (head(now, present)) (checkpoint(present)) (verification(visitor, now, &present.health)) }
 }
 
 fn head(now: Timestamp, present: &LedgerState) -> Markup {
@@ -63,31 +66,85 @@ fn head(now: Timestamp, present: &LedgerState) -> Markup {
     }
 }
 
-fn verification(found: &Verification) -> Markup {
+fn checkpoint(present: &LedgerState) -> Markup {
+    html! {
+        section.card {
+            h2 { "Last checkpoint" }
+            @match &present.checkpoint {
+                Some(last) => {
+                    p { "Row " (last.seq) " is a signed checkpoint of " (counted(last.checkpoint.size(), "row", "rows")) "." }
+                    div.scroll tabindex="0" role="region" aria-label="Last checkpoint" { pre { (last.checkpoint) } }
+                    p.by {
+                        "Keep it in a file on another machine. Later, "
+                        code { "host-broker evidence verify --checkpoint FILE" }
+                        " finds whether one of these rows was changed or removed."
+                    }
+                },
+                None => p.none { "There is no checkpoint yet. The daemon signs one each minute while rows are written." },
+            }
+        }
+    }
+}
+
+fn verification(visitor: &Visitor, now: Timestamp, health: &Health) -> Markup {
+    let found = &health.verification;
+    let runs = health.run == VerificationRun::Running || matches!(found, Verification::Running { .. });
     html! {
         section.card {
             h2 { "Verification" }
-            @match found {
-                Verification::Waiting => p { "Only the last rows are verified, as with each start." },
-                Verification::Running { row, of } => {
-                    p { label for="verified" { "Verified to row " (row) " of " (of) " so far" } }
-                    progress id="verified" max=(of) value=(row) {}
-                },
-                Verification::Whole { row } => p.ended.yes { "All rows up to row " (row) " are valid." },
-                Verification::Broken { row, error } => {
-                    p.fault { "The evidence is broken at row " (row) ", so no call is admitted." }
-                    p { (seen(error)) }
-                },
-                Verification::Unfinished { row, error } => {
-                    p.fault { "The verification stopped at row " (row) "." }
-                    p { (seen(error)) }
-                },
-            }
+            // A break stays until a later verification has found none.
+            @if !runs || matches!(found, Verification::Broken { .. }) { (finding(found)) }
+            @if runs { (progress(found)) } @else { (start(visitor, now, health.run)) }
             p.by {
-                "The daemon verifies all rows once after each start, slowly and beside the calls. To verify them now: "
+                "The daemon verifies all rows after each start, slowly and beside the calls. The button starts another "
+                "verification, which reads every row and its link to the row before. For one in a process of its own: "
                 code { "host-broker evidence verify" }
-                ". This command follows every row and its link to the row before, in a process of its own."
             }
+        }
+    }
+}
+
+/// The result of the last verification. The script reads the sentence with `data-says` aloud when it changes.
+fn finding(found: &Verification) -> Markup {
+    html! {
+        @match found {
+            Verification::Waiting | Verification::Running { .. } => {
+                p { "Only the last rows are verified, as with each start." }
+            },
+            Verification::Whole { row } => p.ended.yes data-says { "All rows up to row " (row) " are valid." },
+            Verification::Broken { row, error } => {
+                p.fault data-says { "The evidence is broken at row " (row) ", so no call is admitted." }
+                p { (seen(error)) }
+            },
+            Verification::Unfinished { row, error } => {
+                p.fault data-says { "The verification stopped at row " (row) "." }
+                p { (seen(error)) }
+            },
+        }
+    }
+}
+
+/// The progress of the verification that runs.
+fn progress(found: &Verification) -> Markup {
+    html! {
+        @if let Verification::Running { row, of } = found {
+            p { label for="verified" { "Verified to row " (row) " of " (of) " so far" } }
+            progress #verified max=(of) value=(row) {}
+        } @else {
+            p { label for="verified" { "A verification of all rows has started" } }
+            progress #verified {}
+        }
+        noscript { p { "Load this page again to see the progress." } }
+    }
+}
+
+/// The button that starts a verification, and the end of the last one.
+fn start(visitor: &Visitor, now: Timestamp, run: VerificationRun) -> Markup {
+    html! {
+        @if let VerificationRun::Ended(at) = run { p { "The last verification ended " (moment(at, now)) "." } }
+        form method="post" action="/evidence/verify" {
+            input type="hidden" name="form" value=(visitor.form);
+            button #verify .go type="submit" { "Verify all rows" }
         }
     }
 }
@@ -124,7 +181,7 @@ fn segments(table: &BrokerTable, all: &[Segment], now: Timestamp) -> Markup {
             h2 { "Segments" }
             @match all.last() {
                 Some(newest) => {
-                    p { (all.len()) " segments hold the rows 1 to " (newest.last.seq) ". The database has the rest." }
+                    p { (counted(all.len(), "segment holds", "segments hold")) " the rows 1 to " (newest.last.seq) ". The database has the rest." }
                     div.scroll tabindex="0" role="region" aria-label="Segments" {
                         table {
                             caption { "The newest segments" }
@@ -181,11 +238,28 @@ fn disk(table: &BrokerTable, evidence: &EvidencePage) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use store::ledger::health::{CannotWrite, Health, Reason};
+    use store::ledger::health::{CannotWrite, Reason};
+
+    fn of_run(run: VerificationRun, verification: Verification, cannot_write: Option<CannotWrite>) -> String {
+        let visitor = Visitor { person: "alice".into(), form: "\"of-the-session".into(), audits: true };
+        let present = LedgerState { head: None, checkpoint: None, health: Health { cannot_write, verification, run } };
+        fragment(&visitor, Timestamp::from_millis(60_000), &present).into_string()
+    }
 
     fn shown(verification: Verification, cannot_write: Option<CannotWrite>) -> String {
-        let present = LedgerState { head: None, health: Health { cannot_write, verification } };
-        fragment(Timestamp::from_millis(0), &present).into_string()
+        of_run(VerificationRun::Never, verification, cannot_write)
+    }
+
+    /// Whether a page has the button with its form.
+    fn has_button(page: &str) -> bool {
+        let parts = [
+            "<form method=\"post\" action=\"/evidence/verify\">",
+            "name=\"form\" value=\"&quot;of-the-session\"",
+            "type=\"submit\">Verify all rows</button>",
+        ];
+        let found = parts.map(|part| page.contains(part));
+        assert!(found == [true; 3] || found == [false; 3], "{page}");
+        found[0]
     }
 
     #[test]
@@ -202,6 +276,36 @@ mod tests {
             assert!(page.contains(words), "no `{words}` in {page}");
             assert!(page.contains("The ledger has no rows yet.") && !page.contains("<script"), "{page}");
         }
+    }
+
+    #[test]
+    fn the_button_is_absent_while_a_verification_runs() {
+        let broken = || Verification::Broken { row: 5, error: "row 5".to_owned() };
+        let running = || Verification::Running { row: 64, of: 128 };
+        for found in [Verification::Waiting, Verification::Whole { row: 128 }, broken()] {
+            assert!(has_button(&shown(found.clone(), None)), "{found:?}");
+            let page = of_run(VerificationRun::Running, found.clone(), None);
+            assert!(!has_button(&page), "{page}");
+            assert!(page.contains("<label for=\"verified\">A verification of all rows has started"), "{page}");
+            assert!(page.contains("<progress id=\"verified\"></progress>"), "its progress is not known yet: {page}");
+            assert!(!page.contains("are valid") && !page.contains("Only the last rows"), "{page}");
+            // The break counts until the end of the verification that finds none.
+            assert_eq!(page.contains("broken at row 5"), matches!(found, Verification::Broken { .. }), "{page}");
+        }
+        let ended = VerificationRun::Ended(Timestamp::from_millis(0));
+        for run in [VerificationRun::Never, VerificationRun::Running, ended] {
+            let page = of_run(run, running(), None);
+            assert!(!has_button(&page) && page.contains("Verified to row 64 of 128 so far"), "{page}");
+        }
+    }
+
+    #[test]
+    fn after_a_verification_the_page_says_when_it_ended_and_offers_another_one() {
+        let ended = VerificationRun::Ended(Timestamp::from_millis(0));
+        let page = of_run(ended, Verification::Whole { row: 128 }, None);
+        assert!(has_button(&page) && page.contains("The last verification ended "), "{page}");
+        assert!(page.contains("1970-01-01 00:00:00") && page.contains("1 min 0 s ago"), "{page}");
+        assert!(!shown(Verification::Whole { row: 128 }, None).contains("The last verification ended"));
     }
 
     #[test]

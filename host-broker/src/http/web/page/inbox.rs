@@ -98,6 +98,7 @@ fn question(now: Timestamp, Listed { approval, answers, .. }: &Listed) -> Markup
             (stakes(approval.level))
             h2 { a #{ "open-" (reference) } href={ "/approvals/" (reference) } { (name(approval)) } }
             p.meta {
+                (names(approval))
                 (left(approval.expires_at, now))
                 span { "asked " (age(approval.asked_at, now)) }
                 span.level { (approval.level) }
@@ -115,6 +116,11 @@ fn question(now: Timestamp, Listed { approval, answers, .. }: &Listed) -> Markup
     }
 }
 
+/// The code and the name of the request, as in notices and at the command line: `k7f3qd (ask-9)`.
+pub(super) fn names(approval: &Approval) -> Markup {
+    html! { span.names { code { (approval.code) } " (" code { (approval.reference()) } ")" } }
+}
+
 /// `provider.action`
 pub(super) fn name(approval: &Approval) -> Markup {
     apart(&format!("{}.{}", approval.provider, approval.action))
@@ -123,7 +129,7 @@ pub(super) fn name(approval: &Approval) -> Markup {
 fn over(now: Timestamp, Listed { approval, answers, outcome }: &Listed) -> Markup {
     html! {
         a href={ "/approvals/" (approval.reference()) } { (name(approval)) }
-        " " (ended(approval))
+        " " span.by { (names(approval)) } " " (ended(approval))
         @if let Some(outcome) = outcome { ": " (outcome::words(outcome)) }
         @if let Some(last) = answers.last() { " " span.by { (by(&last.by)) ", " (moment(last.at, now)) } }
         @else { " " span.by { "asked " (moment(approval.asked_at, now)) } }

@@ -134,8 +134,9 @@ impl Latency<'_> {
         let hours = with_calls.count();
         match slowest {
             Some((begin, [median, most])) => format!(
-                "{hours} of {} hours have calls with a time. The slowest hour begins at {}: median {} ms, 95 % {} ms.",
+                "{hours} of {} hours {} calls with a time. The slowest hour begins at {}: median {} ms, 95 % {} ms.",
                 self.hours.len(),
+                if hours == 1 { "has" } else { "have" },
                 last_day::label(begin),
                 millis(median),
                 millis(most)

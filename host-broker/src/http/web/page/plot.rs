@@ -4,6 +4,7 @@
 //! own, which the policy of the pages forbids: `inbox.css` gives each class its colour.
 
 use maud::{Markup, html};
+use shared::numbers::counted;
 use std::fmt::Write as _;
 
 /// The size of the drawing, and the place of the bars in it. A unit is a tenth of a usual pixel.
@@ -112,7 +113,8 @@ impl Plot<'_> {
     fn words(&self) -> String {
         let mut text = String::new();
         if let (Some(first), Some(last)) = (self.bars.first(), self.bars.last()) {
-            write!(text, "{} bars, from {} to {}.", self.bars.len(), first.label, last.label).ok();
+            let bars = counted(self.bars.len(), "bar", "bars");
+            write!(text, "{bars}, from {} to {}.", first.label, last.label).ok();
         }
         for (word, sum) in self.sums() {
             write!(text, " {word}: {sum}.").ok();

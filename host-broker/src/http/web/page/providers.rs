@@ -10,6 +10,7 @@ use crate::percentile::percentile;
 use engine::catalogue::Listed;
 use maud::{Markup, html};
 use provider::definitions::{Health, described};
+use shared::numbers::counted;
 use shared::{Provider, Timestamp};
 use std::time::Duration;
 use store::ledger::recent::CallState;
@@ -98,10 +99,8 @@ fn breaker(breakers: &[&Used], now: Timestamp) -> String {
     let open = breakers.iter().filter(|used| is_open(used, now)).count();
     match (open, breakers.len()) {
         (0, 0) => "closed".to_owned(),
-        (0, 1) => "closed, 1 caller has faults".to_owned(),
-        (0, all) => format!("closed, {all} callers have faults"),
-        (1, _) => "open for 1 caller".to_owned(),
-        (open, _) => format!("open for {open} callers"),
+        (0, all) => format!("closed, {} faults", counted(all, "caller has", "callers have")),
+        (open, _) => format!("open for {}", counted(open, "caller", "callers")),
     }
 }
 
@@ -164,7 +163,7 @@ fn callers(breakers: &[&Used], now: Timestamp) -> Markup {
         ul.answers {
             @for used in breakers.iter().take(BREAKERS_SHOWN) {
                 li {
-                    (seen(used.caller.strip_prefix("group:").unwrap_or(&used.caller))) ": " (used.used) " consecutive faults"
+                    (seen(used.caller.strip_prefix("group:").unwrap_or(&used.caller))) ": " (counted(used.used, "consecutive fault", "consecutive faults"))
                     @match used.open_until {
                         Some(until) if until > now => { ", open, " (left(until, now)) },
                         Some(_) => ", the next call is a test",
@@ -183,7 +182,7 @@ fn definitions(name: &Provider, listed: &Listed, health: &Health) -> Markup {
         h3 { "Definitions" }
         p { "Server: " (seen(&server(health))) }
         @if health.withdrawn.is_empty() {
-            p { "Accepted: " (listed.pinned.len()) " tools. No change is known." }
+            p { "Accepted: " (counted(listed.pinned.len(), "tool", "tools")) ". No change is known." }
         } @else {
             p.fault { "Changed. These tools are withdrawn until a person accepts the new definitions:" }
             ul.answers { @for (tool, why) in &health.withdrawn { li { (seen(tool.as_str())) ": " (why) } } }
