@@ -4,7 +4,8 @@ use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
-use store::ledger::chain::{Row, Verifier};
+use store::ledger::chain::Row;
+use store::ledger::verifier::Verifier;
 use store::ledger::{export, segments};
 use store::{StoreError, View};
 
@@ -37,7 +38,7 @@ pub fn body(row: &Row) -> Value {
     serde_json::from_str(&row.body).unwrap()
 }
 
-/// Fails unless the chain verifies from the first row to the last, also those in segments, and every intent has its outcome.
+/// Fails unless all rows verify, also those in segments, and every intent has its outcome.
 pub fn verify(home: &Path) -> Vec<Row> {
     let mut rows = Vec::new();
     segments::each(home, &view(home), 1, |row| {

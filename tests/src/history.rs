@@ -8,7 +8,8 @@ use crate::group::code;
 use crate::{World, evidence};
 use serde_json::Value;
 use shared::digest::Digest;
-use store::ledger::chain::{Break, Row, Verifier};
+use store::ledger::chain::Row;
+use store::ledger::verifier::{Break, Verifier};
 
 /// What there is to compare.
 #[derive(Debug, Clone)]

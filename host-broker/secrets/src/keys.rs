@@ -153,7 +153,7 @@ pub fn is_checkpoint(name: &str) -> bool {
     name == CHECKPOINT
 }
 
-/// Puts a new key for checkpoints in the place of the present one, which stays beside it until it has endorsed the new one.
+/// Puts a new key for checkpoints in the place of the present one. That one stays beside it until it has endorsed the new one.
 /// If a renewal was begun before, nothing is changed: it continues.
 ///
 /// # Errors

@@ -3,8 +3,8 @@
 use super::Loop;
 use engine::event::Event;
 use std::time::Duration;
-use store::ledger::chain::Break;
 use store::ledger::checkpoints::Signed;
+use store::ledger::verifier::Break;
 use tokio::time::Instant;
 
 /// The longest time without a checkpoint while rows are written.

@@ -7,7 +7,8 @@ use model::errors::chain;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use store::ledger::chain::{Head, Row, Verifier};
+use store::ledger::chain::{Head, Row};
+use store::ledger::verifier::Verifier;
 use store::ledger::{export, segments};
 use store::{StoreError, View};
 

@@ -3,8 +3,9 @@
 //! A copy is one read transaction, so it is the state after one commit. It does not block the daemon. SQLite's log grows
 //! until the copy is done.
 
-use crate::ledger::chain::{Break, Head, Row, Verifier};
+use crate::ledger::chain::{Head, Row};
 use crate::ledger::segments::{self, Segment};
+use crate::ledger::verifier::{Break, Verifier};
 use crate::open::{self, SCHEMA_VERSION};
 use crate::{StoreError, View, at};
 use rusqlite::params;

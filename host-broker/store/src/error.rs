@@ -1,6 +1,6 @@
 //! Errors of the store, by step.
 
-use crate::ledger::chain::Break;
+use crate::ledger::verifier::Break;
 use shared::Timestamp;
 use std::path::PathBuf;
 

@@ -1,7 +1,8 @@
 //! Opening the database: applying the schema and the settings, checking the chain, growing the log.
 
-use crate::ledger::chain::{Break, Head, Verifier};
+use crate::ledger::chain::Head;
 use crate::ledger::checkpoints::Signed;
+use crate::ledger::verifier::{Break, Verifier};
 use crate::ledger::{checkpoints, export, segments};
 use crate::reserve::Reserve;
 use crate::steady::Steady;

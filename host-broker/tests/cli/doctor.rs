@@ -227,7 +227,7 @@ fn a_port_in_use_leaves_no_home_half_made() {
     world.run(&["up", "--listen", &address]).fails(4, &words);
     assert!(!world.home.exists());
     // Without the option, a new home gets a free port. Another program can hold the usual one.
-    // It can become free meanwhile, so only a port that the test itself holds is surely in use.
+    // Only a port that the test itself holds is surely in use.
     let usual = TcpListener::bind("127.0.0.1:7420");
     let mut daemon = world.start(&["up", "--json"]);
     let ready: Value = serde_json::from_str(&daemon.line()).unwrap();

@@ -5,7 +5,8 @@ use crate::ledger::scribe::{fill, rows, verify};
 use crate::ledger::world::World;
 use shared::digest::Digest;
 use std::collections::BTreeMap;
-use store::ledger::chain::{Break, Head, Row, RowKind, Verifier};
+use store::ledger::chain::{Head, Row, RowKind};
+use store::ledger::verifier::{Break, Verifier};
 
 /// A row in which every column is there, and texts look like the encoding's own marks.
 fn full() -> Row {

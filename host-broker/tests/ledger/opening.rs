@@ -12,7 +12,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use store::ledger::calls;
-use store::ledger::chain::{Break, Verifier};
+use store::ledger::verifier::{Break, Verifier};
 use store::state::{approvals, grants, intents};
 use store::{Durability, StoreError, Transaction};
 use tempfile::TempDir;

@@ -6,8 +6,9 @@ use rusqlite::Connection;
 use serde_json::json;
 use shared::digest::Digest;
 use shared::{Code, Level, Reply};
-use store::ledger::chain::{Draft, Head, Row, RowKind, Verifier};
+use store::ledger::chain::{Draft, Head, Row, RowKind};
 use store::ledger::export;
+use store::ledger::verifier::Verifier;
 use store::{Durability, StoreError, Transaction, View};
 
 /// Something to be written.
@@ -148,4 +149,17 @@ pub(super) fn verify(rows: &[Row], kept: Head) -> Result<(), String> {
         }
     }
     if verifier.head().seq < kept.seq { Err(format!("ends before row {}", kept.seq)) } else { Ok(()) }
+}
+
+/// Lets each commit fail that has appended a row for which this condition is true.
+pub(super) fn commits_fail(ledger: &Ledger, condition: &str) {
+    // A constraint that is looked at by the commit, not by the statement.
+    raw(ledger)
+        .execute_batch(&format!(
+            "CREATE TABLE parent (id INTEGER PRIMARY KEY);
+             CREATE TABLE child (id INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED);
+             CREATE TRIGGER orphans AFTER INSERT ON ledger WHEN {condition}
+             BEGIN INSERT INTO child VALUES (1); END;"
+        ))
+        .unwrap();
 }

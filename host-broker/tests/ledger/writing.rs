@@ -1,6 +1,6 @@
 //! Writing: what the tables refuse, what a failure leaves behind, and what a commit promises.
 
-use crate::ledger::scribe::{Clerk, Happening, callers, fill, raw, rows, verify, write};
+use crate::ledger::scribe::{Clerk, Happening, callers, commits_fail, fill, raw, rows, verify, write};
 use crate::ledger::world::{START, World};
 use engine::event::Event;
 use engine::request::{InvalidDocument, Parsed};
@@ -131,15 +131,7 @@ fn events_that_are_tried_again_keep_their_order() {
 fn a_commit_that_fails_leaves_nothing_and_the_next_one_works() {
     let mut world = World::new();
     write(&mut world.ledger, vec![Row("before")]);
-    // A constraint that is looked at by the commit, not by the statement.
-    raw(&world.ledger)
-        .execute_batch(
-            "CREATE TABLE parent (id INTEGER PRIMARY KEY);
-             CREATE TABLE child (id INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED);
-             CREATE TRIGGER orphans AFTER INSERT ON ledger WHEN NEW.caller = 'orphan'
-             BEGIN INSERT INTO child VALUES (1); END;",
-        )
-        .unwrap();
+    commits_fail(&world.ledger, "NEW.caller = 'orphan'");
     let batch = write(&mut world.ledger, vec![Row("a"), Row("orphan"), Answered("b")]);
     assert_eq!(closed(&batch), [&Row("a"), &Answered("b")]);
     assert_eq!(unwritten(&batch), [&Row("orphan")]);
@@ -345,15 +337,7 @@ fn a_held_refusal_whose_sync_fails_is_not_told() {
 #[test]
 fn an_alarm_stays_if_its_row_is_written_and_a_later_event_of_its_batch_is_not() {
     let mut world = World::with_people("[[channels]]\nname = \"log\"\nkind = \"command\"\ncommand = [\"true\"]\n");
-    // A constraint that is looked at by the commit, not by the statement.
-    raw(&world.ledger)
-        .execute_batch(
-            "CREATE TABLE parent (id INTEGER PRIMARY KEY);
-             CREATE TABLE child (id INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED);
-             CREATE TRIGGER orphans AFTER INSERT ON ledger WHEN NEW.body LIKE '%reopened%'
-             BEGIN INSERT INTO child VALUES (1); END;",
-        )
-        .unwrap();
+    commits_fail(&world.ledger, "NEW.body LIKE '%reopened%'");
     let broken = || Verification::Broken { row: 7, error: "row 7 is wrong".to_owned() };
     let reopened = || Event::MailboxReopened("developer".parse().unwrap());
     let events = vec![Event::Verified(Box::new(broken())), reopened()];

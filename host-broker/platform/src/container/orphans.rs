@@ -1,8 +1,8 @@
 //! The containers of commands that were killed. Nothing else ends them.
 //!
 //! Each container has labels: the home, the user, the group, and the process that started it. An orphan is a container of
-//! the same home and user whose process has ended. A process is known by its number, the time of its start, and the boot
-//! and the namespace in which the number has a meaning.
+//! the same home and user whose process has ended. A process is known by its number and the
+//! time of its start. The number has a meaning in one boot and one namespace.
 //!
 //! SECURITY: an image can set labels, but only a command line gives a name. So the name must be one that `run` makes. The
 //! caller also knows containers whose command runs, because `/proc` can hide a process.

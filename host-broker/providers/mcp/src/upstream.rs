@@ -330,7 +330,7 @@ impl Upstream {
 
     /// Returns the reason why the sandbox of the program could not be created, by the standard error.
     ///
-    /// SECURITY: the program in the sandbox writes to the same standard error, so none of its own words is in the reason.
+    /// SECURITY: the program in the sandbox writes to the same standard error. The reason has none of its words.
     fn sandbox_error(&self, complaints: &Complaints) -> Option<String> {
         let Ok(Reach::Child(child)) = &self.reach else { return None };
         let refusal = complaints.first.as_deref().and_then(Sandbox::refusal)?;

@@ -18,8 +18,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use store;
-use store::ledger::chain::{RowKind, Verifier};
+use store::ledger::chain::RowKind;
 use store::ledger::export;
+use store::ledger::verifier::Verifier;
 use store::state::approvals;
 use tokio::time::Instant;
 

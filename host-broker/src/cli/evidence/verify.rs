@@ -12,9 +12,11 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use store::StoreError;
-use store::ledger::chain::{Break, Head, Row, Verifier};
-use store::ledger::checkpoint::{Checkpoint, KeyChange, Malformed, PublicKey};
+use store::ledger::chain::{Head, Row};
+use store::ledger::checkpoint::{Checkpoint, Malformed, PublicKey};
+use store::ledger::checkpoint_verifier::KeyChange;
 use store::ledger::proof::{ConsistencyProof, InclusionProof, PROOF_MAX};
+use store::ledger::verifier::{Break, Verifier};
 use store::ledger::{export, segments};
 
 /// What a person knows of the ledger from another place.
@@ -188,7 +190,7 @@ impl Following {
         }
         for change in checkpoints.keys().iter().filter(|change| change.is_endorsed == Some(false)) {
             let seq = change.seq;
-            write!(text, "\nFrom row {seq} on, a new key signs, and the key before it does not endorse it.").ok();
+            write!(text, "\nFrom row {seq} on, a new key signs, and the earlier key does not endorse it.").ok();
         }
         text
     }
@@ -205,7 +207,7 @@ impl Following {
                 (*seq, format!("the first {seq} rows are not those of the kept checkpoint: the chain was rewritten"))
             }
             Stopped::OtherKey(seq) => {
-                let reason = "the checkpoints are signed with a key that the key before it does not endorse";
+                let reason = "the checkpoints are signed with a key that the earlier key does not endorse";
                 (*seq, format!("from row {seq} on, {reason}"))
             }
             Stopped::Unsigned(fault) => (self.next(), fault.to_string()),

@@ -165,7 +165,7 @@ pub(in crate::cli) fn find(context: &Context) -> Vec<Found> {
     }
 }
 
-/// Removes the containers of this home whose command was killed. Meanwhile, no other command does that.
+/// Removes the containers of this home whose command was killed. No other command does that at the same time.
 pub(in crate::cli) fn remove(context: &Context) -> Vec<Found> {
     // ORDER: without the lock, another command would see the locks of this one as those of commands that run.
     for _ in 0..ATTEMPTS {

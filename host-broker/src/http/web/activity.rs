@@ -155,12 +155,8 @@ pub(super) async fn fragment(
     headers: HeaderMap,
     wanted: Result<Query<Wanted>, QueryRejection>,
 ) -> Response {
-    let visitor = match shared.watching_auditor(&headers) {
-        Ok(visitor) => visitor,
-        Err(refused) => return *refused,
-    };
-    let (wanted, filter) = match checked(&shared, &visitor, wanted) {
-        Ok(checked) => checked,
+    let (_, wanted, filter) = match watched(&shared, &headers, wanted) {
+        Ok(watched) => watched,
         Err(refused) => return *refused,
     };
     let searches = wanted.searches();
@@ -174,15 +170,11 @@ pub(super) async fn events(
     headers: HeaderMap,
     wanted: Result<Query<Wanted>, QueryRejection>,
 ) -> Response {
-    let visitor = match shared.watching_auditor(&headers) {
-        Ok(visitor) => visitor,
+    let (visitor, wanted, _) = match watched(&shared, &headers, wanted) {
+        Ok(watched) => watched,
         Err(refused) => return *refused,
     };
-    let gap = match checked(&shared, &visitor, wanted) {
-        Ok((wanted, _)) if wanted.searches() => SEARCH_GAP,
-        Ok(_) => live::ROWS_GAP,
-        Err(refused) => return *refused,
-    };
+    let gap = if wanted.searches() { SEARCH_GAP } else { live::ROWS_GAP };
     let subject = Subject::rows(&shared);
     live::stream(shared, (&headers, visitor), subject, gap)
 }
@@ -210,6 +202,17 @@ pub(super) async fn story(
         None => here.told(missing.0, Some(&visitor), missing.1, missing.2),
     };
     shared.read(move |ledger| Story::read(ledger, &id, group.as_ref()), show).await
+}
+
+/// Returns the person who watches, and the calls that the address wants.
+fn watched(
+    shared: &Shared,
+    headers: &HeaderMap,
+    wanted: Result<Query<Wanted>, QueryRejection>,
+) -> Result<(Visitor, Wanted, Filter), Box<Response>> {
+    let visitor = shared.watching_auditor(headers)?;
+    let (wanted, filter) = checked(shared, &visitor, wanted)?;
+    Ok((visitor, wanted, filter))
 }
 
 fn checked(

@@ -145,13 +145,12 @@ impl Checkpoint {
     }
 
     /// Returns whether the earlier key endorses the key of this checkpoint.
-    fn is_endorsed(&self, new: &PublicKey, earlier: &PublicKey, signature: Option<&str>) -> bool {
+    pub(super) fn is_endorsed(&self, new: &PublicKey, earlier: &PublicKey, signature: Option<&str>) -> bool {
         let signature = signature.and_then(|signature| STANDARD.decode(signature).ok());
         signature.is_some_and(|signature| earlier.verifies(&self.endorsement(new), &signature))
     }
 
-    // SECURITY: a text of its own. With a signature of the checkpoint alone, a later key could take the place of the one
-    // that the earlier key meant.
+    // SECURITY: a text of its own. A signature of the checkpoint names no key, so anybody could add another one.
     fn endorsement(&self, new: &PublicKey) -> String {
         format!("host-broker checkpoint key v1\n{new}\n{}", text(&self.origin, self.size, &self.root))
     }
@@ -247,11 +246,14 @@ struct Body {
     endorsement: Option<String>,
 }
 
-/// A new key, and the endorsement of the key before it.
+/// A new key, and the endorsement by the earlier key.
 type Named = (PublicKey, Option<String>);
 
 /// Returns the checkpoint in a row, and the key that it names.
-fn of(row: &Row) -> Option<(Checkpoint, Option<Named>)> {
+pub(super) fn in_row(row: &Row) -> Option<(Checkpoint, Option<Named>)> {
+    if row.kind != RowKind::Checkpointed.word() {
+        return None;
+    }
     let Body { note, key, endorsement } = serde_json::from_str(&row.body).ok()?;
     let key = key.map(|key| key.parse()).transpose().ok()?;
     Some((note.parse().ok()?, key.map(|key| (key, endorsement))))
@@ -259,141 +261,21 @@ fn of(row: &Row) -> Option<(Checkpoint, Option<Named>)> {
 
 /// Returns the checkpoint in a row of the kind `checkpointed`.
 pub fn read(row: &Row) -> Option<Checkpoint> {
-    of(row).filter(|_| row.kind == RowKind::Checkpointed.word()).map(|(checkpoint, _)| checkpoint)
-}
-
-/// The fault of a checkpoint in the chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
-    /// It cannot be read.
-    #[error("a checkpoint that cannot be read")]
-    Malformed,
-    /// It does not state the rows before it.
-    #[error("a checkpoint of another number of rows")]
-    Size,
-    /// The root differs from the one of the rows before it.
-    #[error("a checkpoint of other rows than those before it")]
-    Root,
-    /// It is another row.
-    #[error("no checkpoint, although one was signed there")]
-    Absent,
-    /// It is of another ledger.
-    #[error("a checkpoint of another ledger")]
-    Origin,
-    /// The signature is missing or wrong.
-    #[error("a checkpoint without a valid signature")]
-    Signature,
-}
-
-/// A key that signs from this row on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyChange {
-    /// The row with its first checkpoint.
-    pub seq: i64,
-    /// The key.
-    pub key: PublicKey,
-    /// Whether the key before it endorses it. The first key needs no endorsement. Unknown if the key before it was named
-    /// before the first row that was read.
-    pub is_endorsed: Option<bool>,
-}
-
-/// The checkpoints of a chain, followed row by row.
-#[derive(Debug, Clone)]
-pub struct CheckpointVerifier {
-    // The rows so far; absent if the first ones were not read.
-    tree: Option<Tree>,
-    keys: Vec<KeyChange>,
-    latest: Option<(i64, Checkpoint)>,
-}
-
-impl CheckpointVerifier {
-    /// Begins with the first row.
-    pub fn new() -> Self {
-        Self { tree: Some(Tree::default()), keys: Vec::new(), latest: None }
-    }
-
-    /// Begins with a later row. Roots are not compared, and a signature only once a row names its key.
-    pub fn later() -> Self {
-        Self { tree: None, keys: Vec::new(), latest: None }
-    }
-
-    /// Returns the tree over the rows so far, if the first ones were read.
-    pub fn tree(&self) -> Option<&Tree> {
-        self.tree.as_ref()
-    }
-
-    /// Returns the keys in the order of their rows.
-    pub fn keys(&self) -> &[KeyChange] {
-        &self.keys
-    }
-
-    /// Returns the last checkpoint and its row.
-    pub fn latest(&self) -> Option<&(i64, Checkpoint)> {
-        self.latest.as_ref()
-    }
-
-    /// Takes the next row.
-    ///
-    /// # Errors
-    /// [`Fault`], if it is an invalid checkpoint.
-    pub fn take(&mut self, row: &Row) -> Result<(), Fault> {
-        if row.kind == RowKind::Checkpointed.word() {
-            self.check(row)?;
-        }
-        if let Some(tree) = &mut self.tree {
-            tree.push(&row.event_hash);
-        }
-        Ok(())
-    }
-
-    fn check(&mut self, row: &Row) -> Result<(), Fault> {
-        let (checkpoint, named) = of(row).ok_or(Fault::Malformed)?;
-        if checkpoint.size != row.seq - 1 {
-            return Err(Fault::Size);
-        }
-        if self.latest.as_ref().is_some_and(|(_, latest)| latest.origin != checkpoint.origin) {
-            return Err(Fault::Origin);
-        }
-        if self.tree.as_ref().is_some_and(|tree| tree.root() != checkpoint.root) {
-            return Err(Fault::Root);
-        }
-        let before = self.keys.last().map(|change| &change.key);
-        let is_signed = |key: &PublicKey| checkpoint.is_signed_by(key);
-        match (named, before) {
-            (Some((key, _)), Some(before)) if key == *before && is_signed(before) => {}
-            (Some((key, endorsement)), before) if is_signed(&key) => {
-                let endorsed = |before: &PublicKey| checkpoint.is_endorsed(&key, before, endorsement.as_deref());
-                let is_endorsed = before.map(endorsed).or(self.tree.is_some().then_some(true));
-                self.keys.push(KeyChange { seq: row.seq, key, is_endorsed });
-            }
-            (None, Some(before)) if is_signed(before) => {}
-            // Its key was named before the first row that was read.
-            (None, None) if self.tree.is_none() => {}
-            (Some(_) | None, _) => return Err(Fault::Signature),
-        }
-        self.latest = Some((row.seq, checkpoint));
-        Ok(())
-    }
-}
-
-impl Default for CheckpointVerifier {
-    fn default() -> Self {
-        Self::new()
-    }
+    in_row(row).map(|(checkpoint, _)| checkpoint)
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
-    use crate::ledger::chain::{Break, Head, Verifier};
     use ring::signature::{Ed25519KeyPair, KeyPair as _};
-    use serde_json::{Value, json};
     use signed_note::{Note, StandardVerifier, VerifierList};
 
-    struct Key(Ed25519KeyPair);
+    pub(in crate::ledger) const ORIGIN: &str = "host-broker/0123456789abcdef";
+
+    pub(in crate::ledger) struct Key(Ed25519KeyPair);
 
     impl Key {
-        fn new(seed: u8) -> Self {
+        pub(in crate::ledger) fn new(seed: u8) -> Self {
             Self(Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap())
         }
     }
@@ -408,88 +290,16 @@ mod tests {
         }
     }
 
-    const ORIGIN: &str = "host-broker/0123456789abcdef";
-
-    /// A chain that is written here, row by row.
-    #[derive(Default)]
-    struct Chain {
-        rows: Vec<Row>,
-        tree: Tree,
-    }
-
-    impl Chain {
-        fn push(&mut self, kind: RowKind, body: &Value) {
-            let prev_hash = self.rows.last().map_or(Digest::ZERO, |row| row.event_hash);
-            let mut row = Row {
-                seq: self.tree.size() + 1,
-                ts: 0,
-                kind: kind.word().to_owned(),
-                caller: "broker".to_owned(),
-                person: None,
-                request_id: None,
-                provider: None,
-                action: None,
-                level: None,
-                params_digest: None,
-                summary: None,
-                reason_code: None,
-                result_summary: None,
-                result_digest: None,
-                task_id: None,
-                approval: None,
-                policy_version: String::new(),
-                duration_ms: None,
-                body: body.to_string(),
-                prev_hash,
-                event_hash: prev_hash,
-            };
-            row.event_hash = row.hash();
-            self.tree.push(&row.event_hash);
-            self.rows.push(row);
-        }
-
-        fn with(mut self, rows: usize) -> Self {
-            (0..rows).for_each(|_| self.push(RowKind::Noted, &json!({})));
-            self
-        }
-
-        /// Appends a checkpoint of the key that was named last.
-        fn signed(mut self, key: &Key) -> Self {
-            let note = Checkpoint::sign(ORIGIN, &self.tree, key).to_string();
-            self.push(RowKind::Checkpointed, &json!({ "note": note }));
-            self
-        }
-
-        /// Appends the first checkpoint of a key.
-        fn named(mut self, key: &Key, earlier: Option<&Key>) -> Self {
-            let (checkpoint, public) = (Checkpoint::sign(ORIGIN, &self.tree, key), PublicKey::of(ORIGIN, key));
-            let endorsement = earlier.map(|earlier| checkpoint.endorse(&public, earlier));
-            let (note, key) = (checkpoint.to_string(), public.to_string());
-            self.push(RowKind::Checkpointed, &json!({ "note": note, "key": key, "endorsement": endorsement }));
-            self
-        }
-
-        fn verify(&self) -> Result<Verifier, Break> {
-            let mut verifier = Verifier::new();
-            self.rows.iter().try_for_each(|row| verifier.take(row))?;
-            Ok(verifier)
-        }
-
-        fn fault(&self) -> Fault {
-            match self.verify() {
-                Err(Break::Checkpoint { fault, seq }) => {
-                    assert_eq!(seq, self.rows.last().unwrap().seq);
-                    fault
-                }
-                other => panic!("{other:?}"),
-            }
-        }
+    fn tree(rows: u8) -> Tree {
+        let mut tree = Tree::default();
+        (0..rows).for_each(|row| tree.push(&Digest::of(&[row])));
+        tree
     }
 
     #[test]
     fn another_implementation_accepts_a_checkpoint_and_its_key() {
         let key = Key::new(1);
-        let tree = Chain::default().with(5).tree;
+        let tree = tree(5);
         let note = Checkpoint::sign(ORIGIN, &tree, &key).to_string();
         let public = PublicKey::of(ORIGIN, &key);
         let verifier = StandardVerifier::new(&public.to_string()).unwrap();
@@ -508,7 +318,7 @@ mod tests {
     fn a_note_that_was_changed_is_malformed_or_not_signed() {
         let key = Key::new(1);
         let public = PublicKey::of(ORIGIN, &key);
-        let note = Checkpoint::sign(ORIGIN, &Chain::default().with(5).tree, &key).to_string();
+        let note = Checkpoint::sign(ORIGIN, &tree(5), &key).to_string();
         let accepted = |text: &str| text.parse::<Checkpoint>().is_ok_and(|read| read.is_signed_by(&public));
         assert!(accepted(&note));
         let (lines, again) = (note.clone() + "\u{2014} witness.example AAAAAAAAAAAA\n", note.clone());
@@ -548,96 +358,6 @@ mod tests {
             String::new(),
         ] {
             assert_eq!(changed.parse::<PublicKey>(), Err(Malformed::Key), "{changed}");
-        }
-    }
-
-    #[test]
-    fn a_checkpoint_holds_for_all_rows_before_it() {
-        let key = Key::new(1);
-        let chain = Chain::default().with(3).named(&key, None).with(2).signed(&key);
-        let verifier = chain.verify().unwrap();
-        let (seq, latest) = verifier.checkpoints().latest().unwrap();
-        assert_eq!((*seq, latest.size()), (7, 6));
-        let keys = [KeyChange { seq: 4, key: PublicKey::of(ORIGIN, &key), is_endorsed: Some(true) }];
-        assert_eq!(verifier.checkpoints().keys(), keys);
-        // From a later row on, there is no tree to compare with, and no key is known.
-        let row = &chain.rows[4];
-        let mut later = Verifier::after(Head { seq: row.seq, hash: row.event_hash, ts: row.ts });
-        assert!(chain.rows[5..].iter().all(|row| later.take(row).is_ok()));
-        assert_eq!(later.checkpoints().latest().unwrap().0, 7);
-    }
-
-    #[test]
-    fn an_invalid_checkpoint_breaks_the_chain() {
-        let (key, other) = (Key::new(1), Key::new(2));
-        let begun = || Chain::default().with(3).named(&key, None).with(1);
-        let other_tree = Chain::default().with(2).named(&key, None).with(2).tree;
-        let pushed = |note: &Checkpoint, named: Option<&PublicKey>| {
-            let mut chain = begun();
-            let named = named.map(ToString::to_string);
-            chain.push(RowKind::Checkpointed, &json!({ "note": note.to_string(), "key": named }));
-            chain.fault()
-        };
-        let tree = begun().tree;
-        assert_eq!(pushed(&Checkpoint::sign(ORIGIN, &other_tree, &key), None), Fault::Root);
-        assert_eq!(pushed(&Checkpoint::sign(ORIGIN, &Chain::default().with(3).tree, &key), None), Fault::Size);
-        assert_eq!(pushed(&Checkpoint::sign("host-broker/other", &tree, &key), None), Fault::Origin);
-        assert_eq!(pushed(&Checkpoint::sign(ORIGIN, &tree, &other), None), Fault::Signature);
-        let named = PublicKey::of(ORIGIN, &other);
-        assert_eq!(pushed(&Checkpoint::sign(ORIGIN, &tree, &key), Some(&named)), Fault::Signature);
-        let note = Checkpoint::sign(ORIGIN, &tree, &key).to_string();
-        let twice = format!("{{\"note\":{},\"note\":{}}}", json!(note), json!(note));
-        for body in ["{}", "[]", twice.as_str()] {
-            let mut chain = begun();
-            chain.push(RowKind::Checkpointed, &json!({}));
-            let row = chain.rows.last_mut().unwrap();
-            body.clone_into(&mut row.body);
-            row.event_hash = row.hash();
-            assert_eq!(chain.fault(), Fault::Malformed, "{body}");
-        }
-        // The first one names its key.
-        assert_eq!(Chain::default().with(3).signed(&key).fault(), Fault::Signature);
-    }
-
-    #[test]
-    fn a_new_key_is_endorsed_by_the_key_before_it_or_not() {
-        let (first, second, third) = (Key::new(1), Key::new(2), Key::new(3));
-        let chain = Chain::default().with(3).named(&first, None).with(1);
-        let chain = chain.named(&second, Some(&first)).with(1).signed(&second).named(&third, None).signed(&third);
-        let verifier = chain.verify().unwrap();
-        let keys: Vec<_> =
-            verifier.checkpoints().keys().iter().map(|change| (change.seq, change.is_endorsed)).collect();
-        assert_eq!(keys, [(4, Some(true)), (6, Some(true)), (9, Some(false))]);
-        let replaced = chain.signed(&first);
-        assert_eq!(replaced.fault(), Fault::Signature, "an earlier key signs nothing more");
-        // Of a change whose earlier key was named in a row that was not read, nothing is known.
-        let chain = Chain::default().with(3).named(&first, None).named(&second, Some(&first));
-        let row = &chain.rows[3];
-        let mut later = Verifier::after(Head { seq: row.seq, hash: row.event_hash, ts: row.ts });
-        later.take(&chain.rows[4]).unwrap();
-        assert_eq!(later.checkpoints().keys()[0].is_endorsed, None);
-    }
-
-    #[test]
-    fn nobody_without_the_earlier_key_makes_an_endorsement_of_its_signatures() {
-        let (genuine, foreign) = (Key::new(1), Key::new(2));
-        let begun = || Chain::default().with(3).named(&genuine, None).with(2);
-        let (tree, public) = (begun().tree, PublicKey::of(ORIGIN, &foreign));
-        let checkpoint = Checkpoint::sign(ORIGIN, &tree, &genuine);
-        let both = {
-            let ours = Checkpoint::sign(ORIGIN, &tree, &foreign);
-            format!("{checkpoint}{}\n", ours.to_string().lines().last().unwrap())
-        };
-        let signature = STANDARD.encode(&checkpoint.signatures[0].1);
-        let old = Checkpoint::sign(ORIGIN, &begun().with(1).tree, &genuine).endorse(&public, &genuine);
-        let third = checkpoint.endorse(&PublicKey::of(ORIGIN, &Key::new(3)), &genuine);
-        let own = checkpoint.endorse(&public, &foreign);
-        for endorsement in [None, Some(signature), Some(old), Some(third), Some(own), Some(String::new())] {
-            let mut chain = begun();
-            let body = json!({ "note": both, "key": public.to_string(), "endorsement": endorsement });
-            chain.push(RowKind::Checkpointed, &body);
-            let verifier = chain.verify().unwrap();
-            assert_eq!(verifier.checkpoints().keys()[1].is_endorsed, Some(false), "{endorsement:?}");
         }
     }
 }

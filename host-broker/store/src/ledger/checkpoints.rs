@@ -1,13 +1,15 @@
 //! The signed state of a ledger: the last checkpoint, and the tree over all rows.
 //!
-//! The writer has it in memory. The table `checkpoint` is a copy for the next start, which is used only if the row of the
+//! The writer has it in memory. The table `checkpoint` is a copy for the next start. It is used only if the row of the
 //! checkpoint confirms it.
 
 use crate::ledger::broken;
-use crate::ledger::chain::{Break, Draft, Row, RowKind};
-use crate::ledger::checkpoint::{self, Checkpoint, CheckpointVerifier, Fault, PublicKey};
+use crate::ledger::chain::{Draft, Row, RowKind};
+use crate::ledger::checkpoint::{self, Checkpoint, PublicKey};
+use crate::ledger::checkpoint_verifier::{CheckpointVerifier, Fault};
 use crate::ledger::segments;
 use crate::ledger::tree::Tree;
+use crate::ledger::verifier::Break;
 use crate::{StoreError, Transaction, View, at};
 use model::Signer;
 use rusqlite::{OptionalExtension as _, params};

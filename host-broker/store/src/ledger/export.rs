@@ -1,7 +1,8 @@
 //! Reads of rows: for verification, for readers, for export.
 
 use crate::View;
-use crate::ledger::chain::{Break, Row};
+use crate::ledger::chain::Row;
+use crate::ledger::verifier::Break;
 use crate::{StoreError, at};
 use rusqlite::{OptionalExtension as _, params};
 use serde::Deserialize;
@@ -134,7 +135,7 @@ pub fn line(row: &Row) -> String {
 /// Parses a line of an export.
 ///
 /// # Errors
-/// The error of the line. [`crate::ledger::chain::Verifier`] checks its hash.
+/// The error of the line. [`crate::ledger::verifier::Verifier`] checks its hash.
 pub fn parse_line(text: &str) -> Result<Row, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let row = Line::deserialize(&mut deserializer)?;

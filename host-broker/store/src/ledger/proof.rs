@@ -86,7 +86,7 @@ impl Fault {
 }
 
 impl InclusionProof {
-    /// Verifies that the row is unchanged, that the tree has it, and that one of these keys signed the tree's checkpoint.
+    /// Verifies that the row is unchanged and in the tree, and that one of these keys signed the checkpoint.
     ///
     /// # Errors
     /// [`Fault`], the first one that is found.

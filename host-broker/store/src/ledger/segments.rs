@@ -11,8 +11,9 @@
 
 use crate::Transaction;
 use crate::View;
-use crate::ledger::chain::{Break, Draft, Head, Row, RowKind, Verifier};
+use crate::ledger::chain::{Draft, Head, Row, RowKind};
 use crate::ledger::export;
+use crate::ledger::verifier::{Break, Verifier};
 use crate::state::intents;
 use crate::{StoreError, at, open};
 use flate2::Compression;

@@ -4,10 +4,11 @@
 //! segments and the database, up to the row with which the daemon started. It is slow on purpose: it works for a short
 //! time and then rests four times as long, and no transaction is open while it rests.
 
-use crate::ledger::chain::{Break, Head, Verifier};
+use crate::ledger::chain::Head;
 use crate::ledger::checkpoints::{Kept, Signed};
 use crate::ledger::health::{Health, Verification};
 use crate::ledger::segments;
+use crate::ledger::verifier::{Break, Verifier};
 use crate::{StoreError, open};
 use model::errors::chain;
 use rusqlite::ErrorCode;

@@ -2,8 +2,9 @@
 
 use super::world::{Home, append, commit};
 use store::StoreError;
-use store::ledger::chain::{RowKind, Verifier};
+use store::ledger::chain::RowKind;
 use store::ledger::export;
+use store::ledger::verifier::Verifier;
 
 /// Returns the numbers of all rows, once the chain holds.
 fn verified(home: &Home) -> Vec<i64> {

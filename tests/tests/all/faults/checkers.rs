@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 use shared::digest::Digest;
 use std::path::Path;
-use store::ledger::chain::{Break, Row};
+use store::ledger::chain::Row;
+use store::ledger::verifier::Break;
 use tests::group::{call, code};
 use tests::history::Fault;
 use tests::{History, World, evidence};

@@ -172,7 +172,7 @@ fn in_a_browser_all_rows_are_verified_by_keyboard() {
     browser.press(ENTER);
     browser.wait_for("The last verification ended");
     browser.wait_for("All rows up to row");
-    // Rows that are written meanwhile leave the button and its focus as they are.
+    // New rows leave the button and its focus as they are.
     browser.script("window.button = document.getElementById('verify'); window.button.focus()");
     let row = "Number(document.querySelector('.facts dd').textContent)";
     let before = browser.script(&format!("return {row}"));
