@@ -3,6 +3,7 @@
 pub mod catalogue;
 pub mod checkpoint_keys;
 pub mod filters;
+pub mod fleet;
 pub mod ruleset;
 pub mod secrets;
 pub mod vault;

@@ -27,6 +27,7 @@ pub mod doctor;
 pub mod evidence;
 pub mod exposure;
 pub mod explain;
+pub mod fleet;
 pub mod flow;
 pub mod gate;
 pub mod grant;
@@ -78,6 +79,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use store::StoreError;
+use store::fleet::FleetError;
 
 /// The time that threads still get after the end of a command.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
@@ -140,6 +142,7 @@ enum Command {
     Vault(vault::Vault),
     Backup(backup::Backup),
     Restore(restore::Restore),
+    Fleet(fleet::Fleet),
     Flow(flow::Flow),
     Gate(gate::Gate),
     Kill(kill::Kill),
@@ -165,7 +168,7 @@ const SECTIONS: [(&str, &[&str]); 7] = [
     ("Access", &["grant", "revoke", "capabilities", "token", "account", "flow", "operator-token"]),
     ("Approval", &["approvals", "proposals", "web", "notices", "task", "gate"]),
     ("Evidence", &["calls", "evidence", "quarantine"]),
-    ("Administration", &["kill", "exposure", "limits", "vault", "backup", "restore"]),
+    ("Administration", &["kill", "exposure", "limits", "vault", "backup", "restore", "fleet"]),
     (
         "Diagnostic",
         &["status", "doctor", "logs", "explain", "reason-codes", "inspect", "scrub", "bench", "demo", "mock"],
@@ -337,6 +340,7 @@ fn execute(command: Command, context: &Context) -> Result<(), CliError> {
         Command::Vault(command) => command.run(context),
         Command::Backup(command) => command.run(context),
         Command::Restore(command) => command.run(context),
+        Command::Fleet(command) => command.run(context),
         Command::Flow(command) => command.run(context),
         Command::Gate(command) => command.run(context),
         Command::Kill(command) => command.run(context),
@@ -379,6 +383,7 @@ impl From<crate::host::StartError> for CliError {
         use crate::host::StartError;
         match &error {
             StartError::Config(_)
+            | StartError::Store(_)
             | StartError::Mailboxes(_)
             | StartError::Key(KeyError::File { .. })
             | StartError::Vault(_)
@@ -421,10 +426,33 @@ fn of_ledger(ledger: &StoreError, error: &dyn std::error::Error) -> CliError {
         StoreError::Broken(_) | StoreError::Segment { .. } => {
             CliError { code: CliError::failed("").code, ..CliError::internal(error) }
         }
+        StoreError::Fleet(fleet) => of_fleet(fleet, error),
         StoreError::Statement { .. }
         | StoreError::Conflict { .. }
         | StoreError::Stored { .. }
         | StoreError::Clock { .. } => CliError::internal(error),
+    }
+}
+
+/// Returns the fault of a fleet's database, as [`of_ledger`] does.
+fn of_fleet(fleet: &FleetError, error: &dyn std::error::Error) -> CliError {
+    match fleet {
+        FleetError::NoHost(_)
+        | FleetError::Version { .. }
+        | FleetError::Older { .. }
+        | FleetError::Other(_)
+        | FleetError::NotConfigured(_)
+        | FleetError::Durability(_)
+        | FleetError::Unsynced(_)
+        | FleetError::Settings(_) => CliError::configuration(error),
+        // These may pass, so a service manager starts the daemon again.
+        FleetError::Fenced(_)
+        | FleetError::Served(_)
+        | FleetError::Unreachable(_)
+        | FleetError::Refused(_)
+        | FleetError::Changed
+        | FleetError::Unknown(_)
+        | FleetError::Row(_) => CliError::internal(error),
     }
 }
 

@@ -14,6 +14,7 @@ mod asked;
 mod changes;
 mod checkpointing;
 mod closing;
+mod halting;
 mod ruleset_reload;
 mod messages;
 mod repeats;
@@ -47,6 +48,7 @@ use engine::notices::sender::NoticeSender;
 use engine::pipeline::run;
 use engine::request::Invoked;
 use engine::ruleset::Ruleset;
+pub use halting::Halted;
 use kernel::run_handle::RunHandle;
 use kernel::{Batch, Committed, Held, Intended, Ledger, SyncedRows};
 pub use messages::{Checked, EventSender, Invocation, Message, OAuthCallback, Resumed, VerificationAnswer};
@@ -190,6 +192,10 @@ struct Loop {
     held_until: Option<Instant>,
     // Since when it stops, if it does.
     stopping: Option<Instant>,
+    // The daemon cannot go on. It ends as if it had crashed.
+    halted: Option<Halted>,
+    // The time of the probes of outcomes that a daemon with another home left unknown.
+    probes_due: Option<Instant>,
 }
 
 /// How long shims may still read before the daemon stops.
@@ -201,8 +207,9 @@ impl Daemon {
     /// Runs until [`Event::Stopping`], then writes the last row.
     ///
     /// Sends `ready` once the first row is durable and the calls of an earlier daemon are answered. If the first row
-    /// cannot be written, it sends the reason and ends. Returns the ledger, which has the lock of the home.
-    pub fn run(self, ready: &Sender<Result<(), String>>) -> Ledger {
+    /// cannot be written, it sends the reason and ends. Returns the ledger, which has the lock of the home, and the reason
+    /// if the daemon could not go on.
+    pub fn run(self, ready: &Sender<Result<(), String>>) -> (Ledger, Option<Halted>) {
         let now = Instant::now();
         let mut state = Loop {
             daemon: self,
@@ -232,6 +239,8 @@ impl Daemon {
             held: Vec::new(),
             held_until: None,
             stopping: None,
+            halted: None,
+            probes_due: None,
         };
         let started = state.start();
         let is_over = started.is_err();
@@ -239,15 +248,26 @@ impl Daemon {
         // Who does not wait for it needs no word.
         ready.send(started).ok();
         if is_over {
-            return state.daemon.ledger;
+            return (state.daemon.ledger, None);
         }
         state.verify();
         while !state.is_over() {
             let events = state.wait();
             state.handle(events);
+            state.halt_if_fenced();
+            if state.halted.is_some() {
+                break;
+            }
             state.daemon.ledger.shorten_log();
             state.on_time();
             state.note_turn();
+        }
+        if let Some(halted) = state.halted {
+            state.daemon.ledger.keep_host();
+            return (state.daemon.ledger, Some(halted));
+        }
+        if state.running > 0 {
+            state.daemon.ledger.keep_host();
         }
         state.release_held();
         state.verification = None;
@@ -259,7 +279,7 @@ impl Daemon {
         state.note_synced();
         let (head, tally) = (state.daemon.ledger.head(), state.daemon.ledger.tally());
         tracing::info!(row = head.seq, commits = tally.commits, syncs = tally.syncs, "the last row is written");
-        state.daemon.ledger
+        (state.daemon.ledger, state.halted)
     }
 }
 
@@ -292,12 +312,14 @@ fn group_of(caller: &str) -> Option<Group> {
 
 impl Loop {
     fn is_over(&self) -> bool {
-        let idle = self.running == 0 && self.pending.is_empty() && self.held.is_empty();
+        // Outcomes that cannot be written may still be.
+        let idle = self.running == 0 && self.pending.is_empty() && self.held.is_empty() && self.unsettled.is_empty();
         // Unacknowledged notices are sent again, and a shim asks again for a reply that is cut. So a channel that hangs
         // and a shim that does not read delay the end only a little.
         let told = |since: Instant| self.notices.is_idle() || since.elapsed() >= TICK;
         let read = |since: Instant| !self.daemon.outbox.is_being_read() || since.elapsed() >= READ_GRACE;
-        self.stopping.is_some_and(|since| idle && told(since) && read(since) || since.elapsed() >= STOP_GRACE)
+        let is_stopped = |since: Instant| idle && told(since) && read(since) || since.elapsed() >= STOP_GRACE;
+        self.halted.is_some() || self.stopping.is_some_and(is_stopped)
     }
 
     /// Waits for events, at most a batch: returns at least one event, or when it is time to look at the clock.
@@ -446,6 +468,9 @@ impl Loop {
         if self.expiry.is_some_and(|at| at <= now) {
             self.write_all_snapshots();
         }
+        if self.probes_due.take_if(|due| *due <= Instant::now()).is_some() {
+            self.probe_what_was_left();
+        }
         if self.lapses.next.is_some_and(|at| at <= now) {
             self.handle(vec![Event::ApprovalsExpired]);
         }
@@ -461,7 +486,7 @@ impl Loop {
 
     /// Writes one batch, and starts its consequences.
     fn handle(&mut self, events: Vec<Event>) {
-        if events.is_empty() {
+        if events.is_empty() || self.halted.is_some() {
             return;
         }
         let (events, turned_away) = self.admit(self.still_wanted(events));
@@ -474,6 +499,10 @@ impl Loop {
         let durability = self.durability(&events);
         self.daemon.meter.metrics().batch(events.len());
         let mut batch = self.daemon.ledger.batch(durability, events, &mut self.daemon.broker);
+        self.halted = Halted::after(&batch);
+        if self.halted.is_some() {
+            return;
+        }
         match batch.fault() {
             Some(error) => self.note_unwritten(error),
             None if batch.held.is_empty() => self.note_written(),

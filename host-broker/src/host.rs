@@ -8,11 +8,12 @@ pub mod standby;
 use crate::assembly::catalogue::create_directories;
 use crate::assembly::checkpoint_keys::checkpoint_keys;
 use crate::assembly::filters::scrubber;
+use crate::assembly::fleet::FleetDatabase;
 use crate::assembly::ruleset::RulesetBuilder;
 use crate::assembly::secrets::load_secrets;
 use crate::assembly::vault::{checked_vault, open_vault};
 use crate::control::{self, CommandDispatcher};
-use crate::daemon::{Changes, Daemon, EventSender};
+use crate::daemon::{Changes, Daemon, EventSender, Halted};
 use crate::http::web::sign_in::Address;
 use crate::http::{self, Server};
 use crate::mailboxes::{Mailboxes, MailboxesError};
@@ -78,6 +79,8 @@ pub struct LoadedHome {
     pub key: Arc<LedgerKey>,
     /// The vault of persons' credentials.
     pub vault: Arc<Vault>,
+    /// The database that gets the records of this host, if the configuration names one.
+    pub fleet: Option<FleetDatabase>,
     /// Who may say on whose behalf a group asks.
     pub issuers: Arc<Issuers>,
     /// Notes for a person: a key or the ledger is made new although others exist.
@@ -101,7 +104,7 @@ enum Purpose {
 pub struct Host {
     reports: EventSender,
     stop: Arc<AtomicBool>,
-    broker: JoinHandle<Ledger>,
+    broker: JoinHandle<(Ledger, Option<Halted>)>,
     sweeper: JoinHandle<()>,
     socket: PathBuf,
     inbox: Option<(Server, Address)>,
@@ -111,10 +114,16 @@ pub struct Host {
     runtime: Handle,
 }
 
-/// The loop has panicked, so the daemon has stopped. A new start recovers like one after a crash.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the broker's own code failed, and the daemon has stopped; for the reason: host-broker logs")]
-pub struct LoopFailed;
+/// The loop has ended early, so the daemon has stopped. A new start recovers like one after a crash.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LoopFailed {
+    /// It has panicked.
+    #[error("the broker's own code failed, and the daemon has stopped; for the reason: host-broker logs")]
+    Panicked,
+    /// It could not go on.
+    #[error("the daemon has stopped: {0}")]
+    Halted(Halted),
+}
 
 /// The host cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -125,6 +134,9 @@ pub enum StartError {
     /// The ledger.
     #[error(transparent)]
     Ledger(#[from] StoreError),
+    /// The database of the records.
+    #[error("[store] of broker.toml cannot be used: {0}")]
+    Store(String),
     /// A group's directory.
     #[error(transparent)]
     Mailboxes(#[from] MailboxesError),
@@ -237,10 +249,12 @@ impl LoadedHome {
         };
         let files = Arc::new(OperatorFiles { config: text, written });
         permissions::check_named(&home, &config)?;
-        let notes = keys::continuity(&home, config.vault.key.is_none())?;
+        let notes = keys::continuity(&home, config.vault.key.is_none(), config.store.is_some())?;
+        let secrets = load_secrets(&config, platform);
+        let fleet = FleetDatabase::new(&config, &secrets)?;
+        fleet.as_ref().map_or(Ok(()), |fleet| fleet.check_key(&home))?;
         let key = Arc::new(keys::ledger(&home, platform.ids.as_ref())?);
         let own = Arc::new(keys::identity(&home, platform.ids.as_ref())?);
-        let secrets = load_secrets(&config, platform);
         let issuers =
             Arc::new(Issuers::new(&own, config.identity.audience.as_deref(), &config.identity.issuers, &secrets));
         let scrubber = scrubber(&secrets, &key, config.formats(&home.config())?)?;
@@ -254,15 +268,32 @@ impl LoadedHome {
         let ruleset_builder = Arc::new(RulesetBuilder::new((&home, &config), &files, platform, secrets, running, &key));
         let ruleset = ruleset_builder.build()?;
         let reload = None;
-        Ok(Self { home, config, ruleset, ruleset_builder, notice_sender, sinks, key, vault, issuers, notes, reload })
+        Ok(Self {
+            home,
+            config,
+            ruleset,
+            ruleset_builder,
+            notice_sender,
+            sinks,
+            key,
+            vault,
+            fleet,
+            issuers,
+            notes,
+            reload,
+        })
     }
 
-    /// The one writer of this home.
+    /// The one writer of this home, and of its host's rows in the database of a fleet.
     ///
     /// # Errors
     /// [`StoreError`], also if a daemon is running.
     pub fn ledger(&self, clock: Arc<dyn Clock>) -> Result<Ledger, StoreError> {
-        let mut ledger = Ledger::open(self.home.path(), clock, self.ruleset.version.clone())?;
+        let (home, version) = (self.home.path(), self.ruleset.version.clone());
+        let mut ledger = match &self.fleet {
+            Some(fleet) => fleet.open(home, clock, version),
+            None => Ledger::open(home, clock, version),
+        }?;
         ledger.set_hourly_budget(self.config.broker.evidence_mib_per_hour.saturating_mul(1024 * 1024));
         Ok(ledger)
     }
@@ -478,9 +509,13 @@ impl Host {
         // ORDER: the sinks end before the lock, which the ledger has: they write their positions until then. The socket goes
         // last, because it says that the daemon has ended.
         self.sinks.end(&self.runtime);
-        let ended = ended.map(drop);
+        let ended = match ended {
+            Ok((_ledger, None)) => Ok(()),
+            Ok((_ledger, Some(halted))) => Err(LoopFailed::Halted(halted)),
+            Err(_panic) => Err(LoopFailed::Panicked),
+        };
         std::fs::remove_file(&self.socket).ok();
-        ended.map_err(|_panic| LoopFailed)
+        ended
     }
 
     /// Where news goes; for a signal that asks the daemon to stop.

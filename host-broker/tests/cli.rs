@@ -12,6 +12,7 @@ mod cli {
     mod doctor;
     mod evidence;
     mod first_steps;
+    mod fleet;
     mod groups;
     mod home;
     mod logs;

@@ -18,6 +18,7 @@ pub mod chromium;
 pub mod containers;
 pub mod fakes;
 pub mod evidence;
+pub mod fleet_database;
 pub mod fuzz;
 pub mod github;
 pub mod google;
@@ -42,37 +43,14 @@ pub mod strace;
 pub mod telegram;
 pub mod terminal;
 pub mod visitor;
+mod waiting;
 pub mod world;
 
 pub use fakes::FakeClock;
 pub use group::Group;
 pub use history::History;
+pub use waiting::{DEADLINE, skipped, until};
 pub use world::{Builder, World};
-
-use std::time::{Duration, Instant};
-
-/// How long anything may take before a test gives up. Reaching it is a failure, never an expectation.
-pub const DEADLINE: Duration = Duration::from_secs(90);
-
-/// Looks again and again until there is something.
-pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    let mut pause = Duration::from_micros(200);
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(began.elapsed() < DEADLINE, "it never happened: {what}");
-        std::thread::park_timeout(pause);
-        pause = (pause * 2).min(Duration::from_millis(5));
-    }
-}
-
-/// Says on standard error why a test does not apply here.
-#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
-pub fn skipped(why: &str) {
-    eprintln!("skipped: {why}");
-}
 
 /// Whether a process with this argument runs anywhere on this machine.
 pub fn runs(argument: &str) -> bool {

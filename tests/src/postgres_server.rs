@@ -1,10 +1,11 @@
-//! A real `PostgreSQL` server with one database, for one test.
+//! A real `PostgreSQL` server, for one test or for all tests of a process.
 
 use crate::{skipped, until};
+use rustix::process::{Pid, Signal, kill_process};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use tempfile::TempDir;
+use std::sync::{Arc, OnceLock, mpsc};
 
 /// The password of all roles.
 pub const PASSWORD: &str = "postgres-pass-3Vw8kZ1nQx";
@@ -12,16 +13,38 @@ pub const PASSWORD: &str = "postgres-pass-3Vw8kZ1nQx";
 /// The server, whose superuser is `owner`, on a port of this machine.
 #[derive(Debug)]
 pub struct PostgresServer {
-    _directory: TempDir,
+    directory: PathBuf,
     programs: PathBuf,
-    server: Child,
+    keeper: Child,
     /// The port.
     pub port: u16,
 }
 
 impl PostgresServer {
-    /// Starts it; `None`, with the reason printed, where it is not installed.
+    /// Starts it; `None`, with the reason printed, where it is not installed. It does not sync its files.
     pub fn start() -> Option<Self> {
+        Self::start_with(&["fsync=off"])
+    }
+
+    /// Returns the one server of this process, which syncs its files. It ends with the process.
+    pub fn shared() -> Option<Arc<Self>> {
+        static SERVER: OnceLock<Option<Arc<PostgresServer>>> = OnceLock::new();
+        let started = SERVER.get_or_init(|| {
+            let (send, receive) = mpsc::channel();
+            // The server ends with the thread that has started it, so that thread stays.
+            std::thread::spawn(move || {
+                send.send(Self::start_with(&["max_connections=200"]).map(Arc::new)).unwrap();
+                loop {
+                    std::thread::park();
+                }
+            });
+            receive.recv().unwrap()
+        });
+        started.clone()
+    }
+
+    /// Starts it with these settings.
+    pub fn start_with(settings: &[&str]) -> Option<Self> {
         let versions = std::fs::read_dir("/usr/lib/postgresql").ok();
         let programs = versions.into_iter().flatten().flatten().map(|version| version.path().join("bin"));
         let Some(programs) = programs.filter(|programs| programs.join("initdb").exists()).max() else {
@@ -29,70 +52,109 @@ impl PostgresServer {
             return None;
         };
         // Somebody else can take a port between the choice and the start.
-        let started = (0..5).find_map(|_| Self::try_start(&programs));
+        let started = (0..5).find_map(|_| Self::try_start(&programs, settings));
         Some(started.expect("PostgreSQL does not start"))
     }
 
-    fn try_start(programs: &Path) -> Option<Self> {
-        let directory = tempfile::Builder::new().prefix("postgres-").tempdir().unwrap();
-        let path = directory.path();
-        std::fs::write(path.join("password"), PASSWORD).unwrap();
+    fn try_start(programs: &Path, settings: &[&str]) -> Option<Self> {
+        // The script below removes it, also after the end of this process.
+        let directory = tempfile::Builder::new().prefix("postgres-").tempdir().unwrap().keep();
+        std::fs::write(directory.join("password"), PASSWORD).unwrap();
         if rustix::process::geteuid().is_root() {
-            let given = Command::new("chown").args(["-R", "postgres:postgres"]).arg(path).status().unwrap();
+            let given = Command::new("chown").args(["-R", "postgres:postgres"]).arg(&directory).status().unwrap();
             assert!(given.success(), "the user postgres comes with the package");
         }
-        let (data, password) = (path.join("data"), path.join("password"));
-        let made = own(&programs.join("initdb"))
+        let (data, password) = (directory.join("data"), directory.join("password"));
+        let made = own()
+            .arg(programs.join("initdb"))
             .args(["--no-sync", "--username=owner", "--auth=scram-sha-256"])
             .args([data.as_os_str(), format!("--pwfile={}", password.display()).as_ref()])
             .output()
             .unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off"];
-        let mut command = own(&programs.join("postgres"));
-        command.arg("-D").arg(&data).args(["-p", &port.to_string()]);
-        command.args(settings.iter().flat_map(|setting| ["-c", setting]));
-        let server = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let mut server = Self { _directory: directory, programs: programs.to_owned(), server, port };
+        let always = ["listen_addresses=127.0.0.1", "unix_socket_directories="];
+        let mut command = own();
+        command.args(["sh", "-c", KEEPER, "keeper"]).args([&directory, &data]);
+        command.arg(programs.join("postgres")).arg("-D").arg(&data).args(["-p", &port.to_string()]);
+        command.args(always.iter().chain(settings).flat_map(|setting| ["-c", setting]));
+        let keeper = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut server = Self { directory, programs: programs.to_owned(), keeper, port };
         until("PostgreSQL", || {
-            if server.server.try_wait().unwrap().is_some() {
+            if server.keeper.try_wait().unwrap().is_some() {
                 return Some(None);
             }
-            server.psql("SELECT 1").status.success().then_some(Some(()))
+            server.try_run_as("owner", "postgres", "SELECT 1").ok().map(|_| Some(()))
         })?;
         Some(server)
     }
 
-    /// Runs statements as the superuser, and returns their rows.
-    pub fn run(&self, statements: &str) -> String {
-        let output = self.psql(statements);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    /// Kills all processes of the server, and waits until it has recovered.
+    pub fn crash(&self) {
+        let pid_file = self.directory.join("data/postmaster.pid");
+        let pid = || std::fs::read_to_string(&pid_file).ok()?.lines().next()?.parse::<i32>().ok();
+        let killed = pid().expect("a server that runs");
+        let killed = Pid::from_raw(killed).unwrap();
+        kill_process(killed, Signal::KILL).unwrap();
+        until("a new server", || pid().filter(|pid| *pid != killed.as_raw_nonzero().get()));
+        until("its recovery", || self.try_run_as("owner", "postgres", "SELECT 1").ok());
     }
 
-    fn psql(&self, statements: &str) -> Output {
+    /// Runs statements as the superuser, and returns their rows.
+    pub fn run(&self, statements: &str) -> String {
+        self.run_in("postgres", statements)
+    }
+
+    /// Does the same in another database than `postgres`.
+    pub fn run_in(&self, database: &str, statements: &str) -> String {
+        self.try_run_as("owner", database, statements).unwrap()
+    }
+
+    /// Runs statements as a role, and returns their rows, or the error of the server.
+    ///
+    /// # Errors
+    /// The text of `psql`.
+    pub fn try_run_as(&self, role: &str, database: &str, statements: &str) -> Result<String, String> {
         let mut command = Command::new(self.programs.join("psql"));
-        command.args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", "owner", "-d", "postgres"]);
-        command.args(["-At", "-v", "ON_ERROR_STOP=1", "-c", statements]).env("PGPASSWORD", PASSWORD);
-        command.output().unwrap()
+        command.args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", role, "-d", database]);
+        command.args(["-Atq", "-v", "ON_ERROR_STOP=1", "-c", statements]).env("PGPASSWORD", PASSWORD);
+        let Output { status, stdout, stderr } = command.output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim().to_owned();
+        if status.success() { Ok(text(stdout)) } else { Err(text(stderr)) }
     }
 }
 
-/// The program as a user that is not root.
-fn own(program: &Path) -> Command {
-    if !rustix::process::geteuid().is_root() {
-        return Command::new(program);
-    }
+/// Starts the server, and again when it has died, until it is told to end. Then it removes the directory.
+const KEEPER: &str = r#"
+directory=$1 data=$2; shift 2
+trap 'ending=1; kill -QUIT "$server"' TERM
+while [ -z "$ending" ]; do
+    "$@" & server=$!
+    [ -z "$ending" ] || kill -QUIT "$server"
+    wait "$server"
+    # Its children end when they notice its death. Until then no other server starts.
+    [ -n "$ending" ] || [ -f "$data/postmaster.pid" ] || break
+done
+wait "$server"
+rm -rf "$directory"
+"#;
+
+/// The start of a command that runs as a user that is not root, and ends with the thread that has started it.
+fn own() -> Command {
     let mut command = Command::new("setpriv");
-    command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "--pdeathsig=TERM", "--"]).arg(program);
-    command.current_dir("/");
+    command.arg("--pdeathsig=TERM");
+    if rustix::process::geteuid().is_root() {
+        command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]);
+    }
+    command.arg("--").current_dir("/");
     command
 }
 
 impl Drop for PostgresServer {
     fn drop(&mut self) {
-        self.server.kill().ok();
-        self.server.wait().ok();
+        if matches!(self.keeper.try_wait(), Ok(None)) {
+            kill_process(Pid::from_child(&self.keeper), Signal::TERM).ok();
+            self.keeper.wait().ok();
+        }
     }
 }

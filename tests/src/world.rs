@@ -4,6 +4,7 @@ mod process;
 
 use crate::canary::Canary;
 use crate::fakes::{CountedRandom, FakeClock, real_now};
+use crate::fleet_database::FleetDatabase;
 use crate::group::Group;
 use crate::sender::Senders;
 use crate::{evidence, logs, programs, runs, until};
@@ -21,6 +22,7 @@ use platform::{Environment, Platform};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use shared::Timestamp;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
@@ -140,6 +142,8 @@ pub struct World {
     // Before the directory that they are in: it is removed after them.
     mounts: Vec<Mount>,
     root: TempDir,
+    // The table of its database, if it is a host of a fleet.
+    database: Option<String>,
     /// The time of hosts in this process.
     pub clock: Arc<FakeClock>,
     /// Randomness, also for the test's own choices.
@@ -174,6 +178,22 @@ pub struct Builder {
     files: Vec<(String, Vec<u8>)>,
     start: Timestamp,
     kinds: Kinds,
+    store: bool,
+    url: Option<String>,
+}
+
+/// Whether worlds are hosts of a fleet: `EXT_TEST_STORE=postgres`.
+fn is_of_fleet() -> bool {
+    std::env::var_os("EXT_TEST_STORE").is_some_and(|value| value == "postgres")
+}
+
+/// The table `[store]` of the host `a`, whose URL is in this directory.
+fn store_table(url: &str, directory: &Path) -> String {
+    let path = directory.join("store-url");
+    std::fs::write(&path, url).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let url = path.display();
+    format!("\n[store]\nhost = \"a\"\nurl = {{ file = \"{url}\" }}\ndurability = \"one-machine\"\n")
 }
 
 /// How far back a world's clock begins: requests are real files whose age is measured against it, so a test can let
@@ -212,6 +232,18 @@ impl Builder {
         self
     }
 
+    /// Keeps the records in the home also where worlds are hosts of a fleet: the test looks at the disk.
+    pub fn alone(mut self) -> Self {
+        self.store = false;
+        self
+    }
+
+    /// Makes it the host `a` of the database at this URL.
+    pub fn database(mut self, url: String) -> Self {
+        self.url = Some(url);
+        self
+    }
+
     /// Makes the home; nothing runs on it yet.
     pub fn down(self) -> World {
         logs::listen();
@@ -235,6 +267,10 @@ impl Builder {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, bytes).unwrap();
         }
+        let made = (self.store && is_of_fleet()).then(FleetDatabase::new).flatten();
+        let database = self.url.or_else(|| made.map(|made| made.url("a", made.server.port)));
+        let database = database.map(|url| store_table(&url, root.path()));
+        config.push_str(database.as_deref().unwrap_or_default());
         let path = home.join("broker.toml");
         let parsed = Config::parse(&config, &path, &Environment::new(), self.kinds).map(|config| config.groups);
         for group in parsed.unwrap_or_default().keys() {
@@ -246,6 +282,7 @@ impl Builder {
         World {
             mounts: Vec::new(),
             root,
+            database,
             clock: Arc::new(FakeClock::at(self.start)),
             ids: Arc::new(CountedRandom::of(&name)),
             secrets: Vec::new(),
@@ -281,6 +318,8 @@ impl World {
             files: Vec::new(),
             start: real_now().minus(BEGINNING),
             kinds: KINDS,
+            store: true,
+            url: None,
         }
     }
 
@@ -351,7 +390,8 @@ impl World {
 
     /// Replaces a file of the home, for the next start.
     pub fn rewrite(&self, name: &str, text: &str) {
-        std::fs::write(self.path(name), text).unwrap();
+        let table = self.database.as_deref().filter(|_| name == "broker.toml" && !text.contains("[store]"));
+        std::fs::write(self.path(name), format!("{text}{}", table.unwrap_or_default())).unwrap();
     }
 
     /// A group's directory.
@@ -419,6 +459,14 @@ impl World {
         until("the end of all that it has started", || {
             (!arguments.iter().any(|argument| runs(argument))).then_some(())
         });
+    }
+
+    /// Whether the daemon's process has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        match &mut self.running {
+            Running::Process(child) => child.try_wait().unwrap().is_some(),
+            Running::Nothing | Running::Here(_) => false,
+        }
     }
 
     /// Stops the host and starts it on the same files.

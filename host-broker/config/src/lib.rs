@@ -24,6 +24,7 @@ pub mod rules;
 pub mod run;
 pub mod sinks;
 pub mod socket;
+pub mod store;
 pub mod vault;
 pub mod warnings;
 pub mod web;
@@ -51,6 +52,7 @@ use model::external;
 use platform::Environment;
 use schemars::{JsonSchema, Schema};
 use sinks::SinkTable;
+use store::StoreTable;
 
 use serde::{Deserialize, Serialize};
 use shared::digest::Digest;
@@ -119,6 +121,9 @@ pub struct Config {
     /// The places that receive every row of the evidence.
     #[serde(default)]
     pub sinks: Vec<SinkTable>,
+    /// The database that gets the records of this host; absent means that they are in the home only.
+    #[serde(default)]
+    pub store: Option<StoreTable>,
 }
 
 impl Config {
@@ -152,6 +157,7 @@ impl Config {
             group.run.settle(folder);
         }
         config.channels.iter_mut().for_each(|table| table.settle(folder));
+        config.store.iter_mut().for_each(|table| table.settle(folder));
         config.filter.settle(folder);
         config.flows.administrators = Administrators::of(&config.people, &config.groups);
         config.check(path)?;

@@ -57,7 +57,9 @@ pub fn check(home: &Home) -> Result<(), ConfigError> {
 /// As [`check`].
 pub fn check_named(home: &Home, config: &Config) -> Result<(), ConfigError> {
     let mut judge = Judge::new(rustix::process::geteuid().as_raw());
-    for path in named(config) {
+    // The authorities are public, but they decide which server gets the records.
+    let authorities = config.store.iter().filter_map(|store| store.authorities.as_deref());
+    for path in named(config).chain(authorities) {
         judge.file(&home.path().join(path))?;
     }
     for command in commands(config) {
@@ -109,10 +111,7 @@ fn user_name(users: &str, uid: u32) -> String {
 /// Returns the files and directories that the configuration names and that an agent must not be given: keys, secrets,
 /// scripts, and the workspaces of the groups, which change only after an approval.
 pub fn reserved(home: &Home, config: &Config) -> Vec<PathBuf> {
-    let secrets = config.providers.values().flat_map(|table| table.configured.secrets().into_values());
-    let secrets = secrets.chain(config.vault.key.iter()).chain(&config.vault.previous);
-    let secrets = secrets.chain(config.identity.issuers.values().filter_map(|issuer| issuer.secret.as_ref()));
-    let files = secrets.filter_map(|source| match source {
+    let files = secrets(config).filter_map(|source| match source {
         SecretSource::File { file } => Some(file.as_path()),
         SecretSource::EnvFile { env_file, .. } => Some(env_file.as_path()),
         SecretSource::Env { .. } | SecretSource::Keyring { .. } | SecretSource::Command { .. } => None,
@@ -137,6 +136,14 @@ fn named(config: &Config) -> impl Iterator<Item = &Path> {
     keys.chain(sets).chain(scripts)
 }
 
+/// Returns the sources of secrets whose files an agent must not be given, and whose programs the broker starts.
+fn secrets(config: &Config) -> impl Iterator<Item = &SecretSource> {
+    let providers = config.providers.values().flat_map(|table| table.configured.secrets().into_values());
+    let vault = config.vault.key.iter().chain(&config.vault.previous);
+    let issuers = config.identity.issuers.values().filter_map(|issuer| issuer.secret.as_ref());
+    providers.chain(vault).chain(issuers).chain(config.store.iter().map(|store| &store.url))
+}
+
 /// Returns how the programs of providers are started.
 fn children(config: &Config) -> impl Iterator<Item = &child::Settings> {
     config.providers.values().filter_map(|table| table.configured.child())
@@ -152,10 +159,7 @@ fn commands(config: &Config) -> impl Iterator<Item = &[String]> {
         }
     });
     let classifier = config.inspection.classifier.iter().filter_map(|table| table.command.as_ref());
-    let secrets = config.providers.values().flat_map(|table| table.configured.secrets().into_values());
-    let secrets = secrets.chain(config.vault.key.iter()).chain(&config.vault.previous);
-    let secrets = secrets.chain(config.identity.issuers.values().filter_map(|issuer| issuer.secret.as_ref()));
-    let helpers = secrets.filter_map(|source| match source {
+    let helpers = secrets(config).filter_map(|source| match source {
         SecretSource::Command { command } => Some(command),
         SecretSource::Env { .. }
         | SecretSource::File { .. }
@@ -488,6 +492,34 @@ mod tests {
     fn of_provider(provider: &str) -> Config {
         let text = format!("[providers.own]\nkind = \"bridge\"\n{provider}\n");
         Config::parse(&text, Path::new("/x/broker.toml"), &platform::Environment::new(), crate::KINDS).unwrap()
+    }
+
+    fn of_store(store: &str) -> Config {
+        let text = format!("[store]\nhost = \"a\"\n{store}\n");
+        Config::parse(&text, Path::new("/x/broker.toml"), &platform::Environment::new(), crate::KINDS).unwrap()
+    }
+
+    #[test]
+    fn the_url_of_the_store_is_kept_from_agents_and_its_program_and_authorities_from_everybody() {
+        let (root, home) = made();
+        let folder = root.path().canonicalize().unwrap();
+        let (secret, program, authorities) = (folder.join("url"), folder.join("program"), folder.join("ca.pem"));
+        for path in [&secret, &program, &authorities] {
+            std::fs::write(path, "").unwrap();
+            mode(path, 0o700);
+        }
+        let from_file = of_store(&format!("url = {{ file = {secret:?} }}\nauthorities = {authorities:?}"));
+        let from_env_file = of_store(&format!("url = {{ env_file = {secret:?}, name = \"URL\" }}"));
+        for config in [&from_file, &from_env_file] {
+            assert_eq!(reserved(&home, config), std::slice::from_ref(&secret));
+        }
+        let from_program = of_store(&format!("url = {{ command = [{program:?}] }}"));
+        for (path, config) in [(&authorities, &from_file), (&program, &from_program)] {
+            check_named(&home, config).unwrap();
+            mode(path, 0o722);
+            let fault = check_named(&home, config).unwrap_err().to_string();
+            assert!(fault.contains(&path.display().to_string()), "{fault}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use store::fleet::Settings;
 use store::ledger::checkpoints::Signed;
 use store::{ClockCheck, Durability, Store, StoreError, Undone};
 use tokio::time::Instant;
@@ -92,9 +93,35 @@ impl Ledger {
         Store::open(home, clock, policy_version).map(|store| Self { store })
     }
 
+    /// Opens the one writer of a home that is made from a backup; see [`Store::open_restored`].
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_restored(home: &Path, clock: Arc<dyn Clock>, policy_version: String) -> Result<Self, StoreError> {
+        Store::open_restored(home, clock, policy_version).map(|store| Self { store })
+    }
+
+    /// Opens the one writer of a home that is a host of a fleet; see [`Store::open_in_fleet`].
+    ///
+    /// # Errors
+    /// [`StoreError`], also if another daemon serves the host.
+    pub fn open_in_fleet(
+        home: &Path,
+        clock: Arc<dyn Clock>,
+        policy_version: String,
+        fleet: &Settings,
+    ) -> Result<Self, StoreError> {
+        Store::open_in_fleet(home, clock, policy_version, fleet).map(|store| Self { store })
+    }
+
     /// Sets the version of configuration and catalogue that later rows name.
     pub fn set_policy_version(&mut self, version: String) {
         self.store.set_policy_version(version);
+    }
+
+    /// Makes a daemon with another home wait after the end of this one; see [`Store::keep_host`].
+    pub fn keep_host(&mut self) {
+        self.store.keep_host();
     }
 
     /// Takes over the signed state that a verification of all rows has found; see [`Store::adopt`].
@@ -143,8 +170,8 @@ impl Ledger {
     /// Writes a batch: one transaction, one commit.
     ///
     /// An event that fails is unwritten, and the others are written without it: the transaction is rolled back and
-    /// begun again. If the commit itself fails, the events are tried again one by one. If an event needs a synced
-    /// commit, all are tried again with one.
+    /// begun again. If the commit itself fails, the events are tried again one by one, unless the error is one of all
+    /// events ([`StoreError::is_of_all`]). If an event needs a synced commit, all are tried again with one.
     pub fn batch<E: From<Effect>, W: BatchWriter<E>>(
         &mut self,
         durability: Durability,
@@ -179,6 +206,11 @@ impl Ledger {
                     waiting.push((durability, others));
                 }
                 Lost::Unsynced { events } => waiting.push((Durability::Full, events)),
+                Lost::All { events, error } if error.is_of_all() => {
+                    let others = waiting.drain(..).rev().flat_map(|(_, events)| events);
+                    let unwritten = events.into_iter().chain(others).map(|event| (event, Arc::clone(&error)));
+                    done.unwritten.extend(unwritten);
+                }
                 Lost::All { events, error } if single => {
                     done.unwritten.extend(events.into_iter().map(|event| (event, Arc::clone(&error))));
                 }

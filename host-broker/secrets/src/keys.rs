@@ -36,17 +36,22 @@ pub fn ledger(home: &Home, ids: &dyn Random) -> Result<LedgerKey, KeyError> {
 }
 
 /// Lists the keys and files that a used home lacks, one sentence each. An absent key counts only if there is a ledger.
-/// An absent ledger counts only if there are keys. `own_vault` says that the vault's key lies in the home.
+/// An absent ledger counts only if there are keys. `own_vault` says that the vault's key lies in the home. `in_fleet` says
+/// that a database has the rows, so that an absent ledger is read from there.
 ///
 /// # Errors
 /// [`KeyError::File`]: there is a ledger, and its key is gone. No key is made then: a new key would match no digest of
 /// an earlier row.
-pub fn continuity(home: &Home, own_vault: bool) -> Result<Vec<String>, KeyError> {
+pub fn continuity(home: &Home, own_vault: bool, in_fleet: bool) -> Result<Vec<String>, KeyError> {
     let is_there = |name: &str| home.keys().join(name).exists();
     let place = |name: &str| home.keys().join(name).display().to_string();
     let ledger = home.path().join("ledger.db");
-    // A first start that died before it made the tables leaves an empty file.
-    if !std::fs::metadata(&ledger).is_ok_and(|found| found.len() > 0) {
+    let has_ledger = has_ledger(home);
+    if !has_ledger && in_fleet && !is_there(LEDGER) {
+        // Either everything is made, or `missing_in_fleet` says why not.
+        return Ok(Vec::new());
+    }
+    if !has_ledger && !in_fleet {
         let left: Vec<String> = KEYS.into_iter().filter(|name| is_there(name)).map(place).collect();
         let note = format!(
             "{} is missing and is made new, but there is {}; if this home had a ledger, stop and restore it, because \
@@ -194,6 +199,26 @@ pub fn keep_signed_note(home: &Home, note: &str) -> Result<(), std::io::Error> {
     write_new(&new, note.as_bytes())?;
     std::fs::rename(&new, &path)?;
     std::fs::File::open(home.keys())?.sync_all()
+}
+
+/// Returns whether the home has a ledger. A first start that died before it made the tables leaves an empty file.
+pub fn has_ledger(home: &Home) -> bool {
+    std::fs::metadata(home.path().join("ledger.db")).is_ok_and(|found| found.len() > 0)
+}
+
+/// Returns whether the home has the key of digests.
+pub fn has_ledger_key(home: &Home) -> bool {
+    home.keys().join(LEDGER).exists()
+}
+
+/// Returns the error of a home that lacks the key of digests, although a database has rows of its host. No key is made
+/// then: a new key would match no digest of those rows.
+pub fn missing_in_fleet(home: &Home, host: &str) -> KeyError {
+    let fault = format!(
+        "it is missing, and the database of [store] has rows of the host `{host}` that were written with it; copy keys/ \
+         from the machine that has written them, or from a backup"
+    );
+    KeyError::File { path: home.keys().join(LEDGER), fault }
 }
 
 /// Checks whether the home has a master key of its own.
@@ -432,7 +457,7 @@ mod tests {
     fn a_key_is_not_made_silently_where_there_is_a_ledger_nor_a_ledger_where_there_are_keys() {
         let directory = tempfile::tempdir().unwrap();
         let home = Home::at(directory.path().to_path_buf());
-        let notes = || continuity(&home, true).unwrap();
+        let notes = || continuity(&home, true, false).unwrap();
         assert_eq!(notes(), [""; 0], "an empty home has everything made");
         ledger(&home, &SystemRandom).unwrap();
         let [note] = &notes()[..] else { panic!("one note") };
@@ -441,15 +466,32 @@ mod tests {
         let [identity, vault] = &notes()[..] else { panic!("two notes") };
         assert!(identity.contains("identity.key is missing") && vault.contains("vault.key is missing"));
         assert_eq!(
-            continuity(&home, false).unwrap(),
+            continuity(&home, false, false).unwrap(),
             std::slice::from_ref(identity),
             "a vault's key that lies elsewhere is not made"
         );
         std::fs::remove_file(home.keys().join(LEDGER)).unwrap();
-        let fault = continuity(&home, true).unwrap_err().to_string();
+        let fault = continuity(&home, true, false).unwrap_err().to_string();
         for part in ["ledger.key", "restore it from a backup", "head -c 32 /dev/urandom >"] {
             assert!(fault.contains(part), "{fault}");
         }
+    }
+
+    #[test]
+    fn a_home_whose_rows_are_in_a_database_needs_its_keys_and_no_ledger() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = Home::at(directory.path().to_path_buf());
+        let notes = || continuity(&home, true, true).unwrap();
+        assert_eq!(notes(), [""; 0], "an empty home has everything made");
+        assert!(!has_ledger(&home) && !has_ledger_key(&home));
+        ledger(&home, &SystemRandom).unwrap();
+        let [identity, vault] = &notes()[..] else { panic!("two notes") };
+        assert!(identity.contains("identity.key is missing") && vault.contains("vault.key is missing"));
+        super::identity(&home, &SystemRandom).unwrap();
+        super::vault(&home, &SystemRandom).unwrap();
+        assert_eq!(notes(), [""; 0], "the ledger comes from the database");
+        let fault = missing_in_fleet(&home, "a").to_string();
+        assert!(fault.contains("ledger.key") && fault.contains("the host `a`"), "{fault}");
     }
 
     #[test]

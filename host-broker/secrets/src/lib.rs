@@ -2,7 +2,7 @@
 //! acts, and the search that finds the broker's own secrets wherever they come back.
 //!
 //! The text of an operator's secret is exposed only to a proof of the crate `kernel`: a running execution, a notice whose
-//! transaction is durable, or an attempted effect.
+//! transaction is durable, or an attempted effect. The URL of the database with the records is the exception.
 
 pub mod identity;
 pub mod keys;

@@ -5,8 +5,10 @@
 //! one execution, [`Secret::expose_to`], for the channel of one notice, [`Secret::expose_on`], for the answers of one
 //! channel, [`Secret::expose_for_rows`], for the sink of durable rows, [`Secret::expose_for`], for the judge of one
 //! result, and `Secrets::needles`, for the search that keeps secrets out of results. Four more answer without the value:
-//! [`Secret::sign`], [`Secret::has_signed`], [`Secret::sign_rs256`] and [`Secret::is_rsa_key`].
+//! [`Secret::sign`], [`Secret::has_signed`], [`Secret::sign_rs256`] and [`Secret::is_rsa_key`]. One value needs no proof:
+//! [`Secrets::store_url`] leads to the database of the rows, so no row precedes it.
 
+mod database;
 mod dotenv;
 mod file;
 mod keyring;
@@ -31,6 +33,11 @@ use zeroize::Zeroizing;
 /// The fewest characters of a usable secret. Anything shorter would be found in ordinary text, so results would be
 /// full of redactions, or it would have to be let through; both are worse than asking for a longer one.
 pub const SECRET_CHARS_MIN: usize = 8;
+
+/// The name of the URL of the database with the records. No other secret has this name, because it has a space.
+pub const STORE_URL: &str = "store url";
+/// The name of the password in that URL.
+const STORE_PASSWORD: &str = "store password";
 
 /// One credential. It cannot be printed, copied or serialized; its text can be had only with an
 /// [`Execution`], an [`OutgoingNotice`], an [`OpenChannel`], an [`Attempted`] or [`SyncedRows`]. Each exists only after a row that says
@@ -157,7 +164,24 @@ impl Secrets {
                 }
             }
         }
+        secrets.add_store_password();
         secrets
+    }
+
+    /// Adds the password in the URL of the database, so that the search finds it without the URL, too.
+    fn add_store_password(&mut self) {
+        let url = self.held.get(STORE_URL);
+        let Some(password) = url.and_then(|url| database::password(url.0.expose_secret())) else { return };
+        if password.chars().count() < SECRET_CHARS_MIN {
+            let what = format!(
+                "its password has fewer than {SECRET_CHARS_MIN} characters, so it could not be kept out of results; use \
+                 a longer one"
+            );
+            self.held.remove(STORE_URL);
+            self.faults.insert(STORE_URL.to_owned(), SecretError::Refused { what });
+        } else {
+            self.held.insert(STORE_PASSWORD.to_owned(), Arc::new(Secret::new(password.to_string())));
+        }
     }
 
     /// A key of 32 bytes, which comes as text: hexadecimal, or base64 of either alphabet.
@@ -193,6 +217,17 @@ impl Secrets {
     pub fn usable(&self, key: &str, name: &str) -> Result<Arc<Secret>, String> {
         let fault = || self.fault(name).map_or_else(|| "missing".to_owned(), ToString::to_string);
         self.get(name).ok_or_else(|| format!("its secret `{key}` is {}", fault()))
+    }
+
+    /// Returns the URL of the database with the records, for the connection to it and nothing else.
+    ///
+    /// SECURITY: only the table `[store]` supplies this secret, so no other one can be had without a proof.
+    ///
+    /// # Errors
+    /// The reason why it is not usable, as the end of a sentence: `missing: set the environment variable …`.
+    pub fn store_url(&self) -> Result<&str, String> {
+        let fault = || self.fault(STORE_URL).map_or_else(|| "missing".to_owned(), ToString::to_string);
+        self.held.get(STORE_URL).map(|url| url.0.expose_secret()).ok_or_else(fault)
     }
 
     /// Why the secret of this name is not usable.

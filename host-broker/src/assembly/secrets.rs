@@ -8,7 +8,7 @@ use platform::commands::{Command, Commands, Ending};
 use provider::kind::secret_name;
 use secrets::identity::issuers;
 use secrets::source::{CommandOutput, Output, SecretSource};
-use secrets::{SecretError, Secrets};
+use secrets::{STORE_URL, SecretError, Secrets};
 use shared::Provider;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use tokio::time::Instant;
 /// The longest time that a program may take to print a secret: a person may have to unlock a vault.
 const SECRET_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Loads the secrets of every provider that takes calls, under the names `<provider>.<secret>`, and of the channels
-/// and the sinks.
+/// Loads the secrets of every provider that takes calls, under the names `<provider>.<secret>`, and of the channels,
+/// the sinks and the store.
 pub fn load_secrets(config: &Config, platform: &Platform) -> Secrets {
     load_from(config, platform, |_| true)
 }
@@ -52,6 +52,7 @@ fn load_from(config: &Config, platform: &Platform, wanted: impl Fn(&SecretSource
             sources.insert(table.secret_name(), source.clone());
         }
     }
+    sources.extend(source_of_store(config, &wanted));
     let helper = Helper(Arc::clone(&platform.commands));
     platform.runtime.block_on(Secrets::load(&sources, &platform.environment, &helper))
 }
@@ -80,6 +81,18 @@ pub fn secrets_of_issuers(config: &Config, platform: &Platform) -> Secrets {
     let helper = Helper(Arc::clone(&platform.commands));
     let sources = sources_of_issuers(config, &|_| true);
     platform.runtime.block_on(Secrets::load(&sources, &platform.environment, &helper))
+}
+
+/// Loads the URL of the database with the records, and nothing else.
+pub fn secret_of_store(config: &Config, platform: &Platform) -> Secrets {
+    let helper = Helper(Arc::clone(&platform.commands));
+    let sources: BTreeMap<_, _> = source_of_store(config, &|_| true).into_iter().collect();
+    platform.runtime.block_on(Secrets::load(&sources, &platform.environment, &helper))
+}
+
+fn source_of_store(config: &Config, wanted: &impl Fn(&SecretSource) -> bool) -> Option<(String, SecretSource)> {
+    let source = config.store.as_ref().map(|store| &store.url).filter(|source| wanted(source))?;
+    Some((STORE_URL.to_owned(), source.clone()))
 }
 
 fn sources_of_issuers(config: &Config, wanted: &impl Fn(&SecretSource) -> bool) -> BTreeMap<String, SecretSource> {

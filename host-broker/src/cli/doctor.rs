@@ -1,5 +1,6 @@
 //! `doctor`: finds the common problems of an installation, and names the remedy of each.
 
+mod checkpoints;
 mod daemon;
 mod groups;
 mod health;
@@ -135,6 +136,7 @@ fn examine(context: &Context) -> Vec<Finding> {
     found.extend(home::examine(context, &config));
     let hello = daemon::hello(context, &config, &mut found);
     found.extend(daemon::examine(context, hello.as_ref()));
+    found.extend(checkpoints::examine(context, hello.as_ref()));
     let granted = granted(context);
     found.extend(groups::examine(context, &config, hello.as_ref(), &granted));
     found.extend(containers(context));

@@ -126,7 +126,7 @@ impl Context {
         // The state of a provider names its own secret.
         let secrets = secret_warnings(config, &self.platform);
         found.extend(secrets.into_iter().filter(|(provider, _)| provider.is_none()).map(|(_, warning)| warning));
-        match keys::continuity(&self.home, config.vault.key.is_none()) {
+        match keys::continuity(&self.home, config.vault.key.is_none(), config.store.is_some()) {
             Ok(notes) => found.extend(notes),
             Err(error) => found.push(error.to_string()),
         }

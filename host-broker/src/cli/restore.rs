@@ -178,7 +178,7 @@ fn end_access(
     let mut broker = Broker::new(none, Arc::default(), config::Policy::default(), Arc::clone(&context.platform.ids));
     let clock = Arc::clone(&context.platform.clock);
     let now = clock.now();
-    let mut ledger = Ledger::open(home.path(), clock, policy_version.to_owned())?;
+    let mut ledger = Ledger::open_restored(home.path(), clock, policy_version.to_owned())?;
     let again = Again::of(context, ledger.view(), &groups, now)?;
     let restored = Restored {
         by: format!("person:{}", person.unwrap_or_else(|| unlisted(uid))),

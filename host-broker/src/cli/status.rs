@@ -1,5 +1,6 @@
 //! `status`: how the broker is, on one page.
 
+mod checkpoints;
 mod configured;
 pub(super) mod mailbox;
 
@@ -8,6 +9,7 @@ use crate::cli::Context;
 use crate::cli::ask::running;
 use crate::cli::home_reader::{ServerState, standing};
 use crate::cli::output::{CliError, Output};
+use checkpoints::Checkpoints;
 use clap::Args;
 use config::Config;
 use configured::{Configured, GroupState, groups};
@@ -35,17 +37,17 @@ use store::state::notices::Notice;
 
 /// Show daemon status, providers, unsettled calls and kill switches.
 ///
-/// The command also shows notices and tokens that fail, and grants that expire soon.
+/// The command also shows the last checkpoint, notices and tokens that fail, and grants that expire soon.
 #[derive(Debug, Args)]
 #[command(
     after_help = "While broker.toml is invalid, the command shows the fault and the state of a running daemon. The exit code is \
     4 then.
 
 --json prints {home, running, daemon: {version, pid, start, web, metrics, is_behind, limits, evidence: {cannot_write: \
-    {since, reason: disk_full|read_only|clock_behind|corrupt|locked|io_error|other, error}, verification: {state: \
+    {since, reason: disk_full|read_only|clock_behind|corrupt|locked|io_error|fleet_away|fleet_refuses|fenced|other, error}, verification: {state: \
     waiting|running|whole|broken|unfinished, row, of, error}}, servers: {NAME: {state: \
     idle|starting|up|down, starts, fault, withdrawn: {TOOL: WHY}}}, receiving: {CHANNEL: FAULT}, sinks: {SINK: {kind, accepted, behind, failing: {since, reason}}}}, configuration: {error}|null, web, metrics, head: {seq, event_hash, time}, \
-    groups: [{group, main, grants, socket: {open, connections}, file_system, replies}], providers: [{provider, kind, works, reason, secrets: [{secret, \
+    checkpoint: {row, size, time, uncovered, uncovered_since, warning: TEXT|null}|null, groups: [{group, main, grants, socket: {open, connections}, file_system, replies}], providers: [{provider, kind, works, reason, secrets: [{secret, \
     source, state: present|missing|refused|unasked}]}], open_intents: [{seq, caller, \
     request_id, provider, action, since}], unknown_outcomes: [the same], kill_switches: [SCOPE], \
     failing_channels: [{channel, event, state, attempts, fault, …}], failing_issuers: [{issuer, reason}], \
@@ -60,6 +62,7 @@ const SOON: Duration = Duration::from_hours(48);
 #[derive(Default)]
 struct Recorded {
     head: Option<Row>,
+    checkpoints: Checkpoints,
     grants: Vec<Grant>,
     open: Vec<Unsettled>,
     unknown: Vec<Unsettled>,
@@ -75,6 +78,7 @@ impl Recorded {
         Ok(Self {
             refused_accesses: refused.unwrap_or_default(),
             head: export::last(connection)?,
+            checkpoints: Checkpoints::read(connection),
             grants: grants::list(connection, None)?,
             open: calls::open_intents(connection)?,
             unknown: calls::unknown_outcomes(connection)?,
@@ -184,6 +188,7 @@ impl Page {
             "web": self.said("web"),
             "metrics": self.said("metrics"),
             "head": head.map(|row| json!({ "seq": row.seq, "event_hash": row.event_hash, "time": row.time() })),
+            "checkpoint": self.recorded.checkpoints.document(self.now),
             "groups": groups.collect::<Vec<_>>(),
             "providers": self.provider_documents(),
             "open_intents": self.recorded.open,
@@ -256,11 +261,11 @@ impl Page {
         let (inbox, back) = (line("Inbox  ", "web"), line("Back at", "callback"));
         let metrics = line("Metrics", "metrics");
         let (written, verified, invalid) = (self.cannot_write(), self.verified(), self.invalid());
-        let limits = line("Limits ", "limits");
+        let (signed, limits) = (self.recorded.checkpoints.text(self.now), line("Limits ", "limits"));
         let mut parts = vec![format!(
             "Home    {}
 Daemon  {running}{inbox}{back}{metrics}{invalid}
-Ledger  {head}{written}{verified}{limits}",
+Ledger  {head}{written}{verified}{signed}{limits}",
             self.home
         )];
         parts.push(self.groups());

@@ -3,9 +3,11 @@
 use super::{Daemon, Loop, group_of, late};
 use engine::event::Event;
 use kernel::OneTimeValue;
+use shared::limits::TIMEOUT_MAX;
 use std::collections::BTreeMap;
 use store::state::intents;
 use store::state::replies;
+use tokio::time::Instant;
 
 impl Loop {
     /// Fails with the reason if the ledger cannot be read or written.
@@ -13,6 +15,9 @@ impl Loop {
         self.remember_break()?;
         let before = self.daemon.ledger.head().seq;
         self.handle(vec![Event::Started]);
+        if let Some(halted) = &self.halted {
+            return Err(halted.to_string());
+        }
         if self.daemon.ledger.head().seq == before {
             let health = self.daemon.health.borrow();
             return Err(health.cannot_write.as_ref().map_or_else(String::new, |cannot| cannot.error.clone()));
@@ -27,7 +32,12 @@ impl Loop {
             Err(error) => tracing::error!(error = ?error, "the undelivered replies cannot be read"),
         }
         self.ask_on();
-        self.probe_what_was_left();
+        if self.daemon.ledger.has_ousted() {
+            // The effects of the other daemon end with their timeouts. A probe before would not see them.
+            self.probes_due = Some(Instant::now() + TIMEOUT_MAX);
+        } else {
+            self.probe_what_was_left();
+        }
         self.write_all_snapshots();
         Ok(())
     }
@@ -60,7 +70,7 @@ impl Loop {
     }
 
     /// Outcomes that a daemon that died left unknown, where the remote can be asked.
-    fn probe_what_was_left(&mut self) {
+    pub(super) fn probe_what_was_left(&mut self) {
         let unknown = match intents::unknown_outcomes(self.daemon.ledger.view(), self.daemon.clock.now()) {
             Ok(unknown) => unknown,
             Err(error) => {

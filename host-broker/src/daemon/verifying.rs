@@ -3,7 +3,7 @@
 //! If rows are missing or changed, the broker admits no call. It admits calls again after a verification without errors,
 //! also after a restart.
 
-use super::Loop;
+use super::{Halted, Loop};
 use crate::daemon::Message;
 use engine::event::Event;
 use engine::notices::sender::NoticeSender;
@@ -155,6 +155,7 @@ impl Loop {
             self.daemon.ledger.check_clock()
         };
         if let Err(error) = tried {
+            self.halted = self.halted.take().or_else(|| Halted::at(&error));
             self.note_unwritten(&error);
         }
     }

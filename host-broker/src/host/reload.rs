@@ -13,6 +13,7 @@ use crate::http;
 use crate::mailboxes::Mailboxes;
 use config::profiles::Written;
 use config::provider::Kinds;
+use config::store::StoreTable;
 use config::web::Loopback;
 use config::{Config, ConfigError};
 use nix::sys::signal::{SigSet, Signal};
@@ -39,6 +40,7 @@ pub struct Reload {
     platform: Platform,
     kinds: Kinds,
     addresses: [Option<SocketAddr>; 3],
+    store: Option<StoreTable>,
     service_manager: ServiceManager,
     // The checked files, once a reload is wanted.
     wanted: Arc<Mutex<Option<Arc<OperatorFiles>>>>,
@@ -53,6 +55,7 @@ impl Reload {
             platform: platform.clone(),
             kinds,
             addresses: addresses(running),
+            store: running.store.clone(),
             service_manager: ServiceManager::default(),
             wanted: Arc::default(),
             stopped: Arc::default(),
@@ -80,6 +83,7 @@ impl Reload {
         every_record_opens(&loaded)?;
         Mailboxes::check_keys(&loaded.home, &loaded.config)?;
         checkpoint_keys::check(&loaded.home)?;
+        self.check_store(&loaded)?;
         let group = loaded.config.broker.socket_group.as_deref().map(group_number).transpose();
         let group = group.map_err(|fault| ConfigError::Inconsistent { path: loaded.home.config(), fault })?;
         self.may_give_to(group)?;
@@ -103,6 +107,19 @@ impl Reload {
         // Last, because it makes directories.
         Mailboxes::open(&loaded.home, &loaded.config)?;
         Ok(loaded.ruleset_builder.files())
+    }
+
+    /// Contacts the database of a changed table `[store]`, because a daemon that cannot start with it serves nobody.
+    fn check_store(&self, loaded: &LoadedHome) -> Result<(), StartError> {
+        match (&self.store, &loaded.fleet) {
+            (Some(running), None) => Err(StartError::Store(format!(
+                "the table is missing, and a database has the records of this home as those of the host `{}`; put the \
+                 table back",
+                running.host.as_str()
+            ))),
+            (_, Some(fleet)) if self.store != loaded.config.store => Ok(fleet.check()?),
+            (_, Some(_)) | (None, None) => Ok(()),
+        }
     }
 
     /// Makes a file that is given to this group, as the control socket will be.

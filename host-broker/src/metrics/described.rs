@@ -110,6 +110,8 @@ metrics! {
         "1 if rows of the ledger are missing or changed, 0 if none were found.";
     VERIFIED_ROW "verified_row" Gauge []
         "The last row up to which the present daemon has verified all rows; 0 while it has verified none.";
+    CHECKPOINT_LAG "checkpoint_lag_seconds" Gauge []
+        "Seconds since the oldest row that no checkpoint covers was written; 0 if all rows are covered. The daemon signs a checkpoint each minute while rows are written.";
     LEDGER_ROWS "ledger_rows" Gauge []
         "The number of the last row, which is the number of rows.";
     LEDGER_BYTES "ledger_bytes" Gauge ["part"]

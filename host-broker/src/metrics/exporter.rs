@@ -15,6 +15,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use store::StoreError;
+use store::ledger::checkpoints::{self, Coverage};
 use store::ledger::figures::{self, Figures, Sizes, Space};
 use store::ledger::health::{self, Verification};
 use tokio::sync::{Semaphore, watch};
@@ -133,6 +135,7 @@ pub struct NotWritten;
 /// What a scrape reads beside the loop.
 struct Read {
     figures: Option<Figures>,
+    coverage: Option<Coverage>,
     sizes: Sizes,
     space: Option<Space>,
 }
@@ -207,12 +210,15 @@ impl Exporter {
         let read = tokio::task::spawn_blocking(move || {
             // A read that the disk holds up keeps the permit, so that threads do not pile up.
             let _permit = permit;
+            let unreadable =
+                |error: &StoreError| tracing::warn!(error = ?error, "a scrape of the metrics cannot read the ledger");
             let view = store::reader_until(&home, Instant::now() + READ);
-            let figures = view.and_then(|view| figures::figures(&view, clock.now()));
-            if let Err(error) = &figures {
-                tracing::warn!(error = ?error, "a scrape of the metrics cannot read the ledger");
-            }
-            Read { figures: figures.ok(), sizes: figures::sizes(&home), space: Space::of(&home) }
+            let read = view.and_then(|view| {
+                let figures = figures::figures(&view, clock.now())?;
+                Ok((figures, checkpoints::coverage(&view).inspect_err(unreadable).ok()))
+            });
+            let (figures, coverage) = read.inspect_err(unreadable).ok().unzip();
+            Read { figures, coverage: coverage.flatten(), sizes: figures::sizes(&home), space: Space::of(&home) }
         });
         timeout(READ * 2, read).await.ok()?.ok()
     }
@@ -222,9 +228,12 @@ impl Exporter {
         self.write_state(&registry)?;
         let is_readable = read.as_ref().is_some_and(|read| read.figures.is_some());
         described::LEDGER_READABLE.gauge(&registry)?.set(i64::from(is_readable));
-        if let Some(Read { figures, sizes, space }) = read {
+        if let Some(Read { figures, coverage, sizes, space }) = read {
             if let Some(figures) = figures {
                 self.write_figures(&registry, &figures)?;
+            }
+            if let Some(coverage) = coverage {
+                described::CHECKPOINT_LAG.is(&registry, coverage.lag(self.clock.now()).as_secs_f64())?;
             }
             let bytes = described::LEDGER_BYTES.gauges(&registry)?;
             for (part, size) in [("database", sizes.database), ("log", sizes.log), ("segments", sizes.segments)] {

@@ -1,5 +1,6 @@
 //! Errors of the store, by step.
 
+use crate::fleet::FleetError;
 use crate::ledger::verifier::Break;
 use shared::Timestamp;
 use std::path::PathBuf;
@@ -54,6 +55,9 @@ pub enum StoreError {
     /// The chain is broken.
     #[error("the evidence is broken: {0}")]
     Broken(#[from] Break),
+    /// The database of a fleet, of which the ledger is a copy.
+    #[error(transparent)]
+    Fleet(#[from] FleetError),
     /// A statement failed.
     #[error("the ledger could not {step}")]
     Statement {
@@ -101,6 +105,14 @@ pub enum StoreError {
         /// The machine's time.
         now: Timestamp,
     },
+}
+
+impl StoreError {
+    /// Returns whether no event can be written, and another attempt would only take time or is not safe: the fleet's
+    /// database cannot be reached, or it is not known which rows it has.
+    pub fn is_of_all(&self) -> bool {
+        matches!(self, Self::Fleet(error) if !matches!(error, FleetError::Refused(_) | FleetError::Row(_)))
+    }
 }
 
 /// Adds the step to the error of SQLite.

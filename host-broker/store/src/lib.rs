@@ -9,6 +9,7 @@
 pub mod backup;
 mod cache;
 mod error;
+pub mod fleet;
 pub mod ledger;
 mod open;
 mod reserve;

@@ -1,5 +1,6 @@
 //! Opening the database: applying the schema and the settings, checking the chain, growing the log.
 
+use crate::fleet::{self, Fleet, FleetError};
 use crate::ledger::chain::Head;
 use crate::ledger::checkpoints::Signed;
 use crate::ledger::verifier::{Break, Verifier};
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The statements of each version, the first one first. A version never changes.
-const VERSIONS: [&str; 8] = [
+const VERSIONS: [&str; 9] = [
     concat!(include_str!("schema/ledger.sql"), "\n", include_str!("schema/state.sql")),
     include_str!("schema/version_2.sql"),
     include_str!("schema/version_3.sql"),
@@ -30,8 +31,9 @@ const VERSIONS: [&str; 8] = [
     include_str!("schema/version_6.sql"),
     include_str!("schema/version_7.sql"),
     include_str!("schema/version_8.sql"),
+    include_str!("schema/version_9.sql"),
 ];
-pub(crate) const SCHEMA_VERSION: i64 = 8;
+pub(crate) const SCHEMA_VERSION: i64 = 9;
 /// The number of rows at the end of the chain that a start verifies; `evidence verify` verifies all.
 const VERIFIED_AT_START: i64 = 10_000;
 /// The number of prepared statements that are kept: more than there are, because parsing one takes longer than running
@@ -46,15 +48,58 @@ impl Store {
     /// # Errors
     /// [`StoreError`]: locked by another daemon, unusable, of another version, or broken evidence.
     pub fn open(home: &Path, clock: Arc<dyn Clock>, policy_version: String) -> Result<Self, StoreError> {
+        Self::open_home(home, clock, policy_version, Records::Own)
+    }
+
+    /// Opens the one writer of a home that is made from a backup. If the backup is of a host of a fleet, the home is no
+    /// copy of the host's rows any more.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_restored(home: &Path, clock: Arc<dyn Clock>, policy_version: String) -> Result<Self, StoreError> {
+        Self::open_home(home, clock, policy_version, Records::Restored)
+    }
+
+    /// Opens the one writer of a home that is a host of a fleet. Its database is a copy of the host's rows.
+    ///
+    /// # Errors
+    /// As [`Self::open`], or [`StoreError::Fleet`]: the fleet's database cannot be used, or another daemon serves the host.
+    pub fn open_in_fleet(
+        home: &Path,
+        clock: Arc<dyn Clock>,
+        policy_version: String,
+        fleet: &fleet::Settings,
+    ) -> Result<Self, StoreError> {
+        Self::open_home(home, clock, policy_version, Records::Fleet(fleet))
+    }
+
+    fn open_home(
+        home: &Path,
+        clock: Arc<dyn Clock>,
+        policy_version: String,
+        records: Records<'_>,
+    ) -> Result<Self, StoreError> {
         let lock = lock(home)?;
         let path = home.join("ledger.db");
         create_private(&path)?;
         let (view, log) = connection(&path)?;
+        if let Records::Fleet(settings) = records {
+            Fleet::check_version(settings)?;
+        }
         migrate(view.connection(), &path)?;
         // A predecessor may have died of a failed sync. While another process reads, the log stays as it is.
         if wal::empty(view.connection(), &path).is_err() {
             wal::grow(&path)?;
         }
+        let fleet = match (records, fleet::host_of(&view)?) {
+            (Records::Fleet(settings), _) => Some(Fleet::join(settings, home, &view)?),
+            (Records::Own, Some(host)) => return Err(FleetError::NotConfigured(host).into()),
+            (Records::Restored, Some(_)) => {
+                fleet::leave(&view)?;
+                None
+            }
+            (Records::Own | Records::Restored, None) => None,
+        };
         let (head, verified) = verify_tail(&view)?;
         let is_verified = verified.is_some();
         let signed = verified.or_else(|| checkpoints::continued(home, &view, None, head.seq));
@@ -76,10 +121,22 @@ impl Store {
             tally: Tally::default(),
             suspect: false,
             minor: RefCell::default(),
+            fleet,
             reserve,
             _lock: lock,
         })
     }
+}
+
+/// The place of the records.
+#[derive(Clone, Copy)]
+enum Records<'s> {
+    /// The database of the home.
+    Own,
+    /// The same, made from a backup.
+    Restored,
+    /// The database of a fleet. That of the home is a copy.
+    Fleet(&'s fleet::Settings),
 }
 
 /// Takes the lock of a home. Its holder is the only one that may write the ledger.
@@ -195,7 +252,7 @@ fn immutable(path: &Path) -> Option<String> {
     Some(format!("file:{name}?immutable=1"))
 }
 
-/// Applies the statements of a version. They only add tables: the row format of the ledger is final.
+/// Applies the statements of a version. The row format of the ledger is final.
 fn change(connection: &Connection, statements: &str) -> Result<(), StoreError> {
     connection
         .execute_batch(&format!("BEGIN IMMEDIATE;\n{statements}\nPRAGMA user_version = {SCHEMA_VERSION};\nCOMMIT;"))
@@ -216,13 +273,18 @@ fn migrate(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     }
 }
 
+/// Makes the tables in an empty database.
+pub(crate) fn schema(connection: &Connection) -> Result<(), StoreError> {
+    change(connection, &VERSIONS.join("\n"))
+}
+
 /// Returns the stored end of the chain.
 pub(crate) fn head(view: &View) -> Result<Head, StoreError> {
     Ok(export::last(view)?.map_or(Head::EMPTY, |row| Head { seq: row.seq, hash: row.event_hash, ts: row.ts }))
 }
 
 /// Verifies the last rows and their links. Returns the last row, and the signed state if these were all rows.
-fn verify_tail(view: &View) -> Result<(Head, Option<Signed>), StoreError> {
+pub(crate) fn verify_tail(view: &View) -> Result<(Head, Option<Signed>), StoreError> {
     let end = head(view)?;
     let rotated = segments::end(view)?.seq;
     if rotated >= end.seq && rotated > 0 {

@@ -1,5 +1,6 @@
 //! The one writer of a home: the database, its write-ahead log, and the end of the chain.
 
+use crate::fleet::{Fleet, FleetError};
 use crate::ledger::chain::{Head, Row};
 use crate::ledger::checkpoints::Signed;
 use crate::ledger::figures::Space;
@@ -62,6 +63,8 @@ pub struct Store {
     pub(crate) suspect: bool,
     pub(crate) reserve: Reserve,
     pub(crate) minor: RefCell<Minor>,
+    // The database of which this one is a copy.
+    pub(crate) fleet: Option<Fleet>,
     // Held until the store is dropped, so that there is no second writer.
     pub(crate) _lock: Lock,
 }
@@ -206,14 +209,15 @@ impl Store {
     }
 
     fn begin(&mut self, durability: Durability) -> Result<(), StoreError> {
-        if self.suspect {
+        if self.suspect || self.fleet.as_ref().is_some_and(Fleet::must_recover) {
             self.recover()?;
         }
         let durability = if durability == Durability::Full { durability } else { Durability::Normal };
         if self.durability != Some(durability) {
             let pragma = match durability {
-                Durability::Full => "PRAGMA synchronous = FULL",
-                Durability::Normal | Durability::Deferred => "PRAGMA synchronous = NORMAL",
+                // The fleet's database has the rows of a copy that a power cut takes.
+                Durability::Full if self.fleet.is_none() => "PRAGMA synchronous = FULL",
+                Durability::Full | Durability::Normal | Durability::Deferred => "PRAGMA synchronous = NORMAL",
             };
             self.view.connection().execute_batch(pragma).map_err(at("set the durability"))?;
             self.durability = Some(durability);
@@ -232,6 +236,11 @@ impl Store {
     /// # Errors
     /// [`StoreError`]; the rows may be lost with the machine's power.
     pub fn sync(&mut self) -> Result<(), StoreError> {
+        if self.fleet.is_some() {
+            // Each of its commits is synchronous.
+            self.synced = self.head.seq;
+            return Ok(());
+        }
         self.durability = None;
         self.tally.commits += 1;
         self.tally.syncs += 1;
@@ -246,15 +255,24 @@ impl Store {
     /// Commits the transaction. After a failed COMMIT it is unknown whether the rows are durable, so the database is
     /// opened again and read.
     fn commit(&mut self, head: Head, signed: Option<Signed>) -> Result<(), StoreError> {
+        if let Some(fleet) = &mut self.fleet {
+            fleet.write(self.view.connection(), head).inspect_err(|_unwritten| {
+                self.view.connection().execute_batch("ROLLBACK").ok();
+            })?;
+        }
         let result = self.view.connection().prepare_cached("COMMIT").and_then(|mut s| s.execute([]));
         self.tally.commits += 1;
         self.tally.syncs += u64::from(self.durability == Some(Durability::Full));
         let Err(error) = result else {
             // A commit without a change is not synced.
-            if self.durability == Some(Durability::Full) && head.seq > self.head.seq {
+            let is_synced = self.durability == Some(Durability::Full) || self.fleet.is_some();
+            if is_synced && head.seq > self.head.seq {
                 self.synced = head.seq;
             }
             (self.head, self.signed) = (head, signed);
+            if let Some(fleet) = &mut self.fleet {
+                fleet.is_copied();
+            }
             self.view.committed();
             return Ok(());
         };
@@ -262,7 +280,12 @@ impl Store {
             self.view.connection().execute_batch("ROLLBACK").ok();
         }
         self.suspect |= wal::is_failed_sync(&error);
-        self.recover()?;
+        let recovered = self.recover();
+        if self.fleet.is_some() && (recovered.is_err() || self.head != head) {
+            // The fleet's database has the rows, and the next start reads them.
+            return Err(FleetError::Unknown(format!("the copy cannot be written: {error}")).into());
+        }
+        recovered?;
         if self.head == head { Ok(()) } else { Err(at("commit")(error)) }
     }
 
@@ -272,13 +295,21 @@ impl Store {
     /// database and the log starts again.
     fn recover(&mut self) -> Result<(), StoreError> {
         self.durability = None;
+        if let Some(fleet) = &mut self.fleet {
+            fleet.distrust();
+        }
         (self.view, self.log) = open::connection(&self.path)?;
         if self.suspect {
             wal::empty(self.view.connection(), &self.path)?;
             self.suspect = false;
             self.synced = i64::MAX;
         }
-        self.head = open::head(&self.view)?;
+        if let Some(fleet) = &mut self.fleet {
+            fleet.attach(&self.view)?;
+            fleet.recover(&self.view)?;
+        }
+        // Copied rows are verified.
+        self.head = if self.fleet.is_some() { open::verify_tail(&self.view)?.0 } else { open::head(&self.view)? };
         self.synced = self.synced.min(self.head.seq);
         let known = self.signed.take();
         self.signed = checkpoints::continued(self.home(), &self.view, known, self.head.seq);
@@ -357,6 +388,24 @@ impl Store {
     /// Returns the reads of the last commit, on the writer's own connection.
     pub fn view(&self) -> &View {
         &self.view
+    }
+
+    /// Returns the error of a host of a fleet that another daemon was found to serve.
+    pub fn fenced(&self) -> Option<FleetError> {
+        self.fleet.as_ref().filter(|fleet| fleet.is_fenced()).map(|fleet| FleetError::Fenced(fleet.host().to_owned()))
+    }
+
+    /// Makes a daemon with another home wait after the end of this one, because effects may still be under way.
+    pub fn keep_host(&mut self) {
+        if let Some(fleet) = &mut self.fleet {
+            fleet.keep_host();
+        }
+    }
+
+    /// Returns whether a daemon with another home served the host of this one and did not end. Its last effects may still be
+    /// under way.
+    pub fn has_ousted(&self) -> bool {
+        self.fleet.as_ref().is_some_and(Fleet::has_ousted)
     }
 
     /// Returns the row up to which everything is synced.

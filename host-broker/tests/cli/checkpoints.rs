@@ -1,5 +1,6 @@
 //! Checkpoints: what they find in a ledger that somebody rewrote with all of its hashes, and proofs for others.
 
+use super::rows::fill;
 use super::world::{World, wait_for};
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -357,4 +358,63 @@ fn a_daemon_that_is_killed_signs_its_rows_after_the_next_start() {
     assert_eq!(daemon.end(), 0);
     let verified = world.run(&["evidence", "verify", "--json"]).json();
     assert_eq!(verified["checkpoint"]["size"], verified["rows"].as_i64().unwrap() - 1);
+}
+
+#[test]
+fn status_warns_of_rows_without_a_checkpoint_until_one_is_signed() {
+    let world = World::with_mock();
+    let shown = || world.run(&["status"]).ok();
+    let document = || world.run(&["status", "--json"]).json()["checkpoint"].clone();
+    assert_eq!(document()["warning"], Value::Null, "there are no rows");
+    // Without any checkpoint, young rows are enough.
+    world.run(&["grant", "developer", "mock", "2"]).ok();
+    let found = document();
+    let first = found["warning"].as_str().unwrap();
+    assert!(first.starts_with("no checkpoint covers ") && first.ends_with("a running daemon signs one each minute"));
+    assert!(shown().contains(first), "{}", shown());
+    assert_eq!((&found["row"], &found["size"], &found["time"]), (&Value::Null, &Value::Null, &Value::Null));
+    assert_eq!(found["uncovered"], rows(&world).len());
+    let run = || {
+        let daemon = world.serve();
+        world.run(&["stop"]).ok();
+        assert_eq!(daemon.end(), 0);
+    };
+    run();
+    let row = rows(&world).len();
+    let line = format!("checkpoint: {} rows signed less than a minute ago, 0 rows after it", row - 1);
+    assert!(shown().contains(&line), "{}", shown());
+    let found = document();
+    let expected = json!({
+        "row": row, "size": row - 1, "time": found["time"], "uncovered": 0, "uncovered_since": null, "warning": null,
+    });
+    assert!(found["time"].is_string() && found == expected, "{found}");
+    // A table that its row does not confirm is no checkpoint.
+    let database = || Connection::open(world.home.join("ledger.db")).unwrap();
+    database().execute_batch("UPDATE checkpoint SET peaks = zeroblob(32)").unwrap();
+    assert!(shown().contains(&format!("no checkpoint covers {row} rows yet;")), "{}", shown());
+    run();
+    assert_eq!(document()["warning"], Value::Null);
+}
+
+#[test]
+fn status_warns_of_old_rows_if_the_daemon_cannot_write_its_checkpoint() {
+    const REFUSED: &str =
+        "CREATE TRIGGER refused BEFORE INSERT ON checkpoint BEGIN SELECT RAISE(ABORT, 'refused'); END";
+    let world = World::with_mock();
+    fill(&world.home, 999);
+    let database = || Connection::open(world.home.join("ledger.db")).unwrap();
+    let run = || {
+        let daemon = world.serve();
+        world.run(&["stop"]).ok();
+        assert_eq!(daemon.end(), 0);
+        world.run(&["status"]).ok()
+    };
+    database().execute_batch(REFUSED).unwrap();
+    let shown = run();
+    let words = "NO CHECKPOINT covers ";
+    let rest = "rows, the oldest of 2026-02-14T10:00:00.000Z; for the remedy: host-broker doctor";
+    assert!(shown.contains(words) && shown.contains(rest), "{shown}");
+    database().execute_batch("DROP TRIGGER refused").unwrap();
+    let shown = run();
+    assert!(shown.contains("0 rows after it") && !shown.to_lowercase().contains("no checkpoint"), "{shown}");
 }

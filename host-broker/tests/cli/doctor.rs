@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "the program under test is a child process")]
 
+use super::rows::fill;
 use super::world::{World, finish, start};
 use serde_json::Value;
 use std::net::TcpListener;
@@ -179,6 +180,46 @@ fn an_open_breaker_and_a_refused_credential_are_found() {
     drop(ledger);
     let words = ["person.mail", "host-broker account link broker:ann person.mail ann@example.com"];
     says(&found(&world, "warning"), "account ann@example.com", &words);
+}
+
+#[test]
+fn rows_without_a_checkpoint_and_a_key_that_cannot_be_used_are_found() {
+    const CHECK: &str = "checkpoints";
+    let world = World::with_mock();
+    // These rows are months old, and no daemon has signed them.
+    fill(&world.home, 999);
+    let words = ["no checkpoint covers 1000 rows, the oldest of 2026-02-14T10:00:00.000Z", "finding `daemon`"];
+    says(&found(&world, "problem"), CHECK, &words);
+    let is_found = |state: &str| found(&world, state).iter().any(|(check, _)| check == CHECK);
+    let run = || {
+        let daemon = world.serve();
+        world.run(&["stop"]).ok();
+        assert_eq!(daemon.end(), 0);
+    };
+    run();
+    assert!(!is_found("problem") && !is_found("warning"), "the stop has signed all rows");
+    let daemon = world.serve();
+    assert!(!is_found("problem") && !is_found("warning"), "the rows of the start are young");
+    world.run(&["stop"]).ok();
+    assert_eq!(daemon.end(), 0);
+    // The key cannot be used.
+    let [key, note, aside] = ["keys/checkpoint.key", "keys/checkpoint.note", "aside"].map(|name| world.home.join(name));
+    let good = std::fs::read(&key).unwrap();
+    std::fs::write(&key, &good[1..]).unwrap();
+    says(&found(&world, "problem"), CHECK, &["checkpoint.key", "it does not hold 32 bytes", "no daemon starts"]);
+    world.run(&["serve"]).fails(4, &["checkpoint.key", "it does not hold 32 bytes"]);
+    std::fs::write(&key, good).unwrap();
+    std::fs::rename(&key, &aside).unwrap();
+    says(&found(&world, "problem"), CHECK, &["checkpoint.key", "it is missing"]);
+    std::fs::rename(&aside, &key).unwrap();
+    assert!(!is_found("problem"));
+    // The last checkpoint cannot be used, or is not beside the key.
+    std::fs::write(&note, "no checkpoint").unwrap();
+    says(&found(&world, "problem"), CHECK, &["checkpoint.note", "it is not a checkpoint", "no daemon starts"]);
+    std::fs::remove_file(&note).unwrap();
+    says(&found(&world, "warning"), CHECK, &["not stored in keys/checkpoint.note"]);
+    run();
+    assert!(!is_found("problem") && !is_found("warning"), "the next one is stored again");
 }
 
 #[test]

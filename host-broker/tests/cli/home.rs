@@ -50,6 +50,7 @@ fn where_there_is_no_home_every_command_says_how_to_make_one() {
         &["grant", "developer", "mock", "1"],
         &["group", "add", "web"],
         &["serve"],
+        &["fleet", "status"],
     ];
     for arguments in reads {
         world.run(arguments).fails(4, &["host-broker init"]);

@@ -1,13 +1,15 @@
 //! Checkpoints in the batches of the ledger: after a rollback, a restart and an upgrade, and on broken evidence.
 
-use crate::ledger::scribe::{Happening, commits_fail, fill, rows, write};
+use crate::ledger::scribe::{Happening, commits_fail, fill, raw, rows, write};
 use crate::ledger::world::{World, open};
 use engine::broker::CheckpointKeys;
 use engine::event::Event;
 use model::Clock as _;
 use rusqlite::Connection;
 use secrets::identity::issuers::OwnKey;
+use std::time::Duration;
 use store::Durability;
+use store::ledger::checkpoints::{Coverage, Covered, OVERDUE, Uncovered, coverage};
 use store::ledger::health::Verification;
 use store::ledger::verifier::Verifier;
 
@@ -86,4 +88,48 @@ fn broken_evidence_gets_no_checkpoint() {
     assert_eq!(world.ledger.head(), head);
     handle(&mut world, Event::Verified(Box::new(Verification::Whole { row: 5 })));
     sign(&mut world);
+}
+
+fn covered(world: &World) -> Coverage {
+    coverage(world.ledger.view()).unwrap()
+}
+
+#[test]
+fn rows_without_a_checkpoint_are_counted_from_the_oldest_and_are_overdue_after_a_while() {
+    let mut world = signing(World::new());
+    assert_eq!(covered(&world), Coverage::default());
+    fill(&mut world.ledger, 20);
+    let (begun, rows) = (world.clock.now(), world.ledger.head().seq);
+    let none = Coverage { covered: None, uncovered: Some(Uncovered { rows, since: begun }) };
+    assert_eq!(covered(&world), none, "there is no checkpoint");
+    sign(&mut world);
+    let signed = Some(Covered { size: rows, at: Some(begun) });
+    assert_eq!(covered(&world), Coverage { covered: signed, uncovered: None });
+    // The rows of two times, of which the first counts.
+    world.clock.turn(1_000);
+    let since = world.clock.now();
+    write(&mut world.ledger, vec![Happening::Row("a")]);
+    world.clock.turn(1_000);
+    write(&mut world.ledger, vec![Happening::Row("b")]);
+    let found = covered(&world);
+    assert_eq!(found, Coverage { covered: signed, uncovered: Some(Uncovered { rows: 2, since }) });
+    assert_eq!(found.lag(world.clock.now()), Duration::from_secs(1));
+    assert!(!found.is_overdue(since.plus(OVERDUE)) && found.is_overdue(since.plus(OVERDUE + Duration::from_millis(1))));
+    world.clock.turn(3_600_000);
+    sign(&mut world);
+    let found = covered(&world);
+    assert_eq!((found.lag(world.clock.now()), found.is_overdue(world.clock.now())), (Duration::ZERO, false));
+    // A table that its row does not confirm is no checkpoint, and neither is an empty one.
+    let rows = world.ledger.head().seq;
+    let none = Coverage { covered: None, uncovered: Some(Uncovered { rows, since: begun }) };
+    raw(&world.ledger).execute_batch("CREATE TABLE kept AS SELECT * FROM checkpoint").unwrap();
+    for change in ["seq = seq - 1", "seq = 0", "seq = seq + 1", "key = 'x'", "peaks = zeroblob(32)"] {
+        raw(&world.ledger).execute_batch(&format!("UPDATE checkpoint SET {change}")).unwrap();
+        assert_eq!(covered(&world), none, "{change}");
+        raw(&world.ledger).execute_batch("INSERT OR REPLACE INTO checkpoint SELECT * FROM kept").unwrap();
+        assert_eq!(covered(&world).uncovered, None);
+    }
+    raw(&world.ledger).execute_batch("DELETE FROM checkpoint").unwrap();
+    assert_eq!(covered(&world), none);
+    assert!(none.is_overdue(world.clock.now()));
 }

@@ -114,7 +114,9 @@ fn no_statement_scans_more_than_it_returns() {
     sources(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/store/src")), &mut files);
     let (mut seen, mut unprepared, mut scans) = (0, String::new(), String::new());
     let mut used = BTreeSet::new();
-    for (file, source) in files {
+    // The statements of a fleet are PostgreSQL's, or are made for each table: they find a row by its key, or copy all.
+    let is_of_fleet = |file: &str| file.contains("/src/fleet");
+    for (file, source) in files.into_iter().filter(|(file, _)| !is_of_fleet(file)) {
         for statement in statements(&source) {
             let mut prepared = match connection.prepare(&format!("EXPLAIN QUERY PLAN {statement}")) {
                 Ok(prepared) => prepared,

@@ -6,13 +6,14 @@ use crate::ledger::world::{World, open};
 use engine::event::Event;
 use engine::request::{Command, CommandRequest, Parsed};
 use kernel::{Committed, Ledger};
+use model::Clock as _;
 use serde_json::{Value, json};
 use shared::request::ResultRequest;
 use std::io::Read as _;
 use std::path::Path;
 use std::process::Output;
 use store::ledger::chain::{Head, Row};
-use store::ledger::checkpoints::Signed;
+use store::ledger::checkpoints::{Coverage, Covered, Signed, Uncovered, coverage};
 use store::ledger::health::{Health, Verification};
 use store::ledger::segments;
 use store::ledger::segments::{Due, Segment};
@@ -113,6 +114,31 @@ fn old_rows_move_into_segments_and_the_chain_goes_on() {
     assert_eq!(named[0]["last_hash"], json!(rows[99].event_hash));
     let file = std::fs::read(world.ledger.home().join("segments").join(named[0]["file"].as_str().unwrap())).unwrap();
     assert_eq!(named[0]["sha256"], json!(shared::digest::Digest::of(&file)));
+}
+
+#[test]
+fn rows_after_a_checkpoint_that_is_in_a_segment_count_as_old() {
+    let mut world = signing(World::new());
+    fill(&mut world.ledger, 50);
+    let sign = vec![Event::CheckpointDue];
+    assert!(world.ledger.batch(Durability::Full, sign, &mut world.broker).unwritten.is_empty());
+    let row = world.ledger.head().seq;
+    while world.ledger.head().seq < 100 {
+        write(&mut world.ledger, vec![Happening::Row("old")]);
+    }
+    let old = world.clock.now();
+    world.clock.turn(DAY + 1);
+    write(&mut world.ledger, vec![Happening::Row("new")]);
+    rotate(&mut world);
+    let found = |world: &World| coverage(world.ledger.view()).unwrap();
+    let uncovered = Some(Uncovered { rows: world.ledger.head().seq - row, since: old });
+    let at = Some(old);
+    assert_eq!(found(&world), Coverage { covered: Some(Covered { size: row - 1, at }), uncovered });
+    tick(&mut world);
+    assert_eq!(first(&world.ledger), 101);
+    let uncovered = Some(Uncovered { rows: world.ledger.head().seq - row, since: old });
+    assert_eq!(found(&world), Coverage { covered: Some(Covered { size: row - 1, at: None }), uncovered });
+    assert!(found(&world).is_overdue(world.clock.now()), "the rows of the database alone are young");
 }
 
 #[test]

@@ -221,3 +221,26 @@ fn every_reply_rests_on_a_row_that_exists_with_that_hash() {
         assert!(of < row.seq, "an outcome follows its intent");
     }
 }
+
+#[test]
+fn status_and_doctor_name_old_rows_that_a_daemon_leaves_without_a_checkpoint() {
+    // The clock of the world is weeks behind the clock of the commands, so each row is old for them.
+    let mut world = World::new();
+    let said = |world: &World, arguments: &[&str]| String::from_utf8(world.cli(arguments).stdout).unwrap();
+    let shown = said(&world, &["status"]);
+    let words = format!("the oldest of {}; for the remedy: ", world.now());
+    assert!(shown.contains("NO CHECKPOINT covers ") && shown.contains(&words), "{shown}");
+    let found = said(&world, &["doctor"]);
+    let problem = format!("the oldest of {}", world.now());
+    assert!(found.contains("PROBLEM  checkpoints: no checkpoint covers ") && found.contains(&problem), "{found}");
+    assert!(found.contains("if this stays, for the reason: "), "{found}");
+    world.stop();
+    let shown = said(&world, &["status"]);
+    assert!(shown.contains(" rows signed 60 d ago, 0 rows after it") && !shown.contains("NO CHECKPOINT"), "{shown}");
+    assert!(!said(&world, &["doctor"]).contains("PROBLEM  checkpoints"));
+    world.clock.advance(std::time::Duration::from_secs(3600));
+    world.start();
+    let shown = said(&world, &["status"]);
+    let words = format!("the oldest of {}; for the remedy: ", world.now());
+    assert!(shown.contains(" rows signed 60 d ago, ") && shown.contains(&words), "{shown}");
+}

@@ -175,6 +175,33 @@ fn the_evidence_of_each_group_and_the_limits_are_shown() {
 }
 
 #[test]
+fn the_age_of_the_oldest_row_without_a_checkpoint_is_shown() {
+    const REFUSED: &str =
+        "CREATE TRIGGER refused BEFORE INSERT ON checkpoint BEGIN SELECT RAISE(ABORT, 'refused'); END";
+    let mut world = builder().up();
+    let change = |world: &World, sql: &str| {
+        rusqlite::Connection::open(world.home().join("ledger.db")).unwrap().execute_batch(sql).unwrap();
+    };
+    let lag = |world: &World| Scraper::of(world).samples()["host_broker_checkpoint_lag_seconds"].to_string();
+    // No checkpoint is signed, however long the test takes. The clock of the world stands still between two steps.
+    change(&world, REFUSED);
+    assert_eq!(lag(&world), "0");
+    world.clock.advance(Duration::from_secs(700));
+    assert_eq!(lag(&world), "700");
+    // A restart alone signs nothing.
+    world.restart();
+    assert_eq!(lag(&world), "700");
+    change(&world, "DROP TRIGGER refused");
+    // The stop signs all rows, and the row of the start is new.
+    world.restart();
+    assert_eq!(lag(&world), "0");
+    change(&world, REFUSED);
+    world.clock.advance(Duration::from_secs(30));
+    assert_eq!(lag(&world), "30");
+    change(&world, "DROP TRIGGER refused");
+}
+
+#[test]
 fn a_sandbox_that_calls_a_thousand_names_that_do_not_exist_makes_no_series() {
     let world = builder().up();
     world.grant("developer", 2);

@@ -98,6 +98,38 @@ fn a_secret_that_is_too_short_to_be_kept_out_of_results_is_refused() {
     assert!(matches!(load("env = 'T'", &[("T", "")]), Err(SecretError::Missing { .. })));
 }
 
+/// Loads the URL of the database with the records.
+fn load_url(url: &str) -> Secrets {
+    let sources = [(STORE_URL.to_owned(), SecretSource::Env { env: "URL".to_owned() })].into();
+    let environment = [("URL".to_owned(), url.to_owned())].into();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(Secrets::load(&sources, &environment, &Vault))
+}
+
+#[test]
+fn the_password_in_the_url_of_the_database_is_a_secret_of_its_own() {
+    let url = "postgresql://broker:pass%20word%21@a,b/broker";
+    let secrets = load_url(url);
+    assert_eq!(secrets.store_url(), Ok(url));
+    let found: Vec<(&str, &str)> = secrets.needles().collect();
+    assert_eq!(found, [("store password", "pass word!"), (STORE_URL, url)]);
+    // A local server may know the user without a password.
+    let url = "postgresql:///broker?host=/run/postgresql";
+    let secrets = load_url(url);
+    assert_eq!((secrets.store_url(), secrets.needles().count()), (Ok(url), 1));
+}
+
+#[test]
+fn a_url_whose_password_could_not_be_kept_out_of_results_is_refused() {
+    let secrets = load_url("postgresql://broker:hunter2@db/broker");
+    let fault = secrets.store_url().unwrap_err();
+    assert!(fault.starts_with("refused: its password has fewer than 8 characters"), "{fault}");
+    assert_eq!(secrets.needles().count(), 0);
+    let missing = load_url("").store_url().unwrap_err();
+    assert_eq!(missing, "missing: set the environment variable URL and restart the broker");
+    assert_eq!(Secrets::default().store_url(), Err("missing".to_owned()));
+}
+
 #[test]
 fn a_key_of_the_kernels_keyrings_is_a_secret() {
     for (place, ring) in [("session", KeyRingIdentifier::Session), ("user", KeyRingIdentifier::User)] {

@@ -7,16 +7,22 @@ use crate::ledger::broken;
 use crate::ledger::chain::{Draft, Row, RowKind};
 use crate::ledger::checkpoint::{self, Checkpoint, PublicKey};
 use crate::ledger::checkpoint_verifier::{CheckpointVerifier, Fault};
-use crate::ledger::segments;
 use crate::ledger::tree::Tree;
 use crate::ledger::verifier::Break;
+use crate::ledger::{export, segments};
 use crate::{StoreError, Transaction, View, at};
 use model::Signer;
 use rusqlite::{OptionalExtension as _, params};
 use serde_json::{Map, Value, json};
+use shared::Timestamp;
 use shared::digest::Digest;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// The age of a row without a checkpoint above which checkpoints count as stopped. The daemon signs one each minute, as
+/// long as rows are written.
+pub const OVERDUE: Duration = Duration::from_mins(10);
 
 /// A checkpoint in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,34 +128,126 @@ pub(crate) fn continued(home: &Path, view: &View, known: Option<Signed>, head: i
     None
 }
 
-/// Returns the state of the table, if the row that it names confirms it.
-fn stored(home: &Path, view: &View) -> Result<Option<Signed>, StoreError> {
-    let found: Option<(i64, Vec<u8>, String)> = view
-        .prepare_cached("SELECT seq, peaks, key FROM checkpoint WHERE one = 1")
-        .and_then(|mut s| s.query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional())
-        .map_err(at("look for the last checkpoint"))?;
-    let Some((seq, peaks, key)) = found else { return Ok(None) };
-    let mut rows: Vec<Row> = Vec::new();
-    segments::between(home, view, seq, seq, |row| {
-        rows.push(row);
-        Ok::<(), StoreError>(())
-    })?;
-    let confirmed = || {
-        let checkpoint = checkpoint::read(rows.first()?)?;
-        let mut tree = Tree::stored(seq.checked_sub(1)?, &peaks)?;
-        let key: PublicKey = key.parse().ok()?;
+/// The last checkpoint in the table: its row, the tree before it, and the key that signed it.
+struct StoredCheckpoint {
+    seq: i64,
+    peaks: Vec<u8>,
+    key: String,
+}
+
+impl StoredCheckpoint {
+    fn read(view: &View) -> Result<Option<Self>, StoreError> {
+        view.prepare_cached("SELECT seq, peaks, key FROM checkpoint WHERE one = 1")
+            .and_then(|mut s| {
+                s.query_row([], |row| Ok(Self { seq: row.get(0)?, peaks: row.get(1)?, key: row.get(2)? })).optional()
+            })
+            .map_err(at("look for the last checkpoint"))
+    }
+
+    /// Returns the state of the table, if the row that it names confirms it.
+    fn confirmed(&self, row: Option<&Row>) -> Option<Signed> {
+        let (seq, row) = (self.seq, row?);
+        let checkpoint = checkpoint::read(row)?;
+        let mut tree = Tree::stored(seq.checked_sub(1)?, &self.peaks)?;
+        let key: PublicKey = self.key.parse().ok()?;
         let is_same = (checkpoint.size(), checkpoint.root()) == (tree.size(), tree.root());
         if !is_same || !checkpoint.is_signed_by(&key) {
             return None;
         }
-        tree.push(&rows.first()?.event_hash);
+        tree.push(&row.event_hash);
         Some(Signed { tree, last: Some(Arc::new(Last { seq, checkpoint, key })) })
-    };
-    let confirmed = confirmed();
+    }
+}
+
+/// Returns the state of the table, if the row that it names confirms it.
+fn stored(home: &Path, view: &View) -> Result<Option<Signed>, StoreError> {
+    let Some(stored) = StoredCheckpoint::read(view)? else { return Ok(None) };
+    let mut rows: Vec<Row> = Vec::new();
+    segments::between(home, view, stored.seq, stored.seq, |row| {
+        rows.push(row);
+        Ok::<(), StoreError>(())
+    })?;
+    let confirmed = stored.confirmed(rows.first());
     if confirmed.is_none() {
-        tracing::error!(row = seq, "the table of checkpoints is not the one of its row, so it is not used");
+        tracing::error!(row = stored.seq, "the table of checkpoints is not the one of its row, so it is not used");
     }
     Ok(confirmed)
+}
+
+/// The rows that the last checkpoint covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Covered {
+    /// The number of these rows. The next row is the checkpoint.
+    pub size: i64,
+    /// The time of the checkpoint. `None` if its row has moved into a segment: it is more than a day old then.
+    pub at: Option<Timestamp>,
+}
+
+/// The rows that no checkpoint covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Uncovered {
+    /// The number of these rows.
+    pub rows: i64,
+    /// The time of the oldest. If it has moved into a segment, it is older: this is the time of the last row there.
+    pub since: Timestamp,
+}
+
+/// The coverage of a ledger by checkpoints.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// The rows before the last checkpoint. `None` if there is no checkpoint, or if its row does not confirm the table.
+    pub covered: Option<Covered>,
+    /// The rows after it. `None` if there are none.
+    pub uncovered: Option<Uncovered>,
+}
+
+impl Coverage {
+    /// Returns the time since the oldest uncovered row was written; zero if there is none.
+    pub fn lag(&self, now: Timestamp) -> Duration {
+        self.uncovered.map_or(Duration::ZERO, |uncovered| now.since(uncovered.since))
+    }
+
+    /// Returns whether a row is so old that checkpoints have stopped.
+    pub fn is_overdue(&self, now: Timestamp) -> bool {
+        self.lag(now) > OVERDUE
+    }
+}
+
+/// Returns the coverage. It reads the database only, so a missing segment does not hide rows without a checkpoint.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read.
+pub fn coverage(view: &View) -> Result<Coverage, StoreError> {
+    // ORDER: a checkpoint that is written between the reads covers this row.
+    let head = export::last(view)?.map_or(0, |row| row.seq);
+    let rotated = segments::end(view)?;
+    let covered = covered(view, rotated.seq)?;
+    let last = covered.map_or(0, |covered| covered.size.saturating_add(1));
+    let rows = head.saturating_sub(last);
+    if rows <= 0 {
+        return Ok(Coverage { covered, uncovered: None });
+    }
+    let (found, error) = export::some(view, last.saturating_add(1), head, 1);
+    let oldest = match (found.first(), error) {
+        (Some(row), _) => row.time(),
+        (None, Some(error)) => return Err(error),
+        (None, None) => return Err(StoreError::Stored { what: "row" }),
+    };
+    let is_rotated = last < rotated.seq;
+    let since = if is_rotated { oldest.min(Timestamp::from_millis(rotated.ts)) } else { oldest };
+    Ok(Coverage { covered, uncovered: Some(Uncovered { rows, since }) })
+}
+
+/// Returns the rows before the last checkpoint. `rotated` is the last row that is in a segment.
+fn covered(view: &View, rotated: i64) -> Result<Option<Covered>, StoreError> {
+    let Some(stored) = StoredCheckpoint::read(view)? else { return Ok(None) };
+    let row = export::row(view, stored.seq)?;
+    let size = stored.seq.saturating_sub(1);
+    if row.is_none() && (1..=rotated).contains(&stored.seq) {
+        return Ok(Some(Covered { size, at: None }));
+    }
+    let at = row.as_ref().map(Row::time);
+    Ok(stored.confirmed(row.as_ref()).map(|_confirmed| Covered { size, at }))
 }
 
 /// Appends a checkpoint of all rows so far, which is signed with this key. If the last one was signed with the earlier

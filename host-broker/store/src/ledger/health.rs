@@ -1,6 +1,7 @@
 //! The state of the ledger for people: whether it can be written, and how far its rows are verified.
 
 use crate::StoreError;
+use crate::fleet::FleetError;
 use model::errors::chain;
 use rusqlite::ErrorCode;
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,12 @@ pub enum Reason {
     Locked,
     /// The disk or the file system reports an error.
     IoError,
+    /// The fleet's database cannot be reached, or it is unknown whether it has the last rows.
+    FleetAway,
+    /// The fleet's database refuses the rows.
+    FleetRefuses,
+    /// Another daemon has taken over the host.
+    Fenced,
     /// Another error.
     Other,
 }
@@ -60,6 +67,9 @@ impl Reason {
             StoreError::Locked { .. } => Self::Locked,
             StoreError::Conflict { .. } | StoreError::Stored { .. } | StoreError::Segment { .. } => return None,
             StoreError::Version { .. } => Self::Other,
+            StoreError::Fleet(FleetError::Unreachable(_) | FleetError::Unknown(_)) => Self::FleetAway,
+            StoreError::Fleet(FleetError::Fenced(_) | FleetError::Served(_)) => Self::Fenced,
+            StoreError::Fleet(_) => Self::FleetRefuses,
             StoreError::File { source, .. } => of_system(source),
             StoreError::Open { source, .. } | StoreError::Statement { source, .. } => of_sqlite(&source.0),
         };
@@ -80,6 +90,11 @@ impl Reason {
             Self::Corrupt => "the database is damaged; restore it from a backup",
             Self::Locked => "another process holds the database; end that process",
             Self::IoError => "the disk or the file system reports an error; look at the system's log",
+            Self::FleetAway => {
+                "the fleet's database cannot be reached; look at its server, and at: host-broker fleet status"
+            }
+            Self::FleetRefuses => "the fleet's database refuses the rows; for its text: host-broker logs",
+            Self::Fenced => "another daemon has taken over this host; stop one of the two",
             Self::Other => "an error of another kind; for its text: host-broker logs",
         }
     }

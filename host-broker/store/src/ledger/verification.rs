@@ -157,7 +157,7 @@ fn may_pass(error: &StoreError) -> bool {
         StoreError::Open { source, .. } | StoreError::Statement { source, .. } => {
             source.0.sqlite_error_code().is_some_and(|code| PASSING_CODES.contains(&code))
         }
-        StoreError::Locked { .. } | StoreError::Clock { .. } => true,
+        StoreError::Locked { .. } | StoreError::Clock { .. } | StoreError::Fleet(_) => true,
         StoreError::Version { .. }
         | StoreError::Broken(_)
         | StoreError::Conflict { .. }

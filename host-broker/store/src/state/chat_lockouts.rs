@@ -14,7 +14,7 @@ pub fn miss(tx: &Transaction<'_>, sender: &str, within: Duration) -> Result<i64,
     let count = (|| {
         view.prepare_cached("DELETE FROM chat_misses WHERE at <= ?1")?
             .execute(params![tx.steady().minus(within).millis()])?;
-        view.prepare_cached("INSERT INTO chat_misses VALUES (?1, ?2)")?
+        view.prepare_cached("INSERT INTO chat_misses (sender, at) VALUES (?1, ?2)")?
             .execute(params![sender, tx.steady().millis()])?;
         view.prepare_cached("SELECT count(*) FROM chat_misses WHERE sender = ?1")?
             .query_row(params![sender], |row| row.get(0))

@@ -34,7 +34,7 @@ fn is_conflict<T: std::fmt::Debug>(result: &Result<T, StoreError>, what: &str) -
 }
 
 /// Stores an approval request in this state.
-fn ask(tx: &Transaction<'_>, name: &str, code: &str, state: ApprovalState) -> Result<i64, StoreError> {
+pub(super) fn ask(tx: &Transaction<'_>, name: &str, code: &str, state: ApprovalState) -> Result<i64, StoreError> {
     let asked = append(tx, RowKind::Asked)?;
     approvals::ask(
         tx,
@@ -62,6 +62,25 @@ fn ask(tx: &Transaction<'_>, name: &str, code: &str, state: ApprovalState) -> Re
             card: &Card::new(),
         },
     )
+}
+
+/// An external grant for so many calls.
+pub(super) fn external_grant(home: &Home, most: u32) -> Access {
+    Access {
+        grant_id: external_grants::fresh_id(&home.ids).unwrap(),
+        vault: "default".parse().unwrap(),
+        scope: shared::flow::Scope::Org,
+        flow_id: "flow_x".parse().unwrap(),
+        version: "1.0.0".parse().unwrap(),
+        tools: Vec::new(),
+        actor: Digest::of(b"agent"),
+        issued_by: "person:ann".to_owned(),
+        issued_at: Timestamp::from_millis(START),
+        expires_at: Timestamp::from_millis(START + 600_000),
+        revoked_at: None,
+        max_invocations: most,
+        invocations: 0,
+    }
 }
 
 fn answer(by: &str) -> Answered {
@@ -228,23 +247,8 @@ fn a_quota_is_used_up_and_begins_anew_with_the_day() {
 fn an_external_grant_permits_so_many_calls_until_it_is_revoked() {
     let home = Home::new();
     let mut store = home.store();
-    let grant = |most| Access {
-        grant_id: external_grants::fresh_id(&home.ids).unwrap(),
-        vault: "default".parse().unwrap(),
-        scope: shared::flow::Scope::Org,
-        flow_id: "flow_x".parse().unwrap(),
-        version: "1.0.0".parse().unwrap(),
-        tools: Vec::new(),
-        actor: Digest::of(b"agent"),
-        issued_by: "person:ann".to_owned(),
-        issued_at: Timestamp::from_millis(START),
-        expires_at: Timestamp::from_millis(START + 600_000),
-        revoked_at: None,
-        max_invocations: most,
-        invocations: 0,
-    };
     for (most, permits) in [(2, 2), (0, 5)] {
-        let grant = grant(most);
+        let grant = external_grant(&home, most);
         let bearer = Digest::of(grant.grant_id.as_str().as_bytes());
         let issued = commit(&mut store, |tx| external_grants::issue(tx, &grant, &bearer)).unwrap();
         assert_eq!(issued, Issued::Stored);

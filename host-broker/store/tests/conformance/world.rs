@@ -1,5 +1,6 @@
 //! A home whose time the test sets.
 
+use super::engine::Engine;
 use model::{Clock, NoRandomness, Random};
 use shared::Timestamp;
 use std::path::Path;
@@ -50,6 +51,7 @@ impl Random for Counting {
 /// A home that outlives its store.
 pub(crate) struct Home {
     directory: TempDir,
+    pub(crate) engine: Engine,
     clock: Arc<SetClock>,
     pub(crate) ids: Counting,
 }
@@ -59,6 +61,7 @@ impl Home {
         let directory = tempfile::tempdir().unwrap();
         Self {
             directory,
+            engine: Engine::new(),
             clock: Arc::new(SetClock { wall: AtomicI64::new(START), monotonic: AtomicI64::new(0) }),
             ids: Counting(AtomicU8::new(1)),
         }
@@ -70,8 +73,17 @@ impl Home {
 
     /// Opens the one writer.
     pub(crate) fn store(&self) -> Store {
-        let clock: Arc<dyn Clock> = self.clock.clone();
-        Store::open(self.path(), clock, "policy-1".to_owned()).unwrap()
+        self.try_store(self.path()).unwrap()
+    }
+
+    /// Opens the one writer of a directory.
+    pub(crate) fn try_store(&self, directory: &Path) -> Result<Store, StoreError> {
+        self.engine.open(directory, self.clock(), "policy-1".to_owned())
+    }
+
+    /// Returns the clock.
+    pub(crate) fn clock(&self) -> Arc<dyn Clock> {
+        self.clock.clone()
     }
 
     /// Lets time pass.

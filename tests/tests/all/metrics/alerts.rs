@@ -5,6 +5,7 @@ use regex::Regex;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
+use store::ledger::checkpoints::OVERDUE;
 use tests::prometheus_server::PrometheusServer;
 use tests::scraper::{METRICS, Scraper};
 use tests::world::CONFIG;
@@ -22,6 +23,9 @@ fn each_alert_fires_with_its_text_and_is_quiet_before() {
         (std::fs::read_to_string(&fixture).unwrap(), found(r"(?m)^ +- alert: (\w+)$", &read("prometheus-rules.yaml")));
     assert_eq!(found(r"(?m)^ +- alertname: (\w+)$", &cases), alerts, "the cases that fire");
     assert_eq!(found(r"(?m)^ +- \{ alertname: (\w+), .* exp_alerts: \[\] \}$", &cases), alerts, "the quiet cases");
+    // `status` and `doctor` warn after the same time.
+    let limit = found(r"host_broker_checkpoint_lag_seconds > (\d+)", &read("prometheus-rules.yaml"));
+    assert_eq!(limit, BTreeSet::from([OVERDUE.as_secs().to_string()]));
     let Some((is_passed, said)) = promtool(&["test", "rules", fixture.to_str().unwrap()], "") else {
         return skipped("promtool is not installed; Debian's package is prometheus");
     };

@@ -1,0 +1,162 @@
+//! `[store]`: the database that gets the records of this host.
+//!
+//! ```toml
+//! [store]
+//! url = { file = "/etc/host-broker/store-url" }   # postgresql://broker_a:PASSWORD@db.example.com/broker
+//! host = "a"
+//! ```
+
+use schemars::JsonSchema;
+use secrets::source::SecretSource;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// The PostgreSQL database that gets the records of this host before they count. Absent means that the records are in
+/// the home only. docs/operations/fleet.md describes how to make it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StoreTable {
+    /// The secret with the URL of the database, such as `postgresql://user:password@host/database`. The connection uses
+    /// TLS, except to this machine.
+    pub url: SecretSource,
+    /// The name of this host in the database: 1 to 63 lower-case letters, digits and `-`. The first is a letter.
+    pub host: HostName,
+    /// The file with the authorities that sign the server's certificate, in PEM; absent means those of the system.
+    #[serde(default)]
+    pub authorities: Option<PathBuf>,
+    /// Absent means that the server must have a synchronous standby. With `one-machine`, it needs none, and a failover
+    /// can lose the last records.
+    #[serde(default)]
+    pub durability: Option<AcceptedDurability>,
+}
+
+/// A lesser durability that the operator accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AcceptedDurability {
+    /// One machine has the acknowledged records.
+    OneMachine,
+}
+
+impl StoreTable {
+    /// Makes the path absolute.
+    pub(crate) fn settle(&mut self, folder: &Path) {
+        self.authorities = self.authorities.take().map(|file| folder.join(file));
+    }
+
+    /// Returns whether a server without a synchronous standby is accepted.
+    pub fn accepts_one_machine(&self) -> bool {
+        self.durability == Some(AcceptedDurability::OneMachine)
+    }
+}
+
+/// The name of a host in the database of a fleet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub struct HostName(String);
+
+/// The longest name of a host: that of a label of the DNS, and of a name in PostgreSQL.
+const HOST_MAX: usize = 63;
+
+impl HostName {
+    /// Returns the name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for HostName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let begins = name.starts_with(|c: char| c.is_ascii_lowercase());
+        if begins && name.len() <= HOST_MAX && name.chars().all(is_plain) {
+            return Ok(Self(name));
+        }
+        Err(format!(
+            "the host `{name}` must be 1 to {HOST_MAX} lower-case letters, digits and `-`, and begin with a letter"
+        ))
+    }
+}
+
+impl FromStr for HostName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        name.to_owned().try_into()
+    }
+}
+
+impl From<HostName> for String {
+    fn from(name: HostName) -> Self {
+        name.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+    use platform::Environment;
+
+    fn parsed(text: &str) -> Result<StoreTable, String> {
+        let text = format!("[store]\n{text}");
+        let parsed = Config::parse(&text, Path::new("/x/broker.toml"), &Environment::new(), crate::KINDS);
+        parsed.map(|config| config.store.unwrap()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_home_without_the_table_has_its_records_alone() {
+        let config = Config::parse("", Path::new("/x/broker.toml"), &Environment::new(), crate::KINDS).unwrap();
+        assert_eq!(config.store, None);
+    }
+
+    #[test]
+    fn a_store_is_what_its_lines_say_and_its_written_form_is_valid() {
+        let least = "url = { env = \"URL\" }\nhost = \"a\"\n";
+        let table = parsed(least).unwrap();
+        assert_eq!((table.host.as_str(), &table.authorities, table.accepts_one_machine()), ("a", &None, false));
+        assert_eq!(table.url, SecretSource::Env { env: "URL".to_owned() });
+        let table = parsed(&format!("{least}authorities = \"ca.pem\"\ndurability = \"one-machine\"")).unwrap();
+        assert_eq!((table.authorities.as_deref(), table.accepts_one_machine()), (Some(Path::new("/x/ca.pem")), true));
+        assert_eq!(toml::from_str::<StoreTable>(&toml::to_string(&table).unwrap()).unwrap(), table);
+        let table = parsed(&format!("{least}authorities = \"/etc/ca.pem\"")).unwrap();
+        assert_eq!(table.authorities.as_deref(), Some(Path::new("/etc/ca.pem")));
+    }
+
+    #[test]
+    fn the_name_of_a_host_is_one_label_that_begins_with_a_letter() {
+        let longest = "a".repeat(63);
+        for name in ["a", "eu-west-1", &longest] {
+            assert_eq!(parsed(&format!("url = {{ env = \"U\" }}\nhost = {name:?}")).unwrap().host.as_str(), name);
+        }
+        let longer = "a".repeat(64);
+        for name in ["", "1a", "-a", "A", "a.b", "a b", "a_b", "ä", "a'b", &longer] {
+            let fault = parsed(&format!("url = {{ env = \"U\" }}\nhost = {name:?}")).unwrap_err();
+            assert!(fault.contains("line 3, store.host: ") && fault.contains("begin with a letter"), "{fault}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_store_is_named_with_its_remedy_and_without_a_secret() {
+        let (url, host) = ("url = { env = \"URL\" }\n", "host = \"a\"\n");
+        for (text, words) in [
+            (host.to_owned(), "missing field `url`"),
+            (url.to_owned(), "missing field `host`"),
+            (
+                "url = \"postgresql://broker:hunter22@db/broker\"\nhost = \"a\"".to_owned(),
+                "a secret's source is one of",
+            ),
+            ("url = { env = 3 }\nhost = \"a\"".to_owned(), "a secret's source is one of"),
+            (format!("{url}{host}durability = \"one-machin\""), "did you mean `one-machine`?"),
+            (format!("{url}{host}authority = \"ca.pem\""), "did you mean `authorities`?"),
+            (format!("{url}hosts = \"a\""), "did you mean `host`?"),
+        ] {
+            let fault = parsed(&text).unwrap_err();
+            assert!(fault.contains(words) && !fault.contains("hunter22"), "no `{words}` in {fault}");
+        }
+    }
+}

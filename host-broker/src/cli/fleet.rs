@@ -1,0 +1,40 @@
+//! `fleet`: the database that gets the records of the hosts.
+
+mod schema;
+mod status;
+
+use crate::cli::Context;
+use crate::cli::output::CliError;
+use clap::{Args, Subcommand};
+
+/// Prepare and show the PostgreSQL database that gets the records of the hosts.
+#[derive(Debug, Args)]
+pub struct Fleet {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print the SQL script that makes the tables of the database, or adds a host.
+    ///
+    /// The command needs no home and contacts no database.
+    Schema(schema::Schema),
+    /// Show the hosts in the database, and the durability of its server.
+    ///
+    /// The command connects to the database of the table `store` of broker.toml, as the daemon does.
+    Status(status::Status),
+}
+
+impl Fleet {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`CliError`] if the database cannot be used; nothing was changed.
+    pub fn run(self, context: &Context) -> Result<(), CliError> {
+        match self.command {
+            Command::Schema(schema) => schema.run(context),
+            Command::Status(status) => status.run(context),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Measures a batch of the store alone, and as a host of a fleet, at several distances of the database.
+//!
+//! ```text
+//! cargo bench -p store --bench fleet
+//! ```
+//! A call is two batches: an intent with its row of state, and the outcome that deletes it. A batch has one part of so many
+//! calls. All stores take turns, so that a busy machine is busy for all. The distance is the time of a round trip, which a
+//! proxy adds. The server syncs its files.
+
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark that cannot run has nothing to say")]
+#![expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "figures")]
+#![expect(clippy::indexing_slicing, reason = "figures")]
+
+#[path = "../../../tests/src/fleet_database.rs"]
+#[expect(unreachable_pub, dead_code, clippy::expect_used, reason = "it is a part of the harness for all tests")]
+mod fleet_database;
+#[path = "../../../tests/src/postgres_server.rs"]
+#[expect(
+    unreachable_pub,
+    dead_code,
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "it is a part of the harness for all tests"
+)]
+mod postgres_server;
+#[path = "../../../tests/src/waiting.rs"]
+#[expect(unreachable_pub, reason = "it is a part of the harness for all tests")]
+mod waiting;
+
+use fleet_database::FleetDatabase;
+use model::Clock;
+use shared::{RequestId, Timestamp};
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+use store::ledger::chain::{Draft, RowKind};
+use store::state::intents::{self, OpenIntent};
+use store::{ClockCheck, Durability, Store, StoreError, Undone};
+use tempfile::TempDir;
+use waiting::{skipped, until};
+
+const CALLER: &str = "group:developer";
+/// The round trips, in microseconds.
+const DISTANCES: [u64; 3] = [0, 500, 2_000];
+const SIZES: [usize; 4] = [1, 16, 64, 256];
+/// The turns of each store and size.
+const TURNS: usize = 40;
+
+struct RealClock(Instant);
+
+impl Clock for RealClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_800_000_000_000 + i64::try_from(self.0.elapsed().as_millis()).unwrap())
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+/// One store and its times.
+struct Measured {
+    name: String,
+    store: Store,
+    turn: usize,
+    /// The times of batches, by size.
+    times: Vec<Vec<Duration>>,
+    _home: TempDir,
+}
+
+impl Measured {
+    /// Runs so many calls: one batch of intents, and one of outcomes.
+    fn calls(&mut self, size: usize) -> [Duration; 2] {
+        let ids: Vec<RequestId> = (0..size).map(|n| format!("r-{}-{n}", self.turn).parse().unwrap()).collect();
+        self.turn += 1;
+        let began = Instant::now();
+        let rows = commit(&mut self.store, |tx| {
+            ids.iter()
+                .map(|id| {
+                    let draft = Draft { request_id: Some(id), ..Draft::new(RowKind::Intended, CALLER) };
+                    let seq = tx.append(&draft)?.seq;
+                    let (stage, nonce) = ("run", "0123456789abcdef");
+                    let intent =
+                        OpenIntent { seq, caller: CALLER, request_id: id, stage, mutating: true, nonce, handle: None };
+                    intents::open(tx, &intent)?;
+                    Ok(seq)
+                })
+                .collect::<Result<Vec<i64>, StoreError>>()
+        });
+        let middle = Instant::now();
+        commit(&mut self.store, |tx| {
+            ids.iter().zip(&rows).try_for_each(|(id, seq)| {
+                intents::close(tx, CALLER, *seq)?;
+                let draft = Draft { request_id: Some(id), ..Draft::new(RowKind::Succeeded, CALLER) };
+                tx.append(&draft).map(drop)
+            })
+        });
+        [middle - began, middle.elapsed()]
+    }
+}
+
+fn commit<R>(store: &mut Store, work: impl FnOnce(&store::Transaction<'_>) -> Result<R, StoreError>) -> R {
+    let done = store.transaction((Durability::Full, ClockCheck::Required), work);
+    done.map_err(|undone| match undone {
+        Undone::NotBegun(error) | Undone::Failed(error) | Undone::NotCommitted(_, error) => error,
+    })
+    .unwrap()
+}
+
+fn main() {
+    if std::env::args().any(|argument| argument == "--test") {
+        return;
+    }
+    let clock: Arc<dyn Clock> = Arc::new(RealClock(Instant::now()));
+    let measured = |name: String, store: Store, home| {
+        let times = SIZES.iter().map(|_| Vec::new()).collect();
+        Measured { name, store, turn: 0, times, _home: home }
+    };
+    let home = tempfile::tempdir().unwrap();
+    let alone = Store::open(home.path(), Arc::clone(&clock), "p".to_owned()).unwrap();
+    let mut stores = vec![measured("SQLite alone".to_owned(), alone, home)];
+    let mut databases = Vec::new();
+    for distance in DISTANCES {
+        let Some(database) = FleetDatabase::new() else { return };
+        let port = proxy(database.server.port, Duration::from_micros(distance / 2));
+        let home = tempfile::tempdir().unwrap();
+        let settings = database.settings("a", port);
+        let store = Store::open_in_fleet(home.path(), Arc::clone(&clock), "p".to_owned(), &settings).unwrap();
+        stores.push(measured(format!("PostgreSQL at {:.1} ms", distance as f64 / 1_000.0), store, home));
+        databases.push(database);
+    }
+    for turn in 0..=TURNS {
+        for (index, size) in SIZES.iter().enumerate() {
+            for one in &mut stores {
+                let times = one.calls(*size);
+                // The first turn prepares the statements.
+                if turn > 0 {
+                    one.times[index].extend(times);
+                }
+            }
+        }
+    }
+    println!("| store | calls in a batch | p50 of a batch | p99 | calls/s |");
+    println!("| --- | --- | --- | --- | --- |");
+    for one in &mut stores {
+        for (times, size) in one.times.iter_mut().zip(SIZES) {
+            times.sort_unstable();
+            let (p50, p99) = (times[times.len() / 2], times[times.len() * 99 / 100]);
+            let total: Duration = times.iter().sum();
+            let rate = (size * TURNS) as f64 / total.as_secs_f64();
+            println!("| {} | {size} | {:.2} ms | {:.2} ms | {rate:.0} |", one.name, ms(p50), ms(p99));
+        }
+    }
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1_000.0
+}
+
+/// Starts a proxy that delivers each byte after this time, and returns its port.
+fn proxy(server: u16, delay: Duration) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let (client, upstream) = (client.unwrap(), TcpStream::connect(("127.0.0.1", server)).unwrap());
+            pass(&client, &upstream, delay);
+            pass(&upstream, &client, delay);
+        }
+    });
+    port
+}
+
+fn pass(from: &TcpStream, to: &TcpStream, delay: Duration) {
+    let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+    to.set_nodelay(true).unwrap();
+    let (send, receive) = mpsc::channel::<(Instant, Vec<u8>)>();
+    std::thread::spawn(move || {
+        for (arrived, bytes) in receive {
+            while let Some(left) = delay.checked_sub(arrived.elapsed()).filter(|left| !left.is_zero()) {
+                std::thread::park_timeout(left);
+            }
+            if to.write_all(&bytes).is_err() {
+                return;
+            }
+        }
+        to.shutdown(std::net::Shutdown::Both).ok();
+    });
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; 65_536];
+        while let Ok(read) = from.read(&mut buffer) {
+            if read == 0 || send.send((Instant::now(), buffer[..read].to_vec())).is_err() {
+                return;
+            }
+        }
+    });
+}

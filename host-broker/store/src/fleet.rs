@@ -1,0 +1,497 @@
+//! The database of a fleet: PostgreSQL, of which the database of a home is a copy.
+//!
+//! ```text
+//! BEGIN (copy) ► reads and writes of the batch ► changed rows ► one flight to PostgreSQL ► COMMIT (copy)
+//! ```
+//!
+//! A host alone writes its rows, so its copy is complete and every decision reads the copy only. PostgreSQL has each batch
+//! before the copy, and every commit there is synchronous. A fence shuts out every other writer of the host. The number of
+//! a batch and the name of its writer show whether it is there.
+//!
+//! INVARIANT: the copy never contains a batch that PostgreSQL lacks. At a start, after an unknown commit and after a failed
+//! commit of the copy, [`Fleet::recover`] reads what the copy lacks.
+
+mod changes;
+mod error;
+mod flight;
+mod link;
+mod look;
+mod schema;
+mod server;
+mod settings;
+mod tables;
+
+pub use error::FleetError;
+pub use look::{HostLook, Look, ServerDurability, look};
+pub use schema::{host_script, schema_script};
+pub use settings::{Settings, is_host_name};
+
+use crate::ledger::chain::Head;
+use crate::ledger::segments;
+use crate::open::SCHEMA_VERSION;
+use crate::{StoreError, View, at};
+use changes::{Capture, Changed};
+use rusqlite::config::DbConfig;
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
+use server::{BATCH, Batch, Known, Server};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tables::{SEQUENCES, Table};
+
+/// The longest time for a batch that fills a database.
+const FILLED: Duration = Duration::from_secs(300);
+/// The most attempts to take a host over.
+const ATTEMPTS: usize = 5;
+/// A failure that comes sooner than this is that of a connection that had ended before.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+/// The writer's side of the database.
+#[derive(Debug)]
+pub(crate) struct Fleet {
+    server: Server,
+    capture: Capture,
+    host: String,
+    holder: String,
+    fence: i64,
+    /// The last batch that PostgreSQL has, and the home that has written it.
+    batch: i64,
+    writer: String,
+    sequences: BTreeMap<String, i64>,
+    state: State,
+    /// Whether another home served the host until its lease stood still.
+    has_ousted: bool,
+    /// Whether another home must wait until the lease stands still, because effects may still be under way.
+    is_kept: bool,
+}
+
+/// What is known about the last batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// PostgreSQL and the copy have it.
+    Settled,
+    /// It is unknown whether PostgreSQL has the batch after it.
+    Unknown,
+    /// PostgreSQL has it, and the copy may lack it.
+    Behind,
+}
+
+impl Fleet {
+    /// Takes the host over, and brings the copy up to date. If another home served the host, this waits until its lease
+    /// stands still.
+    ///
+    /// # Errors
+    /// [`StoreError`]; another daemon may serve the host.
+    pub(crate) fn join(settings: &Settings, home: &Path, view: &View) -> Result<Self, StoreError> {
+        let connection = view.connection();
+        let capture = Capture::attach(connection)?;
+        let server = Server::start(settings.clone(), Arc::clone(&capture.tables), true)?;
+        let host = settings.host.clone();
+        let (copied, of_another) = match Copied::of(connection)? {
+            Some(copied) if copied.host != host => (None, true),
+            copied => (copied, false),
+        };
+        let mine = copied.as_ref().map_or_else(String::new, |copied| copied.holder.clone());
+        let end = crate::open::head(view)?;
+        let may_take = || {
+            let known = server.unserved(mine.clone())?;
+            // A home that cannot continue is found before the other daemon is shut out.
+            let is_filled = server.is_filled()?;
+            // The rows of a copy of another host can only fill a new one, once.
+            if of_another && is_filled && !is_end(&known, &end) {
+                return Err(FleetError::Other(host.clone()).into());
+            }
+            check_continues(&server, (&known, is_filled), (copied.as_ref(), end), view, &host)?;
+            Ok::<_, StoreError>((known, is_filled))
+        };
+        let mut attempts = 0;
+        let (known, is_filled, (fence, holder)) = loop {
+            let (known, is_filled) = may_take()?;
+            attempts += 1;
+            match server.take_over(known.clone()) {
+                // The last transaction of the daemon before has come in between.
+                Err(FleetError::Fenced(_)) if attempts < ATTEMPTS => {}
+                taken => break (known, is_filled, taken?),
+            }
+        };
+        let has_ousted = !known.holder.is_empty() && known.holder != mine;
+        let (batch, seq, writer) = (known.batch, known.seq, known.writer);
+        let (sequences, state) = (BTreeMap::new(), State::Behind);
+        let mut fleet =
+            Self { server, capture, host, holder, fence, batch, writer, sequences, state, has_ousted, is_kept: false };
+        if let Some(copied) = copied {
+            // Now, because a daemon that dies before its first batch must not wait for itself.
+            fleet.keep(connection, copied.batch, &copied.writer)?;
+        }
+        if !is_filled {
+            fleet.fill(home, view, seq)?;
+        }
+        fleet.recover(view)?;
+        Ok(fleet)
+    }
+
+    /// Checks that the tables of the database are those of this version.
+    ///
+    /// # Errors
+    /// [`StoreError::Fleet`]; nothing was changed.
+    pub(crate) fn check_version(settings: &Settings) -> Result<(), StoreError> {
+        check_version(&Server::start(settings.clone(), Arc::from([]), false)?)
+    }
+
+    /// Keeps the host reserved after the end of the daemon.
+    pub(crate) fn keep_host(&mut self) {
+        self.is_kept = true;
+    }
+
+    /// Returns whether another daemon was found to serve the host.
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.server.is_fenced()
+    }
+
+    /// Returns the name of the host.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Returns whether another home served the host until its lease stood still, so that effects of its daemon may still be
+    /// under way.
+    pub(crate) fn has_ousted(&self) -> bool {
+        self.has_ousted
+    }
+
+    /// Watches the changes of a connection that was opened again.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the connection must not be used then.
+    pub(crate) fn attach(&mut self, view: &View) -> Result<(), StoreError> {
+        self.capture = Capture::attach(view.connection())?;
+        Ok(())
+    }
+
+    /// Notes that the copy may lack batches, because its connection is opened again.
+    pub(crate) fn distrust(&mut self) {
+        if self.state == State::Settled {
+            self.state = State::Behind;
+        }
+    }
+
+    /// Returns whether nothing may be written before [`Self::recover`] has succeeded.
+    pub(crate) fn must_recover(&self) -> bool {
+        self.state != State::Settled
+    }
+
+    /// Writes the changes of the open transaction of the copy.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the transaction of the copy must be rolled back. If the error is [`FleetError::Unknown`], the
+    /// database may have the rows.
+    pub(crate) fn write(&mut self, connection: &Connection, head: Head) -> Result<(), StoreError> {
+        let number = self.batch + 1;
+        let (changes, sequences) = self.capture.changes(connection, &self.sequences)?;
+        self.keep(connection, number, &self.holder)?;
+        // A full disk shows before the database has the batch.
+        connection.cache_flush().map_err(at("write the copy"))?;
+        let (head, changes) = ((head.seq, head.hash), Arc::from(changes));
+        let mut batch = Batch { fence: self.fence, number, head, changes, limit: BATCH };
+        let began = Instant::now();
+        if let Err(error) = self.write_or_settle(&batch) {
+            let is_lost = matches!(error, StoreError::Fleet(FleetError::Unreachable(_))) && began.elapsed() < AT_ONCE;
+            if !is_lost {
+                return Err(error);
+            }
+            batch.fence = self.fence;
+            self.write_or_settle(&batch)?;
+        }
+        self.has_written(number);
+        (self.sequences, self.state) = (sequences, State::Behind);
+        Ok(())
+    }
+
+    /// Writes a batch. If its commit is not answered, finds out whether it is there.
+    fn write_or_settle(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        match self.server.write(batch.clone()) {
+            Ok(()) => Ok(()),
+            Err(FleetError::Unknown(error)) => {
+                tracing::warn!(%error, "it is unknown whether the fleet's database has the last rows");
+                self.state = State::Unknown;
+                if self.settle()? { Ok(()) } else { Err(FleetError::Unreachable(error).into()) }
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Notes that the copy has the last batch, too.
+    pub(crate) fn is_copied(&mut self) {
+        self.state = State::Settled;
+    }
+
+    /// Finds out whether the database has the batch whose commit is unknown. Returns whether it has.
+    fn settle(&mut self) -> Result<bool, StoreError> {
+        let (fence, batch) = self.server.settle()?;
+        self.fence = fence;
+        match batch.checked_sub(self.batch) {
+            Some(0) => {
+                self.state = State::Settled;
+                Ok(false)
+            }
+            Some(1) => {
+                self.has_written(batch);
+                self.state = State::Behind;
+                Ok(true)
+            }
+            // Another daemon has written in between.
+            _ => Err(FleetError::Fenced(self.host.clone()).into()),
+        }
+    }
+
+    /// Settles the last batch, and reads the rows that the copy lacks.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the copy is as it was, or has more rows of the ledger.
+    pub(crate) fn recover(&mut self, view: &View) -> Result<(), StoreError> {
+        if self.state == State::Unknown {
+            self.settle()?;
+        }
+        let connection = view.connection();
+        let copied = Copied::of(connection)?;
+        let is_current = copied.is_some_and(|copied| copied.batch == self.batch && copied.writer == self.writer);
+        if !is_current {
+            tracing::info!(host = %self.host, batch = self.batch, "the copy reads the rows of the fleet's database");
+            self.copy(view)?;
+        }
+        self.sequences = changes::numbers(connection)?;
+        self.state = State::Settled;
+        Ok(())
+    }
+
+    /// Reads the rows of the ledger that the copy lacks, then all other rows.
+    fn copy(&mut self, view: &View) -> Result<(), StoreError> {
+        let connection = view.connection();
+        // The rows that triggers make come with the others, or are counted again.
+        let triggers = |on| connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, on);
+        triggers(false).map_err(at("copy rows"))?;
+        let copied = self.copy_rows(view);
+        triggers(true).map_err(at("copy rows"))?;
+        view.forget();
+        copied
+    }
+
+    fn copy_rows(&mut self, view: &View) -> Result<(), StoreError> {
+        let connection = view.connection();
+        let last = crate::open::head(view)?.seq;
+        let tables = Arc::clone(&self.capture.tables);
+        for (number, table) in tables.iter().enumerate().filter(|(_, table)| table.is_append_only()) {
+            self.server.read(number, last)?;
+            self.each_part(|rows| {
+                copying(connection, || insert(connection, table, rows))?;
+                // Otherwise the log becomes as large as the ledger.
+                connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).map_err(at("shorten the log"))
+            })?;
+        }
+        copying(connection, || {
+            let state = tables.iter().enumerate().filter(|(_, table)| !table.is_append_only());
+            for (_, table) in state.clone().filter(|(_, table)| table.name != SEQUENCES) {
+                let delete = format!("DELETE FROM main.\"{}\"", table.name);
+                connection.execute(&delete, []).map_err(at("copy rows"))?;
+            }
+            for (number, table) in state {
+                self.server.read(number, 0)?;
+                self.each_part(|rows| match table.name.as_str() {
+                    SEQUENCES => changes::number_on(connection, rows),
+                    _ => insert(connection, table, rows),
+                })?;
+            }
+            connection.execute_batch(tables::COUNTED).map_err(at("count rows"))?;
+            self.check_copied(view)?;
+            self.keep(connection, self.batch, &self.writer)
+        })
+    }
+
+    /// Checks that the rows end where the database says, and that no other daemon has written since.
+    fn check_copied(&self, view: &View) -> Result<(), StoreError> {
+        let known = self.server.known()?;
+        if known.fence != self.fence {
+            return Err(FleetError::Fenced(self.host.clone()).into());
+        }
+        let is_whole = known.batch == self.batch && is_end(&known, &crate::open::head(view)?);
+        if is_whole { Ok(()) } else { Err(FleetError::Row(tables::LEDGER.to_owned()).into()) }
+    }
+
+    fn each_part(&self, mut each: impl FnMut(&[Vec<Value>]) -> Result<(), StoreError>) -> Result<(), StoreError> {
+        loop {
+            let rows = self.server.next_rows()?;
+            if rows.is_empty() {
+                return Ok(());
+            }
+            each(&rows)?;
+        }
+    }
+
+    /// Writes all rows of the home into the database, which has none of the state yet, and the ledger up to a row.
+    fn fill(&mut self, home: &Path, view: &View, has: i64) -> Result<(), StoreError> {
+        let connection = view.connection();
+        let end = crate::open::head(view)?;
+        let mut part = self.capture.ledger_part();
+        segments::between(home, view, has + 1, end.seq, |row| {
+            part.add(&row)?;
+            if part.is_full() {
+                tracing::info!(row = row.seq, of = end.seq, "the fleet's database gets the rows of this home");
+                self.fill_part(part.take(), Head { seq: row.seq, hash: row.event_hash, ts: row.ts })?;
+            }
+            Ok::<_, StoreError>(())
+        })?;
+        // The state comes last and at once: a database without it is filled again.
+        in_transaction(connection, || {
+            changes::note_all(&self.capture, connection)?;
+            let (mut state, sequences) = self.capture.changes(connection, &BTreeMap::new())?;
+            state.extend(part.take());
+            let number = self.batch + 1;
+            self.keep(connection, number, &self.holder)?;
+            let head = (end.seq, end.hash);
+            let changes = Arc::from(state);
+            self.server.write(Batch { fence: self.fence, number, head, changes, limit: FILLED })?;
+            self.has_written(number);
+            self.sequences = sequences;
+            Ok(())
+        })
+    }
+
+    fn fill_part(&mut self, rows: Option<Changed>, end: Head) -> Result<(), StoreError> {
+        let (number, head) = (self.batch + 1, (end.seq, end.hash));
+        let changes = rows.into_iter().collect();
+        self.server.write(Batch { fence: self.fence, number, head, changes, limit: FILLED })?;
+        self.has_written(number);
+        Ok(())
+    }
+
+    fn has_written(&mut self, number: i64) {
+        self.batch = number;
+        self.writer.clone_from(&self.holder);
+    }
+
+    /// Stores in the copy which batch it contains.
+    fn keep(&self, connection: &Connection, batch: i64, writer: &str) -> Result<(), StoreError> {
+        const KEEP: &str = "INSERT INTO main.fleet (one, host, holder, writer, batch) VALUES (1, ?1, ?2, ?3, ?4)
+            ON CONFLICT (one) DO UPDATE SET host = ?1, holder = ?2, writer = ?3, batch = ?4";
+        connection
+            .prepare_cached(KEEP)
+            .and_then(|mut s| s.execute(params![self.host, self.holder, writer, batch]))
+            .map_err(at("keep the batch"))?;
+        Ok(())
+    }
+}
+
+impl Drop for Fleet {
+    /// Lets another home serve the host at once.
+    fn drop(&mut self) {
+        if self.is_kept {
+            return;
+        }
+        if let Err(error) = self.server.release() {
+            tracing::warn!(%error, host = self.host, "the host stays reserved in the fleet's database until its lease stands still");
+        }
+    }
+}
+
+/// The host and the batch of which a database is a copy.
+struct Copied {
+    host: String,
+    holder: String,
+    writer: String,
+    batch: i64,
+}
+
+impl Copied {
+    fn of(connection: &Connection) -> Result<Option<Self>, StoreError> {
+        connection
+            .query_row("SELECT host, holder, writer, batch FROM main.fleet WHERE one = 1", [], |row| {
+                Ok(Self { host: row.get(0)?, holder: row.get(1)?, writer: row.get(2)?, batch: row.get(3)? })
+            })
+            .optional()
+            .map_err(at("read the batch of the copy"))
+    }
+}
+
+/// Returns the host of which a database is a copy.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read.
+pub(crate) fn host_of(view: &View) -> Result<Option<String>, StoreError> {
+    Ok(Copied::of(view.connection())?.map(|copied| copied.host))
+}
+
+/// Makes a database one of its own: it is no copy any more.
+///
+/// # Errors
+/// [`StoreError`]; it is a copy as before.
+pub(crate) fn leave(view: &View) -> Result<(), StoreError> {
+    view.connection().execute("DELETE FROM main.fleet", []).map_err(at("leave the fleet"))?;
+    Ok(())
+}
+
+fn check_version(server: &Server) -> Result<(), StoreError> {
+    match server.version()? {
+        Some(SCHEMA_VERSION) => Ok(()),
+        found => Err(FleetError::Version { found: found.unwrap_or(0), known: SCHEMA_VERSION }.into()),
+    }
+}
+
+/// Checks that the ledger of the home is a part of the database's, or, if the database is not filled, the reverse.
+fn check_continues(
+    server: &Server,
+    (known, is_filled): (&Known, bool),
+    (copied, end): (Option<&Copied>, Head),
+    view: &View,
+    host: &str,
+) -> Result<(), StoreError> {
+    if let Some(copied) = copied
+        && (copied.batch > known.batch || !is_filled || end.seq > known.seq)
+    {
+        return Err(FleetError::Older { database: known.batch, home: copied.batch }.into());
+    }
+    let shared = end.seq.min(known.seq);
+    if shared == 0 {
+        return Ok(());
+    }
+    // The rows of a home that is not a copy yet may be in segments.
+    let here = if shared == end.seq { Some(end.hash) } else { segments::before(view, shared + 1)?.map(|row| row.hash) };
+    let there = if shared == known.seq { Some(known.hash.clone()) } else { server.row_hash(shared)? };
+    let is_same = here.is_some_and(|here| there.is_some_and(|there| there == here.as_bytes()));
+    let may_be_longer = end.seq <= known.seq || !is_filled;
+    if is_same && may_be_longer { Ok(()) } else { Err(FleetError::Other(host.to_owned()).into()) }
+}
+
+/// Returns whether a chain ends where the database's does.
+fn is_end(known: &Known, end: &Head) -> bool {
+    known.seq == end.seq && (end.seq == 0 || known.hash == end.hash.as_bytes())
+}
+
+/// Inserts rows into the copy.
+fn insert(connection: &Connection, table: &Table, rows: &[Vec<Value>]) -> Result<(), StoreError> {
+    let mut statement = connection.prepare_cached(&table.local_insert()).map_err(at("copy rows"))?;
+    for row in rows {
+        statement.execute(params_from_iter(row)).map_err(at("copy a row"))?;
+    }
+    Ok(())
+}
+
+/// Runs work that copies rows in one transaction. The copied rows are no changes.
+fn copying(connection: &Connection, work: impl FnOnce() -> Result<(), StoreError>) -> Result<(), StoreError> {
+    in_transaction(connection, || {
+        // Rows come in the order of their tables.
+        connection.execute_batch("PRAGMA defer_foreign_keys = ON").map_err(at("copy rows"))?;
+        work()?;
+        changes::forget(connection)
+    })
+}
+
+fn in_transaction(connection: &Connection, work: impl FnOnce() -> Result<(), StoreError>) -> Result<(), StoreError> {
+    connection.execute_batch("BEGIN IMMEDIATE").map_err(at("begin"))?;
+    let done = work().and_then(|()| connection.execute_batch("COMMIT").map_err(at("commit")));
+    if done.is_err() && !connection.is_autocommit() {
+        connection.execute_batch("ROLLBACK").ok();
+    }
+    done
+}

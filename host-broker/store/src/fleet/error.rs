@@ -1,0 +1,76 @@
+//! Errors of the database of a fleet.
+
+/// The reason why the database of a fleet does not take or give rows.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FleetError {
+    /// It cannot be reached, or it answers too late. Nothing was written.
+    #[error("the fleet's database cannot be reached: {0}")]
+    Unreachable(String),
+    /// It refused a statement. Nothing was written.
+    #[error("the fleet's database refused the rows: {0}")]
+    Refused(String),
+    /// The connection ended during a commit, so it is unknown whether the rows are there. Nothing else is written before
+    /// this is known.
+    #[error("it is unknown whether the fleet's database has the last rows: {0}")]
+    Unknown(String),
+    /// It has written other rows than those of the batch.
+    #[error("the fleet's database has changed other rows than it was sent; look for triggers and rules of its tables")]
+    Changed,
+    /// Another daemon serves this host now.
+    #[error("another daemon has taken over the host `{0}`; stop one of the two")]
+    Fenced(String),
+    /// Another daemon serves this host, from another home.
+    #[error("the host `{0}` is served by a daemon with another home; stop it, and start this one again")]
+    Served(String),
+    /// The database holds no such host, or the role may not see it.
+    #[error(
+        "the fleet's database has no host `{0}` for this role; add it: host-broker fleet schema --host {0} --role ROLE"
+    )]
+    NoHost(String),
+    /// The tables are those of another version.
+    #[error(
+        "the fleet's database has schema version {found}, and this host-broker needs version {known}; {}",
+        if found < known { "upgrade it: host-broker fleet schema | psql URL" } else { "run the newer host-broker" }
+    )]
+    Version {
+        /// The version of the database.
+        found: i64,
+        /// The version of this program.
+        known: i64,
+    },
+    /// The database lacks rows that the home has: it was restored from a backup, or a failover lost them.
+    #[error(
+        "the fleet's database is older than this home: it ends with batch {database}, and the home with batch {home}. \
+         Restore the newer database, or add another host and name it in [store]; the home's rows are written there"
+    )]
+    Older {
+        /// The last batch of the database.
+        database: i64,
+        /// The last batch of the home.
+        home: i64,
+    },
+    /// The home holds another history than the database.
+    #[error(
+        "the ledger of this home is no copy of the host `{0}` in the fleet's database. Move ledger.db away to begin with \
+         the rows of the database, or add another host and name it in [store]"
+    )]
+    Other(String),
+    /// The home is a copy of a host's rows, and no database is configured.
+    #[error("this home belongs to the host `{0}` of a fleet; broker.toml lacks the table [store] with its database")]
+    NotConfigured(String),
+    /// A failover can lose rows that the server has acknowledged, and no operator accepts it.
+    #[error(
+        "the fleet's database can lose acknowledged rows: {0}. Add a standby, or accept it with durability = \
+         \"one-machine\" in [store]"
+    )]
+    Durability(String),
+    /// The server can lose rows that it has acknowledged whenever its machine stops.
+    #[error("the fleet's database can lose acknowledged rows: {0}. Set these settings of the server to on")]
+    Unsynced(String),
+    /// The URL or the authorities of the server's certificate cannot be used.
+    #[error("the fleet's database cannot be used: {0}")]
+    Settings(String),
+    /// A row of the database cannot be read.
+    #[error("the fleet's database holds a row of `{0}` that cannot be read")]
+    Row(String),
+}

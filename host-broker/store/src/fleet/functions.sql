@@ -1,0 +1,43 @@
+CREATE OR REPLACE FUNCTION host_broker.append_only() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'the ledger is append-only' USING ERRCODE = 'HB002';
+END $$;
+CREATE OR REPLACE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON host_broker.ledger
+    FOR EACH STATEMENT EXECUTE FUNCTION host_broker.append_only();
+
+-- Begins a batch. Later statements of the transaction compare the setting, which ends with the transaction.
+DROP FUNCTION IF EXISTS host_broker.enter;
+CREATE FUNCTION host_broker.enter(
+    host_ text, version_ bigint, fence_ bigint, batch_ bigint, seq_ bigint, hash_ bytea
+) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM host_broker.version WHERE one = 1 AND version = version_) THEN
+        RAISE EXCEPTION 'the tables are those of another version' USING ERRCODE = 'HB003';
+    END IF;
+    UPDATE host_broker.hosts SET batch = batch_, writer = holder, seq = seq_, hash = hash_, lease = lease + 1
+        WHERE host = host_ AND fence = fence_ AND batch = batch_ - 1;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'another daemon serves this host' USING ERRCODE = 'HB001';
+    END IF;
+    PERFORM set_config('host_broker.batch', host_ || '/' || batch_, true);
+END $$;
+
+-- Adds a host, whose broker connects with the role, or gives it another role.
+CREATE OR REPLACE FUNCTION host_broker.admit(host_ text, role_ text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    former text := (SELECT role FROM host_broker.hosts WHERE host = host_ AND role <> role_);
+BEGIN
+    IF former IS NOT NULL AND EXISTS (SELECT FROM pg_roles WHERE rolname = former) THEN
+        EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA host_broker FROM %I', former);
+        EXECUTE format('REVOKE ALL ON ALL FUNCTIONS IN SCHEMA host_broker FROM %I', former);
+        EXECUTE format('REVOKE ALL ON SCHEMA host_broker FROM %I', former);
+    END IF;
+    INSERT INTO host_broker.hosts (host, role) VALUES (host_, role_) ON CONFLICT (host) DO UPDATE SET role = EXCLUDED.role;
+    EXECUTE format('GRANT USAGE ON SCHEMA host_broker TO %I', role_);
+    EXECUTE format('GRANT SELECT ON host_broker.version, host_broker.hosts TO %I', role_);
+    EXECUTE format('GRANT UPDATE (fence, holder, writer, lease, batch, seq, hash) ON host_broker.hosts TO %I', role_);
+    EXECUTE format('GRANT SELECT, INSERT ON LEDGER_TABLES TO %I', role_);
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON STATE_TABLES TO %I', role_);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION host_broker.enter TO %I', role_);
+END $$;
+REVOKE ALL ON FUNCTION host_broker.admit, host_broker.enter FROM PUBLIC;

@@ -1,0 +1,230 @@
+//! One connection to the database, and the transaction of a batch over it.
+//!
+//! INVARIANT: a batch counts as written only if every statement and the COMMIT succeeded without a warning. PostgreSQL
+//! answers the COMMIT of a failed transaction without an error, and warns of a commit that no standby has.
+
+use super::error::FleetError;
+use super::flight::{Asked, Flight};
+use super::look;
+use super::server::{BATCH, Batch};
+use super::settings::{Connected, Settings};
+use super::tables::{Table, Values};
+use crate::open::SCHEMA_VERSION;
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::time::timeout;
+use tokio_postgres::error::Severity;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{AsyncMessage, Client, SimpleQueryMessage, Statement};
+
+/// The longest time to answer a statement that waits for nothing.
+pub(super) const ANSWER: Duration = Duration::from_secs(5);
+/// The longest time to connect to one of the servers, with the handshake.
+const CONNECT: Duration = Duration::from_secs(3);
+/// The settings of each connection, whatever the role or the database says. Plans for empty tables would stay in use when
+/// the tables grow. No lock is waited for longer than an answer.
+const SESSION: &str = "SET standard_conforming_strings = on; SET client_min_messages = warning; SET row_security = on;
+    SET synchronous_commit = on; SET default_transaction_isolation = 'read committed';
+    SET default_transaction_read_only = off; SET idle_in_transaction_session_timeout = '5s'; SET lock_timeout = '8s';
+    SET statement_timeout = 0; SET jit = off; SET enable_seqscan = off; SET application_name = 'host-broker'";
+/// The states of a batch that `enter` refused.
+const FENCED: &str = "HB001";
+const OTHER_VERSION: &str = "HB003";
+
+/// The beginnings of the states of a server that ends, only reads, is full, or has a lock that another session holds. Each
+/// event would have the same answer.
+const AWAY: [&str; 8] = ["08", "25006", "25P03", "40", "53", "55P03", "57014", "57P"];
+
+/// One connection.
+pub(super) struct Link {
+    pub(super) client: Client,
+    /// The number of warnings so far.
+    pub(super) warnings: Arc<AtomicU64>,
+    // The statements that write and delete the rows of a table, by its number.
+    statements: BTreeMap<(usize, bool), Statement>,
+}
+
+impl Link {
+    /// Connects to the first server that takes writes. If `must_keep`, its settings must keep what it acknowledges.
+    pub(super) async fn open(settings: &Settings, must_keep: bool) -> Result<Self, FleetError> {
+        let mut faults = Vec::new();
+        for server in settings.servers() {
+            match within(CONNECT, Self::open_one(settings, &server, must_keep)).await {
+                Ok(link) => return Ok(link),
+                Err(FleetError::Unreachable(fault)) => faults.push(fault),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(FleetError::Unreachable(faults.join("; ")))
+    }
+
+    async fn open_one(
+        settings: &Settings,
+        server: &tokio_postgres::Config,
+        must_keep: bool,
+    ) -> Result<Self, FleetError> {
+        let (client, connection) = settings.connect(server).await?;
+        let warnings = Arc::new(AtomicU64::new(0));
+        tokio::spawn(drive(connection, Arc::clone(&warnings)));
+        client.batch_execute(SESSION).await.map_err(unreachable)?;
+        let link = Self { client, warnings, statements: BTreeMap::new() };
+        if must_keep {
+            // Another server may have taken over, with other settings.
+            look::check_durability(&link.ask(look::SETTINGS).await?, settings)?;
+        }
+        Ok(link)
+    }
+
+    /// Returns the rows of a query without parameters, as text.
+    pub(super) async fn ask(&self, query: &str) -> Result<Vec<Vec<String>>, FleetError> {
+        let messages = self.client.simple_query(query).await.map_err(unreachable)?;
+        let rows = messages.into_iter().filter_map(|message| {
+            let SimpleQueryMessage::Row(row) = message else { return None };
+            Some((0..row.len()).map(|i| row.get(i).unwrap_or_default().to_owned()).collect())
+        });
+        Ok(rows.collect())
+    }
+
+    /// Prepares the statements of a batch that this connection has not prepared yet.
+    pub(super) async fn prepare(&mut self, tables: &[Table], batch: &Batch) -> Result<(), FleetError> {
+        for changed in batch.changes.iter() {
+            let Some(table) = tables.get(changed.table) else { continue };
+            for (is_needed, deletes) in [(changed.written.0 > 0, false), (changed.deleted.0 > 0, true)] {
+                let name = (changed.table, deletes);
+                if is_needed && !self.statements.contains_key(&name) {
+                    let statement = if deletes { table.delete() } else { table.upsert() };
+                    let prepared = self.client.prepare(&statement).await.map_err(|error| refused(&error))?;
+                    self.statements.insert(name, prepared);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the whole transaction, then reads the answers.
+    ///
+    /// # Errors
+    /// [`FleetError::Unknown`] if it may be committed. After every other error it is not.
+    pub(super) async fn write(&self, host: &str, tables: &[Table], batch: &Batch) -> Result<(), FleetError> {
+        let warned = self.warnings.load(Ordering::Acquire);
+        let (seq, hash) = (batch.head.0, base16ct::lower::encode_string(batch.head.1.as_bytes()));
+        // One message: without its BEGIN there is no `enter`.
+        // A large message takes its time on a slow line. Then the server must wait for the next one.
+        let idle = if batch.limit > BATCH { "SET LOCAL idle_in_transaction_session_timeout = '300s'; " } else { "" };
+        let begin = format!(
+            "BEGIN; {idle}SELECT host_broker.enter('{host}', {SCHEMA_VERSION}, {}, {}, {seq}, decode('{hash}', 'hex'))",
+            batch.fence, batch.number
+        );
+        let mut asked: Vec<Asked<'_>> = Vec::new();
+        asked.push(Box::pin(async { self.client.batch_execute(&begin).await.map(|()| true) }));
+        for changed in batch.changes.iter() {
+            let Some(table) = tables.get(changed.table) else { continue };
+            for ((rows, columns), deletes) in [(&changed.written, false), (&changed.deleted, true)] {
+                let Some(prepared) = self.statements.get(&(changed.table, deletes)).filter(|_| *rows > 0) else {
+                    continue;
+                };
+                // A deleted row may never have been there: one transaction can insert and delete it.
+                let is_counted = !deletes && table.counts_writes();
+                let rows = *rows;
+                asked.push(Box::pin(async move {
+                    let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&host, &batch.number];
+                    parameters.extend(columns.iter().map(array));
+                    let changed = self.client.execute(prepared, &parameters).await?;
+                    Ok(!is_counted || changed == rows)
+                }));
+            }
+        }
+        let mut flight = Flight::of(asked);
+        flight.send().await;
+        // A statement that was not sent must not be missing in the transaction.
+        if let Some(error) = flight.failed() {
+            let refusal = refusal(host, error);
+            self.client.batch_execute("ROLLBACK").await.map_err(unreachable)?;
+            return Err(refusal);
+        }
+        flight.add(Box::pin(async { self.client.batch_execute("COMMIT").await.map(|()| true) }));
+        let mut answers = flight.answers().await;
+        let commit = answers.pop();
+        // The transaction has failed with its statement, so its COMMIT was a rollback.
+        let mut errors = answers.iter().filter_map(|answer| answer.as_ref().err());
+        if let Some(error) = errors.find(|error| error.as_db_error().is_some()) {
+            return Err(refusal(host, error));
+        }
+        if let Some(error) = answers.iter().chain(&commit).find_map(|answer| answer.as_ref().err()) {
+            return Err(FleetError::Unknown(text(error)));
+        }
+        if answers.iter().any(|answer| matches!(answer, Ok(false))) {
+            return Err(FleetError::Changed);
+        }
+        if self.warnings.load(Ordering::Acquire) != warned {
+            return Err(FleetError::Unknown("it warned: no standby may have the rows".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// Reads the messages of a connection until its end, and counts the warnings. A warning is counted before the answer of its
+/// statement is there.
+async fn drive(mut connection: Connected, warnings: Arc<AtomicU64>) {
+    while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
+        if let AsyncMessage::Notice(notice) = message
+            && notice.parsed_severity() == Some(Severity::Warning)
+        {
+            tracing::warn!(message = notice.message(), "the fleet's database warns");
+            warnings.fetch_add(1, Ordering::Release);
+        }
+    }
+}
+
+/// Ends a job that takes too long.
+pub(super) async fn within<T>(
+    most: Duration,
+    job: impl Future<Output = Result<T, FleetError>>,
+) -> Result<T, FleetError> {
+    let late = || FleetError::Unreachable(format!("no answer within {} s", most.as_secs()));
+    timeout(most, job).await.map_err(|_late| late())?
+}
+
+fn array(values: &Values) -> &(dyn ToSql + Sync) {
+    match values {
+        Values::Integers(values) => values,
+        Values::Texts(values) => values,
+        Values::Blobs(values) => values,
+    }
+}
+
+/// Returns the reason why a statement of a batch did not succeed.
+fn refusal(host: &str, error: &tokio_postgres::Error) -> FleetError {
+    match error.code().map(tokio_postgres::error::SqlState::code) {
+        Some(FENCED) => FleetError::Fenced(host.to_owned()),
+        Some(OTHER_VERSION) => FleetError::Refused("its tables are those of another version".to_owned()),
+        Some(_) | None => refused(error),
+    }
+}
+
+/// Returns an error of the server as a refusal. A server that ends or only reads, and a lost connection, cannot be reached.
+fn refused(error: &tokio_postgres::Error) -> FleetError {
+    let code = error.code().map_or("", tokio_postgres::error::SqlState::code);
+    let is_away = AWAY.iter().any(|class| code.starts_with(class));
+    if error.as_db_error().is_none() || is_away {
+        FleetError::Unreachable(text(error))
+    } else {
+        FleetError::Refused(text(error))
+    }
+}
+
+/// Returns the text of an error, without the values that the server may repeat.
+fn text(error: &tokio_postgres::Error) -> String {
+    if let Some(said) = error.as_db_error() {
+        return format!("{} ({})", said.message(), said.code().code());
+    }
+    model::errors::chain(error)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "a function for map_err")]
+pub(super) fn unreachable(error: tokio_postgres::Error) -> FleetError {
+    FleetError::Unreachable(text(&error))
+}

@@ -1,0 +1,104 @@
+//! The promise of a fleet's database, and its hosts, for people.
+
+use super::error::FleetError;
+use super::server::Server;
+use super::settings::Settings;
+use crate::StoreError;
+use std::sync::Arc;
+
+/// The durability of what the server acknowledges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerDurability {
+    /// A standby has it, too: a failover loses nothing.
+    SynchronousStandby,
+    /// The server's disk has it: a failover can lose the last batches.
+    OneMachine,
+    /// Only the server's memory may have it.
+    None,
+}
+
+/// A host of the fleet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostLook {
+    /// Its name.
+    pub host: String,
+    /// The number of times that a daemon has taken it over.
+    pub fence: i64,
+    /// The last row of its ledger.
+    pub rows: i64,
+    /// Its last batch.
+    pub batches: i64,
+}
+
+/// The database of a fleet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Look {
+    /// The hosts, by name.
+    pub hosts: Vec<HostLook>,
+    /// The version of the server.
+    pub server_version: String,
+    /// Its durability.
+    pub durability: ServerDurability,
+    /// The settings that prevent another durability, or that lose rows.
+    pub faults: Vec<String>,
+}
+
+/// Reads the hosts and the settings of the server.
+///
+/// # Errors
+/// [`StoreError::Fleet`] if the database cannot be read.
+pub fn look(settings: &Settings) -> Result<Look, StoreError> {
+    const HOSTS: &str = "SELECT host, fence, seq, batch FROM host_broker.hosts ORDER BY host";
+    let server = Server::start(settings.clone(), Arc::from([]), false)?;
+    super::check_version(&server)?;
+    let number = |text: Option<&String>| text.and_then(|text| text.parse().ok()).unwrap_or(0);
+    let hosts = server.ask(HOSTS)?.into_iter().map(|row| HostLook {
+        host: row.first().cloned().unwrap_or_default(),
+        fence: number(row.get(1)),
+        rows: number(row.get(2)),
+        batches: number(row.get(3)),
+    });
+    let (server_version, durability, faults) = promise(&server.ask(SETTINGS)?);
+    Ok(Look { hosts: hosts.collect(), server_version, durability, faults })
+}
+
+/// The query of the settings that decide what the server keeps.
+pub(super) const SETTINGS: &str = "SELECT current_setting('server_version'), current_setting('fsync'),
+    current_setting('full_page_writes'), current_setting('synchronous_standby_names')";
+
+/// Checks that a failover loses no acknowledged row, or that an operator accepts it.
+///
+/// # Errors
+/// [`FleetError::Durability`] or [`FleetError::Unsynced`].
+pub(super) fn check_durability(rows: &[Vec<String>], settings: &Settings) -> Result<(), FleetError> {
+    let (_, durability, faults) = promise(rows);
+    match durability {
+        ServerDurability::SynchronousStandby => Ok(()),
+        ServerDurability::OneMachine if settings.accepts_one_machine => Ok(()),
+        ServerDurability::OneMachine => Err(FleetError::Durability(faults.join(", "))),
+        ServerDurability::None => Err(FleetError::Unsynced(faults.join(", "))),
+    }
+}
+
+/// Returns the version, the durability, and the reasons for it, from the answer to [`SETTINGS`].
+fn promise(rows: &[Vec<String>]) -> (String, ServerDurability, Vec<String>) {
+    let row = rows.first().map_or(&[][..], Vec::as_slice);
+    let setting = |index: usize| row.get(index).map_or("", String::as_str);
+    let mut faults = Vec::new();
+    for (name, value) in [("fsync", setting(1)), ("full_page_writes", setting(2))] {
+        if value != "on" {
+            faults.push(format!("{name} is off"));
+        }
+    }
+    let loses = !faults.is_empty();
+    let has_standby = !setting(3).is_empty();
+    if !has_standby && !loses {
+        faults.push("there is no synchronous standby (synchronous_standby_names)".to_owned());
+    }
+    let durability = match (loses, has_standby) {
+        (true, _) => ServerDurability::None,
+        (false, true) => ServerDurability::SynchronousStandby,
+        (false, false) => ServerDurability::OneMachine,
+    };
+    (setting(0).to_owned(), durability, faults)
+}

@@ -1,0 +1,503 @@
+//! The connection to PostgreSQL, on a thread of its own.
+//!
+//! The store's one writer waits for each batch, as it waits for a sync of the disk.
+
+use super::changes::Changed;
+use super::error::FleetError;
+use super::link::{ANSWER, Link, unreachable, within};
+use super::settings::Settings;
+use super::tables::{self, Kind, Table};
+use futures_util::StreamExt as _;
+use rusqlite::types::Value;
+use shared::digest::Digest;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc as blocking};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
+use tokio_postgres::RowStream;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+
+/// The interval at which a daemon without calls raises its lease.
+const LEASE: Duration = Duration::from_secs(3);
+/// The longest time for a batch. A synchronous standby may answer slowly.
+pub(super) const BATCH: Duration = Duration::from_secs(10);
+/// The time for which a server that cannot be reached is not tried again, so that callers do not wait for each attempt.
+const TRIED_AGAIN: Duration = Duration::from_secs(1);
+/// The time for which the lease of another home must stand still before this one takes the host over.
+const STANDS_STILL: Duration = Duration::from_secs(15);
+/// The interval at which it is read.
+const LOOKED_EVERY: Duration = Duration::from_secs(1);
+/// The most bytes of rows that are read at once.
+const READ_AT_ONCE: usize = 1 << 20;
+
+/// What the database says about a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Known {
+    pub(super) fence: i64,
+    /// The home whose daemon serves the host; empty if none does.
+    pub(super) holder: String,
+    /// The home that has written the last batch.
+    pub(super) writer: String,
+    pub(super) lease: i64,
+    pub(super) batch: i64,
+    pub(super) seq: i64,
+    pub(super) hash: Vec<u8>,
+}
+
+/// One transaction.
+#[derive(Debug, Clone)]
+pub(super) struct Batch {
+    pub(super) fence: i64,
+    /// Its number.
+    pub(super) number: i64,
+    /// The end of the chain after it.
+    pub(super) head: (i64, Digest),
+    pub(super) changes: Arc<[Changed]>,
+    /// The longest time.
+    pub(super) limit: Duration,
+}
+
+type Job = Box<dyn for<'s> FnOnce(&'s mut Session) -> Pin<Box<dyn Future<Output = ()> + 's>> + Send>;
+
+/// The thread with the connection. It ends with this handle.
+#[derive(Debug)]
+pub(super) struct Server {
+    jobs: mpsc::UnboundedSender<Job>,
+    is_fenced: Arc<AtomicBool>,
+}
+
+/// The connection's side of it.
+pub(super) struct Session {
+    settings: Settings,
+    tables: Arc<[Table]>,
+    link: Option<Link>,
+    /// The holder as which this daemon serves the host, and the fence; its lease is raised.
+    served: Option<(String, i64)>,
+    /// The table that is read, on a connection of its own, so that the lease can be raised during a long read.
+    rows: Option<(usize, Link, Pin<Box<RowStream>>)>,
+    raised: Instant,
+    /// Whether another daemon serves the host.
+    is_fenced: Arc<AtomicBool>,
+    /// Whether the server must keep what it acknowledges.
+    must_keep: bool,
+    /// The last attempt to connect, and its fault.
+    away: Option<(Instant, FleetError)>,
+}
+
+impl Server {
+    /// Starts the thread. It connects with the first job.
+    ///
+    /// # Errors
+    /// [`FleetError`] if there is no thread.
+    pub(super) fn start(settings: Settings, tables: Arc<[Table]>, must_keep: bool) -> Result<Self, FleetError> {
+        let (jobs, received) = mpsc::unbounded_channel::<Job>();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| FleetError::Unreachable(error.to_string()))?;
+        let is_fenced = Arc::new(AtomicBool::new(false));
+        let session = Session {
+            settings,
+            tables,
+            link: None,
+            served: None,
+            rows: None,
+            raised: Instant::now(),
+            is_fenced: Arc::clone(&is_fenced),
+            must_keep,
+            away: None,
+        };
+        let thread = std::thread::Builder::new().name("fleet".to_owned());
+        let spawned = thread.spawn(move || runtime.block_on(session.serve(received)));
+        spawned.map_err(|error| FleetError::Unreachable(error.to_string()))?;
+        Ok(Self { jobs, is_fenced })
+    }
+
+    /// Returns whether another daemon was found to serve the host.
+    pub(super) fn is_fenced(&self) -> bool {
+        self.is_fenced.load(Ordering::Acquire)
+    }
+
+    /// Runs a job on the thread and waits for it. Each job has its own time limit.
+    fn run<T: Send + 'static>(
+        &self,
+        job: impl for<'s> FnOnce(&'s mut Session) -> Pin<Box<dyn Future<Output = Result<T, FleetError>> + 's>>
+        + Send
+        + 'static,
+    ) -> Result<T, FleetError> {
+        let (answer, answered) = blocking::sync_channel(1);
+        let job: Job = Box::new(move |session| {
+            Box::pin(async move {
+                let done = job(session).await;
+                // The caller waits, unless its thread has panicked.
+                answer.send(done).ok();
+            })
+        });
+        // The thread may have died in the middle of a job.
+        let gone = || FleetError::Unknown("its thread has ended".to_owned());
+        self.jobs.send(job).map_err(|_ended| gone())?;
+        answered.recv().map_err(|_ended| gone())?
+    }
+
+    /// Returns what the database says about the host.
+    pub(super) fn known(&self) -> Result<Known, FleetError> {
+        self.run(|session| Box::pin(async move { session.known().await }))
+    }
+
+    /// Waits until no other home serves the host, and returns what the database says about it.
+    pub(super) fn unserved(&self, mine: String) -> Result<Known, FleetError> {
+        self.run(move |session| Box::pin(async move { session.unserved(&mine).await }))
+    }
+
+    /// Returns whether the state of the host is there, and not only a part of its ledger.
+    pub(super) fn is_filled(&self) -> Result<bool, FleetError> {
+        self.run(|session| Box::pin(async move { session.is_filled().await }))
+    }
+
+    /// Returns the hash of a row of the ledger.
+    pub(super) fn row_hash(&self, seq: i64) -> Result<Option<Vec<u8>>, FleetError> {
+        self.run(move |session| Box::pin(async move { session.row_hash(seq).await }))
+    }
+
+    /// Takes the host over from the daemon that has left it in this state. Returns the new fence, and the holder's name.
+    pub(super) fn take_over(&self, from: Known) -> Result<(i64, String), FleetError> {
+        self.run(move |session| Box::pin(async move { session.take_over(from).await }))
+    }
+
+    /// Writes a batch.
+    pub(super) fn write(&self, batch: Batch) -> Result<(), FleetError> {
+        self.run(move |session| Box::pin(async move { session.write(batch).await }))
+    }
+
+    /// Shuts out every transaction of an earlier connection. Returns the new fence, and the last batch.
+    pub(super) fn settle(&self) -> Result<(i64, i64), FleetError> {
+        self.run(|session| Box::pin(async move { session.settle().await }))
+    }
+
+    /// Ends the service of the host, so that another home need not wait.
+    pub(super) fn release(&self) -> Result<(), FleetError> {
+        self.run(|session| Box::pin(async move { session.release().await }))
+    }
+
+    /// Begins to read the rows of a table; of the ledger, those after this number.
+    pub(super) fn read(&self, table: usize, after: i64) -> Result<(), FleetError> {
+        self.run(move |session| Box::pin(async move { session.read(table, after).await }))
+    }
+
+    /// Returns the next rows; none at the end.
+    pub(super) fn next_rows(&self) -> Result<Vec<Vec<Value>>, FleetError> {
+        self.run(|session| Box::pin(async move { session.next_rows().await }))
+    }
+
+    /// Returns the rows of a query without parameters, as text.
+    pub(super) fn ask(&self, query: &'static str) -> Result<Vec<Vec<String>>, FleetError> {
+        self.run(move |session| Box::pin(async move { session.ask(query).await }))
+    }
+
+    /// Returns the version of the tables; `None` if there are none.
+    pub(super) fn version(&self) -> Result<Option<i64>, FleetError> {
+        self.run(|session| Box::pin(async move { session.version().await }))
+    }
+}
+
+impl Session {
+    async fn serve(mut self, mut jobs: mpsc::UnboundedReceiver<Job>) {
+        loop {
+            match timeout(LEASE, jobs.recv()).await {
+                Ok(Some(job)) => job(&mut self).await,
+                Ok(None) => return,
+                Err(_no_job) => {}
+            }
+            if self.raised.elapsed() >= LEASE {
+                self.raise_lease().await;
+            }
+        }
+    }
+
+    /// Returns the connection, and connects if there is none.
+    async fn link(&mut self) -> Result<&mut Link, FleetError> {
+        if self.link.as_ref().is_some_and(|link| link.client.is_closed()) {
+            self.link = None;
+        }
+        if let Some(link) = self.link.take() {
+            return Ok(self.link.insert(link));
+        }
+        if let Some((tried, error)) = &self.away
+            && tried.elapsed() < TRIED_AGAIN
+        {
+            return Err(error.clone());
+        }
+        let opened = Link::open(&self.settings, self.must_keep).await;
+        self.away = opened.as_ref().err().map(|error| (Instant::now(), error.clone()));
+        Ok(self.link.insert(opened?))
+    }
+
+    async fn known(&mut self) -> Result<Known, FleetError> {
+        const SELECT: &str = "SELECT fence, lease, batch, seq, hash, holder, writer FROM host_broker.hosts
+            WHERE host = $1 AND role = session_user::text";
+        let host = self.settings.host.clone();
+        let link = self.link().await?;
+        let found =
+            within(ANSWER, async { link.client.query_opt(SELECT, &[&host]).await.map_err(unreachable) }).await?;
+        let row = found.ok_or(FleetError::NoHost(host))?;
+        let get = |index| row.try_get(index).map_err(unreachable);
+        let hash = row.try_get(4).map_err(unreachable)?;
+        let name = |index| row.try_get(index).map_err(unreachable);
+        let (holder, writer) = (name(5)?, name(6)?);
+        Ok(Known { fence: get(0)?, holder, writer, lease: get(1)?, batch: get(2)?, seq: get(3)?, hash })
+    }
+
+    /// The lease of a home that is not this one must stand still. No two clocks are compared.
+    async fn unserved(&mut self, mine: &str) -> Result<Known, FleetError> {
+        let first = self.known().await?;
+        // Without a waiting time, because the lock of the home is taken.
+        if first.holder.is_empty() || first.holder == mine {
+            return Ok(first);
+        }
+        let began = Instant::now();
+        tracing::info!(
+            host = self.settings.host,
+            seconds = STANDS_STILL.as_secs(),
+            "another home served this host; waiting until its lease has stood still"
+        );
+        while began.elapsed() < STANDS_STILL {
+            tokio::time::sleep(LOOKED_EVERY).await;
+            if self.known().await? != first {
+                return Err(FleetError::Served(self.settings.host.clone()));
+            }
+        }
+        Ok(first)
+    }
+
+    async fn is_filled(&mut self) -> Result<bool, FleetError> {
+        // Every home has one row of the steady clock.
+        const FILLED: &str = "SELECT EXISTS (SELECT FROM host_broker.steady WHERE host = $1)";
+        let host = self.settings.host.clone();
+        let link = self.link().await?;
+        within(ANSWER, async {
+            let row = link.client.query_one(FILLED, &[&host]).await.map_err(unreachable)?;
+            row.try_get(0).map_err(unreachable)
+        })
+        .await
+    }
+
+    async fn row_hash(&mut self, seq: i64) -> Result<Option<Vec<u8>>, FleetError> {
+        const HASH: &str = "SELECT event_hash FROM host_broker.ledger WHERE host = $1 AND seq = $2";
+        let host = self.settings.host.clone();
+        let link = self.link().await?;
+        within(ANSWER, async {
+            let row = link.client.query_opt(HASH, &[&host, &seq]).await.map_err(unreachable)?;
+            row.map(|row| row.try_get(0).map_err(unreachable)).transpose()
+        })
+        .await
+    }
+
+    async fn version(&mut self) -> Result<Option<i64>, FleetError> {
+        let link = self.link().await?;
+        let found = within(ANSWER, async {
+            match link.client.query_opt("SELECT version FROM host_broker.version WHERE one = 1", &[]).await {
+                Ok(row) => row.map(|row| row.try_get(0).map_err(unreachable)).transpose(),
+                Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => Ok(None),
+                // Without the tables there is no schema that the role may use.
+                Err(error) if error.code() == Some(&SqlState::INVALID_SCHEMA_NAME) => Ok(None),
+                Err(error) => Err(unreachable(error)),
+            }
+        });
+        found.await
+    }
+
+    async fn ask(&mut self, query: &str) -> Result<Vec<Vec<String>>, FleetError> {
+        let link = self.link().await?;
+        within(ANSWER, link.ask(query)).await
+    }
+
+    /// Each time the holder gets a new name: a copied home must not count as this one.
+    async fn take_over(&mut self, from: Known) -> Result<(i64, String), FleetError> {
+        const RAISE: &str = "UPDATE host_broker.hosts
+            SET fence = fence + 1, lease = lease + 1, holder = gen_random_uuid()::text
+            WHERE host = $1 AND fence = $2 AND lease = $3 AND batch = $4 RETURNING fence, holder";
+        let host = self.settings.host.clone();
+        let link = self.link().await?;
+        let warned = link.warnings.load(Ordering::Acquire);
+        let raised = within(BATCH, async {
+            let parameters: [&(dyn ToSql + Sync); 4] = [&host, &from.fence, &from.lease, &from.batch];
+            link.client.query_opt(RAISE, &parameters).await.map_err(unreachable)
+        });
+        let raised = raised.await;
+        let is_warned = link.warnings.load(Ordering::Acquire) != warned;
+        if raised.is_err() || is_warned {
+            self.link = None;
+        }
+        if is_warned {
+            return Err(FleetError::Unreachable("it warned: no standby may have the rows".to_owned()));
+        }
+        let row = raised?.ok_or(FleetError::Fenced(host))?;
+        let fence = row.try_get(0).map_err(unreachable)?;
+        let holder: String = row.try_get(1).map_err(unreachable)?;
+        self.served = Some((holder.clone(), fence));
+        Ok((fence, holder))
+    }
+
+    async fn raise_lease(&mut self) {
+        const RAISE: &str =
+            "UPDATE host_broker.hosts SET lease = lease + 1 WHERE host = $1 AND holder = $2 AND fence >= $3";
+        let Some((holder, fence)) = self.served.clone() else { return };
+        self.raised = Instant::now();
+        let host = self.settings.host.clone();
+        let Ok(link) = self.link().await else { return };
+        let raised =
+            within(ANSWER, async { link.client.execute(RAISE, &[&host, &holder, &fence]).await.map_err(unreachable) });
+        match raised.await {
+            Ok(0) => self.is_fenced.store(true, Ordering::Release),
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!(%error, "the lease in the fleet's database cannot be raised");
+                self.link = None;
+            }
+        }
+    }
+
+    async fn release(&mut self) -> Result<(), FleetError> {
+        const RELEASE: &str = "UPDATE host_broker.hosts SET holder = '', lease = lease + 1
+            WHERE host = $1 AND holder = $2 AND fence = $3";
+        let Some((holder, fence)) = self.served.take() else { return Ok(()) };
+        let host = self.settings.host.clone();
+        let link = self.link().await?;
+        let released = within(ANSWER, async {
+            link.client.execute(RELEASE, &[&host, &holder, &fence]).await.map_err(unreachable)
+        });
+        released.await.map(|_| ())
+    }
+
+    /// Tries until the answer is known: the daemon's memory and the database must not differ.
+    async fn settle(&mut self) -> Result<(i64, i64), FleetError> {
+        let began = Instant::now();
+        loop {
+            match self.try_to_settle().await {
+                Err(FleetError::Unknown(error)) if began.elapsed() < self.settings.settle_timeout => {
+                    tracing::warn!(%error, "it is still unknown whether the fleet's database has the last rows");
+                    tokio::time::sleep(LOOKED_EVERY).await;
+                }
+                settled => return settled,
+            }
+        }
+    }
+
+    async fn try_to_settle(&mut self) -> Result<(i64, i64), FleetError> {
+        const RAISE: &str = "UPDATE host_broker.hosts SET fence = fence + 1, lease = lease + 1
+            WHERE host = $1 AND holder = $2 AND fence = $3 RETURNING fence, batch";
+        // An earlier attempt has raised it, and its answer was lost. This commit, too, waits for the standby.
+        const RAISED: &str = "UPDATE host_broker.hosts SET lease = lease + 1
+            WHERE host = $1 AND holder = $2 AND fence > $3 RETURNING fence, batch";
+        let host = self.settings.host.clone();
+        let Some((holder, fence)) = self.served.clone() else { return Err(FleetError::Fenced(host)) };
+        self.link = None;
+        let unknown = |error: FleetError| FleetError::Unknown(error.to_string());
+        let link = self.link().await.map_err(unknown)?;
+        let warned = link.warnings.load(Ordering::Acquire);
+        // The earlier transaction holds the lock of the row, so this waits for its end.
+        let settled = within(BATCH, async {
+            let parameters: [&(dyn ToSql + Sync); 3] = [&host, &holder, &fence];
+            let raised = link.client.query_opt(RAISE, &parameters).await.map_err(unreachable)?;
+            let row = match raised {
+                Some(row) => Some(row),
+                None => link.client.query_opt(RAISED, &parameters).await.map_err(unreachable)?,
+            };
+            let row = row.ok_or(FleetError::Fenced(host))?;
+            Ok((row.try_get(0).map_err(unreachable)?, row.try_get(1).map_err(unreachable)?))
+        });
+        let settled = settled.await;
+        let is_warned = link.warnings.load(Ordering::Acquire) != warned;
+        match settled {
+            Ok((fence, batch)) if !is_warned => {
+                self.served = Some((holder, fence));
+                self.is_fenced.store(false, Ordering::Release);
+                Ok((fence, batch))
+            }
+            Ok(_) => {
+                self.link = None;
+                Err(FleetError::Unknown("it warned: no standby may have the rows".to_owned()))
+            }
+            Err(fenced @ FleetError::Fenced(_)) => Err(fenced),
+            Err(error) => {
+                self.link = None;
+                Err(unknown(error))
+            }
+        }
+    }
+
+    async fn read(&mut self, number: usize, after: i64) -> Result<(), FleetError> {
+        let Some(statement) = self.tables.get(number).map(Table::select) else {
+            return Err(FleetError::Row(number.to_string()));
+        };
+        let host = self.settings.host.clone();
+        let link = Link::open(&self.settings, self.must_keep).await?;
+        let parameters: [&(dyn ToSql + Sync); 2] = [&host, &after];
+        let rows = within(ANSWER, async {
+            let prepared = link.client.prepare(&statement).await.map_err(unreachable)?;
+            link.client.query_raw(&prepared, parameters).await.map_err(unreachable)
+        });
+        let rows = rows.await?;
+        self.rows = Some((number, link, Box::pin(rows)));
+        Ok(())
+    }
+
+    async fn next_rows(&mut self) -> Result<Vec<Vec<Value>>, FleetError> {
+        let Some((number, _, stream)) = self.rows.as_mut() else { return Ok(Vec::new()) };
+        let Some(table) = self.tables.get(*number) else { return Ok(Vec::new()) };
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        while bytes < READ_AT_ONCE {
+            let next = within(BATCH, async { Ok(stream.next().await) }).await?;
+            let Some(row) = next else {
+                self.rows = None;
+                break;
+            };
+            let row = row.map_err(unreachable)?;
+            let values = values(table, &row).ok_or_else(|| FleetError::Row(table.name.clone()))?;
+            bytes = values.iter().fold(bytes, |bytes, value| bytes.saturating_add(size(value)));
+            rows.push(values);
+        }
+        Ok(rows)
+    }
+
+    async fn write(&mut self, batch: Batch) -> Result<(), FleetError> {
+        let tables = Arc::clone(&self.tables);
+        let host = self.settings.host.clone();
+        let link = self.link().await?;
+        let prepared = within(ANSWER, link.prepare(&tables, &batch)).await;
+        let written = match prepared {
+            Ok(()) => match timeout(batch.limit, link.write(&host, &tables, &batch)).await {
+                Ok(written) => written,
+                Err(_late) => Err(FleetError::Unknown(format!("no answer within {} s", batch.limit.as_secs()))),
+            },
+            Err(error) => Err(error),
+        };
+        // After a refusal, too: the server may only read now.
+        if written.is_err() {
+            self.link = None;
+        }
+        written
+    }
+}
+
+fn values(table: &Table, row: &tokio_postgres::Row) -> Option<Vec<Value>> {
+    let value = |(index, kind)| match kind {
+        Kind::Integer => Some(row.try_get::<_, Option<i64>>(index).ok()?.map_or(Value::Null, Value::Integer)),
+        Kind::Text => match row.try_get::<_, Option<String>>(index).ok()? {
+            Some(text) => tables::decoded(text).map(Value::Text),
+            None => Some(Value::Null),
+        },
+        Kind::Blob => Some(row.try_get::<_, Option<Vec<u8>>>(index).ok()?.map_or(Value::Null, Value::Blob)),
+    };
+    table.columns.iter().map(|column| column.kind).enumerate().map(value).collect()
+}
+
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Integer(_) | Value::Real(_) => 16,
+        Value::Text(text) => text.len().saturating_add(32),
+        Value::Blob(bytes) => bytes.len().saturating_add(32),
+    }
+}

@@ -1,0 +1,123 @@
+//! A proxy before the server that cuts and stops connections.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// The direction of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    ToServer,
+    FromServer,
+}
+
+#[derive(Debug, Default)]
+struct Faults {
+    /// The bytes that still pass in each direction before every connection is cut; negative: no cut.
+    to_server: AtomicI64,
+    from_server: AtomicI64,
+    /// Whether no byte passes.
+    is_stopped: AtomicBool,
+    /// Whether new connections are refused.
+    is_away: AtomicBool,
+    open: Mutex<Vec<TcpStream>>,
+}
+
+/// The proxy, on a port of this machine.
+pub(crate) struct Proxy {
+    pub(crate) port: u16,
+    faults: Arc<Faults>,
+}
+
+impl Proxy {
+    pub(crate) fn before(server: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let faults =
+            Arc::new(Faults { to_server: AtomicI64::new(-1), from_server: AtomicI64::new(-1), ..Faults::default() });
+        let shared = Arc::clone(&faults);
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                let client = client.unwrap();
+                if shared.is_away.load(Ordering::SeqCst) {
+                    client.shutdown(Shutdown::Both).ok();
+                    continue;
+                }
+                let Ok(upstream) = TcpStream::connect(("127.0.0.1", server)) else { continue };
+                for stream in [&client, &upstream] {
+                    stream.set_nodelay(true).unwrap();
+                    shared.open.lock().unwrap().push(stream.try_clone().unwrap());
+                }
+                pass(&client, &upstream, Direction::ToServer, &shared);
+                pass(&upstream, &client, Direction::FromServer, &shared);
+            }
+        });
+        Self { port, faults }
+    }
+
+    /// Cuts every connection after so many more bytes in this direction, once.
+    pub(crate) fn cut_after(&self, bytes: i64, direction: Direction) {
+        self.faults.left(direction).store(bytes, Ordering::SeqCst);
+    }
+
+    /// Lets no byte pass, or lets them pass again.
+    pub(crate) fn stop(&self, is_stopped: bool) {
+        self.faults.is_stopped.store(is_stopped, Ordering::SeqCst);
+    }
+
+    /// Cuts every connection and refuses new ones, or accepts them again.
+    pub(crate) fn away(&self, is_away: bool) {
+        self.faults.is_away.store(is_away, Ordering::SeqCst);
+        if is_away {
+            self.faults.cut();
+        }
+    }
+}
+
+impl Faults {
+    fn left(&self, direction: Direction) -> &AtomicI64 {
+        match direction {
+            Direction::ToServer => &self.to_server,
+            Direction::FromServer => &self.from_server,
+        }
+    }
+
+    fn cut(&self) {
+        for stream in self.open.lock().unwrap().drain(..) {
+            stream.shutdown(Shutdown::Both).ok();
+        }
+    }
+}
+
+fn pass(from: &TcpStream, to: &TcpStream, direction: Direction, faults: &Arc<Faults>) {
+    let (mut from, mut to, faults) = (from.try_clone().unwrap(), to.try_clone().unwrap(), Arc::clone(faults));
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok(read) = from.read(&mut buffer) {
+            if read == 0 {
+                break;
+            }
+            while faults.is_stopped.load(Ordering::SeqCst) {
+                std::thread::park_timeout(Duration::from_millis(5));
+            }
+            let left = faults.left(direction);
+            let allowed = left.load(Ordering::SeqCst);
+            let passes = if allowed < 0 { read } else { read.min(usize::try_from(allowed).unwrap()) };
+            if allowed >= 0 {
+                left.fetch_sub(i64::try_from(passes).unwrap(), Ordering::SeqCst);
+            }
+            if to.write_all(&buffer[..passes]).is_err() {
+                break;
+            }
+            if passes < read || allowed >= 0 && allowed == i64::try_from(passes).unwrap() {
+                left.store(-1, Ordering::SeqCst);
+                faults.cut();
+                break;
+            }
+        }
+        to.shutdown(Shutdown::Both).ok();
+        from.shutdown(Shutdown::Both).ok();
+    });
+}
