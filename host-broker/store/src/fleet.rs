@@ -9,7 +9,7 @@
 //! a batch and the name of its writer show whether it is there.
 //!
 //! INVARIANT: the copy never contains a batch that PostgreSQL lacks. At a start, after an unknown commit and after a failed
-//! commit of the copy, [`Fleet::recover`] reads what the copy lacks.
+//! commit of the copy, `Fleet::recover` reads what the copy lacks.
 
 mod changes;
 mod error;
