@@ -12,7 +12,7 @@
 #![expect(clippy::indexing_slicing, reason = "figures")]
 
 #[path = "../../../tests/src/fleet_database.rs"]
-#[expect(unreachable_pub, dead_code, clippy::expect_used, reason = "it is a part of the harness for all tests")]
+#[expect(unreachable_pub, dead_code, reason = "it is a part of the harness for all tests")]
 mod fleet_database;
 #[path = "../../../tests/src/postgres_server.rs"]
 #[expect(
@@ -20,7 +20,6 @@ mod fleet_database;
     dead_code,
     clippy::disallowed_methods,
     clippy::expect_used,
-    clippy::panic,
     reason = "it is a part of the harness for all tests"
 )]
 mod postgres_server;
