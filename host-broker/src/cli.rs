@@ -444,7 +444,7 @@ fn of_fleet(fleet: &FleetError, error: &dyn std::error::Error) -> CliError {
         | FleetError::NotConfigured(_)
         | FleetError::Durability(_)
         | FleetError::Unsynced(_)
-        | FleetError::Settings(_) => CliError::configuration(error),
+        | FleetError::Incomplete => CliError::configuration(error),
         // These may pass, so a service manager starts the daemon again.
         FleetError::Fenced(_)
         | FleetError::Served(_)

@@ -49,7 +49,7 @@ impl FleetDatabase {
     /// Adds a host with its role.
     pub fn add(&self, host: &str) {
         let role = self.role(host);
-        let script = host_script(host, &role);
+        let script = host_script(&host.parse().unwrap(), &role);
         self.run(&format!("CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'; {script}"));
     }
 
@@ -85,7 +85,7 @@ impl FleetDatabase {
 
     /// The settings of a host that connects through a port of this machine.
     pub fn settings(&self, host: &str, port: u16) -> Settings {
-        Settings::new(host, &self.url(host, port), None).unwrap().with_one_machine()
+        Settings::new(host.parse().unwrap(), &self.url(host, port), None).unwrap().with_one_machine()
     }
 }
 

@@ -124,7 +124,7 @@ impl PostgresServer {
     }
 }
 
-/// Starts the server, and again when it has died, until it is told to end. Then it removes the directory.
+/// Starts the server, and restarts it after its death. SIGTERM ends the server and removes the directory.
 const KEEPER: &str = r#"
 directory=$1 data=$2; shift 2
 trap 'ending=1; kill -QUIT "$server"' TERM
@@ -139,7 +139,7 @@ wait "$server"
 rm -rf "$directory"
 "#;
 
-/// The start of a command that runs as a user that is not root, and ends with the thread that has started it.
+/// The start of a command that runs as a user other than root. It ends with the thread that has started it.
 fn own() -> Command {
     let mut command = Command::new("setpriv");
     command.arg("--pdeathsig=TERM");

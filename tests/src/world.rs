@@ -232,7 +232,7 @@ impl Builder {
         self
     }
 
-    /// Keeps the records in the home also where worlds are hosts of a fleet: the test looks at the disk.
+    /// Keeps the records in the home also where worlds are hosts of a fleet.
     pub fn alone(mut self) -> Self {
         self.store = false;
         self

@@ -170,8 +170,8 @@ impl Ledger {
     /// Writes a batch: one transaction, one commit.
     ///
     /// An event that fails is unwritten, and the others are written without it: the transaction is rolled back and
-    /// begun again. If the commit itself fails, the events are tried again one by one, unless the error is one of all
-    /// events ([`StoreError::is_of_all`]). If an event needs a synced commit, all are tried again with one.
+    /// begun again. If the commit itself fails, the events are tried again one by one. An error of all events
+    /// ([`StoreError::is_of_all`]) ends the batch. If an event needs a synced commit, all are tried again with one.
     pub fn batch<E: From<Effect>, W: BatchWriter<E>>(
         &mut self,
         durability: Durability,

@@ -4,6 +4,7 @@
 //! down, so a test controls the time and the randomness. The crate knows no provider, no policy and no SQL.
 
 pub mod agent_sandbox;
+pub mod boot;
 pub mod cgroup;
 pub mod clock;
 pub mod commands;

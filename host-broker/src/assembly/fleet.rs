@@ -4,20 +4,16 @@ use crate::host::StartError;
 use config::Config;
 use config::store::StoreTable;
 use kernel::Ledger;
-use model::Clock;
+use model::{Clock, HostName};
 use platform::home::Home;
 use secrets::{Secrets, keys};
 use std::path::Path;
 use std::sync::Arc;
 use store::StoreError;
-use store::fleet::{self, FleetError, Look, ServerDurability, Settings};
+use store::fleet::{self, FleetError, Look, Settings};
 
 /// The database that gets the records of this host.
-pub struct FleetDatabase {
-    settings: Settings,
-    host: String,
-    accepts_one_machine: bool,
-}
+pub struct FleetDatabase(Settings);
 
 impl FleetDatabase {
     /// Returns the database that the configuration names; `None` if it names none.
@@ -29,22 +25,19 @@ impl FleetDatabase {
     }
 
     fn of(table: &StoreTable, secrets: &Secrets) -> Result<Self, String> {
-        let host = table.host.as_str();
         let url = secrets.store_url().map_err(|fault| format!("its secret `url` is {fault}"))?;
         let read = |path: &Path| {
             let text = std::fs::read_to_string(path);
             text.map_err(|error| format!("the authorities {} cannot be read: {error}", path.display()))
         };
         let authorities = table.authorities.as_deref().map(read).transpose()?;
-        let settings = Settings::new(host, url, authorities.as_deref())?;
-        let accepts_one_machine = table.accepts_one_machine();
-        let settings = if accepts_one_machine { settings.with_one_machine() } else { settings };
-        Ok(Self { settings, host: host.to_owned(), accepts_one_machine })
+        let settings = Settings::new(table.host.clone(), url, authorities.as_deref())?;
+        Ok(Self(if table.accepts_one_machine() { settings.with_one_machine() } else { settings }))
     }
 
     /// Returns the name of this host in the database.
-    pub fn host(&self) -> &str {
-        &self.host
+    pub fn host(&self) -> &HostName {
+        self.0.host()
     }
 
     /// Reads the hosts and the settings of the server.
@@ -52,20 +45,12 @@ impl FleetDatabase {
     /// # Errors
     /// [`StoreError::Fleet`]: it cannot be reached, or refuses this host.
     pub fn look(&self) -> Result<Look, StoreError> {
-        fleet::look(&self.settings)
+        fleet::look(&self.0)
     }
 
     /// Returns why no daemon of this host starts with this server, and the remedy.
     pub fn refusal(&self, look: &Look) -> Option<FleetError> {
-        if !look.hosts.iter().any(|found| found.host == self.host) {
-            return Some(FleetError::NoHost(self.host.clone()));
-        }
-        match look.durability {
-            ServerDurability::SynchronousStandby => None,
-            ServerDurability::OneMachine if self.accepts_one_machine => None,
-            ServerDurability::OneMachine => Some(FleetError::Durability(look.faults.join(", "))),
-            ServerDurability::None => Some(FleetError::Unsynced(look.faults.join(", "))),
-        }
+        look.check(&self.0).err()
     }
 
     /// Checks whether a daemon could start with this database. Changes nothing.
@@ -73,11 +58,10 @@ impl FleetDatabase {
     /// # Errors
     /// [`StoreError::Fleet`].
     pub fn check(&self) -> Result<(), StoreError> {
-        let refusal = self.refusal(&self.look()?);
-        refusal.map_or(Ok(()), |refusal| Err(refusal.into()))
+        Ok(self.look()?.check(&self.0)?)
     }
 
-    /// Checks that a home without a ledger does not make a key in the place of the one that the rows were written with.
+    /// Checks that a home without a ledger has the key of the rows, if the database has rows.
     ///
     /// # Errors
     /// [`StartError::Key`]: the key is missing; [`StartError::Ledger`]: the database cannot be read.
@@ -86,8 +70,8 @@ impl FleetDatabase {
             return Ok(());
         }
         let look = self.look()?;
-        let has_rows = look.hosts.iter().any(|found| found.host == self.host && found.rows > 0);
-        if has_rows { Err(keys::missing_in_fleet(home, &self.host).into()) } else { Ok(()) }
+        let has_rows = look.hosts.iter().any(|found| found.host == self.host().as_str() && found.rows > 0);
+        if has_rows { Err(keys::missing_in_fleet(home, self.host().as_str()).into()) } else { Ok(()) }
     }
 
     /// Opens the one writer of a home, whose rows the database gets first.
@@ -95,20 +79,6 @@ impl FleetDatabase {
     /// # Errors
     /// [`StoreError`], also if another daemon runs on this home or serves this host.
     pub fn open(&self, home: &Path, clock: Arc<dyn Clock>, policy_version: String) -> Result<Ledger, StoreError> {
-        Ledger::open_in_fleet(home, clock, policy_version, &self.settings)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use config::store::HostName;
-
-    #[test]
-    fn the_configuration_and_the_database_have_the_same_names_of_hosts() {
-        let (longest, longer) = ("a".repeat(63), "a".repeat(64));
-        for name in ["a", "a1", "eu-west-1", "a-", &longest, "", "1a", "-a", "A", "a.b", "a_b", "a b", "ä", &longer] {
-            assert_eq!(name.parse::<HostName>().is_ok(), fleet::is_host_name(name), "{name}");
-        }
+        Ledger::open_in_fleet(home, clock, policy_version, &self.0)
     }
 }

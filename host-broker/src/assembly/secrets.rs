@@ -18,8 +18,8 @@ use tokio::time::Instant;
 /// The longest time that a program may take to print a secret: a person may have to unlock a vault.
 const SECRET_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Loads the secrets of every provider that takes calls, under the names `<provider>.<secret>`, and of the channels,
-/// the sinks and the store.
+/// Loads the secrets of every provider that takes calls, under the names `<provider>.<secret>`. Channels, sinks and the
+/// store have secrets, too.
 pub fn load_secrets(config: &Config, platform: &Platform) -> Secrets {
     load_from(config, platform, |_| true)
 }

@@ -8,8 +8,8 @@
 //! before the copy, and every commit there is synchronous. A fence shuts out every other writer of the host. The number of
 //! a batch and the name of its writer show whether it is there.
 //!
-//! INVARIANT: the copy never contains a batch that PostgreSQL lacks. At a start, after an unknown commit and after a failed
-//! commit of the copy, `Fleet::recover` reads what the copy lacks.
+//! INVARIANT: the copy never contains a batch that PostgreSQL lacks. `Fleet::recover` reads the missing rows: at a
+//! start, after an unknown commit, and after a failed commit of the copy.
 
 mod changes;
 mod error;
@@ -24,18 +24,21 @@ mod tables;
 pub use error::FleetError;
 pub use look::{HostLook, Look, ServerDurability, look};
 pub use schema::{host_script, schema_script};
-pub use settings::{Settings, is_host_name};
+pub use settings::Settings;
 
 use crate::ledger::chain::Head;
 use crate::ledger::segments;
 use crate::open::SCHEMA_VERSION;
 use crate::{StoreError, View, at};
 use changes::{Capture, Changed};
+use model::HostName;
+use platform::boot;
 use rusqlite::config::DbConfig;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
 use server::{BATCH, Batch, Known, Server};
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -53,8 +56,9 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 pub(crate) struct Fleet {
     server: Server,
     capture: Capture,
-    host: String,
+    host: HostName,
     holder: String,
+    place: String,
     fence: i64,
     /// The last batch that PostgreSQL has, and the home that has written it.
     batch: i64,
@@ -67,7 +71,7 @@ pub(crate) struct Fleet {
     is_kept: bool,
 }
 
-/// What is known about the last batch.
+/// The knowledge about the last batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// PostgreSQL and the copy have it.
@@ -90,10 +94,13 @@ impl Fleet {
         let server = Server::start(settings.clone(), Arc::clone(&capture.tables), true)?;
         let host = settings.host.clone();
         let (copied, of_another) = match Copied::of(connection)? {
-            Some(copied) if copied.host != host => (None, true),
+            Some(copied) if copied.host != host.as_str() => (None, true),
             copied => (copied, false),
         };
-        let mine = copied.as_ref().map_or_else(String::new, |copied| copied.holder.clone());
+        let place = place(home);
+        // A copied home, or one of an earlier boot, waits like every other home.
+        let same = copied.as_ref().filter(|copied| !place.is_empty() && copied.place == place);
+        let mine = same.map_or_else(String::new, |copied| copied.holder.clone());
         let end = crate::open::head(view)?;
         let may_take = || {
             let known = server.unserved(mine.clone())?;
@@ -101,9 +108,9 @@ impl Fleet {
             let is_filled = server.is_filled()?;
             // The rows of a copy of another host can only fill a new one, once.
             if of_another && is_filled && !is_end(&known, &end) {
-                return Err(FleetError::Other(host.clone()).into());
+                return Err(FleetError::Other(host.to_string()).into());
             }
-            check_continues(&server, (&known, is_filled), (copied.as_ref(), end), view, &host)?;
+            check_continues(&server, (&known, is_filled), (copied.as_ref(), end), view, host.as_str())?;
             Ok::<_, StoreError>((known, is_filled))
         };
         let mut attempts = 0;
@@ -119,10 +126,22 @@ impl Fleet {
         let has_ousted = !known.holder.is_empty() && known.holder != mine;
         let (batch, seq, writer) = (known.batch, known.seq, known.writer);
         let (sequences, state) = (BTreeMap::new(), State::Behind);
-        let mut fleet =
-            Self { server, capture, host, holder, fence, batch, writer, sequences, state, has_ousted, is_kept: false };
+        let mut fleet = Self {
+            server,
+            capture,
+            host,
+            holder,
+            place,
+            fence,
+            batch,
+            writer,
+            sequences,
+            state,
+            has_ousted,
+            is_kept: false,
+        };
         if let Some(copied) = copied {
-            // Now, because a daemon that dies before its first batch must not wait for itself.
+            // Now, because the next daemon must not wait if this one dies before its first batch.
             fleet.keep(connection, copied.batch, &copied.writer)?;
         }
         if !is_filled {
@@ -152,11 +171,11 @@ impl Fleet {
 
     /// Returns the name of the host.
     pub(crate) fn host(&self) -> &str {
-        &self.host
+        self.host.as_str()
     }
 
-    /// Returns whether another home served the host until its lease stood still, so that effects of its daemon may still be
-    /// under way.
+    /// Returns whether another home served the host until its lease stood still. Effects of its daemon may still be under
+    /// way.
     pub(crate) fn has_ousted(&self) -> bool {
         self.has_ousted
     }
@@ -242,7 +261,7 @@ impl Fleet {
                 Ok(true)
             }
             // Another daemon has written in between.
-            _ => Err(FleetError::Fenced(self.host.clone()).into()),
+            _ => Err(FleetError::Fenced(self.host.to_string()).into()),
         }
     }
 
@@ -313,10 +332,10 @@ impl Fleet {
     fn check_copied(&self, view: &View) -> Result<(), StoreError> {
         let known = self.server.known()?;
         if known.fence != self.fence {
-            return Err(FleetError::Fenced(self.host.clone()).into());
+            return Err(FleetError::Fenced(self.host.to_string()).into());
         }
         let is_whole = known.batch == self.batch && is_end(&known, &crate::open::head(view)?);
-        if is_whole { Ok(()) } else { Err(FleetError::Row(tables::LEDGER.to_owned()).into()) }
+        if is_whole { Ok(()) } else { Err(FleetError::Incomplete.into()) }
     }
 
     fn each_part(&self, mut each: impl FnMut(&[Vec<Value>]) -> Result<(), StoreError>) -> Result<(), StoreError> {
@@ -329,7 +348,7 @@ impl Fleet {
         }
     }
 
-    /// Writes all rows of the home into the database, which has none of the state yet, and the ledger up to a row.
+    /// Writes all rows of the home into the database. It has none of the state yet, and the ledger up to the row `has`.
     fn fill(&mut self, home: &Path, view: &View, has: i64) -> Result<(), StoreError> {
         let connection = view.connection();
         let end = crate::open::head(view)?;
@@ -373,11 +392,12 @@ impl Fleet {
 
     /// Stores in the copy which batch it contains.
     fn keep(&self, connection: &Connection, batch: i64, writer: &str) -> Result<(), StoreError> {
-        const KEEP: &str = "INSERT INTO main.fleet (one, host, holder, writer, batch) VALUES (1, ?1, ?2, ?3, ?4)
-            ON CONFLICT (one) DO UPDATE SET host = ?1, holder = ?2, writer = ?3, batch = ?4";
+        const KEEP: &str = "INSERT INTO main.fleet (one, host, holder, place, writer, batch)
+            VALUES (1, ?1, ?2, ?3, ?4, ?5)
+            ON CONFLICT (one) DO UPDATE SET host = ?1, holder = ?2, place = ?3, writer = ?4, batch = ?5";
         connection
             .prepare_cached(KEEP)
-            .and_then(|mut s| s.execute(params![self.host, self.holder, writer, batch]))
+            .and_then(|mut s| s.execute(params![self.host.as_str(), self.holder, self.place, writer, batch]))
             .map_err(at("keep the batch"))?;
         Ok(())
     }
@@ -390,7 +410,7 @@ impl Drop for Fleet {
             return;
         }
         if let Err(error) = self.server.release() {
-            tracing::warn!(%error, host = self.host, "the host stays reserved in the fleet's database until its lease stands still");
+            tracing::warn!(%error, host = %self.host, "the host stays reserved in the fleet's database until its lease stands still");
         }
     }
 }
@@ -399,6 +419,7 @@ impl Drop for Fleet {
 struct Copied {
     host: String,
     holder: String,
+    place: String,
     writer: String,
     batch: i64,
 }
@@ -406,8 +427,14 @@ struct Copied {
 impl Copied {
     fn of(connection: &Connection) -> Result<Option<Self>, StoreError> {
         connection
-            .query_row("SELECT host, holder, writer, batch FROM main.fleet WHERE one = 1", [], |row| {
-                Ok(Self { host: row.get(0)?, holder: row.get(1)?, writer: row.get(2)?, batch: row.get(3)? })
+            .query_row("SELECT host, holder, place, writer, batch FROM main.fleet WHERE one = 1", [], |row| {
+                Ok(Self {
+                    host: row.get(0)?,
+                    holder: row.get(1)?,
+                    place: row.get(2)?,
+                    writer: row.get(3)?,
+                    batch: row.get(4)?,
+                })
             })
             .optional()
             .map_err(at("read the batch of the copy"))
@@ -438,7 +465,7 @@ fn check_version(server: &Server) -> Result<(), StoreError> {
     }
 }
 
-/// Checks that the ledger of the home is a part of the database's, or, if the database is not filled, the reverse.
+/// Checks that the ledger of the home is a part of the database's. If the database is not filled, the reverse may hold.
 fn check_continues(
     server: &Server,
     (known, is_filled): (&Known, bool),
@@ -461,6 +488,15 @@ fn check_continues(
     let is_same = here.is_some_and(|here| there.is_some_and(|there| there == here.as_bytes()));
     let may_be_longer = end.seq <= known.seq || !is_filled;
     if is_same && may_be_longer { Ok(()) } else { Err(FleetError::Other(host.to_owned()).into()) }
+}
+
+/// Returns the boot of the machine and the lock file of a home. A daemon with the lock at the same place has no living
+/// predecessor. Empty if it is unknown.
+fn place(home: &Path) -> String {
+    match (boot::id(), std::fs::metadata(home.join("lock"))) {
+        (Ok(boot), Ok(lock)) => format!("{boot} {} {}", lock.dev(), lock.ino()),
+        (Err(_), _) | (_, Err(_)) => String::new(),
+    }
 }
 
 /// Returns whether a chain ends where the database's does.

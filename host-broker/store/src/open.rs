@@ -51,8 +51,7 @@ impl Store {
         Self::open_home(home, clock, policy_version, Records::Own)
     }
 
-    /// Opens the one writer of a home that is made from a backup. If the backup is of a host of a fleet, the home is no
-    /// copy of the host's rows any more.
+    /// Opens the one writer of a home that is made from a backup. A home in a fleet then leaves the fleet.
     ///
     /// # Errors
     /// As [`Self::open`].

@@ -31,7 +31,7 @@ fn the_scripts_of_a_fleet_need_no_home_and_name_what_they_are_given() {
     for (arguments, words) in [
         (&["--host", "a"][..], "--role"),
         (&["--role", "broker_a"], "--host"),
-        (&["--host", "Eu_1", "--role", "broker_a"], "begin with a letter"),
+        (&["--host", "Eu_1", "--role", "broker_a"], "not a valid host"),
         (&["--host", "a", "--role", &longer], "1 to 63 bytes"),
     ] {
         world.run(&[&["fleet", "schema"], arguments].concat()).fails(2, &[words]);

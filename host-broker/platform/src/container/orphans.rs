@@ -108,7 +108,7 @@ impl Owner {
             home: home.canonicalize()?.display().to_string(),
             user: geteuid().as_raw().to_string(),
             process: format!("{id}/{started}"),
-            boot: std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned(),
+            boot: crate::boot::id()?,
             namespace: std::fs::read_link("/proc/self/ns/pid")?.display().to_string(),
         })
     }

@@ -1,5 +1,7 @@
 //! The password in the URL of a database.
 
+use percent_encoding::percent_decode_str;
+use std::borrow::Cow;
 use zeroize::Zeroizing;
 
 /// Returns the password of `postgresql://user:password@host/database`, without its percent-encoding. A parameter
@@ -13,18 +15,9 @@ pub(super) fn password(url: &str) -> Option<Zeroizing<String>> {
     of_parameter.or(of_user).filter(|password| !password.is_empty()).map(decoded)
 }
 
-/// Returns the text without its percent-encoding. Other text stays as it is.
 fn decoded(text: &str) -> Zeroizing<String> {
-    let mut parts = text.split('%');
-    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
-    for part in parts {
-        let digits = part.get(..2).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        bytes.push(byte.unwrap_or(b'%'));
-        let plain = if byte.is_some() { part.get(2..).unwrap_or_default() } else { part };
-        bytes.extend_from_slice(plain.as_bytes());
-    }
-    Zeroizing::new(String::from_utf8(bytes).unwrap_or_else(|_other| text.to_owned()))
+    let decoded = percent_decode_str(text).decode_utf8();
+    Zeroizing::new(decoded.map_or_else(|_no_text| text.to_owned(), Cow::into_owned))
 }
 
 #[cfg(test)]

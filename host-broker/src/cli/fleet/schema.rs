@@ -3,7 +3,7 @@
 use crate::cli::Context;
 use crate::cli::output::CliError;
 use clap::Args;
-use config::store::HostName;
+use model::HostName;
 use serde_json::json;
 use store::fleet::{host_script, schema_script};
 
@@ -42,7 +42,7 @@ fn role(text: &str) -> Result<String, String> {
 impl Schema {
     pub(super) fn run(self, context: &Context) -> Result<(), CliError> {
         let script = match self.host.zip(self.role) {
-            Some((host, role)) => host_script(host.as_str(), &role),
+            Some((host, role)) => host_script(&host, &role),
             None => schema_script()?,
         };
         context.output.raw(&json!({ "sql": script }), || script);

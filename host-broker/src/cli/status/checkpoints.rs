@@ -87,7 +87,7 @@ impl Checkpoints {
     }
 }
 
-/// Returns the time since an event in whole units, so that a page that is watched changes once a minute at most.
+/// Returns the time since an event in whole units. So a watched page changes once a minute at most.
 fn ago(elapsed: Duration) -> String {
     let seconds = elapsed.as_secs();
     let unit = [(DAY, "d"), (HOUR, "h"), (MINUTE, "min")].into_iter().find(|(unit, _)| seconds >= *unit);

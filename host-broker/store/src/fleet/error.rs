@@ -67,9 +67,9 @@ pub enum FleetError {
     /// The server can lose rows that it has acknowledged whenever its machine stops.
     #[error("the fleet's database can lose acknowledged rows: {0}. Set these settings of the server to on")]
     Unsynced(String),
-    /// The URL or the authorities of the server's certificate cannot be used.
-    #[error("the fleet's database cannot be used: {0}")]
-    Settings(String),
+    /// The ledger in the database does not end where the last batch did.
+    #[error("the fleet's database lacks rows of the ledger that it had; restore it from a backup")]
+    Incomplete,
     /// A row of the database cannot be read.
     #[error("the fleet's database holds a row of `{0}` that cannot be read")]
     Row(String),

@@ -18,14 +18,14 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_postgres::error::Severity;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{AsyncMessage, Client, SimpleQueryMessage, Statement};
+use tokio_postgres::{AsyncMessage, Client, Row, SimpleQueryMessage, Statement};
 
 /// The longest time to answer a statement that waits for nothing.
 pub(super) const ANSWER: Duration = Duration::from_secs(5);
 /// The longest time to connect to one of the servers, with the handshake.
 const CONNECT: Duration = Duration::from_secs(3);
 /// The settings of each connection, whatever the role or the database says. Plans for empty tables would stay in use when
-/// the tables grow. No lock is waited for longer than an answer.
+/// the tables grow. A statement waits less long for a lock than a batch may take.
 const SESSION: &str = "SET standard_conforming_strings = on; SET client_min_messages = warning; SET row_security = on;
     SET synchronous_commit = on; SET default_transaction_isolation = 'read committed';
     SET default_transaction_read_only = off; SET idle_in_transaction_session_timeout = '5s'; SET lock_timeout = '8s';
@@ -34,15 +34,18 @@ const SESSION: &str = "SET standard_conforming_strings = on; SET client_min_mess
 const FENCED: &str = "HB001";
 const OTHER_VERSION: &str = "HB003";
 
-/// The beginnings of the states of a server that ends, only reads, is full, or has a lock that another session holds. Each
-/// event would have the same answer.
+/// The beginnings of the states of a server that ends, only reads, is full, or waits for a lock. Each event would have the
+/// same answer.
 const AWAY: [&str; 8] = ["08", "25006", "25P03", "40", "53", "55P03", "57014", "57P"];
+
+/// The text about a commit with a warning.
+const WARNED: &str = "it warned: no standby may have the rows";
 
 /// One connection.
 pub(super) struct Link {
     pub(super) client: Client,
-    /// The number of warnings so far.
-    pub(super) warnings: Arc<AtomicU64>,
+    // The number of warnings so far.
+    warnings: Arc<AtomicU64>,
     // The statements that write and delete the rows of a table, by its number.
     statements: BTreeMap<(usize, bool), Statement>,
 }
@@ -88,6 +91,24 @@ impl Link {
         Ok(rows.collect())
     }
 
+    /// Runs a statement that changes the row of the host. Returns the row as it is then, if the statement found it.
+    ///
+    /// # Errors
+    /// [`FleetError::Unreachable`]; the change may have been committed. A warning is an error: no standby may have it.
+    pub(super) async fn change(
+        &self,
+        statement: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Option<Row>, FleetError> {
+        let warned = self.warnings.load(Ordering::Acquire);
+        let row = self.client.query_opt(statement, parameters).await.map_err(unreachable)?;
+        if self.warnings.load(Ordering::Acquire) == warned {
+            Ok(row)
+        } else {
+            Err(FleetError::Unreachable(WARNED.to_owned()))
+        }
+    }
+
     /// Prepares the statements of a batch that this connection has not prepared yet.
     pub(super) async fn prepare(&mut self, tables: &[Table], batch: &Batch) -> Result<(), FleetError> {
         for changed in batch.changes.iter() {
@@ -111,9 +132,9 @@ impl Link {
     pub(super) async fn write(&self, host: &str, tables: &[Table], batch: &Batch) -> Result<(), FleetError> {
         let warned = self.warnings.load(Ordering::Acquire);
         let (seq, hash) = (batch.head.0, base16ct::lower::encode_string(batch.head.1.as_bytes()));
-        // One message: without its BEGIN there is no `enter`.
         // A large message takes its time on a slow line. Then the server must wait for the next one.
         let idle = if batch.limit > BATCH { "SET LOCAL idle_in_transaction_session_timeout = '300s'; " } else { "" };
+        // One message: without its BEGIN there is no `enter`.
         let begin = format!(
             "BEGIN; {idle}SELECT host_broker.enter('{host}', {SCHEMA_VERSION}, {}, {}, {seq}, decode('{hash}', 'hex'))",
             batch.fence, batch.number
@@ -160,7 +181,7 @@ impl Link {
             return Err(FleetError::Changed);
         }
         if self.warnings.load(Ordering::Acquire) != warned {
-            return Err(FleetError::Unknown("it warned: no standby may have the rows".to_owned()));
+            return Err(FleetError::Unknown(WARNED.to_owned()));
         }
         Ok(())
     }

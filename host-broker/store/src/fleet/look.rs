@@ -72,11 +72,28 @@ pub(super) const SETTINGS: &str = "SELECT current_setting('server_version'), cur
 /// [`FleetError::Durability`] or [`FleetError::Unsynced`].
 pub(super) fn check_durability(rows: &[Vec<String>], settings: &Settings) -> Result<(), FleetError> {
     let (_, durability, faults) = promise(rows);
+    judged(durability, &faults, settings)
+}
+
+fn judged(durability: ServerDurability, faults: &[String], settings: &Settings) -> Result<(), FleetError> {
     match durability {
         ServerDurability::SynchronousStandby => Ok(()),
         ServerDurability::OneMachine if settings.accepts_one_machine => Ok(()),
         ServerDurability::OneMachine => Err(FleetError::Durability(faults.join(", "))),
         ServerDurability::None => Err(FleetError::Unsynced(faults.join(", "))),
+    }
+}
+
+impl Look {
+    /// Checks that the host is there, and that the server keeps what the operator demands.
+    ///
+    /// # Errors
+    /// The reason why no daemon of the host starts.
+    pub fn check(&self, settings: &Settings) -> Result<(), FleetError> {
+        if !self.hosts.iter().any(|found| found.host == settings.host.as_str()) {
+            return Err(FleetError::NoHost(settings.host.to_string()));
+        }
+        judged(self.durability, &self.faults, settings)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::tables::{self, LEDGER, Table};
 use crate::StoreError;
 use crate::open::{SCHEMA_VERSION, schema};
+use model::HostName;
 use rusqlite::Connection;
 use std::fmt::Write as _;
 
@@ -50,7 +51,7 @@ fn own_rows(table: &str) -> String {
 }
 
 /// Returns the script that adds a host, whose broker connects with this role. It can run twice. The role must exist.
-pub fn host_script(host: &str, role: &str) -> String {
+pub fn host_script(host: &HostName, role: &str) -> String {
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
-    format!("SELECT host_broker.admit({}, {});\n", quoted(host), quoted(role))
+    format!("SELECT host_broker.admit({}, {});\n", quoted(host.as_str()), quoted(role))
 }

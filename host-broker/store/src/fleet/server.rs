@@ -25,7 +25,7 @@ use tokio_postgres::types::ToSql;
 const LEASE: Duration = Duration::from_secs(3);
 /// The longest time for a batch. A synchronous standby may answer slowly.
 pub(super) const BATCH: Duration = Duration::from_secs(10);
-/// The time for which a server that cannot be reached is not tried again, so that callers do not wait for each attempt.
+/// The pause after a failed attempt to connect. Jobs in between fail at once.
 const TRIED_AGAIN: Duration = Duration::from_secs(1);
 /// The time for which the lease of another home must stand still before this one takes the host over.
 const STANDS_STILL: Duration = Duration::from_secs(15);
@@ -34,7 +34,7 @@ const LOOKED_EVERY: Duration = Duration::from_secs(1);
 /// The most bytes of rows that are read at once.
 const READ_AT_ONCE: usize = 1 << 20;
 
-/// What the database says about a host.
+/// A host, as the database has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Known {
     pub(super) fence: i64,
@@ -77,7 +77,7 @@ pub(super) struct Session {
     link: Option<Link>,
     /// The holder as which this daemon serves the host, and the fence; its lease is raised.
     served: Option<(String, i64)>,
-    /// The table that is read, on a connection of its own, so that the lease can be raised during a long read.
+    /// The table that is read. It has a connection of its own, because the lease is raised during a long read.
     rows: Option<(usize, Link, Pin<Box<RowStream>>)>,
     raised: Instant,
     /// Whether another daemon serves the host.
@@ -239,9 +239,8 @@ impl Session {
             WHERE host = $1 AND role = session_user::text";
         let host = self.settings.host.clone();
         let link = self.link().await?;
-        let found =
-            within(ANSWER, async { link.client.query_opt(SELECT, &[&host]).await.map_err(unreachable) }).await?;
-        let row = found.ok_or(FleetError::NoHost(host))?;
+        let found = async { link.client.query_opt(SELECT, &[&host.as_str()]).await.map_err(unreachable) };
+        let row = within(ANSWER, found).await?.ok_or_else(|| FleetError::NoHost(host.to_string()))?;
         let get = |index| row.try_get(index).map_err(unreachable);
         let hash = row.try_get(4).map_err(unreachable)?;
         let name = |index| row.try_get(index).map_err(unreachable);
@@ -252,20 +251,19 @@ impl Session {
     /// The lease of a home that is not this one must stand still. No two clocks are compared.
     async fn unserved(&mut self, mine: &str) -> Result<Known, FleetError> {
         let first = self.known().await?;
-        // Without a waiting time, because the lock of the home is taken.
         if first.holder.is_empty() || first.holder == mine {
             return Ok(first);
         }
         let began = Instant::now();
         tracing::info!(
-            host = self.settings.host,
+            host = %self.settings.host,
             seconds = STANDS_STILL.as_secs(),
             "another home served this host; waiting until its lease has stood still"
         );
         while began.elapsed() < STANDS_STILL {
             tokio::time::sleep(LOOKED_EVERY).await;
             if self.known().await? != first {
-                return Err(FleetError::Served(self.settings.host.clone()));
+                return Err(FleetError::Served(self.settings.host.to_string()));
             }
         }
         Ok(first)
@@ -277,7 +275,7 @@ impl Session {
         let host = self.settings.host.clone();
         let link = self.link().await?;
         within(ANSWER, async {
-            let row = link.client.query_one(FILLED, &[&host]).await.map_err(unreachable)?;
+            let row = link.client.query_one(FILLED, &[&host.as_str()]).await.map_err(unreachable)?;
             row.try_get(0).map_err(unreachable)
         })
         .await
@@ -288,7 +286,7 @@ impl Session {
         let host = self.settings.host.clone();
         let link = self.link().await?;
         within(ANSWER, async {
-            let row = link.client.query_opt(HASH, &[&host, &seq]).await.map_err(unreachable)?;
+            let row = link.client.query_opt(HASH, &[&host.as_str(), &seq]).await.map_err(unreachable)?;
             row.map(|row| row.try_get(0).map_err(unreachable)).transpose()
         })
         .await
@@ -319,21 +317,13 @@ impl Session {
             SET fence = fence + 1, lease = lease + 1, holder = gen_random_uuid()::text
             WHERE host = $1 AND fence = $2 AND lease = $3 AND batch = $4 RETURNING fence, holder";
         let host = self.settings.host.clone();
+        let name = host.as_str();
         let link = self.link().await?;
-        let warned = link.warnings.load(Ordering::Acquire);
-        let raised = within(BATCH, async {
-            let parameters: [&(dyn ToSql + Sync); 4] = [&host, &from.fence, &from.lease, &from.batch];
-            link.client.query_opt(RAISE, &parameters).await.map_err(unreachable)
-        });
-        let raised = raised.await;
-        let is_warned = link.warnings.load(Ordering::Acquire) != warned;
-        if raised.is_err() || is_warned {
+        let raised = within(BATCH, link.change(RAISE, &[&name, &from.fence, &from.lease, &from.batch])).await;
+        if raised.is_err() {
             self.link = None;
         }
-        if is_warned {
-            return Err(FleetError::Unreachable("it warned: no standby may have the rows".to_owned()));
-        }
-        let row = raised?.ok_or(FleetError::Fenced(host))?;
+        let row = raised?.ok_or_else(|| FleetError::Fenced(host.to_string()))?;
         let fence = row.try_get(0).map_err(unreachable)?;
         let holder: String = row.try_get(1).map_err(unreachable)?;
         self.served = Some((holder.clone(), fence));
@@ -347,8 +337,9 @@ impl Session {
         self.raised = Instant::now();
         let host = self.settings.host.clone();
         let Ok(link) = self.link().await else { return };
-        let raised =
-            within(ANSWER, async { link.client.execute(RAISE, &[&host, &holder, &fence]).await.map_err(unreachable) });
+        let raised = within(ANSWER, async {
+            link.client.execute(RAISE, &[&host.as_str(), &holder, &fence]).await.map_err(unreachable)
+        });
         match raised.await {
             Ok(0) => self.is_fenced.store(true, Ordering::Release),
             Ok(_) => {}
@@ -366,7 +357,7 @@ impl Session {
         let host = self.settings.host.clone();
         let link = self.link().await?;
         let released = within(ANSWER, async {
-            link.client.execute(RELEASE, &[&host, &holder, &fence]).await.map_err(unreachable)
+            link.client.execute(RELEASE, &[&host.as_str(), &holder, &fence]).await.map_err(unreachable)
         });
         released.await.map(|_| ())
     }
@@ -392,38 +383,31 @@ impl Session {
         const RAISED: &str = "UPDATE host_broker.hosts SET lease = lease + 1
             WHERE host = $1 AND holder = $2 AND fence > $3 RETURNING fence, batch";
         let host = self.settings.host.clone();
-        let Some((holder, fence)) = self.served.clone() else { return Err(FleetError::Fenced(host)) };
+        let fenced = || FleetError::Fenced(host.to_string());
+        let (holder, fence) = self.served.clone().ok_or_else(fenced)?;
         self.link = None;
-        let unknown = |error: FleetError| FleetError::Unknown(error.to_string());
-        let link = self.link().await.map_err(unknown)?;
-        let warned = link.warnings.load(Ordering::Acquire);
-        // The earlier transaction holds the lock of the row, so this waits for its end.
-        let settled = within(BATCH, async {
-            let parameters: [&(dyn ToSql + Sync); 3] = [&host, &holder, &fence];
-            let raised = link.client.query_opt(RAISE, &parameters).await.map_err(unreachable)?;
-            let row = match raised {
-                Some(row) => Some(row),
-                None => link.client.query_opt(RAISED, &parameters).await.map_err(unreachable)?,
+        let settled: Result<(i64, i64), FleetError> = async {
+            let link = self.link().await?;
+            let (name, most) = (host.as_str(), BATCH);
+            let parameters: [&(dyn ToSql + Sync); 3] = [&name, &holder, &fence];
+            // The earlier transaction holds the lock of the row, so this waits for its end.
+            let row = match within(most, link.change(RAISE, &parameters)).await? {
+                Some(row) => row,
+                None => within(most, link.change(RAISED, &parameters)).await?.ok_or_else(fenced)?,
             };
-            let row = row.ok_or(FleetError::Fenced(host))?;
             Ok((row.try_get(0).map_err(unreachable)?, row.try_get(1).map_err(unreachable)?))
-        });
-        let settled = settled.await;
-        let is_warned = link.warnings.load(Ordering::Acquire) != warned;
+        }
+        .await;
         match settled {
-            Ok((fence, batch)) if !is_warned => {
+            Ok((fence, batch)) => {
                 self.served = Some((holder, fence));
                 self.is_fenced.store(false, Ordering::Release);
                 Ok((fence, batch))
             }
-            Ok(_) => {
-                self.link = None;
-                Err(FleetError::Unknown("it warned: no standby may have the rows".to_owned()))
-            }
             Err(fenced @ FleetError::Fenced(_)) => Err(fenced),
             Err(error) => {
                 self.link = None;
-                Err(unknown(error))
+                Err(FleetError::Unknown(error.to_string()))
             }
         }
     }
@@ -434,7 +418,8 @@ impl Session {
         };
         let host = self.settings.host.clone();
         let link = Link::open(&self.settings, self.must_keep).await?;
-        let parameters: [&(dyn ToSql + Sync); 2] = [&host, &after];
+        let name = host.as_str();
+        let parameters: [&(dyn ToSql + Sync); 2] = [&name, &after];
         let rows = within(ANSWER, async {
             let prepared = link.client.prepare(&statement).await.map_err(unreachable)?;
             link.client.query_raw(&prepared, parameters).await.map_err(unreachable)
@@ -468,7 +453,7 @@ impl Session {
         let link = self.link().await?;
         let prepared = within(ANSWER, link.prepare(&tables, &batch)).await;
         let written = match prepared {
-            Ok(()) => match timeout(batch.limit, link.write(&host, &tables, &batch)).await {
+            Ok(()) => match timeout(batch.limit, link.write(host.as_str(), &tables, &batch)).await {
                 Ok(written) => written,
                 Err(_late) => Err(FleetError::Unknown(format!("no answer within {} s", batch.limit.as_secs()))),
             },

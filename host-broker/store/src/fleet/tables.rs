@@ -1,7 +1,7 @@
 //! The tables that a fleet's database holds for each host, as the schema of the local copy has them.
 //!
-//! The local schema is the only one that is written by hand. Each of its tables has a counterpart in PostgreSQL with the
-//! same columns and the name of the host before the key. SQLite keeps the other constraints, because a host alone writes
+//! The local schema is the only one that is written by hand. Each of its tables has a counterpart in PostgreSQL. It
+//! has the same columns, and the name of the host before the key. SQLite keeps the other constraints, because a host alone writes
 //! its rows.
 
 use crate::{StoreError, at};

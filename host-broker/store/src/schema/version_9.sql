@@ -2,7 +2,8 @@
 CREATE TABLE fleet (
     one    INTEGER PRIMARY KEY CHECK (one = 1),
     host   TEXT    NOT NULL,
-    holder TEXT    NOT NULL,         -- the name of this home, which the next daemon need not wait for
+    holder TEXT    NOT NULL,         -- the name of this home in the fleet's database
+    place  TEXT    NOT NULL,         -- the boot of the machine and the lock file; a copied home has another place
     writer TEXT    NOT NULL,         -- the home that has written the last batch
     batch  INTEGER NOT NULL          -- the last batch that the copy contains
 ) STRICT;

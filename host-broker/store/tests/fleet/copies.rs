@@ -282,7 +282,7 @@ fn tables_of_another_version_are_refused_at_the_start_and_in_each_batch() {
 fn a_server_that_can_lose_rows_is_refused_unless_an_operator_accepts_it() {
     let home = Home::new();
     let database = database!(home);
-    let strict = Settings::new("a", &database.url("a", database.server.port), None).unwrap();
+    let strict = Settings::new("a".parse().unwrap(), &database.url("a", database.server.port), None).unwrap();
     let open = || Store::open_in_fleet(home.path(), home.clock(), "policy-1".to_owned(), &strict);
     assert!(matches!(open(), Err(StoreError::Fleet(FleetError::Durability(_)))));
     let look = look(&strict).unwrap();

@@ -45,7 +45,7 @@ fn a_server_with_a_certificate_of_another_authority_gets_no_password() {
     let connect = |host: &str, authority: &str| {
         let pem = std::fs::read_to_string(file(authority)).unwrap();
         let url = format!("{}?sslmode=require", url.replace("127.0.0.1", host));
-        look(&Settings::new("a", &url, Some(&pem)).unwrap())
+        look(&Settings::new("a".parse().unwrap(), &url, Some(&pem)).unwrap())
     };
     assert_eq!(connect("localhost", "ca.pem").unwrap().hosts.len(), 1);
     for (host, authority) in [("localhost", "other.pem"), ("127.0.0.1", "ca.pem")] {
@@ -68,6 +68,6 @@ fn a_server_without_tls_is_refused_where_it_is_required() {
         return;
     }
     let pem = std::fs::read_to_string(directory.path().join("ca.pem")).unwrap();
-    let refused = look(&Settings::new("a", &url, Some(&pem)).unwrap()).unwrap_err();
+    let refused = look(&Settings::new("a".parse().unwrap(), &url, Some(&pem)).unwrap()).unwrap_err();
     assert!(matches!(&refused, StoreError::Fleet(FleetError::Unreachable(_))), "{refused}");
 }

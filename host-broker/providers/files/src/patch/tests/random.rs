@@ -3,6 +3,7 @@
 use super::{Tree, changed, git, git_apply, gnu_patch, is_installed, plan_on, tree};
 use crate::patch::{HunkError, PatchError};
 use proptest::prelude::*;
+use std::collections::HashSet;
 use std::fs;
 
 /// Makes few different lines, so that much of a file looks like the rest of it.
@@ -81,7 +82,11 @@ proptest! {
                 // Git puts new lines without any context at the end, which only by chance is their place.
                 (Err(_), None) | (Err(Some(HunkError::NoContext)), Some(_)) => {}
                 (Err(Some(HunkError::OutOfOrder | HunkError::NewlineInside)), git) => {
-                    prop_assert_ne!(git, gnu_patch(&tree, patch.as_bytes()), "{}\n{:?}", patch, target);
+                    // Among equal lines, two places can give the same file.
+                    let has_repeats = target.iter().collect::<HashSet<_>>().len() < target.len();
+                    if !has_repeats {
+                        prop_assert_ne!(git, gnu_patch(&tree, patch.as_bytes()), "{}\n{:?}", patch, target);
+                    }
                 }
                 (Err(fault), Some(git)) => {
                     prop_assert!(false, "git takes it, {fault:?}\n{patch}\n{target:?}\n{git:?}");
