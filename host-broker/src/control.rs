@@ -3,6 +3,7 @@
 //! One JSON line in, one reply document out. The kernel names the peer of the socket, which is the person. A command
 //! goes through the same transaction as everything else. Without a daemon, [`administer`] does the same in place.
 
+pub mod approvals;
 mod checks;
 mod client;
 mod in_place;
@@ -19,6 +20,7 @@ pub use process::ProcessRequest;
 use crate::assembly::ruleset::RulesetBuilder;
 use crate::daemon::Exchange;
 use crate::daemon::{EventSender, Message};
+use crate::fleet_commands::{FleetRequest, OtherHosts, unknown_host};
 use crate::host::StartError;
 use crate::host::reload::Reload;
 use crate::http::web::sign_in::Entrance;
@@ -26,6 +28,7 @@ use crate::mailboxes::Mailboxes;
 use crate::receivers::ReceiverFaults;
 use crate::sinks::SinkStates;
 use config::{Config, ROOT, unlisted};
+use engine::approval_requests::AnswerChannel;
 use engine::catalogue::Catalogue;
 use engine::event::Event;
 use engine::inspection::Inspector;
@@ -35,12 +38,13 @@ use filter::scrub::Scrubber;
 use kernel::Probe;
 use kernel::call::{Header, Origin};
 use kernel::contract::Operation;
-use model::{Caller, EffectMarker, LedgerKey, NoRandomness, Nonce, Random, Subject};
+use model::{Caller, EffectMarker, HostName, KillScope, LedgerKey, NoRandomness, Nonce, Random, Subject};
 use provider::definitions::Listing;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
-use shared::{Code, Provider, limits};
+use shared::{Code, Provider, RequestId, limits};
+use std::path::PathBuf;
 use std::sync::Arc;
 use store::StoreError;
 use store::ledger::health::Health;
@@ -55,6 +59,28 @@ pub enum SocketRequest {
     Command(Command),
     /// A request to the daemon's process. It has no row.
     Process(ProcessRequest),
+    /// A request for the daemon of another host.
+    Fleet(FleetRequest),
+}
+
+impl SocketRequest {
+    /// Returns the same request to this host; `None` is the host of the daemon that gets it.
+    #[must_use]
+    pub fn to_host(self, host: Option<HostName>) -> Self {
+        match host {
+            Some(host) => Self::Fleet(FleetRequest { host, request: Box::new(self) }),
+            None => self,
+        }
+    }
+
+    /// Returns whether another host may send the request.
+    fn may_be_sent(&self) -> bool {
+        match self {
+            Self::Command(command) => command.may_be_sent(),
+            Self::Process(request) => matches!(request, ProcessRequest::Approvals(_)),
+            Self::Fleet(_) => false,
+        }
+    }
 }
 
 impl From<Command> for SocketRequest {
@@ -81,6 +107,8 @@ impl<'de> Deserialize<'de> for SocketRequest {
         let word = document.get("type").and_then(Value::as_str).unwrap_or_default();
         let request = if ProcessRequest::WORDS.contains(&word) {
             ProcessRequest::deserialize(document).map(Self::Process)
+        } else if word == "fleet_command" {
+            FleetRequest::deserialize(document).map(Self::Fleet)
         } else {
             Command::deserialize(document).map(Self::Command)
         };
@@ -162,6 +190,10 @@ pub struct CommandDispatcher {
     pub health: watch::Receiver<Health>,
     /// The limits that children have, for the operator.
     pub limits: String,
+    /// The home, for reads of the ledger.
+    pub home: PathBuf,
+    /// The other hosts of the fleet, if there are any.
+    pub other_hosts: Option<Arc<OtherHosts>>,
     /// The mailboxes of the running daemon.
     pub mailboxes: Option<Mailboxes>,
 }
@@ -213,6 +245,21 @@ impl CommandDispatcher {
         })
     }
 
+    /// Checks that the name of a kill switch exists. A switch with a mistyped name would stop nothing.
+    fn knows(&self, command: &Command) -> Result<(), String> {
+        let Command::Kill { scope, on: true } = command else { return Ok(()) };
+        let (kind, name, is_known) = match scope {
+            KillScope::All => return Ok(()),
+            KillScope::Group(group) => ("group", group.to_string(), self.config.holds(group)),
+            KillScope::Provider(name) => ("provider", name.to_string(), self.config.table_of(name).is_some()),
+        };
+        if is_known {
+            return Ok(());
+        }
+        let host = self.other_hosts.as_ref().map_or_else(String::new, |others| format!("the host `{}`", others.own()));
+        Err(format!("{host} has no {kind} `{name}`"))
+    }
+
     /// Returns the person with this user id. The daemon's own user and root may have a number instead of a name.
     pub fn person(&self, uid: u32) -> Option<String> {
         match self.config.person(uid) {
@@ -232,17 +279,32 @@ impl CommandDispatcher {
     /// # Errors
     /// The reason why there is no reply. Only if randomness failed is it known that nothing was executed.
     pub async fn ask(&self, reports: &EventSender, asked: Asked) -> Result<Vec<u8>, String> {
+        let request_id = self.request_id(asked.channel).map_err(|none| none.to_string())?;
+        self.ask_as(reports, (asked.person, request_id), asked.command).await
+    }
+
+    /// Does the same with a request id that the caller has chosen. A second command with the same id and text is not
+    /// executed.
+    async fn ask_as(
+        &self,
+        reports: &EventSender,
+        asked_by: (String, RequestId),
+        command: Command,
+    ) -> Result<Vec<u8>, String> {
         let (sender, receiver) = oneshot::channel();
-        let event = self.command_request(asked, Origin::Socket(sender)).map_err(|none| none.to_string())?;
-        reports.happened(event);
+        reports.happened(self.command_request(asked_by, command, Origin::Socket(sender)));
         receiver.await.map_err(|_gone| "the daemon stops".to_owned())
     }
 
-    fn command_request(&self, asked: Asked, origin: Origin) -> Result<Event, NoRandomness> {
-        let Asked { person, command, channel } = asked;
+    /// Returns a new request id, which begins with the channel.
+    fn request_id(&self, channel: &str) -> Result<RequestId, NoRandomness> {
         let nonce = Nonce::fresh(self.ids.as_ref())?;
         #[expect(clippy::expect_used, reason = "letters, digits and a hyphen satisfy the grammar")]
         let request_id = format!("{channel}-{}", nonce.as_str()).parse().expect("a request id");
+        Ok(request_id)
+    }
+
+    fn command_request(&self, (person, request_id): (String, RequestId), command: Command, origin: Origin) -> Event {
         let caller = Caller::Person(person);
         let caller_key = caller.to_string().into();
         // The row has the digest of the command as it is on the socket.
@@ -250,14 +312,14 @@ impl CommandDispatcher {
         let document = document.ok().filter(|document| !holds_own(document.clone(), &self.scrubber));
         let Some(document) = document else {
             let (code, reason) = (Code::OwnSecret, "it holds a secret of the broker's own; leave the secret out");
-            return Ok(Event::Arrived(Parsed::InvalidDocument(Box::new(InvalidDocument {
+            return Event::Arrived(Parsed::InvalidDocument(Box::new(InvalidDocument {
                 caller,
                 caller_key,
                 request_id: Some(request_id),
                 origin,
                 code,
                 reason: reason.to_owned(),
-            }))));
+            })));
         };
         let header = Header {
             caller_key,
@@ -271,13 +333,13 @@ impl CommandDispatcher {
             timeout: limits::TIMEOUT_DEFAULT,
             weight: None,
         };
-        Ok(Event::Arrived(Parsed::CommandRequest(Box::new(CommandRequest {
+        Event::Arrived(Parsed::CommandRequest(Box::new(CommandRequest {
             header,
             command,
             asked: false,
             calls: Vec::new(),
             failed_read: None,
-        }))))
+        })))
     }
 }
 
@@ -301,7 +363,7 @@ async fn answer(
     // SECURITY: a member that comes twice could be read differently by a relay before the socket.
     let parsed = shared::json::parse(line).map_err(|fault| fault.to_string());
     let parsed = parsed.and_then(|document| SocketRequest::deserialize(document).map_err(|error| error.to_string()));
-    let request = match parsed {
+    match parsed {
         Ok(SocketRequest::Command(command)) => {
             let command = match checked(command, may_relay) {
                 Ok(command) => command,
@@ -309,11 +371,61 @@ async fn answer(
             };
             // The right to a command is checked where its row is written.
             let asked = Asked { person, command, channel: "cli" };
-            return dispatcher.ask(reports, asked).await.unwrap_or_else(|why| fault(&why));
+            dispatcher.ask(reports, asked).await.unwrap_or_else(|why| fault(&why))
         }
-        Ok(SocketRequest::Process(request)) => request,
-        Err(error) => return fault(&format!("not a command: {error}")),
-    };
+        Ok(SocketRequest::Process(request)) => answer_process(person, request, dispatcher, reports).await,
+        Ok(SocketRequest::Fleet(request)) => match &dispatcher.other_hosts {
+            _ if !request.request.may_be_sent() => fault(ONLY_HERE),
+            // The other host has its own configuration of this person.
+            _ if !dispatcher.config.people.contains_key(&person) => fault(&format!(
+                "{person} is no person of the configuration, so no other host executes the command; add [people.NAME] \
+                 with `uid` to broker.toml of both hosts"
+            )),
+            Some(others) => others.ask(&person, request).await,
+            None => fault(&unknown_host(&request.host)),
+        },
+        Err(error) => fault(&format!("not a command: {error}")),
+    }
+}
+
+/// The refusal of a command that is executed only where it is given.
+const ONLY_HERE: &str = "this command cannot be sent to another host; run it there";
+
+/// Answers a request of a person on another host. A request id makes a command safe to repeat.
+pub(crate) async fn answer_fleet_command(
+    (person, id): (String, RequestId),
+    request: SocketRequest,
+    dispatcher: &CommandDispatcher,
+    reports: &EventSender,
+) -> Vec<u8> {
+    if !request.may_be_sent() {
+        return fault(ONLY_HERE);
+    }
+    match request {
+        SocketRequest::Command(command) => {
+            let mut command = match checked(command, false) {
+                Ok(command) => command,
+                Err(why) => return wrong(&why).to_string().into_bytes(),
+            };
+            if let Command::Answer(answer) = &mut command {
+                answer.channel = AnswerChannel::Fleet;
+            }
+            if let Err(why) = dispatcher.knows(&command) {
+                return fault(&why);
+            }
+            dispatcher.ask_as(reports, (person, id), command).await.unwrap_or_else(|why| fault(&why))
+        }
+        SocketRequest::Process(request) => answer_process(person, request, dispatcher, reports).await,
+        SocketRequest::Fleet(_) => fault(ONLY_HERE),
+    }
+}
+
+async fn answer_process(
+    person: String,
+    request: ProcessRequest,
+    dispatcher: &CommandDispatcher,
+    reports: &EventSender,
+) -> Vec<u8> {
     if let Err(lacks) = request.right().check(&dispatcher.config, &person) {
         tracing::warn!(person, "a command was refused: the person lacks the right");
         return fault(&lacks);
@@ -353,6 +465,7 @@ async fn answer(
             }
             Err(why) => fault(&why),
         },
+        ProcessRequest::Approvals(wanted) => approvals::answer(dispatcher, person, wanted).await,
         ProcessRequest::WebLink => process::web_link(dispatcher, &person).to_string().into_bytes(),
         ProcessRequest::Hello => process::hello(dispatcher).to_string().into_bytes(),
     }
@@ -378,7 +491,7 @@ pub(crate) fn fault(text: &str) -> Vec<u8> {
     serde_json::to_vec(&refusal(text)).unwrap_or_default()
 }
 
-fn refusal(text: &str) -> Value {
+pub(crate) fn refusal(text: &str) -> Value {
     json!({ "status": "denied", "error": text })
 }
 
@@ -432,6 +545,8 @@ mod tests {
             health: watch::channel(Health::default()).1,
             mailboxes: None,
             limits: String::new(),
+            home: PathBuf::new(),
+            other_hosts: None,
         }
     }
 
@@ -466,6 +581,7 @@ mod tests {
             ),
             (json!({ "type": "exchange", "provider": "mock", "digest": digest }), [true, true, false, false]),
             (json!({ "type": "web_link" }), [true, true, true, false]),
+            (json!({ "type": "approvals", "all": false }), [true, true, true, false]),
             (json!({ "type": "hello" }), [true; 4]),
         ] {
             let SocketRequest::Process(request) = serde_json::from_value(document.clone()).unwrap() else {

@@ -14,6 +14,7 @@ use crate::assembly::secrets::load_secrets;
 use crate::assembly::vault::{checked_vault, open_vault};
 use crate::control::{self, CommandDispatcher};
 use crate::daemon::{Changes, Daemon, EventSender, Halted};
+use crate::fleet_commands::OtherHosts;
 use crate::http::web::sign_in::Address;
 use crate::http::{self, Server};
 use crate::mailboxes::{Mailboxes, MailboxesError};
@@ -60,6 +61,7 @@ use store::state::linking::ciphertexts;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::task::AbortHandle;
 
 /// The content of a home, loaded and checked: every command that does more than read rows needs it.
 pub struct LoadedHome {
@@ -111,6 +113,8 @@ pub struct Host {
     callback: Option<(Server, SocketAddr)>,
     metrics: Option<(Server, SocketAddr)>,
     sinks: RunningSinks,
+    /// The task that executes the commands of other hosts.
+    fleet_commands: Option<AbortHandle>,
     runtime: Handle,
 }
 
@@ -327,6 +331,8 @@ impl LoadedHome {
             health: watch::channel(Health::default()).1,
             mailboxes: None,
             limits: platform.commands.limits_in_force(),
+            home: self.home.path().to_owned(),
+            other_hosts: None,
         }
     }
 }
@@ -419,6 +425,7 @@ impl Host {
         let unnamed = socket.with_extension("new");
         let listener = bind(&unnamed, group, runtime)?;
         let mut dispatcher = loaded.dispatcher(platform);
+        dispatcher.other_hosts = OtherHosts::new(loaded, platform)?;
         dispatcher.catalogue = listed;
         dispatcher.health = seen;
         dispatcher.mailboxes = Some(mailboxes.clone());
@@ -453,6 +460,10 @@ impl Host {
         std::fs::rename(&unnamed, &socket)
             .map_err(|source| ended(StartError::Socket { path: socket.clone(), source }))?;
         runtime.spawn(control::listen(listener, dispatcher.clone(), reports.clone()));
+        let fleet_commands = dispatcher.other_hosts.clone().map(|others| {
+            let (dispatcher, reports) = (dispatcher.clone(), reports.clone());
+            runtime.spawn(async move { others.receive(dispatcher, reports).await }).abort_handle()
+        });
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, clock) = (Arc::clone(&stop), Arc::clone(&platform.clock));
         let sweeper = thread("sweeper", move || keep_sweeping(&mailboxes, clock.as_ref(), &stopped)).map_err(ended)?;
@@ -461,7 +472,7 @@ impl Host {
             .map(|(listener, address)| (http::callback::serve(listener, address, reports.clone(), runtime), address));
         let metrics = exported.map(|exported| exported.serve(runtime));
         let (sinks, runtime) = (sinks.start(runtime), runtime.clone());
-        Ok(Self { reports, stop, broker, sweeper, socket, inbox, callback, metrics, sinks, runtime })
+        Ok(Self { reports, stop, broker, sweeper, socket, inbox, callback, metrics, sinks, fleet_commands, runtime })
     }
 
     /// Where the inbox is, if it is served.
@@ -494,6 +505,9 @@ impl Host {
     /// [`LoopFailed`]; the daemon has stopped, too.
     pub fn join(self) -> Result<(), LoopFailed> {
         let ended = self.broker.join();
+        if let Some(fleet_commands) = self.fleet_commands {
+            fleet_commands.abort();
+        }
         self.stop.store(true, Ordering::Release);
         self.sweeper.thread().unpark();
         self.sweeper.join().ok();

@@ -10,6 +10,7 @@ pub mod receivers;
 pub mod log;
 pub mod daemon;
 pub mod control;
+pub mod fleet_commands;
 pub mod metrics;
 pub mod http;
 pub mod providers;

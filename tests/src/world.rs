@@ -179,7 +179,7 @@ pub struct Builder {
     start: Timestamp,
     kinds: Kinds,
     store: bool,
-    url: Option<String>,
+    url: Option<(String, String)>,
 }
 
 /// Whether worlds are hosts of a fleet: `EXT_TEST_STORE=postgres`.
@@ -188,12 +188,12 @@ fn is_of_fleet() -> bool {
 }
 
 /// The table `[store]` of the host `a`, whose URL is in this directory.
-fn store_table(url: &str, directory: &Path) -> String {
+fn store_table((host, url): (&str, &str), directory: &Path) -> String {
     let path = directory.join("store-url");
     std::fs::write(&path, url).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
     let url = path.display();
-    format!("\n[store]\nhost = \"a\"\nurl = {{ file = \"{url}\" }}\ndurability = \"one-machine\"\n")
+    format!("\n[store]\nhost = \"{host}\"\nurl = {{ file = \"{url}\" }}\ndurability = \"one-machine\"\n")
 }
 
 /// How far back a world's clock begins: requests are real files whose age is measured against it, so a test can let
@@ -239,8 +239,13 @@ impl Builder {
     }
 
     /// Makes it the host `a` of the database at this URL.
-    pub fn database(mut self, url: String) -> Self {
-        self.url = Some(url);
+    pub fn database(self, url: String) -> Self {
+        self.host("a", url)
+    }
+
+    /// Makes it a host of the database at this URL.
+    pub fn host(mut self, name: &str, url: String) -> Self {
+        self.url = Some((name.to_owned(), url));
         self
     }
 
@@ -268,8 +273,8 @@ impl Builder {
             std::fs::write(path, bytes).unwrap();
         }
         let made = (self.store && is_of_fleet()).then(FleetDatabase::new).flatten();
-        let database = self.url.or_else(|| made.map(|made| made.url("a", made.server.port)));
-        let database = database.map(|url| store_table(&url, root.path()));
+        let database = self.url.or_else(|| made.map(|made| ("a".to_owned(), made.url("a", made.server.port))));
+        let database = database.map(|(host, url)| store_table((&host, &url), root.path()));
         config.push_str(database.as_deref().unwrap_or_default());
         let path = home.join("broker.toml");
         let parsed = Config::parse(&config, &path, &Environment::new(), self.kinds).map(|config| config.groups);

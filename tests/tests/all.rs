@@ -21,6 +21,7 @@ mod all {
     mod exactly_once;
     mod faults;
     mod files;
+    mod fleet_commands;
     mod floods;
     mod flows;
     mod fuzz;

@@ -226,6 +226,7 @@ impl Config {
         self.check_notify(path.parent().unwrap_or(Path::new("."))).or_else(fault)?;
         self.check_sinks().or_else(fault)?;
         self.check_gates().or_else(fault)?;
+        self.store.iter().try_for_each(|store| store.check(&self.people)).or_else(fault)?;
         Ok(())
     }
 

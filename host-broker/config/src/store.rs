@@ -4,12 +4,19 @@
 //! [store]
 //! url = { file = "/etc/host-broker/store-url" }   # postgresql://broker_a:PASSWORD@db.example.com/broker
 //! host = "a"
+//!
+//! [store.hosts.b]                 # people on b may send commands to this host
+//! key = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"
+//! people = ["alice"]
 //! ```
 
+use crate::people::PersonTable;
 use model::HostName;
 use schemars::JsonSchema;
+use secrets::identity::issuers::public_key;
 use secrets::source::SecretSource;
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The PostgreSQL database that gets the records of this host before they count. Absent means that the records are in
@@ -29,6 +36,28 @@ pub struct StoreTable {
     /// can lose the last records.
     #[serde(default)]
     pub durability: Option<AcceptedDurability>,
+    /// The other hosts that send commands to this one, or get commands from it. Absent means none.
+    #[serde(default)]
+    pub hosts: BTreeMap<HostName, OtherHost>,
+}
+
+/// Another host of the database.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OtherHost {
+    /// The public key of the host. `host-broker fleet key` prints it there.
+    pub key: String,
+    /// The people whose commands this host executes if they come from the other host. They have the rights of their
+    /// tables `people` on this host. Absent means none.
+    #[serde(default)]
+    pub people: BTreeSet<String>,
+}
+
+impl OtherHost {
+    /// Returns the bytes of the public key; `None` if it is not valid, which no checked configuration has.
+    pub fn public_key(&self) -> Option<[u8; 32]> {
+        public_key(&self.key)
+    }
 }
 
 /// A lesser durability that the operator accepts.
@@ -45,6 +74,26 @@ impl StoreTable {
         self.authorities = self.authorities.take().map(|file| folder.join(file));
     }
 
+    /// Checks the tables of the other hosts.
+    ///
+    /// # Errors
+    /// The fault, with its remedy.
+    pub(crate) fn check(&self, people: &BTreeMap<String, PersonTable>) -> Result<(), String> {
+        for (name, other) in &self.hosts {
+            let place = format!("store.hosts.{name}");
+            if *name == self.host {
+                return Err(format!("{place}: this is the host itself; remove the table, or change store.host"));
+            }
+            if other.public_key().is_none() {
+                return Err(format!("{place}.key is not a public key; on that host, run: host-broker fleet key"));
+            }
+            if let Some(unknown) = other.people.iter().find(|person| !people.contains_key(*person)) {
+                return Err(format!("{place}.people: there is no person `{unknown}`; add [people.{unknown}]"));
+            }
+        }
+        Ok(())
+    }
+
     /// Returns whether a server without a synchronous standby is accepted.
     pub fn accepts_one_machine(&self) -> bool {
         self.durability == Some(AcceptedDurability::OneMachine)
@@ -56,6 +105,8 @@ mod tests {
     use super::*;
     use crate::Config;
     use platform::Environment;
+
+    const KEY: &str = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo";
 
     fn parsed(text: &str) -> Result<StoreTable, String> {
         let text = format!("[store]\n{text}");
@@ -78,6 +129,12 @@ mod tests {
         let table = parsed(&format!("{least}authorities = \"ca.pem\"\ndurability = \"one-machine\"")).unwrap();
         assert_eq!((table.authorities.as_deref(), table.accepts_one_machine()), (Some(Path::new("/x/ca.pem")), true));
         assert_eq!(toml::from_str::<StoreTable>(&toml::to_string(&table).unwrap()).unwrap(), table);
+        let table = parsed(&format!(
+            "{least}[store.hosts.b]\nkey = \"{KEY}\"\n[store.hosts.c]\nkey = \"{KEY}\"\npeople = [\"ann\"]\n[people.ann]\n"
+        ))
+        .unwrap();
+        let people = |name: &str| table.hosts[&name.parse().unwrap()].people.iter().cloned().collect::<Vec<_>>();
+        assert_eq!((people("b"), people("c")), (vec![], vec!["ann".to_owned()]));
         let table = parsed(&format!("{least}authorities = \"/etc/ca.pem\"")).unwrap();
         assert_eq!(table.authorities.as_deref(), Some(Path::new("/etc/ca.pem")));
     }
@@ -93,6 +150,11 @@ mod tests {
                 "a secret's source is one of",
             ),
             ("url = { env = 3 }\nhost = \"a\"".to_owned(), "a secret's source is one of"),
+            (format!("{url}{host}[store.hosts.a]\nkey = \"{KEY}\""), "this is the host itself"),
+            (format!("{url}{host}[store.hosts.b]\npeople = []"), "missing field `key`"),
+            (format!("{url}{host}[store.hosts.b]\nkey = \"hunter22\""), "is not a public key"),
+            (format!("{url}{host}[store.hosts.b]\nkey = \"{KEY}\"\npeople = [\"bob\"]"), "add [people.bob]"),
+            (format!("{url}{host}[store.hosts.B]\nkey = \"{KEY}\""), "not a valid host"),
             (format!("{url}{host}durability = \"one-machin\""), "did you mean `one-machine`?"),
             (format!("{url}{host}authority = \"ca.pem\""), "did you mean `authorities`?"),
             (format!("{url}hosts = \"a\""), "did you mean `host`?"),

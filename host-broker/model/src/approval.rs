@@ -20,7 +20,7 @@ pub enum ApprovalReason {
 }
 
 /// The subject of an approval request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SubjectKind {
     /// A call, which runs after an approval.
@@ -76,7 +76,7 @@ impl SubjectKind {
 }
 
 /// The state of an approval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ApprovalState {
     /// No approver has decided.
@@ -180,7 +180,7 @@ pub fn reference(asked_seq: i64) -> String {
 }
 
 /// The answer of one approver.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Answered {
     /// The approver, in the ledger's form.
     pub by: String,

@@ -94,6 +94,15 @@ pub fn identity(home: &Home, ids: &dyn Random) -> Result<OwnKey, KeyError> {
     OwnKey::new(&bytes).map_err(|fault| KeyError::File { path: home.keys().join(IDENTITY), fault })
 }
 
+/// The key that signs the commands for other hosts of a fleet, and the replies to their commands.
+///
+/// # Errors
+/// As [`ledger`].
+pub fn fleet(home: &Home, ids: &dyn Random) -> Result<OwnKey, KeyError> {
+    let bytes = key(home, FLEET, ids)?;
+    OwnKey::new(&bytes).map_err(|fault| KeyError::File { path: home.keys().join(FLEET), fault })
+}
+
 /// The master keys of the vault that lie in the home: the present one, made if there is none, and the one before it, while
 /// a new one takes over.
 ///
@@ -371,12 +380,14 @@ const VAULT_BEFORE: &str = "vault-before.key";
 /// The key that signs checkpoints, and the one before it.
 const CHECKPOINT: &str = "checkpoint.key";
 const CHECKPOINT_BEFORE: &str = "checkpoint-before.key";
+/// The key that signs what goes to other hosts. Only a host of a fleet has one.
+const FLEET: &str = "fleet.key";
 /// The last checkpoint that was signed.
 const NOTE: &str = "checkpoint.note";
 /// Every key that a home has once it was used.
 const KEYS: [&str; 4] = [LEDGER, IDENTITY, VAULT, CHECKPOINT];
 /// Every file of a key that a home can have.
-const FILES: [&str; 6] = [LEDGER, IDENTITY, VAULT, VAULT_BEFORE, CHECKPOINT, CHECKPOINT_BEFORE];
+const FILES: [&str; 7] = [LEDGER, IDENTITY, VAULT, VAULT_BEFORE, CHECKPOINT, CHECKPOINT_BEFORE, FLEET];
 
 /// The key of this name, made if there is none.
 fn key(home: &Home, name: &str, ids: &dyn Random) -> Result<Zeroizing<Vec<u8>>, KeyError> {

@@ -10,6 +10,7 @@ use secrets::{Secrets, keys};
 use std::path::Path;
 use std::sync::Arc;
 use store::StoreError;
+use store::fleet::commands::Commands;
 use store::fleet::{self, FleetError, Look, Settings};
 
 /// The database that gets the records of this host.
@@ -72,6 +73,11 @@ impl FleetDatabase {
         let look = self.look()?;
         let has_rows = look.hosts.iter().any(|found| found.host == self.host().as_str() && found.rows > 0);
         if has_rows { Err(keys::missing_in_fleet(home, self.host().as_str()).into()) } else { Ok(()) }
+    }
+
+    /// Returns the commands that this host and others send each other.
+    pub fn commands(&self) -> Commands {
+        Commands::new(self.0.clone())
     }
 
     /// Opens the one writer of a home, whose rows the database gets first.

@@ -7,22 +7,23 @@ mod watch;
 
 use crate::cli::Context;
 use crate::cli::apply;
-use crate::cli::ask::{ask, running};
-use crate::cli::output::{CliError, Output};
+use crate::cli::ask::{ToHost, answer, ask, running};
+use crate::cli::output::{CliError, Output, refusal};
 use crate::cli::terminal::{confirm, is_readable, shows_output};
+use crate::control::ProcessRequest;
+use crate::control::approvals::{ApprovalDocument, ApprovalsRequest, read};
 use crate::story::on_behalf;
 use access::Access;
 use clap::{Args, Subcommand};
 use engine::approval_requests::ApprovalAnswer;
 use engine::approval_subjects;
 use engine::request;
-use model::approval::{Approval, ApprovalState, SubjectKind};
+use model::approval::{ApprovalState, SubjectKind};
 use relay::Relay;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use shared::Timestamp;
 use standing::{Later, Standing};
-use store::View;
-use store::ledger::export;
 use store::state::approvals as stored;
 use watch::Watch;
 
@@ -56,13 +57,15 @@ enum Command {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "--json prints {approvals: [{code, ref, caller, person, request_id, provider, action, level, state, became, \
-    quorum, asked_at, expires_at, answers: [{by, channel, yes, reason, at}], card}]}"
+    after_help = "--json prints {approvals: [{code, ref, kind, caller, person, request_id, provider, action, level, state, \
+    became, quorum, asked_at, expires_at, answers: [{by, channel, yes, reason, at}], card}]}"
 )]
 struct List {
     /// Include the latest closed requests.
     #[arg(long)]
     all: bool,
+    #[command(flatten)]
+    host: ToHost,
 }
 
 #[derive(Debug, Args)]
@@ -73,6 +76,8 @@ struct List {
 struct Show {
     /// The approval code, or the name of the request, such as ask-7.
     code: String,
+    #[command(flatten)]
+    host: ToHost,
 }
 
 #[derive(Debug, Args)]
@@ -102,6 +107,8 @@ struct Approve {
     later: Later,
     #[command(flatten)]
     access: Access,
+    #[command(flatten)]
+    host: ToHost,
 }
 
 #[derive(Debug, Args)]
@@ -112,6 +119,8 @@ struct Deny {
     /// The reason; the agent receives it.
     #[arg(long)]
     reason: Option<String>,
+    #[command(flatten)]
+    host: ToHost,
 }
 
 impl Approvals {
@@ -121,12 +130,13 @@ impl Approvals {
     /// [`CliError`]; the pending approval requests are unchanged.
     pub fn run(self, context: &Context) -> Result<(), CliError> {
         match self.command {
-            Command::List(List { all }) => list(context, all),
-            Command::Show(Show { code }) => show(context, &code),
+            Command::List(List { all, host }) => list(context, all, &host),
+            Command::Show(Show { code, host }) => show(context, &code, &host),
             Command::Standing(standing) => standing.run(context),
             Command::Approve(approve) => give(context, approve),
-            Command::Deny(Deny { code, reason }) => {
-                ask(context, request::Command::Answer(ApprovalAnswer::new(code, false, reason, false)))
+            Command::Deny(Deny { code, reason, host }) => {
+                let denial = ApprovalAnswer::new(code, false, reason, false);
+                ask(context, host.request(request::Command::Answer(denial)))
             }
             Command::Watch(Watch {}) => Watch::run(context),
             Command::Relay(relay) => relay.run(context),
@@ -134,11 +144,11 @@ impl Approvals {
     }
 }
 
-fn give(context: &Context, Approve { code, apply, later, access }: Approve) -> Result<(), CliError> {
+fn give(context: &Context, Approve { code, apply, later, access, host }: Approve) -> Result<(), CliError> {
     // The broker knows whether the time is that of a standing approval, or of the access.
     let (standing, access) = (later.scope(), access.scope());
     let code = if stored::is_name(&code) {
-        let Some(own) = confirmed(context, &code, standing.is_some() || access.is_some())? else {
+        let Some(own) = confirmed(context, &code, standing.is_some() || access.is_some(), &host)? else {
             context.output.line("Nothing was approved.");
             return Ok(());
         };
@@ -148,6 +158,9 @@ fn give(context: &Context, Approve { code, apply, later, access }: Approve) -> R
     };
     let answer = ApprovalAnswer { standing, access, ..ApprovalAnswer::new(code, true, None, apply) };
     let command = request::Command::Answer(answer);
+    if host.is_other() {
+        return ask(context, host.request(command));
+    }
     if apply {
         return apply::ask(context, command);
     }
@@ -161,14 +174,16 @@ fn give(context: &Context, Approve { code, apply, later, access }: Approve) -> R
 /// Shows the card of the approval request with this name, and asks. Returns its code after a yes, and otherwise `None`.
 ///
 /// SECURITY: an agent knows the name, and a script could pass it on. So only a person who has seen the card gives a yes.
-fn confirmed(context: &Context, name: &str, has_options: bool) -> Result<Option<String>, CliError> {
+fn confirmed(context: &Context, name: &str, has_options: bool, host: &ToHost) -> Result<Option<String>, CliError> {
     let (output, program) = (context.output, context.program());
     let name = name.trim().to_ascii_lowercase();
-    let with_code = || format!("use the code that is beside the card; to see it: {program} approvals show {name}");
+    let with_code = || {
+        format!("use the code that is beside the card; to see it: {program} approvals show {name}{}", host.argument())
+    };
     if !shows_output(output) {
         return Err(CliError::refused(format!("without a terminal, an approval needs the code: {}", with_code())));
     }
-    let approval = stored::named(&context.ledger()?, &name)?.ok_or_else(|| unknown(&name))?;
+    let approval = found(context, &name, host)?;
     let now = context.platform.clock.now();
     if approval.state != ApprovalState::Waiting || approval.expires_at <= now {
         return Err(CliError::refused(format!("it is too late: {name} is {}", standing(&approval, now))));
@@ -184,33 +199,43 @@ fn confirmed(context: &Context, name: &str, has_options: bool) -> Result<Option<
     Ok(confirm(output, question, None)?.then_some(approval.code))
 }
 
-fn unknown(code: &str) -> CliError {
-    CliError::missing(format!("there is no approval request `{code}`; see host-broker approvals list"))
+/// Returns the approval request with this code or name.
+fn found(context: &Context, code: &str, host: &ToHost) -> Result<ApprovalDocument, CliError> {
+    let wanted = ApprovalsRequest { all: true, code: Some(code.to_owned()) };
+    let missing = || {
+        CliError::missing(format!(
+            "there is no approval request `{code}`; see {} approvals list{}",
+            context.program(),
+            host.argument()
+        ))
+    };
+    wanted_of(context, wanted, host)?.into_iter().next().ok_or_else(missing)
 }
 
-/// How many that are over are listed.
-const OVER_MAX: usize = 50;
-
-fn list(context: &Context, all: bool) -> Result<(), CliError> {
-    let mut found = Vec::new();
-    let mut documents = Vec::new();
-    if let Some(ledger) = context.ledger_if_any()? {
-        found = stored::shown(&ledger)?;
-        if all {
-            found.extend(stored::closed(&ledger, OVER_MAX)?);
-        }
-        documents = found.iter().map(|approval| document(&ledger, approval)).collect::<Result<_, _>>()?;
+/// Reads the wanted approval requests: from the ledger, or from the daemon of another host.
+fn wanted_of(context: &Context, wanted: ApprovalsRequest, host: &ToHost) -> Result<Vec<ApprovalDocument>, CliError> {
+    if !host.is_other() {
+        let ledger = if wanted.code.is_some() { Some(context.ledger()?) } else { context.ledger_if_any()? };
+        let read = ledger.map(|ledger| read(&ledger, &wanted, |_| true)).transpose()?;
+        return Ok(read.unwrap_or_default());
     }
+    let reply = answer(context, host.clone().request(ProcessRequest::Approvals(wanted)))?;
+    refusal(&reply).map_or(Ok(()), Err)?;
+    let documents = reply.pointer("/data/approvals").cloned().unwrap_or_default();
+    Vec::deserialize(documents).map_err(|error| CliError::refused(format!("the reply is not readable: {error}")))
+}
+
+fn list(context: &Context, all: bool, host: &ToHost) -> Result<(), CliError> {
+    let found = wanted_of(context, ApprovalsRequest { all, code: None }, host)?;
     let now = context.platform.clock.now();
-    context.output.show(&json!({ "approvals": documents }), || {
+    context.output.show(&json!({ "approvals": found }), || {
         let rows: Vec<_> = found
             .iter()
-            .zip(&documents)
-            .map(|(approval, document)| {
+            .map(|approval| {
                 vec![
                     approval.code.clone(),
-                    approval.reference(),
-                    on_behalf(&approval.caller, document["person"].as_str()),
+                    approval.reference.clone(),
+                    on_behalf(&approval.caller, approval.person.as_deref()),
                     format!("{}.{}", approval.provider, approval.action),
                     approval.level.to_string(),
                     standing(approval, now),
@@ -222,29 +247,24 @@ fn list(context: &Context, all: bool) -> Result<(), CliError> {
     Ok(())
 }
 
-fn show(context: &Context, code: &str) -> Result<(), CliError> {
-    let ledger = context.ledger()?;
-    let said = code.trim().to_ascii_lowercase();
-    let named = stored::named(&ledger, &said)?;
-    let found = named.map_or_else(|| stored::with_code(&ledger, &said), |found| Ok(Some(found)))?;
-    let approval = found.ok_or_else(|| unknown(code))?;
-    let document = document(&ledger, &approval)?;
-    context.output.show(&document, || text(context, &approval));
+fn show(context: &Context, code: &str, host: &ToHost) -> Result<(), CliError> {
+    let approval = found(context, code, host)?;
+    context.output.show(&json!(approval), || text(context, &approval, host));
     Ok(())
 }
 
 /// Returns the card with its code, its name and its state.
-fn card(context: &Context, approval: &Approval) -> String {
+fn card(context: &Context, approval: &ApprovalDocument) -> String {
     let now = context.platform.clock.now();
     let card = approval
         .card
         .as_ref()
         .map_or_else(|| "The card of a closed request is not stored.\n".to_owned(), model::card::Card::text);
-    format!("{} ({}) · {}\n{card}", approval.code, approval.reference(), standing(approval, now))
+    format!("{} ({}) · {}\n{card}", approval.code, approval.reference, standing(approval, now))
 }
 
 /// Returns the card, with everything that a person needs to answer it.
-fn text(context: &Context, approval: &Approval) -> String {
+fn text(context: &Context, approval: &ApprovalDocument, host: &ToHost) -> String {
     let answer = if approval.state == ApprovalState::Waiting {
         let what = format!("{}.{}", approval.provider, approval.action);
         let at_once = if approval_subjects::of(approval.kind).is_applied_at_once() {
@@ -253,20 +273,24 @@ fn text(context: &Context, approval: &Approval) -> String {
             ""
         };
         let code = &approval.code;
-        let program = context.program();
+        let (program, on) = (context.program(), host.argument());
         let standing = approval.card.as_ref().and_then(|card| card.may_vary.as_ref()).map_or_else(String::new, |vary| {
             let vary: Vec<&str> = vary.iter().map(String::as_str).collect();
             let differ = if vary.is_empty() { "no parameter".to_owned() } else { vary.join(", ") };
-            format!("\nTo approve later calls like it, too ({differ} may differ): {program} approvals approve {code} --for 8h")
+            format!(
+                "\nTo approve later calls like it, too ({differ} may differ): {program} approvals approve {code} --for 8h{on}"
+            )
         });
         let standing = if approval.kind == SubjectKind::Access {
-            format!("\nTo give less or more: {program} approvals approve {code} --level 1 --actions NAME,NAME --for 2h")
+            format!(
+                "\nTo give less or more: {program} approvals approve {code} --level 1 --actions NAME,NAME --for 2h{on}"
+            )
         } else {
             standing
         };
         format!(
-            "\nTo approve {what}: {program} approvals approve {code}{at_once}{standing}\nTo deny: {program} approvals deny \
-             {code}"
+            "\nTo approve {what}: {program} approvals approve {code}{on}{at_once}{standing}\nTo deny: {program} approvals \
+             deny {code}{on}"
         )
     } else {
         String::new()
@@ -274,7 +298,7 @@ fn text(context: &Context, approval: &Approval) -> String {
     format!("{}{answer}", card(context, approval))
 }
 
-fn standing(approval: &Approval, now: Timestamp) -> String {
+fn standing(approval: &ApprovalDocument, now: Timestamp) -> String {
     match (&approval.became, approval.state) {
         (Some(became), _) => became.clone(),
         (None, ApprovalState::Waiting) if approval.expires_at <= now => "expired".to_owned(),
@@ -284,24 +308,4 @@ fn standing(approval: &Approval, now: Timestamp) -> String {
         },
         (None, state) => state.word().to_owned(),
     }
-}
-
-fn document(ledger: &View, approval: &Approval) -> Result<Value, CliError> {
-    Ok(json!({
-        "code": approval.code,
-        "ref": approval.reference(),
-        "caller": approval.caller,
-        "person": export::row(ledger, approval.asked_seq)?.and_then(|row| row.person),
-        "request_id": approval.request_id,
-        "provider": approval.provider,
-        "action": approval.action,
-        "level": approval.level,
-        "state": approval.state,
-        "became": approval.became,
-        "quorum": approval.quorum,
-        "asked_at": approval.asked_at,
-        "expires_at": approval.expires_at,
-        "answers": stored::answers(ledger, approval.id)?,
-        "card": approval.card,
-    }))
 }

@@ -4,7 +4,9 @@ use crate::cli::Context;
 use crate::cli::output::CliError;
 use crate::control::{self, ProcessRequest, SocketRequest, Wanted};
 use crate::host::LoadedHome;
+use clap::Args;
 use kernel::Ledger;
+use model::HostName;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,6 +16,38 @@ use store::StoreError;
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often it is tried again.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// The option that sends a command to another host.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ToHost {
+    /// Send the command to the daemon of this host of the fleet, which executes it. Both need [store.hosts.NAME] in
+    /// broker.toml.
+    #[arg(long, value_name = "NAME")]
+    host: Option<HostName>,
+}
+
+impl From<Option<HostName>> for ToHost {
+    fn from(host: Option<HostName>) -> Self {
+        Self { host }
+    }
+}
+
+impl ToHost {
+    /// Returns the request for the chosen host.
+    pub fn request(self, request: impl Into<SocketRequest>) -> SocketRequest {
+        request.into().to_host(self.host)
+    }
+
+    /// Returns the arguments that choose the same host, for commands that are suggested.
+    pub fn argument(&self) -> String {
+        self.host.as_ref().map_or_else(String::new, |host| format!(" --host {host}"))
+    }
+
+    /// Returns whether the command is for another host.
+    pub fn is_other(&self) -> bool {
+        self.host.is_some()
+    }
+}
 
 /// Sends a command, and prints the reply.
 ///
@@ -51,6 +85,11 @@ pub fn answer(context: &Context, request: impl Into<SocketRequest>) -> Result<Va
     let socket = context.home.socket();
     if let Some(reply) = control::send(&socket, &request)? {
         return Ok(with_age(context, reply));
+    }
+    if matches!(request, SocketRequest::Fleet(_)) {
+        return Err(CliError::refused(
+            "no daemon is running, and only it sends commands to other hosts; start it with: host-broker serve",
+        ));
     }
     let loaded = LoadedHome::open(context.home.clone(), &context.platform, context.kinds)?;
     for note in &loaded.notes {
@@ -114,7 +153,9 @@ fn in_place(
             let wanted = vec![Wanted::of_account(capability.clone(), person, account_ref)];
             control::check(&mut ledger, &mut broker, &dispatcher, &context.platform.runtime, wanted)?
         }
-        SocketRequest::Process(_) => json!({ "status": "executed", "summary": "No daemon is running." }),
+        SocketRequest::Process(_) | SocketRequest::Fleet(_) => {
+            json!({ "status": "executed", "summary": "No daemon is running." })
+        }
     })
 }
 

@@ -1,5 +1,6 @@
 //! `fleet`: the database that gets the records of the hosts.
 
+mod key;
 mod schema;
 mod status;
 
@@ -24,6 +25,11 @@ enum Command {
     ///
     /// The command connects to the database of the table `store` of broker.toml, as the daemon does.
     Status(status::Status),
+    /// Print the public key of this host, for broker.toml of other hosts.
+    ///
+    /// The key signs the commands that people send from this host to another one, and the replies to commands from there.
+    /// A home without the key gets one.
+    Key(key::Key),
 }
 
 impl Fleet {
@@ -35,6 +41,12 @@ impl Fleet {
         match self.command {
             Command::Schema(schema) => schema.run(context),
             Command::Status(status) => status.run(context),
+            Command::Key(key) => key.run(context),
         }
     }
+}
+
+/// Returns the error of a home whose configuration names no database.
+fn no_store() -> CliError {
+    CliError::missing("broker.toml has no table [store], so the records of this host are in the home only")
 }

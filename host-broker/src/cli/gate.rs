@@ -1,7 +1,7 @@
 //! `gate`: the conditions that a task must have passed before a production call.
 
 use crate::cli::Context;
-use crate::cli::ask::ask;
+use crate::cli::ask::{ToHost, ask};
 use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand};
 use engine::request;
@@ -37,6 +37,8 @@ struct Approve {
     task: TaskId,
     /// The gate, for example Security.
     gate: Name,
+    #[command(flatten)]
+    host: ToHost,
 }
 
 #[derive(Debug, Args)]
@@ -51,8 +53,8 @@ impl Gate {
     /// [`CliError`]; the gates are as they were.
     pub fn run(self, context: &Context) -> Result<(), CliError> {
         match self.command {
-            Command::Approve(Approve { task, gate }) => {
-                ask(context, request::Command::GateApprove(GateRequest { task_id: task, gate }))
+            Command::Approve(Approve { task, gate, host }) => {
+                ask(context, host.request(request::Command::GateApprove(GateRequest { task_id: task, gate })))
             }
             Command::List(List {}) => list(context),
         }

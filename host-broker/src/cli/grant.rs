@@ -1,7 +1,7 @@
 //! `grant`: gives a group access to a provider.
 
 use crate::cli::Context;
-use crate::cli::ask::ask;
+use crate::cli::ask::{ToHost, ask};
 use crate::cli::home_reader::{chat_type, seconds};
 use crate::cli::output::CliError;
 use clap::Args;
@@ -57,6 +57,8 @@ pub struct Grant {
     /// Allow only persons in these chats (comma-separated). Requires a context token.
     #[arg(long, value_delimiter = ',', value_name = "CHAT")]
     chat_id: Option<Vec<String>>,
+    #[command(flatten)]
+    host: ToHost,
 }
 
 impl Grant {
@@ -71,7 +73,7 @@ impl Grant {
         }
         ask(
             context,
-            request::Command::Grant(GrantRequest {
+            self.host.request(request::Command::Grant(GrantRequest {
                 group_folder: self.group,
                 provider: self.provider,
                 access_level: self.level,
@@ -85,7 +87,7 @@ impl Grant {
                 chat_types: words(self.chat_type),
                 chat_ids: self.chat_id,
                 timeout_ms: None,
-            }),
+            })),
         )
     }
 }

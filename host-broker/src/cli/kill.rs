@@ -1,12 +1,12 @@
 //! `kill`: stops calls at once, and allows them again.
 
 use crate::cli::Context;
-use crate::cli::ask::ask;
+use crate::cli::ask::{ToHost, ask};
 use crate::cli::home_reader::unknown;
 use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand};
 use engine::request;
-use model::KillScope;
+use model::{HostName, KillScope};
 use serde_json::json;
 use shared::{Group, Provider};
 use store::state::kill;
@@ -29,6 +29,9 @@ pub struct Kill {
     /// Lift the kill switch.
     #[arg(long, global = true)]
     lift: bool,
+    /// Send the command to the daemon of this host of the fleet, which executes it.
+    #[arg(long, global = true, value_name = "NAME")]
+    host: Option<HostName>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -56,16 +59,26 @@ impl Kill {
     /// [`CliError`]; existing stops stay, and nothing else is stopped.
     pub fn run(self, context: &Context) -> Result<(), CliError> {
         let on = !self.lift;
-        check(context, &self.scope, on)?;
-        match self.scope {
-            Scope::All => ask(context, request::Command::Kill { scope: KillScope::All, on }),
-            Scope::Provider { name } => ask(context, request::Command::Kill { scope: KillScope::Provider(name), on }),
-            Scope::Group { name } => ask(context, request::Command::Kill { scope: KillScope::Group(name), on }),
-            Scope::List if on => list(context),
-            Scope::List => Err(CliError::usage(
-                "kill list does not take --lift; to lift a kill switch: host-broker kill all --lift",
-            )),
+        let host = ToHost::from(self.host);
+        // The other host knows its own names.
+        if !host.is_other() {
+            check(context, &self.scope, on)?;
         }
+        let scope = match self.scope {
+            Scope::All => KillScope::All,
+            Scope::Provider { name } => KillScope::Provider(name),
+            Scope::Group { name } => KillScope::Group(name),
+            Scope::List if host.is_other() => {
+                return Err(CliError::usage("kill list does not take --host; run it on that host"));
+            }
+            Scope::List if on => return list(context),
+            Scope::List => {
+                return Err(CliError::usage(
+                    "kill list does not take --lift; to lift a kill switch: host-broker kill all --lift",
+                ));
+            }
+        };
+        ask(context, host.request(request::Command::Kill { scope, on }))
     }
 }
 

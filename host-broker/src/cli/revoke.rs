@@ -1,7 +1,7 @@
 //! `revoke`: ends a group's access to a provider.
 
 use crate::cli::Context;
-use crate::cli::ask::ask;
+use crate::cli::ask::{ToHost, ask};
 use crate::cli::output::CliError;
 use clap::Args;
 use engine::request;
@@ -18,6 +18,8 @@ pub struct Revoke {
     group: Group,
     /// The provider.
     provider: Provider,
+    #[command(flatten)]
+    host: ToHost,
 }
 
 impl Revoke {
@@ -26,6 +28,7 @@ impl Revoke {
     /// # Errors
     /// [`CliError`]; the access is as it was.
     pub fn run(self, context: &Context) -> Result<(), CliError> {
-        ask(context, request::Command::Revoke(RevokeRequest { group_folder: self.group, provider: self.provider }))
+        let revoked = RevokeRequest { group_folder: self.group, provider: self.provider };
+        ask(context, self.host.request(request::Command::Revoke(revoked)))
     }
 }

@@ -1,7 +1,7 @@
 //! `task`: governance tasks, which production calls must name.
 
 use crate::cli::Context;
-use crate::cli::ask::ask;
+use crate::cli::ask::{ToHost, ask};
 use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand};
 use engine::request;
@@ -41,6 +41,8 @@ struct Create {
     /// The id; by default, the broker generates one.
     #[arg(long)]
     id: Option<TaskId>,
+    #[command(flatten)]
+    host: ToHost,
 }
 
 #[derive(Debug, Args)]
@@ -59,6 +61,8 @@ struct Close {
     /// Mark the task as cancelled instead of done.
     #[arg(long)]
     cancelled: bool,
+    #[command(flatten)]
+    host: ToHost,
 }
 
 impl Task {
@@ -68,11 +72,12 @@ impl Task {
     /// [`CliError`]; the tasks are as they were.
     pub fn run(self, context: &Context) -> Result<(), CliError> {
         match self.command {
-            Command::Create(Create { group, title, id }) => {
-                ask(context, request::Command::TaskCreate(TaskRequest { title, group_folder: group, task_id: id }))
+            Command::Create(Create { group, title, id, host }) => {
+                let task = TaskRequest { title, group_folder: group, task_id: id };
+                ask(context, host.request(request::Command::TaskCreate(task)))
             }
-            Command::Close(Close { task, cancelled }) => {
-                ask(context, request::Command::TaskClose { task_id: task, cancelled })
+            Command::Close(Close { task, cancelled, host }) => {
+                ask(context, host.request(request::Command::TaskClose { task_id: task, cancelled }))
             }
             Command::List(List { all }) => list(context, all),
         }

@@ -1,6 +1,7 @@
 //! The client of the control socket.
 
 use super::{ControlError, SocketRequest};
+use crate::fleet_commands;
 use serde_json::Value;
 use shared::limits;
 use std::path::Path;
@@ -25,6 +26,7 @@ pub fn send(socket: &Path, request: &SocketRequest) -> Result<Option<Value>, Con
     let timeout = match request {
         SocketRequest::Process(request) => request.timeout(),
         SocketRequest::Command(_) => limits::TIMEOUT_DEFAULT,
+        SocketRequest::Fleet(_) => fleet_commands::TIMEOUT,
     };
     stream.set_read_timeout(Some(timeout)).map_err(failed)?;
     let mut line = serde_json::to_vec(request).unwrap_or_default();

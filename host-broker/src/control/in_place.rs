@@ -1,6 +1,6 @@
 //! Commands without a daemon: the same transaction, in the process of the command line.
 
-use super::{Asked, CommandDispatcher, ControlError, checked, refusal, seen_as_reply, wrong};
+use super::{CommandDispatcher, ControlError, checked, refusal, seen_as_reply, wrong};
 use crate::control::checks::Wanted;
 use config::unlisted;
 use engine::broker::Broker;
@@ -101,7 +101,8 @@ pub fn administer(
         Err(why) => return Ok(wrong(&why)),
     };
     let person = dispatcher.person(dispatcher.uid).unwrap_or_else(|| unlisted(dispatcher.uid));
-    let event = dispatcher.command_request(Asked { person, command, channel: "cli" }, Origin::Broker)?;
+    let request_id = dispatcher.request_id("cli")?;
+    let event = dispatcher.command_request((person, request_id), command, Origin::Broker);
     let batch = ledger.batch(Durability::Full, vec![event], broker);
     if let Some((_, error)) = batch.unwritten.into_iter().next() {
         return Err(ControlError::Ledger(error));

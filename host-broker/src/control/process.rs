@@ -1,6 +1,7 @@
 //! Requests to the daemon's process and not to the ledger: no row, and nothing is changed there.
 
 use super::CommandDispatcher;
+use super::approvals::ApprovalsRequest;
 use crate::mailboxes::Mailboxes;
 use crate::sockets::GroupSocket;
 use engine::rights::Right;
@@ -45,6 +46,8 @@ pub enum ProcessRequest {
         /// The digest that identifies the accepted definitions.
         digest: Digest,
     },
+    /// Return the approval requests that the person may answer.
+    Approvals(ApprovalsRequest),
     /// Return a link with which the person signs in to the inbox.
     WebLink,
     /// Stop the daemon.
@@ -61,19 +64,21 @@ impl ProcessRequest {
         match self {
             Self::Look { .. } => LISTING_TIMEOUT + limits::PROVIDER_MARGIN,
             Self::Check { .. } | Self::CheckAccount { .. } => CHECK_TIMEOUT + limits::PROVIDER_MARGIN,
-            Self::Exchange { .. } | Self::WebLink | Self::Stop | Self::Reload | Self::Hello => limits::TIMEOUT_DEFAULT,
+            Self::Exchange { .. } | Self::Approvals(_) | Self::WebLink | Self::Stop | Self::Reload | Self::Hello => {
+                limits::TIMEOUT_DEFAULT
+            }
         }
     }
 
     /// The types of these requests.
-    pub(super) const WORDS: [&str; 8] =
-        ["look", "check", "check_account", "exchange", "web_link", "stop", "reload", "hello"];
+    pub(super) const WORDS: [&str; 9] =
+        ["look", "check", "check_account", "exchange", "approvals", "web_link", "stop", "reload", "hello"];
 
     /// Returns the right that it takes from a person.
     pub(super) fn right(&self) -> Right<'static> {
         match self {
             Self::Hello => Right::Known,
-            Self::WebLink => Right::Member,
+            Self::Approvals(_) | Self::WebLink => Right::Member,
             Self::Stop
             | Self::Reload
             | Self::Look { .. }

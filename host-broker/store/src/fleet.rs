@@ -12,6 +12,7 @@
 //! start, after an unknown commit, and after a failed commit of the copy.
 
 mod changes;
+pub mod commands;
 mod error;
 mod flight;
 mod link;

@@ -22,6 +22,7 @@ mod fleet {
     mod chain;
     #[path = "../conformance/conflicts.rs"]
     mod conflicts;
+    mod commands;
     mod copies;
     mod engine;
     mod faults;

@@ -252,6 +252,8 @@ impl World {
                 health: tokio::sync::watch::channel(store::ledger::health::Health::default()).1,
                 mailboxes: None,
                 limits: String::new(),
+                home: home.path().to_owned(),
+                other_hosts: None,
             },
             home,
             clock,

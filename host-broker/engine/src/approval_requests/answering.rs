@@ -51,15 +51,18 @@ pub enum AnswerChannel {
     Web,
     /// A chat.
     Chat,
+    /// The command line of another host of the fleet.
+    Fleet,
 }
 
 impl AnswerChannel {
-    /// Returns the word in rows: `cli`, `web` or `chat`.
+    /// Returns the word in rows: `cli`, `web`, `chat` or `fleet`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Cli => "cli",
             Self::Web => "web",
             Self::Chat => "chat",
+            Self::Fleet => "fleet",
         }
     }
 }
@@ -212,10 +215,10 @@ impl Broker {
 fn found(tx: &Transaction<'_>, given: &ApprovalAnswer) -> Result<Option<Approval>, StoreError> {
     let code = given.code.trim().to_ascii_lowercase();
     let named = match given.channel {
-        AnswerChannel::Cli if !given.yes => approvals::named(tx.view(), &code)?,
+        AnswerChannel::Cli | AnswerChannel::Fleet if !given.yes => approvals::named(tx.view(), &code)?,
         // SECURITY: an agent knows the name, and can suggest a command or a message with it. It never learns the code,
         // which a person finds beside the card. The pages always send the code.
-        AnswerChannel::Cli | AnswerChannel::Web | AnswerChannel::Chat => None,
+        AnswerChannel::Cli | AnswerChannel::Web | AnswerChannel::Chat | AnswerChannel::Fleet => None,
     };
     named.map_or_else(|| approvals::with_code(tx.view(), &code), |found| Ok(Some(found)))
 }

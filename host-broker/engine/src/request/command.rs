@@ -285,6 +285,48 @@ impl Command {
         self.rules().effect == Effect::Reads
     }
 
+    /// Returns whether a person on another host of the fleet may send the command. Such commands hold no secret, since
+    /// the database carries them.
+    pub fn may_be_sent(&self) -> bool {
+        match self {
+            Self::Grant(_)
+            | Self::Revoke(_)
+            | Self::TaskCreate(_)
+            | Self::TaskClose { .. }
+            | Self::GateApprove(_)
+            | Self::Answer(_)
+            | Self::Kill { .. } => true,
+            Self::Capabilities(_)
+            | Self::Result(_)
+            | Self::Cancel(_)
+            | Self::ReadFlow(_)
+            | Self::Narrow(_)
+            | Self::RequestAccess(_)
+            | Self::Plan(_)
+            | Self::Begin(_)
+            | Self::List(_)
+            | Self::ListCalls(_)
+            | Self::ListTasks(_)
+            | Self::Flow(_)
+            | Self::RelayedAnswer(_)
+            | Self::EndStandingApproval { .. }
+            | Self::Revert { .. }
+            | Self::Release { .. }
+            | Self::Settle(_)
+            | Self::AcceptDefinitions { .. }
+            | Self::LinkAccount { .. }
+            | Self::UnlinkAccounts { .. }
+            | Self::ShareAccount { .. }
+            | Self::PurgeGroup { .. }
+            | Self::MintOperator(_)
+            | Self::RevokeOperator { .. }
+            | Self::ListOperators
+            | Self::ResetSession { .. }
+            | Self::RenewVault { .. }
+            | Self::AcceptClock => false,
+        }
+    }
+
     /// Checks the text of a command that a person wrote by hand. No row is written about a text that is no command.
     ///
     /// # Errors

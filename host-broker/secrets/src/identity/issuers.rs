@@ -85,9 +85,7 @@ impl Issuer {
     /// Checks whether it has signed this.
     pub fn verifies(&self, signed: &[u8], signature: &[u8]) -> bool {
         match &self.keys {
-            Keys::Public(keys) => {
-                keys.iter().any(|key| UnparsedPublicKey::new(&ED25519, key).verify(signed, signature).is_ok())
-            }
+            Keys::Public(keys) => keys.iter().any(|key| has_signed(key, signed, signature)),
             Keys::Shared(secret) => secret.has_signed(signed, signature),
         }
     }
@@ -188,6 +186,11 @@ pub fn fault(name: &str, secrets: &Secrets) -> Option<String> {
 /// The name of an issuer's secret among all: one that no provider's has.
 pub fn secret_name(issuer: &str) -> String {
     format!("identity:{issuer}")
+}
+
+/// Returns whether the holder of this Ed25519 key has signed the message.
+pub fn has_signed(key: &[u8; 32], message: &[u8], signature: &[u8]) -> bool {
+    UnparsedPublicKey::new(&ED25519, key).verify(message, signature).is_ok()
 }
 
 /// An Ed25519 public key, as configuration and `token key` write it: 32 bytes in base64url without padding.

@@ -3,18 +3,19 @@
 use super::text;
 use crate::cli::Context;
 use crate::cli::apply;
-use crate::cli::ask::answer;
+use crate::cli::ask::{ToHost, answer};
 use crate::cli::output::CliError;
+use crate::control::approvals::{ApprovalDocument, ApprovalsRequest, read};
 use clap::Args;
 use engine::approval_requests::ApprovalAnswer;
 use engine::approval_subjects;
 use engine::request;
-use model::approval::{Approval, ApprovalState};
+use model::approval::ApprovalState;
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::io::BufRead as _;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
-use store::state::approvals as stored;
 
 /// Watch for approval requests and answer them as they arrive.
 ///
@@ -35,12 +36,13 @@ impl Watch {
         context
             .output
             .say("Waiting for approval requests. To answer, type: yes CODE, or: no CODE REASON. To stop: Ctrl-C.");
+        let (pending, here) = (ApprovalsRequest { all: false, code: None }, ToHost::default());
         let mut shown = BTreeSet::new();
         loop {
-            for approval in stored::shown(&ledger)? {
-                if approval.state == ApprovalState::Waiting && shown.insert(approval.id) {
-                    let document = super::document(&ledger, &approval)?;
-                    context.output.show(&document, || format!("{}\n{}\n", text(context, &approval), here(&approval)));
+            for approval in read(&ledger, &pending, |_| true)? {
+                if approval.state == ApprovalState::Waiting && shown.insert(approval.reference.clone()) {
+                    let card = || format!("{}\n{}\n", text(context, &approval, &here), here_too(&approval));
+                    context.output.show(&json!(approval), card);
                 }
             }
             match lines.recv_timeout(LOOK) {
@@ -53,7 +55,7 @@ impl Watch {
 }
 
 /// Returns the text that says how to answer an approval request in the watch.
-fn here(approval: &Approval) -> String {
+fn here_too(approval: &ApprovalDocument) -> String {
     let code = &approval.code;
     let is_applied = approval_subjects::of(approval.kind).is_applied_at_once();
     let apply = if is_applied { format!(", or: apply {code}") } else { String::new() };

@@ -1,5 +1,6 @@
 //! `fleet status`: the hosts in the database, and the durability of its server.
 
+use super::no_store;
 use crate::assembly::fleet::FleetDatabase;
 use crate::assembly::secrets::secret_of_store;
 use crate::cli::Context;
@@ -23,9 +24,7 @@ impl Status {
         let Self {} = self;
         let config = context.config()?;
         let secrets = secret_of_store(&config, &context.platform);
-        let fleet = FleetDatabase::new(&config, &secrets)?.ok_or_else(|| {
-            CliError::missing("broker.toml has no table [store], so the records of this host are in the home only")
-        })?;
+        let fleet = FleetDatabase::new(&config, &secrets)?.ok_or_else(no_store)?;
         let look = Progress::during(context.output, "asking the database", || fleet.look())?;
         let warnings: Vec<String> =
             fleet.refusal(&look).iter().map(|refusal| format!("no daemon starts: {refusal}")).collect();

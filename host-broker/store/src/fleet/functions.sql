@@ -38,6 +38,9 @@ BEGIN
     EXECUTE format('GRANT UPDATE (fence, holder, writer, lease, batch, seq, hash) ON host_broker.hosts TO %I', role_);
     EXECUTE format('GRANT SELECT, INSERT ON LEDGER_TABLES TO %I', role_);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON STATE_TABLES TO %I', role_);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION host_broker.enter TO %I', role_);
+    EXECUTE format('GRANT SELECT, DELETE ON host_broker.commands TO %I', role_);
+    EXECUTE format('GRANT INSERT (host, sender, id, command) ON host_broker.commands TO %I', role_);
+    EXECUTE format('GRANT UPDATE (taken, reply) ON host_broker.commands TO %I', role_);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION host_broker.enter, host_broker.own_host TO %I', role_);
 END $$;
-REVOKE ALL ON FUNCTION host_broker.admit, host_broker.enter FROM PUBLIC;
+REVOKE ALL ON FUNCTION host_broker.admit, host_broker.enter, host_broker.own_host FROM PUBLIC;

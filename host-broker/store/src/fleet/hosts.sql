@@ -20,3 +20,25 @@ DROP POLICY IF EXISTS seen ON host_broker.hosts;
 CREATE POLICY seen ON host_broker.hosts FOR SELECT USING (true);
 DROP POLICY IF EXISTS own ON host_broker.hosts;
 CREATE POLICY own ON host_broker.hosts FOR UPDATE USING (role = session_user::text);
+-- The commands that hosts send each other, with the replies. Both are signed, so the database cannot make any.
+CREATE TABLE IF NOT EXISTS host_broker.commands (
+    host    text COLLATE "C" NOT NULL,  -- executes the command
+    sender  text COLLATE "C" NOT NULL,
+    id      text COLLATE "C" NOT NULL,
+    command text NOT NULL CHECK (octet_length(command) <= 131072),
+    taken   boolean NOT NULL DEFAULT false,  -- the host may have executed it
+    reply   text CHECK (octet_length(reply) <= 8388608),
+    sent_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (host, sender, id)
+);
+ALTER TABLE host_broker.commands ENABLE ROW LEVEL SECURITY;
+CREATE OR REPLACE FUNCTION host_broker.own_host() RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+    AS 'SELECT host FROM host_broker.hosts WHERE role = session_user::text';
+DROP POLICY IF EXISTS seen ON host_broker.commands;
+CREATE POLICY seen ON host_broker.commands FOR SELECT USING ((SELECT host_broker.own_host()) IN (host, sender));
+DROP POLICY IF EXISTS sent ON host_broker.commands;
+CREATE POLICY sent ON host_broker.commands FOR INSERT WITH CHECK (sender = (SELECT host_broker.own_host()));
+DROP POLICY IF EXISTS executed ON host_broker.commands;
+CREATE POLICY executed ON host_broker.commands FOR UPDATE USING (host = (SELECT host_broker.own_host()));
+DROP POLICY IF EXISTS removed ON host_broker.commands;
+CREATE POLICY removed ON host_broker.commands FOR DELETE USING ((SELECT host_broker.own_host()) IN (host, sender));

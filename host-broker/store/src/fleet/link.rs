@@ -15,6 +15,7 @@ use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_postgres::error::Severity;
 use tokio_postgres::types::ToSql;
@@ -46,6 +47,8 @@ pub(super) struct Link {
     pub(super) client: Client,
     // The number of warnings so far.
     warnings: Arc<AtomicU64>,
+    /// Wakes those who wait for a notification.
+    pub(super) notified: Arc<Notify>,
     // The statements that write and delete the rows of a table, by its number.
     statements: BTreeMap<(usize, bool), Statement>,
 }
@@ -71,9 +74,10 @@ impl Link {
     ) -> Result<Self, FleetError> {
         let (client, connection) = settings.connect(server).await?;
         let warnings = Arc::new(AtomicU64::new(0));
-        tokio::spawn(drive(connection, Arc::clone(&warnings)));
+        let notified = Arc::new(Notify::new());
+        tokio::spawn(drive(connection, Arc::clone(&warnings), Arc::clone(&notified)));
         client.batch_execute(SESSION).await.map_err(unreachable)?;
-        let link = Self { client, warnings, statements: BTreeMap::new() };
+        let link = Self { client, warnings, notified, statements: BTreeMap::new() };
         if must_keep {
             // Another server may have taken over, with other settings.
             look::check_durability(&link.ask(look::SETTINGS).await?, settings)?;
@@ -189,15 +193,18 @@ impl Link {
 
 /// Reads the messages of a connection until its end, and counts the warnings. A warning is counted before the answer of its
 /// statement is there.
-async fn drive(mut connection: Connected, warnings: Arc<AtomicU64>) {
+async fn drive(mut connection: Connected, warnings: Arc<AtomicU64>, notified: Arc<Notify>) {
     while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
-        if let AsyncMessage::Notice(notice) = message
-            && notice.parsed_severity() == Some(Severity::Warning)
-        {
-            tracing::warn!(message = notice.message(), "the fleet's database warns");
-            warnings.fetch_add(1, Ordering::Release);
+        match message {
+            AsyncMessage::Notice(notice) if notice.parsed_severity() == Some(Severity::Warning) => {
+                tracing::warn!(message = notice.message(), "the fleet's database warns");
+                warnings.fetch_add(1, Ordering::Release);
+            }
+            AsyncMessage::Notification(_) => notified.notify_waiters(),
+            _ => {}
         }
     }
+    notified.notify_waiters();
 }
 
 /// Ends a job that takes too long.

@@ -1,0 +1,100 @@
+//! Commands that people send to another host of the fleet, and those that come from there.
+//!
+//! ```text
+//! command line ─► control socket of a ─► signed command ─► database ─► b: signature, person, right ─► the loop of b
+//!              ◄─                     ◄─ signed reply   ◄─          ◄─
+//! ```
+//! A host executes its commands itself, with the rights of its own broker.toml, so its ledger has the row. The database
+//! only carries the texts. Host b executes a command of host a only if its broker.toml names the key of a and the person.
+
+mod receiving;
+mod sending;
+mod signed;
+
+pub(crate) use sending::{TIMEOUT, unknown_host};
+
+use crate::control::SocketRequest;
+use crate::host::{LoadedHome, StartError};
+use config::store::OtherHost;
+use filter::scrub::Scrubber;
+use model::{Clock, HostName, Random};
+use platform::Platform;
+use secrets::identity::issuers::OwnKey;
+use secrets::keys;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use shared::Timestamp;
+use shared::digest::Digest;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use store::fleet::commands::Commands;
+
+/// The other hosts with which this one exchanges commands.
+pub struct OtherHosts {
+    commands: Commands,
+    key: OwnKey,
+    hosts: BTreeMap<HostName, OtherHost>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Random>,
+    scrubber: Arc<Scrubber>,
+}
+
+/// A request for another host. On the control socket:
+///
+/// ```json
+/// {"type": "fleet_command", "host": "b", "request": {"type": "kill", "scope": "all", "on": true}}
+/// ```
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "type", rename = "fleet_command")]
+pub struct FleetRequest {
+    /// The host.
+    pub host: HostName,
+    /// The request to its daemon.
+    pub request: Box<SocketRequest>,
+}
+
+/// A command, as the sender signs it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FleetCommand {
+    from: HostName,
+    to: HostName,
+    id: String,
+    /// The person, whom the sender has identified.
+    person: String,
+    /// The time at the sender.
+    sent_at: Timestamp,
+    request: SocketRequest,
+}
+
+/// A reply, as the host signs it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FleetReply {
+    from: HostName,
+    to: HostName,
+    /// The digest of the signed command.
+    command: Digest,
+    /// The reply of the daemon.
+    reply: Value,
+}
+
+impl OtherHosts {
+    /// Returns the other hosts that the configuration names; `None` if it names none. A home without a key gets one.
+    ///
+    /// # Errors
+    /// [`StartError::Key`]: the key of this host cannot be used.
+    pub fn new(loaded: &LoadedHome, platform: &Platform) -> Result<Option<Arc<Self>>, StartError> {
+        let hosts = loaded.config.store.as_ref().map(|table| table.hosts.clone()).unwrap_or_default();
+        let Some(fleet) = loaded.fleet.as_ref().filter(|_| !hosts.is_empty()) else { return Ok(None) };
+        let (clock, ids) = (Arc::clone(&platform.clock), Arc::clone(&platform.ids));
+        let key = keys::fleet(&loaded.home, ids.as_ref())?;
+        let scrubber = Arc::clone(&loaded.ruleset.filters.scrubber);
+        Ok(Some(Arc::new(Self { commands: fleet.commands(), key, hosts, clock, ids, scrubber })))
+    }
+
+    /// Returns the name of this host.
+    pub(crate) fn own(&self) -> &HostName {
+        self.commands.host()
+    }
+}

@@ -1,0 +1,94 @@
+//! Signed documents: JSON whose text is signed as it is, so that no two programs can read it differently.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use secrets::identity::issuers::{OwnKey, has_signed};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// The use of a document. No signature for one use is valid for another, or for a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// A command for another host.
+    Command,
+    /// The reply to it.
+    Reply,
+}
+
+impl Use {
+    /// Returns the first line of the signed text.
+    fn line(self) -> &'static str {
+        match self {
+            Self::Command => "host-broker fleet command v1\n",
+            Self::Reply => "host-broker fleet reply v1\n",
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Signed {
+    /// The document, as a text.
+    text: String,
+    /// The Ed25519 signature of the line of the use and of the text, in base64url without padding.
+    signature: String,
+}
+
+/// Returns the document with its signature.
+///
+/// # Errors
+/// [`serde_json::Error`] if it cannot be written as JSON.
+pub(super) fn sign(key: &OwnKey, used: Use, document: &impl Serialize) -> Result<String, serde_json::Error> {
+    let text = serde_json::to_string(document)?;
+    let signature = URL_SAFE_NO_PAD.encode(key.sign(&signed(used, &text)));
+    serde_json::to_string(&Signed { text, signature })
+}
+
+/// Verifies and reads a document of the holder of this key.
+///
+/// # Errors
+/// The fault. Nothing of a document with another signature is read.
+pub(super) fn verify<T: DeserializeOwned>(key: &[u8; 32], used: Use, sealed: &str) -> Result<T, String> {
+    let Signed { text, signature } = parsed(sealed)?;
+    let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_fault| "its signature is not base64url")?;
+    if !has_signed(key, &signed(used, &text), &signature) {
+        return Err("its signature is not that of the key in broker.toml".to_owned());
+    }
+    parsed(&text)
+}
+
+fn signed(used: Use, text: &str) -> Vec<u8> {
+    [used.line(), text].concat().into_bytes()
+}
+
+fn parsed<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    let document = shared::json::parse(text.as_bytes()).map_err(|fault| fault.to_string())?;
+    T::deserialize(document).map_err(|fault| fault.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn a_document_is_read_only_with_its_signature_for_its_use() {
+        let (key, other) = (OwnKey::new(&[1; 32]).unwrap(), OwnKey::new(&[2; 32]).unwrap());
+        let document = json!({ "a": "\u{0}é", "n": 1 });
+        let sealed = sign(&key, Use::Command, &document).unwrap();
+        let read = |public: [u8; 32], used, text: &str| verify::<Value>(&public, used, text);
+        assert_eq!(read(key.public(), Use::Command, &sealed), Ok(document));
+        for (public, used, text) in [
+            (other.public(), Use::Command, sealed.clone()),
+            (key.public(), Use::Reply, sealed.clone()),
+            (key.public(), Use::Command, sealed.replace("\\\"n\\\":1", "\\\"n\\\":2")),
+            (key.public(), Use::Command, sealed.replace("\"signature\":\"", "\"signature\":\"A")),
+            (key.public(), Use::Command, sealed.replace("{\"text\"", "{\"more\":1,\"text\"")),
+            (key.public(), Use::Command, sealed.replace("{\"text\"", "{\"text\":\"{}\",\"text\"")),
+            (key.public(), Use::Command, String::new()),
+        ] {
+            assert!(text != sealed || public != key.public() || used != Use::Command, "the text was changed");
+            assert!(read(public, used, &text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The commands that hosts send each other, over a connection of its own.
+//!
+//! ```text
+//! sender: send ──► row ──► take :host        sender: reply ◄── row ◄── answer :host
+//! ```
+//! The database carries commands and proves nothing. The hosts sign them, and verify them elsewhere. A taken command can
+//! no longer be withdrawn. A host that dies takes its unanswered commands again, so each must be safe to repeat.
+
+use super::error::FleetError;
+use super::link::{ANSWER, Link, unreachable, within};
+use super::settings::Settings;
+use model::HostName;
+use std::fmt;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Row, error::SqlState};
+
+/// The most bytes of a command.
+pub const COMMAND_MAX: usize = 128 * 1024;
+/// The most bytes of a reply.
+pub const REPLY_MAX: usize = 8 * 1024 * 1024;
+/// The most commands that are taken at once.
+const TAKEN_MAX: i64 = 16;
+/// The interval at which the rows are read if no notification comes. A pooler drops notifications.
+const POLL: Duration = Duration::from_secs(1);
+/// The interval at which rows that nobody has removed are deleted.
+const CLEANED: Duration = Duration::from_secs(3600);
+
+/// A command of another host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReceivedCommand {
+    /// The host whose role has sent it.
+    pub sender: HostName,
+    /// Its id: no other command of the sender has it.
+    pub id: String,
+    /// Its text.
+    pub command: String,
+}
+
+/// The commands of one host, in both directions.
+pub struct Commands {
+    settings: Settings,
+    link: Mutex<Option<Arc<Link>>>,
+    cleaned: Mutex<Option<Instant>>,
+}
+
+impl fmt::Debug for Commands {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Commands").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl Commands {
+    /// Makes it. It connects when it is used.
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, link: Mutex::new(None), cleaned: Mutex::new(None) }
+    }
+
+    /// Returns the name of this host.
+    pub fn host(&self) -> &HostName {
+        self.settings.host()
+    }
+
+    /// Sends a command to a host.
+    ///
+    /// # Errors
+    /// [`FleetError::NoHost`]: there is no such host, and nothing was sent. [`FleetError::Unreachable`]: it may have been
+    /// sent; [`Self::withdraw`] tells.
+    pub async fn send(&self, to: &HostName, id: &str, command: &str) -> Result<(), FleetError> {
+        const SEND: &str = "WITH sent AS (INSERT INTO host_broker.commands (host, sender, id, command)
+                SELECT host, $2, $3, $4 FROM host_broker.hosts WHERE host = $1 RETURNING host)
+            SELECT pg_notify('host_broker.' || host, '') FROM sent";
+        let sent = self.rows(SEND, &[&to.as_str(), &self.host().as_str(), &id, &command]).await?;
+        if sent.is_empty() { Err(FleetError::NoHost(to.to_string())) } else { Ok(()) }
+    }
+
+    /// Waits at most so long until the host has answered a command, and removes the command then. Returns the reply, and
+    /// `None` if there is none yet.
+    ///
+    /// # Errors
+    /// [`FleetError::Unreachable`]; the command may be executed.
+    pub async fn reply(&self, to: &HostName, id: &str, most: Duration) -> Result<Option<String>, FleetError> {
+        const TAKE: &str = "DELETE FROM host_broker.commands WHERE host = $1 AND sender = $2 AND id = $3 AND reply IS \
+            NOT NULL RETURNING reply";
+        let began = Instant::now();
+        loop {
+            let link = self.link().await?;
+            let mut notified = pin!(link.notified.notified());
+            notified.as_mut().enable();
+            let found = self.rows(TAKE, &[&to.as_str(), &self.host().as_str(), &id]).await?;
+            if let Some(row) = found.first() {
+                return row.try_get(0).map_err(unreachable);
+            }
+            let Some(left) = most.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) else { return Ok(None) };
+            timeout(left.min(POLL), notified).await.ok();
+        }
+    }
+
+    /// Removes a command, unless the host has taken it. Returns whether it was removed, so that it is never executed.
+    ///
+    /// # Errors
+    /// [`FleetError::Unreachable`]; the command may be executed.
+    pub async fn withdraw(&self, to: &HostName, id: &str) -> Result<bool, FleetError> {
+        const WITHDRAW: &str =
+            "DELETE FROM host_broker.commands WHERE host = $1 AND sender = $2 AND id = $3 AND NOT taken RETURNING 1";
+        Ok(!self.rows(WITHDRAW, &[&to.as_str(), &self.host().as_str(), &id]).await?.is_empty())
+    }
+
+    /// Takes the commands of these hosts that have no answer, oldest first. Waits at most a second for one.
+    ///
+    /// # Errors
+    /// [`FleetError`]; the next attempt returns them again.
+    pub async fn take(&self, senders: &[HostName]) -> Result<Vec<ReceivedCommand>, FleetError> {
+        const TAKE: &str = "WITH next AS (SELECT host, sender, id, sent_at FROM host_broker.commands
+                WHERE host = $1 AND sender = ANY($2) AND reply IS NULL ORDER BY sent_at, sender, id LIMIT $3 FOR UPDATE),
+            done AS (UPDATE host_broker.commands AS c SET taken = true FROM next
+                WHERE c.host = next.host AND c.sender = next.sender AND c.id = next.id
+                RETURNING c.sender, c.id, c.command, c.sent_at)
+            SELECT sender, id, command FROM done ORDER BY sent_at, sender, id";
+        self.clean().await?;
+        let senders: Vec<&str> = senders.iter().map(HostName::as_str).collect();
+        let link = self.link().await?;
+        let mut notified = pin!(link.notified.notified());
+        notified.as_mut().enable();
+        let rows = self.rows(TAKE, &[&self.host().as_str(), &senders, &TAKEN_MAX]).await?;
+        if rows.is_empty() {
+            timeout(POLL, notified).await.ok();
+        }
+        rows.iter().map(received).collect()
+    }
+
+    /// Answers a command.
+    ///
+    /// # Errors
+    /// [`FleetError`]; the sender has no answer yet, and the command is taken again.
+    pub async fn answer(&self, command: &ReceivedCommand, reply: &str) -> Result<(), FleetError> {
+        const ANSWER: &str = "WITH answered AS (UPDATE host_broker.commands SET reply = $4
+                WHERE host = $1 AND sender = $2 AND id = $3 RETURNING sender)
+            SELECT pg_notify('host_broker.' || sender, '') FROM answered";
+        let sender = command.sender.as_str();
+        self.rows(ANSWER, &[&self.host().as_str(), &sender, &command.id, &reply]).await.map(drop)
+    }
+
+    /// Removes a command of another host without an answer.
+    ///
+    /// # Errors
+    /// [`FleetError`]; it is taken again.
+    pub async fn discard(&self, command: &ReceivedCommand) -> Result<(), FleetError> {
+        const DISCARD: &str = "DELETE FROM host_broker.commands WHERE host = $1 AND sender = $2 AND id = $3";
+        self.rows(DISCARD, &[&self.host().as_str(), &command.sender.as_str(), &command.id]).await.map(drop)
+    }
+
+    /// Removes rows that nobody has removed, because their sender died.
+    async fn clean(&self) -> Result<(), FleetError> {
+        const CLEAN: &str = "DELETE FROM host_broker.commands WHERE sent_at < now() - interval '1 hour'";
+        let mut cleaned = self.cleaned.lock().await;
+        if cleaned.is_none_or(|at| at.elapsed() > CLEANED) {
+            self.rows(CLEAN, &[]).await?;
+            *cleaned = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Runs one statement, which is a transaction.
+    async fn rows(&self, statement: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, FleetError> {
+        let link = self.link().await?;
+        let found = async {
+            link.client.query(statement, parameters).await.map_err(|error| match error.code() {
+                // The tables are those of an earlier version.
+                Some(code) if *code == SqlState::UNDEFINED_TABLE || *code == SqlState::INSUFFICIENT_PRIVILEGE => {
+                    FleetError::Refused(format!("{}; upgrade it: host-broker fleet schema | psql URL", code.code()))
+                }
+                Some(_) | None => unreachable(error),
+            })
+        };
+        within(ANSWER, found).await
+    }
+
+    /// Returns the connection, and connects if there is none.
+    async fn link(&self) -> Result<Arc<Link>, FleetError> {
+        let mut known = self.link.lock().await;
+        if let Some(link) = known.as_ref().filter(|link| !link.client.is_closed()) {
+            return Ok(Arc::clone(link));
+        }
+        let link = Link::open(&self.settings, true).await?;
+        let listen = format!("LISTEN \"host_broker.{}\"", self.host());
+        within(ANSWER, async { link.client.batch_execute(&listen).await.map_err(unreachable) }).await?;
+        Ok(Arc::clone(known.insert(Arc::new(link))))
+    }
+}
+
+fn received(row: &Row) -> Result<ReceivedCommand, FleetError> {
+    let text = |index: usize| row.try_get::<_, String>(index).map_err(unreachable);
+    let sender = text(0)?.parse().map_err(|_invalid| FleetError::Row("commands".to_owned()))?;
+    Ok(ReceivedCommand { sender, id: text(1)?, command: text(2)? })
+}

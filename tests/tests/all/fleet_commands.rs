@@ -1,0 +1,389 @@
+//! Commands for another host of the fleet: signed, executed once, with the rights of that host.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use host_broker::control::{self, SocketRequest};
+use model::Clock as _;
+use secrets::identity::issuers::OwnKey;
+use serde_json::{Value, json};
+use std::time::Duration;
+use tests::fleet_database::FleetDatabase;
+use tests::group::{call, code, error};
+use tests::world::Builder;
+use tests::{World, until};
+
+const ASKS: &str = "write = \"rules\"\n[providers.demo]\nactions = { charge = \"human\" }\n";
+const PEOPLE: &str = "people = [\"operator\"]";
+
+/// Two hosts of a database. People on `a` may send commands to `b`.
+struct Two {
+    database: FleetDatabase,
+    a: World,
+    b: World,
+}
+
+fn builder() -> Builder {
+    World::builder().file("policy/profiles/developer.toml", ASKS)
+}
+
+/// Makes both; `people` is the line of `b` about `a`.
+fn down(people: &str, of_b: Builder) -> Option<Two> {
+    let database = FleetDatabase::new()?;
+    database.add("b");
+    let url = |host: &str| database.url(host, database.server.port);
+    let (a, b) = (builder().host("a", url("a")).down(), of_b.host("b", url("b")).down());
+    let (key_of_a, key_of_b) = (key(&a), key(&b));
+    add(&a, &format!("[store.hosts.b]\nkey = \"{key_of_b}\"\n"));
+    add(&b, &format!("[store.hosts.a]\nkey = \"{key_of_a}\"\n{people}\n"));
+    Some(Two { database, a, b })
+}
+
+fn up(people: &str) -> Option<Two> {
+    let mut two = down(people, builder())?;
+    two.a.start();
+    two.b.start();
+    Some(two)
+}
+
+/// Returns the public key of a host.
+fn key(world: &World) -> String {
+    let output = world.cli(&["fleet", "key"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+fn add(world: &World, table: &str) {
+    let text = std::fs::read_to_string(world.path("broker.toml")).unwrap();
+    world.rewrite("broker.toml", &format!("{text}\n{table}"));
+}
+
+/// A person on `a` sends a request to `b`.
+fn ask(two: &Two, request: Value) -> Value {
+    two.a.command(json!({ "type": "fleet_command", "host": "b", "request": request }))
+}
+
+fn kill(is_on: bool) -> Value {
+    json!({ "type": "kill", "scope": "all", "on": is_on })
+}
+
+fn grant(level: u8) -> Value {
+    json!({ "type": "grant", "group_folder": "developer", "provider": "demo", "access_level": level })
+}
+
+fn cli(world: &World, arguments: &[&str]) -> (bool, String) {
+    let output = world.cli(arguments);
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(text).unwrap())
+}
+
+/// The rows of the host that came from another one.
+fn fleet_rows(world: &World) -> Vec<(String, String)> {
+    let rows = world.rows().into_iter().filter_map(|row| Some((row.kind, row.request_id?.to_string())));
+    rows.filter(|(_, id)| id.starts_with("fleet-")).collect()
+}
+
+#[test]
+fn a_person_reads_and_answers_the_approval_requests_of_another_host() {
+    let Some(two) = up(PEOPLE) else { return };
+    two.b.grant("developer", 2);
+    let developer = two.b.group("developer");
+    let id = developer.send(call("charge", json!({ "to": "alice", "n": 7 })));
+    let asked = until("the approval request", || {
+        let (is_read, text) = cli(&two.a, &["approvals", "list", "--host", "b", "--json"]);
+        assert!(is_read, "{text}");
+        let listed: Value = serde_json::from_str(&text).unwrap();
+        listed["approvals"].get(0).cloned()
+    });
+    let (code_of_it, name) = (asked["code"].as_str().unwrap(), asked["ref"].as_str().unwrap());
+    let (_, shown) = cli(&two.a, &["approvals", "show", name, "--host", "b"]);
+    assert!(shown.contains("alice") && shown.contains(&format!("approvals approve {code_of_it} --host b")), "{shown}");
+    let (_, own) = cli(&two.a, &["approvals", "list"]);
+    assert!(own.contains("No approval requests"), "{own}");
+    let (is_done, text) = cli(&two.a, &["approvals", "approve", name, "--host", "b"]);
+    assert!(!is_done && text.contains("without a terminal"), "{text}");
+    let (is_done, text) = cli(&two.a, &["approvals", "approve", code_of_it, "--host", "b"]);
+    assert!(is_done, "{text}");
+    assert_eq!(code(&developer.reply(&id)), "executed");
+    assert_eq!(two.b.effects_of("charge"), [id]);
+    // The host has the evidence, with the way of the answer.
+    let yes = two.b.rows().into_iter().find(|row| row.kind == "approved").unwrap();
+    assert_eq!(yes.caller, "person:operator");
+    assert!(yes.request_id.unwrap().as_str().starts_with("fleet-a-"));
+    assert_eq!(two.b.query("SELECT channel FROM approval_answers"), [json!({ "channel": "fleet" })]);
+    assert_eq!(fleet_rows(&two.a), []);
+    // A denial needs the name only.
+    let id = developer.send(call("charge", json!({})));
+    let asked = until("the next one", || two.b.query("SELECT asked_seq FROM approvals WHERE state = 'waiting'").pop());
+    let name = format!("ask-{}", asked["asked_seq"]);
+    let (is_done, text) = cli(&two.a, &["approvals", "deny", &name, "--reason", "not now", "--host", "b"]);
+    assert!(is_done, "{text}");
+    assert!(error(&developer.reply(&id)).contains("not now"));
+    assert_eq!(two.database.run("SELECT count(*) FROM host_broker.commands"), "0");
+}
+
+#[test]
+fn a_grant_a_revocation_and_a_kill_switch_hold_on_the_other_host_when_the_command_returns() {
+    let Some(two) = up(PEOPLE) else { return };
+    let developer = two.b.group("developer");
+    let echo = || code(&developer.ask(call("echo", json!({ "n": 1 })))).to_owned();
+    assert_eq!(echo(), "no_grant");
+    for (arguments, expected) in [
+        (&["grant", "developer", "demo", "1", "--host", "b"][..], "executed"),
+        (&["kill", "group", "developer", "--host", "b"], "kill_switch"),
+        (&["kill", "group", "developer", "--lift", "--host", "b"], "executed"),
+        (&["revoke", "developer", "demo", "--host", "b"], "no_grant"),
+    ] {
+        let (is_done, text) = cli(&two.a, arguments);
+        assert!(is_done, "{arguments:?}: {text}");
+        assert_eq!(echo(), expected, "{arguments:?}");
+    }
+    assert!(two.a.query("SELECT * FROM grants").is_empty());
+    let (is_done, text) = cli(&two.a, &["task", "create", "developer", "Ship it", "--id", "gov-1", "--host", "b"]);
+    assert!(is_done && text.contains("gov-1"), "{text}");
+    let (is_done, text) = cli(&two.a, &["task", "close", "gov-1", "--host", "b"]);
+    assert!(is_done, "{text}");
+    // Names are those of the other host.
+    for scope in ["group", "provider"] {
+        let (is_done, text) = cli(&two.a, &["kill", scope, "nobody", "--host", "b"]);
+        assert!(!is_done && text.contains(&format!("the host `b` has no {scope} `nobody`")), "{text}");
+    }
+    assert!(two.b.query("SELECT * FROM kill_switches").is_empty());
+    let (is_done, text) = cli(&two.a, &["kill", "list", "--host", "b"]);
+    assert!(!is_done && text.contains("run it on that host"), "{text}");
+}
+
+#[test]
+fn a_host_that_names_nobody_takes_no_command() {
+    let Some(two) = up("") else { return };
+    let reply = ask(&two, kill(true));
+    assert!(error(&reply).contains("it was withdrawn and is not executed"), "{reply}");
+    assert_eq!(two.database.run("SELECT count(*) FROM host_broker.commands"), "0");
+    assert_eq!(fleet_rows(&two.b), []);
+}
+
+#[test]
+fn the_rights_are_those_of_the_other_host() {
+    let Some(mut two) = down(PEOPLE, builder()) else { return };
+    // On this machine, the person has no processes, does not administer, and approves other groups only.
+    let text = std::fs::read_to_string(two.b.path("broker.toml")).unwrap();
+    let uid = rustix::process::geteuid().as_raw();
+    let table = format!("[people.operator]\nuid = {uid}\napproves = {{}}\n");
+    assert!(text.contains(&table), "{text}");
+    two.b.rewrite("broker.toml", &text.replace(&table, "[people.operator]\napproves = { groups = [\"security\"] }\n"));
+    two.a.start();
+    two.b.start();
+    two.b.grant("developer", 2);
+    let developer = two.b.group("developer");
+    developer.send(call("charge", json!({})));
+    let asked = until("the question", || two.b.query("SELECT code, asked_seq FROM approvals").pop());
+    let reply = ask(&two, json!({ "type": "approvals", "all": true }));
+    assert_eq!(reply["data"], json!({ "approvals": [] }), "{reply}");
+    let reply = ask(&two, json!({ "type": "approvals", "all": true, "code": asked["code"] }));
+    assert_eq!(reply["data"], json!({ "approvals": [] }), "{reply}");
+    for yes in [true, false] {
+        let reply = ask(&two, json!({ "type": "answer", "code": asked["code"], "yes": yes, "reason": null }));
+        assert!(error(&reply).contains("may not answer this"), "{reply}");
+    }
+    for request in [grant(1), kill(true), json!({ "type": "revoke", "group_folder": "developer", "provider": "demo" })]
+    {
+        let reply = ask(&two, request);
+        assert!(error(&reply).contains("may not administer"), "{reply}");
+    }
+    assert_eq!(two.b.query("SELECT state FROM approvals"), [json!({ "state": "waiting" })]);
+    assert_eq!(two.b.query("SELECT access_level FROM grants"), [json!({ "access_level": 2 })]);
+}
+
+#[test]
+fn what_cannot_be_sent_is_refused_with_its_remedy() {
+    let Some(two) = up(PEOPLE) else { return };
+    let to = |host: &str, request: Value| {
+        two.a.command(json!({ "type": "fleet_command", "host": host, "request": request }))
+    };
+    for (host, request, words) in [
+        ("c", kill(true), "[store.hosts.c]"),
+        ("a", kill(true), "leave out --host"),
+        ("b", json!({ "type": "stop" }), "run it there"),
+        ("b", json!({ "type": "reload" }), "run it there"),
+        ("b", json!({ "type": "web_link" }), "run it there"),
+        ("b", json!({ "type": "accept_clock" }), "run it there"),
+        ("b", json!({ "type": "list_operators" }), "run it there"),
+        ("b", json!({ "type": "fleet_command", "host": "a", "request": kill(true) }), "run it there"),
+    ] {
+        let reply = to(host, request.clone());
+        assert!(error(&reply).contains(words), "{request}: {reply}");
+    }
+    assert_eq!(fleet_rows(&two.b), []);
+    let (is_done, text) = cli(&two.a, &["approvals", "show", "ask-99", "--host", "b"]);
+    assert!(!is_done && text.contains("approvals list --host b"), "{text}");
+    let alone = World::new();
+    let (is_done, text) = cli(&alone, &["kill", "all", "--host", "b"]);
+    assert!(!is_done && text.contains("[store.hosts.b]"), "{text}");
+    let down = World::builder().down();
+    let (is_done, text) = cli(&down, &["kill", "all", "--host", "b"]);
+    assert!(!is_done && text.contains("no daemon is running"), "{text}");
+}
+
+#[test]
+fn a_command_of_a_host_with_another_time_is_refused() {
+    let Some(two) = up(PEOPLE) else { return };
+    two.b.clock.advance(Duration::from_secs(400));
+    let reply = ask(&two, kill(true));
+    assert!(error(&reply).contains("set the clocks of both hosts"), "{reply}");
+    assert_eq!(fleet_rows(&two.b), []);
+}
+
+/// A document of a host that an attacker has.
+fn signed(seed: &[u8], line: &str, document: &Value) -> String {
+    let text = document.to_string();
+    let signature = OwnKey::new(seed).unwrap().sign(format!("{line}\n{text}").as_bytes());
+    json!({ "text": text, "signature": URL_SAFE_NO_PAD.encode(signature) }).to_string()
+}
+
+const COMMAND: &str = "host-broker fleet command v1";
+
+fn document(two: &Two, id: &str, person: &str, request: &Value) -> Value {
+    let sent_at = two.b.clock.now();
+    json!({ "from": "a", "to": "b", "id": id, "person": person, "sent_at": sent_at, "request": request })
+}
+
+/// Writes a command into the database, as its administrator could.
+fn plant(two: &Two, sender: &str, id: &str, command: &str) {
+    let quoted = command.replace('\'', "''");
+    two.database.run(&format!(
+        "INSERT INTO host_broker.commands (host, sender, id, command) VALUES ('b', '{sender}', '{id}', '{quoted}');
+         NOTIFY \"host_broker.b\""
+    ));
+}
+
+/// Waits until the host has answered or discarded a planted command. Returns its answer.
+fn answer_to(two: &Two, id: &str) -> Option<Value> {
+    let found = until("the host is done with the command", || {
+        let open = format!("SELECT count(*) FROM host_broker.commands WHERE id = '{id}' AND reply IS NULL");
+        (two.database.run(&open) == "0")
+            .then(|| two.database.run(&format!("SELECT reply FROM host_broker.commands WHERE id = '{id}'")))
+    });
+    two.database.run(&format!("DELETE FROM host_broker.commands WHERE id = '{id}'"));
+    let reply: Value = serde_json::from_str(&found).ok()?;
+    let reply: Value = serde_json::from_str(reply["text"].as_str().unwrap()).unwrap();
+    Some(reply["reply"].clone())
+}
+
+#[test]
+fn the_administrator_of_the_database_makes_no_command() {
+    let Some(two) = up(PEOPLE) else { return };
+    let seed = std::fs::read(two.a.path("keys/fleet.key")).unwrap();
+    let of_b = std::fs::read(two.b.path("keys/fleet.key")).unwrap();
+    let good = |id: &str| document(&two, id, "operator", &kill(true));
+    let replaced = |id: &str, member: &str, value: &str| {
+        let mut document = good(id);
+        document[member] = json!(value);
+        signed(&seed, COMMAND, &document)
+    };
+    let unusable = "forged with an id that no row can have";
+    let forged = [
+        kill(true).to_string(),
+        String::new(),
+        "{".repeat(100_000),
+        signed(&[7; 32], COMMAND, &good("forged-3")),
+        signed(&of_b, COMMAND, &good("forged-4")),
+        // A signature for another use: of a reply, of a token, of a checkpoint.
+        signed(&seed, "host-broker fleet reply v1", &good("forged-5")),
+        signed(&seed, "", &good("forged-6")),
+        replaced("forged-7", "to", "c"),
+        replaced("forged-8", "from", "c"),
+        replaced("forged-9", "id", "another"),
+        replaced("forged-10", "more", "members"),
+        signed(&seed, COMMAND, &good("forged-11")).replace("operator", "operators"),
+        signed(&seed, COMMAND, &good(unusable)),
+    ];
+    for (number, text) in forged.iter().enumerate() {
+        let id = if text.contains(unusable) { unusable.to_owned() } else { format!("forged-{number}") };
+        plant(&two, "a", &id, text);
+        assert_eq!(answer_to(&two, &id), None, "{text}");
+    }
+    // The genuine one, under the name of another host.
+    two.database.add("c");
+    plant(&two, "c", "forged-13", &signed(&seed, COMMAND, &good("forged-13")));
+    plant(&two, "a", "good-1", &signed(&seed, COMMAND, &good("good-1")));
+    assert_eq!(code(&answer_to(&two, "good-1").unwrap()), "executed");
+    assert_eq!(two.database.run("SELECT taken FROM host_broker.commands WHERE sender = 'c'"), "f");
+    assert_eq!(fleet_rows(&two.b).len(), 1);
+}
+
+#[test]
+fn a_command_that_comes_again_is_not_executed_again() {
+    let Some(two) = up(PEOPLE) else { return };
+    let seed = std::fs::read(two.a.path("keys/fleet.key")).unwrap();
+    let sent = signed(&seed, COMMAND, &document(&two, "again", "operator", &grant(1)));
+    let mut codes = Vec::new();
+    for _time in 0..3 {
+        plant(&two, "a", "again", &sent);
+        codes.push(code(&answer_to(&two, "again").unwrap()).to_owned());
+    }
+    assert_eq!(codes[0], "executed", "{codes:?}");
+    let granted = two.b.rows().into_iter().filter(|row| row.kind == "granted").count();
+    assert_eq!(granted, 1, "{codes:?}");
+    // Another command with the same id is refused, too.
+    plant(&two, "a", "again", &signed(&seed, COMMAND, &document(&two, "again", "operator", &kill(true))));
+    assert_ne!(code(&answer_to(&two, "again").unwrap()), "executed");
+    assert!(two.b.query("SELECT * FROM kill_switches").is_empty());
+}
+
+#[test]
+fn a_host_that_an_attacker_has_sends_no_more_than_its_people_may() {
+    let Some(two) = up(PEOPLE) else { return };
+    let seed = std::fs::read(two.a.path("keys/fleet.key")).unwrap();
+    let requests = [
+        ("mallory", kill(true), "needs `people`"),
+        ("uid-0", kill(true), "needs `people`"),
+        ("operator", json!({ "type": "stop" }), "run it there"),
+        ("operator", json!({ "type": "web_link" }), "run it there"),
+        ("operator", json!({ "type": "hello" }), "run it there"),
+        ("operator", json!({ "type": "accept_clock" }), "run it there"),
+        ("operator", json!({ "type": "chat_answer", "from": "x", "text": "yes abc" }), "run it there"),
+        ("operator", json!({ "type": "fleet_command", "host": "a", "request": kill(true) }), "run it there"),
+    ];
+    for (number, (person, request, words)) in requests.iter().enumerate() {
+        let id = format!("stolen-{number}");
+        plant(&two, "a", &id, &signed(&seed, COMMAND, &document(&two, &id, person, request)));
+        let reply = answer_to(&two, &id).unwrap_or_else(|| panic!("{request} has no answer"));
+        assert!(error(&reply).contains(words), "{request}: {reply}");
+    }
+    assert_eq!(fleet_rows(&two.b), []);
+}
+
+#[test]
+fn a_reply_that_the_host_has_not_signed_is_not_believed() {
+    let Some(mut two) = down(PEOPLE, builder()) else { return };
+    two.a.start();
+    let forge = |text: String| {
+        let (database, socket) = (&two.database, two.a.path("broker.sock"));
+        let request = json!({ "type": "fleet_command", "host": "b", "request": kill(true) });
+        std::thread::scope(|scope| {
+            let request: SocketRequest = serde_json::from_value(request).unwrap();
+            let asks = scope.spawn(move || control::send(&socket, &request).unwrap().unwrap());
+            until("the command is there", || {
+                (database.run("SELECT count(*) FROM host_broker.commands") == "1").then_some(())
+            });
+            let quoted = text.replace('\'', "''");
+            database.run(&format!(
+                "UPDATE host_broker.commands SET taken = true, reply = '{quoted}'; NOTIFY \"host_broker.a\""
+            ));
+            asks.join().unwrap()
+        })
+    };
+    let done = json!({ "status": "executed", "summary": "All calls are stopped." });
+    let of_a = std::fs::read(two.a.path("keys/fleet.key")).unwrap();
+    let of_b = std::fs::read(two.b.path("keys/fleet.key")).unwrap();
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let reply = json!({ "from": "b", "to": "a", "command": digest, "reply": done });
+    for (text, words) in [
+        (done.to_string(), "is not valid"),
+        (signed(&of_a, "host-broker fleet reply v1", &reply), "is not that of the key"),
+        (signed(&of_b, "host-broker fleet command v1", &reply), "is not that of the key"),
+        (signed(&of_b, "host-broker fleet reply v1", &reply), "belongs to another command"),
+    ] {
+        let reply = forge(text);
+        assert!(error(&reply).contains(words) && error(&reply).contains("it is unknown whether"), "{reply}");
+    }
+}
