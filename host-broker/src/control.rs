@@ -376,11 +376,6 @@ async fn answer(
         Ok(SocketRequest::Process(request)) => answer_process(person, request, dispatcher, reports).await,
         Ok(SocketRequest::Fleet(request)) => match &dispatcher.other_hosts {
             _ if !request.request.may_be_sent() => fault(ONLY_HERE),
-            // The other host has its own configuration of this person.
-            _ if !dispatcher.config.people.contains_key(&person) => fault(&format!(
-                "{person} is no person of the configuration, so no other host executes the command; add [people.NAME] \
-                 with `uid` to broker.toml of both hosts"
-            )),
             Some(others) => others.ask(&person, request).await,
             None => fault(&unknown_host(&request.host)),
         },

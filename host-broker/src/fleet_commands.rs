@@ -15,6 +15,7 @@ pub(crate) use sending::{TIMEOUT, unknown_host};
 
 use crate::control::SocketRequest;
 use crate::host::{LoadedHome, StartError};
+use config::Config;
 use config::store::OtherHost;
 use filter::scrub::Scrubber;
 use model::{Clock, HostName, Random};
@@ -25,7 +26,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use shared::Timestamp;
 use shared::digest::Digest;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::fleet::commands::Commands;
 
@@ -33,7 +33,7 @@ use store::fleet::commands::Commands;
 pub struct OtherHosts {
     commands: Commands,
     key: OwnKey,
-    hosts: BTreeMap<HostName, OtherHost>,
+    config: Arc<Config>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Random>,
     scrubber: Arc<Scrubber>,
@@ -85,12 +85,26 @@ impl OtherHosts {
     /// # Errors
     /// [`StartError::Key`]: the key of this host cannot be used.
     pub fn new(loaded: &LoadedHome, platform: &Platform) -> Result<Option<Arc<Self>>, StartError> {
-        let hosts = loaded.config.store.as_ref().map(|table| table.hosts.clone()).unwrap_or_default();
-        let Some(fleet) = loaded.fleet.as_ref().filter(|_| !hosts.is_empty()) else { return Ok(None) };
+        let has_others = loaded.config.store.as_ref().is_some_and(|table| !table.hosts.is_empty());
+        let Some(fleet) = loaded.fleet.as_ref().filter(|_| has_others) else { return Ok(None) };
+        let config = Arc::clone(&loaded.config);
         let (clock, ids) = (Arc::clone(&platform.clock), Arc::clone(&platform.ids));
         let key = keys::fleet(&loaded.home, ids.as_ref())?;
         let scrubber = Arc::clone(&loaded.ruleset.filters.scrubber);
-        Ok(Some(Arc::new(Self { commands: fleet.commands(), key, hosts, clock, ids, scrubber })))
+        Ok(Some(Arc::new(Self { commands: fleet.commands(), key, config, clock, ids, scrubber })))
+    }
+
+    /// Returns the names of the other hosts.
+    pub(crate) fn names(&self) -> Vec<HostName> {
+        self.hosts().map(|(host, _)| host.clone()).collect()
+    }
+
+    fn hosts(&self) -> impl Iterator<Item = (&HostName, &OtherHost)> {
+        self.config.store.iter().flat_map(|table| &table.hosts)
+    }
+
+    fn other(&self, host: &HostName) -> Option<&OtherHost> {
+        self.config.store.as_ref()?.hosts.get(host)
     }
 
     /// Returns the name of this host.

@@ -29,6 +29,7 @@ use config::warnings::warnings;
 use config::{Config, ConfigError};
 use config::{permissions, profiles, rules};
 use engine::broker::Broker;
+use engine::catalogue::Catalogue;
 use engine::event::Event;
 use engine::notices::sender::NoticeSender;
 use engine::request::ParseContext;
@@ -424,15 +425,7 @@ impl Host {
         // It gets its name when the daemon serves, so a start that fails takes no other one away.
         let unnamed = socket.with_extension("new");
         let listener = bind(&unnamed, group, runtime)?;
-        let mut dispatcher = loaded.dispatcher(platform);
-        dispatcher.other_hosts = OtherHosts::new(loaded, platform)?;
-        dispatcher.catalogue = listed;
-        dispatcher.health = seen;
-        dispatcher.mailboxes = Some(mailboxes.clone());
-        dispatcher.ruleset_builder = Some(Arc::clone(&loaded.ruleset_builder));
-        dispatcher.inspector = Some(Arc::clone(&loaded.ruleset.filters.inspector));
-        dispatcher.reload.clone_from(&loaded.reload);
-        Nonce::fresh(platform.ids.as_ref())?.as_str().clone_into(&mut dispatcher.start);
+        let mut dispatcher = running_dispatcher(loaded, platform, (listed, seen, &mailboxes))?;
         dispatcher.metrics = monitoring.url();
         let sinks = Sinks::new((&loaded.home, &platform.clock), &loaded.sinks, &durable);
         dispatcher.sinks = sinks.states.clone();
@@ -460,10 +453,8 @@ impl Host {
         std::fs::rename(&unnamed, &socket)
             .map_err(|source| ended(StartError::Socket { path: socket.clone(), source }))?;
         runtime.spawn(control::listen(listener, dispatcher.clone(), reports.clone()));
-        let fleet_commands = dispatcher.other_hosts.clone().map(|others| {
-            let (dispatcher, reports) = (dispatcher.clone(), reports.clone());
-            runtime.spawn(async move { others.receive(dispatcher, reports).await }).abort_handle()
-        });
+        let others = dispatcher.other_hosts.as_ref();
+        let fleet_commands = others.map(|others| others.start(runtime, dispatcher.clone(), reports.clone()));
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, clock) = (Arc::clone(&stop), Arc::clone(&platform.clock));
         let sweeper = thread("sweeper", move || keep_sweeping(&mailboxes, clock.as_ref(), &stopped)).map_err(ended)?;
@@ -536,6 +527,25 @@ impl Host {
     pub fn reports(&self) -> EventSender {
         self.reports.clone()
     }
+}
+
+/// The dispatcher of a daemon, as far as its listeners do not matter.
+fn running_dispatcher(
+    loaded: &LoadedHome,
+    platform: &Platform,
+    (catalogue, health, mailboxes): (watch::Receiver<Arc<Catalogue>>, watch::Receiver<Health>, &Mailboxes),
+) -> Result<CommandDispatcher, StartError> {
+    Ok(CommandDispatcher {
+        catalogue,
+        health,
+        mailboxes: Some(mailboxes.clone()),
+        ruleset_builder: Some(Arc::clone(&loaded.ruleset_builder)),
+        inspector: Some(Arc::clone(&loaded.ruleset.filters.inspector)),
+        reload: loaded.reload.clone(),
+        start: Nonce::fresh(platform.ids.as_ref())?.as_str().to_owned(),
+        other_hosts: OtherHosts::new(loaded, platform)?,
+        ..loaded.dispatcher(platform)
+    })
 }
 
 /// Logs the state of the home that an operator should look at.

@@ -112,7 +112,7 @@ impl ApprovalState {
 }
 
 /// A stored approval.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Approval {
     /// The number.
     pub id: i64,

@@ -11,16 +11,15 @@ use crate::cli::ask::{ToHost, answer, ask, running};
 use crate::cli::output::{CliError, Output, refusal};
 use crate::cli::terminal::{confirm, is_readable, shows_output};
 use crate::control::ProcessRequest;
-use crate::control::approvals::{ApprovalDocument, ApprovalsRequest, read};
+use crate::control::approvals::{ApprovalRecord, ApprovalsRequest, read, read_reply};
 use crate::story::on_behalf;
 use access::Access;
 use clap::{Args, Subcommand};
 use engine::approval_requests::ApprovalAnswer;
 use engine::approval_subjects;
 use engine::request;
-use model::approval::{ApprovalState, SubjectKind};
+use model::approval::{Approval, ApprovalState, SubjectKind};
 use relay::Relay;
-use serde::Deserialize as _;
 use serde_json::{Value, json};
 use shared::Timestamp;
 use standing::{Later, Standing};
@@ -183,7 +182,7 @@ fn confirmed(context: &Context, name: &str, has_options: bool, host: &ToHost) ->
     if !shows_output(output) {
         return Err(CliError::refused(format!("without a terminal, an approval needs the code: {}", with_code())));
     }
-    let approval = found(context, &name, host)?;
+    let approval = found(context, &name, host)?.approval;
     let now = context.platform.clock.now();
     if approval.state != ApprovalState::Waiting || approval.expires_at <= now {
         return Err(CliError::refused(format!("it is too late: {name} is {}", standing(&approval, now))));
@@ -200,7 +199,7 @@ fn confirmed(context: &Context, name: &str, has_options: bool, host: &ToHost) ->
 }
 
 /// Returns the approval request with this code or name.
-fn found(context: &Context, code: &str, host: &ToHost) -> Result<ApprovalDocument, CliError> {
+fn found(context: &Context, code: &str, host: &ToHost) -> Result<ApprovalRecord, CliError> {
     let wanted = ApprovalsRequest { all: true, code: Some(code.to_owned()) };
     let missing = || {
         CliError::missing(format!(
@@ -213,7 +212,7 @@ fn found(context: &Context, code: &str, host: &ToHost) -> Result<ApprovalDocumen
 }
 
 /// Reads the wanted approval requests: from the ledger, or from the daemon of another host.
-fn wanted_of(context: &Context, wanted: ApprovalsRequest, host: &ToHost) -> Result<Vec<ApprovalDocument>, CliError> {
+fn wanted_of(context: &Context, wanted: ApprovalsRequest, host: &ToHost) -> Result<Vec<ApprovalRecord>, CliError> {
     if !host.is_other() {
         let ledger = if wanted.code.is_some() { Some(context.ledger()?) } else { context.ledger_if_any()? };
         let read = ledger.map(|ledger| read(&ledger, &wanted, |_| true)).transpose()?;
@@ -221,21 +220,21 @@ fn wanted_of(context: &Context, wanted: ApprovalsRequest, host: &ToHost) -> Resu
     }
     let reply = answer(context, host.clone().request(ProcessRequest::Approvals(wanted)))?;
     refusal(&reply).map_or(Ok(()), Err)?;
-    let documents = reply.pointer("/data/approvals").cloned().unwrap_or_default();
-    Vec::deserialize(documents).map_err(|error| CliError::refused(format!("the reply is not readable: {error}")))
+    read_reply(&reply).map_err(CliError::refused)
 }
 
 fn list(context: &Context, all: bool, host: &ToHost) -> Result<(), CliError> {
     let found = wanted_of(context, ApprovalsRequest { all, code: None }, host)?;
     let now = context.platform.clock.now();
-    context.output.show(&json!({ "approvals": found }), || {
+    let documents: Vec<Value> = found.iter().map(document).collect();
+    context.output.show(&json!({ "approvals": documents }), || {
         let rows: Vec<_> = found
             .iter()
-            .map(|approval| {
+            .map(|ApprovalRecord { approval, person, .. }| {
                 vec![
                     approval.code.clone(),
-                    approval.reference.clone(),
-                    on_behalf(&approval.caller, approval.person.as_deref()),
+                    approval.reference(),
+                    on_behalf(&approval.caller, person.as_deref()),
                     format!("{}.{}", approval.provider, approval.action),
                     approval.level.to_string(),
                     standing(approval, now),
@@ -248,23 +247,23 @@ fn list(context: &Context, all: bool, host: &ToHost) -> Result<(), CliError> {
 }
 
 fn show(context: &Context, code: &str, host: &ToHost) -> Result<(), CliError> {
-    let approval = found(context, code, host)?;
-    context.output.show(&json!(approval), || text(context, &approval, host));
+    let found = found(context, code, host)?;
+    context.output.show(&document(&found), || text(context, &found.approval, host));
     Ok(())
 }
 
 /// Returns the card with its code, its name and its state.
-fn card(context: &Context, approval: &ApprovalDocument) -> String {
+fn card(context: &Context, approval: &Approval) -> String {
     let now = context.platform.clock.now();
     let card = approval
         .card
         .as_ref()
         .map_or_else(|| "The card of a closed request is not stored.\n".to_owned(), model::card::Card::text);
-    format!("{} ({}) · {}\n{card}", approval.code, approval.reference, standing(approval, now))
+    format!("{} ({}) · {}\n{card}", approval.code, approval.reference(), standing(approval, now))
 }
 
 /// Returns the card, with everything that a person needs to answer it.
-fn text(context: &Context, approval: &ApprovalDocument, host: &ToHost) -> String {
+fn text(context: &Context, approval: &Approval, host: &ToHost) -> String {
     let answer = if approval.state == ApprovalState::Waiting {
         let what = format!("{}.{}", approval.provider, approval.action);
         let at_once = if approval_subjects::of(approval.kind).is_applied_at_once() {
@@ -298,7 +297,7 @@ fn text(context: &Context, approval: &ApprovalDocument, host: &ToHost) -> String
     format!("{}{answer}", card(context, approval))
 }
 
-fn standing(approval: &ApprovalDocument, now: Timestamp) -> String {
+fn standing(approval: &Approval, now: Timestamp) -> String {
     match (&approval.became, approval.state) {
         (Some(became), _) => became.clone(),
         (None, ApprovalState::Waiting) if approval.expires_at <= now => "expired".to_owned(),
@@ -308,4 +307,26 @@ fn standing(approval: &ApprovalDocument, now: Timestamp) -> String {
         },
         (None, state) => state.word().to_owned(),
     }
+}
+
+/// Returns the document that --json prints.
+fn document(ApprovalRecord { approval, person, answers, outcome: _ }: &ApprovalRecord) -> Value {
+    json!({
+        "code": approval.code,
+        "ref": approval.reference(),
+        "kind": approval.kind,
+        "caller": approval.caller,
+        "person": person,
+        "request_id": approval.request_id,
+        "provider": approval.provider,
+        "action": approval.action,
+        "level": approval.level,
+        "state": approval.state,
+        "became": approval.became,
+        "quorum": approval.quorum,
+        "asked_at": approval.asked_at,
+        "expires_at": approval.expires_at,
+        "answers": answers,
+        "card": approval.card,
+    })
 }

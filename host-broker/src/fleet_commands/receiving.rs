@@ -8,8 +8,11 @@ use model::HostName;
 use serde_json::Value;
 use shared::RequestId;
 use shared::digest::Digest;
+use std::sync::Arc;
 use std::time::Duration;
 use store::fleet::commands::{REPLY_MAX, ReceivedCommand};
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 /// The largest difference between the clocks of two hosts, with the time on the way.
@@ -20,9 +23,19 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl OtherHosts {
-    /// Executes the commands of other hosts until the task ends.
-    pub(crate) async fn receive(&self, dispatcher: CommandDispatcher, reports: EventSender) {
-        let named = self.hosts.iter().filter(|(_, other)| !other.people.is_empty());
+    /// Starts the task that executes the commands of other hosts.
+    pub(crate) fn start(
+        self: &Arc<Self>,
+        runtime: &Handle,
+        dispatcher: CommandDispatcher,
+        reports: EventSender,
+    ) -> AbortHandle {
+        let others = Arc::clone(self);
+        runtime.spawn(async move { others.receive(dispatcher, reports).await }).abort_handle()
+    }
+
+    async fn receive(&self, dispatcher: CommandDispatcher, reports: EventSender) {
+        let named = self.hosts().filter(|(_, other)| !other.people.is_empty());
         let senders: Vec<HostName> = named.map(|(host, _)| host.clone()).collect();
         if senders.is_empty() {
             return;
@@ -62,7 +75,7 @@ impl OtherHosts {
         dispatcher: &CommandDispatcher,
         reports: &EventSender,
     ) -> Result<String, String> {
-        let other = self.hosts.get(&received.sender).ok_or("the configuration does not name the host")?;
+        let other = self.other(&received.sender).ok_or("the configuration does not name the host")?;
         let key = other.public_key().ok_or("its key is not valid")?;
         let command: FleetCommand = verify(&key, Use::Command, &received.command)?;
         let is_this = command.from == received.sender && command.to == *self.own() && command.id == received.id;

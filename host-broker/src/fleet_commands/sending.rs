@@ -3,6 +3,7 @@
 use super::signed::{Use, sign, verify};
 use super::{FleetCommand, FleetReply, FleetRequest, OtherHosts};
 use crate::control::fault;
+use config::store::OtherHost;
 use filter::holds_own;
 use model::{HostName, Nonce};
 use shared::digest::Digest;
@@ -21,10 +22,27 @@ impl OtherHosts {
     /// Sends the request of a person to another host. Returns its reply, or a refusal that says whether the request was
     /// executed.
     pub(crate) async fn ask(&self, person: &str, request: FleetRequest) -> Vec<u8> {
-        self.try_to_ask(person, request).await.unwrap_or_else(|why| fault(&why))
+        self.ask_within(person, request, TAKEN_WITHIN).await
     }
 
-    async fn try_to_ask(&self, person: &str, FleetRequest { host, request }: FleetRequest) -> Result<Vec<u8>, String> {
+    /// Does the same with another longest time until the host takes the request.
+    pub(crate) async fn ask_within(&self, person: &str, request: FleetRequest, taken_within: Duration) -> Vec<u8> {
+        self.try_to_ask(person, request, taken_within).await.unwrap_or_else(|why| fault(&why))
+    }
+
+    async fn try_to_ask(
+        &self,
+        person: &str,
+        FleetRequest { host, request }: FleetRequest,
+        taken_within: Duration,
+    ) -> Result<Vec<u8>, String> {
+        // The other host has a configuration of its own about this person.
+        if !self.config.people.contains_key(person) {
+            return Err(format!(
+                "{person} is no person of the configuration, so no other host executes the command; add [people.NAME] \
+                 with `uid` to broker.toml of both hosts"
+            ));
+        }
         let key = self.key_of(&host)?;
         let id = Nonce::fresh(self.ids.as_ref()).map_err(|none| none.to_string())?.as_str().to_owned();
         let (from, to, person) = (self.own().clone(), host.clone(), person.to_owned());
@@ -50,14 +68,14 @@ impl OtherHosts {
             Err(error) => return Err(unknown(&error.to_string())),
         }
         tracing::info!(%host, id, person = document.person, "a command was sent to another host");
-        let sealed = self.reply(&host, &id).await.map_err(|error| unknown(&error.to_string()))?;
+        let sealed = self.reply((&host, &id), taken_within).await.map_err(|error| unknown(&error.to_string()))?;
         let sealed = match sealed {
             Received::Reply(sealed) => sealed,
             Received::Withdrawn => {
                 return Err(format!(
                     "the host `{host}` did not take the command within {} s, so it was withdrawn and is not executed. \
                      Its daemon must run, and its broker.toml needs [store.hosts.{}] with `people`",
-                    TAKEN_WITHIN.as_secs(),
+                    taken_within.as_secs(),
                     self.own()
                 ));
             }
@@ -79,12 +97,12 @@ impl OtherHosts {
         if host == self.own() {
             return Err(format!("`{host}` is this host; leave out --host"));
         }
-        self.hosts.get(host).and_then(config::store::OtherHost::public_key).ok_or_else(|| unknown_host(host))
+        self.other(host).and_then(OtherHost::public_key).ok_or_else(|| unknown_host(host))
     }
 
     /// Waits for the reply, and withdraws a command that the host does not take.
-    async fn reply(&self, host: &HostName, id: &str) -> Result<Received, FleetError> {
-        if let Some(sealed) = self.commands.reply(host, id, TAKEN_WITHIN).await? {
+    async fn reply(&self, (host, id): (&HostName, &str), taken_within: Duration) -> Result<Received, FleetError> {
+        if let Some(sealed) = self.commands.reply(host, id, taken_within).await? {
             return Ok(Received::Reply(sealed));
         }
         if self.commands.withdraw(host, id).await? {

@@ -24,6 +24,7 @@ mod request_guard;
 pub mod sign_in;
 mod inbox;
 mod live;
+mod other_hosts;
 mod page;
 pub mod sessions;
 mod signing;
@@ -125,6 +126,9 @@ pub fn router(web: Web) -> Router {
         .route("/approvals/{reference}", get(inbox::approval))
         .route("/approvals/{reference}/standing", get(inbox::standing))
         .route("/approvals/{reference}/answer", post(decide::answer))
+        .route("/hosts/{host}/approvals/{reference}", get(inbox::approval_of_host))
+        .route("/hosts/{host}/approvals/{reference}/standing", get(inbox::standing_on_host))
+        .route("/hosts/{host}/approvals/{reference}/answer", post(decide::answer_on_host))
         .route("/standing-approvals", get(standing::list))
         .route("/standing-approvals/{name}/end", post(standing::end))
         .route("/activity", get(activity::list))

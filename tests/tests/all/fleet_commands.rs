@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tests::fleet_database::FleetDatabase;
 use tests::group::{call, code, error};
+use tests::visitor::Visitor;
 use tests::world::Builder;
 use tests::{World, until};
 
@@ -23,7 +24,8 @@ struct Two {
 }
 
 fn builder() -> Builder {
-    World::builder().file("policy/profiles/developer.toml", ASKS)
+    let config = format!("{}\n[web]\nlisten = \"127.0.0.1:0\"\n", tests::world::CONFIG);
+    World::builder().config(&config).file("policy/profiles/developer.toml", ASKS)
 }
 
 /// Makes both; `people` is the line of `b` about `a`.
@@ -58,7 +60,7 @@ fn add(world: &World, table: &str) {
 }
 
 /// A person on `a` sends a request to `b`.
-fn ask(two: &Two, request: Value) -> Value {
+fn ask(two: &Two, request: &Value) -> Value {
     two.a.command(json!({ "type": "fleet_command", "host": "b", "request": request }))
 }
 
@@ -78,7 +80,7 @@ fn cli(world: &World, arguments: &[&str]) -> (bool, String) {
 
 /// The rows of the host that came from another one.
 fn fleet_rows(world: &World) -> Vec<(String, String)> {
-    let rows = world.rows().into_iter().filter_map(|row| Some((row.kind, row.request_id?.to_string())));
+    let rows = world.rows().into_iter().filter_map(|row| Some((row.kind, row.request_id?)));
     rows.filter(|(_, id)| id.starts_with("fleet-")).collect()
 }
 
@@ -155,7 +157,7 @@ fn a_grant_a_revocation_and_a_kill_switch_hold_on_the_other_host_when_the_comman
 #[test]
 fn a_host_that_names_nobody_takes_no_command() {
     let Some(two) = up("") else { return };
-    let reply = ask(&two, kill(true));
+    let reply = ask(&two, &kill(true));
     assert!(error(&reply).contains("it was withdrawn and is not executed"), "{reply}");
     assert_eq!(two.database.run("SELECT count(*) FROM host_broker.commands"), "0");
     assert_eq!(fleet_rows(&two.b), []);
@@ -176,17 +178,17 @@ fn the_rights_are_those_of_the_other_host() {
     let developer = two.b.group("developer");
     developer.send(call("charge", json!({})));
     let asked = until("the question", || two.b.query("SELECT code, asked_seq FROM approvals").pop());
-    let reply = ask(&two, json!({ "type": "approvals", "all": true }));
+    let reply = ask(&two, &json!({ "type": "approvals", "all": true }));
     assert_eq!(reply["data"], json!({ "approvals": [] }), "{reply}");
-    let reply = ask(&two, json!({ "type": "approvals", "all": true, "code": asked["code"] }));
+    let reply = ask(&two, &json!({ "type": "approvals", "all": true, "code": asked["code"] }));
     assert_eq!(reply["data"], json!({ "approvals": [] }), "{reply}");
     for yes in [true, false] {
-        let reply = ask(&two, json!({ "type": "answer", "code": asked["code"], "yes": yes, "reason": null }));
+        let reply = ask(&two, &json!({ "type": "answer", "code": asked["code"], "yes": yes, "reason": null }));
         assert!(error(&reply).contains("may not answer this"), "{reply}");
     }
     for request in [grant(1), kill(true), json!({ "type": "revoke", "group_folder": "developer", "provider": "demo" })]
     {
-        let reply = ask(&two, request);
+        let reply = ask(&two, &request);
         assert!(error(&reply).contains("may not administer"), "{reply}");
     }
     assert_eq!(two.b.query("SELECT state FROM approvals"), [json!({ "state": "waiting" })]);
@@ -227,9 +229,71 @@ fn what_cannot_be_sent_is_refused_with_its_remedy() {
 fn a_command_of_a_host_with_another_time_is_refused() {
     let Some(two) = up(PEOPLE) else { return };
     two.b.clock.advance(Duration::from_secs(400));
-    let reply = ask(&two, kill(true));
+    let reply = ask(&two, &kill(true));
     assert!(error(&reply).contains("set the clocks of both hosts"), "{reply}");
     assert_eq!(fleet_rows(&two.b), []);
+}
+
+#[test]
+fn the_inbox_of_a_host_has_the_approval_requests_of_the_others() {
+    let Some(mut two) = up(PEOPLE) else { return };
+    two.b.grant("developer", 2);
+    let developer = two.b.group("developer");
+    let first = developer.send(call("charge", json!({ "to": "<alice>", "n": 7 })));
+    let asked = until("the question", || two.b.query("SELECT code, asked_seq FROM approvals").pop());
+    let path = format!("/hosts/b/approvals/ask-{}", asked["asked_seq"]);
+    assert_eq!(Visitor::of(&two.a).get(&path).status, 401, "a stranger signs in first");
+    let mut operator = Visitor::signed_in(&two.a);
+    let inbox = operator.get("/").text;
+    for words in ["1 approval request waits for you", "demo.charge", "on b", &format!("href=\"{path}\"")] {
+        assert!(inbox.contains(words), "no `{words}` in {inbox}");
+    }
+    assert!(operator.get("/fragment").text.contains(&path));
+    let shown = operator.get(&path);
+    for words in ["&lt;alice&gt;", "Approve", "on b", &format!("action=\"{path}/answer\"")] {
+        assert!(shown.text.contains(words), "no `{words}` in {}", shown.text);
+    }
+    assert!(operator.get(&format!("{path}/standing")).text.contains("data-state=\"waiting\""));
+    let (form, digest) = (shown.field("form"), shown.field("digest"));
+    let answer = |operator: &mut Visitor, path: &str, digest: &str, form: &str, yes: &str| {
+        operator
+            .post(&format!("{path}/answer"), &[("form", form), ("digest", digest), ("answer", yes), ("reason", "no")])
+    };
+    for (digest, form, status) in [("0".repeat(64).as_str(), form.as_str(), 409), (&digest, "another", 403)] {
+        assert_eq!(answer(&mut operator, &path, digest, form, "yes").status, status);
+    }
+    for missing in ["/hosts/b/approvals/ask-999", "/hosts/c/approvals/ask-1", "/hosts/B/approvals/ask-1"] {
+        assert_ne!(operator.get(missing).status, 200, "{missing}");
+        assert_ne!(answer(&mut operator, missing, &digest, &form, "yes").status, 200, "{missing}");
+    }
+    assert_eq!(two.b.effects_of("charge"), Vec::<String>::new());
+    let done = answer(&mut operator, &path, &digest, &form, "yes");
+    assert_eq!(done.status, 200, "{}", done.text);
+    assert!(done.text.contains("You said yes") && done.text.contains("Outcome: it was done"), "{}", done.text);
+    assert_eq!(code(&developer.reply(&first)), "executed");
+    assert_eq!(two.b.effects_of("charge"), [first]);
+    assert!(operator.get(&path).text.contains("no longer stored"));
+    // Both hosts ask, and the inbox has both.
+    two.a.grant("developer", 2);
+    two.a.group("developer").send(call("charge", json!({ "here": 1 })));
+    let second = developer.send(call("charge", json!({ "there": 1 })));
+    let inbox = until("both", || {
+        let inbox = operator.get("/").text;
+        inbox.contains("2 approval requests wait for you").then_some(inbox)
+    });
+    assert!(inbox.contains("/hosts/b/approvals/") && inbox.contains("href=\"/approvals/"), "{inbox}");
+    let waiting = two.b.query("SELECT asked_seq FROM approvals WHERE state = 'waiting'");
+    let path = format!("/hosts/b/approvals/ask-{}", waiting[0]["asked_seq"]);
+    let digest = operator.get(&path).field("digest");
+    let denied = answer(&mut operator, &path, &digest, &form, "no");
+    assert!(denied.text.contains("You denied it") && denied.text.contains("Next approval request"), "{}", denied.text);
+    assert_eq!(code(&developer.reply(&second)), "approval_denied");
+    // A host that is away does not take the others with it.
+    two.b.stop();
+    let inbox = operator.get("/").text;
+    assert!(inbox.contains("The host b gives no approval requests: ") && inbox.contains("here"), "{inbox}");
+    let gone = operator.get(&path);
+    assert!(gone.status == 503 && gone.text.contains("The host b gives no answer"), "{}", gone.text);
 }
 
 /// A document of a host that an attacker has.

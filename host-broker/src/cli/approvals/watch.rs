@@ -1,17 +1,16 @@
 //! `approvals watch`: a live inbox at the terminal.
 
-use super::text;
+use super::{document, text};
 use crate::cli::Context;
 use crate::cli::apply;
 use crate::cli::ask::{ToHost, answer};
 use crate::cli::output::CliError;
-use crate::control::approvals::{ApprovalDocument, ApprovalsRequest, read};
+use crate::control::approvals::{ApprovalsRequest, read};
 use clap::Args;
 use engine::approval_requests::ApprovalAnswer;
 use engine::approval_subjects;
 use engine::request;
-use model::approval::ApprovalState;
-use serde_json::json;
+use model::approval::{Approval, ApprovalState};
 use std::collections::BTreeSet;
 use std::io::BufRead as _;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -39,10 +38,11 @@ impl Watch {
         let (pending, here) = (ApprovalsRequest { all: false, code: None }, ToHost::default());
         let mut shown = BTreeSet::new();
         loop {
-            for approval in read(&ledger, &pending, |_| true)? {
-                if approval.state == ApprovalState::Waiting && shown.insert(approval.reference.clone()) {
-                    let card = || format!("{}\n{}\n", text(context, &approval, &here), here_too(&approval));
-                    context.output.show(&json!(approval), card);
+            for found in read(&ledger, &pending, |_| true)? {
+                let approval = &found.approval;
+                if approval.state == ApprovalState::Waiting && shown.insert(approval.id) {
+                    let card = || format!("{}\n{}\n", text(context, approval, &here), here_too(approval));
+                    context.output.show(&document(&found), card);
                 }
             }
             match lines.recv_timeout(LOOK) {
@@ -55,7 +55,7 @@ impl Watch {
 }
 
 /// Returns the text that says how to answer an approval request in the watch.
-fn here_too(approval: &ApprovalDocument) -> String {
+fn here_too(approval: &Approval) -> String {
     let code = &approval.code;
     let is_applied = approval_subjects::of(approval.kind).is_applied_at_once();
     let apply = if is_applied { format!(", or: apply {code}") } else { String::new() };

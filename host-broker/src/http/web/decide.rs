@@ -4,7 +4,9 @@ use super::inbox::NOT_YOURS;
 use super::page::answered::Answered;
 use super::read_pool::{self, Listed};
 use super::{Shared, html, page};
-use crate::control::Asked;
+use crate::control::approvals::ApprovalRecord;
+use crate::control::{Asked, SocketRequest};
+use crate::fleet_commands::FleetRequest;
 use crate::http::web::sessions::{Use, Visitor};
 use axum::extract::rejection::FormRejection;
 use axum::extract::{Form, Path, State};
@@ -12,6 +14,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use engine::approval_requests::{AnswerChannel, ApprovalAnswer, may_answer};
 use engine::request::Command;
+use model::HostName;
 use model::access::AccessScope;
 use model::approval::{Approval, ApprovalState, SubjectKind};
 use model::standing_approval::StandingScope;
@@ -147,40 +150,90 @@ pub(super) async fn answer(
     let Some(visitor) = shared.visitor(&headers, Use::Page) else {
         return shared.sign_in_first(&headers, &format!("/approvals/{reference}"));
     };
-    let told = |status: StatusCode, words: &str| shared.told(status, Some(&visitor), "Nothing was answered", words);
-    let Form(form) = match form {
+    let form = match shared.sent(&visitor, form) {
         Ok(form) => form,
-        Err(rejection) => return told(rejection.status(), "This is not an answer to an approval request."),
+        Err(response) => return *response,
     };
-    if !visitor.sent(&form.form) {
-        return told(StatusCode::FORBIDDEN, "The page is older than your sign-in. Open the approval request again.");
-    }
-    let read_pool = Arc::clone(&shared.read_pool);
     let asked_for = reference.clone();
-    let found =
-        tokio::task::spawn_blocking(move || read_pool.look(|ledger| approvals::named(ledger, &asked_for))).await;
-    let Ok(Ok(found)) = found else {
-        return told(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "The ledger cannot be read just now. Try again; for the reason: host-broker logs",
-        );
+    let found = look(&shared, move |ledger| {
+        approvals::named(ledger, &asked_for)?.map(|found| ApprovalRecord::of(ledger, found)).transpose()
+    });
+    match found.await {
+        Some(Some(record)) => decide(&shared, &visitor, &form, Listed { record, host: None }).await,
+        Some(None) => shared.nothing(&visitor, StatusCode::NOT_FOUND, NOT_YOURS),
+        None => shared.nothing(&visitor, StatusCode::SERVICE_UNAVAILABLE, UNREADABLE),
+    }
+}
+
+/// `POST /hosts/NAME/approvals/ask-N/answer`
+pub(super) async fn answer_on_host(
+    State(shared): State<Shared>,
+    Path((host, reference)): Path<(HostName, String)>,
+    headers: HeaderMap,
+    form: Result<Form<AnswerForm>, FormRejection>,
+) -> Response {
+    let Some(visitor) = shared.visitor(&headers, Use::Page) else {
+        return shared.sign_in_first(&headers, &format!("/hosts/{host}/approvals/{reference}"));
     };
-    let Some(approval) = found else { return told(StatusCode::NOT_FOUND, NOT_YOURS) };
-    // A person who may not answer has seen nothing; the broker refuses the answer, and records it.
-    if may_answer(&shared.web.config, &visitor.person, &approval) && form.digest != approval.digest.hex() {
-        return told(
-            StatusCode::CONFLICT,
-            "The approval request has changed since the page was loaded. Open it again.",
-        );
+    let form = match shared.sent(&visitor, form) {
+        Ok(form) => form,
+        Err(response) => return *response,
+    };
+    match shared.one_on_other_host(&visitor.person, &host, &reference).await {
+        Ok(Some(listed)) => decide(&shared, &visitor, &form, listed).await,
+        Ok(None) => shared.nothing(&visitor, StatusCode::NOT_FOUND, NOT_YOURS),
+        Err(reason) => shared.no_answer_of(&visitor, &host, &reason),
+    }
+}
+
+const UNREADABLE: &str = "The ledger cannot be read just now. Try again; for the reason: host-broker logs";
+
+impl Shared {
+    /// Says why nothing was answered.
+    fn nothing(&self, visitor: &Visitor, status: StatusCode, words: &str) -> Response {
+        self.told(status, Some(visitor), "Nothing was answered", words)
+    }
+
+    /// Returns the form, if a page of this session has sent it.
+    fn sent(
+        &self,
+        visitor: &Visitor,
+        form: Result<Form<AnswerForm>, FormRejection>,
+    ) -> Result<AnswerForm, Box<Response>> {
+        let Form(form) = form.map_err(|rejection| {
+            let words = "This is not an answer to an approval request.";
+            Box::new(self.nothing(visitor, rejection.status(), words))
+        })?;
+        if visitor.sent(&form.form) {
+            return Ok(form);
+        }
+        let words = "The page is older than your sign-in. Open the approval request again.";
+        Err(Box::new(self.nothing(visitor, StatusCode::FORBIDDEN, words)))
+    }
+}
+
+/// Answers an approval request, and shows the result.
+async fn decide(shared: &Shared, visitor: &Visitor, form: &AnswerForm, listed: Listed) -> Response {
+    let approval = &listed.record.approval;
+    // A person who may not answer has seen nothing; the broker refuses the answer, and records it. Another host shows
+    // only those that the person may answer.
+    let has_seen = listed.host.is_some() || may_answer(&shared.web.config, &visitor.person, approval);
+    if has_seen && form.digest != approval.digest.hex() {
+        let words = "The approval request has changed since the page was loaded. Open it again.";
+        return shared.nothing(visitor, StatusCode::CONFLICT, words);
     }
     let Ok(standing) = form.scope() else {
-        return told(StatusCode::BAD_REQUEST, "The time of the standing approval is not one of the page's.");
+        let words = "The time of the standing approval is not one of the page's.";
+        return shared.nothing(visitor, StatusCode::BAD_REQUEST, words);
     };
     let access = match form.access() {
         Ok(access) => access,
-        Err(field) => return told(StatusCode::BAD_REQUEST, &format!("The {field} of the access is not valid.")),
+        Err(field) => {
+            let words = format!("The {field} of the access is not valid.");
+            return shared.nothing(visitor, StatusCode::BAD_REQUEST, &words);
+        }
     };
-    let came = put(&shared, &visitor, &approval, &form, (standing, access)).await;
+    let came = put(shared, visitor, &listed, form, (standing, access)).await;
     let status = match came {
         FormOutcome::Counted(_) => StatusCode::OK,
         FormOutcome::Refused(_) => StatusCode::CONFLICT,
@@ -190,46 +243,52 @@ pub(super) async fn answer(
     let settled = counts && form.said != Choice::No;
     let timeout = if settled { OUTCOME_TIMEOUT } else { Duration::ZERO };
     let wants_now = form.said == Choice::Apply;
-    let Some((listed, waiting)) = settle(&shared, &visitor, &reference, (timeout, wants_now)).await else {
-        return told(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "The ledger cannot be read just now. Try again; for the reason: host-broker logs",
-        );
+    let Some((found, waiting)) = settle(shared, visitor, &listed, (timeout, wants_now)).await else {
+        return shared.nothing(visitor, StatusCode::SERVICE_UNAVAILABLE, UNREADABLE);
     };
-    let listed = listed.unwrap_or(Listed { approval, answers: Vec::new(), outcome: None });
+    let unread =
+        Listed { record: ApprovalRecord { answers: Vec::new(), outcome: None, ..listed.record }, host: listed.host };
+    let listed = found.unwrap_or(unread);
     let now = shared.web.clock.now();
     let answered = Answered { listed: &listed, yes: form.said != Choice::No, came: &came, waiting: &waiting };
-    html(status, page::answered::page(&visitor, now, &answered))
+    html(status, page::answered::page(visitor, now, &answered))
 }
 
 /// The longest time that a page waits for the outcome of an approval.
 const OUTCOME_TIMEOUT: Duration = Duration::from_secs(4);
-/// How often it is looked for.
+/// How often it is looked for, here and on another host.
 const LOOK: Duration = Duration::from_millis(50);
+const LOOK_FAR: Duration = Duration::from_millis(500);
 
-/// Returns the approval request after the answer, and the person's other pending ones.
+/// Returns the approval request after the answer, and the person's other pending ones. `None` if the ledger cannot be read.
 ///
 /// It has its outcome if that is known in time.
 async fn settle(
     shared: &Shared,
     visitor: &Visitor,
-    reference: &str,
+    answered: &Listed,
     (timeout, wants_now): (Duration, bool),
 ) -> Option<(Option<Listed>, Vec<Listed>)> {
     let until = Instant::now() + timeout;
     loop {
-        let (config, person) = (Arc::clone(&shared.web.config), visitor.person.clone());
-        let asked_for = reference.to_owned();
-        let listed = look(shared, move |ledger| read_pool::one(ledger, &config, &person, &asked_for)).await?;
-        let is_open = listed.as_ref().is_some_and(|listed| is_open(listed, wants_now));
+        let (person, reference) = (visitor.person.clone(), answered.record.approval.reference());
+        let listed = if let Some(host) = &answered.host {
+            shared.one_on_other_host(&person, host, &reference).await.ok().flatten()
+        } else {
+            let config = Arc::clone(&shared.web.config);
+            look(shared, move |ledger| read_pool::one(ledger, &config, &person, &reference)).await?
+        };
+        let is_open = listed.as_ref().is_some_and(|listed| is_open(&listed.record, wants_now));
         if is_open && Instant::now() < until {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(if answered.host.is_some() { LOOK_FAR } else { LOOK }).await;
             continue;
         }
         let (config, person, now) = (Arc::clone(&shared.web.config), visitor.person.clone(), shared.web.clock.now());
-        let waiting = look(shared, move |ledger| read_pool::waiting(ledger, &config, &person, now)).await?.mine;
-        let others = waiting.into_iter().filter(|one| one.approval.reference() != reference).collect();
-        return Some((listed, others));
+        let (mut others, _silent) = shared.waiting_on_other_hosts(&person).await;
+        let mut waiting = look(shared, move |ledger| read_pool::waiting(ledger, &config, &person, now)).await?.mine;
+        waiting.append(&mut others);
+        waiting.retain(|one| one.path() != answered.path());
+        return Some((listed, waiting));
     }
 }
 
@@ -243,7 +302,7 @@ pub(super) async fn look<T: Send + 'static>(
 }
 
 /// Checks whether the outcome of an approval will change soon.
-fn is_open(Listed { approval, outcome, .. }: &Listed, wants_now: bool) -> bool {
+fn is_open(ApprovalRecord { approval, outcome, .. }: &ApprovalRecord, wants_now: bool) -> bool {
     match (approval.kind, outcome) {
         (SubjectKind::File, _) if !wants_now => false,
         (_, Some(outcome)) => outcome.is_open() && !is_refused(approval),
@@ -263,12 +322,12 @@ fn is_refused(approval: &Approval) -> bool {
 async fn put(
     shared: &Shared,
     visitor: &Visitor,
-    approval: &Approval,
+    listed: &Listed,
     form: &AnswerForm,
     (standing, access): (Option<StandingScope>, Option<AccessScope>),
 ) -> FormOutcome {
     let reason = Some(form.reason.trim()).filter(|reason| !reason.is_empty()).map(ToOwned::to_owned);
-    let (code, yes, apply) = (approval.code.clone(), form.said != Choice::No, form.said == Choice::Apply);
+    let (code, yes, apply) = (listed.record.approval.code.clone(), form.said != Choice::No, form.said == Choice::Apply);
     let reason = reason.filter(|_| !yes);
     let given = ApprovalAnswer {
         standing,
@@ -276,18 +335,29 @@ async fn put(
         channel: AnswerChannel::Web,
         ..ApprovalAnswer::new(code, yes, reason, apply)
     };
-    send(shared, visitor, Command::Answer(given)).await
+    match (&listed.host, shared.web.dispatcher.other_hosts.as_ref()) {
+        (None, _) => send(shared, visitor, Command::Answer(given)).await,
+        (Some(host), Some(others)) => {
+            let request = Box::new(SocketRequest::Command(Command::Answer(given)));
+            let reply = others.ask(&visitor.person, FleetRequest { host: host.clone(), request }).await;
+            outcome_of(&reply)
+        }
+        (Some(_), None) => FormOutcome::Refused("This host knows no other hosts.".to_owned()),
+    }
 }
 
 /// Sends a command of a person to the broker.
 pub(super) async fn send(shared: &Shared, visitor: &Visitor, command: Command) -> FormOutcome {
     let asked = Asked { person: visitor.person.clone(), command, channel: "web" };
-    let reply = match tokio::time::timeout(TIMEOUT, shared.web.dispatcher.ask(&shared.web.reports, asked)).await {
-        Ok(Ok(reply)) => serde_json::from_slice::<Reply>(&reply).ok(),
-        Ok(Err(why)) => return FormOutcome::Unknown(format!("The broker has not answered: {why}.")),
-        Err(_elapsed) => return FormOutcome::Unknown("The broker has not answered in time.".to_owned()),
-    };
-    match reply {
+    match tokio::time::timeout(TIMEOUT, shared.web.dispatcher.ask(&shared.web.reports, asked)).await {
+        Ok(Ok(reply)) => outcome_of(&reply),
+        Ok(Err(why)) => FormOutcome::Unknown(format!("The broker has not answered: {why}.")),
+        Err(_elapsed) => FormOutcome::Unknown("The broker has not answered in time.".to_owned()),
+    }
+}
+
+fn outcome_of(reply: &[u8]) -> FormOutcome {
+    match serde_json::from_slice::<Reply>(reply).ok() {
         Some(Reply { status: Status::Executed, summary, .. }) => FormOutcome::Counted(summary.unwrap_or_default()),
         Some(Reply { error: Some(error), .. }) => FormOutcome::Refused(error),
         Some(_) | None => FormOutcome::Unknown("The broker's answer cannot be read.".to_owned()),

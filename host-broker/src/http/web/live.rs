@@ -18,6 +18,8 @@ use tokio::time::Instant;
 
 /// How often a line is sent that says nothing, so that who has left is noticed.
 const BEAT: Duration = Duration::from_secs(15);
+/// The interval at which a page asks for the approval requests of other hosts.
+const OTHER_HOSTS: Duration = Duration::from_secs(5);
 /// Changes to the approval requests that come faster than this are one.
 const GAP: Duration = Duration::from_millis(250);
 /// The same for rows. A daemon writes thousands in a second.
@@ -65,8 +67,8 @@ impl Drop for Place {
 
 /// The changes that a page watches.
 pub(super) enum Subject {
-    /// The approval requests.
-    ApprovalRequests(watch::Receiver<u64>),
+    /// The approval requests. Nobody says when those of other hosts change, so a page asks for them at this interval.
+    ApprovalRequests(watch::Receiver<u64>, Option<Duration>),
     /// The rows of the ledger.
     Rows(watch::Receiver<i64>),
     /// The rows, and the state of the ledger with the progress of its verification.
@@ -89,7 +91,10 @@ impl Subject {
     /// Waits for the next change. Changes since the last one are the same change.
     async fn changed(&mut self) -> Result<(), RecvError> {
         match self {
-            Self::ApprovalRequests(changes) => changes.changed().await,
+            Self::ApprovalRequests(changes, None) => changes.changed().await,
+            Self::ApprovalRequests(changes, Some(interval)) => {
+                tokio::time::timeout(*interval, changes.changed()).await.unwrap_or(Ok(()))
+            }
             Self::Rows(rows) => rows.changed().await,
             Self::Evidence(rows, health) => {
                 let changed = tokio::select! {
@@ -123,7 +128,8 @@ pub(super) async fn events(State(shared): State<Shared>, headers: HeaderMap) -> 
     let Some(visitor) = shared.visitor(&headers, Use::Watch) else {
         return plain(StatusCode::UNAUTHORIZED, "Sign in first.");
     };
-    let subject = Subject::ApprovalRequests(shared.web.changes.approval_requests());
+    let interval = shared.web.dispatcher.other_hosts.is_some().then_some(OTHER_HOSTS);
+    let subject = Subject::ApprovalRequests(shared.web.changes.approval_requests(), interval);
     stream(shared, (&headers, visitor), subject, GAP)
 }
 

@@ -1,17 +1,16 @@
 //! The data of the pages, read from the ledger.
 
+use crate::control::approvals::ApprovalRecord;
 use config::Config;
 use engine::approval_requests::may_answer;
-use model::approval::{Answered, Approval, ApprovalState, SubjectKind};
-use serde_json::Value;
+use model::HostName;
+use model::approval::{Approval, ApprovalState};
 use shared::Timestamp;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use store;
-use store::ledger::calls;
 use store::state::approvals;
-use store::state::proposals;
 use store::{StoreError, View};
 
 /// One connection that cannot write, opened when it is needed.
@@ -22,35 +21,22 @@ pub(in crate::http) struct ReadPool {
     most: Option<Duration>,
 }
 
-/// An approval request, and its answers.
+/// An approval request with its answers, and the host that asks.
 pub(super) struct Listed {
-    /// The approval request.
-    pub(super) approval: Approval,
-    /// The answers so far.
-    pub(super) answers: Vec<Answered>,
-    /// The outcome, if something was to run after an approval.
-    pub(super) outcome: Option<Outcome>,
+    /// The approval request, its answers, and its outcome.
+    pub(super) record: ApprovalRecord,
+    /// The other host of the fleet that asks; `None` is this one.
+    pub(super) host: Option<HostName>,
 }
 
-/// The outcome of an approved call, or of approved changes to files.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Outcome {
-    /// It has not started.
-    Waits,
-    /// It has started.
-    Running,
-    /// It was done; in short.
-    Succeeded(Option<String>),
-    /// It was not done: the code.
-    Failed(String),
-    /// The outcome is unknown.
-    Unknown,
-}
-
-impl Outcome {
-    /// Checks whether more will be known soon.
-    pub(super) fn is_open(&self) -> bool {
-        matches!(self, Self::Waits | Self::Running)
+impl Listed {
+    /// Returns the address of its page.
+    pub(super) fn path(&self) -> String {
+        let reference = self.record.approval.reference();
+        match &self.host {
+            Some(host) => format!("/hosts/{host}/approvals/{reference}"),
+            None => format!("/approvals/{reference}"),
+        }
     }
 }
 
@@ -62,6 +48,8 @@ pub(super) struct Waiting {
     pub(super) elsewhere: usize,
     /// The latest that are over, newest first.
     pub(super) over: Vec<Listed>,
+    /// The other hosts that gave no approval requests, with the reasons.
+    pub(super) silent: Vec<(HostName, String)>,
 }
 
 /// How many that are over are looked at, and shown.
@@ -111,7 +99,7 @@ pub(super) fn waiting(connection: &View, config: &Config, person: &str, now: Tim
     let listed = |approvals: Vec<Approval>| -> Result<Vec<Listed>, StoreError> {
         approvals.into_iter().map(|one| listed(connection, one)).collect()
     };
-    Ok(Waiting { mine: listed(mine)?, elsewhere: others.len(), over: listed(over)? })
+    Ok(Waiting { mine: listed(mine)?, elsewhere: others.len(), over: listed(over)?, silent: Vec::new() })
 }
 
 /// Returns the approval request with this name, if this person may answer it.
@@ -126,56 +114,5 @@ pub(super) fn one(
 }
 
 fn listed(connection: &View, approval: Approval) -> Result<Listed, StoreError> {
-    let answers = approvals::answers(connection, approval.id)?;
-    let outcome = outcome(connection, &approval)?;
-    Ok(Listed { approval, answers, outcome })
-}
-
-/// Returns the outcome, from the rows of the request that runs after the approval.
-fn outcome(connection: &View, approval: &Approval) -> Result<Option<Outcome>, StoreError> {
-    let is_spent = approval.state == ApprovalState::Closed && approval.became.as_deref() == Some("spent");
-    let request = match approval.kind {
-        SubjectKind::Call if is_spent => Some(approval.request_id.clone()),
-        SubjectKind::Call if approval.state == ApprovalState::Approved => return Ok(Some(Outcome::Waits)),
-        SubjectKind::File => proposals::asked_by(connection, approval.id)?.and_then(|proposal| proposal.applied_by),
-        SubjectKind::Call
-        | SubjectKind::Grant
-        | SubjectKind::Account
-        | SubjectKind::Definition
-        | SubjectKind::Flow
-        | SubjectKind::Access
-        | SubjectKind::Plan => None,
-    };
-    let Some(request) = request else { return Ok(None) };
-    let rows = calls::story(connection, &request, approval.group.as_ref())?;
-    let own = rows.into_iter().filter(|row| row.caller == approval.caller);
-    let mut found = Outcome::Waits;
-    let mut runs = false;
-    for row in own {
-        let code = || row.reason_code.clone().unwrap_or_default();
-        match row.kind.as_str() {
-            // A look at remote facts before the decision is not the approved call.
-            "intended" => {
-                runs = is_run(&row.body);
-                found = if runs { Outcome::Running } else { found };
-            }
-            "refused" => found = Outcome::Failed(code()),
-            "succeeded" if runs => found = Outcome::Succeeded(row.result_summary),
-            // A person may have found that it did not happen; a probe only finds that it did.
-            "settled" if is_failed(&row.body) => found = Outcome::Failed(String::new()),
-            "settled" => found = Outcome::Succeeded(row.result_summary),
-            "failed" | "timed_out" if runs => found = Outcome::Failed(code()),
-            "unknown" if runs => found = Outcome::Unknown,
-            _ => {}
-        }
-    }
-    Ok(Some(found))
-}
-
-fn is_failed(body: &str) -> bool {
-    serde_json::from_str::<Value>(body).is_ok_and(|body| body.get("as").is_some_and(|found| found == "failed"))
-}
-
-fn is_run(body: &str) -> bool {
-    serde_json::from_str::<Value>(body).is_ok_and(|body| body.get("stage").is_some_and(|stage| stage == "run"))
+    Ok(Listed { record: ApprovalRecord::of(connection, approval)?, host: None })
 }

@@ -195,13 +195,14 @@ impl Link {
 /// statement is there.
 async fn drive(mut connection: Connected, warnings: Arc<AtomicU64>, notified: Arc<Notify>) {
     while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
-        match message {
-            AsyncMessage::Notice(notice) if notice.parsed_severity() == Some(Severity::Warning) => {
-                tracing::warn!(message = notice.message(), "the fleet's database warns");
-                warnings.fetch_add(1, Ordering::Release);
-            }
-            AsyncMessage::Notification(_) => notified.notify_waiters(),
-            _ => {}
+        if matches!(message, AsyncMessage::Notification(_)) {
+            notified.notify_waiters();
+        }
+        if let AsyncMessage::Notice(notice) = message
+            && notice.parsed_severity() == Some(Severity::Warning)
+        {
+            tracing::warn!(message = notice.message(), "the fleet's database warns");
+            warnings.fetch_add(1, Ordering::Release);
         }
     }
     notified.notify_waiters();

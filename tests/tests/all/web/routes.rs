@@ -21,12 +21,15 @@ enum Stranger {
 use Stranger::{Passes, SignsIn};
 
 /// Every route of the inbox.
-const ROUTES: [(&str, &str, Stranger); 31] = [
+const ROUTES: [(&str, &str, Stranger); 34] = [
     ("GET", "/", SignsIn),
     ("GET", "/fragment", SignsIn),
     ("GET", "/approvals/{reference}", SignsIn),
     ("GET", "/approvals/{reference}/standing", SignsIn),
     ("POST", "/approvals/{reference}/answer", SignsIn),
+    ("GET", "/hosts/{host}/approvals/{reference}", SignsIn),
+    ("GET", "/hosts/{host}/approvals/{reference}/standing", SignsIn),
+    ("POST", "/hosts/{host}/approvals/{reference}/answer", SignsIn),
     ("GET", "/standing-approvals", SignsIn),
     ("POST", "/standing-approvals/{name}/end", SignsIn),
     ("GET", "/activity", SignsIn),
@@ -114,6 +117,7 @@ impl Attacked {
         charge(hostile(3));
         let parts = vec![
             ("{reference}", reference(&world)),
+            ("{host}", "b".to_owned()),
             ("/{name}/end", "/standing-1/end".to_owned()),
             ("{group}", "developer".to_owned()),
             ("{provider}", "demo".to_owned()),

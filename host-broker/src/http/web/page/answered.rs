@@ -7,7 +7,7 @@ use crate::http::web::decide::FormOutcome;
 use crate::http::web::read_pool::Listed;
 use crate::http::web::sessions::Visitor;
 use maud::{Markup, html};
-use model::approval::{Approval, ApprovalState};
+use model::approval::ApprovalState;
 use shared::Timestamp;
 
 /// The answered approval request, and its present state.
@@ -25,7 +25,7 @@ pub(in crate::http::web) struct Answered<'a> {
 /// The page. Loaded again it answers again, which changes nothing.
 pub(in crate::http::web) fn page(visitor: &Visitor, now: Timestamp, answered: &Answered<'_>) -> Markup {
     let Answered { listed, yes, came, waiting } = answered;
-    let approval = &listed.approval;
+    let approval = &listed.record.approval;
     let (title, words, class) = match came {
         FormOutcome::Counted(words) if *yes && approval.state == ApprovalState::Waiting => {
             ("You said yes; others must agree", words, "yes")
@@ -35,7 +35,6 @@ pub(in crate::http::web) fn page(visitor: &Visitor, now: Timestamp, answered: &A
         FormOutcome::Refused(words) => ("Your answer does not count", words, "silence"),
         FormOutcome::Unknown(words) => ("It is not known whether your answer counts", words, "silence"),
     };
-    let reference = approval.reference();
     let content = html! {
         section.result.(class) {
             h1 { (title) }
@@ -44,23 +43,22 @@ pub(in crate::http::web) fn page(visitor: &Visitor, now: Timestamp, answered: &A
             @if matches!(came, FormOutcome::Refused(_)) { p { "Nothing was changed." } }
         }
         (live(now, listed, true))
-        (ways(&reference, waiting))
+        (ways(&listed.path(), waiting))
     };
     frame(title, Some(visitor), now, &content)
 }
 
-fn ways(reference: &str, waiting: &[Listed]) -> Markup {
-    let next: Option<&Approval> = waiting.first().map(|listed| &listed.approval);
+fn ways(path: &str, waiting: &[Listed]) -> Markup {
     html! {
-        @match next {
+        @match waiting.first() {
             Some(next) => {
                 p.next {
-                    a #next.button href={ "/approvals/" (next.reference()) } { "Next approval request: " (name(next)) }
+                    a #next.button href=(next.path()) { "Next approval request: " (name(&next.record.approval)) }
                     " " span.by { (waiting.len()) @if waiting.len() == 1 { " approval request waits for you." } @else { " approval requests wait for you." } }
                 }
             }
             None => p.none { "Nothing else waits for you." },
         }
-        p.ways { a #up href="/" { "← Inbox" } " " a href={ "/approvals/" (reference) } { "Look at it again" } }
+        p.ways { a #up href="/" { "← Inbox" } " " a href=(path) { "Look at it again" } }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::inbox::{ended, name};
 use super::{by, folded, frame, left, lines, moment, outcome, reasons, seen, sides, stakes, time};
+use crate::control::approvals::ApprovalRecord;
 use crate::http::web::decide::SESSION_S;
 use crate::http::web::read_pool::{Listed, waits};
 use crate::http::web::sessions::Visitor;
@@ -15,20 +16,23 @@ use std::collections::BTreeSet;
 
 /// The page. `longest` is the longest time of a standing approval, in seconds.
 pub(in crate::http::web) fn page(visitor: &Visitor, now: Timestamp, listed: &Listed, longest: u64) -> Markup {
-    let approval = &listed.approval;
+    let approval = &listed.record.approval;
     let reference = approval.reference();
     let content = html! {
         nav { a #up href="/" { "← Inbox" } }
         (stakes(approval.level))
         h1 { (name(approval)) }
-        p.meta { code { (approval.code) } }
+        p.meta {
+            code { (approval.code) }
+            @if let Some(host) = &listed.host { span.host { "on " (host) } }
+        }
         (live(now, listed, false))
         @match &approval.card {
             Some(card) => (shown(approval, card)),
             None => p.none { "The request is no longer stored." },
         }
         (folded::all(approval, approval.card.as_ref()))
-        @if waits(approval, now) { (buttons(visitor, approval, longest)) }
+        @if waits(approval, now) { (buttons(visitor, listed, longest)) }
     };
     frame(&format!("{reference} {}.{}", approval.provider, approval.action), Some(visitor), now, &content)
 }
@@ -38,14 +42,15 @@ pub(in crate::http::web) fn page(visitor: &Visitor, now: Timestamp, listed: &Lis
 /// When the approval request is over, the page is loaded again, unless it is to stay.
 pub(super) fn live(now: Timestamp, listed: &Listed, stays: bool) -> Markup {
     html! {
-        div #live data-fragment={ "/approvals/" (listed.approval.reference()) "/standing" } data-stays[stays] {
+        div #live data-fragment={ (listed.path()) "/standing" } data-stays[stays] {
             (standing(now, listed))
         }
     }
 }
 
 /// Where it stands, and who has answered.
-pub(in crate::http::web) fn standing(now: Timestamp, Listed { approval, answers, outcome }: &Listed) -> Markup {
+pub(in crate::http::web) fn standing(now: Timestamp, listed: &Listed) -> Markup {
+    let ApprovalRecord { approval, answers, outcome, .. } = &listed.record;
     let open = waits(approval, now);
     html! {
         section.standing aria-label="Where it stands" data-state=(if open { "waiting" } else { "over" }) {
@@ -209,8 +214,8 @@ fn other_access() -> Markup {
 }
 
 /// Two forms, so that neither button is the other's default.
-fn buttons(visitor: &Visitor, approval: &Approval, longest: u64) -> Markup {
-    let action = format!("/approvals/{}/answer", approval.reference());
+fn buttons(visitor: &Visitor, listed: &Listed, longest: u64) -> Markup {
+    let (approval, action) = (&listed.record.approval, format!("{}/answer", listed.path()));
     let subject = approval_subjects::of(approval.kind);
     let hidden = html! {
         input type="hidden" name="form" value=(visitor.form);

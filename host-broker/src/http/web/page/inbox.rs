@@ -1,6 +1,7 @@
 //! The inbox.
 
-use super::{age, apart, by, folded, frame, left, lines, moment, outcome, reasons, stakes};
+use super::{age, apart, by, folded, frame, left, lines, moment, outcome, reasons, seen, stakes};
+use crate::control::approvals::ApprovalRecord;
 use crate::http::web::read_pool::{Listed, Waiting};
 use crate::http::web::sessions::Visitor;
 use maud::{Markup, html};
@@ -37,6 +38,9 @@ pub(in crate::http::web) fn fragment(now: Timestamp, found: &Waiting) -> Markup 
                 0 => {}
                 1 => p.elsewhere { "1 approval request waits for other people." },
                 more => p.elsewhere { (more) " approval requests wait for other people." },
+            }
+            @for (host, reason) in &found.silent {
+                p.elsewhere { "The host " (host) " gives no approval requests: " (seen(reason)) }
             }
         }
         @if !found.over.is_empty() {
@@ -91,14 +95,17 @@ fn count(waiting: usize) -> String {
     }
 }
 
-fn question(now: Timestamp, Listed { approval, answers, .. }: &Listed) -> Markup {
-    let reference = approval.reference();
+fn question(now: Timestamp, listed: &Listed) -> Markup {
+    let ApprovalRecord { approval, answers, .. } = &listed.record;
+    let of_host = listed.host.as_ref().map_or_else(String::new, |host| format!("{host}-"));
+    let id = format!("open-{of_host}{}", approval.reference());
     html! {
         article.question.grave[approval.level >= Level::Production] {
             (stakes(approval.level))
-            h2 { a #{ "open-" (reference) } href={ "/approvals/" (reference) } { (name(approval)) } }
+            h2 { a #(id) href=(listed.path()) { (name(approval)) } }
             p.meta {
                 (names(approval))
+                @if let Some(host) = &listed.host { span.host { "on " (host) } }
                 (left(approval.expires_at, now))
                 span { "asked " (age(approval.asked_at, now)) }
                 span.level { (approval.level) }
@@ -126,9 +133,10 @@ pub(super) fn name(approval: &Approval) -> Markup {
     apart(&format!("{}.{}", approval.provider, approval.action))
 }
 
-fn over(now: Timestamp, Listed { approval, answers, outcome }: &Listed) -> Markup {
+fn over(now: Timestamp, listed: &Listed) -> Markup {
+    let ApprovalRecord { approval, answers, outcome, .. } = &listed.record;
     html! {
-        a href={ "/approvals/" (approval.reference()) } { (name(approval)) }
+        a href=(listed.path()) { (name(approval)) }
         " " span.by { (names(approval)) } " " (ended(approval))
         @if let Some(outcome) = outcome { ": " (outcome::words(outcome)) }
         @if let Some(last) = answers.last() { " " span.by { (by(&last.by)) ", " (moment(last.at, now)) } }

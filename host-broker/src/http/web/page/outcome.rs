@@ -1,7 +1,7 @@
 //! The outcome of an approved action.
 
 use super::seen;
-use crate::http::web::read_pool::Outcome;
+use crate::control::approvals::Outcome;
 use maud::{Markup, html};
 use shared::Code;
 
