@@ -59,13 +59,14 @@ impl OtherHosts {
         let unknown = |fault: &str| {
             format!("{fault}; it is unknown whether the host `{host}` executes the command, so look there")
         };
-        match self.commands.send(&host, &id, &command).await {
-            Ok(()) => {}
-            Err(FleetError::NoHost(host)) => {
+        self.commands.connect().await.map_err(|error| format!("nothing was sent: {error}"))?;
+        if let Err(error) = self.commands.send(&host, &id, &command).await {
+            if let FleetError::NoHost(host) = error {
                 return Err(format!("nothing was sent: the fleet's database has no host `{host}`"));
             }
-            Err(error @ FleetError::Refused(_)) => return Err(format!("nothing was sent: {error}")),
-            Err(error) => return Err(unknown(&error.to_string())),
+            let is_refused = matches!(error, FleetError::Refused(_));
+            let error = error.to_string();
+            return Err(if is_refused { format!("nothing was sent: {error}") } else { unknown(&error) });
         }
         tracing::info!(%host, id, person = document.person, "a command was sent to another host");
         let sealed = self.reply((&host, &id), taken_within).await.map_err(|error| unknown(&error.to_string()))?;
@@ -126,7 +127,7 @@ enum Received {
 /// Returns the refusal for a host that the configuration does not name.
 pub(crate) fn unknown_host(host: &HostName) -> String {
     format!(
-        "broker.toml has no table [store.hosts.{host}]; add it with `key`, which `host-broker fleet key` prints on that \
+        "broker.toml has no table [store.hosts.{host}]; add it with `key`, which the command `fleet key` prints on that \
          host, then: host-broker reload"
     )
 }

@@ -6,6 +6,7 @@ use host_broker::control::{self, SocketRequest};
 use model::Clock as _;
 use secrets::identity::issuers::OwnKey;
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tests::fleet_database::FleetDatabase;
 use tests::group::{call, code, error};
@@ -294,6 +295,65 @@ fn the_inbox_of_a_host_has_the_approval_requests_of_the_others() {
     assert!(inbox.contains("The host b gives no approval requests: ") && inbox.contains("here"), "{inbox}");
     let gone = operator.get(&path);
     assert!(gone.status == 503 && gone.text.contains("The host b gives no answer"), "{}", gone.text);
+}
+
+/// How often the executing host is killed.
+const KILLS: usize = 8;
+
+#[test]
+fn of_commands_to_a_host_that_is_killed_each_is_executed_once_or_was_said_not_to_be() {
+    let Some(mut two) = down(PEOPLE, builder()) else { return };
+    two.a.start_process();
+    two.b.start_process();
+    let (socket, is_over) = (two.a.path("broker.sock"), AtomicBool::new(false));
+    let said = std::thread::scope(|scope| {
+        let sends: Vec<_> = (0..3)
+            .map(|client| {
+                let (socket, is_over) = (&socket, &is_over);
+                scope.spawn(move || {
+                    let mut said = Vec::new();
+                    while !is_over.load(Ordering::Acquire) {
+                        let id = format!("gov-{client}-{}", said.len());
+                        let task =
+                            json!({ "type": "task_create", "title": "x", "group_folder": "developer", "task_id": id });
+                        let request = json!({ "type": "fleet_command", "host": "b", "request": task });
+                        let request: SocketRequest = serde_json::from_value(request).unwrap();
+                        said.push((id, control::send(socket, &request).unwrap().unwrap()));
+                    }
+                    said
+                })
+            })
+            .collect();
+        for kill in 1..=KILLS {
+            let few = 10 * i64::try_from(kill).unwrap();
+            until("some commands are executed", || (count(&two.b) >= few).then_some(()));
+            two.b.kill();
+            two.b.start_process();
+        }
+        is_over.store(true, Ordering::Release);
+        sends.into_iter().flat_map(|client| client.join().unwrap()).collect::<Vec<_>>()
+    });
+    let created = two.b.query("SELECT id FROM tasks");
+    let is_there = |id: &str| created.iter().any(|task| task["id"] == id);
+    for (id, reply) in &said {
+        let error = reply["error"].as_str().unwrap_or_default();
+        match reply["status"].as_str() {
+            Some("executed") => assert!(is_there(id), "{id}: {reply}"),
+            _ if error.contains("is not executed") || error.contains("nothing was sent") => {
+                assert!(!is_there(id), "{id}: {reply}");
+            }
+            _ => assert!(error.contains("it is unknown"), "{id}: {reply}"),
+        }
+    }
+    let rows = two.b.rows().into_iter().filter(|row| row.kind == "task").count();
+    assert_eq!(rows, created.len());
+    assert!(said.len() >= 10 * KILLS, "{} commands", said.len());
+    assert_eq!(two.database.run("SELECT count(*) FROM host_broker.commands"), "0");
+}
+
+/// The number of tasks of a host.
+fn count(world: &World) -> i64 {
+    world.query("SELECT count(*) AS n FROM tasks")[0]["n"].as_i64().unwrap()
 }
 
 /// A document of a host that an attacker has.

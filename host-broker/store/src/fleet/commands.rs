@@ -65,6 +65,14 @@ impl Commands {
         self.settings.host()
     }
 
+    /// Connects, if there is no connection.
+    ///
+    /// # Errors
+    /// [`FleetError`]; nothing was sent.
+    pub async fn connect(&self) -> Result<(), FleetError> {
+        self.link().await.map(drop)
+    }
+
     /// Sends a command to a host.
     ///
     /// # Errors
