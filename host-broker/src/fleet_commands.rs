@@ -4,6 +4,7 @@
 //! command line ─► control socket of a ─► signed command ─► database ─► b: signature, person, right ─► the loop of b
 //!              ◄─                     ◄─ signed reply   ◄─          ◄─
 //! ```
+//!
 //! A host executes its commands itself, with the rights of its own broker.toml, so its ledger has the row. The database
 //! only carries the texts. Host b executes a command of host a only if its broker.toml names the key of a and the person.
 

@@ -27,7 +27,7 @@ enum Command {
     Status(status::Status),
     /// Print the public key of this host, for broker.toml of other hosts.
     ///
-    /// The key signs the commands that people send from this host to another one, and the replies to commands from there.
+    /// The key signs the commands for other hosts, and the replies to their commands.
     /// A home without the key gets one.
     Key(key::Key),
 }

@@ -45,7 +45,7 @@ const CALLER: &str = "group:developer";
 const DISTANCES: [u64; 3] = [0, 500, 2_000];
 const SIZES: [usize; 4] = [1, 16, 64, 256];
 /// The turns of each store and size.
-const TURNS: usize = 40;
+const TURNS: usize = 120;
 
 struct RealClock(Instant);
 
@@ -123,7 +123,8 @@ fn main() {
     let mut databases = Vec::new();
     for distance in DISTANCES {
         let Some(database) = FleetDatabase::new() else { return };
-        let port = proxy(database.server.port, Duration::from_micros(distance / 2));
+        let server = database.server.port;
+        let port = if distance == 0 { server } else { proxy(server, Duration::from_micros(distance / 2)) };
         let home = tempfile::tempdir().unwrap();
         let settings = database.settings("a", port);
         let store = Store::open_in_fleet(home.path(), Arc::clone(&clock), "p".to_owned(), &settings).unwrap();
