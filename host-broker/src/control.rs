@@ -73,6 +73,11 @@ impl SocketRequest {
         }
     }
 
+    /// Returns whether the request changes nothing.
+    pub(crate) fn is_a_read(&self) -> bool {
+        matches!(self, Self::Process(ProcessRequest::Approvals(_)))
+    }
+
     /// Returns whether another host may send the request.
     fn may_be_sent(&self) -> bool {
         match self {
@@ -386,32 +391,33 @@ async fn answer(
 /// The refusal of a command that is executed only where it is given.
 const ONLY_HERE: &str = "this command cannot be sent to another host; run it there";
 
-/// Answers a request of a person on another host. A request id makes a command safe to repeat.
+/// Answers a request of a person on another host. A request id makes a command safe to repeat. Returns `None` if it is
+/// unknown whether the command is executed, because the daemon stops.
 pub(crate) async fn answer_fleet_command(
     (person, id): (String, RequestId),
     request: SocketRequest,
     dispatcher: &CommandDispatcher,
     reports: &EventSender,
-) -> Vec<u8> {
+) -> Option<Vec<u8>> {
     if !request.may_be_sent() {
-        return fault(ONLY_HERE);
+        return Some(fault(ONLY_HERE));
     }
     match request {
         SocketRequest::Command(command) => {
             let mut command = match checked(command, false) {
                 Ok(command) => command,
-                Err(why) => return wrong(&why).to_string().into_bytes(),
+                Err(why) => return Some(wrong(&why).to_string().into_bytes()),
             };
             if let Command::Answer(answer) = &mut command {
                 answer.channel = AnswerChannel::Fleet;
             }
             if let Err(why) = dispatcher.knows(&command) {
-                return fault(&why);
+                return Some(fault(&why));
             }
-            dispatcher.ask_as(reports, (person, id), command).await.unwrap_or_else(|why| fault(&why))
+            dispatcher.ask_as(reports, (person, id), command).await.ok()
         }
-        SocketRequest::Process(request) => answer_process(person, request, dispatcher, reports).await,
-        SocketRequest::Fleet(_) => fault(ONLY_HERE),
+        SocketRequest::Process(request) => Some(answer_process(person, request, dispatcher, reports).await),
+        SocketRequest::Fleet(_) => Some(fault(ONLY_HERE)),
     }
 }
 

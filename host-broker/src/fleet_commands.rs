@@ -12,7 +12,7 @@ mod receiving;
 mod sending;
 mod signed;
 
-pub(crate) use sending::{TIMEOUT, unknown_host};
+pub(crate) use sending::{NoReply, TIMEOUT, unknown_host};
 
 use crate::control::SocketRequest;
 use crate::host::{LoadedHome, StartError};
@@ -95,9 +95,9 @@ impl OtherHosts {
         Ok(Some(Arc::new(Self { commands: fleet.commands(), key, config, clock, ids, scrubber })))
     }
 
-    /// Returns the names of the other hosts.
-    pub(crate) fn names(&self) -> Vec<HostName> {
-        self.hosts().map(|(host, _)| host.clone()).collect()
+    /// Returns the names of the hosts whose approval requests the inbox shows.
+    pub(crate) fn of_inbox(&self) -> Vec<HostName> {
+        self.hosts().filter(|(_, other)| other.inbox).map(|(host, _)| host.clone()).collect()
     }
 
     fn hosts(&self) -> impl Iterator<Item = (&HostName, &OtherHost)> {

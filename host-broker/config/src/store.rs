@@ -51,6 +51,10 @@ pub struct OtherHost {
     /// tables `people` on this host. Absent means none.
     #[serde(default)]
     pub people: BTreeSet<String>,
+    /// Whether the inbox of this host shows the approval requests of the other one, which must name this host and its
+    /// people. Absent means no.
+    #[serde(default)]
+    pub inbox: bool,
 }
 
 impl OtherHost {
@@ -133,6 +137,7 @@ mod tests {
             "{least}[store.hosts.b]\nkey = \"{KEY}\"\n[store.hosts.c]\nkey = \"{KEY}\"\npeople = [\"ann\"]\n[people.ann]\n"
         ))
         .unwrap();
+        assert!(table.hosts.values().all(|other| !other.inbox));
         let people = |name: &str| table.hosts[&name.parse().unwrap()].people.iter().cloned().collect::<Vec<_>>();
         assert_eq!((people("b"), people("c")), (vec![], vec!["ann".to_owned()]));
         let table = parsed(&format!("{least}authorities = \"/etc/ca.pem\"")).unwrap();

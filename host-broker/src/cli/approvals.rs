@@ -215,7 +215,7 @@ fn found(context: &Context, code: &str, host: &ToHost) -> Result<ApprovalRecord,
 fn wanted_of(context: &Context, wanted: ApprovalsRequest, host: &ToHost) -> Result<Vec<ApprovalRecord>, CliError> {
     if !host.is_other() {
         let ledger = if wanted.code.is_some() { Some(context.ledger()?) } else { context.ledger_if_any()? };
-        let read = ledger.map(|ledger| read(&ledger, &wanted, |_| true)).transpose()?;
+        let read = ledger.map(|ledger| read(&ledger, (&wanted, false), |_| true)).transpose()?;
         return Ok(read.unwrap_or_default());
     }
     let reply = answer(context, host.clone().request(ProcessRequest::Approvals(wanted)))?;

@@ -72,13 +72,14 @@ impl ApprovalRecord {
     }
 }
 
-/// Reads the wanted approval requests; of them, those for which the function returns true.
+/// Reads the wanted approval requests; of them, those for which the function returns true. A list for another host has
+/// the beginnings of the cards only.
 ///
 /// # Errors
 /// [`StoreError`].
 pub fn read(
     view: &View,
-    wanted: &ApprovalsRequest,
+    (wanted, is_for_other_host): (&ApprovalsRequest, bool),
     is_shown: impl Fn(&Approval) -> bool,
 ) -> Result<Vec<ApprovalRecord>, StoreError> {
     let mut found = Vec::new();
@@ -87,7 +88,8 @@ pub fn read(
         let named = stored::named(view, &code)?;
         found.extend(named.map_or_else(|| stored::with_code(view, &code), |named| Ok(Some(named)))?);
     } else {
-        found.extend(stored::shown(view)?);
+        // Many long cards would not fit into a reply, and every open page gets them.
+        found.extend(if is_for_other_host { stored::heads(view)? } else { stored::shown(view)? });
         if wanted.all {
             found.extend(stored::closed(view, CLOSED_MAX)?);
         }
@@ -99,7 +101,7 @@ pub fn read(
 pub(super) async fn answer(dispatcher: &CommandDispatcher, person: String, wanted: ApprovalsRequest) -> Vec<u8> {
     let (home, config) = (dispatcher.home.clone(), dispatcher.config.clone());
     let read = tokio::task::spawn_blocking(move || {
-        read(&store::reader(&home)?, &wanted, |approval| may_answer(&config, &person, approval))
+        read(&store::reader(&home)?, (&wanted, true), |approval| may_answer(&config, &person, approval))
     });
     match read.await {
         Ok(Ok(approvals)) => {
@@ -118,7 +120,14 @@ pub(super) async fn answer(dispatcher: &CommandDispatcher, person: String, wante
 pub fn read_reply(reply: &Value) -> Result<Vec<ApprovalRecord>, String> {
     let error = reply.get("error").and_then(Value::as_str);
     let approvals = reply.pointer("/data/approvals").ok_or_else(|| error.unwrap_or("it has no answer").to_owned())?;
-    Vec::deserialize(approvals).map_err(|fault| format!("the reply cannot be read: {fault}"))
+    let found: Vec<ApprovalRecord> =
+        Vec::deserialize(approvals).map_err(|fault| format!("the reply cannot be read: {fault}"))?;
+    // SECURITY: people copy commands with the code into a shell.
+    if found.iter().all(|record| record.approval.code.bytes().all(|byte| byte.is_ascii_alphanumeric())) {
+        Ok(found)
+    } else {
+        Err("the reply has a code that is none".to_owned())
+    }
 }
 
 /// Returns the outcome, from the rows of the request that runs after the approval.

@@ -8,18 +8,22 @@ use model::HostName;
 use serde_json::Value;
 use shared::RequestId;
 use shared::digest::Digest;
+use shared::limits::REQUEST_NODES_MAX;
 use std::sync::Arc;
 use std::time::Duration;
-use store::fleet::commands::{REPLY_MAX, ReceivedCommand};
+use store::fleet::commands::{COMMAND_MAX, REPLY_MAX, ReceivedCommand};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-/// The largest difference between the clocks of two hosts, with the time on the way.
-const CLOCKS: Duration = Duration::from_secs(300);
+/// The largest difference between the clocks of two hosts, with the time on the way. A withdrawn command whose text somebody
+/// has kept is executed no later.
+const CLOCKS: Duration = Duration::from_secs(60);
 /// The longest time for the daemon's reply. The sender waits longer.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
-/// The pause after the database could not be read.
+/// The same for a read, so that commands do not wait for it.
+const READ_WITHIN: Duration = Duration::from_secs(5);
+/// The pause after the database could not be read or written.
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl OtherHosts {
@@ -50,75 +54,98 @@ impl OtherHosts {
                 tokio::time::sleep(PAUSE).await;
             }
             is_away = taken.is_err();
-            for command in taken.unwrap_or_default() {
-                let answered = match self.execute(&command, &dispatcher, &reports).await {
-                    Ok(reply) => self.commands.answer(&command, &reply).await,
-                    Err(fault) => {
-                        tracing::warn!(host = %command.sender, fault, "a command of another host is not valid");
-                        self.commands.discard(&command).await
-                    }
-                };
-                if let Err(error) = answered {
-                    tracing::warn!(host = %command.sender, %error, "a command of another host has no answer yet");
-                }
+            let verified = taken.unwrap_or_default().into_iter().map(|received| (self.verify(&received), received));
+            let mut commands: Vec<_> = verified.collect();
+            // A kill switch does not wait for a page.
+            commands.sort_by_key(|(verified, _)| verified.as_ref().is_ok_and(|command| command.request.is_a_read()));
+            let mut has_failed = false;
+            for (verified, received) in commands {
+                has_failed |= !self.execute(verified, &received, &dispatcher, &reports).await;
+            }
+            if has_failed {
+                tokio::time::sleep(PAUSE).await;
             }
         }
     }
 
-    /// Executes a command, and returns the signed reply.
-    ///
-    /// # Errors
-    /// The reason why it is no command of the host. It gets no answer.
+    /// Executes and answers a command. Returns whether that is over; otherwise the command is taken again.
     async fn execute(
         &self,
+        verified: Result<FleetCommand, String>,
         received: &ReceivedCommand,
         dispatcher: &CommandDispatcher,
         reports: &EventSender,
-    ) -> Result<String, String> {
+    ) -> bool {
+        let sender = &received.sender;
+        let ended = match verified {
+            Ok(command) => {
+                // A daemon that stops does not know whether the command is executed. The next one finds out.
+                let Some(reply) = self.reply_to(received, command, dispatcher, reports).await else { return false };
+                match self.signed_reply(received, reply) {
+                    Ok(reply) => self.commands.answer(received, &reply).await,
+                    Err(error) => {
+                        tracing::error!(%error, "a reply for another host cannot be written");
+                        return false;
+                    }
+                }
+            }
+            Err(fault) => {
+                tracing::warn!(host = %sender, fault, "a command of another host is not valid");
+                self.commands.discard(received).await
+            }
+        };
+        if let Err(error) = &ended {
+            tracing::warn!(host = %sender, %error, "a command of another host has no answer yet");
+        }
+        ended.is_ok()
+    }
+
+    /// Returns the command, if its sender has signed it for this host.
+    ///
+    /// # Errors
+    /// The reason why it is no command of the host. It gets no answer.
+    fn verify(&self, received: &ReceivedCommand) -> Result<FleetCommand, String> {
         let other = self.other(&received.sender).ok_or("the configuration does not name the host")?;
         let key = other.public_key().ok_or("its key is not valid")?;
-        let command: FleetCommand = verify(&key, Use::Command, &received.command)?;
+        let command: FleetCommand = verify(&key, (Use::Command, COMMAND_MAX, REQUEST_NODES_MAX), &received.command)?;
         let is_this = command.from == received.sender && command.to == *self.own() && command.id == received.id;
         if !is_this {
             return Err("it was signed for another host or another id".to_owned());
         }
-        // A command that is taken again has the same id, so nothing happens twice.
-        let id = format!("fleet-{}-{}", received.sender, received.id);
-        let id: RequestId = id.parse().map_err(|_invalid| "its id is not valid")?;
-        let reply = if other.people.contains(&command.person) {
-            self.reply_to(id, command, dispatcher, reports).await
-        } else {
-            refusal(&format!(
-                "the host `{}` executes no commands of {} that come from `{}`; it needs `people` in [store.hosts.{}]",
-                self.own(),
-                command.person,
-                received.sender,
-                received.sender
-            ))
-        };
-        self.signed_reply(received, reply).map_err(|error| error.to_string())
+        request_id(received).map(|_valid| command)
     }
 
+    /// Returns the reply; `None` if it is unknown whether the command was executed.
     async fn reply_to(
         &self,
-        id: RequestId,
+        received: &ReceivedCommand,
         FleetCommand { from, person, sent_at, request, .. }: FleetCommand,
         dispatcher: &CommandDispatcher,
         reports: &EventSender,
-    ) -> Value {
-        let now = self.clock.now();
-        if now.since(sent_at).max(sent_at.since(now)) > CLOCKS {
-            return refusal(&format!(
-                "the command was sent at {sent_at}, and at `{}` it is {now}; set the clocks of both hosts",
-                self.own()
+    ) -> Option<Value> {
+        let (own, now) = (self.own(), self.clock.now());
+        let refused = |why: String| {
+            let before = if received.was_taken { "; it is unknown whether it was executed before" } else { "" };
+            Some(refusal(&format!("{why}{before}")))
+        };
+        if !self.other(&from).is_some_and(|other| other.people.contains(&person)) {
+            return refused(format!(
+                "the host `{own}` executes no commands of {person} that come from `{from}`; it needs `people` in \
+                 [store.hosts.{from}]"
             ));
         }
+        if now.since(sent_at).max(sent_at.since(now)) > CLOCKS {
+            return refused(format!(
+                "the command was sent at {sent_at}, and at `{own}` it is {now}; set the clocks of both hosts"
+            ));
+        }
+        // A command that is taken again has the same id, so nothing happens twice.
+        let id = request_id(received).ok()?;
         tracing::info!(host = %from, request_id = %id, person, "a command of another host");
+        let within = if request.is_a_read() { READ_WITHIN } else { ANSWERED_WITHIN };
         let answered = control::answer_fleet_command((person, id), request, dispatcher, reports);
-        let Ok(reply) = timeout(ANSWERED_WITHIN, answered).await else {
-            return refusal("the daemon did not answer; it is unknown whether the command was executed");
-        };
-        serde_json::from_slice(&reply).unwrap_or_else(|_other| refusal("the daemon gave no reply"))
+        let reply = timeout(within, answered).await.ok()??;
+        serde_json::from_slice(&reply).ok()
     }
 
     fn signed_reply(&self, received: &ReceivedCommand, reply: Value) -> Result<String, serde_json::Error> {
@@ -132,4 +159,10 @@ impl OtherHosts {
         document.reply = refusal("the reply is too long for another host; run the command on the host itself");
         sign(&self.key, Use::Reply, &document)
     }
+}
+
+/// Returns the request id of the row of a command.
+fn request_id(received: &ReceivedCommand) -> Result<RequestId, String> {
+    let id = format!("fleet-{}-{}", received.sender, received.id);
+    id.parse().map_err(|_invalid| "its id is not valid".to_owned())
 }

@@ -6,11 +6,18 @@ use crate::control::fault;
 use config::store::OtherHost;
 use filter::holds_own;
 use model::{HostName, Nonce};
+use serde_json::Value;
 use shared::digest::Digest;
+use std::sync::Arc;
 use std::time::Duration;
 use store::fleet::FleetError;
-use store::fleet::commands::COMMAND_MAX;
+use store::fleet::commands::{COMMAND_MAX, REPLY_MAX, SentState};
+use tokio::time::timeout;
 
+/// The most values and keys of a reply.
+const REPLY_NODES_MAX: usize = 200_000;
+/// The longest time for the database, beside the times of the other host.
+const DATABASE: Duration = Duration::from_secs(12);
 /// The longest time until the host takes a command. It is withdrawn then.
 const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 /// The longest time until the host answers a command that it has taken.
@@ -18,79 +25,96 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(40);
 /// The longest time of both, for the client of the control socket.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(70);
 
+/// The reason why there is no reply of the other host.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoReply {
+    /// The host does not execute the request.
+    #[error("{0}")]
+    NotExecuted(String),
+    /// It may execute the request.
+    #[error("{0}; it is unknown whether the host executes the command, so look there")]
+    Unknown(String),
+}
+
+impl NoReply {
+    fn not(why: impl Into<String>) -> Self {
+        Self::NotExecuted(why.into())
+    }
+}
+
+/// The longest times of a request: until the host takes it, and then until it answers.
+pub(crate) type Within = (Duration, Duration);
+
 impl OtherHosts {
     /// Sends the request of a person to another host. Returns its reply, or a refusal that says whether the request was
     /// executed.
-    pub(crate) async fn ask(&self, person: &str, request: FleetRequest) -> Vec<u8> {
-        self.ask_within(person, request, TAKEN_WITHIN).await
+    pub(crate) async fn ask(self: &Arc<Self>, person: &str, request: FleetRequest) -> Vec<u8> {
+        match self.ask_within(person, request, (TAKEN_WITHIN, ANSWERED_WITHIN)).await {
+            Ok(reply) => serde_json::to_vec(&reply).unwrap_or_default(),
+            Err(none) => fault(&none.to_string()),
+        }
     }
 
-    /// Does the same with another longest time until the host takes the request.
-    pub(crate) async fn ask_within(&self, person: &str, request: FleetRequest, taken_within: Duration) -> Vec<u8> {
-        self.try_to_ask(person, request, taken_within).await.unwrap_or_else(|why| fault(&why))
+    /// Does the same within these times. A caller that leaves does not keep a request from being withdrawn.
+    ///
+    /// # Errors
+    /// [`NoReply`].
+    pub(crate) async fn ask_within(
+        self: &Arc<Self>,
+        person: &str,
+        request: FleetRequest,
+        within: Within,
+    ) -> Result<Value, NoReply> {
+        let (others, person) = (Arc::clone(self), person.to_owned());
+        let asked = tokio::spawn(async move { others.try_to_ask(person, request, within).await });
+        match timeout(within.0 + within.1 + DATABASE, asked).await {
+            Ok(Ok(reply)) => reply,
+            Ok(Err(failed)) => Err(NoReply::Unknown(failed.to_string())),
+            Err(_elapsed) => Err(NoReply::Unknown("the fleet's database did not answer in time".to_owned())),
+        }
     }
 
     async fn try_to_ask(
         &self,
-        person: &str,
+        person: String,
         FleetRequest { host, request }: FleetRequest,
-        taken_within: Duration,
-    ) -> Result<Vec<u8>, String> {
+        within: Within,
+    ) -> Result<Value, NoReply> {
         // The other host has a configuration of its own about this person.
-        if !self.config.people.contains_key(person) {
-            return Err(format!(
+        if !self.config.people.contains_key(&person) {
+            return Err(NoReply::not(format!(
                 "{person} is no person of the configuration, so no other host executes the command; add [people.NAME] \
                  with `uid` to broker.toml of both hosts"
-            ));
+            )));
         }
-        let key = self.key_of(&host)?;
-        let id = Nonce::fresh(self.ids.as_ref()).map_err(|none| none.to_string())?.as_str().to_owned();
-        let (from, to, person) = (self.own().clone(), host.clone(), person.to_owned());
+        let key = self.key_of(&host).map_err(NoReply::NotExecuted)?;
+        let unsent = |fault: &dyn std::fmt::Display| NoReply::not(format!("nothing was sent: {fault}"));
+        let id = Nonce::fresh(self.ids.as_ref()).map_err(|none| unsent(&none))?.as_str().to_owned();
+        let (from, to) = (self.own().clone(), host.clone());
         let document = FleetCommand { from, to, id: id.clone(), person, sent_at: self.clock.now(), request: *request };
-        let unwritten = |error: serde_json::Error| format!("nothing was sent: {error}");
         // SECURITY: the database gets the text.
-        if holds_own(serde_json::to_value(&document).map_err(unwritten)?, &self.scrubber) {
-            return Err("it holds a secret of the broker's own; leave the secret out".to_owned());
+        let text = serde_json::to_value(&document).map_err(|error| unsent(&error))?;
+        if holds_own(text, &self.scrubber) {
+            return Err(NoReply::not("it holds a secret of the broker's own; leave the secret out"));
         }
-        let command = sign(&self.key, Use::Command, &document).map_err(unwritten)?;
+        let command = sign(&self.key, Use::Command, &document).map_err(|error| unsent(&error))?;
         if command.len() > COMMAND_MAX {
-            return Err(format!("nothing was sent: a command has at most {} KiB", COMMAND_MAX / 1024));
+            return Err(unsent(&format!("a command has at most {} KiB", COMMAND_MAX / 1024)));
         }
-        let unknown = |fault: &str| {
-            format!("{fault}; it is unknown whether the host `{host}` executes the command, so look there")
-        };
-        self.commands.connect().await.map_err(|error| format!("nothing was sent: {error}"))?;
-        if let Err(error) = self.commands.send(&host, &id, &command).await {
-            if let FleetError::NoHost(host) = error {
-                return Err(format!("nothing was sent: the fleet's database has no host `{host}`"));
-            }
-            let is_refused = matches!(error, FleetError::Refused(_));
-            let error = error.to_string();
-            return Err(if is_refused { format!("nothing was sent: {error}") } else { unknown(&error) });
-        }
+        self.commands.connect().await.map_err(|error| unsent(&error))?;
+        self.commands.send(&host, &id, &command).await.map_err(|error| {
+            let is_unsent = matches!(error, FleetError::NoHost(_) | FleetError::Refused(_));
+            if is_unsent { unsent(&error) } else { NoReply::Unknown(error.to_string()) }
+        })?;
         tracing::info!(%host, id, person = document.person, "a command was sent to another host");
-        let sealed = self.reply((&host, &id), taken_within).await.map_err(|error| unknown(&error.to_string()))?;
-        let sealed = match sealed {
-            Received::Reply(sealed) => sealed,
-            Received::Withdrawn => {
-                return Err(format!(
-                    "the host `{host}` did not take the command within {} s, so it was withdrawn and is not executed. \
-                     Its daemon must run, and its broker.toml needs [store.hosts.{}] with `people`",
-                    taken_within.as_secs(),
-                    self.own()
-                ));
-            }
-            Received::Nothing => {
-                return Err(unknown(&format!("the host `{host}` took the command and did not answer")));
-            }
-        };
-        let reply: FleetReply = verify(&key, Use::Reply, &sealed)
-            .map_err(|fault| unknown(&format!("the reply of the host `{host}` is not valid: {fault}")))?;
+        let sealed = self.reply((&host, &id), within).await?;
+        let reply: FleetReply = verify(&key, (Use::Reply, REPLY_MAX, REPLY_NODES_MAX), &sealed)
+            .map_err(|fault| NoReply::Unknown(format!("the reply of the host `{host}` is not valid: {fault}")))?;
         let is_its_own = reply.from == host && reply.to == *self.own();
         if !is_its_own || reply.command != Digest::of(command.as_bytes()) {
-            return Err(unknown(&format!("the reply of the host `{host}` belongs to another command")));
+            return Err(NoReply::Unknown(format!("the reply of the host `{host}` belongs to another command")));
         }
-        serde_json::to_vec(&reply.reply).map_err(|error| unknown(&error.to_string()))
+        Ok(reply.reply)
     }
 
     /// Returns the public key of another host.
@@ -102,26 +126,35 @@ impl OtherHosts {
     }
 
     /// Waits for the reply, and withdraws a command that the host does not take.
-    async fn reply(&self, (host, id): (&HostName, &str), taken_within: Duration) -> Result<Received, FleetError> {
-        if let Some(sealed) = self.commands.reply(host, id, taken_within).await? {
-            return Ok(Received::Reply(sealed));
+    async fn reply(
+        &self,
+        (host, id): (&HostName, &str),
+        (taken_within, answered_within): Within,
+    ) -> Result<String, NoReply> {
+        let unknown = |error: FleetError| NoReply::Unknown(error.to_string());
+        let mut state = self.commands.reply(host, id, taken_within).await.map_err(unknown)?;
+        if state == SentState::Waiting {
+            if self.commands.withdraw(host, id).await.map_err(unknown)? {
+                return Err(NoReply::not(format!(
+                    "the host `{host}` did not take the command within {} s, so it was withdrawn and is not executed. \
+                     Its daemon must run, and its broker.toml needs [store.hosts.{}] with `people`",
+                    taken_within.as_secs(),
+                    self.own()
+                )));
+            }
+            state = self.commands.reply(host, id, answered_within).await.map_err(unknown)?;
         }
-        if self.commands.withdraw(host, id).await? {
-            return Ok(Received::Withdrawn);
+        match state {
+            SentState::Answered(sealed) => Ok(sealed),
+            SentState::Waiting => {
+                Err(NoReply::Unknown(format!("the host `{host}` took the command and did not answer")))
+            }
+            SentState::Gone => Err(NoReply::Unknown(format!(
+                "the command is gone without a reply; if the key of this host in broker.toml of `{host}` is another one \
+                 than that of `fleet key`, the host `{host}` discards the command"
+            ))),
         }
-        let sealed = self.commands.reply(host, id, ANSWERED_WITHIN).await?;
-        Ok(sealed.map_or(Received::Nothing, Received::Reply))
     }
-}
-
-/// The end of a command.
-enum Received {
-    /// A reply, which is not verified yet.
-    Reply(String),
-    /// The host has not taken the command and never will.
-    Withdrawn,
-    /// The host has taken it.
-    Nothing,
 }
 
 /// Returns the refusal for a host that the configuration does not name.

@@ -5,6 +5,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrets::identity::issuers::{OwnKey, has_signed};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use shared::json::parse_object_within;
 
 /// The use of a document. No signature for one use is valid for another, or for a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,40 +46,46 @@ pub(super) fn sign(key: &OwnKey, used: Use, document: &impl Serialize) -> Result
     serde_json::to_string(&Signed { text, signature })
 }
 
-/// Verifies and reads a document of the holder of this key.
+/// Verifies and reads a document of the holder of this key. It has at most so many bytes, values and keys.
 ///
 /// # Errors
 /// The fault. Nothing of a document with another signature is read.
-pub(super) fn verify<T: DeserializeOwned>(key: &[u8; 32], used: Use, sealed: &str) -> Result<T, String> {
-    let Signed { text, signature } = parsed(sealed)?;
+pub(super) fn verify<T: DeserializeOwned>(
+    key: &[u8; 32],
+    (used, bytes_max, nodes_max): (Use, usize, usize),
+    sealed: &str,
+) -> Result<T, String> {
+    if sealed.len() > bytes_max {
+        return Err("it is too long".to_owned());
+    }
+    let Signed { text, signature } = serde_json::from_str(sealed).map_err(|fault| fault.to_string())?;
     let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_fault| "its signature is not base64url")?;
     if !has_signed(key, &signed(used, &text), &signature) {
         return Err("its signature is not that of the key in broker.toml".to_owned());
     }
-    parsed(&text)
+    let (document, _) = parse_object_within(text.as_bytes(), nodes_max).map_err(|fault| fault.to_string())?;
+    T::deserialize(Value::Object(document)).map_err(|fault| fault.to_string())
 }
 
 fn signed(used: Use, text: &str) -> Vec<u8> {
     [used.line(), text].concat().into_bytes()
 }
 
-fn parsed<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    let document = shared::json::parse(text.as_bytes()).map_err(|fault| fault.to_string())?;
-    T::deserialize(document).map_err(|fault| fault.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     #[test]
     fn a_document_is_read_only_with_its_signature_for_its_use() {
         let (key, other) = (OwnKey::new(&[1; 32]).unwrap(), OwnKey::new(&[2; 32]).unwrap());
         let document = json!({ "a": "\u{0}é", "n": 1 });
         let sealed = sign(&key, Use::Command, &document).unwrap();
-        let read = |public: [u8; 32], used, text: &str| verify::<Value>(&public, used, text);
+        let read = |public: [u8; 32], used, text: &str| verify::<Value>(&public, (used, 1000, 10), text);
         assert_eq!(read(key.public(), Use::Command, &sealed), Ok(document));
+        for (bytes, nodes) in [(sealed.len() - 1, 10), (sealed.len(), 4)] {
+            assert!(verify::<Value>(&key.public(), (Use::Command, bytes, nodes), &sealed).is_err());
+        }
         for (public, used, text) in [
             (other.public(), Use::Command, sealed.clone()),
             (key.public(), Use::Reply, sealed.clone()),

@@ -36,7 +36,7 @@ fn down(people: &str, of_b: Builder) -> Option<Two> {
     let url = |host: &str| database.url(host, database.server.port);
     let (a, b) = (builder().host("a", url("a")).down(), of_b.host("b", url("b")).down());
     let (key_of_a, key_of_b) = (key(&a), key(&b));
-    add(&a, &format!("[store.hosts.b]\nkey = \"{key_of_b}\"\n"));
+    add(&a, &format!("[store.hosts.b]\nkey = \"{key_of_b}\"\ninbox = true\n"));
     add(&b, &format!("[store.hosts.a]\nkey = \"{key_of_a}\"\n{people}\n"));
     Some(Two { database, a, b })
 }
@@ -289,6 +289,9 @@ fn the_inbox_of_a_host_has_the_approval_requests_of_the_others() {
     let denied = answer(&mut operator, &path, &digest, &form, "no");
     assert!(denied.text.contains("You denied it") && denied.text.contains("Next approval request"), "{}", denied.text);
     assert_eq!(code(&developer.reply(&second)), "approval_denied");
+    // The other host does not ask back.
+    let (inbox, asked) = (Visitor::signed_in(&two.b).get("/").text, fleet_rows(&two.a));
+    assert!(!inbox.contains("gives no approval requests") && asked.is_empty(), "{inbox}");
     // A host that is away does not take the others with it.
     two.b.stop();
     let inbox = operator.get("/").text;
@@ -297,11 +300,11 @@ fn the_inbox_of_a_host_has_the_approval_requests_of_the_others() {
     assert!(gone.status == 503 && gone.text.contains("The host b gives no answer"), "{}", gone.text);
 }
 
-/// How often the executing host is killed.
+/// How often the executing host stops or is killed.
 const KILLS: usize = 8;
 
 #[test]
-fn of_commands_to_a_host_that_is_killed_each_is_executed_once_or_was_said_not_to_be() {
+fn of_commands_to_a_host_that_stops_or_is_killed_each_is_executed_once_or_was_said_not_to_be() {
     let Some(mut two) = down(PEOPLE, builder()) else { return };
     two.a.start_process();
     two.b.start_process();
@@ -327,7 +330,12 @@ fn of_commands_to_a_host_that_is_killed_each_is_executed_once_or_was_said_not_to
         for kill in 1..=KILLS {
             let few = 10 * i64::try_from(kill).unwrap();
             until("some commands are executed", || (count(&two.b) >= few).then_some(()));
-            two.b.kill();
+            // A daemon that stops answers no command that the next one may execute.
+            if kill % 2 == 0 {
+                two.b.stop();
+            } else {
+                two.b.kill();
+            }
             two.b.start_process();
         }
         is_over.store(true, Ordering::Release);

@@ -38,7 +38,7 @@ impl Watch {
         let (pending, here) = (ApprovalsRequest { all: false, code: None }, ToHost::default());
         let mut shown = BTreeSet::new();
         loop {
-            for found in read(&ledger, &pending, |_| true)? {
+            for found in read(&ledger, (&pending, false), |_| true)? {
                 let approval = &found.approval;
                 if approval.state == ApprovalState::Waiting && shown.insert(approval.id) {
                     let card = || format!("{}\n{}\n", text(context, approval, &here), here_too(approval));

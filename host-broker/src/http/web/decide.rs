@@ -1,12 +1,13 @@
 //! A person's answer from a page: the same command as the command line's, through the same command dispatcher.
 
 use super::inbox::NOT_YOURS;
+use super::other_hosts::no_reply;
 use super::page::answered::Answered;
 use super::read_pool::{self, Listed};
 use super::{Shared, html, page};
 use crate::control::approvals::ApprovalRecord;
 use crate::control::{Asked, SocketRequest};
-use crate::fleet_commands::FleetRequest;
+use crate::fleet_commands::{FleetRequest, NoReply};
 use crate::http::web::sessions::{Use, Visitor};
 use axum::extract::rejection::FormRejection;
 use axum::extract::{Form, Path, State};
@@ -19,6 +20,7 @@ use model::access::AccessScope;
 use model::approval::{Approval, ApprovalState, SubjectKind};
 use model::standing_approval::StandingScope;
 use serde::Deserialize;
+use serde_json::Value;
 use shared::reply::Status;
 use shared::{Action, Level, Reply};
 use std::collections::BTreeSet;
@@ -256,6 +258,8 @@ async fn decide(shared: &Shared, visitor: &Visitor, form: &AnswerForm, listed: L
 
 /// The longest time that a page waits for the outcome of an approval.
 const OUTCOME_TIMEOUT: Duration = Duration::from_secs(4);
+/// The longest times until another host takes an answer, and then until it replies.
+const ANSWER_WITHIN: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(10));
 /// How often it is looked for, here and on another host.
 const LOOK: Duration = Duration::from_millis(50);
 const LOOK_FAR: Duration = Duration::from_millis(500);
@@ -284,7 +288,11 @@ async fn settle(
             continue;
         }
         let (config, person, now) = (Arc::clone(&shared.web.config), visitor.person.clone(), shared.web.clock.now());
-        let (mut others, _silent) = shared.waiting_on_other_hosts(&person).await;
+        // A page about this host does not wait for the others.
+        let mut others = match &answered.host {
+            Some(_) => shared.waiting_on_other_hosts(&person).await.0,
+            None => Vec::new(),
+        };
         let mut waiting = look(shared, move |ledger| read_pool::waiting(ledger, &config, &person, now)).await?.mine;
         waiting.append(&mut others);
         waiting.retain(|one| one.path() != answered.path());
@@ -339,8 +347,16 @@ async fn put(
         (None, _) => send(shared, visitor, Command::Answer(given)).await,
         (Some(host), Some(others)) => {
             let request = Box::new(SocketRequest::Command(Command::Answer(given)));
-            let reply = others.ask(&visitor.person, FleetRequest { host: host.clone(), request }).await;
-            outcome_of(&reply)
+            let request = FleetRequest { host: host.clone(), request };
+            match others.ask_within(&visitor.person, request, ANSWER_WITHIN).await {
+                Ok(reply) => outcome_of_host(&reply),
+                Err(none @ NoReply::NotExecuted(_)) => {
+                    FormOutcome::Refused(format!("The host {host} has not taken it: {}.", no_reply(host, &none)))
+                }
+                Err(none @ NoReply::Unknown(_)) => {
+                    FormOutcome::Unknown(format!("The host {host}: {}.", no_reply(host, &none)))
+                }
+            }
         }
         (Some(_), None) => FormOutcome::Refused("This host knows no other hosts.".to_owned()),
     }
@@ -353,6 +369,16 @@ pub(super) async fn send(shared: &Shared, visitor: &Visitor, command: Command) -
         Ok(Ok(reply)) => outcome_of(&reply),
         Ok(Err(why)) => FormOutcome::Unknown(format!("The broker has not answered: {why}.")),
         Err(_elapsed) => FormOutcome::Unknown("The broker has not answered in time.".to_owned()),
+    }
+}
+
+/// The outcome in the reply of another host, whose refusals need not have all members of a reply.
+fn outcome_of_host(reply: &Value) -> FormOutcome {
+    let text = |name: &str| reply.get(name).and_then(Value::as_str);
+    match (text("status"), text("error")) {
+        (Some("executed"), _) => FormOutcome::Counted(text("summary").unwrap_or_default().to_owned()),
+        (_, Some(error)) => FormOutcome::Refused(error.to_owned()),
+        (_, None) => FormOutcome::Unknown("The broker's answer cannot be read.".to_owned()),
     }
 }
 

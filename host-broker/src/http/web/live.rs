@@ -128,7 +128,8 @@ pub(super) async fn events(State(shared): State<Shared>, headers: HeaderMap) -> 
     let Some(visitor) = shared.visitor(&headers, Use::Watch) else {
         return plain(StatusCode::UNAUTHORIZED, "Sign in first.");
     };
-    let interval = shared.web.dispatcher.other_hosts.is_some().then_some(OTHER_HOSTS);
+    let others = shared.web.dispatcher.other_hosts.as_ref();
+    let interval = others.is_some_and(|others| !others.of_inbox().is_empty()).then_some(OTHER_HOSTS);
     let subject = Subject::ApprovalRequests(shared.web.changes.approval_requests(), interval);
     stream(shared, (&headers, visitor), subject, GAP)
 }

@@ -5,23 +5,30 @@ use super::read_pool::{Listed, waits};
 use crate::control::ProcessRequest;
 use crate::control::SocketRequest;
 use crate::control::approvals::{ApprovalRecord, ApprovalsRequest, read_reply};
-use crate::fleet_commands::{FleetRequest, OtherHosts};
+use crate::fleet_commands::{FleetRequest, NoReply, OtherHosts};
 use futures_util::future::join_all;
 use model::HostName;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::timeout;
 
-/// The longest time until another host takes a request for a page.
-const TAKEN_WITHIN: Duration = Duration::from_secs(2);
+/// The longest time of the lists of all hosts.
+const LIST_WITHIN: Duration = Duration::from_secs(4);
+/// The longest time until another host takes a request for a page, and then until it answers.
+const WITHIN: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(5));
 
 impl Shared {
     /// Returns the pending approval requests that this person may answer on other hosts, and the hosts that gave none.
     pub(super) async fn waiting_on_other_hosts(&self, person: &str) -> (Vec<Listed>, Vec<(HostName, String)>) {
         let (mut waiting, mut silent) = (Vec::new(), Vec::new());
         let Some(others) = self.web.dispatcher.other_hosts.as_ref() else { return (waiting, silent) };
-        let (hosts, now) = (others.names(), self.web.clock.now());
+        let (hosts, now) = (others.of_inbox(), self.web.clock.now());
         let wanted = ApprovalsRequest { all: false, code: None };
-        let answers = join_all(hosts.iter().map(|host| ask(others, person, host, wanted.clone()))).await;
+        let answers = join_all(hosts.iter().map(|host| async {
+            let answer = timeout(LIST_WITHIN, ask(others, person, host, wanted.clone())).await;
+            answer.unwrap_or_else(|_elapsed| Err("it gave no answer in time".to_owned()))
+        }));
+        let answers = answers.await;
         for (host, answer) in hosts.into_iter().zip(answers) {
             match answer {
                 Ok(records) => {
@@ -60,7 +67,12 @@ async fn ask(
     wanted: ApprovalsRequest,
 ) -> Result<Vec<ApprovalRecord>, String> {
     let request = Box::new(SocketRequest::Process(ProcessRequest::Approvals(wanted)));
-    let reply = others.ask_within(person, FleetRequest { host: host.clone(), request }, TAKEN_WITHIN).await;
-    let reply = serde_json::from_slice(&reply).map_err(|fault| format!("its reply cannot be read: {fault}"))?;
-    read_reply(&reply)
+    let reply = others.ask_within(person, FleetRequest { host: host.clone(), request }, WITHIN).await;
+    read_reply(&reply.map_err(|none| no_reply(host, &none))?)
+}
+
+/// The text for a page. The reason may name roles and addresses of the database.
+pub(super) fn no_reply(host: &HostName, none: &NoReply) -> String {
+    tracing::warn!(%host, reason = %none, "another host gave no answer for a page");
+    "it gave no answer; for the reason: host-broker logs".to_owned()
 }

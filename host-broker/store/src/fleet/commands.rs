@@ -39,6 +39,19 @@ pub struct ReceivedCommand {
     pub id: String,
     /// Its text.
     pub command: String,
+    /// Whether it was taken before, so that it may have been executed.
+    pub was_taken: bool,
+}
+
+/// The state of a command that was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SentState {
+    /// The host has not answered yet.
+    Waiting,
+    /// The reply. The command is removed.
+    Answered(String),
+    /// The command is gone, without a reply.
+    Gone,
 }
 
 /// The commands of one host, in both directions.
@@ -46,6 +59,8 @@ pub struct Commands {
     settings: Settings,
     link: Mutex<Option<Arc<Link>>>,
     cleaned: Mutex<Option<Instant>>,
+    // The last attempt to connect, and its fault. Those who come soon after do not wait for another one.
+    away: Mutex<Option<(Instant, FleetError)>>,
 }
 
 impl fmt::Debug for Commands {
@@ -57,7 +72,7 @@ impl fmt::Debug for Commands {
 impl Commands {
     /// Makes it. It connects when it is used.
     pub fn new(settings: Settings) -> Self {
-        Self { settings, link: Mutex::new(None), cleaned: Mutex::new(None) }
+        Self { settings, link: Mutex::new(None), cleaned: Mutex::new(None), away: Mutex::new(None) }
     }
 
     /// Returns the name of this host.
@@ -82,28 +97,33 @@ impl Commands {
         const SEND: &str = "WITH sent AS (INSERT INTO host_broker.commands (host, sender, id, command)
                 SELECT host, $2, $3, $4 FROM host_broker.hosts WHERE host = $1 RETURNING host)
             SELECT pg_notify('host_broker.' || host, '') FROM sent";
+        self.clean().await?;
         let sent = self.rows(SEND, &[&to.as_str(), &self.host().as_str(), &id, &command]).await?;
         if sent.is_empty() { Err(FleetError::NoHost(to.to_string())) } else { Ok(()) }
     }
 
-    /// Waits at most so long until the host has answered a command, and removes the command then. Returns the reply, and
-    /// `None` if there is none yet.
+    /// Waits at most so long until the host has answered a command, and removes the command then.
     ///
     /// # Errors
     /// [`FleetError::Unreachable`]; the command may be executed.
-    pub async fn reply(&self, to: &HostName, id: &str, most: Duration) -> Result<Option<String>, FleetError> {
-        const TAKE: &str = "DELETE FROM host_broker.commands WHERE host = $1 AND sender = $2 AND id = $3 AND reply IS \
-            NOT NULL RETURNING reply";
+    pub async fn reply(&self, to: &HostName, id: &str, most: Duration) -> Result<SentState, FleetError> {
+        const REPLY: &str = "SELECT reply FROM host_broker.commands WHERE host = $1 AND sender = $2 AND id = $3";
+        const REMOVE: &str = "DELETE FROM host_broker.commands WHERE host = $1 AND sender = $2 AND id = $3";
+        let own = self.host().as_str();
         let began = Instant::now();
         loop {
             let link = self.link().await?;
             let mut notified = pin!(link.notified.notified());
             notified.as_mut().enable();
-            let found = self.rows(TAKE, &[&to.as_str(), &self.host().as_str(), &id]).await?;
-            if let Some(row) = found.first() {
-                return row.try_get(0).map_err(unreachable);
+            let found = self.rows(REPLY, &[&to.as_str(), &own, &id]).await?;
+            let Some(row) = found.first() else { return Ok(SentState::Gone) };
+            let reply: Option<String> = row.try_get(0).map_err(unreachable)?;
+            if let Some(reply) = reply {
+                self.rows(REMOVE, &[&to.as_str(), &own, &id]).await?;
+                return Ok(SentState::Answered(reply));
             }
-            let Some(left) = most.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) else { return Ok(None) };
+            let left = most.checked_sub(began.elapsed()).filter(|left| !left.is_zero());
+            let Some(left) = left else { return Ok(SentState::Waiting) };
             timeout(left.min(POLL), notified).await.ok();
         }
     }
@@ -123,12 +143,13 @@ impl Commands {
     /// # Errors
     /// [`FleetError`]; the next attempt returns them again.
     pub async fn take(&self, senders: &[HostName]) -> Result<Vec<ReceivedCommand>, FleetError> {
-        const TAKE: &str = "WITH next AS (SELECT host, sender, id, sent_at FROM host_broker.commands
-                WHERE host = $1 AND sender = ANY($2) AND reply IS NULL ORDER BY sent_at, sender, id LIMIT $3 FOR UPDATE),
+        const TAKE: &str = "WITH next AS (SELECT host, sender, id, sent_at, taken FROM host_broker.commands
+                WHERE host = $1 AND sender = ANY($2) AND reply IS NULL ORDER BY sent_at, sender, id LIMIT $3
+                FOR UPDATE SKIP LOCKED),
             done AS (UPDATE host_broker.commands AS c SET taken = true FROM next
                 WHERE c.host = next.host AND c.sender = next.sender AND c.id = next.id
-                RETURNING c.sender, c.id, c.command, c.sent_at)
-            SELECT sender, id, command FROM done ORDER BY sent_at, sender, id";
+                RETURNING c.sender, c.id, c.command, next.taken, c.sent_at)
+            SELECT sender, id, command, taken FROM done ORDER BY sent_at, sender, id";
         self.clean().await?;
         let senders: Vec<&str> = senders.iter().map(HostName::as_str).collect();
         let link = self.link().await?;
@@ -147,7 +168,7 @@ impl Commands {
     /// [`FleetError`]; the sender has no answer yet, and the command is taken again.
     pub async fn answer(&self, command: &ReceivedCommand, reply: &str) -> Result<(), FleetError> {
         const ANSWER: &str = "WITH answered AS (UPDATE host_broker.commands SET reply = $4
-                WHERE host = $1 AND sender = $2 AND id = $3 RETURNING sender)
+                WHERE host = $1 AND sender = $2 AND id = $3 AND reply IS NULL RETURNING sender)
             SELECT pg_notify('host_broker.' || sender, '') FROM answered";
         let sender = command.sender.as_str();
         self.rows(ANSWER, &[&self.host().as_str(), &sender, &command.id, &reply]).await.map(drop)
@@ -194,15 +215,25 @@ impl Commands {
         if let Some(link) = known.as_ref().filter(|link| !link.client.is_closed()) {
             return Ok(Arc::clone(link));
         }
+        let mut away = self.away.lock().await;
+        if let Some((_, error)) = away.as_ref().filter(|(tried, _)| tried.elapsed() < POLL) {
+            return Err(error.clone());
+        }
+        let opened = self.open().await;
+        *away = opened.as_ref().err().map(|error| (Instant::now(), error.clone()));
+        Ok(Arc::clone(known.insert(Arc::new(opened?))))
+    }
+
+    async fn open(&self) -> Result<Link, FleetError> {
         let link = Link::open(&self.settings, true).await?;
         let listen = format!("LISTEN \"host_broker.{}\"", self.host());
         within(ANSWER, async { link.client.batch_execute(&listen).await.map_err(unreachable) }).await?;
-        Ok(Arc::clone(known.insert(Arc::new(link))))
+        Ok(link)
     }
 }
 
 fn received(row: &Row) -> Result<ReceivedCommand, FleetError> {
     let text = |index: usize| row.try_get::<_, String>(index).map_err(unreachable);
     let sender = text(0)?.parse().map_err(|_invalid| FleetError::Row("commands".to_owned()))?;
-    Ok(ReceivedCommand { sender, id: text(1)?, command: text(2)? })
+    Ok(ReceivedCommand { sender, id: text(1)?, command: text(2)?, was_taken: row.try_get(3).map_err(unreachable)? })
 }

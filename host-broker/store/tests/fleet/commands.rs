@@ -4,7 +4,7 @@ use crate::fleet_database::FleetDatabase;
 use model::HostName;
 use std::time::Duration;
 use store::fleet::FleetError;
-use store::fleet::commands::{COMMAND_MAX, Commands, REPLY_MAX, ReceivedCommand};
+use store::fleet::commands::{COMMAND_MAX, Commands, REPLY_MAX, ReceivedCommand, SentState};
 
 /// Long enough for an answer of the server.
 const LONG: Duration = Duration::from_secs(20);
@@ -42,16 +42,19 @@ async fn a_command_is_taken_answered_and_removed_and_is_taken_again_until_then()
     let (a, b) = (commands(&database, "a"), commands(&database, "b"));
     a.send(&name("b"), "1", "first \u{1f600}").await.unwrap();
     a.send(&name("b"), "2", "second").await.unwrap();
-    for _death in 0..2 {
+    for death in 0..2 {
         let taken = take(&b, &["a"]).await;
+        assert!(taken.iter().all(|taken| taken.was_taken == (death > 0)));
         let texts: Vec<&str> = taken.iter().map(|taken| taken.command.as_str()).collect();
         assert_eq!(texts, ["first \u{1f600}", "second"]);
         assert_eq!((&taken[0].sender, taken[0].id.as_str()), (&name("a"), "1"));
     }
-    assert_eq!(a.reply(&name("b"), "1", Duration::ZERO).await.unwrap(), None);
+    assert_eq!(a.reply(&name("b"), "1", Duration::ZERO).await.unwrap(), SentState::Waiting);
     let taken = take(&b, &["a"]).await;
     b.answer(&taken[0], "done").await.unwrap();
-    assert_eq!(a.reply(&name("b"), "1", LONG).await.unwrap().as_deref(), Some("done"));
+    b.answer(&taken[0], "too late").await.unwrap();
+    assert_eq!(a.reply(&name("b"), "1", LONG).await.unwrap(), SentState::Answered("done".to_owned()));
+    assert_eq!(a.reply(&name("b"), "1", LONG).await.unwrap(), SentState::Gone);
     assert_eq!(take(&b, &["a"]).await.len(), 1);
     b.discard(&taken[1]).await.unwrap();
     assert_eq!(database.run("SELECT count(*) FROM host_broker.commands"), "0");
@@ -72,7 +75,7 @@ async fn a_waiting_host_is_notified_in_both_directions() {
         a.reply(&name("b"), "1", LONG).await.unwrap()
     };
     let ((), reply) = tokio::join!(executes, asks);
-    assert_eq!(reply.as_deref(), Some("done"));
+    assert_eq!(reply, SentState::Answered("done".to_owned()));
 }
 
 #[tokio::test]
@@ -111,7 +114,8 @@ async fn only_named_hosts_are_heard_and_limits_hold() {
     let taken = take(&b, &["a"]).await;
     assert!(b.answer(&taken[0], &"x".repeat(REPLY_MAX + 1)).await.is_err());
     b.answer(&taken[0], &"x".repeat(REPLY_MAX)).await.unwrap();
-    assert_eq!(a.reply(&name("b"), "1", LONG).await.unwrap().map(|reply| reply.len()), Some(REPLY_MAX));
+    let SentState::Answered(reply) = a.reply(&name("b"), "1", LONG).await.unwrap() else { panic!("no reply") };
+    assert_eq!(reply.len(), REPLY_MAX);
 }
 
 #[tokio::test]
@@ -135,7 +139,7 @@ async fn a_connection_that_ends_is_opened_again() {
             break reply;
         }
     };
-    assert_eq!(reply.as_deref(), Some("done"));
+    assert_eq!(reply, SentState::Answered("done".to_owned()));
 }
 
 #[test]
