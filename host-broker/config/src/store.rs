@@ -162,7 +162,7 @@ mod tests {
             (format!("{url}{host}[store.hosts.B]\nkey = \"{KEY}\""), "not a valid host"),
             (format!("{url}{host}durability = \"one-machin\""), "did you mean `one-machine`?"),
             (format!("{url}{host}authority = \"ca.pem\""), "did you mean `authorities`?"),
-            (format!("{url}hosts = \"a\""), "did you mean `host`?"),
+            (format!("{url}hst = \"a\""), "did you mean `host`?"),
             (format!("{url}host = \"Eu\""), "not a valid host"),
         ] {
             let fault = parsed(&text).unwrap_err();
