@@ -38,7 +38,7 @@ use filter::scrub::Scrubber;
 use kernel::Probe;
 use kernel::call::{Header, Origin};
 use kernel::contract::Operation;
-use model::{Caller, EffectMarker, HostName, KillScope, LedgerKey, NoRandomness, Nonce, Random, Subject};
+use model::{Caller, EffectMarker, HostName, LedgerKey, NoRandomness, Nonce, Random, Subject};
 use provider::definitions::Listing;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -250,21 +250,6 @@ impl CommandDispatcher {
         })
     }
 
-    /// Checks that the name of a kill switch exists. A switch with a mistyped name would stop nothing.
-    fn knows(&self, command: &Command) -> Result<(), String> {
-        let Command::Kill { scope, on: true } = command else { return Ok(()) };
-        let (kind, name, is_known) = match scope {
-            KillScope::All => return Ok(()),
-            KillScope::Group(group) => ("group", group.to_string(), self.config.holds(group)),
-            KillScope::Provider(name) => ("provider", name.to_string(), self.config.table_of(name).is_some()),
-        };
-        if is_known {
-            return Ok(());
-        }
-        let host = self.other_hosts.as_ref().map_or_else(String::new, |others| format!("the host `{}`", others.own()));
-        Err(format!("{host} has no {kind} `{name}`"))
-    }
-
     /// Returns the person with this user id. The daemon's own user and root may have a number instead of a name.
     pub fn person(&self, uid: u32) -> Option<String> {
         match self.config.person(uid) {
@@ -410,9 +395,6 @@ pub(crate) async fn answer_fleet_command(
             };
             if let Command::Answer(answer) = &mut command {
                 answer.channel = AnswerChannel::Fleet;
-            }
-            if let Err(why) = dispatcher.knows(&command) {
-                return Some(fault(&why));
             }
             dispatcher.ask_as(reports, (person, id), command).await.ok()
         }

@@ -1,5 +1,6 @@
 //! Puts the parts together: configuration, keys, catalogue, ledger, threads.
 
+mod dispatcher;
 mod inbox;
 mod monitoring;
 pub mod reload;
@@ -12,16 +13,15 @@ use crate::assembly::fleet::FleetDatabase;
 use crate::assembly::ruleset::RulesetBuilder;
 use crate::assembly::secrets::load_secrets;
 use crate::assembly::vault::{checked_vault, open_vault};
-use crate::control::{self, CommandDispatcher};
+use crate::control;
 use crate::daemon::{Changes, Daemon, EventSender, Halted};
-use crate::fleet_commands::OtherHosts;
 use crate::http::web::sign_in::Address;
 use crate::http::{self, Server};
 use crate::mailboxes::{Mailboxes, MailboxesError};
 use crate::outbox::{Outbox, sweep};
-use crate::receivers::{AnswerReceiver, ReceiverFaults};
+use crate::receivers::AnswerReceiver;
 use crate::request_watcher::{ParseWorker, RequestWatcher};
-use crate::sinks::{RunningSinks, Sink, SinkStates, Sinks};
+use crate::sinks::{RunningSinks, Sink, Sinks};
 use config::profiles::Written;
 use config::provider::Kinds;
 use config::socket::group_number;
@@ -29,14 +29,13 @@ use config::warnings::warnings;
 use config::{Config, ConfigError};
 use config::{permissions, profiles, rules};
 use engine::broker::Broker;
-use engine::catalogue::Catalogue;
 use engine::event::Event;
 use engine::notices::sender::NoticeSender;
 use engine::request::ParseContext;
 use engine::ruleset::Ruleset;
 use inbox::Inbox;
 use kernel::Ledger;
-use model::{Clock, LedgerKey, NoRandomness, Nonce, Random};
+use model::{Clock, LedgerKey, NoRandomness, Random};
 use monitoring::Monitoring;
 use platform::Platform;
 use platform::home::Home;
@@ -310,32 +309,6 @@ impl LoadedHome {
             .with_filters(filters)
             .with_vault(Arc::clone(&self.vault))
     }
-
-    /// Who turns a person's words into events.
-    pub fn dispatcher(&self, platform: &Platform) -> CommandDispatcher {
-        CommandDispatcher {
-            config: Arc::clone(&self.config),
-            catalogue: watch::channel(Arc::clone(&self.ruleset.catalogue)).1,
-            key: Arc::clone(&self.key),
-            scrubber: Arc::clone(&self.ruleset.filters.scrubber),
-            ids: Arc::clone(&platform.ids),
-            uid: rustix::process::geteuid().as_raw(),
-            inbox: None,
-            callback: None,
-            metrics: None,
-            inspector: None,
-            receiving: ReceiverFaults::default(),
-            sinks: SinkStates::default(),
-            ruleset_builder: None,
-            reload: None,
-            start: String::new(),
-            health: watch::channel(Health::default()).1,
-            mailboxes: None,
-            limits: platform.commands.limits_in_force(),
-            home: self.home.path().to_owned(),
-            other_hosts: None,
-        }
-    }
 }
 
 /// Writes the profiles and rules that a home does not have. Returns whether it wrote any.
@@ -425,7 +398,7 @@ impl Host {
         // It gets its name when the daemon serves, so a start that fails takes no other one away.
         let unnamed = socket.with_extension("new");
         let listener = bind(&unnamed, group, runtime)?;
-        let mut dispatcher = running_dispatcher(loaded, platform, (listed, seen, &mailboxes))?;
+        let mut dispatcher = loaded.running_dispatcher(platform, (listed, seen, &mailboxes))?;
         dispatcher.metrics = monitoring.url();
         let sinks = Sinks::new((&loaded.home, &platform.clock), &loaded.sinks, &durable);
         dispatcher.sinks = sinks.states.clone();
@@ -527,25 +500,6 @@ impl Host {
     pub fn reports(&self) -> EventSender {
         self.reports.clone()
     }
-}
-
-/// The dispatcher of a daemon, as far as its listeners do not matter.
-fn running_dispatcher(
-    loaded: &LoadedHome,
-    platform: &Platform,
-    (catalogue, health, mailboxes): (watch::Receiver<Arc<Catalogue>>, watch::Receiver<Health>, &Mailboxes),
-) -> Result<CommandDispatcher, StartError> {
-    Ok(CommandDispatcher {
-        catalogue,
-        health,
-        mailboxes: Some(mailboxes.clone()),
-        ruleset_builder: Some(Arc::clone(&loaded.ruleset_builder)),
-        inspector: Some(Arc::clone(&loaded.ruleset.filters.inspector)),
-        reload: loaded.reload.clone(),
-        start: Nonce::fresh(platform.ids.as_ref())?.as_str().to_owned(),
-        other_hosts: OtherHosts::new(loaded, platform)?,
-        ..loaded.dispatcher(platform)
-    })
 }
 
 /// Logs the state of the home that an operator should look at.

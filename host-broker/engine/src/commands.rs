@@ -256,7 +256,7 @@ impl Broker {
             Command::GateApprove(request) => self.approve_gate(tx, header, request)?,
             Command::EndStandingApproval { name } => self.end_standing_approval(tx, header, name)?,
             Command::TaskClose { task_id, cancelled } => tasks::close_task(tx, task_id, *cancelled)?,
-            Command::Kill { scope, on } => kill::set_kill(tx, header, scope, *on)?,
+            Command::Kill { scope, on } => self.set_kill(tx, header, scope, *on)?,
             Command::Flow(command) => self.flow(tx, header, command)?,
             Command::ReadFlow(flow) => self.read_outside(tx, header, flow)?,
             Command::MintOperator(wanted) => self.mint_operator(tx, header, wanted)?,

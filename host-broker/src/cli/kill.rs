@@ -2,7 +2,6 @@
 
 use crate::cli::Context;
 use crate::cli::ask::{ToHost, ask};
-use crate::cli::home_reader::unknown;
 use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand};
 use engine::request;
@@ -60,10 +59,6 @@ impl Kill {
     pub fn run(self, context: &Context) -> Result<(), CliError> {
         let on = !self.lift;
         let host = ToHost::from(self.host);
-        // The other host knows its own names.
-        if !host.is_other() {
-            check(context, &self.scope, on)?;
-        }
         let scope = match self.scope {
             Scope::All => KillScope::All,
             Scope::Provider { name } => KillScope::Provider(name),
@@ -79,32 +74,6 @@ impl Kill {
             }
         };
         ask(context, host.request(request::Command::Kill { scope, on }))
-    }
-}
-
-/// Checks that the name exists.
-///
-/// A stop under a mistyped name would stop nothing, and lifting one would allow nothing. A configuration that cannot be
-/// read does not prevent the command. A stop can be lifted whether its scope is still configured or not.
-fn check(context: &Context, scope: &Scope, on: bool) -> Result<(), CliError> {
-    let Ok(config) = context.config() else { return Ok(()) };
-    let stopped = |scope: &KillScope| -> Result<bool, CliError> {
-        let ledger = context.ledger_if_any()?.filter(|_| !on);
-        Ok(match ledger {
-            Some(ledger) => kill::list(&ledger)?.contains(&scope.to_string()),
-            None => false,
-        })
-    };
-    match scope {
-        Scope::Provider { name } if stopped(&KillScope::Provider(name.clone()))? => Ok(()),
-        Scope::Group { name } if stopped(&KillScope::Group(name.clone()))? => Ok(()),
-        Scope::Provider { name }
-            if !config.providers.contains_key(name) && context.catalogue(&config).provider(name).is_none() =>
-        {
-            Err(unknown("provider", name, config.providers.keys()))
-        }
-        Scope::Group { name } if !config.holds(name) => Err(unknown("group", name, config.groups.keys())),
-        Scope::All | Scope::Provider { .. } | Scope::Group { .. } | Scope::List => Ok(()),
     }
 }
 

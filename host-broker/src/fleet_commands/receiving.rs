@@ -1,6 +1,6 @@
 //! The executing side: commands of other hosts, one after the other.
 
-use super::signed::{Use, sign, verify};
+use super::signed::{DocumentKind, sign, verify};
 use super::{FleetCommand, FleetReply, OtherHosts};
 use crate::control::{self, CommandDispatcher, refusal};
 use crate::daemon::EventSender;
@@ -107,7 +107,8 @@ impl OtherHosts {
     fn verify(&self, received: &ReceivedCommand) -> Result<FleetCommand, String> {
         let other = self.other(&received.sender).ok_or("the configuration does not name the host")?;
         let key = other.public_key().ok_or("its key is not valid")?;
-        let command: FleetCommand = verify(&key, (Use::Command, COMMAND_MAX, REQUEST_NODES_MAX), &received.command)?;
+        let command: FleetCommand =
+            verify(&key, (DocumentKind::Command, COMMAND_MAX, REQUEST_NODES_MAX), &received.command)?;
         let is_this = command.from == received.sender && command.to == *self.own() && command.id == received.id;
         if !is_this {
             return Err("it was signed for another host or another id".to_owned());
@@ -152,12 +153,12 @@ impl OtherHosts {
         let command = Digest::of(received.command.as_bytes());
         let (from, to) = (self.own().clone(), received.sender.clone());
         let mut document = FleetReply { from, to, command, reply };
-        let signed = sign(&self.key, Use::Reply, &document)?;
+        let signed = sign(&self.key, DocumentKind::Reply, &document)?;
         if signed.len() <= REPLY_MAX {
             return Ok(signed);
         }
         document.reply = refusal("the reply is too long for another host; run the command on the host itself");
-        sign(&self.key, Use::Reply, &document)
+        sign(&self.key, DocumentKind::Reply, &document)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The sender's side: a person of this host asks another one.
 
-use super::signed::{Use, sign, verify};
+use super::signed::{DocumentKind, sign, verify};
 use super::{FleetCommand, FleetReply, FleetRequest, OtherHosts};
 use crate::control::fault;
 use config::store::OtherHost;
@@ -97,18 +97,21 @@ impl OtherHosts {
         if holds_own(text, &self.scrubber) {
             return Err(NoReply::not("it holds a secret of the broker's own; leave the secret out"));
         }
-        let command = sign(&self.key, Use::Command, &document).map_err(|error| unsent(&error))?;
+        let command = sign(&self.key, DocumentKind::Command, &document).map_err(|error| unsent(&error))?;
         if command.len() > COMMAND_MAX {
             return Err(unsent(&format!("a command has at most {} KiB", COMMAND_MAX / 1024)));
         }
         self.commands.connect().await.map_err(|error| unsent(&error))?;
-        self.commands.send(&host, &id, &command).await.map_err(|error| {
-            let is_unsent = matches!(error, FleetError::NoHost(_) | FleetError::Refused(_));
-            if is_unsent { unsent(&error) } else { NoReply::Unknown(error.to_string()) }
-        })?;
+        if let Err(error) = self.commands.send(&host, &id, &command).await {
+            if matches!(error, FleetError::NoHost(_) | FleetError::Refused(_)) {
+                return Err(unsent(&error));
+            }
+            // The row may be there. Then it is withdrawn, or answered.
+            tracing::warn!(%host, id, %error, "it is unknown whether a command was sent");
+        }
         tracing::info!(%host, id, person = document.person, "a command was sent to another host");
-        let sealed = self.reply((&host, &id), within).await?;
-        let reply: FleetReply = verify(&key, (Use::Reply, REPLY_MAX, REPLY_NODES_MAX), &sealed)
+        let signed = self.reply((&host, &id), within).await?;
+        let reply: FleetReply = verify(&key, (DocumentKind::Reply, REPLY_MAX, REPLY_NODES_MAX), &signed)
             .map_err(|fault| NoReply::Unknown(format!("the reply of the host `{host}` is not valid: {fault}")))?;
         let is_its_own = reply.from == host && reply.to == *self.own();
         if !is_its_own || reply.command != Digest::of(command.as_bytes()) {
@@ -145,7 +148,7 @@ impl OtherHosts {
             state = self.commands.reply(host, id, answered_within).await.map_err(unknown)?;
         }
         match state {
-            SentState::Answered(sealed) => Ok(sealed),
+            SentState::Answered(signed) => Ok(signed),
             SentState::Waiting => {
                 Err(NoReply::Unknown(format!("the host `{host}` took the command and did not answer")))
             }

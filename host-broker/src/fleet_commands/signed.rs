@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use shared::json::parse_object_within;
 
-/// The use of a document. No signature for one use is valid for another, or for a token.
+/// The kind of a document. No signature of one kind is valid for another, or for a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Use {
+pub(super) enum DocumentKind {
     /// A command for another host.
     Command,
     /// The reply to it.
     Reply,
 }
 
-impl Use {
-    /// Returns the first line of the signed text.
+impl DocumentKind {
+    /// Returns the first line of the text that is signed.
     fn line(self) -> &'static str {
         match self {
             Self::Command => "host-broker fleet command v1\n",
@@ -32,7 +32,7 @@ impl Use {
 struct Signed {
     /// The document, as a text.
     text: String,
-    /// The Ed25519 signature of the line of the use and of the text, in base64url without padding.
+    /// The Ed25519 signature of the line of the kind and of the text, in base64url without padding.
     signature: String,
 }
 
@@ -40,9 +40,9 @@ struct Signed {
 ///
 /// # Errors
 /// [`serde_json::Error`] if it cannot be written as JSON.
-pub(super) fn sign(key: &OwnKey, used: Use, document: &impl Serialize) -> Result<String, serde_json::Error> {
+pub(super) fn sign(key: &OwnKey, kind: DocumentKind, document: &impl Serialize) -> Result<String, serde_json::Error> {
     let text = serde_json::to_string(document)?;
-    let signature = URL_SAFE_NO_PAD.encode(key.sign(&signed(used, &text)));
+    let signature = URL_SAFE_NO_PAD.encode(key.sign(&with_line(kind, &text)));
     serde_json::to_string(&Signed { text, signature })
 }
 
@@ -52,23 +52,23 @@ pub(super) fn sign(key: &OwnKey, used: Use, document: &impl Serialize) -> Result
 /// The fault. Nothing of a document with another signature is read.
 pub(super) fn verify<T: DeserializeOwned>(
     key: &[u8; 32],
-    (used, bytes_max, nodes_max): (Use, usize, usize),
-    sealed: &str,
+    (kind, bytes_max, nodes_max): (DocumentKind, usize, usize),
+    signed_text: &str,
 ) -> Result<T, String> {
-    if sealed.len() > bytes_max {
+    if signed_text.len() > bytes_max {
         return Err("it is too long".to_owned());
     }
-    let Signed { text, signature } = serde_json::from_str(sealed).map_err(|fault| fault.to_string())?;
+    let Signed { text, signature } = serde_json::from_str(signed_text).map_err(|fault| fault.to_string())?;
     let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_fault| "its signature is not base64url")?;
-    if !has_signed(key, &signed(used, &text), &signature) {
+    if !has_signed(key, &with_line(kind, &text), &signature) {
         return Err("its signature is not that of the key in broker.toml".to_owned());
     }
     let (document, _) = parse_object_within(text.as_bytes(), nodes_max).map_err(|fault| fault.to_string())?;
     T::deserialize(Value::Object(document)).map_err(|fault| fault.to_string())
 }
 
-fn signed(used: Use, text: &str) -> Vec<u8> {
-    [used.line(), text].concat().into_bytes()
+fn with_line(kind: DocumentKind, text: &str) -> Vec<u8> {
+    [kind.line(), text].concat().into_bytes()
 }
 
 #[cfg(test)]
@@ -77,26 +77,29 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_document_is_read_only_with_its_signature_for_its_use() {
+    fn a_document_is_read_only_with_its_signature_for_its_kind() {
         let (key, other) = (OwnKey::new(&[1; 32]).unwrap(), OwnKey::new(&[2; 32]).unwrap());
         let document = json!({ "a": "\u{0}é", "n": 1 });
-        let sealed = sign(&key, Use::Command, &document).unwrap();
-        let read = |public: [u8; 32], used, text: &str| verify::<Value>(&public, (used, 1000, 10), text);
-        assert_eq!(read(key.public(), Use::Command, &sealed), Ok(document));
-        for (bytes, nodes) in [(sealed.len() - 1, 10), (sealed.len(), 4)] {
-            assert!(verify::<Value>(&key.public(), (Use::Command, bytes, nodes), &sealed).is_err());
+        let signed_text = sign(&key, DocumentKind::Command, &document).unwrap();
+        let read = |public: [u8; 32], kind, text: &str| verify::<Value>(&public, (kind, 1000, 10), text);
+        assert_eq!(read(key.public(), DocumentKind::Command, &signed_text), Ok(document));
+        for (bytes, nodes) in [(signed_text.len() - 1, 10), (signed_text.len(), 4)] {
+            assert!(verify::<Value>(&key.public(), (DocumentKind::Command, bytes, nodes), &signed_text).is_err());
         }
-        for (public, used, text) in [
-            (other.public(), Use::Command, sealed.clone()),
-            (key.public(), Use::Reply, sealed.clone()),
-            (key.public(), Use::Command, sealed.replace("\\\"n\\\":1", "\\\"n\\\":2")),
-            (key.public(), Use::Command, sealed.replace("\"signature\":\"", "\"signature\":\"A")),
-            (key.public(), Use::Command, sealed.replace("{\"text\"", "{\"more\":1,\"text\"")),
-            (key.public(), Use::Command, sealed.replace("{\"text\"", "{\"text\":\"{}\",\"text\"")),
-            (key.public(), Use::Command, String::new()),
+        for (public, kind, text) in [
+            (other.public(), DocumentKind::Command, signed_text.clone()),
+            (key.public(), DocumentKind::Reply, signed_text.clone()),
+            (key.public(), DocumentKind::Command, signed_text.replace("\\\"n\\\":1", "\\\"n\\\":2")),
+            (key.public(), DocumentKind::Command, signed_text.replace("\"signature\":\"", "\"signature\":\"A")),
+            (key.public(), DocumentKind::Command, signed_text.replace("{\"text\"", "{\"more\":1,\"text\"")),
+            (key.public(), DocumentKind::Command, signed_text.replace("{\"text\"", "{\"text\":\"{}\",\"text\"")),
+            (key.public(), DocumentKind::Command, String::new()),
         ] {
-            assert!(text != sealed || public != key.public() || used != Use::Command, "the text was changed");
-            assert!(read(public, used, &text).is_err(), "{text}");
+            assert!(
+                text != signed_text || public != key.public() || kind != DocumentKind::Command,
+                "the text was changed"
+            );
+            assert!(read(public, kind, &text).is_err(), "{text}");
         }
     }
 }

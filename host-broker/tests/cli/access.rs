@@ -222,9 +222,9 @@ fn what_an_agent_wrote_cannot_redraw_the_terminal() {
 #[test]
 fn a_stop_under_a_mistyped_name_is_refused() {
     let world = World::with_mock();
-    world.run(&["kill", "provider", "mok"]).fails(3, &["did you mean `mock`?"]);
-    world.run(&["kill", "group", "develper"]).fails(3, &["did you mean `developer`?"]);
-    world.run(&["kill", "group", "develper", "--lift"]).fails(3, &["did you mean `developer`?"]);
+    world.run(&["kill", "provider", "mok"]).fails(3, &["did you mean 'mock'?"]);
+    world.run(&["kill", "group", "develper"]).fails(3, &["did you mean 'developer'?"]);
+    world.run(&["kill", "group", "develper", "--lift"]).fails(3, &["did you mean 'developer'?"]);
     world.run(&["kill"]).fails(2, &[]);
     assert_eq!(world.run(&["kill", "list", "--json"]).json(), json!({ "kill_switches": [] }));
 }

@@ -255,12 +255,12 @@ fn a_provider_that_is_off_or_gone_takes_no_calls() {
 
 #[test]
 fn kill_switches_stop_what_they_name_and_nothing_else() {
-    let mut world = World::new();
+    let mut world = World::with_people("[providers.logs]\nkind = \"mock\"\nscript = \"logs.toml\"\n");
     world.grant(json!({ "access_level": 1 }));
     for (kill, stops) in [
         (json!({ "type": "kill", "scope": "all" }), true),
         (json!({ "type": "kill", "scope": { "provider": "mock" } }), true),
-        (json!({ "type": "kill", "scope": { "provider": "github" } }), false),
+        (json!({ "type": "kill", "scope": { "provider": "logs" } }), false),
         (json!({ "type": "kill", "scope": { "group": "developer" } }), true),
         (json!({ "type": "kill", "scope": { "group": "finance" } }), false),
     ] {
@@ -276,6 +276,18 @@ fn kill_switches_stop_what_they_name_and_nothing_else() {
         assert_eq!(world.say(switch(false))["data"]["changed"], true);
         assert_eq!(world.say(switch(false))["data"]["changed"], false);
         assert_eq!(world.result("read", &json!({}), None), "run", "{kill}");
+    }
+}
+
+#[test]
+fn a_kill_switch_needs_a_name_that_exists() {
+    let mut world = World::new();
+    for on in [true, false] {
+        for scope in [json!({ "provider": "mok" }), json!({ "group": "develper" })] {
+            let refused = world.say(json!({ "type": "kill", "scope": scope, "on": on }));
+            let text = refused.to_string();
+            assert!(text.contains("invalid_params") && text.contains("did you mean"), "{text}");
+        }
     }
 }
 

@@ -148,7 +148,7 @@ fn a_grant_a_revocation_and_a_kill_switch_hold_on_the_other_host_when_the_comman
     // Names are those of the other host.
     for scope in ["group", "provider"] {
         let (is_done, text) = cli(&two.a, &["kill", scope, "nobody", "--host", "b"]);
-        assert!(!is_done && text.contains(&format!("the host `b` has no {scope} `nobody`")), "{text}");
+        assert!(!is_done && text.contains(&format!("There is no {scope} 'nobody'")), "{text}");
     }
     assert!(two.b.query("SELECT * FROM kill_switches").is_empty());
     let (is_done, text) = cli(&two.a, &["kill", "list", "--host", "b"]);
@@ -292,6 +292,8 @@ fn the_inbox_of_a_host_has_the_approval_requests_of_the_others() {
     // The other host does not ask back.
     let (inbox, asked) = (Visitor::signed_in(&two.b).get("/").text, fleet_rows(&two.a));
     assert!(!inbox.contains("gives no approval requests") && asked.is_empty(), "{inbox}");
+    let page = Visitor::signed_in(&two.b).get("/hosts/a/approvals/ask-1");
+    assert!(page.status == 503 && page.text.contains("inbox = true"), "{}", page.text);
     // A host that is away does not take the others with it.
     two.b.stop();
     let inbox = operator.get("/").text;

@@ -38,13 +38,14 @@ impl Watch {
         let (pending, here) = (ApprovalsRequest { all: false, code: None }, ToHost::default());
         let mut shown = BTreeSet::new();
         loop {
-            for found in read(&ledger, (&pending, false), |_| true)? {
-                let approval = &found.approval;
-                if approval.state == ApprovalState::Waiting && shown.insert(approval.id) {
-                    let card = || format!("{}\n{}\n", text(context, approval, &here), here_too(approval));
-                    context.output.show(&document(&found), card);
-                }
+            let is_new =
+                |approval: &Approval| approval.state == ApprovalState::Waiting && !shown.contains(&approval.id);
+            let found = read(&ledger, (&pending, false), is_new)?;
+            for record in &found {
+                let card = || format!("{}\n{}\n", text(context, &record.approval, &here), here_too(&record.approval));
+                context.output.show(&document(record), card);
             }
+            shown.extend(found.iter().map(|record| record.approval.id));
             match lines.recv_timeout(LOOK) {
                 Ok(line) => take(context, &line)?,
                 Err(RecvTimeoutError::Timeout) => {}

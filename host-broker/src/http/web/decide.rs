@@ -149,16 +149,12 @@ pub(super) async fn answer(
     headers: HeaderMap,
     form: Result<Form<AnswerForm>, FormRejection>,
 ) -> Response {
-    let Some(visitor) = shared.visitor(&headers, Use::Page) else {
-        return shared.sign_in_first(&headers, &format!("/approvals/{reference}"));
-    };
-    let form = match shared.sent(&visitor, form) {
-        Ok(form) => form,
+    let (visitor, form) = match shared.sent(&headers, &format!("/approvals/{reference}"), form) {
+        Ok(sent) => sent,
         Err(response) => return *response,
     };
-    let asked_for = reference.clone();
     let found = look(&shared, move |ledger| {
-        approvals::named(ledger, &asked_for)?.map(|found| ApprovalRecord::of(ledger, found)).transpose()
+        approvals::named(ledger, &reference)?.map(|found| ApprovalRecord::of(ledger, found)).transpose()
     });
     match found.await {
         Some(Some(record)) => decide(&shared, &visitor, &form, Listed { record, host: None }).await,
@@ -174,11 +170,8 @@ pub(super) async fn answer_on_host(
     headers: HeaderMap,
     form: Result<Form<AnswerForm>, FormRejection>,
 ) -> Response {
-    let Some(visitor) = shared.visitor(&headers, Use::Page) else {
-        return shared.sign_in_first(&headers, &format!("/hosts/{host}/approvals/{reference}"));
-    };
-    let form = match shared.sent(&visitor, form) {
-        Ok(form) => form,
+    let (visitor, form) = match shared.sent(&headers, &format!("/hosts/{host}/approvals/{reference}"), form) {
+        Ok(sent) => sent,
         Err(response) => return *response,
     };
     match shared.one_on_other_host(&visitor.person, &host, &reference).await {
@@ -196,21 +189,23 @@ impl Shared {
         self.told(status, Some(visitor), "Nothing was answered", words)
     }
 
-    /// Returns the form, if a page of this session has sent it.
+    /// Returns the person and the form, if a page of the person's session has sent it. `page` is the address of the page.
     fn sent(
         &self,
-        visitor: &Visitor,
+        headers: &HeaderMap,
+        page: &str,
         form: Result<Form<AnswerForm>, FormRejection>,
-    ) -> Result<AnswerForm, Box<Response>> {
+    ) -> Result<(Visitor, AnswerForm), Box<Response>> {
+        let visitor = self.visitor(headers, Use::Page).ok_or_else(|| Box::new(self.sign_in_first(headers, page)))?;
         let Form(form) = form.map_err(|rejection| {
             let words = "This is not an answer to an approval request.";
-            Box::new(self.nothing(visitor, rejection.status(), words))
+            Box::new(self.nothing(&visitor, rejection.status(), words))
         })?;
         if visitor.sent(&form.form) {
-            return Ok(form);
+            return Ok((visitor, form));
         }
         let words = "The page is older than your sign-in. Open the approval request again.";
-        Err(Box::new(self.nothing(visitor, StatusCode::FORBIDDEN, words)))
+        Err(Box::new(self.nothing(&visitor, StatusCode::FORBIDDEN, words)))
     }
 }
 

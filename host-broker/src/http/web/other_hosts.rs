@@ -2,9 +2,8 @@
 
 use super::Shared;
 use super::read_pool::{Listed, waits};
-use crate::control::ProcessRequest;
-use crate::control::SocketRequest;
 use crate::control::approvals::{ApprovalRecord, ApprovalsRequest, read_reply};
+use crate::control::{ProcessRequest, SocketRequest};
 use crate::fleet_commands::{FleetRequest, NoReply, OtherHosts};
 use futures_util::future::join_all;
 use model::HostName;
@@ -51,7 +50,8 @@ impl Shared {
         host: &HostName,
         reference: &str,
     ) -> Result<Option<Listed>, String> {
-        let others = self.web.dispatcher.other_hosts.as_ref().ok_or("this host knows no other hosts")?;
+        let others = self.web.dispatcher.other_hosts.as_ref().filter(|others| others.of_inbox().contains(host));
+        let others = others.ok_or_else(|| format!("broker.toml has no `inbox = true` in [store.hosts.{host}]"))?;
         let wanted = ApprovalsRequest { all: true, code: Some(reference.to_owned()) };
         let found = ask(others, person, host, wanted).await?;
         // SECURITY: the address names the approval request, and the other host could answer with another one.

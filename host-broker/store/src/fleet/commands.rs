@@ -91,8 +91,8 @@ impl Commands {
     /// Sends a command to a host.
     ///
     /// # Errors
-    /// [`FleetError::NoHost`]: there is no such host, and nothing was sent. [`FleetError::Unreachable`]: it may have been
-    /// sent; [`Self::withdraw`] tells.
+    /// [`FleetError::NoHost`], [`FleetError::Refused`]: nothing was sent. [`FleetError::Unreachable`]: it may have been
+    /// sent; [`Self::reply`] and [`Self::withdraw`] tell.
     pub async fn send(&self, to: &HostName, id: &str, command: &str) -> Result<(), FleetError> {
         const SEND: &str = "WITH sent AS (INSERT INTO host_broker.commands (host, sender, id, command)
                 SELECT host, $2, $3, $4 FROM host_broker.hosts WHERE host = $1 RETURNING host)
@@ -108,7 +108,6 @@ impl Commands {
     /// [`FleetError::Unreachable`]; the command may be executed.
     pub async fn reply(&self, to: &HostName, id: &str, most: Duration) -> Result<SentState, FleetError> {
         const REPLY: &str = "SELECT reply FROM host_broker.commands WHERE host = $1 AND sender = $2 AND id = $3";
-        const REMOVE: &str = "DELETE FROM host_broker.commands WHERE host = $1 AND sender = $2 AND id = $3";
         let own = self.host().as_str();
         let began = Instant::now();
         loop {
@@ -119,7 +118,8 @@ impl Commands {
             let Some(row) = found.first() else { return Ok(SentState::Gone) };
             let reply: Option<String> = row.try_get(0).map_err(unreachable)?;
             if let Some(reply) = reply {
-                self.rows(REMOVE, &[&to.as_str(), &own, &id]).await?;
+                // A row that stays is removed later.
+                self.remove(to, self.host(), id).await.ok();
                 return Ok(SentState::Answered(reply));
             }
             let left = most.checked_sub(began.elapsed()).filter(|left| !left.is_zero());
@@ -179,8 +179,12 @@ impl Commands {
     /// # Errors
     /// [`FleetError`]; it is taken again.
     pub async fn discard(&self, command: &ReceivedCommand) -> Result<(), FleetError> {
-        const DISCARD: &str = "DELETE FROM host_broker.commands WHERE host = $1 AND sender = $2 AND id = $3";
-        self.rows(DISCARD, &[&self.host().as_str(), &command.sender.as_str(), &command.id]).await.map(drop)
+        self.remove(self.host(), &command.sender, &command.id).await
+    }
+
+    async fn remove(&self, host: &HostName, sender: &HostName, id: &str) -> Result<(), FleetError> {
+        const REMOVE: &str = "DELETE FROM host_broker.commands WHERE host = $1 AND sender = $2 AND id = $3";
+        self.rows(REMOVE, &[&host.as_str(), &sender.as_str(), &id]).await.map(drop)
     }
 
     /// Removes rows that nobody has removed, because their sender died.
