@@ -37,6 +37,11 @@ impl FleetDatabase {
         Some(Self::like_template(server))
     }
 
+    /// Leads to the server that has taken over.
+    pub fn is_on(&mut self, server: PostgresServer) {
+        self.server = Arc::new(server);
+    }
+
     fn like_template(server: Arc<PostgresServer>) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("fleet_{}", NUMBER.fetch_add(1, Ordering::Relaxed));
@@ -80,7 +85,13 @@ impl FleetDatabase {
 
     /// The URL of a host that connects through a port of this machine.
     pub fn url(&self, host: &str, port: u16) -> String {
-        format!("postgresql://{}:{PASSWORD}@127.0.0.1:{port}/{}", self.role(host), self.name)
+        self.url_of(host, &[port])
+    }
+
+    /// The URL of a host that connects through the first of these ports whose server accepts writes.
+    pub fn url_of(&self, host: &str, ports: &[u16]) -> String {
+        let servers: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        format!("postgresql://{}:{PASSWORD}@{}/{}", self.role(host), servers.join(","), self.name)
     }
 
     /// The settings of a host that connects through a port of this machine.

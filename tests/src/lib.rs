@@ -40,6 +40,7 @@ pub mod slack;
 pub mod socket;
 mod standin;
 pub mod strace;
+pub mod tcp_proxy;
 pub mod telegram;
 pub mod terminal;
 pub mod visitor;

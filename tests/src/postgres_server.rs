@@ -52,11 +52,17 @@ impl PostgresServer {
             return None;
         };
         // Somebody else can take a port between the choice and the start.
-        let started = (0..5).find_map(|_| Self::try_start(&programs, settings));
+        let started = (0..5).find_map(|_| Self::try_start(&programs, settings, None));
         Some(started.expect("PostgreSQL does not start"))
     }
 
-    fn try_start(programs: &Path, settings: &[&str]) -> Option<Self> {
+    /// Starts a standby of this server with these settings. Its name for the primary is `standby`.
+    pub fn standby(&self, settings: &[&str]) -> Self {
+        let started = (0..5).find_map(|_| Self::try_start(&self.programs, settings, Some(self)));
+        started.expect("the standby does not start")
+    }
+
+    fn try_start(programs: &Path, settings: &[&str], primary: Option<&Self>) -> Option<Self> {
         // The script below removes it, also after the end of this process.
         let directory = tempfile::Builder::new().prefix("postgres-").tempdir().unwrap().keep();
         std::fs::write(directory.join("password"), PASSWORD).unwrap();
@@ -65,12 +71,21 @@ impl PostgresServer {
             assert!(given.success(), "the user postgres comes with the package");
         }
         let (data, password) = (directory.join("data"), directory.join("password"));
-        let made = own()
-            .arg(programs.join("initdb"))
-            .args(["--no-sync", "--username=owner", "--auth=scram-sha-256"])
-            .args([data.as_os_str(), format!("--pwfile={}", password.display()).as_ref()])
-            .output()
-            .unwrap();
+        let mut copied = own();
+        match primary {
+            None => copied
+                .arg(programs.join("initdb"))
+                .args(["--no-sync", "--username=owner", "--auth=scram-sha-256"])
+                .args([data.as_os_str(), format!("--pwfile={}", password.display()).as_ref()]),
+            Some(primary) => copied
+                .arg(programs.join("pg_basebackup"))
+                .args(["--no-sync", "--checkpoint=fast", "--write-recovery-conf"])
+                .arg("--dbname")
+                .arg(format!("host=127.0.0.1 port={} user=owner application_name=standby", primary.port))
+                .args(["--pgdata".as_ref(), data.as_os_str()])
+                .env("PGPASSWORD", PASSWORD),
+        };
+        let made = copied.output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let always = ["listen_addresses=127.0.0.1", "unix_socket_directories="];
@@ -89,15 +104,36 @@ impl PostgresServer {
         Some(server)
     }
 
+    /// Returns the first process of the server.
+    fn pid(&self) -> Option<Pid> {
+        let file = std::fs::read_to_string(self.directory.join("data/postmaster.pid")).ok()?;
+        Pid::from_raw(file.lines().next()?.parse().ok()?)
+    }
+
     /// Kills all processes of the server, and waits until it has recovered.
     pub fn crash(&self) {
-        let pid_file = self.directory.join("data/postmaster.pid");
-        let pid = || std::fs::read_to_string(&pid_file).ok()?.lines().next()?.parse::<i32>().ok();
-        let killed = pid().expect("a server that runs");
-        let killed = Pid::from_raw(killed).unwrap();
+        let killed = self.pid().expect("a server that runs");
         kill_process(killed, Signal::KILL).unwrap();
-        until("a new server", || pid().filter(|pid| *pid != killed.as_raw_nonzero().get()));
+        until("a new server", || self.pid().filter(|pid| *pid != killed));
         until("its recovery", || self.try_run_as("owner", "postgres", "SELECT 1").ok());
+    }
+
+    /// Kills all processes of the server for ever, as if its machine were lost.
+    pub fn lose(&self) {
+        let first = self.pid().expect("a server that runs");
+        // Without this file, it is not started again.
+        std::fs::remove_file(self.directory.join("data/postmaster.pid")).unwrap();
+        signal(first, Signal::KILL);
+    }
+
+    /// Lets all processes of the server stand still, or continue.
+    pub fn stand_still(&self, stands: bool) {
+        signal(self.pid().expect("a server that runs"), if stands { Signal::STOP } else { Signal::CONT });
+    }
+
+    /// Makes a standby take over.
+    pub fn promote(&self) {
+        assert_eq!(self.run("SELECT pg_promote()"), "t");
     }
 
     /// Runs statements as the superuser, and returns their rows.
@@ -121,6 +157,17 @@ impl PostgresServer {
         let Output { status, stdout, stderr } = command.output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim().to_owned();
         if status.success() { Ok(text(stdout)) } else { Err(text(stderr)) }
+    }
+}
+
+/// Sends a signal to a process and its children.
+fn signal(first: Pid, signal: Signal) {
+    let number = first.as_raw_nonzero();
+    let children = std::fs::read_to_string(format!("/proc/{number}/task/{number}/children")).unwrap();
+    let children = children.split_whitespace().filter_map(|child| Pid::from_raw(child.parse().ok()?));
+    for process in std::iter::once(first).chain(children) {
+        // A child may have ended.
+        kill_process(process, signal).ok();
     }
 }
 

@@ -180,6 +180,7 @@ pub struct Builder {
     kinds: Kinds,
     store: bool,
     url: Option<(String, String)>,
+    durability: &'static str,
 }
 
 /// Whether worlds are hosts of a fleet: `EXT_TEST_STORE=postgres`.
@@ -188,12 +189,12 @@ fn is_of_fleet() -> bool {
 }
 
 /// The table `[store]` of the host `a`, whose URL is in this directory.
-fn store_table((host, url): (&str, &str), directory: &Path) -> String {
+fn store_table((host, url): (&str, &str), durability: &str, directory: &Path) -> String {
     let path = directory.join("store-url");
     std::fs::write(&path, url).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
     let url = path.display();
-    format!("\n[store]\nhost = \"{host}\"\nurl = {{ file = \"{url}\" }}\ndurability = \"one-machine\"\n")
+    format!("\n[store]\nhost = \"{host}\"\nurl = {{ file = \"{url}\" }}\n{durability}")
 }
 
 /// How far back a world's clock begins: requests are real files whose age is measured against it, so a test can let
@@ -249,6 +250,12 @@ impl Builder {
         self
     }
 
+    /// Demands that the server of the database has a synchronous standby.
+    pub fn with_standby(mut self) -> Self {
+        self.durability = "";
+        self
+    }
+
     /// Makes the home; nothing runs on it yet.
     pub fn down(self) -> World {
         logs::listen();
@@ -274,7 +281,7 @@ impl Builder {
         }
         let made = (self.store && is_of_fleet()).then(FleetDatabase::new).flatten();
         let database = self.url.or_else(|| made.map(|made| ("a".to_owned(), made.url("a", made.server.port))));
-        let database = database.map(|(host, url)| store_table((&host, &url), root.path()));
+        let database = database.map(|(host, url)| store_table((&host, &url), self.durability, root.path()));
         config.push_str(database.as_deref().unwrap_or_default());
         let path = home.join("broker.toml");
         let parsed = Config::parse(&config, &path, &Environment::new(), self.kinds).map(|config| config.groups);
@@ -325,6 +332,7 @@ impl World {
             kinds: KINDS,
             store: true,
             url: None,
+            durability: "durability = \"one-machine\"\n",
         }
     }
 

@@ -121,6 +121,8 @@ impl Fleet {
             match server.take_over(known.clone()) {
                 // The last transaction of the daemon before has come in between.
                 Err(FleetError::Fenced(_)) if attempts < ATTEMPTS => {}
+                // The next attempt is at another server.
+                Err(FleetError::Unreachable(_)) if attempts == 1 => {}
                 taken => break (known, is_filled, taken?),
             }
         };
@@ -170,9 +172,13 @@ impl Fleet {
         self.server.is_fenced()
     }
 
-    /// Returns the name of the host.
-    pub(crate) fn host(&self) -> &str {
-        self.host.as_str()
+    /// Returns the reason why the database does not take this daemon for that of the host: another one serves it, or rows
+    /// are lost.
+    pub(crate) fn not_accepted(&self) -> FleetError {
+        match self.server.known() {
+            Ok(known) if known.batch < self.batch => FleetError::Older { database: known.batch, home: self.batch },
+            Ok(_) | Err(_) => FleetError::Fenced(self.host.to_string()),
+        }
     }
 
     /// Returns whether another home served the host until its lease stood still. Effects of its daemon may still be under
@@ -238,6 +244,7 @@ impl Fleet {
                 self.state = State::Unknown;
                 if self.settle()? { Ok(()) } else { Err(FleetError::Unreachable(error).into()) }
             }
+            Err(FleetError::Fenced(_)) => Err(self.not_accepted().into()),
             Err(error) => Err(error.into()),
         }
     }
@@ -249,7 +256,10 @@ impl Fleet {
 
     /// Finds out whether the database has the batch whose commit is unknown. Returns whether it has.
     fn settle(&mut self) -> Result<bool, StoreError> {
-        let (fence, batch) = self.server.settle()?;
+        let (fence, batch) = match self.server.settle() {
+            Err(FleetError::Fenced(_)) => return Err(self.not_accepted().into()),
+            settled => settled?,
+        };
         self.fence = fence;
         match batch.checked_sub(self.batch) {
             Some(0) => {
@@ -261,8 +271,8 @@ impl Fleet {
                 self.state = State::Behind;
                 Ok(true)
             }
-            // Another daemon has written in between.
-            _ => Err(FleetError::Fenced(self.host.to_string()).into()),
+            // Another daemon has written in between, or a failover has lost batches.
+            _ => Err(self.not_accepted().into()),
         }
     }
 

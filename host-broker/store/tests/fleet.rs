@@ -9,6 +9,10 @@ mod fleet_database;
 #[expect(unreachable_pub, dead_code, clippy::disallowed_methods, reason = "it is a part of the harness for all tests")]
 mod postgres_server;
 #[cfg(test)]
+#[path = "../../../tests/src/tcp_proxy.rs"]
+#[expect(unreachable_pub, dead_code, reason = "it is a part of the harness for all tests")]
+mod tcp_proxy;
+#[cfg(test)]
 #[path = "../../../tests/src/waiting.rs"]
 #[expect(unreachable_pub, reason = "it is a part of the harness for all tests")]
 mod waiting;
@@ -26,7 +30,6 @@ mod fleet {
     mod copies;
     mod engine;
     mod faults;
-    mod proxy;
     #[path = "../conformance/facts.rs"]
     mod facts;
     mod tls;

@@ -1,6 +1,7 @@
 //! The real daemon, killed at any moment under load: no effect twice, no effect without a row, no acknowledged row
 //! lost, every request answered.
 
+mod failover;
 mod fleet;
 
 use serde_json::{Value, json};
@@ -97,8 +98,13 @@ fn patient() -> Builder {
     World::builder().config(&format!("{CONFIG}\n{patient}"))
 }
 
-/// Sends calls, and disturbs them so many times at random moments, until each has an answer.
-fn under_load(world: &mut World, rounds: usize, mut disturb: impl FnMut(&mut World, usize)) -> Vec<Client> {
+/// Sends calls, and disturbs them so many times at random moments, until each has an answer. In each round, fewer than
+/// `calls` are answered before.
+fn under_load(
+    world: &mut World,
+    (rounds, calls): (usize, u64),
+    mut disturb: impl FnMut(&mut World, usize),
+) -> Vec<Client> {
     world.grant("developer", 2);
     let mut clients: Vec<Client> = (0..CLIENTS)
         .map(|number| Client {
@@ -113,7 +119,7 @@ fn under_load(world: &mut World, rounds: usize, mut disturb: impl FnMut(&mut Wor
     let answered = |clients: &[Client]| clients.iter().map(|client| client.answered.len()).sum::<usize>();
     for round in 0..rounds {
         // A random amount of progress, then a random moment within the next few milliseconds.
-        let target = answered(&clients) + usize::try_from(world.ids.below(12)).unwrap();
+        let target = answered(&clients) + usize::try_from(world.ids.below(calls)).unwrap();
         until("progress", || {
             clients.iter_mut().for_each(Client::step);
             (answered(&clients) >= target).then_some(())
@@ -156,7 +162,7 @@ fn nothing_twice_and_nothing_lost(world: &mut World, clients: &[Client]) -> Vec<
 #[test]
 fn killed_fifty_times_under_load_nothing_happens_twice_and_nothing_acknowledged_is_lost() {
     let mut world = patient().process();
-    let clients = under_load(&mut world, KILLS, |world, _| {
+    let clients = under_load(&mut world, (KILLS, 12), |world, _| {
         world.kill();
         let head = evidence::rows(&world.home()).last().map(|row| (row.seq, row.event_hash));
         world.start_process();

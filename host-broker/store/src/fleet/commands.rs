@@ -13,6 +13,7 @@ use model::HostName;
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
@@ -58,6 +59,8 @@ pub enum SentState {
 pub struct Commands {
     settings: Settings,
     link: Mutex<Option<Arc<Link>>>,
+    // The number of the server that is tried first.
+    first: AtomicUsize,
     cleaned: Mutex<Option<Instant>>,
     // The last attempt to connect, and its fault. Those who come soon after do not wait for another one.
     away: Mutex<Option<(Instant, FleetError)>>,
@@ -72,7 +75,13 @@ impl fmt::Debug for Commands {
 impl Commands {
     /// Makes it. It connects when it is used.
     pub fn new(settings: Settings) -> Self {
-        Self { settings, link: Mutex::new(None), cleaned: Mutex::new(None), away: Mutex::new(None) }
+        Self {
+            settings,
+            link: Mutex::new(None),
+            first: AtomicUsize::new(0),
+            cleaned: Mutex::new(None),
+            away: Mutex::new(None),
+        }
     }
 
     /// Returns the name of this host.
@@ -210,7 +219,16 @@ impl Commands {
                 Some(_) | None => unreachable(error),
             })
         };
-        within(ANSWER, found).await
+        let answered = within(ANSWER, found).await;
+        // A primary that was cut off from its standbys confirms nothing.
+        if matches!(answered, Err(FleetError::Unreachable(_))) {
+            let mut known = self.link.lock().await;
+            if known.as_ref().is_some_and(|known| Arc::ptr_eq(known, &link)) {
+                *known = None;
+                self.first.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        answered
     }
 
     /// Returns the connection, and connects if there is none.
@@ -229,7 +247,7 @@ impl Commands {
     }
 
     async fn open(&self) -> Result<Link, FleetError> {
-        let link = Link::open(&self.settings, true).await?;
+        let link = Link::open(&self.settings, true, self.first.load(Ordering::Relaxed)).await?;
         let listen = format!("LISTEN \"host_broker.{}\"", self.host());
         within(ANSWER, async { link.client.batch_execute(&listen).await.map_err(unreachable) }).await?;
         Ok(link)

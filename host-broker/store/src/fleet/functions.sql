@@ -8,11 +8,18 @@ CREATE OR REPLACE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON hos
 -- Begins a batch. Later statements of the transaction compare the setting, which ends with the transaction.
 DROP FUNCTION IF EXISTS host_broker.enter;
 CREATE FUNCTION host_broker.enter(
-    host_ text, version_ bigint, fence_ bigint, batch_ bigint, seq_ bigint, hash_ bytea
+    host_ text, version_ bigint, fence_ bigint, batch_ bigint, seq_ bigint, hash_ bytea, standby_ boolean
 ) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM host_broker.version WHERE one = 1 AND version = version_) THEN
         RAISE EXCEPTION 'the tables are those of another version' USING ERRCODE = 'HB003';
+    END IF;
+    -- An administrator can change these settings while connections are open.
+    IF current_setting('fsync') <> 'on' OR current_setting('full_page_writes') <> 'on' THEN
+        RAISE EXCEPTION 'fsync or full_page_writes is off now' USING ERRCODE = 'HB004';
+    END IF;
+    IF standby_ AND current_setting('synchronous_standby_names') = '' THEN
+        RAISE EXCEPTION 'there is no synchronous standby now (synchronous_standby_names)' USING ERRCODE = 'HB005';
     END IF;
     UPDATE host_broker.hosts SET batch = batch_, writer = holder, seq = seq_, hash = hash_, lease = lease + 1
         WHERE host = host_ AND fence = fence_ AND batch = batch_ - 1;

@@ -36,6 +36,8 @@ const SESSION: &str = "SET standard_conforming_strings = on; SET client_min_mess
 /// The states of a batch that `enter` refused.
 const FENCED: &str = "HB001";
 const OTHER_VERSION: &str = "HB003";
+const UNSYNCED: &str = "HB004";
+const NO_STANDBY: &str = "HB005";
 
 /// The beginnings of the states of a server that ends, only reads, is full, or waits for a lock. Each event would have the
 /// same answer.
@@ -53,13 +55,19 @@ pub(super) struct Link {
     pub(super) notified: Arc<Notify>,
     // The statements that write and delete the rows of a table, by its number.
     statements: BTreeMap<(usize, bool), Statement>,
+    /// Whether each batch needs a server with a synchronous standby.
+    needs_standby: bool,
 }
 
 impl Link {
-    /// Connects to the first server that takes writes. If `must_keep`, its settings must keep what it acknowledges.
-    pub(super) async fn open(settings: &Settings, must_keep: bool) -> Result<Self, FleetError> {
+    /// Connects to the first server that takes writes, from this number on. If `must_keep`, its settings must keep what it
+    /// acknowledges.
+    pub(super) async fn open(settings: &Settings, must_keep: bool, first: usize) -> Result<Self, FleetError> {
         let mut faults = Vec::new();
-        for server in settings.servers() {
+        let mut servers = settings.servers();
+        let first = first.checked_rem(servers.len()).unwrap_or(0);
+        servers.rotate_left(first);
+        for server in servers {
             match within(CONNECT, Self::open_one(settings, &server, must_keep)).await {
                 Ok(link) => return Ok(link),
                 Err(FleetError::Unreachable(fault)) => faults.push(fault),
@@ -79,7 +87,8 @@ impl Link {
         let notified = Arc::new(Notify::new());
         tokio::spawn(drive(connection, Arc::clone(&warnings), Arc::clone(&notified)));
         client.batch_execute(SESSION).await.map_err(unreachable)?;
-        let link = Self { client, warnings, notified, statements: BTreeMap::new() };
+        let needs_standby = !settings.accepts_one_machine;
+        let link = Self { client, warnings, notified, statements: BTreeMap::new(), needs_standby };
         if must_keep {
             // Another server may have taken over, with other settings.
             look::check_durability(&link.ask(look::SETTINGS).await?, settings)?;
@@ -142,8 +151,8 @@ impl Link {
         let idle = if batch.limit > BATCH { "SET LOCAL idle_in_transaction_session_timeout = '300s'; " } else { "" };
         // One message: without its BEGIN there is no `enter`.
         let begin = format!(
-            "BEGIN; {idle}SELECT host_broker.enter('{host}', {SCHEMA_VERSION}, {}, {}, {seq}, decode('{hash}', 'hex'))",
-            batch.fence, batch.number
+            "BEGIN; {idle}SELECT host_broker.enter('{host}', {SCHEMA_VERSION}, {}, {}, {seq}, decode('{hash}', 'hex'), {})",
+            batch.fence, batch.number, self.needs_standby
         );
         let mut asked: Vec<Asked<'_>> = Vec::new();
         asked.push(Box::pin(async { self.client.batch_execute(&begin).await.map(|()| true) }));
@@ -231,6 +240,8 @@ fn array(values: &Values) -> &(dyn ToSql + Sync) {
 fn refusal(host: &str, error: &tokio_postgres::Error) -> FleetError {
     match error.code().map(tokio_postgres::error::SqlState::code) {
         Some(FENCED) => FleetError::Fenced(host.to_owned()),
+        Some(UNSYNCED) => FleetError::Unsynced(message(error)),
+        Some(NO_STANDBY) => FleetError::Durability(message(error)),
         Some(OTHER_VERSION) => FleetError::Refused("its tables are those of another version".to_owned()),
         Some(_) | None => refused(error),
     }
@@ -245,6 +256,11 @@ fn refused(error: &tokio_postgres::Error) -> FleetError {
     } else {
         FleetError::Refused(text(error))
     }
+}
+
+/// Returns the sentence of `enter`.
+fn message(error: &tokio_postgres::Error) -> String {
+    error.as_db_error().map_or_else(|| text(error), |said| said.message().to_owned())
 }
 
 /// Returns the text of an error, without the values that the server may repeat.

@@ -75,6 +75,9 @@ pub(super) struct Session {
     settings: Settings,
     tables: Arc<[Table]>,
     link: Option<Link>,
+    /// The number of the server that is tried first. A primary that was cut off from its standbys accepts connections, and
+    /// confirms nothing.
+    first: usize,
     /// The holder as which this daemon serves the host, and the fence; its lease is raised.
     served: Option<(String, i64)>,
     /// The table that is read. It has a connection of its own, because the lease is raised during a long read.
@@ -102,6 +105,7 @@ impl Server {
             settings,
             tables,
             link: None,
+            first: 0,
             served: None,
             rows: None,
             raised: Instant::now(),
@@ -229,9 +233,16 @@ impl Session {
         {
             return Err(error.clone());
         }
-        let opened = Link::open(&self.settings, self.must_keep).await;
+        let opened = Link::open(&self.settings, self.must_keep, self.first).await;
         self.away = opened.as_ref().err().map(|error| (Instant::now(), error.clone()));
         Ok(self.link.insert(opened?))
+    }
+
+    /// Ends the connection to a server that has not confirmed a change of the row of the host. The next connection goes to
+    /// another server, if there is one that accepts writes.
+    fn leave_server(&mut self) {
+        self.link = None;
+        self.first = self.first.wrapping_add(1);
     }
 
     async fn known(&mut self) -> Result<Known, FleetError> {
@@ -321,7 +332,7 @@ impl Session {
         let link = self.link().await?;
         let raised = within(BATCH, link.change(RAISE, &[&name, &from.fence, &from.lease, &from.batch])).await;
         if raised.is_err() {
-            self.link = None;
+            self.leave_server();
         }
         let row = raised?.ok_or_else(|| FleetError::Fenced(host.to_string()))?;
         let fence = row.try_get(0).map_err(unreachable)?;
@@ -406,7 +417,7 @@ impl Session {
             }
             Err(fenced @ FleetError::Fenced(_)) => Err(fenced),
             Err(error) => {
-                self.link = None;
+                self.leave_server();
                 Err(FleetError::Unknown(error.to_string()))
             }
         }
@@ -417,7 +428,7 @@ impl Session {
             return Err(FleetError::Row(number.to_string()));
         };
         let host = self.settings.host.clone();
-        let link = Link::open(&self.settings, self.must_keep).await?;
+        let link = Link::open(&self.settings, self.must_keep, self.first).await?;
         let name = host.as_str();
         let parameters: [&(dyn ToSql + Sync); 2] = [&name, &after];
         let rows = within(ANSWER, async {

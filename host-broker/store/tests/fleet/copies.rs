@@ -1,9 +1,9 @@
 //! A home is a copy of the rows of its host.
 
 use super::conflicts::{ask, external_grant};
-use super::proxy::Proxy;
 use super::world::{CALLER, Home, append, commit, task};
 use crate::fleet_database::differences;
+use crate::tcp_proxy::Proxy;
 use crate::until;
 use model::KillScope;
 use model::approval::ApprovalState;
@@ -228,7 +228,7 @@ fn a_role_reads_and_writes_the_rows_of_its_host_only_and_no_row_of_the_ledger_ch
         "SELECT host_broker.admit('a', session_user)",
         "DELETE FROM host_broker.ledger",
         "TRUNCATE host_broker.ledger",
-        "SELECT host_broker.enter('a', 9, 1, 4, 9, '')",
+        "SELECT host_broker.enter('a', 9, 1, 4, 9, '', false)",
     ] {
         assert!(as_b(forbidden).is_err(), "{forbidden}");
     }

@@ -1,8 +1,8 @@
 //! A database of a fleet, for one test.
 
-use super::proxy::Proxy;
 use super::world::Home;
 use crate::fleet_database::FleetDatabase;
+use crate::tcp_proxy::Proxy;
 use model::Clock;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Faults between a host and the database.
 
-use super::proxy::{Direction, Proxy};
 use super::world::{CALLER, Home, task};
 use crate::fleet_database::FleetDatabase;
+use crate::tcp_proxy::{Direction, Proxy};
 use crate::until;
 use std::collections::BTreeSet;
 use store::fleet::FleetError;

@@ -13,7 +13,7 @@ fn when_the_daemon_or_the_database_dies_nothing_happens_twice_and_nothing_acknow
     let Some(database) = FleetDatabase::alone() else { return };
     let mut world = patient().database(database.url("a", database.server.port)).process();
     let (mut halted, mut fences) = (0, Vec::new());
-    let clients = under_load(&mut world, ROUNDS, |world, round| {
+    let clients = under_load(&mut world, (ROUNDS, 12), |world, round| {
         match round % 3 {
             0 => {
                 world.kill();

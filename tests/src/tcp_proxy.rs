@@ -1,20 +1,24 @@
-//! A proxy before the server that cuts and stops connections.
+//! A proxy before a server that cuts and stops connections. It is an address that stays when another server takes over.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// The direction of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub enum Direction {
+    /// From the client to the server.
     ToServer,
+    /// From the server to the client.
     FromServer,
 }
 
 #[derive(Debug, Default)]
 struct Faults {
+    /// The port of the server.
+    server: AtomicU16,
     /// The bytes that still pass in each direction before every connection is cut; negative: no cut.
     to_server: AtomicI64,
     from_server: AtomicI64,
@@ -26,18 +30,22 @@ struct Faults {
 }
 
 /// The proxy, on a port of this machine.
-pub(crate) struct Proxy {
-    pub(crate) port: u16,
+#[derive(Debug)]
+pub struct Proxy {
+    /// Its port.
+    pub port: u16,
     faults: Arc<Faults>,
 }
 
 impl Proxy {
-    pub(crate) fn before(server: u16) -> Self {
+    /// Starts it before the server on this port.
+    pub fn before(server: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let faults =
             Arc::new(Faults { to_server: AtomicI64::new(-1), from_server: AtomicI64::new(-1), ..Faults::default() });
         let shared = Arc::clone(&faults);
+        faults.server.store(server, Ordering::SeqCst);
         std::thread::spawn(move || {
             for client in listener.incoming() {
                 let client = client.unwrap();
@@ -45,7 +53,9 @@ impl Proxy {
                     client.shutdown(Shutdown::Both).ok();
                     continue;
                 }
-                let Ok(upstream) = TcpStream::connect(("127.0.0.1", server)) else { continue };
+                let Ok(upstream) = TcpStream::connect(("127.0.0.1", shared.server.load(Ordering::SeqCst))) else {
+                    continue;
+                };
                 for stream in [&client, &upstream] {
                     stream.set_nodelay(true).unwrap();
                     shared.open.lock().unwrap().push(stream.try_clone().unwrap());
@@ -57,18 +67,23 @@ impl Proxy {
         Self { port, faults }
     }
 
+    /// Leads new connections to the server on this port.
+    pub fn lead_to(&self, server: u16) {
+        self.faults.server.store(server, Ordering::SeqCst);
+    }
+
     /// Cuts every connection after so many more bytes in this direction, once.
-    pub(crate) fn cut_after(&self, bytes: i64, direction: Direction) {
+    pub fn cut_after(&self, bytes: i64, direction: Direction) {
         self.faults.left(direction).store(bytes, Ordering::SeqCst);
     }
 
     /// Lets no byte pass, or lets them pass again.
-    pub(crate) fn stop(&self, is_stopped: bool) {
+    pub fn stop(&self, is_stopped: bool) {
         self.faults.is_stopped.store(is_stopped, Ordering::SeqCst);
     }
 
     /// Cuts every connection and refuses new ones, or accepts them again.
-    pub(crate) fn away(&self, is_away: bool) {
+    pub fn away(&self, is_away: bool) {
         self.faults.is_away.store(is_away, Ordering::SeqCst);
         if is_away {
             self.faults.cut();
@@ -108,7 +123,7 @@ fn pass(from: &TcpStream, to: &TcpStream, direction: Direction, faults: &Arc<Fau
             if allowed >= 0 {
                 left.fetch_sub(i64::try_from(passes).unwrap(), Ordering::SeqCst);
             }
-            if to.write_all(&buffer[..passes]).is_err() {
+            if to.write_all(buffer.get(..passes).unwrap_or_default()).is_err() {
                 break;
             }
             if passes < read || allowed >= 0 && allowed == i64::try_from(passes).unwrap() {
