@@ -444,6 +444,7 @@ fn of_fleet(fleet: &FleetError, error: &dyn std::error::Error) -> CliError {
         | FleetError::NotConfigured(_)
         | FleetError::Durability(_)
         | FleetError::Unsynced(_)
+        | FleetError::Encrypted(_)
         | FleetError::Incomplete => CliError::configuration(error),
         // These may pass, so a service manager starts the daemon again.
         FleetError::Fenced(_)
@@ -451,6 +452,7 @@ fn of_fleet(fleet: &FleetError, error: &dyn std::error::Error) -> CliError {
         | FleetError::Unreachable(_)
         | FleetError::Refused(_)
         | FleetError::Changed
+        | FleetError::Randomness
         | FleetError::Unknown(_)
         | FleetError::Row(_) => CliError::internal(error),
     }

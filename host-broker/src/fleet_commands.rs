@@ -7,6 +7,7 @@
 //!
 //! A host executes its commands itself, with the rights of its own broker.toml, so its ledger has the row. The database
 //! only carries the texts. Host b executes a command of host a only if its broker.toml names the key of a and the person.
+//! Replies are encrypted for the sender, because they contain cards.
 
 mod receiving;
 mod sending;
@@ -21,10 +22,10 @@ use config::store::OtherHost;
 use filter::scrub::Scrubber;
 use model::{Clock, HostName, Random};
 use platform::Platform;
+use secrets::exchange::EncryptedAnswer;
 use secrets::identity::issuers::OwnKey;
 use secrets::keys;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use shared::Timestamp;
 use shared::digest::Digest;
 use std::sync::Arc;
@@ -65,6 +66,8 @@ struct FleetCommand {
     person: String,
     /// The time at the sender.
     sent_at: Timestamp,
+    /// The public key for the reply.
+    reply_key: String,
     request: SocketRequest,
 }
 
@@ -76,8 +79,8 @@ struct FleetReply {
     to: HostName,
     /// The digest of the signed command.
     command: Digest,
-    /// The reply of the daemon.
-    reply: Value,
+    /// The reply of the daemon, which only the sender reads.
+    reply: EncryptedAnswer,
 }
 
 impl OtherHosts {

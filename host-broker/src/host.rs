@@ -295,7 +295,7 @@ impl LoadedHome {
     pub fn ledger(&self, clock: Arc<dyn Clock>) -> Result<Ledger, StoreError> {
         let (home, version) = (self.home.path(), self.ruleset.version.clone());
         let mut ledger = match &self.fleet {
-            Some(fleet) => fleet.open(home, clock, version),
+            Some(fleet) => fleet.open(home, clock, version, &self.key),
             None => Ledger::open(home, clock, version),
         }?;
         ledger.set_hourly_budget(self.config.broker.evidence_mib_per_hour.saturating_mul(1024 * 1024));

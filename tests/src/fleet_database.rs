@@ -1,11 +1,12 @@
 //! A database of a fleet, for one test.
 
 use crate::postgres_server::{PASSWORD, PostgresServer};
+use model::LedgerKey;
 use rusqlite::Connection;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
-use store::fleet::{Settings, host_script, schema_script};
+use store::fleet::{BodyKey, Settings, host_script, schema_script};
 
 /// The database, with the host `a`.
 #[derive(Debug)]
@@ -98,6 +99,12 @@ impl FleetDatabase {
     pub fn settings(&self, host: &str, port: u16) -> Settings {
         Settings::new(host.parse().unwrap(), &self.url(host, port), None).unwrap().with_one_machine()
     }
+}
+
+/// The key of bodies, from the ledger key of a home; without one, a key of the tests.
+pub fn body_key(home: &Path) -> BodyKey {
+    let key = std::fs::read(home.join("keys/ledger.key")).unwrap_or_else(|_none| vec![7; 32]);
+    BodyKey::new(&LedgerKey::new(key))
 }
 
 fn make_template(server: &PostgresServer) {

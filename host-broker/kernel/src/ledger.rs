@@ -11,7 +11,7 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use store::fleet::Settings;
+use store::fleet::{BodyKey, Settings};
 use store::ledger::checkpoints::Signed;
 use store::{ClockCheck, Durability, Store, StoreError, Undone};
 use tokio::time::Instant;
@@ -109,7 +109,7 @@ impl Ledger {
         home: &Path,
         clock: Arc<dyn Clock>,
         policy_version: String,
-        fleet: &Settings,
+        fleet: (&Settings, &BodyKey),
     ) -> Result<Self, StoreError> {
         Store::open_in_fleet(home, clock, policy_version, fleet).map(|store| Self { store })
     }

@@ -16,6 +16,12 @@ impl LedgerKey {
     pub fn digest(&self, bytes: &[u8]) -> Digest {
         Digest::keyed(&self.0, bytes)
     }
+
+    /// Returns the key for another purpose: HKDF-Extract (RFC 5869, section 2.2) with the purpose as its salt. No digest
+    /// of [`Self::digest`] equals it.
+    pub fn derived(&self, purpose: &[u8]) -> zeroize::Zeroizing<[u8; 32]> {
+        zeroize::Zeroizing::new(*Digest::keyed(purpose, &self.0).as_bytes())
+    }
 }
 
 impl fmt::Debug for LedgerKey {

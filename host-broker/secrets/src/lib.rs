@@ -4,6 +4,7 @@
 //! The text of an operator's secret is exposed only to a proof of the crate `kernel`: a running execution, a notice whose
 //! transaction is durable, or an attempted effect. The URL of the database with the records is the exception.
 
+pub mod exchange;
 pub mod identity;
 pub mod keys;
 pub mod names;

@@ -4,14 +4,14 @@ use crate::host::StartError;
 use config::Config;
 use config::store::StoreTable;
 use kernel::Ledger;
-use model::{Clock, HostName};
+use model::{Clock, HostName, LedgerKey};
 use platform::home::Home;
 use secrets::{Secrets, keys};
 use std::path::Path;
 use std::sync::Arc;
 use store::StoreError;
 use store::fleet::commands::Commands;
-use store::fleet::{self, FleetError, Look, Settings};
+use store::fleet::{self, BodyKey, FleetError, Look, Settings};
 
 /// The database that gets the records of this host.
 pub struct FleetDatabase(Settings);
@@ -84,7 +84,13 @@ impl FleetDatabase {
     ///
     /// # Errors
     /// [`StoreError`], also if another daemon runs on this home or serves this host.
-    pub fn open(&self, home: &Path, clock: Arc<dyn Clock>, policy_version: String) -> Result<Ledger, StoreError> {
-        Ledger::open_in_fleet(home, clock, policy_version, &self.0)
+    pub fn open(
+        &self,
+        home: &Path,
+        clock: Arc<dyn Clock>,
+        policy_version: String,
+        key: &LedgerKey,
+    ) -> Result<Ledger, StoreError> {
+        Ledger::open_in_fleet(home, clock, policy_version, (&self.0, &BodyKey::new(key)))
     }
 }

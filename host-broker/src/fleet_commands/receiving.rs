@@ -5,6 +5,7 @@ use super::{FleetCommand, FleetReply, OtherHosts};
 use crate::control::{self, CommandDispatcher, refusal};
 use crate::daemon::EventSender;
 use model::HostName;
+use secrets::exchange::encrypt_for;
 use serde_json::Value;
 use shared::RequestId;
 use shared::digest::Digest;
@@ -79,12 +80,13 @@ impl OtherHosts {
         let sender = &received.sender;
         let ended = match verified {
             Ok(command) => {
+                let reply_key = command.reply_key.clone();
                 // A daemon that stops does not know whether the command is executed. The next one finds out.
                 let Some(reply) = self.reply_to(received, command, dispatcher, reports).await else { return false };
-                match self.signed_reply(received, reply) {
+                match self.signed_reply(received, &reply_key, &reply) {
                     Ok(reply) => self.commands.answer(received, &reply).await,
                     Err(error) => {
-                        tracing::error!(%error, "a reply for another host cannot be written");
+                        tracing::error!(error, "a reply for another host cannot be written");
                         return false;
                     }
                 }
@@ -113,6 +115,8 @@ impl OtherHosts {
         if !is_this {
             return Err("it was signed for another host or another id".to_owned());
         }
+        // Before it is executed: without a key it could not be answered.
+        encrypt_for(&command.reply_key, &[], Vec::new()).map_err(|error| error.to_string())?;
         request_id(received).map(|_valid| command)
     }
 
@@ -149,16 +153,21 @@ impl OtherHosts {
         serde_json::from_slice(&reply).ok()
     }
 
-    fn signed_reply(&self, received: &ReceivedCommand, reply: Value) -> Result<String, serde_json::Error> {
-        let command = Digest::of(received.command.as_bytes());
-        let (from, to) = (self.own().clone(), received.sender.clone());
-        let mut document = FleetReply { from, to, command, reply };
-        let signed = sign(&self.key, DocumentKind::Reply, &document)?;
+    fn signed_reply(&self, received: &ReceivedCommand, reply_key: &str, reply: &Value) -> Result<String, String> {
+        let signed = self.signed_for(received, reply_key, reply)?;
         if signed.len() <= REPLY_MAX {
             return Ok(signed);
         }
-        document.reply = refusal("the reply is too long for another host; run the command on the host itself");
-        sign(&self.key, DocumentKind::Reply, &document)
+        let refusal = refusal("the reply is too long for another host; run the command on the host itself");
+        self.signed_for(received, reply_key, &refusal)
+    }
+
+    fn signed_for(&self, received: &ReceivedCommand, reply_key: &str, reply: &Value) -> Result<String, String> {
+        let command = Digest::of(received.command.as_bytes());
+        let reply = encrypt_for(reply_key, command.as_bytes(), reply.to_string().into_bytes());
+        let reply = reply.map_err(|error| error.to_string())?;
+        let document = FleetReply { from: self.own().clone(), to: received.sender.clone(), command, reply };
+        sign(&self.key, DocumentKind::Reply, &document).map_err(|error| error.to_string())
     }
 }
 

@@ -6,16 +6,19 @@ use crate::control::fault;
 use config::store::OtherHost;
 use filter::holds_own;
 use model::{HostName, Nonce};
+use secrets::exchange::AskingKey;
 use serde_json::Value;
 use shared::digest::Digest;
+use shared::json::parse_object_within;
 use std::sync::Arc;
 use std::time::Duration;
 use store::fleet::FleetError;
 use store::fleet::commands::{COMMAND_MAX, REPLY_MAX, SentState};
 use tokio::time::timeout;
 
-/// The most values and keys of a reply.
+/// The most values and keys of a reply, and of the document that carries it encrypted.
 const REPLY_NODES_MAX: usize = 200_000;
+const SIGNED_NODES_MAX: usize = 100;
 /// The longest time for the database, beside the times of the other host.
 const DATABASE: Duration = Duration::from_secs(12);
 /// The longest time until the host takes a command. It is withdrawn then.
@@ -90,8 +93,16 @@ impl OtherHosts {
         let key = self.key_of(&host).map_err(NoReply::NotExecuted)?;
         let unsent = |fault: &dyn std::fmt::Display| NoReply::not(format!("nothing was sent: {fault}"));
         let id = Nonce::fresh(self.ids.as_ref()).map_err(|none| unsent(&none))?.as_str().to_owned();
-        let (from, to) = (self.own().clone(), host.clone());
-        let document = FleetCommand { from, to, id: id.clone(), person, sent_at: self.clock.now(), request: *request };
+        let asking = AskingKey::new().map_err(|error| unsent(&error))?;
+        let document = FleetCommand {
+            from: self.own().clone(),
+            to: host.clone(),
+            id: id.clone(),
+            person,
+            sent_at: self.clock.now(),
+            reply_key: asking.public_text(),
+            request: *request,
+        };
         // SECURITY: the database gets the text.
         let text = serde_json::to_value(&document).map_err(|error| unsent(&error))?;
         if holds_own(text, &self.scrubber) {
@@ -111,13 +122,17 @@ impl OtherHosts {
         }
         tracing::info!(%host, id, person = document.person, "a command was sent to another host");
         let signed = self.reply((&host, &id), within).await?;
-        let reply: FleetReply = verify(&key, (DocumentKind::Reply, REPLY_MAX, REPLY_NODES_MAX), &signed)
-            .map_err(|fault| NoReply::Unknown(format!("the reply of the host `{host}` is not valid: {fault}")))?;
-        let is_its_own = reply.from == host && reply.to == *self.own();
-        if !is_its_own || reply.command != Digest::of(command.as_bytes()) {
+        let not_valid =
+            |fault: String| NoReply::Unknown(format!("the reply of the host `{host}` is not valid: {fault}"));
+        let reply: FleetReply =
+            verify(&key, (DocumentKind::Reply, REPLY_MAX, SIGNED_NODES_MAX), &signed).map_err(not_valid)?;
+        let digest = Digest::of(command.as_bytes());
+        if reply.from != host || reply.to != *self.own() || reply.command != digest {
             return Err(NoReply::Unknown(format!("the reply of the host `{host}` belongs to another command")));
         }
-        Ok(reply.reply)
+        let text = asking.decrypt(digest.as_bytes(), &reply.reply).map_err(|error| not_valid(error.to_string()))?;
+        let (reply, _) = parse_object_within(&text, REPLY_NODES_MAX).map_err(|fault| not_valid(fault.to_string()))?;
+        Ok(Value::Object(reply))
     }
 
     /// Returns the public key of another host.

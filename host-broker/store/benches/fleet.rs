@@ -27,7 +27,7 @@ mod postgres_server;
 #[expect(unreachable_pub, reason = "it is a part of the harness for all tests")]
 mod waiting;
 
-use fleet_database::FleetDatabase;
+use fleet_database::{FleetDatabase, body_key};
 use model::Clock;
 use shared::{RequestId, Timestamp};
 use std::io::{Read as _, Write as _};
@@ -127,7 +127,8 @@ fn main() {
         let port = if distance == 0 { server } else { proxy(server, Duration::from_micros(distance / 2)) };
         let home = tempfile::tempdir().unwrap();
         let settings = database.settings("a", port);
-        let store = Store::open_in_fleet(home.path(), Arc::clone(&clock), "p".to_owned(), &settings).unwrap();
+        let records = (&settings, &body_key(home.path()));
+        let store = Store::open_in_fleet(home.path(), Arc::clone(&clock), "p".to_owned(), records).unwrap();
         stores.push(measured(format!("PostgreSQL at {:.1} ms", distance as f64 / 1_000.0), store, home));
         databases.push(database);
     }

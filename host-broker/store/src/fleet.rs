@@ -13,6 +13,7 @@
 
 mod changes;
 pub mod commands;
+mod encryption;
 mod error;
 mod flight;
 mod link;
@@ -22,6 +23,7 @@ mod server;
 mod settings;
 mod tables;
 
+pub use encryption::BodyKey;
 pub use error::FleetError;
 pub use look::{HostLook, Look, ServerDurability, look};
 pub use schema::{host_script, schema_script};
@@ -29,7 +31,6 @@ pub use settings::Settings;
 
 use crate::ledger::chain::Head;
 use crate::ledger::segments;
-use crate::open::SCHEMA_VERSION;
 use crate::{StoreError, View, at};
 use changes::{Capture, Changed};
 use model::HostName;
@@ -43,7 +44,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tables::{SEQUENCES, Table};
+use tables::{SEQUENCES, TABLES_VERSION, Table};
 
 /// The longest time for a batch that fills a database.
 const FILLED: Duration = Duration::from_secs(300);
@@ -57,6 +58,7 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 pub(crate) struct Fleet {
     server: Server,
     capture: Capture,
+    key: BodyKey,
     host: HostName,
     holder: String,
     place: String,
@@ -89,7 +91,7 @@ impl Fleet {
     ///
     /// # Errors
     /// [`StoreError`]; another daemon may serve the host.
-    pub(crate) fn join(settings: &Settings, home: &Path, view: &View) -> Result<Self, StoreError> {
+    pub(crate) fn join((settings, key): (&Settings, &BodyKey), home: &Path, view: &View) -> Result<Self, StoreError> {
         let connection = view.connection();
         let capture = Capture::attach(connection)?;
         let server = Server::start(settings.clone(), Arc::clone(&capture.tables), true)?;
@@ -106,6 +108,7 @@ impl Fleet {
         let may_take = || {
             let known = server.unserved(mine.clone())?;
             // A home that cannot continue is found before the other daemon is shut out.
+            key.fits(host.as_str(), &known.key_check)?;
             let is_filled = server.is_filled()?;
             // The rows of a copy of another host can only fill a new one, once.
             if of_another && is_filled && !is_end(&known, &end) {
@@ -118,7 +121,7 @@ impl Fleet {
         let (known, is_filled, (fence, holder)) = loop {
             let (known, is_filled) = may_take()?;
             attempts += 1;
-            match server.take_over(known.clone()) {
+            match server.take_over(known.clone(), key.check(host.as_str())?) {
                 // The last transaction of the daemon before has come in between.
                 Err(FleetError::Fenced(_)) if attempts < ATTEMPTS => {}
                 // The next attempt is at another server.
@@ -132,6 +135,7 @@ impl Fleet {
         let mut fleet = Self {
             server,
             capture,
+            key: key.clone(),
             host,
             holder,
             place,
@@ -215,7 +219,8 @@ impl Fleet {
     /// database may have the rows.
     pub(crate) fn write(&mut self, connection: &Connection, head: Head) -> Result<(), StoreError> {
         let number = self.batch + 1;
-        let (changes, sequences) = self.capture.changes(connection, &self.sequences)?;
+        let (changes, sequences) =
+            self.capture.changes(connection, (self.host.as_str(), &self.key), &self.sequences)?;
         self.keep(connection, number, &self.holder)?;
         // A full disk shows before the database has the batch.
         connection.cache_flush().map_err(at("write the copy"))?;
@@ -314,7 +319,7 @@ impl Fleet {
         let tables = Arc::clone(&self.capture.tables);
         for (number, table) in tables.iter().enumerate().filter(|(_, table)| table.is_append_only()) {
             self.server.read(number, last)?;
-            self.each_part(|rows| {
+            self.each_part(table, |rows| {
                 copying(connection, || insert(connection, table, rows))?;
                 // Otherwise the log becomes as large as the ledger.
                 connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).map_err(at("shorten the log"))
@@ -328,7 +333,7 @@ impl Fleet {
             }
             for (number, table) in state {
                 self.server.read(number, 0)?;
-                self.each_part(|rows| match table.name.as_str() {
+                self.each_part(table, |rows| match table.name.as_str() {
                     SEQUENCES => changes::number_on(connection, rows),
                     _ => insert(connection, table, rows),
                 })?;
@@ -349,11 +354,18 @@ impl Fleet {
         if is_whole { Ok(()) } else { Err(FleetError::Incomplete.into()) }
     }
 
-    fn each_part(&self, mut each: impl FnMut(&[Vec<Value>]) -> Result<(), StoreError>) -> Result<(), StoreError> {
+    fn each_part(
+        &self,
+        table: &Table,
+        mut each: impl FnMut(&[Vec<Value>]) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         loop {
-            let rows = self.server.next_rows()?;
+            let mut rows = self.server.next_rows()?;
             if rows.is_empty() {
                 return Ok(());
+            }
+            for row in &mut rows {
+                self.key.decrypt(self.host.as_str(), table, row)?;
             }
             each(&rows)?;
         }
@@ -375,7 +387,8 @@ impl Fleet {
         // The state comes last and at once: a database without it is filled again.
         in_transaction(connection, || {
             changes::note_all(&self.capture, connection)?;
-            let (mut state, sequences) = self.capture.changes(connection, &BTreeMap::new())?;
+            let (mut state, sequences) =
+                self.capture.changes(connection, (self.host.as_str(), &self.key), &BTreeMap::new())?;
             state.extend(part.take());
             let number = self.batch + 1;
             self.keep(connection, number, &self.holder)?;
@@ -471,8 +484,8 @@ pub(crate) fn leave(view: &View) -> Result<(), StoreError> {
 
 fn check_version(server: &Server) -> Result<(), StoreError> {
     match server.version()? {
-        Some(SCHEMA_VERSION) => Ok(()),
-        found => Err(FleetError::Version { found: found.unwrap_or(0), known: SCHEMA_VERSION }.into()),
+        Some(TABLES_VERSION) => Ok(()),
+        found => Err(FleetError::Version { found: found.unwrap_or(0), known: TABLES_VERSION }.into()),
     }
 }
 

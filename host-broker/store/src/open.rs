@@ -59,7 +59,8 @@ impl Store {
         Self::open_home(home, clock, policy_version, Records::Restored)
     }
 
-    /// Opens the one writer of a home that is a host of a fleet. Its database is a copy of the host's rows.
+    /// Opens the one writer of a home that is a host of a fleet. Its database is a copy of the host's rows. Bodies are
+    /// encrypted with the key.
     ///
     /// # Errors
     /// As [`Self::open`], or [`StoreError::Fleet`]: the fleet's database cannot be used, or another daemon serves the host.
@@ -67,9 +68,9 @@ impl Store {
         home: &Path,
         clock: Arc<dyn Clock>,
         policy_version: String,
-        fleet: &fleet::Settings,
+        (fleet, key): (&fleet::Settings, &fleet::BodyKey),
     ) -> Result<Self, StoreError> {
-        Self::open_home(home, clock, policy_version, Records::Fleet(fleet))
+        Self::open_home(home, clock, policy_version, Records::Fleet(fleet, key))
     }
 
     fn open_home(
@@ -82,7 +83,7 @@ impl Store {
         let path = home.join("ledger.db");
         create_private(&path)?;
         let (view, log) = connection(&path)?;
-        if let Records::Fleet(settings) = records {
+        if let Records::Fleet(settings, _) = records {
             Fleet::check_version(settings)?;
         }
         migrate(view.connection(), &path)?;
@@ -91,7 +92,7 @@ impl Store {
             wal::grow(&path)?;
         }
         let fleet = match (records, fleet::host_of(&view)?) {
-            (Records::Fleet(settings), _) => Some(Fleet::join(settings, home, &view)?),
+            (Records::Fleet(settings, key), _) => Some(Fleet::join((settings, key), home, &view)?),
             (Records::Own, Some(host)) => return Err(FleetError::NotConfigured(host).into()),
             (Records::Restored, Some(_)) => {
                 fleet::leave(&view)?;
@@ -135,7 +136,7 @@ enum Records<'s> {
     /// The same, made from a backup.
     Restored,
     /// The database of a fleet. That of the home is a copy.
-    Fleet(&'s fleet::Settings),
+    Fleet(&'s fleet::Settings, &'s fleet::BodyKey),
 }
 
 /// Takes the lock of a home. Its holder is the only one that may write the ledger.

@@ -4,8 +4,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use host_broker::control::{self, SocketRequest};
 use model::Clock as _;
+use secrets::exchange::{AskingKey, EncryptedAnswer, encrypt_for};
 use secrets::identity::issuers::OwnKey;
 use serde_json::{Value, json};
+use shared::digest::Digest;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tests::fleet_database::FleetDatabase;
@@ -22,6 +26,8 @@ struct Two {
     database: FleetDatabase,
     a: World,
     b: World,
+    /// The keys of commands that were made here, by the id of the command.
+    reply_keys: Mutex<BTreeMap<String, AskingKey>>,
 }
 
 fn builder() -> Builder {
@@ -38,7 +44,7 @@ fn down(people: &str, of_b: Builder) -> Option<Two> {
     let (key_of_a, key_of_b) = (key(&a), key(&b));
     add(&a, &format!("[store.hosts.b]\nkey = \"{key_of_b}\"\ninbox = true\n"));
     add(&b, &format!("[store.hosts.a]\nkey = \"{key_of_a}\"\n{people}\n"));
-    Some(Two { database, a, b })
+    Some(Two { database, a, b, reply_keys: Mutex::default() })
 }
 
 fn up(people: &str) -> Option<Two> {
@@ -122,6 +128,49 @@ fn a_person_reads_and_answers_the_approval_requests_of_another_host() {
     assert!(is_done, "{text}");
     assert!(error(&developer.reply(&id)).contains("not now"));
     assert_eq!(two.database.run("SELECT count(*) FROM host_broker.commands"), "0");
+}
+
+/// All that somebody with the database reads, also of what is there for a moment.
+fn everything(database: &FleetDatabase) -> String {
+    let tables = database.run("SELECT tablename FROM pg_tables WHERE schemaname = 'host_broker'");
+    let rows = |table: &str| database.run(&format!("SELECT t::text FROM host_broker.\"{table}\" AS t"));
+    tables.lines().map(rows).collect()
+}
+
+#[test]
+fn somebody_with_the_database_reads_no_request_no_card_and_no_result() {
+    let Some(two) = up(PEOPLE) else { return };
+    let database = &two.database;
+    database.run(
+        "CREATE TABLE host_broker.watched (text text);
+         CREATE FUNCTION watch() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS
+             $$ BEGIN INSERT INTO host_broker.watched VALUES (NEW::text); RETURN NEW; END $$;
+         CREATE TRIGGER watch BEFORE INSERT OR UPDATE ON host_broker.commands FOR EACH ROW EXECUTE FUNCTION watch();
+         CREATE TRIGGER watch BEFORE INSERT OR UPDATE ON host_broker.replies FOR EACH ROW EXECUTE FUNCTION watch();
+         CREATE TRIGGER watch BEFORE INSERT OR UPDATE ON host_broker.approvals FOR EACH ROW EXECUTE FUNCTION watch();",
+    );
+    two.b.grant("developer", 2);
+    let developer = two.b.group("developer");
+    let body = "letter-of-7c41f0-to-alice";
+    assert!(developer.ask(call("echo", json!({ "text": body }))).to_string().contains(body));
+    let id = developer.send(call("charge", json!({ "to": body })));
+    let asked = until("the approval request", || two.b.query("SELECT code FROM approvals").pop());
+    let code_of_it = asked["code"].as_str().unwrap();
+    let (_, shown) = cli(&two.a, &["approvals", "show", code_of_it, "--host", "b"]);
+    assert!(shown.contains(body), "{shown}");
+    let (_, listed) = cli(&two.a, &["approvals", "list", "--host", "b", "--json"]);
+    assert!(listed.contains(body) && listed.contains(code_of_it), "{listed}");
+    let hex = base16ct::lower::encode_string(body.as_bytes());
+    let read = everything(database);
+    assert!(read.contains("group:developer") && read.contains(&id), "{read}");
+    for text in [body.to_owned(), hex, URL_SAFE_NO_PAD.encode(body)] {
+        assert_eq!(read.lines().find(|line| line.contains(&text)), None);
+    }
+    let (is_done, text) = cli(&two.a, &["approvals", "approve", code_of_it, "--host", "b"]);
+    assert!(is_done, "{text}");
+    assert_eq!(code(&developer.reply(&id)), "executed");
+    // All rows are there for a machine that takes over.
+    assert_eq!(database.run("SELECT count(*) > 0 FROM host_broker.replies WHERE host = 'b'"), "t");
 }
 
 #[test]
@@ -375,9 +424,14 @@ fn signed(seed: &[u8], line: &str, document: &Value) -> String {
 
 const COMMAND: &str = "host-broker fleet command v1";
 
+/// A command, whose reply [`answer_to`] can decrypt once.
 fn document(two: &Two, id: &str, person: &str, request: &Value) -> Value {
-    let sent_at = two.b.clock.now();
-    json!({ "from": "a", "to": "b", "id": id, "person": person, "sent_at": sent_at, "request": request })
+    let (sent_at, key) = (two.b.clock.now(), AskingKey::new().unwrap());
+    let reply_key = key.public_text();
+    two.reply_keys.lock().unwrap().insert(id.to_owned(), key);
+    json!({
+        "from": "a", "to": "b", "id": id, "person": person, "sent_at": sent_at, "reply_key": reply_key, "request": request,
+    })
 }
 
 /// Writes a command into the database, as its administrator could.
@@ -389,7 +443,8 @@ fn plant(two: &Two, sender: &str, id: &str, command: &str) {
     ));
 }
 
-/// Waits until the host has answered or discarded a planted command. Returns its answer.
+/// Waits until the host has answered or discarded a planted command. Returns its answer; nothing that can be read if the
+/// key was used before.
 fn answer_to(two: &Two, id: &str) -> Option<Value> {
     let found = until("the host is done with the command", || {
         let open = format!("SELECT count(*) FROM host_broker.commands WHERE id = '{id}' AND reply IS NULL");
@@ -399,7 +454,10 @@ fn answer_to(two: &Two, id: &str) -> Option<Value> {
     two.database.run(&format!("DELETE FROM host_broker.commands WHERE id = '{id}'"));
     let reply: Value = serde_json::from_str(&found).ok()?;
     let reply: Value = serde_json::from_str(reply["text"].as_str().unwrap()).unwrap();
-    Some(reply["reply"].clone())
+    let Some(key) = two.reply_keys.lock().unwrap().remove(id) else { return Some(Value::Null) };
+    let command: Digest = serde_json::from_value(reply["command"].clone()).unwrap();
+    let encrypted: EncryptedAnswer = serde_json::from_value(reply["reply"].clone()).unwrap();
+    Some(serde_json::from_slice(&key.decrypt(command.as_bytes(), &encrypted).unwrap()).unwrap())
 }
 
 #[test]
@@ -427,7 +485,8 @@ fn the_administrator_of_the_database_makes_no_command() {
         replaced("forged-8", "from", "c"),
         replaced("forged-9", "id", "another"),
         replaced("forged-10", "more", "members"),
-        signed(&seed, COMMAND, &good("forged-11")).replace("operator", "operators"),
+        replaced("forged-11", "reply_key", "AAAA"),
+        signed(&seed, COMMAND, &good("forged-12")).replace("operator", "operators"),
         signed(&seed, COMMAND, &good(unusable)),
     ];
     for (number, text) in forged.iter().enumerate() {
@@ -437,7 +496,7 @@ fn the_administrator_of_the_database_makes_no_command() {
     }
     // The genuine one, under the name of another host.
     two.database.add("c");
-    plant(&two, "c", "forged-13", &signed(&seed, COMMAND, &good("forged-13")));
+    plant(&two, "c", "forged-14", &signed(&seed, COMMAND, &good("forged-14")));
     plant(&two, "a", "good-1", &signed(&seed, COMMAND, &good("good-1")));
     assert_eq!(code(&answer_to(&two, "good-1").unwrap()), "executed");
     assert_eq!(two.database.run("SELECT taken FROM host_broker.commands WHERE sender = 'c'"), "f");
@@ -452,9 +511,9 @@ fn a_command_that_comes_again_is_not_executed_again() {
     let mut codes = Vec::new();
     for _time in 0..3 {
         plant(&two, "a", "again", &sent);
-        codes.push(code(&answer_to(&two, "again").unwrap()).to_owned());
+        codes.push(answer_to(&two, "again").unwrap()["status"].clone());
     }
-    assert_eq!(codes[0], "executed", "{codes:?}");
+    assert_eq!(codes, [json!("executed"), Value::Null, Value::Null]);
     let granted = two.b.rows().into_iter().filter(|row| row.kind == "granted").count();
     assert_eq!(granted, 1, "{codes:?}");
     // Another command with the same id is refused, too.
@@ -510,7 +569,8 @@ fn a_reply_that_the_host_has_not_signed_is_not_believed() {
     let of_a = std::fs::read(two.a.path("keys/fleet.key")).unwrap();
     let of_b = std::fs::read(two.b.path("keys/fleet.key")).unwrap();
     let digest = format!("sha256:{}", "0".repeat(64));
-    let reply = json!({ "from": "b", "to": "a", "command": digest, "reply": done });
+    let reply = encrypt_for(&AskingKey::new().unwrap().public_text(), b"", done.to_string().into_bytes()).unwrap();
+    let reply = json!({ "from": "b", "to": "a", "command": digest, "reply": reply });
     for (text, words) in [
         (done.to_string(), "is not valid"),
         (signed(&of_a, "host-broker fleet reply v1", &reply), "is not that of the key"),

@@ -4,6 +4,7 @@
 //! the commit, each noted row is read once: as it is now, or that it is gone. So a row that changed many times is
 //! written once, and no statement of the store knows of PostgreSQL.
 
+use super::encryption::BodyKey;
 use super::tables::{self, KEY_MAX, SEQUENCES, Table, Values};
 use crate::ledger::chain::Row;
 use crate::{StoreError, at};
@@ -32,7 +33,7 @@ pub(super) struct Changed {
 
 impl Changed {
     fn new(number: usize, table: &Table) -> Self {
-        let columns = table.columns.iter().map(|column| Values::of(column.kind)).collect();
+        let columns = table.columns.iter().map(|column| Values::of(column.stored())).collect();
         let key = table.key().iter().map(|column| Values::of(column.kind)).collect();
         Self { table: number, written: (0, columns), deleted: (0, key) }
     }
@@ -85,13 +86,15 @@ impl Capture {
         Ok(Self { tables: tables.into(), selects })
     }
 
-    /// Returns the changes of the open transaction. `sequences` are the numbers that the fleet's database has.
+    /// Returns the changes of the open transaction, with encrypted bodies. `sequences` are the numbers that the fleet's
+    /// database has.
     ///
     /// # Errors
     /// [`StoreError`]; the transaction must be rolled back.
     pub(super) fn changes(
         &self,
         connection: &Connection,
+        (host, key): (&str, &BodyKey),
         sequences: &BTreeMap<String, i64>,
     ) -> Result<(Vec<Changed>, BTreeMap<String, i64>), StoreError> {
         const NOTED: &str = "SELECT DISTINCT t, k0, k1, k2, k3, k4, k5 FROM fleet_changed ORDER BY t";
@@ -103,18 +106,21 @@ impl Capture {
             let number: u32 = row.get(0).map_err(failed())?;
             let number = usize::try_from(number).unwrap_or(usize::MAX);
             let (Some(table), Some(select)) = (self.tables.get(number), self.selects.get(number)) else { continue };
-            let key: Vec<Value> =
+            let key_values: Vec<Value> =
                 (1..=table.key().len()).map(|i| row.get(i)).collect::<Result<_, _>>().map_err(failed())?;
-            let present = read(connection, select, &key, table.columns.len())?;
+            let present = read(connection, select, &key_values, table.columns.len())?;
             if changes.last().is_none_or(|last| last.table != number) {
                 changes.push(Changed::new(number, table));
             }
             let Some(of_table) = changes.last_mut() else { continue };
             match present {
-                Some(row) => of_table.write(row)?,
+                Some(mut row) => {
+                    key.encrypt(host, table, &mut row)?;
+                    of_table.write(row)?;
+                }
                 // The ledger's rows are never deleted elsewhere.
                 None if table.is_append_only() => {}
-                None => of_table.delete(key)?,
+                None => of_table.delete(key_values)?,
             }
         }
         drop(noted);

@@ -70,6 +70,15 @@ pub enum FleetError {
     /// The ledger in the database does not end where the last batch did.
     #[error("the fleet's database lacks rows of the ledger that it had; restore it from a backup")]
     Incomplete,
+    /// A row of the database is encrypted under another key, or was changed.
+    #[error(
+        "the fleet's database holds a row of `{0}` that the key of this home does not decrypt. Restore keys/ledger.key of \
+         the machine that wrote it, or a backup of the database"
+    )]
+    Encrypted(String),
+    /// The system's random source failed. Nothing was written.
+    #[error("the system's random source failed")]
+    Randomness,
     /// A row of the database cannot be read.
     #[error("the fleet's database holds a row of `{0}` that cannot be read")]
     Row(String),

@@ -3,6 +3,12 @@ CREATE TABLE IF NOT EXISTS host_broker.version (
     one     integer PRIMARY KEY CHECK (one = 1),
     version bigint NOT NULL
 );
+-- Tables before version 100 have bodies in plain text, and other types.
+DO $$ BEGIN
+    IF EXISTS (SELECT FROM host_broker.version WHERE version < 100) THEN
+        RAISE EXCEPTION 'these tables are of a version before the first release; make a new database';
+    END IF;
+END $$;
 -- The hosts. Only the daemon that knows the fence of a host writes its rows.
 CREATE TABLE IF NOT EXISTS host_broker.hosts (
     host  text COLLATE "C" PRIMARY KEY,
@@ -13,7 +19,8 @@ CREATE TABLE IF NOT EXISTS host_broker.hosts (
     lease bigint NOT NULL DEFAULT 0,  -- raised while a daemon serves the host
     batch bigint NOT NULL DEFAULT 0,  -- the last batch
     seq   bigint NOT NULL DEFAULT 0,  -- the last row of the ledger
-    hash  bytea  NOT NULL DEFAULT ''  -- and its hash
+    hash  bytea  NOT NULL DEFAULT '', -- and its hash
+    key_check bytea NOT NULL DEFAULT '' -- an empty body that the key of the host encrypted
 );
 ALTER TABLE host_broker.hosts ENABLE ROW LEVEL SECURITY;
 DROP POLICY IF EXISTS seen ON host_broker.hosts;

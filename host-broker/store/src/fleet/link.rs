@@ -8,8 +8,7 @@ use super::flight::{Asked, Flight};
 use super::look;
 use super::server::{BATCH, Batch};
 use super::settings::{Connected, Settings};
-use super::tables::{Table, Values};
-use crate::open::SCHEMA_VERSION;
+use super::tables::{TABLES_VERSION, Table, Values};
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -151,7 +150,7 @@ impl Link {
         let idle = if batch.limit > BATCH { "SET LOCAL idle_in_transaction_session_timeout = '300s'; " } else { "" };
         // One message: without its BEGIN there is no `enter`.
         let begin = format!(
-            "BEGIN; {idle}SELECT host_broker.enter('{host}', {SCHEMA_VERSION}, {}, {}, {seq}, decode('{hash}', 'hex'), {})",
+            "BEGIN; {idle}SELECT host_broker.enter('{host}', {TABLES_VERSION}, {}, {}, {seq}, decode('{hash}', 'hex'), {})",
             batch.fence, batch.number, self.needs_standby
         );
         let mut asked: Vec<Asked<'_>> = Vec::new();

@@ -1,8 +1,8 @@
 //! The SQL scripts that make the tables of a fleet and admit its hosts. An administrator of the database runs them.
 
-use super::tables::{self, LEDGER, Table};
+use super::tables::{self, LEDGER, TABLES_VERSION, Table};
 use crate::StoreError;
-use crate::open::{SCHEMA_VERSION, schema};
+use crate::open::schema;
 use model::HostName;
 use rusqlite::Connection;
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ pub fn schema_script() -> Result<String, StoreError> {
     schema(&local)?;
     let tables = tables::all(&local)?;
     let mut script = format!(
-        "-- The tables of a fleet of host-brokers, version {SCHEMA_VERSION}.\nBEGIN;\nSET LOCAL client_min_messages = warning;\n{HOSTS}\n"
+        "-- The tables of a fleet of host-brokers, version {TABLES_VERSION}.\nBEGIN;\nSET LOCAL client_min_messages = warning;\n{HOSTS}\n"
     );
     for table in &tables {
         writeln!(script, "{}{}", table.definition(), own_rows(&table.name)).ok();
@@ -33,7 +33,7 @@ pub fn schema_script() -> Result<String, StoreError> {
     script += &FUNCTIONS.replace("LEDGER_TABLES", &named(&ledger)).replace("STATE_TABLES", &named(&others));
     write!(
         script,
-        "INSERT INTO host_broker.version VALUES (1, {SCHEMA_VERSION})\n    ON CONFLICT (one) DO UPDATE SET version = \
+        "INSERT INTO host_broker.version VALUES (1, {TABLES_VERSION})\n    ON CONFLICT (one) DO UPDATE SET version = \
          EXCLUDED.version;\nDO $$ BEGIN PERFORM host_broker.admit(host, role) FROM host_broker.hosts; END $$;\nCOMMIT;\n"
     )
     .ok();

@@ -46,6 +46,8 @@ pub(super) struct Known {
     pub(super) batch: i64,
     pub(super) seq: i64,
     pub(super) hash: Vec<u8>,
+    /// Shows whether a key is that of the host; empty before the first daemon.
+    pub(super) key_check: Vec<u8>,
 }
 
 /// One transaction.
@@ -166,8 +168,9 @@ impl Server {
     }
 
     /// Takes the host over from the daemon that has left it in this state. Returns the new fence, and the holder's name.
-    pub(super) fn take_over(&self, from: Known) -> Result<(i64, String), FleetError> {
-        self.run(move |session| Box::pin(async move { session.take_over(from).await }))
+    /// `key_check` is that of a host without one.
+    pub(super) fn take_over(&self, from: Known, key_check: Vec<u8>) -> Result<(i64, String), FleetError> {
+        self.run(move |session| Box::pin(async move { session.take_over(from, key_check).await }))
     }
 
     /// Writes a batch.
@@ -246,17 +249,18 @@ impl Session {
     }
 
     async fn known(&mut self) -> Result<Known, FleetError> {
-        const SELECT: &str = "SELECT fence, lease, batch, seq, hash, holder, writer FROM host_broker.hosts
+        const SELECT: &str = "SELECT fence, lease, batch, seq, hash, holder, writer, key_check FROM host_broker.hosts
             WHERE host = $1 AND role = session_user::text";
         let host = self.settings.host.clone();
         let link = self.link().await?;
         let found = async { link.client.query_opt(SELECT, &[&host.as_str()]).await.map_err(unreachable) };
         let row = within(ANSWER, found).await?.ok_or_else(|| FleetError::NoHost(host.to_string()))?;
         let get = |index| row.try_get(index).map_err(unreachable);
-        let hash = row.try_get(4).map_err(unreachable)?;
+        let bytes = |index| row.try_get(index).map_err(unreachable);
+        let (hash, key_check) = (bytes(4)?, bytes(7)?);
         let name = |index| row.try_get(index).map_err(unreachable);
         let (holder, writer) = (name(5)?, name(6)?);
-        Ok(Known { fence: get(0)?, holder, writer, lease: get(1)?, batch: get(2)?, seq: get(3)?, hash })
+        Ok(Known { fence: get(0)?, holder, writer, lease: get(1)?, batch: get(2)?, seq: get(3)?, hash, key_check })
     }
 
     /// The lease of a home that is not this one must stand still. No two clocks are compared.
@@ -323,14 +327,16 @@ impl Session {
     }
 
     /// Each time the holder gets a new name: a copied home must not count as this one.
-    async fn take_over(&mut self, from: Known) -> Result<(i64, String), FleetError> {
+    async fn take_over(&mut self, from: Known, key_check: Vec<u8>) -> Result<(i64, String), FleetError> {
         const RAISE: &str = "UPDATE host_broker.hosts
-            SET fence = fence + 1, lease = lease + 1, holder = gen_random_uuid()::text
+            SET fence = fence + 1, lease = lease + 1, holder = gen_random_uuid()::text,
+                key_check = CASE WHEN key_check = '' THEN $5 ELSE key_check END
             WHERE host = $1 AND fence = $2 AND lease = $3 AND batch = $4 RETURNING fence, holder";
         let host = self.settings.host.clone();
         let name = host.as_str();
         let link = self.link().await?;
-        let raised = within(BATCH, link.change(RAISE, &[&name, &from.fence, &from.lease, &from.batch])).await;
+        let raised =
+            within(BATCH, link.change(RAISE, &[&name, &from.fence, &from.lease, &from.batch, &key_check])).await;
         if raised.is_err() {
             self.leave_server();
         }
@@ -487,7 +493,7 @@ fn values(table: &Table, row: &tokio_postgres::Row) -> Option<Vec<Value>> {
         },
         Kind::Blob => Some(row.try_get::<_, Option<Vec<u8>>>(index).ok()?.map_or(Value::Null, Value::Blob)),
     };
-    table.columns.iter().map(|column| column.kind).enumerate().map(value).collect()
+    table.columns.iter().map(tables::Column::stored).enumerate().map(value).collect()
 }
 
 fn size(value: &Value) -> usize {

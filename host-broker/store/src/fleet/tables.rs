@@ -4,11 +4,14 @@
 //! has the same columns, and the name of the host before the key. SQLite keeps the other constraints, because a host alone writes
 //! its rows.
 
+use crate::open::SCHEMA_VERSION;
 use crate::{StoreError, at};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 use std::fmt::Write as _;
 
+/// The version of the tables: their own, times 100, and that of the local schema.
+pub(super) const TABLES_VERSION: i64 = 100 + SCHEMA_VERSION;
 /// The tables that only the local copy has. Triggers fill the first three from other tables. The others name files of
 /// the home, or can be read again from the rows.
 const LOCAL: [&str; 7] =
@@ -19,6 +22,27 @@ pub(super) const COUNTED: &str = "DELETE FROM main.reply_bytes;
     UPDATE main.flow_grants_count SET n = (SELECT count(*) FROM main.flow_grants);
     DELETE FROM main.flow_grants_by;
     INSERT INTO main.flow_grants_by SELECT issued_by, count(*) FROM main.flow_grants GROUP BY issued_by;";
+/// The columns with bodies. What the vault has encrypted is not encrypted twice. The ledger stays readable for auditors.
+const ENCRYPTED: [(&str, &str); 18] = [
+    ("approvals", "card"),
+    ("approvals", "code"),
+    ("approvals", "document"),
+    ("approvals", "sealed"),
+    ("approvals", "standing"),
+    ("flow_documents", "document"),
+    ("notices", "announced"),
+    ("open_intents", "probe"),
+    ("plan_steps", "document"),
+    ("plan_steps", "sealed"),
+    ("proposals", "changes"),
+    ("proposals", "diff"),
+    ("proposals", "summary"),
+    ("quarantine", "data"),
+    ("quarantine", "summary"),
+    ("replies", "reply"),
+    ("standing_approvals", "pattern"),
+    ("unknown_outcomes", "probe"),
+];
 /// The evidence. Its rows are inserted only.
 pub(super) const LEDGER: &str = "ledger";
 /// The counterpart of SQLite's `sqlite_sequence`: the last number of each table whose numbers are never used again.
@@ -62,6 +86,15 @@ pub(super) struct Column {
     is_required: bool,
     /// The position in the key, from 1; 0 is no part of it.
     key: u32,
+    /// Whether PostgreSQL has its values encrypted only.
+    pub(super) is_encrypted: bool,
+}
+
+impl Column {
+    /// Returns the type of its values in PostgreSQL.
+    pub(super) fn stored(&self) -> Kind {
+        if self.is_encrypted { Kind::Blob } else { self.kind }
+    }
 }
 
 /// A table.
@@ -146,7 +179,7 @@ impl Table {
             .columns
             .iter()
             .enumerate()
-            .map(|(i, column)| format!("${}::{}[]", i + 3, column.kind.postgres()))
+            .map(|(i, column)| format!("${}::{}[]", i + 3, column.stored().postgres()))
             .collect();
         let (columns, key) = (Self::names(&self.all(), ""), Self::names(&self.key(), ""));
         let others: Vec<&Column> = self.columns.iter().filter(|column| column.key == 0).collect();
@@ -195,8 +228,8 @@ impl Table {
     /// Returns the statements that make the table, or add the columns of later versions.
     pub(super) fn definition(&self) -> String {
         let typed = |column: &Column| {
-            let collation = if column.kind == Kind::Text { " COLLATE \"C\"" } else { "" };
-            format!("\"{}\" {}{collation}", column.name, column.kind.postgres())
+            let collation = if column.stored() == Kind::Text { " COLLATE \"C\"" } else { "" };
+            format!("\"{}\" {}{collation}", column.name, column.stored().postgres())
         };
         let name = &self.name;
         let columns: Vec<String> = self
@@ -250,15 +283,19 @@ fn table(connection: &Connection, name: String) -> Result<Table, StoreError> {
             s.query_map([&name], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?.collect()
         })
         .map_err(at("read the schema"))?;
-    let columns = columns.into_iter().map(|(name, declared, is_required, key)| {
-        Kind::of(&declared).map(|kind| Column { name, kind, is_required: is_required || key > 0, key })
+    let columns = columns.into_iter().map(|(column, declared, is_required, key)| {
+        let is_encrypted = ENCRYPTED.contains(&(&name, &column));
+        let is_required = is_required || key > 0;
+        Kind::of(&declared).map(|kind| Column { name: column, kind, is_required, key, is_encrypted })
     });
-    let table = Table { name, columns: columns.collect::<Option<_>>().ok_or_else(no_counterpart)? };
+    let columns = columns.collect::<Option<_>>().ok_or_else(no_counterpart)?;
+    let table = Table { name, columns };
     if (1..=KEY_MAX).contains(&table.key().len()) { Ok(table) } else { Err(no_counterpart()) }
 }
 
 fn sequences() -> Table {
-    let column = |name: &str, kind, key| Column { name: name.to_owned(), kind, is_required: true, key };
+    let column =
+        |name: &str, kind, key| Column { name: name.to_owned(), kind, is_required: true, key, is_encrypted: false };
     let columns = vec![column("name", Kind::Text, 1), column("seq", Kind::Integer, 0)];
     Table { name: SEQUENCES.to_owned(), columns }
 }
@@ -351,6 +388,17 @@ mod tests {
             let exists: i64 = connection.query_row(exists, [local], |row| row.get(0)).unwrap();
             assert_eq!((exists, named(local)), (1, false), "{local}");
         }
+    }
+
+    #[test]
+    fn every_body_has_a_column_that_is_no_key() {
+        let connection = Connection::open_in_memory().unwrap();
+        schema(&connection).unwrap();
+        let tables = all(&connection).unwrap();
+        let columns = tables.iter().flat_map(|table| table.columns.iter().map(move |column| (table, column)));
+        let encrypted: Vec<_> = columns.filter(|(_, column)| column.is_encrypted).collect();
+        assert_eq!(encrypted.len(), ENCRYPTED.len());
+        assert!(encrypted.iter().all(|(table, column)| column.key == 0 && !table.is_append_only()));
     }
 
     #[test]

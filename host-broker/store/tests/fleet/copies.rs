@@ -2,16 +2,16 @@
 
 use super::conflicts::{ask, external_grant};
 use super::world::{CALLER, Home, append, commit, task};
-use crate::fleet_database::differences;
+use crate::fleet_database::{body_key, differences};
 use crate::tcp_proxy::Proxy;
 use crate::until;
-use model::KillScope;
 use model::approval::ApprovalState;
+use model::{KillScope, LedgerKey};
 use rusqlite::Connection;
 use shared::digest::Digest;
 use std::path::Path;
 use std::time::Duration;
-use store::fleet::{FleetError, ServerDurability, Settings, look};
+use store::fleet::{BodyKey, FleetError, ServerDurability, Settings, look};
 use store::ledger::chain::{Draft, RowKind};
 use store::ledger::segments;
 use store::state::external_grants::Issued;
@@ -283,10 +283,29 @@ fn a_server_that_can_lose_rows_is_refused_unless_an_operator_accepts_it() {
     let home = Home::new();
     let database = database!(home);
     let strict = Settings::new("a".parse().unwrap(), &database.url("a", database.server.port), None).unwrap();
-    let open = || Store::open_in_fleet(home.path(), home.clock(), "policy-1".to_owned(), &strict);
+    let open =
+        || Store::open_in_fleet(home.path(), home.clock(), "policy-1".to_owned(), (&strict, &body_key(home.path())));
     assert!(matches!(open(), Err(StoreError::Fleet(FleetError::Durability(_)))));
     let look = look(&strict).unwrap();
     assert_eq!(look.durability, ServerDurability::OneMachine);
     assert_eq!(look.hosts.len(), 1);
+    drop(home.store());
+}
+
+#[test]
+fn a_home_with_another_key_is_refused_before_it_shuts_the_daemon_out() {
+    let home = Home::new();
+    let Some(database) = home.database() else { return };
+    let settings = database.settings("a", database.server.port);
+    let mut store = home.store();
+    work(&home, &mut store, 0);
+    drop(store);
+    let host = || database.run("SELECT fence, batch, holder FROM host_broker.hosts WHERE host = 'a'");
+    let before = host();
+    let other = tempfile::tempdir().unwrap();
+    let key = BodyKey::new(&LedgerKey::new(vec![8; 32]));
+    let opened = Store::open_in_fleet(other.path(), home.clock(), "policy-1".to_owned(), (&settings, &key)).map(drop);
+    assert!(matches!(opened, Err(StoreError::Fleet(FleetError::Encrypted(_)))), "{opened:?}");
+    assert_eq!(host(), before);
     drop(home.store());
 }

@@ -1,7 +1,7 @@
 //! A database of a fleet, for one test.
 
 use super::world::Home;
-use crate::fleet_database::FleetDatabase;
+use crate::fleet_database::{FleetDatabase, body_key};
 use crate::tcp_proxy::Proxy;
 use model::Clock;
 use std::path::Path;
@@ -21,7 +21,10 @@ impl Engine {
 
     pub(crate) fn open(&self, home: &Path, clock: Arc<dyn Clock>, policy: String) -> Result<Store, StoreError> {
         match &self.database {
-            Some(database) => Store::open_in_fleet(home, clock, policy, &database.settings("a", database.server.port)),
+            Some(database) => {
+                let settings = database.settings("a", database.server.port);
+                Store::open_in_fleet(home, clock, policy, (&settings, &body_key(home)))
+            }
             None => Store::open(home, clock, policy),
         }
     }
@@ -36,18 +39,14 @@ impl Home {
     /// Opens the writer as a host of the fleet.
     pub(crate) fn try_store_as(&self, host: &str) -> Result<Store, StoreError> {
         let database = self.database().unwrap();
-        Store::open_in_fleet(
-            self.path(),
-            self.clock(),
-            "policy-1".to_owned(),
-            &database.settings(host, database.server.port),
-        )
+        let settings = database.settings(host, database.server.port);
+        Store::open_in_fleet(self.path(), self.clock(), "policy-1".to_owned(), (&settings, &body_key(self.path())))
     }
 
     /// Opens the writer through a proxy. It does not wait for the end of a fault.
     pub(crate) fn try_store_through(&self, proxy: &Proxy) -> Result<Store, StoreError> {
         let settings = self.database().unwrap().settings("a", proxy.port).with_settle_timeout(Duration::ZERO);
-        Store::open_in_fleet(self.path(), self.clock(), "policy-1".to_owned(), &settings)
+        Store::open_in_fleet(self.path(), self.clock(), "policy-1".to_owned(), (&settings, &body_key(self.path())))
     }
 
     /// Opens the writer of a home that belongs to no fleet.

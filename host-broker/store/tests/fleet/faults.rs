@@ -1,7 +1,7 @@
 //! Faults between a host and the database.
 
 use super::world::{CALLER, Home, task};
-use crate::fleet_database::FleetDatabase;
+use crate::fleet_database::{FleetDatabase, body_key};
 use crate::tcp_proxy::{Direction, Proxy};
 use crate::until;
 use std::collections::BTreeSet;
@@ -104,7 +104,7 @@ fn a_second_daemon_waits_for_the_lease_and_shuts_the_first_out() {
     let other = tempfile::tempdir().unwrap();
     let open = || {
         let settings = database.settings("a", database.server.port);
-        Store::open_in_fleet(other.path(), home.clock(), "policy-1".to_owned(), &settings)
+        Store::open_in_fleet(other.path(), home.clock(), "policy-1".to_owned(), (&settings, &body_key(home.path())))
     };
     // The first one raises its lease.
     let refused = open().map(drop);

@@ -3,7 +3,7 @@
 use super::{nothing_twice_and_nothing_lost, patient, under_load};
 use store::Store;
 use store::ledger::chain::Row;
-use tests::fleet_database::{FleetDatabase, differences};
+use tests::fleet_database::{FleetDatabase, body_key, differences};
 use tests::{World, evidence};
 
 const ROUNDS: usize = 36;
@@ -47,7 +47,8 @@ fn when_the_daemon_or_the_database_dies_nothing_happens_twice_and_nothing_acknow
 fn another_machine_gets_everything(world: &mut World, database: &FleetDatabase, rows: &[Row]) {
     let other = tempfile::tempdir().unwrap();
     let settings = database.settings("a", database.server.port);
-    drop(Store::open_in_fleet(other.path(), world.clock.clone(), "policy-1".to_owned(), &settings).unwrap());
+    let records = (&settings, &body_key(&world.home()));
+    drop(Store::open_in_fleet(other.path(), world.clock.clone(), "policy-1".to_owned(), records).unwrap());
     assert_eq!(differences(&world.home(), other.path()), Vec::<String>::new());
     for name in ["ledger.db", "ledger.db-wal", "ledger.db-shm"] {
         std::fs::remove_file(world.path(name)).ok();
