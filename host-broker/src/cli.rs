@@ -439,16 +439,17 @@ fn of_fleet(fleet: &FleetError, error: &dyn std::error::Error) -> CliError {
     match fleet {
         FleetError::NoHost(_)
         | FleetError::Version { .. }
-        | FleetError::Older { .. }
         | FleetError::Other(_)
         | FleetError::NotConfigured(_)
-        | FleetError::Durability(_)
-        | FleetError::Unsynced(_)
         | FleetError::Encrypted(_)
+        | FleetError::OtherKey(_)
         | FleetError::Incomplete => CliError::configuration(error),
         // These may pass, so a service manager starts the daemon again.
         FleetError::Fenced(_)
         | FleetError::Served(_)
+        | FleetError::Older { .. }
+        | FleetError::Durability(_)
+        | FleetError::Unsynced(_)
         | FleetError::Unreachable(_)
         | FleetError::Refused(_)
         | FleetError::Changed

@@ -314,7 +314,7 @@ impl LoadedHome {
 /// Writes the profiles and rules that a home does not have. Returns whether it wrote any.
 fn write_missing(home: &Home, config: &Config) -> Result<bool, ConfigError> {
     let has_profiles = profiles::create_missing(home, config)?;
-    if has_profiles {
+    if has_profiles && !config.groups.is_empty() {
         let path = home.profiles();
         tracing::warn!(path = %path.display(), "every write of every group takes a person now; relax it there");
     }

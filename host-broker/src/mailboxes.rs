@@ -8,6 +8,7 @@ use crate::sockets::poller::{Poller, Token};
 use config::Config;
 use engine::request::DocumentMemory;
 use kernel::call::Lane;
+use model::errors::chain;
 use pace::Pace;
 use platform::home::Home;
 use reply_files::ReplyFiles;
@@ -182,7 +183,7 @@ impl Mailboxes {
             let handles = match create_directories(&path, table.uid).and_then(|()| Handles::open(&path)) {
                 Ok(handles) => Some(Arc::new(handles)),
                 Err(error) => {
-                    tracing::error!(%group, error = ?error, "the group is not served until its directory can be used");
+                    tracing::error!(%group, error = chain(&error), "the group is not served until its directory can be used");
                     None
                 }
             };

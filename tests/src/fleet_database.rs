@@ -39,7 +39,7 @@ impl FleetDatabase {
     }
 
     /// Leads to the server that has taken over.
-    pub fn is_on(&mut self, server: PostgresServer) {
+    pub fn move_to(&mut self, server: PostgresServer) {
         self.server = Arc::new(server);
     }
 

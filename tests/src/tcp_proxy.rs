@@ -26,7 +26,7 @@ struct Faults {
     is_stopped: AtomicBool,
     /// Whether new connections are refused.
     is_away: AtomicBool,
-    open: Mutex<Vec<TcpStream>>,
+    open: Mutex<Vec<(usize, TcpStream)>>,
 }
 
 /// The proxy, on a port of this machine.
@@ -47,7 +47,7 @@ impl Proxy {
         let shared = Arc::clone(&faults);
         faults.server.store(server, Ordering::SeqCst);
         std::thread::spawn(move || {
-            for client in listener.incoming() {
+            for (number, client) in listener.incoming().enumerate() {
                 let client = client.unwrap();
                 if shared.is_away.load(Ordering::SeqCst) {
                     client.shutdown(Shutdown::Both).ok();
@@ -58,10 +58,10 @@ impl Proxy {
                 };
                 for stream in [&client, &upstream] {
                     stream.set_nodelay(true).unwrap();
-                    shared.open.lock().unwrap().push(stream.try_clone().unwrap());
+                    shared.open.lock().unwrap().push((number, stream.try_clone().unwrap()));
                 }
-                pass(&client, &upstream, Direction::ToServer, &shared);
-                pass(&upstream, &client, Direction::FromServer, &shared);
+                pass(&client, &upstream, (number, Direction::ToServer), &shared);
+                pass(&upstream, &client, (number, Direction::FromServer), &shared);
             }
         });
         Self { port, faults }
@@ -100,13 +100,13 @@ impl Faults {
     }
 
     fn cut(&self) {
-        for stream in self.open.lock().unwrap().drain(..) {
+        for (_, stream) in self.open.lock().unwrap().drain(..) {
             stream.shutdown(Shutdown::Both).ok();
         }
     }
 }
 
-fn pass(from: &TcpStream, to: &TcpStream, direction: Direction, faults: &Arc<Faults>) {
+fn pass(from: &TcpStream, to: &TcpStream, (number, direction): (usize, Direction), faults: &Arc<Faults>) {
     let (mut from, mut to, faults) = (from.try_clone().unwrap(), to.try_clone().unwrap(), Arc::clone(faults));
     std::thread::spawn(move || {
         let mut buffer = [0; 4096];
@@ -134,5 +134,6 @@ fn pass(from: &TcpStream, to: &TcpStream, direction: Direction, faults: &Arc<Fau
         }
         to.shutdown(Shutdown::Both).ok();
         from.shutdown(Shutdown::Both).ok();
+        faults.open.lock().unwrap().retain(|(open, _)| *open != number);
     });
 }

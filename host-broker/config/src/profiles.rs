@@ -177,6 +177,9 @@ pub fn create_missing(home: &Home, config: &Config) -> Result<bool, ConfigError>
     }
     // All files or none: the directory marks that this was done.
     let beside = directory.with_extension("new");
+    // A host on which people work has no groups, and still a directory.
+    let failed = |source| ConfigError::Write { path: beside.clone(), source };
+    platform::home::make_private_directory(&beside).map_err(failed)?;
     for group in config.groups.keys() {
         write_in(&beside, group, STARTING)?;
     }

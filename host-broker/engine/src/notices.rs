@@ -73,7 +73,7 @@ impl Broker {
                 Ok(None) => {}
                 // An unreadable approval request gets no notice; all others do.
                 Err(error @ StoreError::Stored { .. }) => {
-                    tracing::error!(id, error = ?error, "an approval request is damaged");
+                    tracing::error!(id, error = model::errors::chain(&error), "an approval request is damaged");
                 }
                 Err(error) => return Err(error),
             }

@@ -244,7 +244,10 @@ async fn reload_on_signal(
         match tokio::task::spawn_blocking(move || asked.ask()).await {
             Ok(Ok(())) => reports.happened(Event::Stopping),
             Ok(Err(error)) => {
-                tracing::error!(error = ?error, "the configuration is invalid; the daemon keeps the current one");
+                tracing::error!(
+                    error = chain(&error),
+                    "the configuration is invalid; the daemon keeps the current one"
+                );
             }
             Err(error) => tracing::error!(%error, "the configuration could not be checked"),
         }

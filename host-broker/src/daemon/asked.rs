@@ -13,6 +13,7 @@ use engine::file_proposals::internal_request_id;
 use engine::request::{Command, CommandRequest, Parsed};
 use kernel::call::{Header, Origin, ReplyAddress};
 use model::approval::{ApprovalState, SubjectKind};
+use model::errors::chain;
 use model::{Caller, Nonce};
 use serde_json::json;
 use shared::RequestId;
@@ -45,7 +46,7 @@ impl Loop {
         let open = match approvals::open(self.daemon.ledger.view(), None) {
             Ok(open) => open,
             Err(error) => {
-                tracing::error!(error = ?error, "the open approval requests cannot be read");
+                tracing::error!(error = chain(&error), "the open approval requests cannot be read");
                 return;
             }
         };
@@ -56,7 +57,7 @@ impl Loop {
             let is_under_way = match subject.is_under_way(self.daemon.ledger.view(), &approval) {
                 Ok(is_under_way) => is_under_way,
                 Err(error) => {
-                    tracing::error!(error = ?error, "an open approval request cannot be read");
+                    tracing::error!(error = chain(&error), "an open approval request cannot be read");
                     self.postponed.push((approval.caller.as_str().into(), approval.request_id.clone()));
                     true
                 }
@@ -106,7 +107,7 @@ impl Loop {
                 // It is over.
                 Ok(Ok(None)) => {}
                 Ok(Err(why)) => self.end_unanswerable(key, why),
-                Err(error) => tracing::error!(error = ?error, "an open approval request cannot be read"),
+                Err(error) => tracing::error!(error = chain(&error), "an open approval request cannot be read"),
             }
         }
     }
@@ -124,7 +125,7 @@ impl Loop {
         match proposals::wanted(self.daemon.ledger.view(), None) {
             Ok(wanted) => wanted.into_iter().for_each(|wanted| self.apply(wanted)),
             Err(error) => {
-                tracing::error!(error = ?error, "the proposals to apply cannot be read");
+                tracing::error!(error = chain(&error), "the proposals to apply cannot be read");
                 self.wanted = true;
             }
         }
@@ -141,7 +142,7 @@ impl Loop {
             Ok(Ok(None)) => {}
             Ok(Err(why)) => self.end_unanswerable(key.clone(), why),
             Err(error) => {
-                tracing::error!(error = ?error, "a request that waited cannot be read");
+                tracing::error!(error = chain(&error), "a request that waited cannot be read");
                 self.postponed.push(key.clone());
             }
         }
@@ -185,7 +186,7 @@ impl Loop {
         let begun = stored::by_state(self.daemon.ledger.view(), state, self.daemon.clock.now());
         let begun = match begun {
             Ok(begun) => begun,
-            Err(error) => return tracing::error!(error = ?error, "the flow cannot be looked up"),
+            Err(error) => return tracing::error!(error = chain(&error), "the flow cannot be looked up"),
         };
         let Some(Begun { id, caller, behalf }) = begun else { return };
         let Ok(nonce) = Nonce::fresh(self.daemon.broker.ids()) else { return };

@@ -13,8 +13,8 @@ use store::fleet::FleetError;
 pub struct Halted(String);
 
 impl Halted {
-    /// Returns the reason after a batch, if there is one: another daemon serves the host, the database has lost rows, or it
-    /// is unknown whether the rows are there.
+    /// Returns the reason after a batch, if there is one: another daemon serves the host, or it is unknown whether the
+    /// rows are there.
     pub(super) fn after<F>(batch: &Batch<Event, F>) -> Option<Self> {
         let errors = batch.unwritten.iter().map(|(_, error)| error).chain(&batch.unsynced);
         errors.map(AsRef::as_ref).find_map(Self::at)
@@ -22,12 +22,8 @@ impl Halted {
 
     /// Returns the reason if this error is one.
     pub(super) fn at(error: &StoreError) -> Option<Self> {
-        let is_last = matches!(
-            error,
-            StoreError::Fleet(
-                FleetError::Fenced(_) | FleetError::Older { .. } | FleetError::Unknown(_) | FleetError::Changed
-            )
-        );
+        let is_last =
+            matches!(error, StoreError::Fleet(FleetError::Fenced(_) | FleetError::Unknown(_) | FleetError::Changed));
         is_last.then(|| Self::of(error))
     }
 
@@ -39,7 +35,7 @@ impl Halted {
 }
 
 impl Loop {
-    /// Ends a daemon that the database does not accept, also if it has nothing to write.
+    /// Ends a daemon whose host another one serves, also if it has nothing to write.
     pub(super) fn halt_if_fenced(&mut self) {
         if self.halted.is_none() {
             self.halted = self.daemon.ledger.fenced().map(|fenced| Halted::of(&fenced));

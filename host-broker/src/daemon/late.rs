@@ -3,6 +3,7 @@
 use engine::broker::Broker;
 use engine::replies::says_no_more_than_a_refusal;
 use model::Caller;
+use model::errors::chain;
 use shared::{Group, RequestId, Timestamp};
 use store::View;
 
@@ -23,7 +24,7 @@ pub(super) fn may_leave(
             false
         }
         Err(error) => {
-            tracing::error!(%group, %id, error = ?error, "it is unknown whether a late reply may leave, so it is withheld");
+            tracing::error!(%group, %id, error = chain(&error), "it is unknown whether a late reply may leave, so it is withheld");
             false
         }
     }

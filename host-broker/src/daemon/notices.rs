@@ -8,6 +8,7 @@ use engine::event::Event;
 use engine::notices::Attempt;
 use futures_util::FutureExt as _;
 use kernel::{OpenChannel, OutgoingNotice};
+use model::errors::chain;
 use shared::Timestamp;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -94,7 +95,7 @@ impl Loop {
             return;
         }
         if let Err(error) = self.send_due(now) {
-            tracing::error!(error = ?error, "the notices cannot be read");
+            tracing::error!(error = chain(&error), "the notices cannot be read");
             self.notices.hold();
         }
     }

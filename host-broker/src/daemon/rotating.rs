@@ -3,6 +3,7 @@
 use super::Loop;
 use crate::daemon::Message;
 use engine::event::Event;
+use model::errors::chain;
 use std::time::Duration;
 use store::StoreError;
 use store::ledger::segments;
@@ -61,6 +62,9 @@ impl Loop {
 
     fn has_failed(&mut self, error: &StoreError) {
         self.rotation.next = Some(Instant::now() + AGAIN);
-        tracing::error!(error = ?error, "the oldest rows cannot be moved into a segment; the next try is in 5 minutes");
+        tracing::error!(
+            error = chain(&error),
+            "the oldest rows cannot be moved into a segment; the next try is in 5 minutes"
+        );
     }
 }

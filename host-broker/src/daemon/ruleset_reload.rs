@@ -6,6 +6,7 @@ use crate::assembly::ruleset::RulesetBuilder;
 use engine::definitions::{RulesetReplaced, agreed, asked_about};
 use engine::event::Event;
 use engine::ruleset::Ruleset;
+use model::errors::chain;
 use model::{Caller, approval};
 use provider::pinned_definitions::PinnedDefinitions;
 use shared::digest::Digest;
@@ -74,7 +75,7 @@ impl Loop {
             // It is over.
             Ok(_) => return,
             Err(error) => {
-                tracing::error!(error = ?error, "the approved definitions cannot be read");
+                tracing::error!(error = chain(&error), "the approved definitions cannot be read");
                 return self.exchanges.postponed.push(approval_request.clone());
             }
         };

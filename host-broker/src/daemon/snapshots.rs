@@ -2,6 +2,7 @@
 
 use super::Loop;
 use engine::snapshot;
+use model::errors::chain;
 use shared::Group;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ impl Loop {
                     self.daemon.intake.set_snapshot(group, &Arc::new(snapshot));
                 }
                 Err(error) => {
-                    tracing::error!(%group, error = ?error, "the snapshot cannot be made");
+                    tracing::error!(%group, error = chain(&error), "the snapshot cannot be made");
                 }
             }
         }

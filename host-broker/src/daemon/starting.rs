@@ -3,6 +3,7 @@
 use super::{Daemon, Loop, group_of, late};
 use engine::event::Event;
 use kernel::OneTimeValue;
+use model::errors::chain;
 use shared::limits::TIMEOUT_MAX;
 use std::collections::BTreeMap;
 use store::state::intents;
@@ -29,7 +30,7 @@ impl Loop {
                     self.redeliver(seq, &caller, (document, values.remove(&seq)));
                 }
             }
-            Err(error) => tracing::error!(error = ?error, "the undelivered replies cannot be read"),
+            Err(error) => tracing::error!(error = chain(&error), "the undelivered replies cannot be read"),
         }
         self.ask_on();
         if self.daemon.ledger.has_ousted() {
@@ -47,7 +48,10 @@ impl Loop {
         match OneTimeValue::undelivered(self.daemon.ledger.view(), self.daemon.ledger.steady()) {
             Ok(values) => values.into_iter().collect(),
             Err(error) => {
-                tracing::error!(error = ?error, "the one-time values cannot be read; their replies leave without them");
+                tracing::error!(
+                    error = chain(&error),
+                    "the one-time values cannot be read; their replies leave without them"
+                );
                 BTreeMap::new()
             }
         }
@@ -74,7 +78,7 @@ impl Loop {
         let unknown = match intents::unknown_outcomes(self.daemon.ledger.view(), self.daemon.clock.now()) {
             Ok(unknown) => unknown,
             Err(error) => {
-                tracing::error!(error = ?error, "the unknown outcomes cannot be read");
+                tracing::error!(error = chain(&error), "the unknown outcomes cannot be read");
                 return;
             }
         };

@@ -7,6 +7,7 @@ use crate::outbox::Unrecorded;
 use engine::event::Event;
 use engine::request::Parsed;
 use kernel::call::Origin;
+use model::errors::chain;
 use shared::{Code, Timestamp};
 use std::sync::Arc;
 use store::StoreError;
@@ -32,7 +33,7 @@ impl Loop {
     /// Handles an event after the ledger could not be written: outcomes wait for the ledger, everything else is
     /// refused.
     pub(super) fn unwritten(&mut self, event: Event, error: &StoreError) {
-        tracing::error!(error = ?error, "the ledger cannot be written");
+        tracing::error!(error = chain(&error), "the ledger cannot be written");
         if let Event::NoticeDelivered(attempt) = event {
             self.notices.tell_again(*attempt);
         } else if matches!(event, Event::NoticesDue(_)) {

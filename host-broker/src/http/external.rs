@@ -45,6 +45,7 @@ use futures_util::StreamExt as _;
 use http_body::Body as _;
 use kernel::call::{Header, Origin};
 use model::bearer::Bearer;
+use model::errors::chain;
 use model::{Caller, Clock, Nonce, Subject};
 pub(super) use rates::Rates;
 use serde_json::{Map, Value, json};
@@ -337,7 +338,7 @@ impl Outside {
         let looked = tokio::task::spawn_blocking(move || read_pool.look(look)).await;
         let error = match looked {
             Ok(Ok(found)) => return Ok(found),
-            Ok(Err(error)) => format!("{error:?}"),
+            Ok(Err(error)) => chain(&error),
             Err(error) => error.to_string(),
         };
         tracing::error!(%error, "whose bearer it is cannot be looked up");

@@ -45,6 +45,7 @@ use axum::routing::{get, post};
 use config::Config;
 use maud::Markup;
 use model::Clock;
+use model::errors::chain;
 pub(super) use read_pool::ReadPool;
 pub(super) use request_guard::{Closed, check_host, seal};
 use sessions::{Use, Visitor};
@@ -304,7 +305,7 @@ async fn read_with<T>(
     match made {
         Ok(Ok(response)) => response,
         Ok(Err(error)) => {
-            tracing::warn!(error = ?error, "the inbox cannot read the ledger");
+            tracing::warn!(error = chain(&error), "the inbox cannot read the ledger");
             plain(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "The ledger cannot be read just now, or the read took too long. Choose a shorter time, or try again; for \

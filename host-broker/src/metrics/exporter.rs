@@ -7,6 +7,7 @@ use crate::sinks::SinkStates;
 use config::BrokerTable;
 use engine::catalogue::Catalogue;
 use model::Clock;
+use model::errors::chain;
 use prometheus::{Registry, TextEncoder};
 use serde_json::{Value, json};
 use shared::{Timestamp, limits};
@@ -210,8 +211,9 @@ impl Exporter {
         let read = tokio::task::spawn_blocking(move || {
             // A read that the disk holds up keeps the permit, so that threads do not pile up.
             let _permit = permit;
-            let unreadable =
-                |error: &StoreError| tracing::warn!(error = ?error, "a scrape of the metrics cannot read the ledger");
+            let unreadable = |error: &StoreError| {
+                tracing::warn!(error = chain(&error), "a scrape of the metrics cannot read the ledger");
+            };
             let view = store::reader_until(&home, Instant::now() + READ);
             let read = view.and_then(|view| {
                 let figures = figures::figures(&view, clock.now())?;

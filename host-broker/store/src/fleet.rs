@@ -33,8 +33,9 @@ use crate::ledger::chain::Head;
 use crate::ledger::segments;
 use crate::{StoreError, View, at};
 use changes::{Capture, Changed};
-use model::HostName;
+use model::{HostName, Nonce};
 use platform::boot;
+use platform::random::SystemRandom;
 use rusqlite::config::DbConfig;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
@@ -94,22 +95,29 @@ impl Fleet {
     pub(crate) fn join((settings, key): (&Settings, &BodyKey), home: &Path, view: &View) -> Result<Self, StoreError> {
         let connection = view.connection();
         let capture = Capture::attach(connection)?;
-        let server = Server::start(settings.clone(), Arc::clone(&capture.tables), true)?;
         let host = settings.host.clone();
         let (copied, of_another) = match Copied::of(connection)? {
             Some(copied) if copied.host != host.as_str() => (None, true),
             copied => (copied, false),
         };
+        let last = copied.as_ref().map_or(0, |copied| copied.batch);
+        let server = Server::start(settings.clone(), Arc::clone(&capture.tables), Some(last))?;
         let place = place(home);
         // A copied home, or one of an earlier boot, waits like every other home.
         let same = copied.as_ref().filter(|copied| !place.is_empty() && copied.place == place);
-        let mine = same.map_or_else(String::new, |copied| copied.holder.clone());
+        let mut mine = same.map_or_else(String::new, |copied| copied.holder.clone());
+        let own = mine.clone();
+        // A new name for each daemon: a copied home must not count as this one.
+        let fresh = Nonce::fresh(&SystemRandom).map_err(|_failed| FleetError::Randomness)?;
+        let holder = fresh.as_str().to_owned();
         let end = crate::open::head(view)?;
-        let may_take = || {
-            let known = server.unserved(mine.clone())?;
+        let may_take = |mine: &str| {
+            let known = server.unserved(mine.to_owned())?;
             // A home that cannot continue is found before the other daemon is shut out.
-            key.fits(host.as_str(), &known.key_check)?;
             let is_filled = server.is_filled()?;
+            if is_filled {
+                key.fits(host.as_str(), &known.key_check)?;
+            }
             // The rows of a copy of another host can only fill a new one, once.
             if of_another && is_filled && !is_end(&known, &end) {
                 return Err(FleetError::Other(host.to_string()).into());
@@ -118,18 +126,19 @@ impl Fleet {
             Ok::<_, StoreError>((known, is_filled))
         };
         let mut attempts = 0;
-        let (known, is_filled, (fence, holder)) = loop {
-            let (known, is_filled) = may_take()?;
+        let (known, is_filled, fence) = loop {
+            let (known, is_filled) = may_take(&mine)?;
             attempts += 1;
-            match server.take_over(known.clone(), key.check(host.as_str())?) {
+            let key_check = if is_filled { None } else { Some(key.check(host.as_str())?) };
+            match server.take_over(known.clone(), holder.clone(), key_check) {
                 // The last transaction of the daemon before has come in between.
                 Err(FleetError::Fenced(_)) if attempts < ATTEMPTS => {}
-                // The next attempt is at another server.
-                Err(FleetError::Unreachable(_)) if attempts == 1 => {}
+                // The next attempt is at another server. This one may have been successful.
+                Err(FleetError::Unreachable(_)) if attempts < ATTEMPTS && mine != holder => mine.clone_from(&holder),
                 taken => break (known, is_filled, taken?),
             }
         };
-        let has_ousted = !known.holder.is_empty() && known.holder != mine;
+        let has_ousted = ![String::new(), own, holder.clone()].contains(&known.holder);
         let (batch, seq, writer) = (known.batch, known.seq, known.writer);
         let (sequences, state) = (BTreeMap::new(), State::Behind);
         let mut fleet = Self {
@@ -163,7 +172,7 @@ impl Fleet {
     /// # Errors
     /// [`StoreError::Fleet`]; nothing was changed.
     pub(crate) fn check_version(settings: &Settings) -> Result<(), StoreError> {
-        check_version(&Server::start(settings.clone(), Arc::from([]), false)?)
+        check_version(&Server::start(settings.clone(), Arc::from([]), None)?)
     }
 
     /// Keeps the host reserved after the end of the daemon.
@@ -176,13 +185,9 @@ impl Fleet {
         self.server.is_fenced()
     }
 
-    /// Returns the reason why the database does not take this daemon for that of the host: another one serves it, or rows
-    /// are lost.
-    pub(crate) fn not_accepted(&self) -> FleetError {
-        match self.server.known() {
-            Ok(known) if known.batch < self.batch => FleetError::Older { database: known.batch, home: self.batch },
-            Ok(_) | Err(_) => FleetError::Fenced(self.host.to_string()),
-        }
+    /// Returns the name of the host.
+    pub(crate) fn host(&self) -> &str {
+        self.host.as_str()
     }
 
     /// Returns whether another home served the host until its lease stood still. Effects of its daemon may still be under
@@ -249,7 +254,6 @@ impl Fleet {
                 self.state = State::Unknown;
                 if self.settle()? { Ok(()) } else { Err(FleetError::Unreachable(error).into()) }
             }
-            Err(FleetError::Fenced(_)) => Err(self.not_accepted().into()),
             Err(error) => Err(error.into()),
         }
     }
@@ -261,10 +265,7 @@ impl Fleet {
 
     /// Finds out whether the database has the batch whose commit is unknown. Returns whether it has.
     fn settle(&mut self) -> Result<bool, StoreError> {
-        let (fence, batch) = match self.server.settle() {
-            Err(FleetError::Fenced(_)) => return Err(self.not_accepted().into()),
-            settled => settled?,
-        };
+        let (fence, batch) = self.server.settle()?;
         self.fence = fence;
         match batch.checked_sub(self.batch) {
             Some(0) => {
@@ -276,8 +277,8 @@ impl Fleet {
                 self.state = State::Behind;
                 Ok(true)
             }
-            // Another daemon has written in between, or a failover has lost batches.
-            _ => Err(self.not_accepted().into()),
+            // Another daemon has written in between.
+            _ => Err(FleetError::Fenced(self.host.to_string()).into()),
         }
     }
 

@@ -390,9 +390,9 @@ impl Store {
         &self.view
     }
 
-    /// Returns the error of a host of a fleet that another daemon was found to serve, or whose rows the database has lost.
+    /// Returns the error of a host of a fleet that another daemon was found to serve.
     pub fn fenced(&self) -> Option<FleetError> {
-        self.fleet.as_ref().filter(|fleet| fleet.is_fenced()).map(Fleet::not_accepted)
+        self.fleet.as_ref().filter(|fleet| fleet.is_fenced()).map(|fleet| FleetError::Fenced(fleet.host().to_owned()))
     }
 
     /// Makes a daemon with another home wait after the end of this one, because effects may still be under way.

@@ -25,6 +25,7 @@ use http::HeaderValue;
 use http::header::ACCEPT;
 use http::request::Parts;
 use messages::OfBatch;
+use model::errors::chain;
 use model::external;
 use own::Asked;
 use rmcp::model::{
@@ -129,7 +130,7 @@ impl Server {
             Ok(Some(held))
         });
         let held = held.map_err(|error| {
-            tracing::error!(error = ?error, "an access cannot be looked up");
+            tracing::error!(error = chain(&error), "an access cannot be looked up");
             ErrorData::internal_error("the access cannot be looked up", None)
         })?;
         let Some(held) = held else { return Ok(Vec::new()) };

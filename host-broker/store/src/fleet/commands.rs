@@ -247,7 +247,8 @@ impl Commands {
     }
 
     async fn open(&self) -> Result<Link, FleetError> {
-        let link = Link::open(&self.settings, true, self.first.load(Ordering::Relaxed)).await?;
+        let (link, first) = Link::open(&self.settings, true, (self.first.load(Ordering::Relaxed), 0)).await?;
+        self.first.store(first, Ordering::Relaxed);
         let listen = format!("LISTEN \"host_broker.{}\"", self.host());
         within(ANSWER, async { link.client.batch_execute(&listen).await.map_err(unreachable) }).await?;
         Ok(link)

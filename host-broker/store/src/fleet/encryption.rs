@@ -73,10 +73,10 @@ impl BodyKey {
     /// Checks that this is the key of the host, whose check is empty if the host has written nothing.
     ///
     /// # Errors
-    /// [`FleetError::Encrypted`].
+    /// [`FleetError::OtherKey`].
     pub(super) fn fits(&self, host: &str, check: &[u8]) -> Result<(), FleetError> {
         let fits = check.is_empty() || self.decrypted(&check_place(host), check).is_some();
-        if fits { Ok(()) } else { Err(FleetError::Encrypted("hosts".to_owned())) }
+        if fits { Ok(()) } else { Err(FleetError::OtherKey(host.to_owned())) }
     }
 
     /// Encrypts the bodies of a row.
@@ -99,7 +99,7 @@ impl BodyKey {
     /// Decrypts the bodies of a row.
     ///
     /// # Errors
-    /// [`FleetError::Encrypted`]: another key encrypted it, or it was changed or moved.
+    /// [`FleetError::Encrypted`]: it was changed or moved.
     pub(super) fn decrypt(&self, host: &str, table: &Table, row: &mut [Value]) -> Result<(), FleetError> {
         let damaged = || FleetError::Encrypted(table.name.clone());
         for (index, place) in places(host, table, row) {
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(key(1).fits("a", &check), Ok(()));
         assert_eq!(key(2).fits("a", &[]), Ok(()), "a new host");
         for (key, host) in [(key(2), "a"), (key(1), "b")] {
-            assert!(matches!(key.fits(host, &check), Err(FleetError::Encrypted(_))), "{host}");
+            assert!(matches!(key.fits(host, &check), Err(FleetError::OtherKey(_))), "{host}");
         }
     }
 

@@ -70,11 +70,14 @@ pub enum FleetError {
     /// The ledger in the database does not end where the last batch did.
     #[error("the fleet's database lacks rows of the ledger that it had; restore it from a backup")]
     Incomplete,
-    /// A row of the database is encrypted under another key, or was changed.
+    /// The host has another key than this home. Nothing was changed.
     #[error(
-        "the fleet's database holds a row of `{0}` that the key of this home does not decrypt. Restore keys/ledger.key of \
-         the machine that wrote it, or a backup of the database"
+        "keys/ledger.key of this home is not that of the host `{0}` in the fleet's database; copy it from the machine that \
+         served the host, or from its backup"
     )]
+    OtherKey(String),
+    /// A body of the database cannot be decrypted.
+    #[error("the fleet's database holds a row of `{0}` that was changed; restore the database from a backup")]
     Encrypted(String),
     /// The system's random source failed. Nothing was written.
     #[error("the system's random source failed")]
@@ -82,4 +85,17 @@ pub enum FleetError {
     /// A row of the database cannot be read.
     #[error("the fleet's database holds a row of `{0}` that cannot be read")]
     Row(String),
+}
+
+impl FleetError {
+    /// Returns the error of servers of which none can be used. Settings that somebody can change come first.
+    pub(super) fn of_servers(faults: Vec<Self>) -> Self {
+        let is_setting = |fault: &&Self| !matches!(fault, Self::Unreachable(_) | Self::Older { .. });
+        let is_older = |fault: &&Self| matches!(fault, Self::Older { .. });
+        if let Some(fault) = faults.iter().find(is_setting).or_else(|| faults.iter().find(is_older)) {
+            return fault.clone();
+        }
+        let text = |fault: Self| if let Self::Unreachable(text) = fault { text } else { fault.to_string() };
+        Self::Unreachable(faults.into_iter().map(text).collect::<Vec<_>>().join("; "))
+    }
 }

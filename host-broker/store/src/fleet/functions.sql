@@ -5,6 +5,11 @@ END $$;
 CREATE OR REPLACE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON host_broker.ledger
     FOR EACH STATEMENT EXECUTE FUNCTION host_broker.append_only();
 
+-- Returns the next fence: a count, and 32 random bits. So two servers that were separated never have the same one.
+CREATE OR REPLACE FUNCTION host_broker.raised(fence bigint) RETURNS bigint LANGUAGE sql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    AS 'SELECT (((fence >> 32) + 1) << 32) + floor(random() * 4294967296)::bigint';
+
 -- Begins a batch. Later statements of the transaction compare the setting, which ends with the transaction.
 DROP FUNCTION IF EXISTS host_broker.enter;
 CREATE FUNCTION host_broker.enter(
@@ -48,6 +53,6 @@ BEGIN
     EXECUTE format('GRANT SELECT, DELETE ON host_broker.commands TO %I', role_);
     EXECUTE format('GRANT INSERT (host, sender, id, command) ON host_broker.commands TO %I', role_);
     EXECUTE format('GRANT UPDATE (taken, reply) ON host_broker.commands TO %I', role_);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION host_broker.enter, host_broker.own_host TO %I', role_);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION host_broker.enter, host_broker.own_host, host_broker.raised TO %I', role_);
 END $$;
-REVOKE ALL ON FUNCTION host_broker.admit, host_broker.enter, host_broker.own_host FROM PUBLIC;
+REVOKE ALL ON FUNCTION host_broker.admit, host_broker.enter, host_broker.own_host, host_broker.raised FROM PUBLIC;

@@ -6,7 +6,7 @@ CREATE TABLE IF NOT EXISTS host_broker.version (
 -- Tables before version 100 have bodies in plain text, and other types.
 DO $$ BEGIN
     IF EXISTS (SELECT FROM host_broker.version WHERE version < 100) THEN
-        RAISE EXCEPTION 'these tables are of a version before the first release; make a new database';
+        RAISE EXCEPTION 'these tables are of a version before the first release; make a new database, and give each host another name';
     END IF;
 END $$;
 -- The hosts. Only the daemon that knows the fence of a host writes its rows.

@@ -44,6 +44,8 @@ const AWAY: [&str; 8] = ["08", "25006", "25P03", "40", "53", "55P03", "57014", "
 
 /// The text about a commit with a warning.
 const WARNED: &str = "it warned: no standby may have the rows";
+/// The text about a commit after which the settings of the server are others.
+const NO_LONGER_KEEPS: &str = "its settings have changed: no standby may have the rows";
 
 /// One connection.
 pub(super) struct Link {
@@ -54,55 +56,70 @@ pub(super) struct Link {
     pub(super) notified: Arc<Notify>,
     // The statements that write and delete the rows of a table, by its number.
     statements: BTreeMap<(usize, bool), Statement>,
-    /// Whether each batch needs a server with a synchronous standby.
-    needs_standby: bool,
+    /// Whether a server without a synchronous standby is accepted.
+    accepts_one_machine: bool,
 }
 
 impl Link {
-    /// Connects to the first server that takes writes, from this number on. If `must_keep`, its settings must keep what it
-    /// acknowledges.
-    pub(super) async fn open(settings: &Settings, must_keep: bool, first: usize) -> Result<Self, FleetError> {
+    /// Connects to the first server, from the number `first` on, that takes writes and has this batch of the host. If
+    /// `must_keep`, its settings must keep what it acknowledges. Returns its number, too.
+    pub(super) async fn open(
+        settings: &Settings,
+        must_keep: bool,
+        (first, batch): (usize, i64),
+    ) -> Result<(Self, usize), FleetError> {
         let mut faults = Vec::new();
-        let mut servers = settings.servers();
+        let servers = settings.servers();
         let first = first.checked_rem(servers.len()).unwrap_or(0);
-        servers.rotate_left(first);
-        for server in servers {
-            match within(CONNECT, Self::open_one(settings, &server, must_keep)).await {
-                Ok(link) => return Ok(link),
-                Err(FleetError::Unreachable(fault)) => faults.push(fault),
-                Err(error) => return Err(error),
+        for (number, server) in servers.iter().enumerate().cycle().skip(first).take(servers.len()) {
+            match within(CONNECT, Self::open_one(settings, server, (must_keep, batch))).await {
+                Ok(link) => return Ok((link, number)),
+                Err(error) => faults.push(error),
             }
         }
-        Err(FleetError::Unreachable(faults.join("; ")))
+        Err(FleetError::of_servers(faults))
     }
 
     async fn open_one(
         settings: &Settings,
         server: &tokio_postgres::Config,
-        must_keep: bool,
+        (must_keep, batch): (bool, i64),
     ) -> Result<Self, FleetError> {
         let (client, connection) = settings.connect(server).await?;
         let warnings = Arc::new(AtomicU64::new(0));
         let notified = Arc::new(Notify::new());
         tokio::spawn(drive(connection, Arc::clone(&warnings), Arc::clone(&notified)));
         client.batch_execute(SESSION).await.map_err(unreachable)?;
-        let needs_standby = !settings.accepts_one_machine;
-        let link = Self { client, warnings, notified, statements: BTreeMap::new(), needs_standby };
+        let accepts_one_machine = settings.accepts_one_machine;
+        let link = Self { client, warnings, notified, statements: BTreeMap::new(), accepts_one_machine };
         if must_keep {
             // Another server may have taken over, with other settings.
-            look::check_durability(&link.ask(look::SETTINGS).await?, settings)?;
+            look::check_durability(&link.ask(look::SETTINGS).await?, accepts_one_machine)?;
+        }
+        if batch > 0 {
+            link.check_has(settings.host.as_str(), batch).await?;
         }
         Ok(link)
     }
 
+    /// Checks that the server has a batch of the host. A former primary, or one that was restored, may lack it.
+    async fn check_has(&self, host: &str, batch: i64) -> Result<(), FleetError> {
+        const BATCH: &str = "SELECT batch FROM host_broker.hosts WHERE host = $1 AND role = session_user::text";
+        let row = self.client.query_opt(BATCH, &[&host]).await.map_err(unreachable)?;
+        let last: i64 = row.map_or(Ok(0), |row| row.try_get(0)).map_err(unreachable)?;
+        if last >= batch { Ok(()) } else { Err(FleetError::Older { database: last, home: batch }) }
+    }
+
+    /// Returns whether the server keeps what it has acknowledged until now. If somebody turns its standby off, it
+    /// acknowledges the commits that wait for the standby.
+    async fn keeps(&self) -> Result<bool, tokio_postgres::Error> {
+        let rows = rows(self.client.simple_query(look::SETTINGS).await?);
+        Ok(look::check_durability(&rows, self.accepts_one_machine).is_ok())
+    }
+
     /// Returns the rows of a query without parameters, as text.
     pub(super) async fn ask(&self, query: &str) -> Result<Vec<Vec<String>>, FleetError> {
-        let messages = self.client.simple_query(query).await.map_err(unreachable)?;
-        let rows = messages.into_iter().filter_map(|message| {
-            let SimpleQueryMessage::Row(row) = message else { return None };
-            Some((0..row.len()).map(|i| row.get(i).unwrap_or_default().to_owned()).collect())
-        });
-        Ok(rows.collect())
+        Ok(rows(self.client.simple_query(query).await.map_err(unreachable)?))
     }
 
     /// Runs a statement that changes the row of the host. Returns the row as it is then, if the statement found it.
@@ -116,10 +133,11 @@ impl Link {
     ) -> Result<Option<Row>, FleetError> {
         let warned = self.warnings.load(Ordering::Acquire);
         let row = self.client.query_opt(statement, parameters).await.map_err(unreachable)?;
-        if self.warnings.load(Ordering::Acquire) == warned {
-            Ok(row)
-        } else {
-            Err(FleetError::Unreachable(WARNED.to_owned()))
+        let keeps = self.keeps().await.map_err(unreachable)?;
+        match (self.warnings.load(Ordering::Acquire) == warned, keeps) {
+            (true, true) => Ok(row),
+            (false, _) => Err(FleetError::Unreachable(WARNED.to_owned())),
+            (true, false) => Err(FleetError::Unreachable(NO_LONGER_KEEPS.to_owned())),
         }
     }
 
@@ -151,7 +169,7 @@ impl Link {
         // One message: without its BEGIN there is no `enter`.
         let begin = format!(
             "BEGIN; {idle}SELECT host_broker.enter('{host}', {TABLES_VERSION}, {}, {}, {seq}, decode('{hash}', 'hex'), {})",
-            batch.fence, batch.number, self.needs_standby
+            batch.fence, batch.number, !self.accepts_one_machine
         );
         let mut asked: Vec<Asked<'_>> = Vec::new();
         asked.push(Box::pin(async { self.client.batch_execute(&begin).await.map(|()| true) }));
@@ -181,14 +199,15 @@ impl Link {
             return Err(refusal);
         }
         flight.add(Box::pin(async { self.client.batch_execute("COMMIT").await.map(|()| true) }));
+        flight.add(Box::pin(self.keeps()));
         let mut answers = flight.answers().await;
-        let commit = answers.pop();
+        let (keeps, commit) = (answers.pop(), answers.pop());
         // The transaction has failed with its statement, so its COMMIT was a rollback.
         let mut errors = answers.iter().filter_map(|answer| answer.as_ref().err());
         if let Some(error) = errors.find(|error| error.as_db_error().is_some()) {
             return Err(refusal(host, error));
         }
-        if let Some(error) = answers.iter().chain(&commit).find_map(|answer| answer.as_ref().err()) {
+        if let Some(error) = answers.iter().chain(&commit).chain(&keeps).find_map(|answer| answer.as_ref().err()) {
             return Err(FleetError::Unknown(text(error)));
         }
         if answers.iter().any(|answer| matches!(answer, Ok(false))) {
@@ -196,6 +215,9 @@ impl Link {
         }
         if self.warnings.load(Ordering::Acquire) != warned {
             return Err(FleetError::Unknown(WARNED.to_owned()));
+        }
+        if !matches!(keeps, Some(Ok(true))) {
+            return Err(FleetError::Unknown(NO_LONGER_KEEPS.to_owned()));
         }
         Ok(())
     }
@@ -216,6 +238,14 @@ async fn drive(mut connection: Connected, warnings: Arc<AtomicU64>, notified: Ar
         }
     }
     notified.notify_waiters();
+}
+
+fn rows(messages: Vec<SimpleQueryMessage>) -> Vec<Vec<String>> {
+    let rows = messages.into_iter().filter_map(|message| {
+        let SimpleQueryMessage::Row(row) = message else { return None };
+        Some((0..row.len()).map(|i| row.get(i).unwrap_or_default().to_owned()).collect())
+    });
+    rows.collect()
 }
 
 /// Ends a job that takes too long.

@@ -48,8 +48,8 @@ pub struct Look {
 /// # Errors
 /// [`StoreError::Fleet`] if the database cannot be read.
 pub fn look(settings: &Settings) -> Result<Look, StoreError> {
-    const HOSTS: &str = "SELECT host, fence, seq, batch FROM host_broker.hosts ORDER BY host";
-    let server = Server::start(settings.clone(), Arc::from([]), false)?;
+    const HOSTS: &str = "SELECT host, fence >> 32, seq, batch FROM host_broker.hosts ORDER BY host";
+    let server = Server::start(settings.clone(), Arc::from([]), None)?;
     super::check_version(&server)?;
     let number = |text: Option<&String>| text.and_then(|text| text.parse().ok()).unwrap_or(0);
     let hosts = server.ask(HOSTS)?.into_iter().map(|row| HostLook {
@@ -70,15 +70,15 @@ pub(super) const SETTINGS: &str = "SELECT current_setting('server_version'), cur
 ///
 /// # Errors
 /// [`FleetError::Durability`] or [`FleetError::Unsynced`].
-pub(super) fn check_durability(rows: &[Vec<String>], settings: &Settings) -> Result<(), FleetError> {
+pub(super) fn check_durability(rows: &[Vec<String>], accepts_one_machine: bool) -> Result<(), FleetError> {
     let (_, durability, faults) = promise(rows);
-    judged(durability, &faults, settings)
+    judged(durability, &faults, accepts_one_machine)
 }
 
-fn judged(durability: ServerDurability, faults: &[String], settings: &Settings) -> Result<(), FleetError> {
+fn judged(durability: ServerDurability, faults: &[String], accepts_one_machine: bool) -> Result<(), FleetError> {
     match durability {
         ServerDurability::SynchronousStandby => Ok(()),
-        ServerDurability::OneMachine if settings.accepts_one_machine => Ok(()),
+        ServerDurability::OneMachine if accepts_one_machine => Ok(()),
         ServerDurability::OneMachine => Err(FleetError::Durability(faults.join(", "))),
         ServerDurability::None => Err(FleetError::Unsynced(faults.join(", "))),
     }
@@ -93,7 +93,7 @@ impl Look {
         if !self.hosts.iter().any(|found| found.host == settings.host.as_str()) {
             return Err(FleetError::NoHost(settings.host.to_string()));
         }
-        judged(self.durability, &self.faults, settings)
+        judged(self.durability, &self.faults, settings.accepts_one_machine)
     }
 }
 

@@ -89,16 +89,19 @@ pub(super) struct Session {
     is_fenced: Arc<AtomicBool>,
     /// Whether the server must keep what it acknowledges.
     must_keep: bool,
+    /// The last batch that a server has confirmed. A server that lacks it is not used.
+    batch: i64,
     /// The last attempt to connect, and its fault.
     away: Option<(Instant, FleetError)>,
 }
 
 impl Server {
-    /// Starts the thread. It connects with the first job.
+    /// Starts the thread. It connects with the first job. `batch` is the last one that the home has; absent, the rows are
+    /// only read, and the server need not keep anything.
     ///
     /// # Errors
     /// [`FleetError`] if there is no thread.
-    pub(super) fn start(settings: Settings, tables: Arc<[Table]>, must_keep: bool) -> Result<Self, FleetError> {
+    pub(super) fn start(settings: Settings, tables: Arc<[Table]>, batch: Option<i64>) -> Result<Self, FleetError> {
         let (jobs, received) = mpsc::unbounded_channel::<Job>();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| FleetError::Unreachable(error.to_string()))?;
@@ -112,7 +115,8 @@ impl Server {
             rows: None,
             raised: Instant::now(),
             is_fenced: Arc::clone(&is_fenced),
-            must_keep,
+            must_keep: batch.is_some(),
+            batch: batch.unwrap_or(0),
             away: None,
         };
         let thread = std::thread::Builder::new().name("fleet".to_owned());
@@ -167,10 +171,10 @@ impl Server {
         self.run(move |session| Box::pin(async move { session.row_hash(seq).await }))
     }
 
-    /// Takes the host over from the daemon that has left it in this state. Returns the new fence, and the holder's name.
-    /// `key_check` is that of a host without one.
-    pub(super) fn take_over(&self, from: Known, key_check: Vec<u8>) -> Result<(i64, String), FleetError> {
-        self.run(move |session| Box::pin(async move { session.take_over(from, key_check).await }))
+    /// Takes the host over from the daemon that has left it in this state, as this holder. Returns the new fence.
+    /// `key_check` is that of a host that has no state yet.
+    pub(super) fn take_over(&self, from: Known, holder: String, key_check: Option<Vec<u8>>) -> Result<i64, FleetError> {
+        self.run(move |session| Box::pin(async move { session.take_over(from, holder, key_check).await }))
     }
 
     /// Writes a batch.
@@ -236,9 +240,11 @@ impl Session {
         {
             return Err(error.clone());
         }
-        let opened = Link::open(&self.settings, self.must_keep, self.first).await;
+        let opened = Link::open(&self.settings, self.must_keep, (self.first, self.batch)).await;
         self.away = opened.as_ref().err().map(|error| (Instant::now(), error.clone()));
-        Ok(self.link.insert(opened?))
+        let (link, first) = opened?;
+        self.first = first;
+        Ok(self.link.insert(link))
     }
 
     /// Ends the connection to a server that has not confirmed a change of the row of the host. The next connection goes to
@@ -326,25 +332,24 @@ impl Session {
         within(ANSWER, link.ask(query)).await
     }
 
-    /// Each time the holder gets a new name: a copied home must not count as this one.
-    async fn take_over(&mut self, from: Known, key_check: Vec<u8>) -> Result<(i64, String), FleetError> {
+    async fn take_over(&mut self, from: Known, holder: String, key_check: Option<Vec<u8>>) -> Result<i64, FleetError> {
         const RAISE: &str = "UPDATE host_broker.hosts
-            SET fence = fence + 1, lease = lease + 1, holder = gen_random_uuid()::text,
-                key_check = CASE WHEN key_check = '' THEN $5 ELSE key_check END
-            WHERE host = $1 AND fence = $2 AND lease = $3 AND batch = $4 RETURNING fence, holder";
+            SET fence = host_broker.raised(fence), lease = lease + 1, holder = $5, key_check = COALESCE($6, key_check)
+            WHERE host = $1 AND fence = $2 AND lease = $3 AND batch = $4 RETURNING fence";
         let host = self.settings.host.clone();
         let name = host.as_str();
         let link = self.link().await?;
         let raised =
-            within(BATCH, link.change(RAISE, &[&name, &from.fence, &from.lease, &from.batch, &key_check])).await;
+            within(BATCH, link.change(RAISE, &[&name, &from.fence, &from.lease, &from.batch, &holder, &key_check]))
+                .await;
         if raised.is_err() {
             self.leave_server();
         }
         let row = raised?.ok_or_else(|| FleetError::Fenced(host.to_string()))?;
         let fence = row.try_get(0).map_err(unreachable)?;
-        let holder: String = row.try_get(1).map_err(unreachable)?;
-        self.served = Some((holder.clone(), fence));
-        Ok((fence, holder))
+        self.batch = self.batch.max(from.batch);
+        self.served = Some((holder, fence));
+        Ok(fence)
     }
 
     async fn raise_lease(&mut self) {
@@ -362,7 +367,7 @@ impl Session {
             Ok(_) => {}
             Err(error) => {
                 tracing::warn!(%error, "the lease in the fleet's database cannot be raised");
-                self.link = None;
+                self.leave_server();
             }
         }
     }
@@ -394,7 +399,7 @@ impl Session {
     }
 
     async fn try_to_settle(&mut self) -> Result<(i64, i64), FleetError> {
-        const RAISE: &str = "UPDATE host_broker.hosts SET fence = fence + 1, lease = lease + 1
+        const RAISE: &str = "UPDATE host_broker.hosts SET fence = host_broker.raised(fence), lease = lease + 1
             WHERE host = $1 AND holder = $2 AND fence = $3 RETURNING fence, batch";
         // An earlier attempt has raised it, and its answer was lost. This commit, too, waits for the standby.
         const RAISED: &str = "UPDATE host_broker.hosts SET lease = lease + 1
@@ -417,6 +422,7 @@ impl Session {
         .await;
         match settled {
             Ok((fence, batch)) => {
+                self.batch = self.batch.max(batch);
                 self.served = Some((holder, fence));
                 self.is_fenced.store(false, Ordering::Release);
                 Ok((fence, batch))
@@ -434,7 +440,7 @@ impl Session {
             return Err(FleetError::Row(number.to_string()));
         };
         let host = self.settings.host.clone();
-        let link = Link::open(&self.settings, self.must_keep, self.first).await?;
+        let (link, _) = Link::open(&self.settings, self.must_keep, (self.first, self.batch)).await?;
         let name = host.as_str();
         let parameters: [&(dyn ToSql + Sync); 2] = [&name, &after];
         let rows = within(ANSWER, async {
@@ -466,7 +472,7 @@ impl Session {
 
     async fn write(&mut self, batch: Batch) -> Result<(), FleetError> {
         let tables = Arc::clone(&self.tables);
-        let host = self.settings.host.clone();
+        let (host, number) = (self.settings.host.clone(), batch.number);
         let link = self.link().await?;
         let prepared = within(ANSWER, link.prepare(&tables, &batch)).await;
         let written = match prepared {
@@ -477,8 +483,9 @@ impl Session {
             Err(error) => Err(error),
         };
         // After a refusal, too: the server may only read now.
-        if written.is_err() {
-            self.link = None;
+        match &written {
+            Ok(()) => self.batch = self.batch.max(number),
+            Err(_) => self.link = None,
         }
         written
     }

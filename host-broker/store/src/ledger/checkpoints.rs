@@ -112,7 +112,7 @@ pub fn last(home: &Path, view: &View) -> Result<Option<Last>, StoreError> {
 /// if there is neither, or if a row since then cannot be read. Then no checkpoint is written until all rows are verified.
 pub(crate) fn continued(home: &Path, view: &View, known: Option<Signed>, head: i64) -> Option<Signed> {
     let stored = stored(home, view).unwrap_or_else(|error| {
-        tracing::error!(error = ?error, "the last checkpoint cannot be read");
+        tracing::error!(error = model::errors::chain(&error), "the last checkpoint cannot be read");
         None
     });
     let begun = [stored, known].into_iter().flatten().filter(|signed| signed.tree.size() <= head);

@@ -305,7 +305,7 @@ fn a_home_with_another_key_is_refused_before_it_shuts_the_daemon_out() {
     let other = tempfile::tempdir().unwrap();
     let key = BodyKey::new(&LedgerKey::new(vec![8; 32]));
     let opened = Store::open_in_fleet(other.path(), home.clock(), "policy-1".to_owned(), (&settings, &key)).map(drop);
-    assert!(matches!(opened, Err(StoreError::Fleet(FleetError::Encrypted(_)))), "{opened:?}");
+    assert!(matches!(opened, Err(StoreError::Fleet(FleetError::OtherKey(_)))), "{opened:?}");
     assert_eq!(host(), before);
     drop(home.store());
 }

@@ -24,6 +24,16 @@ fn set(database: &FleetDatabase, setting: &str) {
     database.run("SELECT pg_reload_conf()");
 }
 
+/// Checks that no row is acknowledged for a while. Returns their number.
+fn no_row_counts(world: &World) -> usize {
+    let rows = evidence::rows(&world.home()).len();
+    for _ in 0..20 {
+        std::thread::park_timeout(Duration::from_millis(5));
+        assert_eq!(evidence::rows(&world.home()).len(), rows, "a row counts that no standby has");
+    }
+    rows
+}
+
 impl Pair {
     /// `None`, with the reason printed, where there is no PostgreSQL.
     fn new(is_synchronous: bool) -> Option<Self> {
@@ -52,18 +62,14 @@ impl Pair {
     fn turn_round(&mut self, next: PostgresServer) {
         self.addresses[0].lead_to(next.port);
         self.addresses.swap(0, 1);
-        self.database.is_on(std::mem::replace(&mut self.standby, next));
+        self.database.move_to(std::mem::replace(&mut self.standby, next));
     }
 
     /// Nothing counts that the standby does not have.
     fn let_the_standby_stand_still(&self, world: &World) {
         self.standby.stand_still(true);
         self.wait_for_a_waiting_commit();
-        let rows = evidence::rows(&world.home()).len();
-        for _ in 0..20 {
-            std::thread::park_timeout(Duration::from_millis(5));
-            assert_eq!(evidence::rows(&world.home()).len(), rows, "a row counts that no standby has");
-        }
+        no_row_counts(world);
         self.standby.stand_still(false);
     }
 
@@ -73,13 +79,17 @@ impl Pair {
     }
 
     /// The network between the two is cut, and somebody makes the standby the primary. The old one still runs.
-    fn split(&mut self, world: &World) {
+    fn split(&mut self, world: &mut World) {
         self.standby.promote();
+        world.group("developer").send(call("echo", json!({})));
         self.wait_for_a_waiting_commit();
-        let rows = evidence::rows(&world.home()).len();
+        let rows = no_row_counts(world);
         // Without a standby, the new one acknowledges nothing, either.
         let next = self.standby.standby(&[]);
         until("a row on the new primary", || (evidence::rows(&world.home()).len() > rows).then_some(()));
+        // The old one lacks it, and is still the first of the URL.
+        world.kill();
+        world.start_process();
         self.database.server.lose();
         self.turn_round(next);
     }
@@ -115,13 +125,16 @@ fn with_a_synchronous_standby_no_failover_loses_or_repeats_anything() {
                 world.start_process();
             }
         });
+    if world.has_ended() {
+        world.start_process();
+    }
     let rows = nothing_twice_and_nothing_lost(&mut world, &clients);
     let there = pair.database.run("SELECT count(*), max(seq) FROM host_broker.ledger");
     assert_eq!(there, format!("{0}|{0}", rows.len()));
 }
 
 #[test]
-fn without_a_synchronous_standby_a_failover_that_lost_rows_stops_the_daemon_and_it_says_so() {
+fn after_a_failover_that_has_lost_rows_nothing_is_admitted_until_they_are_back() {
     let Some(pair) = Pair::new(false) else { return };
     let mut world = patient().database(pair.url()).process();
     world.grant("developer", 2);
@@ -137,19 +150,45 @@ fn without_a_synchronous_standby_a_failover_that_lost_rows_stops_the_daemon_and_
     until("a standby that is cut off", || (pair.standby.run(received) == "0").then_some(()));
     assert_eq!(code(&developer.ask(call("charge", json!({ "ms": 0 })))), "executed");
     let rows = evidence::rows(&world.home());
-    pair.database.server.lose();
+    pair.addresses[0].away(true);
     pair.standby.promote();
     // No call is admitted, and no row of the home is changed.
-    developer.send(call("charge", json!({ "ms": 0 })));
-    until("the end of the daemon", || world.has_ended().then_some(()));
+    assert_eq!(code(&developer.ask(call("charge", json!({ "ms": 0 })))), "evidence_unavailable");
+    let older = "the fleet's database is older than this home";
+    until("the reason", || world.daemon_log().contains(older).then_some(()));
+    world.kill();
     assert!(!world.try_start_process());
-    let log = world.daemon_log();
-    // The daemon has said so, and so has the next one.
-    assert_eq!(log.matches("host-broker: the fleet's database is older than this home").count(), 1, "{log}");
-    assert!(log.contains("the daemon has stopped: the fleet's database is older than this home"), "{log}");
-    let found = evidence::rows(&world.home());
-    assert_eq!(found.len(), rows.len());
+    assert!(world.daemon_log().contains(&format!("host-broker: {older}")), "{}", world.daemon_log());
+    assert_eq!(evidence::rows(&world.home()).len(), rows.len());
     assert_eq!(world.effects_of("charge").len(), 1);
+    // The server with the rows is back, and the other one is still there.
+    pair.addresses[0].away(false);
+    world.start_process();
+    assert_eq!(code(&developer.ask(call("charge", json!({ "ms": 0 })))), "executed");
+    assert_eq!(world.effects_of("charge").len(), 2);
+}
+
+#[test]
+fn a_commit_that_waits_while_somebody_turns_the_standby_off_does_not_count() {
+    let Some(pair) = Pair::new(true) else { return };
+    let mut world = patient().database(pair.url()).with_standby().process();
+    world.grant("developer", 2);
+    let developer = world.group("developer");
+    assert_eq!(code(&developer.ask(call("charge", json!({ "ms": 0 })))), "executed");
+    pair.standby.stand_still(true);
+    let id = developer.send(call("charge", json!({ "ms": 0 })));
+    pair.wait_for_a_waiting_commit();
+    // PostgreSQL acknowledges what waits, without a warning.
+    set(&pair.database, "synchronous_standby_names = ''");
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+    until("no commit that waits", || (pair.database.run(waiting) == "0").then_some(()));
+    no_row_counts(&world);
+    assert_eq!(world.effects_of("charge").len(), 1);
+    set(&pair.database, "synchronous_standby_names = 'ANY 1 (standby)'");
+    pair.standby.stand_still(false);
+    assert_eq!(code(&developer.reply(&id)), "executed");
+    assert_eq!(world.effects_of("charge").len(), 2);
+    assert!(!world.has_ended());
 }
 
 #[test]
