@@ -105,14 +105,15 @@ impl Fleet {
         let place = place(home);
         // A copied home, or one of an earlier boot, waits like every other home.
         let same = copied.as_ref().filter(|copied| !place.is_empty() && copied.place == place);
-        let mut mine = same.map_or_else(String::new, |copied| copied.holder.clone());
-        let own = mine.clone();
+        let own = same.map_or_else(String::new, |copied| copied.holder.clone());
         // A new name for each daemon: a copied home must not count as this one.
         let fresh = Nonce::fresh(&SystemRandom).map_err(|_failed| FleetError::Randomness)?;
         let holder = fresh.as_str().to_owned();
+        // An attempt without an answer may have been successful.
+        let mine = [String::new(), own, holder.clone()];
         let end = crate::open::head(view)?;
-        let may_take = |mine: &str| {
-            let known = server.unserved(mine.to_owned())?;
+        let may_take = || {
+            let known = server.unserved(mine.clone())?;
             // A home that cannot continue is found before the other daemon is shut out.
             let is_filled = server.is_filled()?;
             if is_filled {
@@ -125,20 +126,18 @@ impl Fleet {
             check_continues(&server, (&known, is_filled), (copied.as_ref(), end), view, host.as_str())?;
             Ok::<_, StoreError>((known, is_filled))
         };
-        let mut attempts = 0;
+        let (mut attempts, mut has_ousted) = (0, false);
         let (known, is_filled, fence) = loop {
-            let (known, is_filled) = may_take(&mine)?;
+            let (known, is_filled) = may_take()?;
             attempts += 1;
+            has_ousted |= !mine.contains(&known.holder);
             let key_check = if is_filled { None } else { Some(key.check(host.as_str())?) };
             match server.take_over(known.clone(), holder.clone(), key_check) {
-                // The last transaction of the daemon before has come in between.
-                Err(FleetError::Fenced(_)) if attempts < ATTEMPTS => {}
-                // The next attempt is at another server. This one may have been successful.
-                Err(FleetError::Unreachable(_)) if attempts < ATTEMPTS && mine != holder => mine.clone_from(&holder),
+                // The last transaction of the daemon before has come in between, or the next attempt is at another server.
+                Err(FleetError::Fenced(_) | FleetError::Unreachable(_)) if attempts < ATTEMPTS => {}
                 taken => break (known, is_filled, taken?),
             }
         };
-        let has_ousted = ![String::new(), own, holder.clone()].contains(&known.holder);
         let (batch, seq, writer) = (known.batch, known.seq, known.writer);
         let (sequences, state) = (BTreeMap::new(), State::Behind);
         let mut fleet = Self {

@@ -106,7 +106,8 @@ impl Link {
     async fn check_has(&self, host: &str, batch: i64) -> Result<(), FleetError> {
         const BATCH: &str = "SELECT batch FROM host_broker.hosts WHERE host = $1 AND role = session_user::text";
         let row = self.client.query_opt(BATCH, &[&host]).await.map_err(unreachable)?;
-        let last: i64 = row.map_or(Ok(0), |row| row.try_get(0)).map_err(unreachable)?;
+        let row = row.ok_or_else(|| FleetError::NoHost(host.to_owned()))?;
+        let last: i64 = row.try_get(0).map_err(unreachable)?;
         if last >= batch { Ok(()) } else { Err(FleetError::Older { database: last, home: batch }) }
     }
 

@@ -156,8 +156,9 @@ impl Server {
         self.run(|session| Box::pin(async move { session.known().await }))
     }
 
-    /// Waits until no other home serves the host, and returns what the database says about it.
-    pub(super) fn unserved(&self, mine: String) -> Result<Known, FleetError> {
+    /// Waits until no other home serves the host, and returns what the database says about it. `mine` are the holders that
+    /// are no other home.
+    pub(super) fn unserved(&self, mine: [String; 3]) -> Result<Known, FleetError> {
         self.run(move |session| Box::pin(async move { session.unserved(&mine).await }))
     }
 
@@ -270,9 +271,9 @@ impl Session {
     }
 
     /// The lease of a home that is not this one must stand still. No two clocks are compared.
-    async fn unserved(&mut self, mine: &str) -> Result<Known, FleetError> {
+    async fn unserved(&mut self, mine: &[String]) -> Result<Known, FleetError> {
         let first = self.known().await?;
-        if first.holder.is_empty() || first.holder == mine {
+        if mine.contains(&first.holder) {
             return Ok(first);
         }
         let began = Instant::now();

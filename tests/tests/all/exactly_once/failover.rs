@@ -153,9 +153,11 @@ fn after_a_failover_that_has_lost_rows_nothing_is_admitted_until_they_are_back()
     pair.addresses[0].away(true);
     pair.standby.promote();
     // No call is admitted, and no row of the home is changed.
-    assert_eq!(code(&developer.ask(call("charge", json!({ "ms": 0 })))), "evidence_unavailable");
     let older = "the fleet's database is older than this home";
-    until("the reason", || world.daemon_log().contains(older).then_some(()));
+    until("the reason", || {
+        assert_eq!(code(&developer.ask(call("charge", json!({ "ms": 0 })))), "evidence_unavailable");
+        world.daemon_log().contains(older).then_some(())
+    });
     world.kill();
     assert!(!world.try_start_process());
     assert!(world.daemon_log().contains(&format!("host-broker: {older}")), "{}", world.daemon_log());
@@ -177,7 +179,8 @@ fn a_commit_that_waits_while_somebody_turns_the_standby_off_does_not_count() {
     assert_eq!(code(&developer.ask(call("charge", json!({ "ms": 0 })))), "executed");
     pair.standby.stand_still(true);
     let id = developer.send(call("charge", json!({ "ms": 0 })));
-    pair.wait_for_a_waiting_commit();
+    let batch = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query = 'COMMIT'";
+    until("the batch", || (pair.database.run(batch) == "1").then_some(()));
     // PostgreSQL acknowledges what waits, without a warning.
     set(&pair.database, "synchronous_standby_names = ''");
     let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
