@@ -49,7 +49,7 @@ impl Broker {
             KillScope::All => None,
             KillScope::Group(group) if self.config.holds(group) => None,
             KillScope::Group(group) => self.unknown_group(group),
-            KillScope::Provider(provider) if self.config.table_of(provider).is_some() => None,
+            KillScope::Provider(provider) if self.config.providers.contains_key(provider) => None,
             KillScope::Provider(provider) => self.unknown_provider(provider),
         }
     }
