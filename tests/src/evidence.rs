@@ -51,7 +51,10 @@ pub fn verify(home: &Path) -> Vec<Row> {
         verifier.take(row).unwrap();
     }
     let open: Vec<i64> = verifier.open().collect();
-    assert!(open.is_empty(), "intents without an outcome: {open:?}");
+    let since = |row: &&Row| open.first().is_some_and(|first| row.seq >= *first);
+    let told = |row: &Row| format!("{} {} {}: {}", row.seq, row.ts, row.kind, row.body);
+    let rest: Vec<String> = rows.iter().filter(since).map(told).collect();
+    assert!(open.is_empty(), "intents without an outcome: {open:?}; the rows since:\n{}", rest.join("\n"));
     assert_eq!(open_intents(home), 0, "the table of open intents disagrees with the chain");
     rows
 }

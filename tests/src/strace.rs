@@ -6,6 +6,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// The calls with which a host touches files: where a crash or a fault makes a difference. Not every machine has all
 /// of them, which is what the question marks are for.
@@ -68,6 +69,14 @@ pub fn watching(program: &Path, log: &Path) -> Command {
 /// The command that starts a program which is killed there.
 pub fn killing(program: &Path, Begun { call, nth }: &Begun, log: &Path) -> Command {
     let (trace, inject) = (format!("trace={call}"), format!("inject={call}:signal=SIGKILL:when={nth}"));
+    let mut command = Command::new("strace");
+    command.args(["-D", "-f", "-qq", "-e", &trace, "-e", &inject, "-o"]).arg(log).arg(program);
+    command
+}
+
+/// The command that starts a program whose threads wait at each call of this name.
+pub fn delaying(program: &Path, call: &str, by: Duration, log: &Path) -> Command {
+    let (trace, inject) = (format!("trace={call}"), format!("inject={call}:delay_enter={}", by.as_micros()));
     let mut command = Command::new("strace");
     command.args(["-D", "-f", "-qq", "-e", &trace, "-e", &inject, "-o"]).arg(log).arg(program);
     command

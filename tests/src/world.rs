@@ -476,10 +476,14 @@ impl World {
 
     /// Whether the daemon's process has ended by itself.
     pub fn has_ended(&mut self) -> bool {
-        match &mut self.running {
+        let has_ended = match &mut self.running {
             Running::Process(child) => child.try_wait().unwrap().is_some(),
             Running::Nothing | Running::Here(_) => false,
+        };
+        if has_ended {
+            self.running = Running::Nothing;
         }
+        has_ended
     }
 
     /// Stops the host and starts it on the same files.

@@ -14,6 +14,7 @@ use model::errors::chain;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
@@ -126,11 +127,10 @@ fn started(
     };
     let Start::Reload(mut files) = start else {
         let (host, reload) = attempt(None)?;
-        return Ok(Some((host, reload, None)));
+        // ORDER: before the daemon says that it is ready. Until here, a signal ends the process as a crash does.
+        return Ok(Some((host, reload, StopSignals::new(runtime))));
     };
-    let inside = runtime.enter();
-    let mut stop = StopSignals::new();
-    drop(inside);
+    let mut stop = StopSignals::new(runtime);
     let (mut standby, mut logged, mut pause): (Option<Standby>, _, _) = (None, String::new(), FIRST_PAUSE);
     loop {
         if let Some(standby) = &mut standby {
@@ -264,7 +264,8 @@ struct StopSignals {
 }
 
 impl StopSignals {
-    fn new() -> Option<Self> {
+    fn new(runtime: &Handle) -> Option<Self> {
+        let _inside = runtime.enter();
         let (terminate, interrupt) = (signal(SignalKind::terminate()).ok()?, signal(SignalKind::interrupt()).ok()?);
         Some(Self { terminate, interrupt })
     }
@@ -278,7 +279,7 @@ impl StopSignals {
 }
 
 async fn stop_on_signal(stop: Option<StopSignals>, reload: Reload, reports: EventSender) {
-    let Some(mut stop) = stop.or_else(StopSignals::new) else { return };
+    let Some(mut stop) = stop else { return };
     stop.received().await;
     reload.has_stopped();
     reports.happened(Event::Stopping);

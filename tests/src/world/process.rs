@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 impl World {
     /// Starts the real daemon; returns when it takes requests.
@@ -74,6 +75,13 @@ impl World {
     pub fn start_process_that_dies_at(&mut self, point: &Begun) -> bool {
         let log = self.outside().join("beginning");
         self.try_spawn(strace::killing(&programs::programs().host_broker(), point, &log))
+    }
+
+    /// Starts the real daemon, which is slow to change how it handles signals.
+    pub fn start_process_with_slow_signal_handlers(&mut self) {
+        let log = self.outside().join("signals");
+        let program = programs::programs().host_broker();
+        self.spawn(strace::delaying(&program, "rt_sigaction", Duration::from_millis(50), &log));
     }
 
     /// Starts the real daemon, and tells with which system calls it touched files before it was ready.

@@ -1,10 +1,11 @@
 //! The daemon dies while it takes up what an earlier death has left: at every system call with which a start touches a file.
 
+use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use tests::group::{call, code};
 use tests::strace::{Begun, missing};
-use tests::{Group, History, World, sampled, skipped, until};
+use tests::{Group, History, World, evidence, sampled, skipped, until};
 
 /// How many points are tried unless there is time for all.
 const SAMPLED: usize = 36;
@@ -77,4 +78,20 @@ fn killed_at_every_system_call_of_a_start_the_next_one_finds_everything_and_answ
     assert_eq!(history.faults(), []);
     let heard: BTreeSet<&str> = history.replies.iter().map(|(_, reply)| code(reply)).collect();
     assert_eq!(heard, BTreeSet::from(["executed", "level_too_low", "outcome_unknown", "provider_timeout"]));
+}
+
+#[test]
+fn a_signal_stops_a_daemon_in_an_orderly_way_as_soon_as_it_says_that_it_is_ready() {
+    if let Some(why) = missing() {
+        return skipped(why);
+    }
+    let mut world = World::builder().process();
+    world.stop();
+    for signal in [Signal::TERM, Signal::INT] {
+        world.start_process_with_slow_signal_handlers();
+        kill_process(world.pid(), signal).unwrap();
+        until("the daemon's end", || world.has_ended().then_some(()));
+        let kinds: Vec<String> = evidence::rows(&world.home()).into_iter().rev().map(|row| row.kind).take(2).collect();
+        assert_eq!(kinds, ["checkpointed", "stopped"], "{signal:?}");
+    }
 }
