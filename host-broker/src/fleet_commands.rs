@@ -22,7 +22,7 @@ use config::store::OtherHost;
 use filter::scrub::Scrubber;
 use model::{Clock, HostName, Random};
 use platform::Platform;
-use secrets::exchange::EncryptedAnswer;
+use secrets::exchange::EncryptedReply;
 use secrets::identity::issuers::OwnKey;
 use secrets::keys;
 use serde::{Deserialize, Serialize};
@@ -80,7 +80,7 @@ struct FleetReply {
     /// The digest of the signed command.
     command: Digest,
     /// The reply of the daemon, which only the sender reads.
-    reply: EncryptedAnswer,
+    reply: EncryptedReply,
 }
 
 impl OtherHosts {

@@ -118,7 +118,7 @@ impl PostgresServer {
         until("its recovery", || self.try_run_as("owner", "postgres", "SELECT 1").ok());
     }
 
-    /// Kills all processes of the server for ever, as if its machine were lost.
+    /// Kills all processes of the server. It is not started again, as if its machine were lost.
     pub fn lose(&self) {
         let first = self.pid().expect("a server that runs");
         // Without this file, it is not started again.

@@ -6,7 +6,7 @@ use crate::control::fault;
 use config::store::OtherHost;
 use filter::holds_own;
 use model::{HostName, Nonce};
-use secrets::exchange::AskingKey;
+use secrets::exchange::ReplyKey;
 use serde_json::Value;
 use shared::digest::Digest;
 use shared::json::parse_object_within;
@@ -93,14 +93,14 @@ impl OtherHosts {
         let key = self.key_of(&host).map_err(NoReply::NotExecuted)?;
         let unsent = |fault: &dyn std::fmt::Display| NoReply::not(format!("nothing was sent: {fault}"));
         let id = Nonce::fresh(self.ids.as_ref()).map_err(|none| unsent(&none))?.as_str().to_owned();
-        let asking = AskingKey::new().map_err(|error| unsent(&error))?;
+        let reply_key = ReplyKey::new().map_err(|error| unsent(&error))?;
         let document = FleetCommand {
             from: self.own().clone(),
             to: host.clone(),
             id: id.clone(),
             person,
             sent_at: self.clock.now(),
-            reply_key: asking.public_text(),
+            reply_key: reply_key.public_text(),
             request: *request,
         };
         // SECURITY: the database gets the text.
@@ -130,7 +130,7 @@ impl OtherHosts {
         if reply.from != host || reply.to != *self.own() || reply.command != digest {
             return Err(NoReply::Unknown(format!("the reply of the host `{host}` belongs to another command")));
         }
-        let text = asking.decrypt(digest.as_bytes(), &reply.reply).map_err(|error| not_valid(error.to_string()))?;
+        let text = reply_key.decrypt(digest.as_bytes(), &reply.reply).map_err(|error| not_valid(error.to_string()))?;
         let (reply, _) = parse_object_within(&text, REPLY_NODES_MAX).map_err(|fault| not_valid(fault.to_string()))?;
         Ok(Value::Object(reply))
     }

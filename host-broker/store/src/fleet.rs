@@ -20,6 +20,7 @@ mod link;
 mod look;
 mod schema;
 mod server;
+mod servers;
 mod settings;
 mod tables;
 
@@ -105,12 +106,13 @@ impl Fleet {
         let place = place(home);
         // A copied home, or one of an earlier boot, waits like every other home.
         let same = copied.as_ref().filter(|copied| !place.is_empty() && copied.place == place);
-        let own = same.map_or_else(String::new, |copied| copied.holder.clone());
+        // A daemon that has died during its takeover has left two names.
+        let own = same.map_or("", |copied| copied.holder.as_str()).split(' ').map(str::to_owned);
         // A new name for each daemon: a copied home must not count as this one.
         let fresh = Nonce::fresh(&SystemRandom).map_err(|_failed| FleetError::Randomness)?;
         let holder = fresh.as_str().to_owned();
         // An attempt without an answer may have been successful.
-        let mine = [String::new(), own, holder.clone()];
+        let mine: Vec<String> = own.chain([String::new(), holder.clone()]).collect();
         let end = crate::open::head(view)?;
         let may_take = || {
             let known = server.unserved(mine.clone())?;
@@ -131,6 +133,10 @@ impl Fleet {
             let (known, is_filled) = may_take()?;
             attempts += 1;
             has_ousted |= !mine.contains(&known.holder);
+            if copied.is_some() && mine.contains(&known.holder) {
+                // Now, because the next daemon must not wait if this one dies before its first batch.
+                name_holders(connection, &format!("{} {holder}", known.holder))?;
+            }
             let key_check = if is_filled { None } else { Some(key.check(host.as_str())?) };
             match server.take_over(known.clone(), holder.clone(), key_check) {
                 // The last transaction of the daemon before has come in between, or the next attempt is at another server.
@@ -156,7 +162,6 @@ impl Fleet {
             is_kept: false,
         };
         if let Some(copied) = copied {
-            // Now, because the next daemon must not wait if this one dies before its first batch.
             fleet.keep(connection, copied.batch, &copied.writer)?;
         }
         if !is_filled {
@@ -437,6 +442,15 @@ impl Drop for Fleet {
             tracing::warn!(%error, host = %self.host, "the host stays reserved in the fleet's database until its lease stands still");
         }
     }
+}
+
+/// Stores the names of the daemon that served the host last, and of the one that takes it over.
+///
+/// # Errors
+/// [`StoreError`]; the names are as before.
+fn name_holders(connection: &Connection, names: &str) -> Result<(), StoreError> {
+    connection.execute("UPDATE main.fleet SET holder = ?1", [names]).map_err(at("keep the holder"))?;
+    Ok(())
 }
 
 /// The host and the batch of which a database is a copy.

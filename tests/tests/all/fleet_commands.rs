@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use host_broker::control::{self, SocketRequest};
 use model::Clock as _;
-use secrets::exchange::{AskingKey, EncryptedAnswer, encrypt_for};
+use secrets::exchange::{EncryptedReply, ReplyKey, encrypt_for};
 use secrets::identity::issuers::OwnKey;
 use serde_json::{Value, json};
 use shared::digest::Digest;
@@ -27,7 +27,7 @@ struct Two {
     a: World,
     b: World,
     /// The keys of commands that were made here, by the id of the command.
-    reply_keys: Mutex<BTreeMap<String, AskingKey>>,
+    reply_keys: Mutex<BTreeMap<String, ReplyKey>>,
 }
 
 fn builder() -> Builder {
@@ -442,7 +442,7 @@ const COMMAND: &str = "host-broker fleet command v1";
 
 /// A command, whose reply [`answer_to`] can decrypt once.
 fn document(two: &Two, id: &str, person: &str, request: &Value) -> Value {
-    let (sent_at, key) = (two.b.clock.now(), AskingKey::new().unwrap());
+    let (sent_at, key) = (two.b.clock.now(), ReplyKey::new().unwrap());
     let reply_key = key.public_text();
     two.reply_keys.lock().unwrap().insert(id.to_owned(), key);
     json!({
@@ -472,7 +472,7 @@ fn answer_to(two: &Two, id: &str) -> Option<Value> {
     let reply: Value = serde_json::from_str(reply["text"].as_str().unwrap()).unwrap();
     let Some(key) = two.reply_keys.lock().unwrap().remove(id) else { return Some(Value::Null) };
     let command: Digest = serde_json::from_value(reply["command"].clone()).unwrap();
-    let encrypted: EncryptedAnswer = serde_json::from_value(reply["reply"].clone()).unwrap();
+    let encrypted: EncryptedReply = serde_json::from_value(reply["reply"].clone()).unwrap();
     Some(serde_json::from_slice(&key.decrypt(command.as_bytes(), &encrypted).unwrap()).unwrap())
 }
 
@@ -586,7 +586,7 @@ fn a_reply_that_the_host_has_not_signed_is_not_believed() {
     let of_a = std::fs::read(two.a.path("keys/fleet.key")).unwrap();
     let of_b = std::fs::read(two.b.path("keys/fleet.key")).unwrap();
     let digest = format!("sha256:{}", "0".repeat(64));
-    let reply = encrypt_for(&AskingKey::new().unwrap().public_text(), b"", done.to_string().into_bytes()).unwrap();
+    let reply = encrypt_for(&ReplyKey::new().unwrap().public_text(), b"", done.to_string().into_bytes()).unwrap();
     let reply = json!({ "from": "b", "to": "a", "command": digest, "reply": reply });
     for (text, words) in [
         (done.to_string(), "is not valid"),

@@ -8,12 +8,12 @@
 
 use super::error::FleetError;
 use super::link::{ANSWER, Link, unreachable, within};
+use super::servers::Servers;
 use super::settings::Settings;
 use model::HostName;
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
@@ -57,10 +57,8 @@ pub enum SentState {
 
 /// The commands of one host, in both directions.
 pub struct Commands {
-    settings: Settings,
+    servers: Servers,
     link: Mutex<Option<Arc<Link>>>,
-    // The number of the server that is tried first.
-    first: AtomicUsize,
     cleaned: Mutex<Option<Instant>>,
     // The last attempt to connect, and its fault. Those who come soon after do not wait for another one.
     away: Mutex<Option<(Instant, FleetError)>>,
@@ -68,25 +66,20 @@ pub struct Commands {
 
 impl fmt::Debug for Commands {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Commands").field("settings", &self.settings).finish_non_exhaustive()
+        f.debug_struct("Commands").field("servers", &self.servers).finish_non_exhaustive()
     }
 }
 
 impl Commands {
     /// Makes it. It connects when it is used.
     pub fn new(settings: Settings) -> Self {
-        Self {
-            settings,
-            link: Mutex::new(None),
-            first: AtomicUsize::new(0),
-            cleaned: Mutex::new(None),
-            away: Mutex::new(None),
-        }
+        let servers = Servers::new(settings);
+        Self { servers, link: Mutex::new(None), cleaned: Mutex::new(None), away: Mutex::new(None) }
     }
 
     /// Returns the name of this host.
     pub fn host(&self) -> &HostName {
-        self.settings.host()
+        self.servers.settings.host()
     }
 
     /// Connects, if there is no connection.
@@ -225,7 +218,7 @@ impl Commands {
             let mut known = self.link.lock().await;
             if known.as_ref().is_some_and(|known| Arc::ptr_eq(known, &link)) {
                 *known = None;
-                self.first.fetch_add(1, Ordering::Relaxed);
+                self.servers.leave();
             }
         }
         answered
@@ -247,8 +240,7 @@ impl Commands {
     }
 
     async fn open(&self) -> Result<Link, FleetError> {
-        let (link, first) = Link::open(&self.settings, true, (self.first.load(Ordering::Relaxed), 0)).await?;
-        self.first.store(first, Ordering::Relaxed);
+        let link = self.servers.connect(true, 0).await?;
         let listen = format!("LISTEN \"host_broker.{}\"", self.host());
         within(ANSWER, async { link.client.batch_execute(&listen).await.map_err(unreachable) }).await?;
         Ok(link)

@@ -86,16 +86,3 @@ pub enum FleetError {
     #[error("the fleet's database holds a row of `{0}` that cannot be read")]
     Row(String),
 }
-
-impl FleetError {
-    /// Returns the error of servers of which none can be used. Settings that somebody can change come first.
-    pub(super) fn of_servers(faults: Vec<Self>) -> Self {
-        let is_setting = |fault: &&Self| !matches!(fault, Self::Unreachable(_) | Self::Older { .. });
-        let is_older = |fault: &&Self| matches!(fault, Self::Older { .. });
-        if let Some(fault) = faults.iter().find(is_setting).or_else(|| faults.iter().find(is_older)) {
-            return fault.clone();
-        }
-        let text = |fault: Self| if let Self::Unreachable(text) = fault { text } else { fault.to_string() };
-        Self::Unreachable(faults.into_iter().map(text).collect::<Vec<_>>().join("; "))
-    }
-}

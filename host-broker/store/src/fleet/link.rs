@@ -22,8 +22,6 @@ use tokio_postgres::{AsyncMessage, Client, Row, SimpleQueryMessage, Statement};
 
 /// The longest time to answer a statement that waits for nothing.
 pub(super) const ANSWER: Duration = Duration::from_secs(5);
-/// The longest time to connect to one of the servers, with the handshake.
-const CONNECT: Duration = Duration::from_secs(3);
 /// The settings of each connection, whatever the role or the database says. Plans for empty tables would stay in use when
 /// the tables grow. A bitmap reads the entries of all deleted rows again each time, and an index scan only once. A
 /// statement waits less long for a lock than a batch may take.
@@ -61,26 +59,8 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Connects to the first server, from the number `first` on, that takes writes and has this batch of the host. If
-    /// `must_keep`, its settings must keep what it acknowledges. Returns its number, too.
+    /// Connects to a server, if it has this batch of the host. If `must_keep`, its settings must keep what it acknowledges.
     pub(super) async fn open(
-        settings: &Settings,
-        must_keep: bool,
-        (first, batch): (usize, i64),
-    ) -> Result<(Self, usize), FleetError> {
-        let mut faults = Vec::new();
-        let servers = settings.servers();
-        let first = first.checked_rem(servers.len()).unwrap_or(0);
-        for (number, server) in servers.iter().enumerate().cycle().skip(first).take(servers.len()) {
-            match within(CONNECT, Self::open_one(settings, server, (must_keep, batch))).await {
-                Ok(link) => return Ok((link, number)),
-                Err(error) => faults.push(error),
-            }
-        }
-        Err(FleetError::of_servers(faults))
-    }
-
-    async fn open_one(
         settings: &Settings,
         server: &tokio_postgres::Config,
         (must_keep, batch): (bool, i64),

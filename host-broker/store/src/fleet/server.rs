@@ -5,6 +5,7 @@
 use super::changes::Changed;
 use super::error::FleetError;
 use super::link::{ANSWER, Link, unreachable, within};
+use super::servers::Servers;
 use super::settings::Settings;
 use super::tables::{self, Kind, Table};
 use futures_util::StreamExt as _;
@@ -74,12 +75,9 @@ pub(super) struct Server {
 
 /// The connection's side of it.
 pub(super) struct Session {
-    settings: Settings,
+    servers: Servers,
     tables: Arc<[Table]>,
     link: Option<Link>,
-    /// The number of the server that is tried first. A primary that was cut off from its standbys accepts connections, and
-    /// confirms nothing.
-    first: usize,
     /// The holder as which this daemon serves the host, and the fence; its lease is raised.
     served: Option<(String, i64)>,
     /// The table that is read. It has a connection of its own, because the lease is raised during a long read.
@@ -107,10 +105,9 @@ impl Server {
         let runtime = runtime.map_err(|error| FleetError::Unreachable(error.to_string()))?;
         let is_fenced = Arc::new(AtomicBool::new(false));
         let session = Session {
-            settings,
+            servers: Servers::new(settings),
             tables,
             link: None,
-            first: 0,
             served: None,
             rows: None,
             raised: Instant::now(),
@@ -158,7 +155,7 @@ impl Server {
 
     /// Waits until no other home serves the host, and returns what the database says about it. `mine` are the holders that
     /// are no other home.
-    pub(super) fn unserved(&self, mine: [String; 3]) -> Result<Known, FleetError> {
+    pub(super) fn unserved(&self, mine: Vec<String>) -> Result<Known, FleetError> {
         self.run(move |session| Box::pin(async move { session.unserved(&mine).await }))
     }
 
@@ -241,24 +238,21 @@ impl Session {
         {
             return Err(error.clone());
         }
-        let opened = Link::open(&self.settings, self.must_keep, (self.first, self.batch)).await;
+        let opened = self.servers.connect(self.must_keep, self.batch).await;
         self.away = opened.as_ref().err().map(|error| (Instant::now(), error.clone()));
-        let (link, first) = opened?;
-        self.first = first;
-        Ok(self.link.insert(link))
+        Ok(self.link.insert(opened?))
     }
 
-    /// Ends the connection to a server that has not confirmed a change of the row of the host. The next connection goes to
-    /// another server, if there is one that accepts writes.
+    /// Ends the connection to a server that has not confirmed a change of the row of the host.
     fn leave_server(&mut self) {
         self.link = None;
-        self.first = self.first.wrapping_add(1);
+        self.servers.leave();
     }
 
     async fn known(&mut self) -> Result<Known, FleetError> {
         const SELECT: &str = "SELECT fence, lease, batch, seq, hash, holder, writer, key_check FROM host_broker.hosts
             WHERE host = $1 AND role = session_user::text";
-        let host = self.settings.host.clone();
+        let host = self.servers.settings.host.clone();
         let link = self.link().await?;
         let found = async { link.client.query_opt(SELECT, &[&host.as_str()]).await.map_err(unreachable) };
         let row = within(ANSWER, found).await?.ok_or_else(|| FleetError::NoHost(host.to_string()))?;
@@ -278,14 +272,14 @@ impl Session {
         }
         let began = Instant::now();
         tracing::info!(
-            host = %self.settings.host,
+            host = %self.servers.settings.host,
             seconds = STANDS_STILL.as_secs(),
             "another home served this host; waiting until its lease has stood still"
         );
         while began.elapsed() < STANDS_STILL {
             tokio::time::sleep(LOOKED_EVERY).await;
             if self.known().await? != first {
-                return Err(FleetError::Served(self.settings.host.to_string()));
+                return Err(FleetError::Served(self.servers.settings.host.to_string()));
             }
         }
         Ok(first)
@@ -294,7 +288,7 @@ impl Session {
     async fn is_filled(&mut self) -> Result<bool, FleetError> {
         // Every home has one row of the steady clock.
         const FILLED: &str = "SELECT EXISTS (SELECT FROM host_broker.steady WHERE host = $1)";
-        let host = self.settings.host.clone();
+        let host = self.servers.settings.host.clone();
         let link = self.link().await?;
         within(ANSWER, async {
             let row = link.client.query_one(FILLED, &[&host.as_str()]).await.map_err(unreachable)?;
@@ -305,7 +299,7 @@ impl Session {
 
     async fn row_hash(&mut self, seq: i64) -> Result<Option<Vec<u8>>, FleetError> {
         const HASH: &str = "SELECT event_hash FROM host_broker.ledger WHERE host = $1 AND seq = $2";
-        let host = self.settings.host.clone();
+        let host = self.servers.settings.host.clone();
         let link = self.link().await?;
         within(ANSWER, async {
             let row = link.client.query_opt(HASH, &[&host.as_str(), &seq]).await.map_err(unreachable)?;
@@ -337,7 +331,7 @@ impl Session {
         const RAISE: &str = "UPDATE host_broker.hosts
             SET fence = host_broker.raised(fence), lease = lease + 1, holder = $5, key_check = COALESCE($6, key_check)
             WHERE host = $1 AND fence = $2 AND lease = $3 AND batch = $4 RETURNING fence";
-        let host = self.settings.host.clone();
+        let host = self.servers.settings.host.clone();
         let name = host.as_str();
         let link = self.link().await?;
         let raised =
@@ -358,7 +352,7 @@ impl Session {
             "UPDATE host_broker.hosts SET lease = lease + 1 WHERE host = $1 AND holder = $2 AND fence >= $3";
         let Some((holder, fence)) = self.served.clone() else { return };
         self.raised = Instant::now();
-        let host = self.settings.host.clone();
+        let host = self.servers.settings.host.clone();
         let Ok(link) = self.link().await else { return };
         let raised = within(ANSWER, async {
             link.client.execute(RAISE, &[&host.as_str(), &holder, &fence]).await.map_err(unreachable)
@@ -377,7 +371,7 @@ impl Session {
         const RELEASE: &str = "UPDATE host_broker.hosts SET holder = '', lease = lease + 1
             WHERE host = $1 AND holder = $2 AND fence = $3";
         let Some((holder, fence)) = self.served.take() else { return Ok(()) };
-        let host = self.settings.host.clone();
+        let host = self.servers.settings.host.clone();
         let link = self.link().await?;
         let released = within(ANSWER, async {
             link.client.execute(RELEASE, &[&host.as_str(), &holder, &fence]).await.map_err(unreachable)
@@ -390,7 +384,7 @@ impl Session {
         let began = Instant::now();
         loop {
             match self.try_to_settle().await {
-                Err(FleetError::Unknown(error)) if began.elapsed() < self.settings.settle_timeout => {
+                Err(FleetError::Unknown(error)) if began.elapsed() < self.servers.settings.settle_timeout => {
                     tracing::warn!(%error, "it is still unknown whether the fleet's database has the last rows");
                     tokio::time::sleep(LOOKED_EVERY).await;
                 }
@@ -405,7 +399,7 @@ impl Session {
         // An earlier attempt has raised it, and its answer was lost. This commit, too, waits for the standby.
         const RAISED: &str = "UPDATE host_broker.hosts SET lease = lease + 1
             WHERE host = $1 AND holder = $2 AND fence > $3 RETURNING fence, batch";
-        let host = self.settings.host.clone();
+        let host = self.servers.settings.host.clone();
         let fenced = || FleetError::Fenced(host.to_string());
         let (holder, fence) = self.served.clone().ok_or_else(fenced)?;
         self.link = None;
@@ -440,8 +434,8 @@ impl Session {
         let Some(statement) = self.tables.get(number).map(Table::select) else {
             return Err(FleetError::Row(number.to_string()));
         };
-        let host = self.settings.host.clone();
-        let (link, _) = Link::open(&self.settings, self.must_keep, (self.first, self.batch)).await?;
+        let host = self.servers.settings.host.clone();
+        let link = self.servers.connect(self.must_keep, self.batch).await?;
         let name = host.as_str();
         let parameters: [&(dyn ToSql + Sync); 2] = [&name, &after];
         let rows = within(ANSWER, async {
@@ -473,7 +467,7 @@ impl Session {
 
     async fn write(&mut self, batch: Batch) -> Result<(), FleetError> {
         let tables = Arc::clone(&self.tables);
-        let (host, number) = (self.settings.host.clone(), batch.number);
+        let (host, number) = (self.servers.settings.host.clone(), batch.number);
         let link = self.link().await?;
         let prepared = within(ANSWER, link.prepare(&tables, &batch)).await;
         let written = match prepared {

@@ -309,3 +309,30 @@ fn a_home_with_another_key_is_refused_before_it_shuts_the_daemon_out() {
     assert_eq!(host(), before);
     drop(home.store());
 }
+
+#[test]
+fn a_home_whose_daemon_died_during_its_takeover_is_still_the_same_home() {
+    let home = Home::new();
+    let Some(database) = home.database() else { return };
+    let mut store = home.store();
+    work(&home, &mut store, 0);
+    // It dies without a release.
+    store.keep_host();
+    drop(store);
+    let names = || {
+        let copy = Connection::open(home.path().join("ledger.db")).unwrap();
+        copy.query_row("SELECT holder FROM fleet", [], |row| row.get::<_, String>(0)).unwrap()
+    };
+    let former = names();
+    database.run("ALTER TABLE host_broker.hosts ADD CONSTRAINT refused CHECK (fence < 0) NOT VALID");
+    assert!(home.try_store_as("a").is_err());
+    let both = names();
+    let (known, fresh) = both.split_once(' ').unwrap();
+    assert_eq!(known, former);
+    // As if the takeover had been committed before the death.
+    database.run("ALTER TABLE host_broker.hosts DROP CONSTRAINT refused");
+    database.run(&format!("UPDATE host_broker.hosts SET holder = '{fresh}'"));
+    let store = home.store();
+    assert!(!store.has_ousted(), "its own effects have ended with it");
+    assert!(!names().contains(' ') && names() != fresh);
+}

@@ -7,7 +7,7 @@ use tests::fleet_database::FleetDatabase;
 use tests::group::{call, code};
 use tests::postgres_server::PostgresServer;
 use tests::tcp_proxy::Proxy;
-use tests::{World, evidence, is_long, until};
+use tests::{Builder, Group, World, evidence, is_long, until};
 
 /// A primary and its standby behind two addresses that stay.
 struct Pair {
@@ -95,6 +95,18 @@ impl Pair {
     }
 }
 
+/// Starts the daemon of a world whose developers may write.
+fn served(builder: Builder) -> (World, Group) {
+    let world = builder.process();
+    world.grant("developer", 2);
+    let developer = world.group("developer");
+    (world, developer)
+}
+
+fn charge(developer: &Group) -> String {
+    code(&developer.ask(call("charge", json!({ "ms": 0 })))).to_owned()
+}
+
 #[test]
 fn with_a_synchronous_standby_no_failover_loses_or_repeats_anything() {
     let Some(mut pair) = Pair::new(true) else { return };
@@ -138,9 +150,7 @@ fn with_a_synchronous_standby_no_failover_loses_or_repeats_anything() {
 #[test]
 fn after_a_failover_that_has_lost_rows_nothing_is_admitted_until_they_are_back() {
     let Some(pair) = Pair::new(false) else { return };
-    let mut world = patient().database(pair.url()).process();
-    world.grant("developer", 2);
-    let developer = world.group("developer");
+    let (mut world, developer) = served(patient().database(pair.url()));
     // The standby follows until now.
     let end = pair.database.run("SELECT pg_current_wal_lsn()");
     let replayed = format!("SELECT pg_last_wal_replay_lsn() >= '{end}'");
@@ -150,14 +160,14 @@ fn after_a_failover_that_has_lost_rows_nothing_is_admitted_until_they_are_back()
     pair.standby.run("SELECT pg_reload_conf()");
     let received = "SELECT count(*) FROM pg_stat_wal_receiver";
     until("a standby that is cut off", || (pair.standby.run(received) == "0").then_some(()));
-    assert_eq!(code(&developer.ask(call("charge", json!({ "ms": 0 })))), "executed");
+    assert_eq!(charge(&developer), "executed");
     let rows = evidence::rows(&world.home());
     pair.addresses[0].away(true);
     pair.standby.promote();
     // No call is admitted, and no row of the home is changed.
     let older = "the fleet's database is older than this home";
     until("the reason", || {
-        assert_eq!(code(&developer.ask(call("charge", json!({ "ms": 0 })))), "evidence_unavailable");
+        assert_eq!(charge(&developer), "evidence_unavailable");
         world.daemon_log().contains(older).then_some(())
     });
     world.kill();
@@ -168,17 +178,15 @@ fn after_a_failover_that_has_lost_rows_nothing_is_admitted_until_they_are_back()
     // The server with the rows is back, and the other one is still there.
     pair.addresses[0].away(false);
     world.start_process();
-    assert_eq!(code(&developer.ask(call("charge", json!({ "ms": 0 })))), "executed");
+    assert_eq!(charge(&developer), "executed");
     assert_eq!(world.effects_of("charge").len(), 2);
 }
 
 #[test]
 fn a_commit_that_waits_while_somebody_turns_the_standby_off_does_not_count() {
     let Some(pair) = Pair::new(true) else { return };
-    let mut world = patient().database(pair.url()).with_standby().process();
-    world.grant("developer", 2);
-    let developer = world.group("developer");
-    assert_eq!(code(&developer.ask(call("charge", json!({ "ms": 0 })))), "executed");
+    let (mut world, developer) = served(patient().database(pair.url()).with_standby());
+    assert_eq!(charge(&developer), "executed");
     pair.standby.stand_still(true);
     let id = developer.send(call("charge", json!({ "ms": 0 })));
     let batch = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query = 'COMMIT'";
@@ -199,20 +207,17 @@ fn a_commit_that_waits_while_somebody_turns_the_standby_off_does_not_count() {
 #[test]
 fn a_server_that_loses_its_synchronous_standby_while_a_daemon_works_gets_no_more_rows() {
     let Some(pair) = Pair::new(true) else { return };
-    let mut world = patient().database(pair.url()).with_standby().process();
-    world.grant("developer", 2);
-    let developer = world.group("developer");
-    let charge = || code(&developer.ask(call("charge", json!({ "ms": 0 })))).to_owned();
-    assert_eq!(charge(), "executed");
+    let (mut world, developer) = served(patient().database(pair.url()).with_standby());
+    assert_eq!(charge(&developer), "executed");
     let cases = [("synchronous_standby_names", "", "synchronous standby"), ("fsync", "off", "fsync")];
     for (setting, value, reason) in cases {
         set(&pair.database, &format!("{setting} = '{value}'"));
         until("the setting", || (pair.database.run(&format!("SHOW {setting}")) == value).then_some(()));
-        assert_eq!(charge(), "evidence_unavailable");
+        assert_eq!(charge(&developer), "evidence_unavailable");
         until("the reason", || world.daemon_log().contains(reason).then_some(()));
         let before = if value.is_empty() { "ANY 1 (standby)" } else { "on" };
         set(&pair.database, &format!("{setting} = '{before}'"));
-        until("a call that is executed", || (charge() == "executed").then_some(()));
+        until("a call that is executed", || (charge(&developer) == "executed").then_some(()));
     }
     assert!(!world.has_ended());
 }
