@@ -20,7 +20,7 @@ pub use process::ProcessRequest;
 use crate::assembly::ruleset::RulesetBuilder;
 use crate::daemon::Exchange;
 use crate::daemon::{EventSender, Message};
-use crate::fleet_commands::{FleetRequest, OtherHosts, unknown_host};
+use crate::fleet_commands::{AllHostsRequest, FleetRequest, OtherHosts, unknown_host};
 use crate::host::StartError;
 use crate::host::reload::Reload;
 use crate::http::web::sign_in::Entrance;
@@ -61,6 +61,8 @@ pub enum SocketRequest {
     Process(ProcessRequest),
     /// A request for the daemon of another host.
     Fleet(FleetRequest),
+    /// A command for the daemons of all other hosts.
+    AllHosts(AllHostsRequest),
 }
 
 impl SocketRequest {
@@ -83,7 +85,7 @@ impl SocketRequest {
         match self {
             Self::Command(command) => command.may_be_sent(),
             Self::Process(request) => matches!(request, ProcessRequest::Approvals(_)),
-            Self::Fleet(_) => false,
+            Self::Fleet(_) | Self::AllHosts(_) => false,
         }
     }
 }
@@ -97,6 +99,12 @@ impl From<Command> for SocketRequest {
 impl From<FlowCommand> for SocketRequest {
     fn from(command: FlowCommand) -> Self {
         Self::Command(Command::Flow(command))
+    }
+}
+
+impl From<AllHostsRequest> for SocketRequest {
+    fn from(request: AllHostsRequest) -> Self {
+        Self::AllHosts(request)
     }
 }
 
@@ -114,6 +122,8 @@ impl<'de> Deserialize<'de> for SocketRequest {
             ProcessRequest::deserialize(document).map(Self::Process)
         } else if word == "fleet_command" {
             FleetRequest::deserialize(document).map(Self::Fleet)
+        } else if word == "all_hosts_command" {
+            AllHostsRequest::deserialize(document).map(Self::AllHosts)
         } else {
             Command::deserialize(document).map(Self::Command)
         };
@@ -366,8 +376,13 @@ async fn answer(
         Ok(SocketRequest::Process(request)) => answer_process(person, request, dispatcher, reports).await,
         Ok(SocketRequest::Fleet(request)) => match &dispatcher.other_hosts {
             _ if !request.request.may_be_sent() => fault(ONLY_HERE),
-            Some(others) => others.ask(&person, request).await,
+            Some(others) => others.ask(&person, request).await.to_string().into_bytes(),
             None => fault(&unknown_host(&request.host)),
+        },
+        Ok(SocketRequest::AllHosts(request)) => match &dispatcher.other_hosts {
+            _ if !request.command.may_be_sent() => fault(ONLY_HERE),
+            Some(others) => others.ask_all(&person, request.command).await.to_string().into_bytes(),
+            None => fault("broker.toml names no other host; add [store.hosts.NAME], then: host-broker reload"),
         },
         Err(error) => fault(&format!("not a command: {error}")),
     }
@@ -399,7 +414,7 @@ pub(crate) async fn answer_fleet_command(
             dispatcher.ask_as(reports, (person, id), command).await.ok()
         }
         SocketRequest::Process(request) => Some(answer_process(person, request, dispatcher, reports).await),
-        SocketRequest::Fleet(_) => Some(fault(ONLY_HERE)),
+        SocketRequest::Fleet(_) | SocketRequest::AllHosts(_) => Some(fault(ONLY_HERE)),
     }
 }
 

@@ -19,6 +19,7 @@ use crate::control::SocketRequest;
 use crate::host::{LoadedHome, StartError};
 use config::Config;
 use config::store::OtherHost;
+use engine::request::Command;
 use filter::scrub::Scrubber;
 use model::{Clock, HostName, Random};
 use platform::Platform;
@@ -53,6 +54,23 @@ pub struct FleetRequest {
     pub host: HostName,
     /// The request to its daemon.
     pub request: Box<SocketRequest>,
+}
+
+/// A command for all other hosts that the configuration names. On the control socket:
+///
+/// ```json
+/// {"type": "all_hosts_command", "command": {"type": "kill", "scope": "all", "on": true}}
+/// ```
+/// The reply has the name of this host, and the reply of each other one:
+///
+/// ```json
+/// {"status": "executed", "data": {"host": "a", "replies": {"b": {"status": "executed", "summary": "…"}}}}
+/// ```
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "type", rename = "all_hosts_command")]
+pub struct AllHostsRequest {
+    /// The command.
+    pub command: Command,
 }
 
 /// A command, as the sender signs it.

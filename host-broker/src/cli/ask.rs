@@ -86,7 +86,7 @@ pub fn answer(context: &Context, request: impl Into<SocketRequest>) -> Result<Va
     if let Some(reply) = control::send(&socket, &request)? {
         return Ok(with_age(context, reply));
     }
-    if matches!(request, SocketRequest::Fleet(_)) {
+    if matches!(request, SocketRequest::Fleet(_) | SocketRequest::AllHosts(_)) {
         return Err(CliError::refused(
             "no daemon is running, and only it sends commands to other hosts; start it with: host-broker serve",
         ));
@@ -153,7 +153,7 @@ fn in_place(
             let wanted = vec![Wanted::of_account(capability.clone(), person, account_ref)];
             control::check(&mut ledger, &mut broker, &dispatcher, &context.platform.runtime, wanted)?
         }
-        SocketRequest::Process(_) | SocketRequest::Fleet(_) => {
+        SocketRequest::Process(_) | SocketRequest::Fleet(_) | SocketRequest::AllHosts(_) => {
             json!({ "status": "executed", "summary": "No daemon is running." })
         }
     })

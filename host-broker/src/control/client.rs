@@ -26,7 +26,7 @@ pub fn send(socket: &Path, request: &SocketRequest) -> Result<Option<Value>, Con
     let timeout = match request {
         SocketRequest::Process(request) => request.timeout(),
         SocketRequest::Command(_) => limits::TIMEOUT_DEFAULT,
-        SocketRequest::Fleet(_) => fleet_commands::TIMEOUT,
+        SocketRequest::Fleet(_) | SocketRequest::AllHosts(_) => fleet_commands::TIMEOUT,
     };
     stream.set_read_timeout(Some(timeout)).map_err(failed)?;
     let mut line = serde_json::to_vec(request).unwrap_or_default();

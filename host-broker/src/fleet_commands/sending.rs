@@ -2,18 +2,22 @@
 
 use super::signed::{DocumentKind, sign, verify};
 use super::{FleetCommand, FleetReply, FleetRequest, OtherHosts};
-use crate::control::fault;
+use crate::control::refusal;
 use config::store::OtherHost;
+use engine::request::Command;
 use filter::holds_own;
 use model::{HostName, Nonce};
 use secrets::exchange::ReplyKey;
-use serde_json::Value;
+use serde_json::{Value, json};
+use shared::Code;
 use shared::digest::Digest;
 use shared::json::parse_object_within;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use store::fleet::FleetError;
 use store::fleet::commands::{COMMAND_MAX, REPLY_MAX, SentState};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 /// The most values and keys of a reply, and of the document that carries it encrypted.
@@ -43,6 +47,16 @@ impl NoReply {
     fn not(why: impl Into<String>) -> Self {
         Self::NotExecuted(why.into())
     }
+
+    /// Returns the document for the person.
+    fn to_reply(&self) -> Value {
+        match self {
+            Self::NotExecuted(_) => refusal(&self.to_string()),
+            Self::Unknown(_) => {
+                json!({ "status": "unknown", "code": Code::OutcomeUnknown.word(), "error": self.to_string() })
+            }
+        }
+    }
 }
 
 /// The longest times of a request: until the host takes it, and then until it answers.
@@ -51,11 +65,28 @@ pub(crate) type Within = (Duration, Duration);
 impl OtherHosts {
     /// Sends the request of a person to another host. Returns its reply, or a refusal that says whether the request was
     /// executed.
-    pub(crate) async fn ask(self: &Arc<Self>, person: &str, request: FleetRequest) -> Vec<u8> {
-        match self.ask_within(person, request, (TAKEN_WITHIN, ANSWERED_WITHIN)).await {
-            Ok(reply) => serde_json::to_vec(&reply).unwrap_or_default(),
-            Err(none) => fault(&none.to_string()),
+    pub(crate) async fn ask(self: &Arc<Self>, person: &str, request: FleetRequest) -> Value {
+        let asked = self.ask_within(person, request, (TAKEN_WITHIN, ANSWERED_WITHIN));
+        asked.await.unwrap_or_else(|none| none.to_reply())
+    }
+
+    /// Sends the command of a person to all other hosts at the same time. Returns their replies, of which each may be a
+    /// refusal.
+    pub(crate) async fn ask_all(self: &Arc<Self>, person: &str, command: Command) -> Value {
+        let mut asked = JoinSet::new();
+        for (host, _) in self.hosts() {
+            let (others, person, host) = (Arc::clone(self), person.to_owned(), host.clone());
+            let request = FleetRequest { host: host.clone(), request: Box::new(command.clone().into()) };
+            asked.spawn(async move { (host, others.ask(&person, request).await) });
         }
+        let mut replies: BTreeMap<HostName, Value> = self
+            .hosts()
+            .map(|(host, _)| (host.clone(), NoReply::Unknown("the daemon gave no reply".to_owned()).to_reply()))
+            .collect();
+        while let Some(asked) = asked.join_next().await {
+            replies.extend(asked.ok());
+        }
+        json!({ "status": "executed", "data": { "host": self.own(), "replies": replies } })
     }
 
     /// Does the same within these times. A caller that leaves does not keep a request from being withdrawn.

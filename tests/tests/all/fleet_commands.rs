@@ -1,5 +1,7 @@
 //! Commands for another host of the fleet: signed, executed once, with the rights of that host.
 
+mod all_hosts;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use host_broker::control::{self, SocketRequest};

@@ -1,0 +1,89 @@
+//! A kill switch for all hosts at once.
+
+use super::{PEOPLE, builder, cli, down, fleet_rows, up, without_groups};
+use serde_json::{Value, json};
+use tests::World;
+use tests::group::{call, code, error};
+
+const KILL: [&str; 4] = ["kill", "all", "--all-hosts", "--json"];
+
+/// Runs the command with `--json`. Returns the exit code and the document.
+fn run(world: &World, arguments: &[&str]) -> (Option<i32>, Value) {
+    let output = world.cli(arguments);
+    (output.status.code(), serde_json::from_slice(&output.stdout).unwrap())
+}
+
+#[test]
+fn one_command_stops_the_calls_of_all_hosts() {
+    let Some(mut two) = down(PEOPLE, builder(), builder()) else { return };
+    two.a.start();
+    two.b.start();
+    let groups = [&two.a, &two.b].map(|world| {
+        world.grant("developer", 2);
+        world.group("developer")
+    });
+    let (exit, reply) = run(&two.a, &KILL);
+    assert_eq!(exit, Some(0), "{reply}");
+    let hosts = &reply["hosts"];
+    assert_eq!(hosts.as_object().unwrap().keys().collect::<Vec<_>>(), ["a", "b"]);
+    for host in ["a", "b"] {
+        assert_eq!(hosts[host]["status"], "executed");
+        assert_eq!(hosts[host]["data"]["stopped"], true, "{reply}");
+    }
+    for group in &groups {
+        assert_eq!(code(&group.ask(call("echo", json!({})))), "kill_switch");
+    }
+    let (is_done, text) = cli(&two.a, &["kill", "all", "--lift", "--all-hosts"]);
+    assert!(is_done && text.starts_with("HOST  STATUS    RESULT\na     executed  "), "{text}");
+    for group in &groups {
+        assert_eq!(code(&group.ask(call("echo", json!({})))), "executed");
+    }
+    // Each host has the row, and only the other one has it from elsewhere.
+    assert_eq!(fleet_rows(&two.a), []);
+    assert_eq!(fleet_rows(&two.b).len(), 2);
+}
+
+#[test]
+fn a_host_that_does_not_answer_keeps_the_kill_switch_from_no_other() {
+    let Some(mut two) = down(PEOPLE, without_groups(), builder()) else { return };
+    two.a.start();
+    let (exit, reply) = run(&two.a, &KILL);
+    assert_eq!(exit, Some(3), "{reply}");
+    assert_eq!(reply["hosts"]["a"]["status"], "executed");
+    assert!(error(&reply["hosts"]["b"]).contains("it was withdrawn and is not executed"), "{reply}");
+    // A command that this host refuses is sent, too: the other one knows more.
+    two.b.start();
+    let (is_done, text) = cli(&two.a, &["kill", "group", "developer", "--all-hosts"]);
+    assert!(!is_done && text.contains("1 of 2 hosts did not confirm the command"), "{text}");
+    let told: Vec<&str> = text.lines().collect();
+    assert!(told[1].starts_with("a     denied") && told[2].starts_with("b     executed"), "{text}");
+    assert_eq!(two.b.query("SELECT scope FROM kill_switches"), [json!({ "scope": "group:developer" })]);
+    // Without a daemon, it holds on this host.
+    two.a.stop();
+    let (exit, reply) = run(&two.a, &["kill", "all", "--lift", "--all-hosts", "--json"]);
+    assert_eq!((exit, &reply["hosts"]["this host"]["status"]), (Some(3), &json!("executed")), "{reply}");
+    assert!(error(&reply["hosts"]["other hosts"]).contains("no daemon is running"), "{reply}");
+}
+
+#[test]
+fn only_a_command_that_one_other_host_takes_is_sent_to_all() {
+    let Some(two) = up(PEOPLE) else { return };
+    for command in [json!({ "type": "accept_clock" }), json!({ "type": "list_operators" })] {
+        let reply = two.a.command(json!({ "type": "all_hosts_command", "command": command }));
+        assert!(error(&reply).contains("run it there"), "{reply}");
+    }
+    let nested = json!({ "type": "all_hosts_command", "command": { "type": "kill", "scope": "all", "on": true } });
+    let reply = two.a.command(json!({ "type": "fleet_command", "host": "b", "request": nested }));
+    assert!(error(&reply).contains("run it there"), "{reply}");
+    assert_eq!(fleet_rows(&two.b), []);
+    for (arguments, words) in [
+        (["kill", "all", "--all-hosts", "--host=b"], "cannot be used with"),
+        (["kill", "list", "--all-hosts", "--json"], "this host only"),
+    ] {
+        let (is_done, text) = cli(&two.a, &arguments);
+        assert!(!is_done && text.contains(words), "{text}");
+    }
+    let alone = World::new();
+    let (is_done, text) = cli(&alone, &["kill", "all", "--all-hosts"]);
+    assert!(!is_done && text.contains("names no other host") && text.contains("this host    executed"), "{text}");
+}
