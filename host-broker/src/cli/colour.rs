@@ -34,9 +34,10 @@ const END: char = '\u{fdd4}';
 const RESET: &str = "\x1b[0m";
 
 /// The first words of cells that name a state.
-const GOOD: [&str; 8] = ["accepts", "approved", "available", "executed", "permit", "permitted", "ready", "succeeded"];
+const GOOD: [&str; 9] =
+    ["accepts", "approved", "available", "executed", "permit", "permitted", "ready", "running", "succeeded"];
 const WAITING: [&str; 7] = ["ask", "asked", "approval", "open", "pending", "unknown", "waiting"];
-const BAD: [&str; 13] = [
+const BAD: [&str; 14] = [
     "broken",
     "denied",
     "deny",
@@ -47,6 +48,7 @@ const BAD: [&str; 13] = [
     "forbid",
     "killed",
     "refused",
+    "silent",
     "suspended",
     "timeout",
     "unavailable",

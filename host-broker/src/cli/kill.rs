@@ -72,7 +72,7 @@ impl Kill {
             Scope::Provider { name } => KillScope::Provider(name),
             Scope::Group { name } => KillScope::Group(name),
             Scope::List if host.is_other() || self.all_hosts => {
-                return Err(CliError::usage("kill list shows this host only; run it on the other one"));
+                return Err(CliError::usage("kill list does not take --host or --all-hosts; run it on that host"));
             }
             Scope::List if on => return list(context),
             Scope::List => {

@@ -324,6 +324,16 @@ pub fn refusal(reply: &Value) -> Option<CliError> {
     })
 }
 
+/// Returns the time since an event in whole units. So a watched page changes once a minute at most.
+pub(super) fn ago(elapsed: Duration) -> String {
+    const MINUTE: u64 = 60;
+    const HOUR: u64 = 60 * MINUTE;
+    const DAY: u64 = 24 * HOUR;
+    let seconds = elapsed.as_secs();
+    let unit = [(DAY, "d"), (HOUR, "h"), (MINUTE, "min")].into_iter().find(|(unit, _)| seconds >= *unit);
+    unit.map_or_else(|| "less than a minute ago".to_owned(), |(unit, word)| format!("{} {word} ago", seconds / unit))
+}
+
 /// Makes every character visible that a terminal would obey rather than show.
 ///
 /// Titles and summaries hold agents' text, which must not be able to redraw the text beside it.

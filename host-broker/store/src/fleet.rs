@@ -26,7 +26,7 @@ mod tables;
 
 pub use encryption::BodyKey;
 pub use error::FleetError;
-pub use look::{HostLook, Look, ServerDurability, look};
+pub use look::{DaemonState, HostLook, Look, ServerDurability, look};
 pub use schema::{host_script, schema_script};
 pub use settings::Settings;
 

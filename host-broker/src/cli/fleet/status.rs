@@ -4,18 +4,20 @@ use super::no_store;
 use crate::assembly::fleet::FleetDatabase;
 use crate::assembly::secrets::secret_of_store;
 use crate::cli::Context;
-use crate::cli::output::{CliError, Output, Progress};
+use crate::cli::output::{CliError, Output, Progress, ago};
 use clap::Args;
 use serde_json::json;
-use store::fleet::{Look, ServerDurability};
+use store::fleet::{DaemonState, HostLook, Look, ServerDurability};
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "FENCE rises when a daemon takes over the host. ROWS is the number of rows of its ledger, and BATCHES \
-    that of its transactions.
+    after_help = "DAEMON is running, stopped (in an orderly way), silent (no sign for 15 seconds) or never. SEEN is the \
+    time of its last sign. FENCE rises when a daemon takes over the host. ROWS is the number of rows of its ledger, and \
+    BATCHES that of its transactions.
 
---json prints {host, hosts: [{host, fence, rows, batches}], server_version, durability, warnings: [TEXT]}. host is \
-    this one. durability is synchronous_standby, one_machine or none"
+--json prints {host, hosts: [{host, daemon, seen_s, fence, rows, batches}], server_version, durability, \
+    warnings: [TEXT]}. host is this one. seen_s is the number of seconds since the last sign. durability is \
+    synchronous_standby, one_machine or none"
 )]
 pub(super) struct Status {}
 
@@ -31,7 +33,12 @@ impl Status {
         let hosts: Vec<_> = look
             .hosts
             .iter()
-            .map(|one| json!({ "host": one.host, "fence": one.fence, "rows": one.rows, "batches": one.batches }))
+            .map(|one| {
+                json!({
+                    "host": one.host, "daemon": one.daemon.word(), "seen_s": one.seen.map(|seen| seen.as_secs()),
+                    "fence": one.fence, "rows": one.rows, "batches": one.batches,
+                })
+            })
             .collect();
         let (word, promise) = durability(&look);
         let document = json!({
@@ -44,16 +51,25 @@ impl Status {
                 .iter()
                 .map(|one| {
                     let figures = [one.fence, one.rows, one.batches].map(|figure| figure.to_string());
-                    [one.host.clone()].into_iter().chain(figures).collect()
+                    [one.host.clone(), one.daemon.word().to_owned(), seen(one)].into_iter().chain(figures).collect()
                 })
                 .collect();
-            let table = Output::table_or("No hosts.", &["HOST", "FENCE", "ROWS", "BATCHES"], &rows);
+            let table = Output::table_or("No hosts.", &["HOST", "DAEMON", "SEEN", "FENCE", "ROWS", "BATCHES"], &rows);
             let own = format!("This home is that of the host {}.", fleet.host());
             let promise = format!("PostgreSQL {} {promise}.", look.server_version);
             let warnings = warnings.iter().map(|warning| format!("Warning: {warning}"));
             [table, own, promise].into_iter().chain(warnings).collect::<Vec<_>>().join("\n")
         });
         Ok(())
+    }
+}
+
+/// Returns the time of the last sign of a daemon. So a watched page of running daemons does not change.
+fn seen(host: &HostLook) -> String {
+    match (host.daemon, host.seen) {
+        (DaemonState::Running, _) => "now".to_owned(),
+        (_, Some(seen)) => ago(seen),
+        (_, None) => "-".to_owned(),
     }
 }
 

@@ -1,16 +1,12 @@
 //! The line of the last checkpoint, and the warning about rows that no checkpoint covers.
 
+use crate::cli::output::ago;
 use model::errors::chain;
 use serde_json::{Value, json};
 use shared::Timestamp;
 use shared::numbers::counted;
-use std::time::Duration;
 use store::ledger::checkpoints::{self, Coverage, Covered, Uncovered};
 use store::{StoreError, View};
-
-const MINUTE: u64 = 60;
-const HOUR: u64 = 60 * MINUTE;
-const DAY: u64 = 24 * HOUR;
 
 /// The coverage of the ledger by checkpoints, or the error of its read. `None` if there is no ledger.
 #[derive(Default)]
@@ -87,16 +83,10 @@ impl Checkpoints {
     }
 }
 
-/// Returns the time since an event in whole units. So a watched page changes once a minute at most.
-fn ago(elapsed: Duration) -> String {
-    let seconds = elapsed.as_secs();
-    let unit = [(DAY, "d"), (HOUR, "h"), (MINUTE, "min")].into_iter().find(|(unit, _)| seconds >= *unit);
-    unit.map_or_else(|| "less than a minute ago".to_owned(), |(unit, word)| format!("{} {word} ago", seconds / unit))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
     use store::ledger::checkpoints::OVERDUE;
 
     const SINCE: Timestamp = Timestamp::from_millis(1_000_000);

@@ -1,10 +1,11 @@
 //! The promise of a fleet's database, and its hosts, for people.
 
 use super::error::FleetError;
-use super::server::Server;
+use super::server::{STANDS_STILL, Server};
 use super::settings::Settings;
 use crate::StoreError;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The durability of what the server acknowledges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,11 +18,40 @@ pub enum ServerDurability {
     None,
 }
 
+/// The state of the daemon of a host, as far as the database shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DaemonState {
+    /// No daemon has served the host.
+    Never,
+    /// A daemon serves it.
+    Running,
+    /// The daemon has stopped in an orderly way.
+    Stopped,
+    /// The daemon has given no sign for so long that another home may take the host over.
+    Silent,
+}
+
+impl DaemonState {
+    /// Returns the word for people and programs.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::Running => "running",
+            Self::Stopped => "stopped",
+            Self::Silent => "silent",
+        }
+    }
+}
+
 /// A host of the fleet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostLook {
     /// Its name.
     pub host: String,
+    /// Its daemon.
+    pub daemon: DaemonState,
+    /// The time since the last sign of its daemon, by the clock of the server. `None` if there was none.
+    pub seen: Option<Duration>,
     /// The number of times that a daemon has taken it over.
     pub fence: i64,
     /// The last row of its ledger.
@@ -48,15 +78,30 @@ pub struct Look {
 /// # Errors
 /// [`StoreError::Fleet`] if the database cannot be read.
 pub fn look(settings: &Settings) -> Result<Look, StoreError> {
-    const HOSTS: &str = "SELECT host, fence >> 32, seq, batch FROM host_broker.hosts ORDER BY host";
+    const HOSTS: &str = "SELECT host, fence >> 32, seq, batch, holder = '',
+        floor(extract(epoch FROM clock_timestamp() - seen_at))::bigint FROM host_broker.hosts ORDER BY host";
     let server = Server::start(settings.clone(), Arc::from([]), None)?;
     super::check_version(&server)?;
     let number = |text: Option<&String>| text.and_then(|text| text.parse().ok()).unwrap_or(0);
-    let hosts = server.ask(HOSTS)?.into_iter().map(|row| HostLook {
-        host: row.first().cloned().unwrap_or_default(),
-        fence: number(row.get(1)),
-        rows: number(row.get(2)),
-        batches: number(row.get(3)),
+    let hosts = server.ask(HOSTS)?.into_iter().map(|row| {
+        let has_stopped = row.get(4).is_some_and(|text| text == "t");
+        // The clock of a server can be set back.
+        let seen = row.get(5).and_then(|text| text.parse::<i64>().ok());
+        let seen = seen.map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or(0)));
+        let daemon = match seen {
+            None => DaemonState::Never,
+            Some(_) if has_stopped => DaemonState::Stopped,
+            Some(seen) if seen < STANDS_STILL => DaemonState::Running,
+            Some(_) => DaemonState::Silent,
+        };
+        HostLook {
+            host: row.first().cloned().unwrap_or_default(),
+            daemon,
+            seen,
+            fence: number(row.get(1)),
+            rows: number(row.get(2)),
+            batches: number(row.get(3)),
+        }
     });
     let (server_version, durability, faults) = promise(&server.ask(SETTINGS)?);
     Ok(Look { hosts: hosts.collect(), server_version, durability, faults })

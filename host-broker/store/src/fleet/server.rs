@@ -29,7 +29,7 @@ pub(super) const BATCH: Duration = Duration::from_secs(10);
 /// The pause after a failed attempt to connect. Jobs in between fail at once.
 const TRIED_AGAIN: Duration = Duration::from_secs(1);
 /// The time for which the lease of another home must stand still before this one takes the host over.
-const STANDS_STILL: Duration = Duration::from_secs(15);
+pub(super) const STANDS_STILL: Duration = Duration::from_secs(15);
 /// The interval at which it is read.
 const LOOKED_EVERY: Duration = Duration::from_secs(1);
 /// The most bytes of rows that are read at once.

@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use shared::digest::Digest;
 use std::path::Path;
 use std::time::Duration;
-use store::fleet::{BodyKey, FleetError, ServerDurability, Settings, look};
+use store::fleet::{BodyKey, DaemonState, FleetError, ServerDurability, Settings, look};
 use store::ledger::chain::{Draft, RowKind};
 use store::ledger::segments;
 use store::state::external_grants::Issued;
@@ -335,4 +335,39 @@ fn a_home_whose_daemon_died_during_its_takeover_is_still_the_same_home() {
     let store = home.store();
     assert!(!store.has_ousted(), "its own effects have ended with it");
     assert!(!names().contains(' ') && names() != fresh);
+}
+
+#[test]
+fn the_database_shows_whether_a_daemon_serves_a_host() {
+    let home = Home::new();
+    let database = database!(home);
+    let settings = database.settings("a", database.server.port);
+    let host = || look(&settings).unwrap().hosts.remove(0);
+    database.add("b");
+    let other = look(&settings).unwrap().hosts.remove(1);
+    assert_eq!((other.daemon, other.seen), (DaemonState::Never, None));
+    let store = home.store();
+    assert_eq!(host().daemon, DaemonState::Running);
+    drop(store);
+    assert_eq!(host().daemon, DaemonState::Stopped);
+    let mut store = home.store();
+    store.keep_host();
+    drop(store);
+    assert_eq!(host().daemon, DaemonState::Running, "it has been seen just now");
+    let age = "UPDATE host_broker.hosts SET seen_at = clock_timestamp() - interval";
+    database.run(&format!("{age} '14 s'"));
+    assert_eq!(host().daemon, DaemonState::Running);
+    database.run(&format!("{age} '70 s'"));
+    assert_eq!(host().daemon, DaemonState::Silent);
+    assert!((70..100).contains(&host().seen.unwrap().as_secs()));
+    // A server whose clock was set back.
+    database.run(&format!("{age} '-1 h'"));
+    assert_eq!(host().seen, Some(Duration::ZERO));
+    // Each transaction of the host is a sign, and its role cannot write the time.
+    let mut store = home.store();
+    database.run(&format!("{age} '1 h'"));
+    commit(&mut store, |tx| append(tx, RowKind::Noted)).unwrap();
+    assert_eq!(host().daemon, DaemonState::Running);
+    let refused = database.run_as("a", "UPDATE host_broker.hosts SET seen_at = now()").unwrap_err();
+    assert!(refused.contains("permission denied"), "{refused}");
 }

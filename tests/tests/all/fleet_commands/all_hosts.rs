@@ -78,7 +78,7 @@ fn only_a_command_that_one_other_host_takes_is_sent_to_all() {
     assert_eq!(fleet_rows(&two.b), []);
     for (arguments, words) in [
         (["kill", "all", "--all-hosts", "--host=b"], "cannot be used with"),
-        (["kill", "list", "--all-hosts", "--json"], "this host only"),
+        (["kill", "list", "--all-hosts", "--json"], "run it on that host"),
     ] {
         let (is_done, text) = cli(&two.a, &arguments);
         assert!(!is_done && text.contains(words), "{text}");
@@ -86,4 +86,25 @@ fn only_a_command_that_one_other_host_takes_is_sent_to_all() {
     let alone = World::new();
     let (is_done, text) = cli(&alone, &["kill", "all", "--all-hosts"]);
     assert!(!is_done && text.contains("names no other host") && text.contains("this host    executed"), "{text}");
+}
+
+#[test]
+fn the_status_of_the_fleet_shows_each_host_and_its_daemon() {
+    let Some(mut two) = down(PEOPLE, without_groups(), builder()) else { return };
+    two.a.start();
+    let daemons = |two: &super::Two| {
+        let (exit, status) = run(&two.a, &["fleet", "status", "--json"]);
+        assert_eq!((exit, &status["host"], &status["durability"]), (Some(0), &json!("a"), &json!("one_machine")));
+        status["hosts"].as_array().unwrap().iter().map(|host| host["daemon"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(daemons(&two), ["running", "never"]);
+    two.b.start();
+    assert_eq!(daemons(&two), ["running", "running"]);
+    two.b.stop();
+    assert_eq!(daemons(&two), ["running", "stopped"]);
+    let (is_done, text) = cli(&two.a, &["fleet", "status"]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(is_done && lines[0].starts_with("HOST  DAEMON   SEEN                    FENCE  ROWS  BATCHES"), "{text}");
+    assert!(lines[1].starts_with("a     running  now                     1      "), "{text}");
+    assert!(lines[2].starts_with("b     stopped  less than a minute ago  1      "), "{text}");
 }
