@@ -282,7 +282,7 @@ fn a_notice_that_could_not_leave_leaves_once_after_a_restart() {
     let developer = world.group("developer");
     let (id, approval_request) = ask(&world, &developer, call("charge", json!({})));
     until("an attempt that fails", || world.query("SELECT fault FROM notices WHERE attempts > 0").pop());
-    assert!(world.daemon_log().contains("there is no program"), "{}", world.daemon_log());
+    until("the reason", || world.daemon_log().contains("there is no program").then_some(()));
     world.kill();
     let (program, file) = (world.outside().join("program"), world.outside().join("ops"));
     std::fs::write(&program, format!("#!/bin/sh\ncat >> {}\n", file.display())).unwrap();
