@@ -87,9 +87,7 @@ pub fn answer(context: &Context, request: impl Into<SocketRequest>) -> Result<Va
         return Ok(with_age(context, reply));
     }
     if matches!(request, SocketRequest::Fleet(_) | SocketRequest::AllHosts(_)) {
-        return Err(CliError::refused(
-            "no daemon is running, and only it sends commands to other hosts; start it with: host-broker serve",
-        ));
+        return Err(CliError::refused(NO_SENDER));
     }
     let loaded = LoadedHome::open(context.home.clone(), &context.platform, context.kinds)?;
     for note in &loaded.notes {
@@ -133,6 +131,10 @@ pub fn is_behind(hello: &Value) -> bool {
     hello.pointer("/data/is_behind").and_then(Value::as_bool).unwrap_or(false)
 }
 
+/// The refusal of a command for other hosts without a daemon.
+const NO_SENDER: &str =
+    "no daemon is running, and only it sends commands to other hosts; start it with: host-broker serve";
+
 fn in_place(
     context: &Context,
     loaded: &LoadedHome,
@@ -153,9 +155,8 @@ fn in_place(
             let wanted = vec![Wanted::of_account(capability.clone(), person, account_ref)];
             control::check(&mut ledger, &mut broker, &dispatcher, &context.platform.runtime, wanted)?
         }
-        SocketRequest::Process(_) | SocketRequest::Fleet(_) | SocketRequest::AllHosts(_) => {
-            json!({ "status": "executed", "summary": "No daemon is running." })
-        }
+        SocketRequest::Process(_) => json!({ "status": "executed", "summary": "No daemon is running." }),
+        SocketRequest::Fleet(_) | SocketRequest::AllHosts(_) => control::refusal(NO_SENDER),
     })
 }
 

@@ -63,7 +63,8 @@ impl Kill {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`CliError`]; existing stops stay, and nothing else is stopped.
+    /// [`CliError`]; existing stops stay, and nothing else is stopped. With `--all-hosts`, each host that has confirmed
+    /// the command has executed it.
     pub fn run(self, context: &Context) -> Result<(), CliError> {
         let on = !self.lift;
         let host = ToHost::from(self.host);
@@ -86,14 +87,18 @@ impl Kill {
     }
 }
 
-/// Executes a command on this host, and sends it to all others. A host that refuses does not keep it from the others.
+/// Executes a command on this host, and sends it to all others at the same time. No host waits for another one.
 ///
 /// # Errors
 /// [`CliError`] if a host has not confirmed the command. The output names the host and the reason.
 fn everywhere(context: &Context, command: Command) -> Result<(), CliError> {
     let reply = |asked: Result<Value, CliError>| asked.unwrap_or_else(|error| refusal(&error.text));
-    let here = reply(answer(context, command.clone()));
-    let others = reply(answer(context, AllHostsRequest { command }));
+    let all = AllHostsRequest { command: command.clone() };
+    let (here, others) = std::thread::scope(|scope| {
+        let others = scope.spawn(|| reply(answer(context, all)));
+        let here = reply(answer(context, command));
+        (here, others.join().unwrap_or_else(|_panicked| refusal("it is unknown whether the command was sent")))
+    });
     let mut replies: BTreeMap<&str, &Value> = BTreeMap::new();
     if let Some(Value::Object(there)) = others.pointer("/data/replies") {
         replies.extend(there.iter().map(|(host, reply)| (host.as_str(), reply)));

@@ -24,13 +24,13 @@ CREATE TABLE IF NOT EXISTS host_broker.hosts (
 );
 -- The time of the last sign of its daemon: when the lease was raised. No role can write it.
 ALTER TABLE host_broker.hosts ADD COLUMN IF NOT EXISTS seen_at timestamptz;
-CREATE OR REPLACE FUNCTION host_broker.seen() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+CREATE OR REPLACE FUNCTION host_broker.mark_seen() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     NEW.seen_at := clock_timestamp();
     RETURN NEW;
 END $$;
-CREATE OR REPLACE TRIGGER seen BEFORE UPDATE OF lease ON host_broker.hosts
-    FOR EACH ROW EXECUTE FUNCTION host_broker.seen();
+CREATE OR REPLACE TRIGGER mark_seen BEFORE UPDATE OF lease ON host_broker.hosts
+    FOR EACH ROW EXECUTE FUNCTION host_broker.mark_seen();
 ALTER TABLE host_broker.hosts ENABLE ROW LEVEL SECURITY;
 DROP POLICY IF EXISTS seen ON host_broker.hosts;
 CREATE POLICY seen ON host_broker.hosts FOR SELECT USING (true);

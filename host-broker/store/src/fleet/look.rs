@@ -50,7 +50,8 @@ pub struct HostLook {
     pub host: String,
     /// Its daemon.
     pub daemon: DaemonState,
-    /// The time since the last sign of its daemon, by the clock of the server. `None` if there was none.
+    /// The time since the last sign of its daemon, by the clock of the server. `None` if there was none, or if the clock
+    /// was set back since.
     pub seen: Option<Duration>,
     /// The number of times that a daemon has taken it over.
     pub fence: i64,
@@ -85,19 +86,19 @@ pub fn look(settings: &Settings) -> Result<Look, StoreError> {
     let number = |text: Option<&String>| text.and_then(|text| text.parse().ok()).unwrap_or(0);
     let hosts = server.ask(HOSTS)?.into_iter().map(|row| {
         let has_stopped = row.get(4).is_some_and(|text| text == "t");
-        // The clock of a server can be set back.
-        let seen = row.get(5).and_then(|text| text.parse::<i64>().ok());
-        let seen = seen.map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or(0)));
+        let age = row.get(5).and_then(|text| text.parse::<i64>().ok());
+        // If the clock of the server was set back, the last sign is in the future. It proves nothing about now.
+        let seen = age.map(|seconds| u64::try_from(seconds).ok().map(Duration::from_secs));
         let daemon = match seen {
             None => DaemonState::Never,
             Some(_) if has_stopped => DaemonState::Stopped,
-            Some(seen) if seen < STANDS_STILL => DaemonState::Running,
+            Some(Some(seen)) if seen < STANDS_STILL => DaemonState::Running,
             Some(_) => DaemonState::Silent,
         };
         HostLook {
             host: row.first().cloned().unwrap_or_default(),
             daemon,
-            seen,
+            seen: seen.flatten(),
             fence: number(row.get(1)),
             rows: number(row.get(2)),
             batches: number(row.get(3)),
