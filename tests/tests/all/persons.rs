@@ -317,13 +317,13 @@ fn a_question_about_access_is_one_persons_too() {
     let (ann, bob) = (mint(&mut world, &wanted("ann"), LIFE), mint(&mut world, &wanted("bob"), LIFE));
     let document =
         json!({ "type": "ext_grant", "group_folder": "developer", "provider": "person.mail", "access_level": 2 });
-    for token in [&ann, &bob] {
+    let waiting = || world.query("SELECT card FROM approvals WHERE state = 'waiting' ORDER BY id");
+    for (before, token) in [&ann, &bob].into_iter().enumerate() {
         main.send(with(document.clone(), "context_token", token.as_str()));
+        until("one question more", || (waiting().len() > before).then_some(()));
     }
-    let approval_requests = until("two questions", || {
-        let found = world.query("SELECT card FROM approvals WHERE state = 'waiting' ORDER BY id");
-        (found.len() == 2).then_some(found)
-    });
+    let approval_requests = waiting();
+    assert_eq!(approval_requests.len(), 2);
     for (approval_request, person) in approval_requests.iter().zip(["broker:ann", "broker:bob"]) {
         assert!(approval_request["card"].as_str().unwrap().contains(person), "{approval_request}");
     }

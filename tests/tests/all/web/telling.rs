@@ -49,11 +49,10 @@ fn the_list_shows_what_tells_one_question_from_another() {
     let developer = world.group("developer");
     let long = "x".repeat(5_000);
     for to in ["alice", "bob"] {
-        developer.send(call("charge", json!({ "aaa": long, "to": to, "n": 7 })));
+        send_one_more(&world, &developer, call("charge", json!({ "aaa": long, "to": to, "n": 7 })));
     }
     std::fs::write(world.path("workspaces/developer/notes.md"), "one\ntwo\n").unwrap();
     world.group("developer");
-    until("both", || (world.query("SELECT id FROM approvals WHERE state = 'waiting'").len() == 2).then_some(()));
     let mut document = json!({ "type": "ext_call", "provider": "files", "action": "write_file" });
     document["params"] = json!({ "path": "notes.md", "content": "one\nzwei\ndrei\n" });
     assert_eq!(developer.ask(document)["data"]["status"], "hitl_required");
@@ -216,9 +215,16 @@ fn a_grant_is_shown_before_and_after() {
 }
 
 fn send_two(world: &World, developer: &Group) -> [String; 2] {
-    let ids = [1, 2].map(|n| developer.send(call("charge", json!({ "n": n }))));
-    until("both", || (world.query("SELECT id FROM approvals WHERE state = 'waiting'").len() == 2).then_some(()));
-    ids
+    [1, 2].map(|n| send_one_more(world, developer, call("charge", json!({ "n": n }))))
+}
+
+/// Sends a call, and waits for its question: a directory has no order, so two that are sent at once come in any.
+fn send_one_more(world: &World, developer: &Group, document: Value) -> String {
+    let waiting = || world.query("SELECT id FROM approvals WHERE state = 'waiting'").len();
+    let before = waiting();
+    let id = developer.send(document);
+    until("one question more", || (waiting() > before).then_some(()));
+    id
 }
 
 #[test]
