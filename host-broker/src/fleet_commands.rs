@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A host executes its commands itself, with the rights of its own broker.toml, so its ledger has the row. The database
-//! only carries the texts. Host b executes a command of host a only if its broker.toml names the key of a and the person.
-//! Replies are encrypted for the sender, because they contain cards.
+//! only carries the texts, which are encrypted for their receiver. Host b executes a command of host a only if its
+//! broker.toml names the key of a and the person.
 
 mod receiving;
 mod sending;
@@ -23,8 +23,7 @@ use engine::request::Command;
 use filter::scrub::Scrubber;
 use model::{Clock, HostName, Random};
 use platform::Platform;
-use secrets::exchange::EncryptedReply;
-use secrets::identity::issuers::OwnKey;
+use secrets::exchange::{EncryptedText, HostKey};
 use secrets::keys;
 use serde::{Deserialize, Serialize};
 use shared::Timestamp;
@@ -35,7 +34,7 @@ use store::fleet::commands::Commands;
 /// The other hosts with which this one exchanges commands.
 pub struct OtherHosts {
     commands: Commands,
-    key: OwnKey,
+    key: HostKey,
     config: Arc<Config>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Random>,
@@ -95,10 +94,15 @@ struct FleetCommand {
 struct FleetReply {
     from: HostName,
     to: HostName,
-    /// The digest of the signed command.
+    /// The digest of the encrypted command.
     command: Digest,
     /// The reply of the daemon, which only the sender reads.
-    reply: EncryptedReply,
+    reply: EncryptedText,
+}
+
+/// Returns the text to which a command is bound: the key of its row in the database.
+fn row(to: &HostName, from: &HostName, id: &str) -> String {
+    format!("{to} {from} {id}")
 }
 
 impl OtherHosts {

@@ -1,5 +1,6 @@
 //! The keys that the broker makes for itself: 32 random bytes each, in files that only its own user may read.
 
+use crate::exchange::HostKey;
 use crate::identity::issuers::OwnKey;
 use crate::vault::{self, KeyBytes};
 use model::LedgerKey;
@@ -94,13 +95,13 @@ pub fn identity(home: &Home, ids: &dyn Random) -> Result<OwnKey, KeyError> {
     OwnKey::new(&bytes).map_err(|fault| KeyError::File { path: home.keys().join(IDENTITY), fault })
 }
 
-/// The key that signs the commands for other hosts of a fleet, and the replies to their commands.
+/// The key of a host of a fleet, for the commands between hosts and the replies.
 ///
 /// # Errors
 /// As [`ledger`].
-pub fn fleet(home: &Home, ids: &dyn Random) -> Result<OwnKey, KeyError> {
+pub fn fleet(home: &Home, ids: &dyn Random) -> Result<HostKey, KeyError> {
     let bytes = key(home, FLEET, ids)?;
-    OwnKey::new(&bytes).map_err(|fault| KeyError::File { path: home.keys().join(FLEET), fault })
+    HostKey::new(&bytes).map_err(|fault| KeyError::File { path: home.keys().join(FLEET), fault })
 }
 
 /// The master keys of the vault that lie in the home: the present one, made if there is none, and the one before it, while
@@ -380,7 +381,7 @@ const VAULT_BEFORE: &str = "vault-before.key";
 /// The key that signs checkpoints, and the one before it.
 const CHECKPOINT: &str = "checkpoint.key";
 const CHECKPOINT_BEFORE: &str = "checkpoint-before.key";
-/// The key that signs what goes to other hosts. Only a host of a fleet has one.
+/// The key for commands between hosts. Only a host of a fleet has one.
 const FLEET: &str = "fleet.key";
 /// The last checkpoint that was signed.
 const NOTE: &str = "checkpoint.note";

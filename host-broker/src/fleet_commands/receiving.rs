@@ -1,11 +1,11 @@
 //! The executing side: commands of other hosts, one after the other.
 
 use super::signed::{DocumentKind, sign, verify};
-use super::{FleetCommand, FleetReply, OtherHosts};
+use super::{FleetCommand, FleetReply, OtherHosts, row};
 use crate::control::{self, CommandDispatcher, refusal};
 use crate::daemon::EventSender;
 use model::HostName;
-use secrets::exchange::{encrypt_for, is_reply_key};
+use secrets::exchange::{EncryptedText, encrypt_reply, is_reply_key};
 use serde_json::Value;
 use shared::RequestId;
 use shared::digest::Digest;
@@ -102,15 +102,22 @@ impl OtherHosts {
         ended.is_ok()
     }
 
-    /// Returns the command, if its sender has signed it for this host.
+    /// Decrypts and returns the command, if its sender has signed it for this host.
     ///
     /// # Errors
     /// The reason why it is no command of the host. It gets no answer.
     fn verify(&self, received: &ReceivedCommand) -> Result<FleetCommand, String> {
         let other = self.other(&received.sender).ok_or("the configuration does not name the host")?;
         let key = other.public_key().ok_or("its key is not valid")?;
-        let command: FleetCommand =
-            verify(&key, (DocumentKind::Command, COMMAND_MAX, REQUEST_NODES_MAX), &received.command)?;
+        if received.command.len() > COMMAND_MAX {
+            return Err("it is too long".to_owned());
+        }
+        let encrypted: EncryptedText = serde_json::from_str(&received.command).map_err(|fault| fault.to_string())?;
+        let about = row(self.own(), &received.sender, &received.id);
+        let signed = self.key.decrypt(about.as_bytes(), &encrypted);
+        let signed = signed.map_err(|error| format!("{error}; the sender may have another key of this host"))?;
+        let signed = String::from_utf8(signed).map_err(|fault| fault.to_string())?;
+        let command: FleetCommand = verify(&key, (DocumentKind::Command, COMMAND_MAX, REQUEST_NODES_MAX), &signed)?;
         let is_this = command.from == received.sender && command.to == *self.own() && command.id == received.id;
         if !is_this {
             return Err("it was signed for another host or another id".to_owned());
@@ -166,10 +173,10 @@ impl OtherHosts {
 
     fn signed_for(&self, received: &ReceivedCommand, reply_key: &str, reply: &Value) -> Result<String, String> {
         let command = Digest::of(received.command.as_bytes());
-        let reply = encrypt_for(reply_key, command.as_bytes(), reply.to_string().into_bytes());
+        let reply = encrypt_reply(reply_key, command.as_bytes(), reply.to_string().into_bytes());
         let reply = reply.map_err(|error| error.to_string())?;
         let document = FleetReply { from: self.own().clone(), to: received.sender.clone(), command, reply };
-        sign(&self.key, DocumentKind::Reply, &document).map_err(|error| error.to_string())
+        sign(self.key.signing(), DocumentKind::Reply, &document).map_err(|error| error.to_string())
     }
 }
 

@@ -1,13 +1,13 @@
 //! The sender's side: a person of this host asks another one.
 
 use super::signed::{DocumentKind, sign, verify};
-use super::{FleetCommand, FleetReply, FleetRequest, OtherHosts};
+use super::{FleetCommand, FleetReply, FleetRequest, OtherHosts, row};
 use crate::control::refusal;
 use config::store::OtherHost;
 use engine::request::Command;
 use filter::holds_own;
 use model::{HostName, Nonce};
-use secrets::exchange::ReplyKey;
+use secrets::exchange::{ReplyKey, encrypt_command};
 use serde_json::{Value, json};
 use shared::Code;
 use shared::digest::Digest;
@@ -23,6 +23,8 @@ use tokio::time::timeout;
 /// The most values and keys of a reply, and of the document that carries it encrypted.
 const REPLY_NODES_MAX: usize = 200_000;
 const SIGNED_NODES_MAX: usize = 100;
+/// The most bytes of a signed command: as many as [`COMMAND_MAX`] permits in base64, with the key of the sender.
+const SIGNED_COMMAND_MAX: usize = COMMAND_MAX / 4 * 3 - 1024;
 /// The longest time for the database, beside the times of the other host.
 const DATABASE: Duration = Duration::from_secs(12);
 /// The longest time until the host takes a command. It is withdrawn then.
@@ -134,15 +136,18 @@ impl OtherHosts {
             reply_key: reply_key.public_text(),
             request: *request,
         };
-        // SECURITY: the database gets the text.
+        // SECURITY: the other host gets the text.
         let text = serde_json::to_value(&document).map_err(|error| unsent(&error))?;
         if holds_own(text, &self.scrubber) {
             return Err(NoReply::not("it holds a secret of the broker's own; leave the secret out"));
         }
-        let command = sign(&self.key, DocumentKind::Command, &document).map_err(|error| unsent(&error))?;
-        if command.len() > COMMAND_MAX {
-            return Err(unsent(&format!("a command has at most {} KiB", COMMAND_MAX / 1024)));
+        let signed = sign(self.key.signing(), DocumentKind::Command, &document).map_err(|error| unsent(&error))?;
+        if signed.len() > SIGNED_COMMAND_MAX {
+            return Err(unsent(&format!("a command has at most {} KiB", SIGNED_COMMAND_MAX / 1024)));
         }
+        let about = row(&host, self.own(), &id);
+        let encrypted = encrypt_command(&key, about.as_bytes(), signed.into_bytes()).map_err(|error| unsent(&error))?;
+        let command = serde_json::to_string(&encrypted).map_err(|error| unsent(&error))?;
         self.commands.connect().await.map_err(|error| unsent(&error))?;
         if let Err(error) = self.commands.send(&host, &id, &command).await {
             if matches!(error, FleetError::NoHost(_) | FleetError::Refused(_)) {
@@ -199,8 +204,8 @@ impl OtherHosts {
                 Err(NoReply::Unknown(format!("the host `{host}` took the command and did not answer")))
             }
             SentState::Gone => Err(NoReply::Unknown(format!(
-                "the command is gone without a reply; if the key of this host in broker.toml of `{host}` is another one \
-                 than that of `fleet key`, the host `{host}` discards the command"
+                "the command is gone without a reply. The host `{host}` discards a command if a key does not fit: compare \
+                 the key of `{host}` in broker.toml here, and the key of this host there, with `fleet key` of each"
             ))),
         }
     }

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use host_broker::control::{self, SocketRequest};
 use model::Clock as _;
-use secrets::exchange::{EncryptedReply, ReplyKey, encrypt_for};
+use secrets::exchange::{EncryptedText, ReplyKey, encrypt_command, encrypt_reply};
 use secrets::identity::issuers::OwnKey;
 use serde_json::{Value, json};
 use shared::digest::Digest;
@@ -178,13 +178,14 @@ fn somebody_with_the_database_reads_no_request_no_card_and_no_result() {
     for text in [body.to_owned(), hex].into_iter().chain(base64) {
         assert_eq!(read.lines().find(|line| line.contains(&text)), None);
     }
-    // A command is readable, and this one names the code. Nothing else does.
-    let naming = format!("SELECT count(*) FROM host_broker.watched WHERE text LIKE '%{code_of_it}%'");
-    assert_eq!(database.run(&format!("{naming} AND text NOT LIKE '%reply_key%'")), "0");
-    assert_ne!(database.run(&naming), "0");
     let (is_done, text) = cli(&two.a, &["approvals", "approve", code_of_it, "--host", "b"]);
     assert!(is_done, "{text}");
     assert_eq!(code(&developer.reply(&id)), "executed");
+    // Commands name the code, too.
+    let naming =
+        |text: &str| database.run(&format!("SELECT count(*) FROM host_broker.watched WHERE text LIKE '{text}'"));
+    assert_eq!(naming(&format!("%{code_of_it}%")), "0");
+    assert_eq!(naming("(b,a,%"), "9", "three commands are sent, taken and answered");
     // All rows are there for a machine that takes over.
     assert_eq!(database.run("SELECT count(*) > 0 FROM host_broker.replies WHERE host = 'b'"), "t");
 }
@@ -452,8 +453,19 @@ fn document(two: &Two, id: &str, person: &str, request: &Value) -> Value {
     })
 }
 
-/// Writes a command into the database, as its administrator could.
-fn plant(two: &Two, sender: &str, id: &str, command: &str) {
+/// Encrypts a text for the row of a command of `a` to `b`, as everybody can.
+fn encrypted(two: &Two, id: &str, text: &str) -> String {
+    let of_b = URL_SAFE_NO_PAD.decode(key(&two.b)).unwrap().try_into().unwrap();
+    let command = encrypt_command(&of_b, format!("b a {id}").as_bytes(), text.as_bytes().to_vec());
+    serde_json::to_string(&command.unwrap()).unwrap()
+}
+
+/// Encrypts a command and writes it into the database, as its administrator could.
+fn plant(two: &Two, id: &str, command: &str) {
+    plant_as_it_is(two, "a", id, &encrypted(two, id, command));
+}
+
+fn plant_as_it_is(two: &Two, sender: &str, id: &str, command: &str) {
     let quoted = command.replace('\'', "''");
     two.database.run(&format!(
         "INSERT INTO host_broker.commands (host, sender, id, command) VALUES ('b', '{sender}', '{id}', '{quoted}');
@@ -474,7 +486,7 @@ fn answer_to(two: &Two, id: &str) -> Option<Value> {
     let reply: Value = serde_json::from_str(reply["text"].as_str().unwrap()).unwrap();
     let Some(key) = two.reply_keys.lock().unwrap().remove(id) else { return Some(Value::Null) };
     let command: Digest = serde_json::from_value(reply["command"].clone()).unwrap();
-    let encrypted: EncryptedReply = serde_json::from_value(reply["reply"].clone()).unwrap();
+    let encrypted: EncryptedText = serde_json::from_value(reply["reply"].clone()).unwrap();
     Some(serde_json::from_slice(&key.decrypt(command.as_bytes(), &encrypted).unwrap()).unwrap())
 }
 
@@ -493,7 +505,7 @@ fn the_administrator_of_the_database_makes_no_command() {
     let forged = [
         kill(true).to_string(),
         String::new(),
-        "{".repeat(100_000),
+        "{".repeat(60_000),
         signed(&[7; 32], COMMAND, &good("forged-3")),
         signed(&of_b, COMMAND, &good("forged-4")),
         // A signature for another use: of a reply, of a token, of a checkpoint.
@@ -509,13 +521,23 @@ fn the_administrator_of_the_database_makes_no_command() {
     ];
     for (number, text) in forged.iter().enumerate() {
         let id = if text.contains(unusable) { unusable.to_owned() } else { format!("forged-{number}") };
-        plant(&two, "a", &id, text);
+        plant(&two, &id, text);
         assert_eq!(answer_to(&two, &id), None, "{text}");
+    }
+    // Not encrypted, encrypted for another row, or not JSON.
+    let plain = |id: &str| signed(&seed, COMMAND, &good(id));
+    for (id, text) in [
+        ("plain-1", plain("plain-1")),
+        ("moved-1", encrypted(&two, "moved-2", &plain("moved-1"))),
+        ("long-1", "[".repeat(100_000)),
+    ] {
+        plant_as_it_is(&two, "a", id, &text);
+        assert_eq!(answer_to(&two, id), None, "{id}");
     }
     // The genuine one, under the name of another host.
     two.database.add("c");
-    plant(&two, "c", "forged-14", &signed(&seed, COMMAND, &good("forged-14")));
-    plant(&two, "a", "good-1", &signed(&seed, COMMAND, &good("good-1")));
+    plant_as_it_is(&two, "c", "forged-14", &encrypted(&two, "forged-14", &plain("forged-14")));
+    plant(&two, "good-1", &signed(&seed, COMMAND, &good("good-1")));
     assert_eq!(code(&answer_to(&two, "good-1").unwrap()), "executed");
     assert_eq!(two.database.run("SELECT taken FROM host_broker.commands WHERE sender = 'c'"), "f");
     assert_eq!(fleet_rows(&two.b).len(), 1);
@@ -525,18 +547,18 @@ fn the_administrator_of_the_database_makes_no_command() {
 fn a_command_that_comes_again_is_not_executed_again() {
     let Some(two) = up(PEOPLE) else { return };
     let seed = std::fs::read(two.a.path("keys/fleet.key")).unwrap();
-    let sent = signed(&seed, COMMAND, &document(&two, "again", "operator", &grant(1)));
-    plant(&two, "a", "again", &sent);
+    let sent = encrypted(&two, "again", &signed(&seed, COMMAND, &document(&two, "again", "operator", &grant(1))));
+    plant_as_it_is(&two, "a", "again", &sent);
     assert_eq!(code(&answer_to(&two, "again").unwrap()), "executed");
     for _time in 0..2 {
-        plant(&two, "a", "again", &sent);
+        plant_as_it_is(&two, "a", "again", &sent);
         // The reply is for the key of the first one, which is gone.
         assert_eq!(answer_to(&two, "again"), Some(Value::Null));
     }
     let kinds: Vec<String> = fleet_rows(&two.b).into_iter().map(|(kind, _)| kind).collect();
     assert_eq!(kinds, ["granted", "repeated", "repeated"]);
     // Another command with the same id is refused, too.
-    plant(&two, "a", "again", &signed(&seed, COMMAND, &document(&two, "again", "operator", &kill(true))));
+    plant(&two, "again", &signed(&seed, COMMAND, &document(&two, "again", "operator", &kill(true))));
     assert_ne!(code(&answer_to(&two, "again").unwrap()), "executed");
     assert!(two.b.query("SELECT * FROM kill_switches").is_empty());
 }
@@ -557,7 +579,7 @@ fn a_host_that_an_attacker_has_sends_no_more_than_its_people_may() {
     ];
     for (number, (person, request, words)) in requests.iter().enumerate() {
         let id = format!("stolen-{number}");
-        plant(&two, "a", &id, &signed(&seed, COMMAND, &document(&two, &id, person, request)));
+        plant(&two, &id, &signed(&seed, COMMAND, &document(&two, &id, person, request)));
         let reply = answer_to(&two, &id).unwrap_or_else(|| panic!("{request} has no answer"));
         assert!(error(&reply).contains(words), "{request}: {reply}");
     }
@@ -588,7 +610,7 @@ fn a_reply_that_the_host_has_not_signed_is_not_believed() {
     let of_a = std::fs::read(two.a.path("keys/fleet.key")).unwrap();
     let of_b = std::fs::read(two.b.path("keys/fleet.key")).unwrap();
     let digest = format!("sha256:{}", "0".repeat(64));
-    let reply = encrypt_for(&ReplyKey::new().unwrap().public_text(), b"", done.to_string().into_bytes()).unwrap();
+    let reply = encrypt_reply(&ReplyKey::new().unwrap().public_text(), b"", done.to_string().into_bytes()).unwrap();
     let reply = json!({ "from": "b", "to": "a", "command": digest, "reply": reply });
     for (text, words) in [
         (done.to_string(), "is not valid"),

@@ -18,7 +18,7 @@ impl Key {
         let Self {} = self;
         let config = context.config()?;
         let store = config.store.as_ref().ok_or_else(no_store)?;
-        let key = keys::fleet(&context.home, context.platform.ids.as_ref())?.public_text();
+        let key = keys::fleet(&context.home, context.platform.ids.as_ref())?.signing().public_text();
         context.output.show(&json!({ "host": store.host, "key": key }), || key.clone());
         Ok(())
     }
