@@ -441,6 +441,10 @@ fn of_fleet(fleet: &FleetError, error: &dyn std::error::Error) -> CliError {
         | FleetError::Version { .. }
         | FleetError::Other(_)
         | FleetError::NotConfigured(_)
+        | FleetError::Left(_)
+        | FleetError::Leaving(_)
+        | FleetError::NotJoined(_)
+        | FleetError::Ousted(_)
         | FleetError::Encrypted(_)
         | FleetError::OtherKey(_)
         | FleetError::Incomplete => CliError::configuration(error),

@@ -72,9 +72,10 @@ impl Proxy {
         self.faults.server.store(server, Ordering::SeqCst);
     }
 
-    /// Cuts every connection after so many more bytes in this direction, once.
-    pub fn cut_after(&self, bytes: i64, direction: Direction) {
-        self.faults.left(direction).store(bytes, Ordering::SeqCst);
+    /// Cuts every connection after so many more bytes in this direction, once; after none if the number is negative. Returns
+    /// the number of bytes that were left of the last cut.
+    pub fn cut_after(&self, bytes: i64, direction: Direction) -> i64 {
+        self.faults.left(direction).swap(bytes, Ordering::SeqCst)
     }
 
     /// Lets no byte pass, or lets them pass again.

@@ -22,6 +22,7 @@ mod all {
     mod faults;
     mod files;
     mod fleet_commands;
+    mod fleet_leaving;
     mod floods;
     mod flows;
     mod fuzz;

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use store::fleet::{BodyKey, Settings};
+use store::ledger::chain::Head;
 use store::ledger::checkpoints::Signed;
 use store::{ClockCheck, Durability, Store, StoreError, Undone};
 use tokio::time::Instant;
@@ -112,6 +113,20 @@ impl Ledger {
         fleet: (&Settings, &BodyKey),
     ) -> Result<Self, StoreError> {
         Store::open_in_fleet(home, clock, policy_version, fleet).map(|store| Self { store })
+    }
+
+    /// Takes a home out of the database of its fleet; see [`Store::leave_fleet`].
+    ///
+    /// # Errors
+    /// [`StoreError`], also if a daemon serves the host.
+    pub fn leave_fleet(
+        home: &Path,
+        clock: Arc<dyn Clock>,
+        policy_version: String,
+        fleet: (&Settings, &BodyKey),
+        by: &str,
+    ) -> Result<Head, StoreError> {
+        Store::leave_fleet(home, clock, policy_version, fleet, by)
     }
 
     /// Sets the version of configuration and catalogue that later rows name.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use store::StoreError;
 use store::fleet::commands::Commands;
 use store::fleet::{self, BodyKey, FleetError, Look, Settings};
+use store::ledger::chain::Head;
 
 /// The database that gets the records of this host.
 pub struct FleetDatabase(Settings);
@@ -92,5 +93,19 @@ impl FleetDatabase {
         key: &LedgerKey,
     ) -> Result<Ledger, StoreError> {
         Ledger::open_in_fleet(home, clock, policy_version, (&self.0, &BodyKey::new(key)))
+    }
+
+    /// Takes a home out of the database. `by` gives the command, in the ledger's form. Returns the end of the ledger.
+    ///
+    /// # Errors
+    /// [`StoreError`]; it can be repeated. No daemon serves the host in between if the database is marked already.
+    pub fn leave(
+        &self,
+        home: &Path,
+        clock: Arc<dyn Clock>,
+        policy_version: String,
+        (key, by): (&LedgerKey, &str),
+    ) -> Result<Head, StoreError> {
+        Ledger::leave_fleet(home, clock, policy_version, (&self.0, &BodyKey::new(key)), by)
     }
 }

@@ -1,6 +1,7 @@
 //! `fleet`: the database that gets the records of the hosts.
 
 mod key;
+mod leave;
 mod schema;
 mod status;
 
@@ -28,20 +29,27 @@ enum Command {
     /// Print the public key of this host, for broker.toml of other hosts.
     ///
     /// The key signs the commands for other hosts, and the replies to their commands.
+    /// Other hosts encrypt their commands for it.
     /// A home without the key gets one.
     Key(key::Key),
+    /// Take this home out of the database: from then on, only the home gets new records.
+    ///
+    /// The daemon must not run. The database keeps its rows, and no daemon serves the host from there any more.
+    /// After an error, repeat the command: the database may no longer serve the host.
+    Leave(leave::Leave),
 }
 
 impl Fleet {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`CliError`] if the database cannot be used; nothing was changed.
+    /// [`CliError`] if the database cannot be used.
     pub fn run(self, context: &Context) -> Result<(), CliError> {
         match self.command {
             Command::Schema(schema) => schema.run(context),
             Command::Status(status) => status.run(context),
             Command::Key(key) => key.run(context),
+            Command::Leave(leave) => leave.run(context),
         }
     }
 }

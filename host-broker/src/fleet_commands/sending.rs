@@ -150,6 +150,12 @@ impl OtherHosts {
         let command = serde_json::to_string(&encrypted).map_err(|error| unsent(&error))?;
         self.commands.connect().await.map_err(|error| unsent(&error))?;
         if let Err(error) = self.commands.send(&host, &id, &command).await {
+            if matches!(error, FleetError::Left(_)) {
+                return Err(NoReply::not(format!(
+                    "the host `{host}` has left the fleet's database, so no command reaches it; use its own command \
+                     line, and remove [store.hosts.{host}]"
+                )));
+            }
             if matches!(error, FleetError::NoHost(_) | FleetError::Refused(_)) {
                 return Err(unsent(&error));
             }

@@ -16,6 +16,7 @@ pub mod commands;
 mod encryption;
 mod error;
 mod flight;
+pub(crate) mod leave;
 mod link;
 mod look;
 mod schema;
@@ -116,6 +117,10 @@ impl Fleet {
         let end = crate::open::head(view)?;
         let may_take = || {
             let known = server.unserved(mine.clone())?;
+            if known.has_left {
+                let left = if copied.is_some() { FleetError::Leaving } else { FleetError::Left };
+                return Err(left(host.to_string()).into());
+            }
             // A home that cannot continue is found before the other daemon is shut out.
             let is_filled = server.is_filled()?;
             if is_filled {
@@ -161,8 +166,11 @@ impl Fleet {
             has_ousted,
             is_kept: false,
         };
-        if let Some(copied) = copied {
-            fleet.keep(connection, copied.batch, &copied.writer)?;
+        match copied {
+            Some(copied) => fleet.keep(connection, copied.batch, &copied.writer)?,
+            // A copy that ends in the middle is a copy, and not a home of its own.
+            None if is_filled => fleet.keep(connection, 0, "")?,
+            None => {}
         }
         if !is_filled {
             fleet.fill(home, view, seq)?;
@@ -315,6 +323,7 @@ impl Fleet {
         let copied = self.copy_rows(view);
         triggers(true).map_err(at("copy rows"))?;
         view.forget();
+        self.server.end_reading()?;
         copied
     }
 
@@ -485,15 +494,6 @@ impl Copied {
 /// [`StoreError`] if it cannot be read.
 pub(crate) fn host_of(view: &View) -> Result<Option<String>, StoreError> {
     Ok(Copied::of(view.connection())?.map(|copied| copied.host))
-}
-
-/// Makes a database one of its own: it is no copy any more.
-///
-/// # Errors
-/// [`StoreError`]; it is a copy as before.
-pub(crate) fn leave(view: &View) -> Result<(), StoreError> {
-    view.connection().execute("DELETE FROM main.fleet", []).map_err(at("leave the fleet"))?;
-    Ok(())
 }
 
 fn check_version(server: &Server) -> Result<(), StoreError> {

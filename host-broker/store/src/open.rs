@@ -73,7 +73,7 @@ impl Store {
         Self::open_home(home, clock, policy_version, Records::Fleet(fleet, key))
     }
 
-    fn open_home(
+    pub(crate) fn open_home(
         home: &Path,
         clock: Arc<dyn Clock>,
         policy_version: String,
@@ -83,7 +83,7 @@ impl Store {
         let path = home.join("ledger.db");
         create_private(&path)?;
         let (view, log) = connection(&path)?;
-        if let Records::Fleet(settings, _) = records {
+        if let Records::Fleet(settings, _) | Records::Leaving(settings, _) = records {
             Fleet::check_version(settings)?;
         }
         migrate(view.connection(), &path)?;
@@ -95,9 +95,10 @@ impl Store {
             (Records::Fleet(settings, key), _) => Some(Fleet::join((settings, key), home, &view)?),
             (Records::Own, Some(host)) => return Err(FleetError::NotConfigured(host).into()),
             (Records::Restored, Some(_)) => {
-                fleet::leave(&view)?;
+                fleet::leave::end(&view)?;
                 None
             }
+            (Records::Leaving(settings, key), _) => fleet::leave::begin((settings, key), home, &view)?,
             (Records::Own | Records::Restored, None) => None,
         };
         let (head, verified) = verify_tail(&view)?;
@@ -130,13 +131,15 @@ impl Store {
 
 /// The place of the records.
 #[derive(Clone, Copy)]
-enum Records<'s> {
+pub(crate) enum Records<'s> {
     /// The database of the home.
     Own,
     /// The same, made from a backup.
     Restored,
     /// The database of a fleet. That of the home is a copy.
     Fleet(&'s fleet::Settings, &'s fleet::BodyKey),
+    /// The same, which the home leaves.
+    Leaving(&'s fleet::Settings, &'s fleet::BodyKey),
 }
 
 /// Takes the lock of a home. Its holder is the only one that may write the ledger.

@@ -32,6 +32,7 @@ mod fleet {
     mod faults;
     #[path = "../conformance/facts.rs"]
     mod facts;
+    mod leaving;
     mod tls;
     #[path = "../conformance/transactions.rs"]
     mod transactions;

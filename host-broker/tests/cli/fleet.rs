@@ -42,7 +42,9 @@ fn the_scripts_of_a_fleet_need_no_home_and_name_what_they_are_given() {
 #[test]
 fn a_home_without_the_table_is_no_host_of_a_fleet() {
     let world = World::with_mock();
-    world.run(&["fleet", "status"]).fails(3, &["no table [store]"]);
+    for command in ["status", "leave"] {
+        world.run(&["fleet", command]).fails(3, &["no table [store]"]);
+    }
     World::empty().run(&["fleet", "status"]).fails(4, &["host-broker init"]);
 }
 
@@ -50,7 +52,7 @@ fn a_home_without_the_table_is_no_host_of_a_fleet() {
 fn a_store_that_cannot_be_used_is_named_and_its_password_is_not() {
     let world = World::with_mock();
     with_store(&world);
-    for command in [&["serve"][..], &["fleet", "status"], &["grant", "developer", "mock", "1"]] {
+    for command in [&["serve"][..], &["fleet", "status"], &["fleet", "leave"], &["grant", "developer", "mock", "1"]] {
         world.run(command).fails(4, &["[store]", "its secret `url` is missing", "STORE_URL"]);
         for (url, code, words) in [
             ("postgresql://broker_a:sesame@127.0.0.1:1/broker", 4, "its password has fewer than 8 characters"),

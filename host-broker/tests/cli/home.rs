@@ -51,6 +51,7 @@ fn where_there_is_no_home_every_command_says_how_to_make_one() {
         &["group", "add", "web"],
         &["serve"],
         &["fleet", "status"],
+        &["fleet", "leave"],
     ];
     for arguments in reads {
         world.run(arguments).fails(4, &["host-broker init"]);

@@ -284,6 +284,9 @@ fn what_cannot_be_sent_is_refused_with_its_remedy() {
     assert_eq!(fleet_rows(&two.b), []);
     let (is_done, text) = cli(&two.a, &["approvals", "show", "ask-99", "--host", "b"]);
     assert!(!is_done && text.contains("approvals list --host b"), "{text}");
+    two.database.run("UPDATE host_broker.hosts SET has_left = true WHERE host = 'b'");
+    let (is_done, text) = cli(&two.a, &["kill", "all", "--host", "b"]);
+    assert!(!is_done && text.contains("has left the fleet's database, so no command reaches it"), "{text}");
     let alone = World::new();
     let (is_done, text) = cli(&alone, &["kill", "all", "--host", "b"]);
     assert!(!is_done && text.contains("[store.hosts.b]"), "{text}");

@@ -11,7 +11,7 @@ use store::fleet::{DaemonState, HostLook, Look, ServerDurability};
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "DAEMON is running, stopped (in an orderly way), silent (no sign for 15 seconds) or never. SEEN is the \
+    after_help = "DAEMON is running, stopped (in an orderly way), silent (no sign for 15 seconds), left (`fleet leave`) or never. SEEN is the \
     time of its last sign. FENCE rises when a daemon takes over the host. ROWS is the number of rows of its ledger, and \
     BATCHES that of its transactions.
 

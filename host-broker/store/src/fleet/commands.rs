@@ -93,15 +93,20 @@ impl Commands {
     /// Sends a command to a host.
     ///
     /// # Errors
-    /// [`FleetError::NoHost`], [`FleetError::Refused`]: nothing was sent. [`FleetError::Unreachable`]: it may have been
+    /// [`FleetError::NoHost`], [`FleetError::Left`], [`FleetError::Refused`]: nothing was sent. [`FleetError::Unreachable`]: it may have been
     /// sent; [`Self::reply`] and [`Self::withdraw`] tell.
     pub async fn send(&self, to: &HostName, id: &str, command: &str) -> Result<(), FleetError> {
         const SEND: &str = "WITH sent AS (INSERT INTO host_broker.commands (host, sender, id, command)
-                SELECT host, $2, $3, $4 FROM host_broker.hosts WHERE host = $1 RETURNING host)
+                SELECT host, $2, $3, $4 FROM host_broker.hosts WHERE host = $1 AND NOT has_left RETURNING host)
             SELECT pg_notify('host_broker.' || host, '') FROM sent";
         self.clean().await?;
         let sent = self.rows(SEND, &[&to.as_str(), &self.host().as_str(), &id, &command]).await?;
-        if sent.is_empty() { Err(FleetError::NoHost(to.to_string())) } else { Ok(()) }
+        if !sent.is_empty() {
+            return Ok(());
+        }
+        let known = self.rows("SELECT 1 FROM host_broker.hosts WHERE host = $1", &[&to.as_str()]).await?;
+        let reason = if known.is_empty() { FleetError::NoHost } else { FleetError::Left };
+        Err(reason(to.to_string()))
     }
 
     /// Waits at most so long until the host has answered a command, and removes the command then.

@@ -56,8 +56,32 @@ pub enum FleetError {
     )]
     Other(String),
     /// The home is a copy of a host's rows, and no database is configured.
-    #[error("this home belongs to the host `{0}` of a fleet; broker.toml lacks the table [store] with its database")]
+    #[error(
+        "this home belongs to the host `{0}` of a fleet; broker.toml lacks the table [store] with its database. To keep \
+         the records in the home only, put the table back and run: host-broker fleet leave"
+    )]
     NotConfigured(String),
+    /// The home of the host has left the database. Nothing was changed.
+    #[error(
+        "the host `{0}` has left the fleet's database, and the home that left has its later records. In broker.toml of \
+         that home, remove [store]. For another home, name another host"
+    )]
+    Left(String),
+    /// The home was leaving, and the database has the mark. Only the home can continue.
+    #[error(
+        "this home was leaving the fleet's database, which no longer serves its host `{0}`. To finish, run: host-broker \
+         fleet leave"
+    )]
+    Leaving(String),
+    /// The home is no copy of the host, so it cannot leave. Nothing was changed.
+    #[error("this home is no copy of the host `{0}` of the fleet's database, so it has nothing to leave")]
+    NotJoined(String),
+    /// A daemon with another home served the host, and did not stop. The home has not left.
+    #[error(
+        "another home served the host `{0}`, and its effects may still be under way. First run the daemon of this home for \
+         two minutes, so that it finds out their outcomes: host-broker serve"
+    )]
+    Ousted(String),
     /// A failover can lose rows that the server has acknowledged, and no operator accepts it.
     #[error(
         "the fleet's database can lose acknowledged rows: {0}. Add a standby, or accept it with durability = \

@@ -47,7 +47,7 @@ BEGIN
     INSERT INTO host_broker.hosts (host, role) VALUES (host_, role_) ON CONFLICT (host) DO UPDATE SET role = EXCLUDED.role;
     EXECUTE format('GRANT USAGE ON SCHEMA host_broker TO %I', role_);
     EXECUTE format('GRANT SELECT ON host_broker.version, host_broker.hosts TO %I', role_);
-    EXECUTE format('GRANT UPDATE (fence, holder, writer, lease, batch, seq, hash, key_check) ON host_broker.hosts TO %I', role_);
+    EXECUTE format('GRANT UPDATE (fence, holder, writer, lease, batch, seq, hash, key_check, has_left) ON host_broker.hosts TO %I', role_);
     EXECUTE format('GRANT SELECT, INSERT ON LEDGER_TABLES TO %I', role_);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON STATE_TABLES TO %I', role_);
     EXECUTE format('GRANT SELECT, DELETE ON host_broker.commands TO %I', role_);

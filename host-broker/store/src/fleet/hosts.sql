@@ -24,6 +24,8 @@ CREATE TABLE IF NOT EXISTS host_broker.hosts (
 );
 -- The time of the last sign of its daemon: when the lease was raised. No role can write it.
 ALTER TABLE host_broker.hosts ADD COLUMN IF NOT EXISTS seen_at timestamptz;
+-- Whether its home has left the database. No daemon serves the host then.
+ALTER TABLE host_broker.hosts ADD COLUMN IF NOT EXISTS has_left boolean NOT NULL DEFAULT false;
 CREATE OR REPLACE FUNCTION host_broker.mark_seen() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     NEW.seen_at := clock_timestamp();

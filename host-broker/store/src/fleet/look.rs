@@ -27,6 +27,8 @@ pub enum DaemonState {
     Running,
     /// The daemon has stopped in an orderly way.
     Stopped,
+    /// The home of the host has left the database.
+    Left,
     /// The daemon has given no sign for so long that another home may take the host over.
     Silent,
 }
@@ -38,6 +40,7 @@ impl DaemonState {
             Self::Never => "never",
             Self::Running => "running",
             Self::Stopped => "stopped",
+            Self::Left => "left",
             Self::Silent => "silent",
         }
     }
@@ -80,16 +83,18 @@ pub struct Look {
 /// [`StoreError::Fleet`] if the database cannot be read.
 pub fn look(settings: &Settings) -> Result<Look, StoreError> {
     const HOSTS: &str = "SELECT host, fence >> 32, seq, batch, holder = '',
-        floor(extract(epoch FROM clock_timestamp() - seen_at))::bigint FROM host_broker.hosts ORDER BY host";
+        floor(extract(epoch FROM clock_timestamp() - seen_at))::bigint, has_left FROM host_broker.hosts ORDER BY host";
     let server = Server::start(settings.clone(), Arc::from([]), None)?;
     super::check_version(&server)?;
     let number = |text: Option<&String>| text.and_then(|text| text.parse().ok()).unwrap_or(0);
     let hosts = server.ask(HOSTS)?.into_iter().map(|row| {
-        let has_stopped = row.get(4).is_some_and(|text| text == "t");
+        let is_true = |index: usize| row.get(index).is_some_and(|text| text == "t");
+        let (has_stopped, has_left) = (is_true(4), is_true(6));
         let age = row.get(5).and_then(|text| text.parse::<i64>().ok());
         // If the clock of the server was set back, the last sign is in the future. It proves nothing about now.
         let seen = age.map(|seconds| u64::try_from(seconds).ok().map(Duration::from_secs));
         let daemon = match seen {
+            _ if has_left => DaemonState::Left,
             None => DaemonState::Never,
             Some(_) if has_stopped => DaemonState::Stopped,
             Some(Some(seen)) if seen < STANDS_STILL => DaemonState::Running,
@@ -136,8 +141,10 @@ impl Look {
     /// # Errors
     /// The reason why no daemon of the host starts.
     pub fn check(&self, settings: &Settings) -> Result<(), FleetError> {
-        if !self.hosts.iter().any(|found| found.host == settings.host.as_str()) {
-            return Err(FleetError::NoHost(settings.host.to_string()));
+        match self.hosts.iter().find(|found| found.host == settings.host.as_str()) {
+            None => return Err(FleetError::NoHost(settings.host.to_string())),
+            Some(found) if found.daemon == DaemonState::Left => return Err(FleetError::Left(found.host.clone())),
+            Some(_) => {}
         }
         judged(self.durability, &self.faults, settings.accepts_one_machine)
     }

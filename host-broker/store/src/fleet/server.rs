@@ -49,6 +49,8 @@ pub(super) struct Known {
     pub(super) hash: Vec<u8>,
     /// Shows whether a key is that of the host; empty before the first daemon.
     pub(super) key_check: Vec<u8>,
+    /// Whether its home has left the database.
+    pub(super) has_left: bool,
 }
 
 /// One transaction.
@@ -80,8 +82,10 @@ pub(super) struct Session {
     link: Option<Link>,
     /// The holder as which this daemon serves the host, and the fence; its lease is raised.
     served: Option<(String, i64)>,
-    /// The table that is read. It has a connection of its own, because the lease is raised during a long read.
-    rows: Option<(usize, Link, Pin<Box<RowStream>>)>,
+    /// The table that is read.
+    rows: Option<(usize, Pin<Box<RowStream>>)>,
+    /// The connection that reads tables. The lease is raised over the other one during a long read.
+    reader: Option<Link>,
     raised: Instant,
     /// Whether another daemon serves the host.
     is_fenced: Arc<AtomicBool>,
@@ -110,6 +114,7 @@ impl Server {
             link: None,
             served: None,
             rows: None,
+            reader: None,
             raised: Instant::now(),
             is_fenced: Arc::clone(&is_fenced),
             must_keep: batch.is_some(),
@@ -190,7 +195,18 @@ impl Server {
         self.run(|session| Box::pin(async move { session.release().await }))
     }
 
-    /// Begins to read the rows of a table; of the ledger, those after this number.
+    /// Marks that the home has left the database. No daemon serves the host after it.
+    pub(super) fn leave(&self) -> Result<(), FleetError> {
+        self.run(|session| Box::pin(async move { session.leave().await }))
+    }
+
+    /// Returns whether the home has left with this batch as the last one, also if a standby takes over now.
+    pub(super) fn has_left(&self, batch: i64) -> Result<bool, FleetError> {
+        self.run(move |session| Box::pin(async move { session.has_left(batch).await }))
+    }
+
+    /// Begins to read the rows of a table; of the ledger, those after this number. [`Self::end_reading`] must come after the
+    /// last table.
     pub(super) fn read(&self, table: usize, after: i64) -> Result<(), FleetError> {
         self.run(move |session| Box::pin(async move { session.read(table, after).await }))
     }
@@ -198,6 +214,16 @@ impl Server {
     /// Returns the next rows; none at the end.
     pub(super) fn next_rows(&self) -> Result<Vec<Vec<Value>>, FleetError> {
         self.run(|session| Box::pin(async move { session.next_rows().await }))
+    }
+
+    /// Ends the connection that reads tables.
+    pub(super) fn end_reading(&self) -> Result<(), FleetError> {
+        self.run(|session| {
+            Box::pin(async move {
+                (session.rows, session.reader) = (None, None);
+                Ok(())
+            })
+        })
     }
 
     /// Returns the rows of a query without parameters, as text.
@@ -250,7 +276,8 @@ impl Session {
     }
 
     async fn known(&mut self) -> Result<Known, FleetError> {
-        const SELECT: &str = "SELECT fence, lease, batch, seq, hash, holder, writer, key_check FROM host_broker.hosts
+        const SELECT: &str =
+            "SELECT fence, lease, batch, seq, hash, holder, writer, key_check, has_left FROM host_broker.hosts
             WHERE host = $1 AND role = session_user::text";
         let host = self.servers.settings.host.clone();
         let link = self.link().await?;
@@ -261,7 +288,9 @@ impl Session {
         let (hash, key_check) = (bytes(4)?, bytes(7)?);
         let name = |index| row.try_get(index).map_err(unreachable);
         let (holder, writer) = (name(5)?, name(6)?);
-        Ok(Known { fence: get(0)?, holder, writer, lease: get(1)?, batch: get(2)?, seq: get(3)?, hash, key_check })
+        let has_left = row.try_get(8).map_err(unreachable)?;
+        let (fence, lease, batch, seq) = (get(0)?, get(1)?, get(2)?, get(3)?);
+        Ok(Known { fence, holder, writer, lease, batch, seq, hash, key_check, has_left })
     }
 
     /// The lease of a home that is not this one must stand still. No two clocks are compared.
@@ -330,7 +359,7 @@ impl Session {
     async fn take_over(&mut self, from: Known, holder: String, key_check: Option<Vec<u8>>) -> Result<i64, FleetError> {
         const RAISE: &str = "UPDATE host_broker.hosts
             SET fence = host_broker.raised(fence), lease = lease + 1, holder = $5, key_check = COALESCE($6, key_check)
-            WHERE host = $1 AND fence = $2 AND lease = $3 AND batch = $4 RETURNING fence";
+            WHERE host = $1 AND fence = $2 AND lease = $3 AND batch = $4 AND NOT has_left RETURNING fence";
         let host = self.servers.settings.host.clone();
         let name = host.as_str();
         let link = self.link().await?;
@@ -377,6 +406,29 @@ impl Session {
             link.client.execute(RELEASE, &[&host.as_str(), &holder, &fence]).await.map_err(unreachable)
         });
         released.await.map(|_| ())
+    }
+
+    async fn leave(&mut self) -> Result<(), FleetError> {
+        // The new fence shuts out what is still under way.
+        const LEAVE: &str = "UPDATE host_broker.hosts
+            SET has_left = true, fence = host_broker.raised(fence), holder = '', lease = lease + 1
+            WHERE host = $1 AND holder = $2 AND fence = $3 RETURNING fence";
+        let host = self.servers.settings.host.clone();
+        let fenced = || FleetError::Fenced(host.to_string());
+        let (holder, fence) = self.served.clone().ok_or_else(fenced)?;
+        let link = self.link().await?;
+        within(BATCH, link.change(LEAVE, &[&host.as_str(), &holder, &fence])).await?.ok_or_else(fenced)?;
+        self.served = None;
+        Ok(())
+    }
+
+    /// This commit waits for the standby, and so for all before it.
+    async fn has_left(&mut self, batch: i64) -> Result<bool, FleetError> {
+        const CONFIRM: &str = "UPDATE host_broker.hosts SET lease = lease + 1
+            WHERE host = $1 AND has_left AND batch = $2 RETURNING batch";
+        let host = self.servers.settings.host.clone();
+        let link = self.link().await?;
+        Ok(within(BATCH, link.change(CONFIRM, &[&host.as_str(), &batch])).await?.is_some())
     }
 
     /// Tries until the answer is known: the daemon's memory and the database must not differ.
@@ -435,20 +487,25 @@ impl Session {
             return Err(FleetError::Row(number.to_string()));
         };
         let host = self.servers.settings.host.clone();
-        let link = self.servers.connect(self.must_keep, self.batch).await?;
+        // A table that was not read to its end holds up the connection.
+        let free = self.reader.take().filter(|link| self.rows.is_none() && !link.client.is_closed());
+        let link = match free {
+            Some(link) => link,
+            None => self.servers.connect(self.must_keep, self.batch).await?,
+        };
         let name = host.as_str();
         let parameters: [&(dyn ToSql + Sync); 2] = [&name, &after];
         let rows = within(ANSWER, async {
             let prepared = link.client.prepare(&statement).await.map_err(unreachable)?;
             link.client.query_raw(&prepared, parameters).await.map_err(unreachable)
         });
-        let rows = rows.await?;
-        self.rows = Some((number, link, Box::pin(rows)));
+        self.rows = Some((number, Box::pin(rows.await?)));
+        self.reader = Some(link);
         Ok(())
     }
 
     async fn next_rows(&mut self) -> Result<Vec<Vec<Value>>, FleetError> {
-        let Some((number, _, stream)) = self.rows.as_mut() else { return Ok(Vec::new()) };
+        let Some((number, stream)) = self.rows.as_mut() else { return Ok(Vec::new()) };
         let Some(table) = self.tables.get(*number) else { return Ok(Vec::new()) };
         let (mut rows, mut bytes) = (Vec::new(), 0);
         while bytes < READ_AT_ONCE {
