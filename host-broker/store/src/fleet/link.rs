@@ -8,7 +8,7 @@ use super::flight::{Asked, Flight};
 use super::look;
 use super::server::{BATCH, Batch};
 use super::settings::{Connected, Settings};
-use super::tables::{TABLES_VERSION, Table, Values};
+use super::tables::{Rows, TABLES_VERSION, Table, Values};
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -52,8 +52,8 @@ pub(super) struct Link {
     warnings: Arc<AtomicU64>,
     /// Wakes those who wait for a notification.
     pub(super) notified: Arc<Notify>,
-    // The statements that write and delete the rows of a table, by its number.
-    statements: BTreeMap<(usize, bool), Statement>,
+    // The statements that write and delete rows of a table, by its number.
+    statements: BTreeMap<(usize, bool, Rows), Statement>,
     /// Whether a server without a synchronous standby is accepted.
     accepts_one_machine: bool,
 }
@@ -92,7 +92,8 @@ impl Link {
     }
 
     /// Returns whether the server keeps what it has acknowledged until now. If somebody turns its standby off, it
-    /// acknowledges the commits that wait for the standby.
+    /// acknowledges the commits that wait for the standby. The query is a message of its own, because the server reads
+    /// changed settings between messages only.
     async fn keeps(&self) -> Result<bool, tokio_postgres::Error> {
         let rows = rows(self.client.simple_query(look::SETTINGS).await?);
         Ok(look::check_durability(&rows, self.accepts_one_machine).is_ok())
@@ -126,10 +127,11 @@ impl Link {
     pub(super) async fn prepare(&mut self, tables: &[Table], batch: &Batch) -> Result<(), FleetError> {
         for changed in batch.changes.iter() {
             let Some(table) = tables.get(changed.table) else { continue };
-            for (is_needed, deletes) in [(changed.written.0 > 0, false), (changed.deleted.0 > 0, true)] {
-                let name = (changed.table, deletes);
-                if is_needed && !self.statements.contains_key(&name) {
-                    let statement = if deletes { table.delete() } else { table.upsert() };
+            for (number, deletes) in [(changed.written.0, false), (changed.deleted.0, true)] {
+                let rows = Rows::of(number);
+                let name = (changed.table, deletes, rows);
+                if number > 0 && !self.statements.contains_key(&name) {
+                    let statement = if deletes { table.delete(rows) } else { table.upsert(rows) };
                     let prepared = self.client.prepare(&statement).await.map_err(|error| refused(&error))?;
                     self.statements.insert(name, prepared);
                 }
@@ -157,15 +159,14 @@ impl Link {
         for changed in batch.changes.iter() {
             let Some(table) = tables.get(changed.table) else { continue };
             for ((rows, columns), deletes) in [(&changed.written, false), (&changed.deleted, true)] {
-                let Some(prepared) = self.statements.get(&(changed.table, deletes)).filter(|_| *rows > 0) else {
-                    continue;
-                };
+                let name = (changed.table, deletes, Rows::of(*rows));
+                let Some(prepared) = self.statements.get(&name).filter(|_| *rows > 0) else { continue };
                 // A deleted row may never have been there: one transaction can insert and delete it.
                 let is_counted = !deletes && table.counts_writes();
                 let rows = *rows;
                 asked.push(Box::pin(async move {
                     let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&host, &batch.number];
-                    parameters.extend(columns.iter().map(array));
+                    parameters.extend(columns.iter().map(if rows == 1 { Values::first } else { Values::array }));
                     let changed = self.client.execute(prepared, &parameters).await?;
                     Ok(!is_counted || changed == rows)
                 }));
@@ -236,14 +237,6 @@ pub(super) async fn within<T>(
 ) -> Result<T, FleetError> {
     let late = || FleetError::Unreachable(format!("no answer within {} s", most.as_secs()));
     timeout(most, job).await.map_err(|_late| late())?
-}
-
-fn array(values: &Values) -> &(dyn ToSql + Sync) {
-    match values {
-        Values::Integers(values) => values,
-        Values::Texts(values) => values,
-        Values::Blobs(values) => values,
-    }
 }
 
 /// Returns the reason why a statement of a batch did not succeed.

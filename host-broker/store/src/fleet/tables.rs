@@ -9,6 +9,7 @@ use crate::{StoreError, at};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 use std::fmt::Write as _;
+use tokio_postgres::types::ToSql;
 
 /// The version of the tables: their own, times 100, and that of the local schema.
 pub(super) const TABLES_VERSION: i64 = 300 + SCHEMA_VERSION;
@@ -77,6 +78,28 @@ impl Kind {
             Self::Text => "text",
             Self::Blob => "bytea",
         }
+    }
+}
+
+/// The number of rows of a statement. PostgreSQL takes twice as long for an array of one row as for the row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rows {
+    One,
+    Many,
+}
+
+impl Rows {
+    pub(super) fn of(number: u64) -> Self {
+        if number == 1 { Self::One } else { Self::Many }
+    }
+
+    /// Returns the parameter of a column, after those of the host and the batch.
+    fn parameter(self, column: usize, kind: Kind) -> String {
+        let array = match self {
+            Self::One => "",
+            Self::Many => "[]",
+        };
+        format!("${}::{}{array}", column + 3, kind.postgres())
     }
 }
 
@@ -175,14 +198,15 @@ impl Table {
         script
     }
 
-    /// Returns the statement that writes rows, whose columns are arrays after the host and the batch.
-    pub(super) fn upsert(&self) -> String {
-        let arrays: Vec<String> = self
-            .columns
-            .iter()
-            .enumerate()
-            .map(|(i, column)| format!("${}::{}[]", i + 3, column.stored().postgres()))
-            .collect();
+    /// Returns the statement that writes rows, whose columns are values after the host and the batch.
+    pub(super) fn upsert(&self, rows: Rows) -> String {
+        let values: Vec<String> =
+            self.columns.iter().enumerate().map(|(i, column)| rows.parameter(i, column.stored())).collect();
+        let values = values.join(", ");
+        let from = match rows {
+            Rows::One => values,
+            Rows::Many => format!("* FROM unnest({values})"),
+        };
         let (columns, key) = (Self::names(&self.all(), ""), Self::names(&self.key(), ""));
         let others: Vec<&Column> = self.columns.iter().filter(|column| column.key == 0).collect();
         let conflict = if self.is_append_only() {
@@ -195,23 +219,29 @@ impl Table {
             format!(" ON CONFLICT (host, {key}) DO UPDATE SET {}", set.join(", "))
         };
         format!(
-            "INSERT INTO host_broker.\"{}\" (host, {columns}) SELECT $1::text, * FROM unnest({}) WHERE {ENTERED}{conflict}",
-            self.name,
-            arrays.join(", ")
+            "INSERT INTO host_broker.\"{}\" (host, {columns}) SELECT $1::text, {from} WHERE {ENTERED}{conflict}",
+            self.name
         )
     }
 
-    /// Returns the statement that deletes rows, whose keys are arrays after the host and the batch.
-    pub(super) fn delete(&self) -> String {
+    /// Returns the statement that deletes rows, whose keys are values after the host and the batch.
+    pub(super) fn delete(&self, rows: Rows) -> String {
         let key = self.key();
-        let arrays: Vec<String> =
-            key.iter().enumerate().map(|(i, column)| format!("${}::{}[]", i + 3, column.kind.postgres())).collect();
-        let equal: Vec<String> = key.iter().map(|column| format!("t.\"{0}\" = gone.\"{0}\"", column.name)).collect();
+        let values: Vec<String> = key.iter().enumerate().map(|(i, column)| rows.parameter(i, column.kind)).collect();
+        let (using, equal): (String, Vec<String>) = match rows {
+            Rows::One => {
+                let equal = key.iter().zip(&values).map(|(column, value)| format!("t.\"{}\" = {value}", column.name));
+                (String::new(), equal.collect())
+            }
+            Rows::Many => {
+                let equal = key.iter().map(|column| format!("t.\"{0}\" = gone.\"{0}\"", column.name));
+                let names = Self::names(&key, "");
+                (format!(" USING unnest({}) AS gone ({names})", values.join(", ")), equal.collect())
+            }
+        };
         format!(
-            "DELETE FROM host_broker.\"{}\" AS t USING unnest({}) AS gone ({}) WHERE t.host = $1::text AND {} AND {ENTERED}",
+            "DELETE FROM host_broker.\"{}\" AS t{using} WHERE t.host = $1::text AND {} AND {ENTERED}",
             self.name,
-            arrays.join(", "),
-            Self::names(&key, ""),
             equal.join(" AND ")
         )
     }
@@ -316,6 +346,24 @@ impl Values {
             Kind::Integer => Self::Integers(Vec::new()),
             Kind::Text => Self::Texts(Vec::new()),
             Kind::Blob => Self::Blobs(Vec::new()),
+        }
+    }
+
+    /// Returns the values as an array.
+    pub(super) fn array(&self) -> &(dyn ToSql + Sync) {
+        match self {
+            Self::Integers(values) => values,
+            Self::Texts(values) => values,
+            Self::Blobs(values) => values,
+        }
+    }
+
+    /// Returns the value of the only row.
+    pub(super) fn first(&self) -> &(dyn ToSql + Sync) {
+        match self {
+            Self::Integers(values) => values.first().unwrap_or(&None),
+            Self::Texts(values) => values.first().unwrap_or(&None),
+            Self::Blobs(values) => values.first().unwrap_or(&None),
         }
     }
 
