@@ -68,8 +68,11 @@ fn on_a_full_disk_nothing_is_executed_what_was_under_way_is_recorded_and_freed_s
     assert_eq!(effect.trim(), held);
     assert_eq!(code(&developer.reply(&held)), "executed");
     assert_eq!(world.kinds_of(&developer, &held), ["intended", "succeeded"]);
+    // Before, a reply that a group has taken can free the page of one write. From here on, it is one fault.
+    let on_reserve = world.cannot_write();
+    assert_eq!(on_reserve["reason"], "disk_full", "{on_reserve}");
     assert_eq!(code(&developer.call("charge", json!({}))), "evidence_unavailable", "the rest is for outcomes");
-    assert_eq!(world.cannot_write()["since"], cannot_write["since"], "it is the same fault");
+    assert_eq!(world.cannot_write()["since"], on_reserve["since"], "it is the same fault");
     drop(reader);
     std::fs::remove_file(world.path("filler")).unwrap();
     until("calls work again", || (code(&developer.call("charge", json!({}))) == "executed").then_some(()));
