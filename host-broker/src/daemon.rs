@@ -469,6 +469,7 @@ impl Loop {
             self.write_all_snapshots();
         }
         if self.probes_due.take_if(|due| *due <= Instant::now()).is_some() {
+            self.daemon.ledger.others_have_ended();
             self.probe_what_was_left();
         }
         if self.lapses.next.is_some_and(|at| at <= now) {

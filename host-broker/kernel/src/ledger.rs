@@ -139,6 +139,11 @@ impl Ledger {
         self.store.keep_host();
     }
 
+    /// Notes that the effects of a daemon that was shut out have ended; see [`Store::others_have_ended`].
+    pub fn others_have_ended(&mut self) {
+        self.store.others_have_ended();
+    }
+
     /// Takes over the signed state that a verification of all rows has found; see [`Store::adopt`].
     pub fn adopt(&mut self, verified: Signed) {
         self.store.adopt(verified);

@@ -5,6 +5,7 @@ use crate::cli::output::CliError;
 use crate::control::{self, ProcessRequest, SocketRequest, Wanted};
 use crate::host::LoadedHome;
 use clap::Args;
+use config::{Config, unlisted};
 use kernel::Ledger;
 use model::HostName;
 use serde_json::{Value, json};
@@ -158,6 +159,24 @@ fn in_place(
         SocketRequest::Process(_) => json!({ "status": "executed", "summary": "No daemon is running." }),
         SocketRequest::Fleet(_) | SocketRequest::AllHosts(_) => control::refusal(NO_SENDER),
     })
+}
+
+/// Checks that no daemon is running, for a command that changes what a daemon holds.
+///
+/// # Errors
+/// [`CliError`] if one is running, or if something listens and does not answer.
+pub fn check_stopped(context: &Context) -> Result<(), CliError> {
+    if running(context)?.is_none() {
+        return Ok(());
+    }
+    Err(CliError::refused(format!("the daemon is running; stop it first with: {} stop", context.program())))
+}
+
+/// Returns the user of this process as a person of the configuration, in the ledger's form.
+pub fn own_person(config: Option<&Config>) -> String {
+    let uid = rustix::process::geteuid().as_raw();
+    let person = config.and_then(|config| config.person(uid));
+    format!("person:{}", person.map_or_else(|| unlisted(uid), str::to_owned))
 }
 
 /// Who answers on the socket, if a daemon is running.

@@ -7,6 +7,7 @@ mod access;
 mod checks;
 
 use crate::cli::Context;
+use crate::cli::ask::own_person;
 use crate::cli::backup::files::{self, Links};
 use crate::cli::backup::manifest::{CONFIG, Manifest};
 use crate::cli::interrupt;
@@ -15,7 +16,7 @@ use crate::sinks::position;
 use access::Again;
 use checks::Checked;
 use clap::Args;
-use config::{Config, permissions, unlisted};
+use config::{Config, permissions};
 use engine::broker::Broker;
 use engine::event::Event;
 use engine::restored::Restored;
@@ -170,8 +171,6 @@ fn end_access(
 ) -> Result<(Value, Again), CliError> {
     // The configuration may need changes on this machine. All of it counts when the daemon starts.
     let config = Config::load(&home.config(), &context.platform.environment, context.kinds).ok();
-    let uid = rustix::process::geteuid().as_raw();
-    let person = config.as_ref().and_then(|config| config.person(uid).map(str::to_owned));
     let groups: BTreeSet<_> = config.iter().flat_map(|config| config.groups.keys().cloned()).collect();
     let none = Config::parse("", &home.config(), &platform::Environment::new(), context.kinds);
     let none = Arc::new(none.map_err(|error| CliError::configuration(&error))?);
@@ -180,11 +179,7 @@ fn end_access(
     let now = clock.now();
     let mut ledger = Ledger::open_restored(home.path(), clock, policy_version.to_owned())?;
     let again = Again::of(context, ledger.view(), &groups, now)?;
-    let restored = Restored {
-        by: format!("person:{}", person.unwrap_or_else(|| unlisted(uid))),
-        taken_at: manifest.taken_at,
-        groups,
-    };
+    let restored = Restored { by: own_person(config.as_ref()), taken_at: manifest.taken_at, groups };
     let batch = ledger.batch(Durability::Full, vec![Event::Restored(Box::new(restored))], &mut broker);
     if let Some((_, error)) = batch.unwritten.first() {
         return Err(CliError::internal(error.as_ref()));

@@ -2,7 +2,7 @@
 
 use crate::assembly::vault::open_vault;
 use crate::cli::Context;
-use crate::cli::ask::running;
+use crate::cli::ask::check_stopped;
 use crate::cli::output::{CliError, Progress};
 use crate::control;
 use crate::host::LoadedHome;
@@ -95,13 +95,8 @@ fn status(context: &Context, config: &Config) -> Result<(), CliError> {
 }
 
 fn renew(context: &Context, config: &Config, forget: bool) -> Result<(), CliError> {
-    if running(context)?.is_some() {
-        // It holds the key that it began with.
-        return Err(CliError::refused(format!(
-            "the daemon is running; stop it first with: {} stop",
-            context.program()
-        )));
-    }
+    // A daemon holds the key that it began with.
+    check_stopped(context)?;
     let (ids, in_home) = (context.platform.ids.as_ref(), config.vault.key.is_none());
     if in_home && forget {
         // Records under the lost key are forgotten; without that, no key is made where there are records.

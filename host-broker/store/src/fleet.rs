@@ -71,7 +71,7 @@ pub(crate) struct Fleet {
     writer: String,
     sequences: BTreeMap<String, i64>,
     state: State,
-    /// Whether another home served the host until its lease stood still.
+    /// Whether another home served the host until its lease stood still, and its effects may still be under way.
     has_ousted: bool,
     /// Whether another home must wait until the lease stands still, because effects may still be under way.
     is_kept: bool,
@@ -206,6 +206,11 @@ impl Fleet {
     /// way.
     pub(crate) fn has_ousted(&self) -> bool {
         self.has_ousted
+    }
+
+    /// Notes that the effects of that daemon have ended.
+    pub(crate) fn others_have_ended(&mut self) {
+        self.has_ousted = false;
     }
 
     /// Watches the changes of a connection that was opened again.
@@ -433,18 +438,20 @@ impl Fleet {
         const KEEP: &str = "INSERT INTO main.fleet (one, host, holder, place, writer, batch)
             VALUES (1, ?1, ?2, ?3, ?4, ?5)
             ON CONFLICT (one) DO UPDATE SET host = ?1, holder = ?2, place = ?3, writer = ?4, batch = ?5";
+        // Without the name, a restart waits for the lease again, and knows again that effects may be under way.
+        let holder = if self.has_ousted { "" } else { self.holder.as_str() };
         connection
             .prepare_cached(KEEP)
-            .and_then(|mut s| s.execute(params![self.host.as_str(), self.holder, self.place, writer, batch]))
+            .and_then(|mut s| s.execute(params![self.host.as_str(), holder, self.place, writer, batch]))
             .map_err(at("keep the batch"))?;
         Ok(())
     }
 }
 
 impl Drop for Fleet {
-    /// Lets another home serve the host at once.
+    /// Lets another home serve the host at once, unless effects may still be under way.
     fn drop(&mut self) {
-        if self.is_kept {
+        if self.is_kept || self.has_ousted {
             return;
         }
         if let Err(error) = self.server.release() {

@@ -408,6 +408,13 @@ impl Store {
         self.fleet.as_ref().is_some_and(Fleet::has_ousted)
     }
 
+    /// Notes that the effects of that daemon have ended. Before, a restart counts as another takeover.
+    pub fn others_have_ended(&mut self) {
+        if let Some(fleet) = &mut self.fleet {
+            fleet.others_have_ended();
+        }
+    }
+
     /// Returns the row up to which everything is synced.
     pub fn synced(&self) -> i64 {
         self.synced

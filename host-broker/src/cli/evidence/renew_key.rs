@@ -2,7 +2,7 @@
 
 use crate::assembly::checkpoint_keys::checkpoint_keys;
 use crate::cli::Context;
-use crate::cli::ask::running;
+use crate::cli::ask::check_stopped;
 use crate::cli::output::CliError;
 use crate::host::LoadedHome;
 use clap::Args;
@@ -29,12 +29,7 @@ pub(super) struct RenewKey {}
 impl RenewKey {
     pub(super) fn run(self, context: &Context) -> Result<(), CliError> {
         let Self {} = self;
-        if running(context)?.is_some() {
-            return Err(CliError::refused(format!(
-                "the daemon is running; stop it first with: {} stop",
-                context.program()
-            )));
-        }
+        check_stopped(context)?;
         let loaded = LoadedHome::open(context.home.clone(), &context.platform, context.kinds)?;
         // INVARIANT: keys change only under the lock, which a daemon holds as long as it lives.
         let mut ledger = loaded.ledger(Arc::clone(&context.platform.clock))?;

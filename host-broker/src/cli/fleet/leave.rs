@@ -2,11 +2,10 @@
 
 use super::no_store;
 use crate::cli::Context;
-use crate::cli::ask::running;
+use crate::cli::ask::{check_stopped, own_person};
 use crate::cli::output::{CliError, Progress};
 use crate::host::LoadedHome;
 use clap::Args;
-use config::unlisted;
 use serde_json::json;
 use std::sync::Arc;
 use store::StoreError;
@@ -25,19 +24,13 @@ pub(super) struct Leave {}
 impl Leave {
     pub(super) fn run(self, context: &Context) -> Result<(), CliError> {
         let Self {} = self;
-        if running(context)?.is_some() {
-            return Err(CliError::refused(format!(
-                "the daemon is running; stop it first with: {} stop",
-                context.program()
-            )));
-        }
+        check_stopped(context)?;
         let loaded = LoadedHome::open(context.home.clone(), &context.platform, context.kinds)?;
         let fleet = loaded.fleet.as_ref().ok_or_else(no_store)?;
         if let Some(note) = loaded.notes.first() {
             return Err(CliError::refused(note.clone()).and_so("nothing was changed in the database"));
         }
-        let uid = rustix::process::geteuid().as_raw();
-        let by = format!("person:{}", loaded.config.person(uid).map_or_else(|| unlisted(uid), str::to_owned));
+        let by = own_person(Some(&loaded.config));
         let (clock, version) = (Arc::clone(&context.platform.clock), loaded.ruleset.version.clone());
         let head = Progress::during(context.output, "taking the records out of the database", || {
             fleet.leave(loaded.home.path(), clock, version, (&loaded.key, &by))

@@ -79,7 +79,7 @@ pub(crate) fn begin(fleet: (&Settings, &BodyKey), home: &Path, view: &View) -> R
     }
     let known = server.known()?;
     let is_whole = copied.is_some_and(|copied| copied.batch == known.batch && copied.writer == known.writer);
-    let has_left = is_whole && is_end(&known, &head) && server.has_left(known.batch)?;
+    let has_left = is_whole && is_end(&known, &head) && server.confirm_left(known.batch)?;
     if has_left { Ok(None) } else { Err(FleetError::Left(host.to_string()).into()) }
 }
 

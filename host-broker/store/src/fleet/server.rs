@@ -201,8 +201,8 @@ impl Server {
     }
 
     /// Returns whether the home has left with this batch as the last one, also if a standby takes over now.
-    pub(super) fn has_left(&self, batch: i64) -> Result<bool, FleetError> {
-        self.run(move |session| Box::pin(async move { session.has_left(batch).await }))
+    pub(super) fn confirm_left(&self, batch: i64) -> Result<bool, FleetError> {
+        self.run(move |session| Box::pin(async move { session.confirm_left(batch).await }))
     }
 
     /// Begins to read the rows of a table; of the ledger, those after this number. [`Self::end_reading`] must come after the
@@ -423,7 +423,7 @@ impl Session {
     }
 
     /// This commit waits for the standby, and so for all before it.
-    async fn has_left(&mut self, batch: i64) -> Result<bool, FleetError> {
+    async fn confirm_left(&mut self, batch: i64) -> Result<bool, FleetError> {
         const CONFIRM: &str = "UPDATE host_broker.hosts SET lease = lease + 1
             WHERE host = $1 AND has_left AND batch = $2 RETURNING batch";
         let host = self.servers.settings.host.clone();

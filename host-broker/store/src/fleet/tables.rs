@@ -81,7 +81,7 @@ impl Kind {
     }
 }
 
-/// The number of rows of a statement. PostgreSQL takes twice as long for an array of one row as for the row.
+/// The number of rows of a statement. PostgreSQL reads each array as a table of its own, so one row is sent as values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rows {
     One,

@@ -123,7 +123,13 @@ fn a_home_that_shuts_a_daemon_out_does_not_leave_before_it_knows_what_that_daemo
     let port = database.server.port;
     is_refused(leave(&home, other.path(), database, port), |error| matches!(error, FleetError::Ousted(_)));
     assert_eq!(database.run("SELECT has_left FROM host_broker.hosts"), "f");
-    drop(home.try_store(other.path()).unwrap());
+    // A daemon of this home finds them out, also after a restart in between.
+    assert!(home.try_store(other.path()).unwrap().has_ousted());
+    let mut store = home.try_store(other.path()).unwrap();
+    assert!(store.has_ousted());
+    store.others_have_ended();
+    drop(store);
+    assert!(!home.try_store(other.path()).unwrap().has_ousted());
     leave(&home, other.path(), database, port).unwrap();
 }
 
