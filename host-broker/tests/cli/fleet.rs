@@ -71,6 +71,19 @@ fn a_store_that_cannot_be_used_is_named_and_its_password_is_not() {
 }
 
 #[test]
+fn a_home_that_lacks_a_key_does_not_leave_and_gets_no_other_one() {
+    let world = World::with_mock();
+    world.run(&["grant", "developer", "mock", "1"]).ok();
+    with_store(&world);
+    let key = world.home.join("keys/vault.key");
+    std::fs::remove_file(&key).unwrap();
+    for _time in 0..2 {
+        with_url(&world, NOWHERE, &["fleet", "leave"]).fails(3, &["vault.key", "nothing was changed"]);
+        assert!(!key.exists());
+    }
+}
+
+#[test]
 fn the_password_of_the_database_is_redacted_also_without_its_url() {
     let world = World::with_mock();
     with_store(&world);

@@ -6,6 +6,7 @@ use crate::cli::ask::{check_stopped, own_person};
 use crate::cli::output::{CliError, Progress};
 use crate::host::LoadedHome;
 use clap::Args;
+use secrets::keys;
 use serde_json::json;
 use std::sync::Arc;
 use store::StoreError;
@@ -25,11 +26,14 @@ impl Leave {
     pub(super) fn run(self, context: &Context) -> Result<(), CliError> {
         let Self {} = self;
         check_stopped(context)?;
+        let config = context.config()?;
+        // Before the home is opened, because that makes missing keys.
+        let missing = keys::continuity(&context.home, config.vault.key.is_none(), config.store.is_some());
+        if let Some(note) = missing.map_err(|error| CliError::configuration(&error))?.first() {
+            return Err(CliError::refused(note.clone()).and_so("nothing was changed"));
+        }
         let loaded = LoadedHome::open(context.home.clone(), &context.platform, context.kinds)?;
         let fleet = loaded.fleet.as_ref().ok_or_else(no_store)?;
-        if let Some(note) = loaded.notes.first() {
-            return Err(CliError::refused(note.clone()).and_so("nothing was changed in the database"));
-        }
         let by = own_person(Some(&loaded.config));
         let (clock, version) = (Arc::clone(&context.platform.clock), loaded.ruleset.version.clone());
         let head = Progress::during(context.output, "taking the records out of the database", || {
