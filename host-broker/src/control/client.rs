@@ -38,7 +38,12 @@ pub fn send(socket: &Path, request: &SocketRequest) -> Result<Option<Value>, Con
     if let Ok(value) = serde_json::from_str(&answer) {
         return Ok(Some(value));
     }
-    sent.and(read).map_err(failed)?;
+    // The kernel resets a connection that is closed with an unread command.
+    let is_closed = |kind| matches!(kind, std::io::ErrorKind::ConnectionReset | std::io::ErrorKind::BrokenPipe);
+    match sent.and(read) {
+        Err(error) if is_closed(error.kind()) => {}
+        ended => drop(ended.map_err(failed)?),
+    }
     // A daemon that stops closes its connections.
     let fault = match answer.trim() {
         "" => "it closed the connection; it may be stopping, see `host-broker status`".to_owned(),
