@@ -456,6 +456,7 @@ fn of_fleet(fleet: &FleetError, error: &dyn std::error::Error) -> CliError {
         | FleetError::Unsynced(_)
         | FleetError::Unreachable(_)
         | FleetError::Refused(_)
+        | FleetError::UsedUp { .. }
         | FleetError::Changed
         | FleetError::Randomness
         | FleetError::Unknown(_)

@@ -186,7 +186,7 @@ codes! {
         "This group exceeds its rate limit of calls per minute."
         "Wait for retry_after_ms, then try again.";
     QuotaExceeded "quota_exceeded" Denied
-        "This group has used its daily quota."
+        "The daily quota of this group, or of all groups together, is used up."
         "Wait until the next day (UTC), or ask the operator for a higher quota.";
     BreakerOpen "breaker_open" Denied
         "The circuit breaker is open because the provider failed too often."

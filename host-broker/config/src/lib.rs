@@ -39,6 +39,7 @@ pub use policy::Policy;
 
 use ::filter::values::Formats;
 use ::policy::limits::Limits;
+use ::policy::shared_quotas::SharedQuotas;
 
 use administrators::Administrators;
 use channels::{ChannelTable, NoticesTable};
@@ -106,6 +107,9 @@ pub struct Config {
     /// The limits of each group at each provider.
     #[serde(default)]
     pub limits: Limits,
+    /// The daily quotas that all groups share, also on other hosts of a fleet.
+    #[serde(default)]
+    pub shared_quotas: SharedQuotas,
     /// The providers, by the name that grants and calls use.
     #[serde(default, deserialize_with = "provider::skipped")]
     pub providers: BTreeMap<Provider, ProviderTable>,
@@ -210,6 +214,7 @@ impl Config {
         let is_group = |name: &str| self.groups.keys().any(|group| group.as_str() == name);
         let is_provider = |name: &str| name.parse().is_ok_and(|name| self.table_of(&name).is_some());
         self.limits.check(is_group, is_provider).or_else(fault)?;
+        self.shared_quotas.check(|name| self.table_of(name).is_some()).or_else(fault)?;
         for (group, table) in &self.groups {
             table.run.check().or_else(|why| fault(format!("groups.{group}.run: {why}")))?;
             if let Some(unknown) = table.may_request.iter().find(|provider| self.table_of(provider).is_none()) {

@@ -5,6 +5,7 @@ use crate::approvals::ApprovalsTable;
 use crate::flows::FlowsTable;
 use policy::limits::Limits;
 use policy::profile::Profiles;
+use policy::shared_quotas::SharedQuotas;
 use rules::Rules;
 use shared::digest::Digest;
 use shared::{Gate, Provider};
@@ -21,6 +22,8 @@ pub struct Policy {
     pub rules: Rules,
     /// The limits of the groups.
     pub limits: Limits,
+    /// The quotas that all groups share.
+    pub shared_quotas: SharedQuotas,
     /// The flows, and the tools of external agents.
     pub flows: FlowsTable,
     /// The digest of each provider's settings: an approval for one endpoint does not hold for another.

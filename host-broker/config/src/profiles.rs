@@ -54,8 +54,9 @@ impl Written {
         let flows = config.flows.clone();
         let rights = |(name, table): (&String, &PersonTable)| Some((name.clone(), table.approves.clone()?));
         let approvers = config.people.iter().filter_map(rights).collect();
-        let (limits, approvals) = (config.limits.clone(), config.approvals.clone());
-        Ok(Policy { quorum: config.quorums(), profiles, rules, limits, flows, settings, approvals, approvers })
+        let (limits, shared_quotas) = (config.limits.clone(), config.shared_quotas.clone());
+        let (approvals, quorum) = (config.approvals.clone(), config.quorums());
+        Ok(Policy { quorum, profiles, rules, limits, shared_quotas, flows, settings, approvals, approvers })
     }
 
     fn profiles(&self, known: Known<'_>) -> Result<Profiles, ConfigError> {
@@ -103,7 +104,7 @@ fn checked(home: &Home, known: Known<'_>) -> Result<(), ConfigError> {
     if let Err(fault) = config.flows.check_against(known) {
         return Err(ConfigError::Inconsistent { path: home.config(), fault });
     }
-    for (place, provider, action) in config.limits.amounts() {
+    for (place, provider, action) in config.limits.amounts().chain(config.shared_quotas.amounts()) {
         let named = known.providers.iter().filter(|named| provider == "*" || named.name.as_str() == provider);
         if !named.flat_map(|named| &named.actions).any(|named| named.declaration.action == *action) {
             let fault = format!("{place}.{action}: no matching provider has such an action; correct the name");

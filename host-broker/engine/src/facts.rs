@@ -95,7 +95,8 @@ fn facts(
     let declared = call.target.operation().map(|operation| operation.declaration().level);
     let stored = grants.deciding(&call.action, (declared, call.target.demanded()), now);
     let counted_as = counted_as(connection, call)?;
-    let limits = limits::fact(connection, (now, steady), (call, &counted_as), &policy.limits, stored)?;
+    let tables = (&policy.limits, &policy.shared_quotas);
+    let limits = limits::fact(connection, (now, steady), (call, &counted_as), tables, stored)?;
     let session = session_fact(connection, call, policy, before)?;
     let (grant, gate) = match &call.header.caller {
         Caller::External(access) => external::grant_fact(connection, now, call, access, &policy.flows)?,

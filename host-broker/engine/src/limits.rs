@@ -10,14 +10,17 @@ use kernel::call::{Call, Prepared};
 use policy::facts::LimitsFact;
 use policy::limits::Charge;
 use policy::limits::{AmountTable, BreakerTable, Limits, RateTable};
+use policy::shared_quotas::{SharedQuotaTable, SharedQuotas};
 use serde_json::Value;
 use shared::numbers::counted;
-use shared::{Code, Level, Timestamp};
+use shared::{Action, Code, Level, Timestamp};
 use std::collections::BTreeSet;
 use std::time::Duration;
+use store::fleet::QuotaLook;
 use store::state::counters::{self, Counter, MINUTE_US, Used, micros};
 use store::state::external_grants::issuer_key;
 use store::state::grants::{self, Grant};
+use store::state::shared_quotas::{self, EVERYONE};
 use store::{StoreError, Transaction, View, steady_estimate};
 
 /// The number of stored units in an amount of 1.
@@ -33,7 +36,7 @@ pub fn fact(
     view: &View,
     (now, steady): (Timestamp, Timestamp),
     (call, counted_as): (&Call, &str),
-    limits: &Limits,
+    (limits, shared): (&Limits, &SharedQuotas),
     grant: Option<&Grant>,
 ) -> Result<LimitsFact, StoreError> {
     let Some(group) = call.header.caller.policy_group() else { return Ok(LimitsFact::Within(Vec::new())) };
@@ -60,6 +63,14 @@ pub fn fact(
         let issuer = issuer_key(view, &call.header.caller)?;
         for of in [None].into_iter().chain(issuer.map(Some)) {
             match lookup.amount(amount, of)? {
+                Ok(charge) => charges.extend(charge),
+                Err(exceeded) => return Ok(exceeded),
+            }
+        }
+    }
+    if let Some((provider, table)) = shared.of(&call.provider) {
+        for charge in [lookup.shared_calls(provider, table)?, lookup.shared_amount(provider, table)?] {
+            match charge {
                 Ok(charge) => charges.extend(charge),
                 Err(exceeded) => return Ok(exceeded),
             }
@@ -151,23 +162,62 @@ impl LimitLookup<'_> {
     /// Checks the amount under the key of the call, or under this one.
     fn amount(&self, table: &AmountTable, of: Option<String>) -> Headroom {
         let Self { call, .. } = self;
-        let value = call.params.value().pointer(&table.pointer()).and_then(Value::as_f64).filter(|value| *value >= 0.0);
-        let Some(value) = value else {
-            let param = &table.param;
-            let reason = format!("Parameter '{param}' limits {}, and is no number from 0 on.", call.action);
-            return Ok(Err(LimitsFact::Exceeded { code: Code::QuotaExceeded, reason, retry_after: None }));
+        let value = match self.value(table) {
+            Ok(value) => value,
+            Err(exceeded) => return Ok(Err(exceeded)),
         };
-        if let Some(cap) = table.per_call.filter(|cap| value > *cap) {
-            let reason = format!("No more than {cap} in one call of {}.", call.action);
-            return Ok(Err(LimitsFact::Exceeded { code: Code::QuotaExceeded, reason, retry_after: None }));
-        }
         let Some(cap) = table.per_day else { return Ok(Ok(None)) };
-        let scope = format!("amount:{}", call.action);
+        let scope = amount_scope(&call.action);
         let uses = millionths(value);
         if self.used(of.as_deref().unwrap_or(self.counted_as), &scope)?.saturating_add(uses) > millionths(cap) {
             return Ok(Err(self.used_up(format!("No more than {cap} a day with {}.", call.action))));
         }
         Ok(Ok(Some(Charge::Quota { scope, uses, most: Some(millionths(cap)), soft: None, near: false, of })))
+    }
+
+    /// Returns the amount of the call, if one call may have it.
+    fn value(&self, table: &AmountTable) -> Result<f64, LimitsFact> {
+        let Self { call, .. } = self;
+        let refused = |reason| LimitsFact::Exceeded { code: Code::QuotaExceeded, reason, retry_after: None };
+        let value = call.params.value().pointer(&table.pointer()).and_then(Value::as_f64).filter(|value| *value >= 0.0);
+        let Some(value) = value else {
+            let param = &table.param;
+            return Err(refused(format!("Parameter '{param}' limits {}, and is no number from 0 on.", call.action)));
+        };
+        match table.per_call.filter(|cap| value > *cap) {
+            Some(cap) => Err(refused(format!("No more than {cap} in one call of {}.", call.action))),
+            None => Ok(value),
+        }
+    }
+
+    /// Checks the number of calls of all callers.
+    fn shared_calls(&self, provider: &str, table: &SharedQuotaTable) -> Headroom {
+        let demanded = self.call.target.demanded();
+        let Some(most) = table.calls(demanded) else { return Ok(Ok(None)) };
+        let reason = format!("No more than {} a day for all groups together.", calls(most, word(demanded)));
+        self.shared((provider, word(demanded)), (1, i64::from(most)), reason)
+    }
+
+    /// Checks the sum of the amounts of all callers.
+    fn shared_amount(&self, provider: &str, table: &SharedQuotaTable) -> Headroom {
+        let action = &self.call.action;
+        let Some(amount) = table.amounts.get(action) else { return Ok(Ok(None)) };
+        let value = match self.value(amount) {
+            Ok(value) => value,
+            Err(exceeded) => return Ok(Err(exceeded)),
+        };
+        let Some(cap) = amount.per_day else { return Ok(Ok(None)) };
+        let reason = format!("No more than {cap} a day with {action} for all groups together.");
+        self.shared((provider, &amount_scope(action)), (millionths(value), millionths(cap)), reason)
+    }
+
+    fn shared(&self, (provider, scope): (&str, &str), (uses, most): (i64, i64), reason: String) -> Headroom {
+        let so_far = shared_quotas::used(self.view, (provider, scope), self.now)?;
+        if so_far.saturating_add(uses) > most {
+            return Ok(Err(self.used_up(reason)));
+        }
+        let (provider, scope) = (provider.to_owned(), scope.to_owned());
+        Ok(Ok(Some(Charge::Shared { provider, scope, uses, most })))
     }
 
     fn used(&self, counted_as: &str, scope: &str) -> Result<i64, StoreError> {
@@ -178,6 +228,10 @@ impl LimitLookup<'_> {
         let retry_after = Some(counters::tomorrow(self.now).since(self.now));
         LimitsFact::Exceeded { code: Code::QuotaExceeded, reason, retry_after }
     }
+}
+
+fn amount_scope(action: &Action) -> String {
+    format!("amount:{action}")
 }
 
 fn calls(count: u32, scope: &str) -> String {
@@ -226,11 +280,17 @@ pub fn prepared(tx: &Transaction<'_>, call: &Call) -> Result<(), StoreError> {
     counters::hand_trial_on(tx, &call.header.caller_key, call.provider.as_str())
 }
 
-/// Returns the counters of [`counters::list`], and each rate and quota of an active grant, used or not.
+/// Returns the counters of [`counters::list`], and each rate and quota of an active grant and each shared quota, used or
+/// not. `of_all` is the use of shared quotas on all hosts of a fleet.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
-pub fn in_force(view: &View, now: Timestamp, limits: &Limits) -> Result<Vec<Used>, StoreError> {
+pub fn in_force(
+    view: &View,
+    now: Timestamp,
+    (limits, shared): (&Limits, &SharedQuotas),
+    of_all: &[QuotaLook],
+) -> Result<Vec<Used>, StoreError> {
     let (mut all, steady) = (counters::list(view, now)?, steady_estimate(view, now)?);
     // A temporary grant has the limits of the group's own grant, which is before it.
     let mut shown = BTreeSet::new();
@@ -257,6 +317,26 @@ pub fn in_force(view: &View, now: Timestamp, limits: &Limits) -> Result<Vec<Used
                 scope: scope.to_owned(),
                 caller,
                 provider,
+            });
+        }
+    }
+    all.retain(|used| used.caller != EVERYONE);
+    for (provider, table) in shared.tables() {
+        let levels = [Level::Read, Level::Write, Level::Production].map(|level| (word(level).to_owned(), level));
+        let calls = levels.into_iter().filter_map(|(scope, level)| Some((scope, Some(table.calls(level)?))));
+        let amounts = table.amounts.keys().map(|action| (amount_scope(action), None));
+        for (scope, daily_quota) in calls.chain(amounts) {
+            let own = shared_quotas::used(view, (provider.as_str(), &scope), now)?;
+            let is_its = |quota: &&QuotaLook| quota.provider == provider.as_str() && quota.scope == scope;
+            all.push(Used {
+                caller: EVERYONE.to_owned(),
+                provider: provider.to_string(),
+                used: of_all.iter().find(is_its).map_or(own, |quota| quota.used),
+                scope,
+                daily_quota,
+                rate_per_minute: None,
+                taken: None,
+                open_until: None,
             });
         }
     }

@@ -6,6 +6,7 @@ use policy::limits::Charge;
 use serde_json::json;
 use store::ledger::chain::{Draft, RowKind};
 use store::state::counters::{self, Counter};
+use store::state::shared_quotas;
 use store::{StoreError, Transaction};
 
 /// Charges the rates, quotas and trial that the intent of this effect uses.
@@ -43,8 +44,11 @@ pub(crate) fn charge_call(
                     note_soft(tx, call, scope, used)?;
                 }
             }
+            Charge::Shared { provider, scope, uses, most } if runs => {
+                shared_quotas::use_up(tx, (provider, scope), *uses, *most)?;
+            }
             // Nothing is attempted yet.
-            Charge::Quota { .. } => {}
+            Charge::Quota { .. } | Charge::Shared { .. } => {}
             Charge::Trial => counters::begin_trial(tx, caller, provider, intent)?,
         }
     }

@@ -17,6 +17,9 @@ use store::ledger::checkpoints::Signed;
 use store::{ClockCheck, Durability, Store, StoreError, Undone};
 use tokio::time::Instant;
 
+/// The number of times that a batch is decided again because of newer facts of other hosts.
+const OUTDATED_MAX: usize = 8;
+
 /// The store of a home, written in batches only.
 #[derive(Debug)]
 pub struct Ledger {
@@ -191,7 +194,8 @@ impl Ledger {
     ///
     /// An event that fails is unwritten, and the others are written without it: the transaction is rolled back and
     /// begun again. If the commit itself fails, the events are tried again one by one. An error of all events
-    /// ([`StoreError::is_of_all`]) ends the batch. If an event needs a synced commit, all are tried again with one.
+    /// ([`StoreError::is_of_all`]) ends the batch. If an event needs a synced commit, all are tried again with one. If a
+    /// fact of another host was newer, all are decided again.
     pub fn batch<E: From<Effect>, W: BatchWriter<E>>(
         &mut self,
         durability: Durability,
@@ -200,6 +204,7 @@ impl Ledger {
     ) -> Batch<E, W::FollowUps> {
         let mut done = Batch::default();
         let mut waiting = vec![(durability, events)];
+        let mut outdated = 0;
         while let Some((durability, events)) = waiting.pop() {
             if events.is_empty() {
                 continue;
@@ -226,6 +231,11 @@ impl Ledger {
                     waiting.push((durability, others));
                 }
                 Lost::Unsynced { events } => waiting.push((Durability::Full, events)),
+                // Each attempt learns more, but the other hosts can be faster.
+                Lost::All { events, error } if error.is_outdated() && outdated < OUTDATED_MAX => {
+                    outdated += 1;
+                    waiting.push((durability, events));
+                }
                 Lost::All { events, error } if error.is_of_all() => {
                     let others = waiting.drain(..).rev().flat_map(|(_, events)| events);
                     let unwritten = events.into_iter().chain(others).map(|event| (event, Arc::clone(&error)));

@@ -200,7 +200,11 @@ impl RateTable {
 }
 
 impl AmountTable {
-    fn check(&self) -> Result<(), String> {
+    /// Checks that it limits something, within bounds.
+    ///
+    /// # Errors
+    /// The error and the remedy.
+    pub(crate) fn check(&self) -> Result<(), String> {
         let caps: Vec<f64> = self.per_call.into_iter().chain(self.per_day).collect();
         if caps.is_empty() {
             return Err("neither per_call nor per_day is set; add one of them".into());
@@ -246,6 +250,17 @@ pub enum Charge {
         near: bool,
         /// The key under which it counts, if it is not the one of the call.
         of: Option<String>,
+    },
+    /// A part of a day's quota that all callers share.
+    Shared {
+        /// The provider, or its namespace.
+        provider: String,
+        /// The quota.
+        scope: String,
+        /// The amount: calls, or millionths of an amount.
+        uses: i64,
+        /// The most use of a day.
+        most: i64,
     },
     /// The call tests whether the provider works again.
     Trial,

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use store::StoreError;
 use store::fleet::commands::Commands;
-use store::fleet::{self, BodyKey, FleetError, Look, Settings};
+use store::fleet::{self, BodyKey, FleetError, Look, QuotaLook, Settings};
 use store::ledger::chain::Head;
 
 /// The database that gets the records of this host.
@@ -48,6 +48,14 @@ impl FleetDatabase {
     /// [`StoreError::Fleet`]: it cannot be reached, or refuses this host.
     pub fn look(&self) -> Result<Look, StoreError> {
         fleet::look(&self.0)
+    }
+
+    /// Reads the use of the quotas that all hosts share.
+    ///
+    /// # Errors
+    /// [`StoreError::Fleet`]: it cannot be reached, or refuses this host.
+    pub fn look_at_quotas(&self) -> Result<Vec<QuotaLook>, StoreError> {
+        fleet::look_at_quotas(&self.0)
     }
 
     /// Returns why no daemon of this host starts with this server, and the remedy.

@@ -1,20 +1,27 @@
 //! `limits`: the use of each limit, and open circuit breakers.
 
+use crate::assembly::fleet::FleetDatabase;
+use crate::assembly::secrets::secret_of_store;
 use crate::cli::Context;
-use crate::cli::output::{CliError, Output};
+use crate::cli::output::{CliError, Output, Progress};
+use crate::host::StartError;
 use clap::Args;
+use config::Config;
 use engine::limits;
 use serde_json::json;
 use shared::numbers::counted;
+use store::fleet::QuotaLook;
 use store::state::counters::Used;
 
 /// Show the limits of each grant, their use, and open circuit breakers.
 ///
 /// A rate limit counts the calls of the last minute. A quota counts the calls of today (UTC). Limits are in
-/// `[limits.GROUP.PROVIDER]` of broker.toml and in grants.
+/// `[limits.GROUP.PROVIDER]` of broker.toml and in grants. The caller `all` is a quota of `[shared_quotas.PROVIDER]`,
+/// with the use on all hosts of a fleet.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "--json prints {limits: [{caller, provider, scope, used, daily_quota, rate_per_minute, taken, open_until}]}.
+    after_help = "--json prints {limits: [{caller, provider, scope, used, daily_quota, rate_per_minute, taken, open_until}], warnings: \
+    [TEXT]}.
 scope is a level, `grant`, `amount:ACTION` or `breaker`. For an amount, used is in millionths. For a breaker, used is the \
     number of consecutive faults. taken is the number of calls that count against the rate now"
 )]
@@ -28,17 +35,41 @@ impl Limits {
     pub fn run(self, context: &Context) -> Result<(), CliError> {
         let now = context.platform.clock.now();
         let config = context.config()?;
+        let (of_all, warning) = match of_all_hosts(context, &config) {
+            Ok(of_all) => (of_all, None),
+            Err(error) => {
+                let why = model::errors::chain(&error);
+                (Vec::new(), Some(format!("the use of shared quotas is that of this host only: {why}")))
+            }
+        };
+        let tables = (&config.limits, &config.shared_quotas);
         let used = match context.ledger_if_any()? {
-            Some(ledger) => limits::in_force(&ledger, now, &config.limits)?,
+            Some(ledger) => limits::in_force(&ledger, now, tables, &of_all)?,
             None => Vec::new(),
         };
-        context.output.show(&json!({ "limits": used }), || {
+        let warnings: Vec<&String> = warning.iter().collect();
+        context.output.show(&json!({ "limits": used, "warnings": warnings }), || {
             let rows: Vec<_> = used.iter().map(row).collect();
             let head = ["CALLER", "PROVIDER", "SCOPE", "THIS MINUTE", "TODAY"];
-            Output::table_or("No limits: no group has access.", &head, &rows)
+            let table = Output::table_or("No limits: no group has access.", &head, &rows);
+            let warnings = warnings.iter().map(|warning| format!("Warning: {warning}"));
+            std::iter::once(table).chain(warnings).collect::<Vec<_>>().join("\n")
         });
         Ok(())
     }
+}
+
+/// Returns the use of the shared quotas on all hosts of the fleet.
+///
+/// # Errors
+/// [`StartError`]: the database cannot be read.
+fn of_all_hosts(context: &Context, config: &Config) -> Result<Vec<QuotaLook>, StartError> {
+    if config.shared_quotas.tables().next().is_none() {
+        return Ok(Vec::new());
+    }
+    let secrets = secret_of_store(config, &context.platform);
+    let Some(fleet) = FleetDatabase::new(config, &secrets)? else { return Ok(Vec::new()) };
+    Ok(Progress::during(context.output, "asking the database", || fleet.look_at_quotas())?)
 }
 
 fn row(used: &Used) -> Vec<String> {

@@ -6,6 +6,8 @@
 //! A call is two batches: an intent with its row of state, and the outcome that deletes it. A batch has one part of so many
 //! calls. All stores take turns, so that a busy machine is busy for all. The distance is the time of a round trip, which a
 //! proxy adds. The server syncs its files.
+//!
+//! Then several hosts of one database run at the same time, without and with a quota that they share.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark that cannot run has nothing to say")]
 #![expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "figures")]
@@ -36,14 +38,20 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use store::ledger::chain::{Draft, RowKind};
 use store::state::intents::{self, OpenIntent};
+use store::state::shared_quotas;
 use store::{ClockCheck, Durability, Store, StoreError, Undone};
 use tempfile::TempDir;
 use waiting::{skipped, until};
 
 const CALLER: &str = "group:developer";
+const QUOTA: (&str, &str) = ("github", "write");
 /// The round trips, in microseconds.
 const DISTANCES: [u64; 3] = [0, 500, 2_000];
 const SIZES: [usize; 4] = [1, 16, 64, 256];
+/// The numbers of hosts that run at the same time, with so many calls in a batch, for this time.
+const HOSTS: [usize; 4] = [1, 2, 4, 8];
+const AT_ONCE: usize = 64;
+const TOGETHER: Duration = Duration::from_secs(4);
 /// The turns of each store and size.
 const TURNS: usize = 120;
 
@@ -64,12 +72,18 @@ struct Measured {
     name: String,
     store: Store,
     turn: usize,
+    /// Whether each call charges a quota that all hosts share.
+    shares: bool,
     /// The times of batches, by size.
     times: Vec<Vec<Duration>>,
     _home: TempDir,
 }
 
 impl Measured {
+    fn new(name: String, store: Store, home: TempDir) -> Self {
+        Self { name, store, turn: 0, shares: false, times: SIZES.iter().map(|_| Vec::new()).collect(), _home: home }
+    }
+
     /// Runs so many calls: one batch of intents, and one of outcomes.
     fn calls(&mut self, size: usize) -> [Duration; 2] {
         let ids: Vec<RequestId> = (0..size).map(|n| format!("r-{}-{n}", self.turn).parse().unwrap()).collect();
@@ -84,6 +98,10 @@ impl Measured {
                     let intent =
                         OpenIntent { seq, caller: CALLER, request_id: id, stage, mutating: true, nonce, handle: None };
                     intents::open(tx, &intent)?;
+                    if self.shares {
+                        shared_quotas::used(tx.view(), QUOTA, tx.now())?;
+                        shared_quotas::use_up(tx, QUOTA, 1, i64::MAX)?;
+                    }
                     Ok(seq)
                 })
                 .collect::<Result<Vec<i64>, StoreError>>()
@@ -113,13 +131,9 @@ fn main() {
         return;
     }
     let clock: Arc<dyn Clock> = Arc::new(RealClock(Instant::now()));
-    let measured = |name: String, store: Store, home| {
-        let times = SIZES.iter().map(|_| Vec::new()).collect();
-        Measured { name, store, turn: 0, times, _home: home }
-    };
     let home = tempfile::tempdir().unwrap();
     let alone = Store::open(home.path(), Arc::clone(&clock), "p".to_owned()).unwrap();
-    let mut stores = vec![measured("SQLite alone".to_owned(), alone, home)];
+    let mut stores = vec![Measured::new("SQLite alone".to_owned(), alone, home)];
     let mut databases = Vec::new();
     for distance in DISTANCES {
         let Some(database) = FleetDatabase::new() else { return };
@@ -129,7 +143,7 @@ fn main() {
         let settings = database.settings("a", port);
         let records = (&settings, &body_key(home.path()));
         let store = Store::open_in_fleet(home.path(), Arc::clone(&clock), "p".to_owned(), records).unwrap();
-        stores.push(measured(format!("PostgreSQL at {:.1} ms", distance as f64 / 1_000.0), store, home));
+        stores.push(Measured::new(format!("PostgreSQL at {:.1} ms", distance as f64 / 1_000.0), store, home));
         databases.push(database);
     }
     for turn in 0..=TURNS {
@@ -154,6 +168,58 @@ fn main() {
             println!("| {} | {size} | {:.2} ms | {:.2} ms | {rate:.0} |", one.name, ms(p50), ms(p99));
         }
     }
+    drop(stores);
+    together(&clock);
+}
+
+/// Prints the calls a second of several hosts together.
+fn together(clock: &Arc<dyn Clock>) {
+    println!("\n| hosts at the same time | calls/s | with a shared quota |");
+    println!("| --- | --- | --- |");
+    for hosts in HOSTS {
+        let Some(database) = FleetDatabase::new() else { return };
+        let stores = (0..hosts).map(|number| {
+            let host = char::from_u32(u32::from('a') + u32::try_from(number).unwrap()).unwrap().to_string();
+            if number > 0 {
+                database.add(&host);
+            }
+            let home = tempfile::tempdir().unwrap();
+            let settings = database.settings(&host, database.server.port);
+            let records = (&settings, &body_key(home.path()));
+            let store = Store::open_in_fleet(home.path(), Arc::clone(clock), "p".to_owned(), records).unwrap();
+            Measured::new(host, store, home)
+        });
+        let mut stores: Vec<Measured> = stores.collect();
+        let [alone, shared] = [false, true].map(|shares| {
+            // The first round prepares the statements.
+            run(&mut stores, shares, Duration::from_millis(500));
+            run(&mut stores, shares, TOGETHER)
+        });
+        println!("| {hosts} | {alone:.0} | {shared:.0} |");
+    }
+}
+
+/// Runs all stores for this time. Returns their calls a second.
+fn run(stores: &mut [Measured], shares: bool, time: Duration) -> f64 {
+    let began = Instant::now();
+    let calls: usize = std::thread::scope(|scope| {
+        let threads: Vec<_> = stores
+            .iter_mut()
+            .map(|one| {
+                one.shares = shares;
+                scope.spawn(move || {
+                    let mut calls = 0;
+                    while began.elapsed() < time {
+                        one.calls(AT_ONCE);
+                        calls += AT_ONCE;
+                    }
+                    calls
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    calls as f64 / began.elapsed().as_secs_f64()
 }
 
 fn ms(time: Duration) -> f64 {

@@ -27,12 +27,13 @@ mod tables;
 
 pub use encryption::BodyKey;
 pub use error::FleetError;
-pub use look::{DaemonState, HostLook, Look, ServerDurability, look};
+pub use look::{DaemonState, HostLook, Look, QuotaLook, ServerDurability, look, look_at_quotas};
 pub use schema::{host_script, schema_script};
 pub use settings::Settings;
 
 use crate::ledger::chain::Head;
 use crate::ledger::segments;
+use crate::shared_use::Counted;
 use crate::{StoreError, View, at};
 use changes::{Capture, Changed};
 use model::{HostName, Nonce};
@@ -42,6 +43,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
 use server::{BATCH, Batch, Known, Server};
+use shared::digest::Digest;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -239,37 +241,45 @@ impl Fleet {
     /// # Errors
     /// [`StoreError`]; the transaction of the copy must be rolled back. If the error is [`FleetError::Unknown`], the
     /// database may have the rows.
-    pub(crate) fn write(&mut self, connection: &Connection, head: Head) -> Result<(), StoreError> {
-        let number = self.batch + 1;
+    pub(crate) fn write(&mut self, view: &View, head: Head) -> Result<(), StoreError> {
+        let (number, connection) = (self.batch + 1, view.connection());
         let (changes, sequences) =
             self.capture.changes(connection, (self.host.as_str(), &self.key), &self.sequences)?;
         self.keep(connection, number, &self.holder)?;
         // A full disk shows before the database has the batch.
         connection.cache_flush().map_err(at("write the copy"))?;
         let (head, changes) = ((head.seq, head.hash), Arc::from(changes));
-        let mut batch = Batch { fence: self.fence, number, head, changes, limit: BATCH };
+        let shared = Arc::from(view.shared_use().borrow().charges());
+        let mut batch = Batch { fence: self.fence, number, head, changes, shared, limit: BATCH };
         let began = Instant::now();
-        if let Err(error) = self.write_or_settle(&batch) {
-            let is_lost = matches!(error, StoreError::Fleet(FleetError::Unreachable(_))) && began.elapsed() < AT_ONCE;
-            if !is_lost {
-                return Err(error);
-            }
+        let mut written = self.write_or_settle(&batch);
+        if matches!(written, Err(StoreError::Fleet(FleetError::Unreachable(_)))) && began.elapsed() < AT_ONCE {
             batch.fence = self.fence;
-            self.write_or_settle(&batch)?;
+            written = self.write_or_settle(&batch);
+        }
+        let counted = written.inspect_err(|error| {
+            if let StoreError::Fleet(FleetError::UsedUp { provider, scope, used, left }) = error {
+                let (provider, scope) = (provider.clone(), scope.clone());
+                view.shared_use().borrow_mut().note(Counted { provider, scope, used: *used, left: *left });
+            }
+        })?;
+        for counted in counted {
+            view.shared_use().borrow_mut().note(counted);
         }
         self.has_written(number);
         (self.sequences, self.state) = (sequences, State::Behind);
         Ok(())
     }
 
-    /// Writes a batch. If its commit is not answered, finds out whether it is there.
-    fn write_or_settle(&mut self, batch: &Batch) -> Result<(), StoreError> {
+    /// Writes a batch. If its commit is not answered, finds out whether it is there. Returns the use of the shared quotas
+    /// that it charges, as far as it was answered.
+    fn write_or_settle(&mut self, batch: &Batch) -> Result<Vec<Counted>, StoreError> {
         match self.server.write(batch.clone()) {
-            Ok(()) => Ok(()),
+            Ok(counted) => Ok(counted),
             Err(FleetError::Unknown(error)) => {
                 tracing::warn!(%error, "it is unknown whether the fleet's database has the last rows");
                 self.state = State::Unknown;
-                if self.settle()? { Ok(()) } else { Err(FleetError::Unreachable(error).into()) }
+                if self.settle()? { Ok(Vec::new()) } else { Err(FleetError::Unreachable(error).into()) }
             }
             Err(error) => Err(error.into()),
         }
@@ -413,7 +423,7 @@ impl Fleet {
             self.keep(connection, number, &self.holder)?;
             let head = (end.seq, end.hash);
             let changes = Arc::from(state);
-            self.server.write(Batch { fence: self.fence, number, head, changes, limit: FILLED })?;
+            self.server.write(self.filling(number, head, changes))?;
             self.has_written(number);
             self.sequences = sequences;
             Ok(())
@@ -423,9 +433,14 @@ impl Fleet {
     fn fill_part(&mut self, rows: Option<Changed>, end: Head) -> Result<(), StoreError> {
         let (number, head) = (self.batch + 1, (end.seq, end.hash));
         let changes = rows.into_iter().collect();
-        self.server.write(Batch { fence: self.fence, number, head, changes, limit: FILLED })?;
+        self.server.write(self.filling(number, head, changes))?;
         self.has_written(number);
         Ok(())
+    }
+
+    /// Returns a batch that fills the database.
+    fn filling(&self, number: i64, head: (i64, Digest), changes: Arc<[Changed]>) -> Batch {
+        Batch { fence: self.fence, number, head, changes, shared: Arc::from([]), limit: FILLED }
     }
 
     fn has_written(&mut self, number: i64) {

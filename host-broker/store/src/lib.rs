@@ -13,6 +13,7 @@ pub mod fleet;
 pub mod ledger;
 mod open;
 mod reserve;
+mod shared_use;
 pub mod state;
 mod steady;
 mod store;

@@ -26,4 +26,5 @@ pub mod replies;
 pub mod requests;
 pub mod restore;
 pub mod sessions;
+pub mod shared_quotas;
 pub mod standing_approvals;

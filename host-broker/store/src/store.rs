@@ -256,7 +256,7 @@ impl Store {
     /// opened again and read.
     fn commit(&mut self, head: Head, signed: Option<Signed>) -> Result<(), StoreError> {
         if let Some(fleet) = &mut self.fleet {
-            fleet.write(self.view.connection(), head).inspect_err(|_unwritten| {
+            fleet.write(&self.view, head).inspect_err(|_unwritten| {
                 self.view.connection().execute_batch("ROLLBACK").ok();
             })?;
         }

@@ -2,6 +2,7 @@
 
 use crate::cache::Cache;
 use crate::open::SCHEMA_VERSION;
+use crate::shared_use::SharedUse;
 use crate::{DatabaseError, StoreError, at};
 use rusqlite::{CachedStatement, Connection, Params, Row, Statement};
 use std::cell::{Cell, RefCell};
@@ -14,6 +15,7 @@ pub struct View {
     statements: Cell<u64>,
     // The writer's.
     cache: Option<RefCell<Cache>>,
+    shared_use: RefCell<SharedUse>,
 }
 
 impl View {
@@ -27,7 +29,7 @@ impl View {
 
     /// Returns the view of a reader.
     pub(crate) fn over(connection: Connection) -> Self {
-        Self { connection, statements: Cell::new(0), cache: None }
+        Self { connection, statements: Cell::new(0), cache: None, shared_use: RefCell::default() }
     }
 
     /// Returns the view of the one writer, which keeps facts in memory.
@@ -52,8 +54,14 @@ impl View {
         Ok(value)
     }
 
-    /// Forgets all kept facts.
+    /// Returns the use of shared quotas on all hosts.
+    pub(crate) fn shared_use(&self) -> &RefCell<SharedUse> {
+        &self.shared_use
+    }
+
+    /// Forgets all kept facts, and the charges of the transaction that is rolled back.
     pub(crate) fn forget(&self) {
+        self.shared_use.borrow_mut().end();
         if let Some(cache) = &self.cache {
             cache.take();
         }
@@ -61,6 +69,7 @@ impl View {
 
     /// Notes that the transaction is committed. Debug builds check that every kept fact is what is stored.
     pub(crate) fn committed(&self) {
+        self.shared_use.borrow_mut().end();
         let Some(cache) = &self.cache else { return };
         cache.borrow_mut().committed();
         if cfg!(debug_assertions) {

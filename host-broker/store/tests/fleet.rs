@@ -33,6 +33,7 @@ mod fleet {
     #[path = "../conformance/facts.rs"]
     mod facts;
     mod leaving;
+    mod quotas;
     mod tls;
     #[path = "../conformance/transactions.rs"]
     mod transactions;

@@ -72,6 +72,35 @@ fn a_quota_warns_then_refuses_until_the_next_day_and_outlives_the_daemon() {
 }
 
 #[test]
+fn all_groups_share_a_quota_and_a_sum() {
+    let mut world = world(
+        "[shared_quotas.demo]\nwrite = 4\namounts = { charge = { param = \"n\", per_call = 9, per_day = 10 } }\n",
+    );
+    let (developer, security) = (world.group("developer"), world.group("security"));
+    let charge = |group: &Group, n: u32| group.call("charge", json!({ "n": n }));
+    assert_eq!(code(&charge(&developer, 6)), "executed");
+    assert_eq!(code(&charge(&security, 9)), "quota_exceeded");
+    let refused = charge(&security, 10);
+    assert!(error(&refused).contains("9 in one call"), "{refused}");
+    let refused = charge(&security, 5);
+    assert!(error(&refused).contains("10 a day with charge for all groups together"), "{refused}");
+    assert!((1..=24 * 3_600_000).contains(&wait_ms(&refused)), "{refused}");
+    assert_eq!(code(&charge(&security, 4)), "executed");
+    world.restart();
+    assert_eq!(code(&charge(&developer, 0)), "executed");
+    assert_eq!(code(&charge(&security, 0)), "executed");
+    let refused = charge(&developer, 0);
+    assert_eq!(code(&refused), "quota_exceeded");
+    assert!(error(&refused).contains("4 write calls a day for all groups together"), "{refused}");
+    assert_eq!(codes(&developer, "echo", 5), ["executed"; 5], "reading has no shared quota");
+    assert_eq!(world.effects_of("charge").len(), 4);
+    let stored = world.query("SELECT scope, used FROM quotas WHERE caller = 'all' ORDER BY scope");
+    let (sum, write) =
+        (json!({ "scope": "amount:charge", "used": 10_000_000 }), json!({ "scope": "write", "used": 4 }));
+    assert_eq!(stored, [sum, write]);
+}
+
+#[test]
 fn a_grant_narrows_what_the_configuration_allows() {
     let world = world("[limits.developer.demo]\nread = { rate_per_minute = 5 }\n");
     world.grant_with("developer", 2, json!({ "rate_per_minute": 2, "daily_quota": 3 }));
@@ -182,6 +211,12 @@ fn a_limit_for_what_does_not_exist_or_limits_nothing_stops_the_start() {
         ),
         ("[limits.developer.demo]\namounts = { chrage = { param = \"sum\", per_day = 1 } }\n", "chrage"),
         ("[limits.developer.demo]\nbreaker = { open_s = 0 }\n", "open_s"),
+        ("[shared_quotas.nowhere]\nread = 1\n", "providers.nowhere"),
+        ("[shared_quotas.\"*\"]\nread = 1\n", "shared_quotas"),
+        ("[shared_quotas.demo]\n", "shared_quotas.demo limits nothing"),
+        ("[shared_quotas.demo]\nwirte = 1\n", "did you mean `write`"),
+        ("[shared_quotas.demo]\namounts = { charge = { param = \"n\", per_call = 1 } }\n", "per_day is not set"),
+        ("[shared_quotas.demo]\namounts = { chrage = { param = \"n\", per_day = 1 } }\n", "chrage"),
     ] {
         let fault = down(limits).down().try_start().err().map(|error| error.to_string()).unwrap_or_default();
         assert!(fault.contains(word), "{limits}: {fault}");

@@ -16,6 +16,18 @@ pub enum FleetError {
     /// It has written other rows than those of the batch.
     #[error("the fleet's database has changed other rows than it was sent; look for triggers and rules of its tables")]
     Changed,
+    /// Other hosts have used more of a shared quota than this one knew. Nothing was written; the next attempt knows it.
+    #[error("the hosts of the fleet have used {used} of the shared quota of {provider} ({scope}), so it is used up")]
+    UsedUp {
+        /// The provider, or its namespace.
+        provider: String,
+        /// The quota.
+        scope: String,
+        /// The use on all hosts, in calls or millionths.
+        used: i64,
+        /// The time until the quota begins again.
+        left: std::time::Duration,
+    },
     /// Another daemon serves this host now.
     #[error("another daemon has taken over the host `{0}`; stop one of the two")]
     Fenced(String),

@@ -34,6 +34,33 @@ BEGIN
     PERFORM set_config('host_broker.batch', host_ || '/' || batch_, true);
 END $$;
 
+-- Charges a quota that all hosts share, in the transaction of a batch. Returns the use with the charge, and the seconds
+-- until the next day. It runs with the rights of its owner, so a host can only add to the use.
+CREATE OR REPLACE FUNCTION host_broker.charge(
+    host_ text, batch_ bigint, provider_ text, scope_ text, uses_ bigint, most_ bigint, OUT used bigint, OUT left_s bigint
+) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    today date := (clock_timestamp() AT TIME ZONE 'UTC')::date;
+BEGIN
+    IF uses_ < 0 OR current_setting('host_broker.batch', true) IS DISTINCT FROM host_ || '/' || batch_ THEN
+        RAISE EXCEPTION 'no batch has begun' USING ERRCODE = 'HB001';
+    END IF;
+    left_s := greatest(0, ceil(extract(epoch FROM (today + 1)::timestamp - (clock_timestamp() AT TIME ZONE 'UTC'))));
+    -- If the clock of the server was set back, the later day goes on.
+    INSERT INTO host_broker.shared_quotas AS q SELECT provider_, scope_, today, uses_ WHERE uses_ <= most_
+        ON CONFLICT (provider, scope) DO UPDATE SET
+            used = EXCLUDED.used + CASE WHEN q.day >= EXCLUDED.day THEN q.used ELSE 0 END,
+            day = greatest(q.day, EXCLUDED.day)
+        WHERE EXCLUDED.used + CASE WHEN q.day >= EXCLUDED.day THEN q.used ELSE 0 END <= most_
+        RETURNING q.used INTO used;
+    IF NOT FOUND THEN
+        SELECT q.used INTO used FROM host_broker.shared_quotas AS q
+            WHERE q.provider = provider_ AND q.scope = scope_ AND q.day >= today;
+        RAISE EXCEPTION 'the shared quota does not permit this' USING ERRCODE = 'HB006',
+            DETAIL = format('%s %s %s %s', coalesce(used, 0), left_s, provider_, scope_);
+    END IF;
+END $$;
+
 -- Adds a host, whose broker connects with the role, or gives it another role.
 CREATE OR REPLACE FUNCTION host_broker.admit(host_ text, role_ text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -46,13 +73,13 @@ BEGIN
     END IF;
     INSERT INTO host_broker.hosts (host, role) VALUES (host_, role_) ON CONFLICT (host) DO UPDATE SET role = EXCLUDED.role;
     EXECUTE format('GRANT USAGE ON SCHEMA host_broker TO %I', role_);
-    EXECUTE format('GRANT SELECT ON host_broker.version, host_broker.hosts TO %I', role_);
+    EXECUTE format('GRANT SELECT ON host_broker.version, host_broker.hosts, host_broker.shared_quotas TO %I', role_);
     EXECUTE format('GRANT UPDATE (fence, holder, writer, lease, batch, seq, hash, key_check, has_left) ON host_broker.hosts TO %I', role_);
     EXECUTE format('GRANT SELECT, INSERT ON LEDGER_TABLES TO %I', role_);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON STATE_TABLES TO %I', role_);
     EXECUTE format('GRANT SELECT, DELETE ON host_broker.commands TO %I', role_);
     EXECUTE format('GRANT INSERT (host, sender, id, command) ON host_broker.commands TO %I', role_);
     EXECUTE format('GRANT UPDATE (taken, reply) ON host_broker.commands TO %I', role_);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION host_broker.enter, host_broker.own_host, host_broker.raised TO %I', role_);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION host_broker.enter, host_broker.charge, host_broker.own_host, host_broker.raised TO %I', role_);
 END $$;
-REVOKE ALL ON FUNCTION host_broker.admit, host_broker.enter, host_broker.own_host, host_broker.raised FROM PUBLIC;
+REVOKE ALL ON FUNCTION host_broker.admit, host_broker.enter, host_broker.charge, host_broker.own_host, host_broker.raised FROM PUBLIC;

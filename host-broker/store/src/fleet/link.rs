@@ -9,6 +9,8 @@ use super::look;
 use super::server::{BATCH, Batch};
 use super::settings::{Connected, Settings};
 use super::tables::{Rows, TABLES_VERSION, Table, Values};
+use crate::shared_use::{Counted, SharedCharge};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -35,6 +37,12 @@ const FENCED: &str = "HB001";
 const OTHER_VERSION: &str = "HB003";
 const UNSYNCED: &str = "HB004";
 const NO_STANDBY: &str = "HB005";
+/// The state of a charge that a shared quota does not permit. Its detail is the use, the seconds until the next day, the
+/// provider and the scope.
+const USED_UP: &str = "HB006";
+/// Charges a shared quota of the open transaction.
+const CHARGE: &str = "SELECT used, left_s FROM host_broker.charge($1::text, $2::bigint, $3::text, $4::text, $5::bigint, \
+    $6::bigint)";
 
 /// The beginnings of the states of a server that ends, only reads, is full, or waits for a lock. Each event would have the
 /// same answer.
@@ -54,6 +62,8 @@ pub(super) struct Link {
     pub(super) notified: Arc<Notify>,
     // The statements that write and delete rows of a table, by its number.
     statements: BTreeMap<(usize, bool, Rows), Statement>,
+    // The statement that charges a shared quota.
+    charge: Option<Statement>,
     /// Whether a server without a synchronous standby is accepted.
     accepts_one_machine: bool,
 }
@@ -71,7 +81,7 @@ impl Link {
         tokio::spawn(drive(connection, Arc::clone(&warnings), Arc::clone(&notified)));
         client.batch_execute(SESSION).await.map_err(unreachable)?;
         let accepts_one_machine = settings.accepts_one_machine;
-        let link = Self { client, warnings, notified, statements: BTreeMap::new(), accepts_one_machine };
+        let link = Self { client, warnings, notified, statements: BTreeMap::new(), charge: None, accepts_one_machine };
         if must_keep {
             // Another server may have taken over, with other settings.
             look::check_durability(&link.ask(look::SETTINGS).await?, accepts_one_machine)?;
@@ -137,14 +147,17 @@ impl Link {
                 }
             }
         }
+        if self.charge.is_none() && !batch.shared.is_empty() {
+            self.charge = Some(self.client.prepare(CHARGE).await.map_err(|error| refused(&error))?);
+        }
         Ok(())
     }
 
-    /// Sends the whole transaction, then reads the answers.
+    /// Sends the whole transaction, then reads the answers. Returns the use of the shared quotas that it charges.
     ///
     /// # Errors
     /// [`FleetError::Unknown`] if it may be committed. After every other error it is not.
-    pub(super) async fn write(&self, host: &str, tables: &[Table], batch: &Batch) -> Result<(), FleetError> {
+    pub(super) async fn write(&self, host: &str, tables: &[Table], batch: &Batch) -> Result<Vec<Counted>, FleetError> {
         let warned = self.warnings.load(Ordering::Acquire);
         let (seq, hash) = (batch.head.0, base16ct::lower::encode_string(batch.head.1.as_bytes()));
         // A large message takes its time on a slow line. Then the server must wait for the next one.
@@ -154,6 +167,7 @@ impl Link {
             "BEGIN; {idle}SELECT host_broker.enter('{host}', {TABLES_VERSION}, {}, {}, {seq}, decode('{hash}', 'hex'), {})",
             batch.fence, batch.number, !self.accepts_one_machine
         );
+        let counted = RefCell::default();
         let mut asked: Vec<Asked<'_>> = Vec::new();
         asked.push(Box::pin(async { self.client.batch_execute(&begin).await.map(|()| true) }));
         for changed in batch.changes.iter() {
@@ -172,6 +186,8 @@ impl Link {
                 }));
             }
         }
+        // Last, because other hosts wait for these rows until the commit.
+        asked.extend(batch.shared.iter().map(|charge| self.charging((host, &batch.number), charge, &counted)));
         let mut flight = Flight::of(asked);
         flight.send().await;
         // A statement that was not sent must not be missing in the transaction.
@@ -201,8 +217,30 @@ impl Link {
         if !matches!(keeps, Some(Ok(true))) {
             return Err(FleetError::Unknown(NO_LONGER_KEEPS.to_owned()));
         }
-        Ok(())
+        Ok(counted.into_inner())
     }
+
+    /// Returns the statement that charges a shared quota.
+    fn charging<'c>(
+        &'c self,
+        (host, number): (&'c str, &'c i64),
+        charge: &'c SharedCharge,
+        counted: &'c RefCell<Vec<Counted>>,
+    ) -> Asked<'c> {
+        Box::pin(async move {
+            let SharedCharge { provider, scope, uses, most } = charge;
+            let Some(statement) = &self.charge else { return Ok(false) };
+            let row = self.client.query_one(statement, &[&host, number, provider, scope, uses, most]).await?;
+            let (used, left): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+            let (provider, scope, left) = (provider.clone(), scope.clone(), seconds(left));
+            counted.borrow_mut().push(Counted { provider, scope, used, left });
+            Ok(true)
+        })
+    }
+}
+
+fn seconds(number: i64) -> Duration {
+    Duration::from_secs(u64::try_from(number).unwrap_or(0))
 }
 
 /// Reads the messages of a connection until its end, and counts the warnings. A warning is counted before the answer of its
@@ -245,9 +283,21 @@ fn refusal(host: &str, error: &tokio_postgres::Error) -> FleetError {
         Some(FENCED) => FleetError::Fenced(host.to_owned()),
         Some(UNSYNCED) => FleetError::Unsynced(message(error)),
         Some(NO_STANDBY) => FleetError::Durability(message(error)),
+        Some(USED_UP) => used_up(error),
         Some(OTHER_VERSION) => FleetError::Refused("its tables are those of another version".to_owned()),
         Some(_) | None => refused(error),
     }
+}
+
+fn used_up(error: &tokio_postgres::Error) -> FleetError {
+    let detail = error.as_db_error().and_then(|said| said.detail()).unwrap_or_default();
+    let mut words = detail.splitn(4, ' ');
+    let read = || {
+        let (used, left) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let (provider, scope) = (words.next()?.to_owned(), words.next()?.to_owned());
+        Some(FleetError::UsedUp { provider, scope, used, left: seconds(left) })
+    };
+    std::iter::once_with(read).flatten().next().unwrap_or_else(|| refused(error))
 }
 
 /// Returns an error of the server as a refusal. A server that ends or only reads, and a lost connection, cannot be reached.

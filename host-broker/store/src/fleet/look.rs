@@ -113,6 +113,34 @@ pub fn look(settings: &Settings) -> Result<Look, StoreError> {
     Ok(Look { hosts: hosts.collect(), server_version, durability, faults })
 }
 
+/// The use of a quota that all hosts share.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuotaLook {
+    /// The provider, or its namespace.
+    pub provider: String,
+    /// The quota: a level, or `amount:<action>`.
+    pub scope: String,
+    /// The use of today on all hosts, in calls or millionths.
+    pub used: i64,
+}
+
+/// Reads the use of the shared quotas, of today by the clock of the server.
+///
+/// # Errors
+/// [`StoreError::Fleet`] if the database cannot be read.
+pub fn look_at_quotas(settings: &Settings) -> Result<Vec<QuotaLook>, StoreError> {
+    const QUOTAS: &str = "SELECT provider, scope, used FROM host_broker.shared_quotas
+        WHERE day >= (clock_timestamp() AT TIME ZONE 'UTC')::date ORDER BY provider, scope";
+    let server = Server::start(settings.clone(), Arc::from([]), None)?;
+    super::check_version(&server)?;
+    let quota = |row: Vec<String>| {
+        let [provider, scope, used] = <[String; 3]>::try_from(row).ok()?;
+        Some(QuotaLook { provider, scope, used: used.parse().ok()? })
+    };
+    let quotas = server.ask(QUOTAS)?.into_iter().map(quota).collect::<Option<_>>();
+    Ok(quotas.ok_or_else(|| FleetError::Row("shared_quotas".to_owned()))?)
+}
+
 /// The query of the settings that decide what the server keeps.
 pub(super) const SETTINGS: &str = "SELECT current_setting('server_version'), current_setting('fsync'),
     current_setting('full_page_writes'), current_setting('synchronous_standby_names')";

@@ -8,6 +8,7 @@ use super::link::{ANSWER, Link, unreachable, within};
 use super::servers::Servers;
 use super::settings::Settings;
 use super::tables::{self, Kind, Table};
+use crate::shared_use::{Counted, SharedCharge};
 use futures_util::StreamExt as _;
 use rusqlite::types::Value;
 use shared::digest::Digest;
@@ -62,6 +63,8 @@ pub(super) struct Batch {
     /// The end of the chain after it.
     pub(super) head: (i64, Digest),
     pub(super) changes: Arc<[Changed]>,
+    /// Its charges to quotas that all hosts share.
+    pub(super) shared: Arc<[SharedCharge]>,
     /// The longest time.
     pub(super) limit: Duration,
 }
@@ -180,8 +183,8 @@ impl Server {
         self.run(move |session| Box::pin(async move { session.take_over(from, holder, key_check).await }))
     }
 
-    /// Writes a batch.
-    pub(super) fn write(&self, batch: Batch) -> Result<(), FleetError> {
+    /// Writes a batch. Returns the use of the shared quotas that it charges, on all hosts.
+    pub(super) fn write(&self, batch: Batch) -> Result<Vec<Counted>, FleetError> {
         self.run(move |session| Box::pin(async move { session.write(batch).await }))
     }
 
@@ -522,7 +525,7 @@ impl Session {
         Ok(rows)
     }
 
-    async fn write(&mut self, batch: Batch) -> Result<(), FleetError> {
+    async fn write(&mut self, batch: Batch) -> Result<Vec<Counted>, FleetError> {
         let tables = Arc::clone(&self.tables);
         let (host, number) = (self.servers.settings.host.clone(), batch.number);
         let link = self.link().await?;
@@ -536,7 +539,9 @@ impl Session {
         };
         // After a refusal, too: the server may only read now.
         match &written {
-            Ok(()) => self.batch = self.batch.max(number),
+            Ok(_) => self.batch = self.batch.max(number),
+            // The transaction is rolled back, and the next attempt follows at once.
+            Err(FleetError::UsedUp { .. }) => {}
             Err(_) => self.link = None,
         }
         written

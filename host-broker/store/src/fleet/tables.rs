@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use tokio_postgres::types::ToSql;
 
 /// The version of the tables: their own, times 100, and that of the local schema.
-pub(super) const TABLES_VERSION: i64 = 300 + SCHEMA_VERSION;
+pub(super) const TABLES_VERSION: i64 = 400 + SCHEMA_VERSION;
 /// The tables that only the local copy has. Triggers fill the first three from other tables. The others name files of
 /// the home, or can be read again from the rows.
 const LOCAL: [&str; 7] =

@@ -23,7 +23,8 @@ use store::state::intents;
 use store::state::intents::OpenIntent;
 use store::state::proposals;
 use store::state::proposals::NewProposal;
-use store::{Store, StoreError, Transaction};
+use store::state::shared_quotas;
+use store::{Store, StoreError, Transaction, View};
 
 fn id(name: &str) -> RequestId {
     name.parse().unwrap()
@@ -258,4 +259,25 @@ fn an_external_grant_permits_so_many_calls_until_it_is_revoked() {
         let revoked = commit(&mut store, |tx| external_grants::spend(tx, &grant.grant_id));
         assert!(is_conflict(&revoked, "external grant"), "{revoked:?}");
     }
+}
+
+#[test]
+fn a_shared_quota_is_charged_with_its_transaction_only() {
+    let home = Home::new();
+    let mut store = home.store();
+    let quota = ("mock", "write");
+    let used = |view: &View| shared_quotas::used(view, quota, home.clock().now()).unwrap();
+    commit(&mut store, |tx| shared_quotas::use_up(tx, quota, 2, 4)).unwrap();
+    let failed = commit(&mut store, |tx| {
+        shared_quotas::use_up(tx, quota, 1, 4)?;
+        assert_eq!(used(tx.view()), 3, "a later event of the batch sees it");
+        Err::<(), _>(StoreError::Stored { what: "reason to roll back" })
+    });
+    assert!(failed.is_err());
+    assert_eq!(used(store.view()), 2);
+    let over = commit(&mut store, |tx| shared_quotas::use_up(tx, quota, 3, 4));
+    assert!(is_conflict(&over, "quota"), "{over:?}");
+    commit(&mut store, |tx| shared_quotas::use_up(tx, quota, 1, 4)).unwrap();
+    commit(&mut store, |tx| shared_quotas::use_up(tx, quota, 1, 4)).unwrap();
+    assert_eq!(used(store.view()), 4);
 }

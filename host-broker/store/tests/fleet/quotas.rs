@@ -1,0 +1,198 @@
+//! The quotas that all hosts share.
+
+use super::world::{CALLER, Home, commit};
+use crate::fleet_database::{FleetDatabase, body_key};
+use crate::tcp_proxy::{Direction, Proxy};
+use crate::until;
+use std::sync::Barrier;
+use std::time::Duration;
+use store::fleet::{FleetError, look_at_quotas};
+use store::ledger::chain::{Draft, RowKind};
+use store::state::shared_quotas;
+use store::{Store, StoreError};
+use tempfile::TempDir;
+
+const QUOTA: (&str, &str) = ("github", "write");
+
+/// Opens a writer of another host, with a home of its own.
+fn other(home: &Home, database: &FleetDatabase, host: &str) -> (TempDir, Store) {
+    database.add(host);
+    let directory = tempfile::tempdir().unwrap();
+    let settings = database.settings(host, database.server.port);
+    let key = body_key(directory.path());
+    let store = Store::open_in_fleet(directory.path(), home.clock(), "policy-1".to_owned(), (&settings, &key)).unwrap();
+    (directory, store)
+}
+
+/// Decides and charges as a call does: the row is written if the known use permits it. Returns whether it is.
+fn charge(store: &mut Store, quota: (&str, &str), uses: i64, most: i64) -> Result<bool, StoreError> {
+    commit(store, |tx| {
+        if shared_quotas::used(tx.view(), quota, tx.now())? + uses > most {
+            return Ok(false);
+        }
+        tx.append(&Draft::new(RowKind::Refused, CALLER))?;
+        shared_quotas::use_up(tx, quota, uses, most)?;
+        Ok(true)
+    })
+}
+
+fn used(home: &Home, store: &Store) -> i64 {
+    shared_quotas::used(store.view(), QUOTA, home.clock().now()).unwrap()
+}
+
+fn in_database(database: &FleetDatabase) -> String {
+    database.run("SELECT provider, scope, used FROM host_broker.shared_quotas ORDER BY 1, 2")
+}
+
+#[test]
+fn a_host_that_knows_too_little_writes_nothing_and_then_knows_more() {
+    let home = Home::new();
+    let Some(database) = home.database() else { return };
+    let mut a = home.store();
+    let (_directory, mut b) = other(&home, database, "b");
+    assert!(charge(&mut a, QUOTA, 3, 5).unwrap());
+    assert_eq!((used(&home, &a), used(&home, &b)), (3, 0));
+    let error = charge(&mut b, QUOTA, 3, 5).unwrap_err();
+    let StoreError::Fleet(FleetError::UsedUp { provider, scope, used: of_all, left }) = &error else {
+        panic!("{error}")
+    };
+    assert_eq!((provider.as_str(), scope.as_str(), of_all), ("github", "write", &3));
+    assert!(*left <= Duration::from_secs(86_400), "{left:?}");
+    assert!(error.is_outdated() && !error.is_of_all());
+    assert_eq!((b.head().seq, used(&home, &b)), (0, 3), "the rows of the batch are gone with it");
+    assert_eq!(database.run("SELECT count(*) FROM host_broker.ledger"), "1");
+    assert_eq!(database.run("SELECT count(*) FROM host_broker.quotas"), "1");
+    // The next attempt decides with it.
+    assert!(!charge(&mut b, QUOTA, 3, 5).unwrap());
+    assert!(charge(&mut b, QUOTA, 2, 5).unwrap());
+    assert_eq!((used(&home, &a), used(&home, &b)), (3, 5));
+    assert!(charge(&mut a, QUOTA, 1, 5).unwrap_err().is_outdated());
+    assert!(!charge(&mut a, QUOTA, 1, 5).unwrap());
+    // Another quota of the provider is free.
+    assert!(charge(&mut a, ("github", "read"), 5, 5).unwrap());
+    assert_eq!(in_database(database), "github|read|5\ngithub|write|5");
+    let looks = look_at_quotas(&database.settings("b", database.server.port)).unwrap();
+    let looks: Vec<_> = looks.iter().map(|look| (look.scope.as_str(), look.used)).collect();
+    assert_eq!(looks, [("read", 5), ("write", 5)]);
+}
+
+#[test]
+fn a_restart_forgets_the_others_and_the_database_does_not() {
+    let home = Home::new();
+    let Some(database) = home.database() else { return };
+    let (_directory, mut b) = other(&home, database, "b");
+    assert!(charge(&mut b, QUOTA, 4, 5).unwrap());
+    let mut a = home.store();
+    assert!(charge(&mut a, QUOTA, 1, 5).unwrap());
+    assert_eq!(used(&home, &a), 5);
+    drop(a);
+    let mut a = home.store();
+    assert_eq!(used(&home, &a), 1, "its own use");
+    assert!(charge(&mut a, QUOTA, 1, 5).unwrap_err().is_outdated());
+    assert_eq!(used(&home, &a), 5);
+}
+
+#[test]
+fn hosts_that_charge_at_the_same_time_use_a_quota_exactly() {
+    let home = Home::new();
+    let Some(database) = home.database() else { return };
+    let (_c, c) = other(&home, database, "c");
+    let (_b, b) = other(&home, database, "b");
+    let begin = Barrier::new(3);
+    let written = std::thread::scope(|scope| {
+        let run = |mut store: Store| {
+            begin.wait();
+            let mut written = 0;
+            // Two quotas in one transaction, in both orders: no host waits for another that waits for it.
+            for number in 0..40 {
+                let done = commit(&mut store, |tx| {
+                    let both = if number % 2 == 0 { ["write", "read"] } else { ["read", "write"] };
+                    for scope in both {
+                        if shared_quotas::used(tx.view(), ("github", scope), tx.now())? >= 50 {
+                            return Ok(false);
+                        }
+                    }
+                    tx.append(&Draft::new(RowKind::Refused, CALLER))?;
+                    both.into_iter().try_for_each(|scope| shared_quotas::use_up(tx, ("github", scope), 1, 50))?;
+                    Ok(true)
+                });
+                match done {
+                    Ok(is_written) => written += i64::from(is_written),
+                    Err(error) => assert!(error.is_outdated(), "{error}"),
+                }
+            }
+            written
+        };
+        let threads = [home.store(), b, c].map(|store| scope.spawn(move || run(store)));
+        threads.map(|thread| thread.join().unwrap())
+    });
+    assert_eq!(written.iter().sum::<i64>(), 50, "{written:?}");
+    assert_eq!(in_database(database), "github|read|50\ngithub|write|50");
+    assert_eq!(database.run("SELECT count(*) FROM host_broker.ledger"), "50");
+}
+
+#[test]
+fn a_quota_counts_each_row_once_when_connections_are_cut() {
+    let home = Home::new();
+    let Some(database) = home.database() else { return };
+    let proxy = Proxy::before(database.server.port);
+    let mut store = home.try_store_through(&proxy).unwrap();
+    let cuts = (0..30).map(|n| (n * 60, Direction::ToServer)).chain((0..20).map(|n| (n * 20, Direction::FromServer)));
+    for (bytes, direction) in cuts {
+        until("the store writes again", || charge(&mut store, QUOTA, 1, 1000).ok());
+        proxy.cut_after(bytes, direction);
+        charge(&mut store, QUOTA, 1, 1000).ok();
+        proxy.cut_after(-1, direction);
+    }
+    until("the store writes again", || store.try_write().ok());
+    let rows = store.head().seq;
+    assert!(rows > 50, "{rows}");
+    assert_eq!(in_database(database), format!("github|write|{rows}"));
+    assert_eq!(used(&home, &store), rows);
+}
+
+#[test]
+fn a_quota_begins_again_with_the_day_of_the_database() {
+    let home = Home::new();
+    let Some(database) = home.database() else { return };
+    let mut store = home.store();
+    assert!(charge(&mut store, QUOTA, 5, 5).unwrap());
+    // The host believes that a new day has begun, and the database does not.
+    home.wait(Duration::from_secs(86_400));
+    assert_eq!(used(&home, &store), 5);
+    drop(store);
+    let mut store = home.store();
+    assert_eq!(used(&home, &store), 0);
+    assert!(charge(&mut store, QUOTA, 1, 5).unwrap_err().is_outdated());
+    // The clock of the server was set back, so the row has a later day.
+    database.run("UPDATE host_broker.shared_quotas SET day = day + 1");
+    drop(store);
+    let mut store = home.store();
+    assert!(charge(&mut store, QUOTA, 1, 5).unwrap_err().is_outdated());
+    database.run("UPDATE host_broker.shared_quotas SET day = day - 2");
+    drop(store);
+    let mut store = home.store();
+    assert!(charge(&mut store, QUOTA, 1, 5).unwrap());
+    assert_eq!(in_database(database), "github|write|1");
+}
+
+#[test]
+fn a_role_can_only_add_to_a_quota() {
+    let home = Home::new();
+    let Some(database) = home.database() else { return };
+    let mut store = home.store();
+    assert!(charge(&mut store, QUOTA, 5, 5).unwrap());
+    for statement in [
+        "UPDATE host_broker.shared_quotas SET used = 0",
+        "DELETE FROM host_broker.shared_quotas",
+        "TRUNCATE host_broker.shared_quotas",
+        "INSERT INTO host_broker.shared_quotas VALUES ('x', 'write', now()::date, 0)",
+        "SELECT host_broker.charge('a', 1, 'github', 'write', -5, 5)",
+        "BEGIN; SELECT set_config('host_broker.batch', 'a/1', true); \
+         SELECT host_broker.charge('a', 1, 'github', 'write', -5, 5); COMMIT",
+    ] {
+        let refused = database.run_as("a", statement);
+        assert!(refused.is_err(), "{statement}: {refused:?}");
+    }
+    assert_eq!(in_database(database), "github|write|5");
+}
