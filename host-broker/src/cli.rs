@@ -457,6 +457,7 @@ fn of_fleet(fleet: &FleetError, error: &dyn std::error::Error) -> CliError {
         | FleetError::Unreachable(_)
         | FleetError::Refused(_)
         | FleetError::UsedUp { .. }
+        | FleetError::Held { .. }
         | FleetError::Changed
         | FleetError::Randomness
         | FleetError::Unknown(_)

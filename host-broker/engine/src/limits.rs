@@ -68,7 +68,7 @@ pub fn fact(
             }
         }
     }
-    if let Some((provider, table)) = shared.of(&call.provider) {
+    for (provider, table) in shared.of(&call.provider) {
         for charge in [lookup.shared_calls(provider, table)?, lookup.shared_amount(provider, table)?] {
             match charge {
                 Ok(charge) => charges.extend(charge),
@@ -212,9 +212,14 @@ impl LimitLookup<'_> {
     }
 
     fn shared(&self, (provider, scope): (&str, &str), (uses, most): (i64, i64), reason: String) -> Headroom {
-        let so_far = shared_quotas::used(self.view, (provider, scope), self.now)?;
-        if so_far.saturating_add(uses) > most {
-            return Ok(Err(self.used_up(reason)));
+        let quota = shared_quotas::find(self.view, (provider, scope), self.now)?;
+        if let Some(wait) = quota.held {
+            let reason = format!("Another host holds the shared quota of {provider}.");
+            return Ok(Err(LimitsFact::Exceeded { code: Code::Busy, reason, retry_after: Some(wait) }));
+        }
+        if quota.used.saturating_add(uses) > most {
+            let (code, retry_after) = (Code::QuotaExceeded, Some(quota.left));
+            return Ok(Err(LimitsFact::Exceeded { code, reason, retry_after }));
         }
         let (provider, scope) = (provider.to_owned(), scope.to_owned());
         Ok(Ok(Some(Charge::Shared { provider, scope, uses, most })))
@@ -281,7 +286,7 @@ pub fn prepared(tx: &Transaction<'_>, call: &Call) -> Result<(), StoreError> {
 }
 
 /// Returns the counters of [`counters::list`], and each rate and quota of an active grant and each shared quota, used or
-/// not. `of_all` is the use of shared quotas on all hosts of a fleet.
+/// not. `of_all` is the use of shared quotas on all hosts of a fleet; absent, that of this host is shown.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -289,7 +294,7 @@ pub fn in_force(
     view: &View,
     now: Timestamp,
     (limits, shared): (&Limits, &SharedQuotas),
-    of_all: &[QuotaLook],
+    of_all: Option<&[QuotaLook]>,
 ) -> Result<Vec<Used>, StoreError> {
     let (mut all, steady) = (counters::list(view, now)?, steady_estimate(view, now)?);
     // A temporary grant has the limits of the group's own grant, which is before it.
@@ -321,25 +326,33 @@ pub fn in_force(
         }
     }
     all.retain(|used| used.caller != EVERYONE);
-    for (provider, table) in shared.tables() {
-        let levels = [Level::Read, Level::Write, Level::Production].map(|level| (word(level).to_owned(), level));
-        let calls = levels.into_iter().filter_map(|(scope, level)| Some((scope, Some(table.calls(level)?))));
-        let amounts = table.amounts.keys().map(|action| (amount_scope(action), None));
-        for (scope, daily_quota) in calls.chain(amounts) {
-            let own = shared_quotas::used(view, (provider.as_str(), &scope), now)?;
-            let is_its = |quota: &&QuotaLook| quota.provider == provider.as_str() && quota.scope == scope;
-            all.push(Used {
-                caller: EVERYONE.to_owned(),
-                provider: provider.to_string(),
-                used: of_all.iter().find(is_its).map_or(own, |quota| quota.used),
-                scope,
-                daily_quota,
-                rate_per_minute: None,
-                taken: None,
-                open_until: None,
-            });
-        }
+    for (provider, scope, daily_quota) in all_shared(shared) {
+        let is_its = |quota: &&QuotaLook| quota.provider == provider && quota.scope == scope;
+        let used = match of_all {
+            Some(of_all) => of_all.iter().find(is_its).map_or(0, |quota| quota.used),
+            None => shared_quotas::find(view, (&provider, &scope), now)?.used,
+        };
+        all.push(Used {
+            caller: EVERYONE.to_owned(),
+            provider,
+            scope,
+            used,
+            daily_quota,
+            rate_per_minute: None,
+            taken: None,
+            open_until: None,
+        });
     }
     all.sort_by(|a, b| (&a.caller, &a.provider, &a.scope).cmp(&(&b.caller, &b.provider, &b.scope)));
     Ok(all)
+}
+
+/// Returns the provider and the scope of each shared quota, and its number of calls.
+pub fn all_shared(shared: &SharedQuotas) -> impl Iterator<Item = (String, String, Option<u32>)> {
+    shared.tables().flat_map(|(provider, table)| {
+        let levels = [Level::Read, Level::Write, Level::Production].into_iter();
+        let calls = levels.filter_map(|level| Some((word(level).to_owned(), Some(table.calls(level)?))));
+        let amounts = table.amounts.keys().map(|action| (amount_scope(action), None));
+        calls.chain(amounts).map(|(scope, most)| (provider.to_string(), scope, most))
+    })
 }

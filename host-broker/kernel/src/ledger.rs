@@ -17,8 +17,8 @@ use store::ledger::checkpoints::Signed;
 use store::{ClockCheck, Durability, Store, StoreError, Undone};
 use tokio::time::Instant;
 
-/// The number of times that a batch is decided again because of newer facts of other hosts.
-const OUTDATED_MAX: usize = 8;
+/// The number of times that a batch is decided again because of newer facts of other hosts. Each attempt learns one.
+const OUTDATED_MAX: usize = 64;
 
 /// The store of a home, written in batches only.
 #[derive(Debug)]
@@ -231,7 +231,7 @@ impl Ledger {
                     waiting.push((durability, others));
                 }
                 Lost::Unsynced { events } => waiting.push((Durability::Full, events)),
-                // Each attempt learns more, but the other hosts can be faster.
+                // The other hosts can be faster.
                 Lost::All { events, error } if error.is_outdated() && outdated < OUTDATED_MAX => {
                     outdated += 1;
                     waiting.push((durability, events));

@@ -143,7 +143,7 @@ pub enum LimitsFact {
     Within(Vec<Charge>),
     /// The call exceeds a limit.
     Exceeded {
-        /// `rate_limited`, `quota_exceeded` or `breaker_open`.
+        /// `rate_limited`, `quota_exceeded`, `busy` or `breaker_open`.
         code: Code,
         /// The reason: one sentence with a period.
         reason: String,

@@ -47,10 +47,11 @@ impl SharedQuotaTable {
 }
 
 impl SharedQuotas {
-    /// Returns the quotas of a provider, and the name of their table: that of the provider, or of its namespace.
-    pub fn of(&self, provider: &Provider) -> Option<(&str, &SharedQuotaTable)> {
-        let table = |name: &Provider| self.0.get_key_value(name).map(|(name, table)| (name.as_str(), table));
-        table(provider).or_else(|| table(&provider.namespace()?.parse().ok()?))
+    /// Returns the quotas of a provider and those of its namespace, with the names of their tables. All apply.
+    pub fn of(&self, provider: &Provider) -> impl Iterator<Item = (&str, &SharedQuotaTable)> {
+        let namespace = provider.namespace().and_then(|namespace| namespace.parse::<Provider>().ok());
+        let tables = [self.0.get_key_value(provider), namespace.and_then(|name| self.0.get_key_value(&name))];
+        tables.into_iter().flatten().map(|(name, table)| (name.as_str(), table))
     }
 
     /// Returns the tables, by provider.

@@ -50,12 +50,12 @@ impl FleetDatabase {
         fleet::look(&self.0)
     }
 
-    /// Reads the use of the quotas that all hosts share.
+    /// Reads the use of quotas that all hosts share, each a provider and a scope.
     ///
     /// # Errors
     /// [`StoreError::Fleet`]: it cannot be reached, or refuses this host.
-    pub fn look_at_quotas(&self) -> Result<Vec<QuotaLook>, StoreError> {
-        fleet::look_at_quotas(&self.0)
+    pub fn look_at_quotas(&self, quotas: Vec<(String, String)>) -> Result<Vec<QuotaLook>, StoreError> {
+        fleet::look_at_quotas(&self.0, quotas)
     }
 
     /// Returns why no daemon of this host starts with this server, and the remedy.

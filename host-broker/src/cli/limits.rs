@@ -39,12 +39,12 @@ impl Limits {
             Ok(of_all) => (of_all, None),
             Err(error) => {
                 let why = model::errors::chain(&error);
-                (Vec::new(), Some(format!("the use of shared quotas is that of this host only: {why}")))
+                (None, Some(format!("the use of shared quotas is that of this host only: {why}")))
             }
         };
         let tables = (&config.limits, &config.shared_quotas);
         let used = match context.ledger_if_any()? {
-            Some(ledger) => limits::in_force(&ledger, now, tables, &of_all)?,
+            Some(ledger) => limits::in_force(&ledger, now, tables, of_all.as_deref())?,
             None => Vec::new(),
         };
         let warnings: Vec<&String> = warning.iter().collect();
@@ -59,17 +59,19 @@ impl Limits {
     }
 }
 
-/// Returns the use of the shared quotas on all hosts of the fleet.
+/// Returns the use of the shared quotas on all hosts of the fleet; `None` without a fleet.
 ///
 /// # Errors
 /// [`StartError`]: the database cannot be read.
-fn of_all_hosts(context: &Context, config: &Config) -> Result<Vec<QuotaLook>, StartError> {
-    if config.shared_quotas.tables().next().is_none() {
-        return Ok(Vec::new());
+fn of_all_hosts(context: &Context, config: &Config) -> Result<Option<Vec<QuotaLook>>, StartError> {
+    let quotas: Vec<_> =
+        limits::all_shared(&config.shared_quotas).map(|(provider, scope, _)| (provider, scope)).collect();
+    if quotas.is_empty() {
+        return Ok(None);
     }
     let secrets = secret_of_store(config, &context.platform);
-    let Some(fleet) = FleetDatabase::new(config, &secrets)? else { return Ok(Vec::new()) };
-    Ok(Progress::during(context.output, "asking the database", || fleet.look_at_quotas())?)
+    let Some(fleet) = FleetDatabase::new(config, &secrets)? else { return Ok(None) };
+    Ok(Some(Progress::during(context.output, "asking the database", || fleet.look_at_quotas(quotas))?))
 }
 
 fn row(used: &Used) -> Vec<String> {

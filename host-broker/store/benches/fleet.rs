@@ -44,7 +44,9 @@ use tempfile::TempDir;
 use waiting::{skipped, until};
 
 const CALLER: &str = "group:developer";
+/// A quota that is never used up.
 const QUOTA: (&str, &str) = ("github", "write");
+const MOST: i64 = 1_000_000_000_000;
 /// The round trips, in microseconds.
 const DISTANCES: [u64; 3] = [0, 500, 2_000];
 const SIZES: [usize; 4] = [1, 16, 64, 256];
@@ -99,8 +101,8 @@ impl Measured {
                         OpenIntent { seq, caller: CALLER, request_id: id, stage, mutating: true, nonce, handle: None };
                     intents::open(tx, &intent)?;
                     if self.shares {
-                        shared_quotas::used(tx.view(), QUOTA, tx.now())?;
-                        shared_quotas::use_up(tx, QUOTA, 1, i64::MAX)?;
+                        shared_quotas::find(tx.view(), QUOTA, tx.now())?;
+                        shared_quotas::use_up(tx, QUOTA, 1, MOST)?;
                     }
                     Ok(seq)
                 })

@@ -111,16 +111,13 @@ impl StoreError {
     /// Returns whether no event can be written, and another attempt would only take time or is not safe: the fleet's
     /// database cannot be reached, or it is not known which rows it has.
     pub fn is_of_all(&self) -> bool {
-        matches!(
-            self,
-            Self::Fleet(error)
-                if !matches!(error, FleetError::Refused(_) | FleetError::Row(_) | FleetError::UsedUp { .. })
-        )
+        let is_of_one = matches!(self, Self::Fleet(FleetError::Refused(_) | FleetError::Row(_)));
+        matches!(self, Self::Fleet(_)) && !is_of_one && !self.is_outdated()
     }
 
     /// Returns whether the next attempt decides with a newer fact of another host.
     pub fn is_outdated(&self) -> bool {
-        matches!(self, Self::Fleet(FleetError::UsedUp { .. }))
+        matches!(self, Self::Fleet(FleetError::UsedUp { .. } | FleetError::Held { .. }))
     }
 }
 

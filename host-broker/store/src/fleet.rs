@@ -33,7 +33,9 @@ pub use settings::Settings;
 
 use crate::ledger::chain::Head;
 use crate::ledger::segments;
-use crate::shared_use::Counted;
+use crate::shared_use::{Counted, SharedCharge, SharedUse};
+use crate::state::counters::{self, Used};
+use crate::state::shared_quotas::EVERYONE;
 use crate::{StoreError, View, at};
 use changes::{Capture, Changed};
 use model::{HostName, Nonce};
@@ -43,6 +45,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
 use server::{BATCH, Batch, Known, Server};
+use shared::Timestamp;
 use shared::digest::Digest;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -53,6 +56,8 @@ use tables::{SEQUENCES, TABLES_VERSION, Table};
 
 /// The longest time for a batch that fills a database.
 const FILLED: Duration = Duration::from_secs(300);
+/// The largest use of a shared quota that the database counts.
+const LARGEST: i64 = 1_000_000_000_000_000_000;
 /// The most attempts to take a host over.
 const ATTEMPTS: usize = 5;
 /// A failure that comes sooner than this is that of a connection that had ended before.
@@ -96,8 +101,13 @@ impl Fleet {
     ///
     /// # Errors
     /// [`StoreError`]; another daemon may serve the host.
-    pub(crate) fn join((settings, key): (&Settings, &BodyKey), home: &Path, view: &View) -> Result<Self, StoreError> {
+    pub(crate) fn join(
+        (settings, key): (&Settings, &BodyKey),
+        home: &Path,
+        (view, now): (&View, Timestamp),
+    ) -> Result<Self, StoreError> {
         let connection = view.connection();
+        view.share();
         let capture = Capture::attach(connection)?;
         let host = settings.host.clone();
         let (copied, of_another) = match Copied::of(connection)? {
@@ -175,7 +185,7 @@ impl Fleet {
             None => {}
         }
         if !is_filled {
-            fleet.fill(home, view, seq)?;
+            fleet.fill(home, (view, now), seq)?;
         }
         fleet.recover(view)?;
         Ok(fleet)
@@ -220,6 +230,7 @@ impl Fleet {
     /// # Errors
     /// [`StoreError`]; the connection must not be used then.
     pub(crate) fn attach(&mut self, view: &View) -> Result<(), StoreError> {
+        view.share();
         self.capture = Capture::attach(view.connection())?;
         Ok(())
     }
@@ -249,7 +260,7 @@ impl Fleet {
         // A full disk shows before the database has the batch.
         connection.cache_flush().map_err(at("write the copy"))?;
         let (head, changes) = ((head.seq, head.hash), Arc::from(changes));
-        let shared = Arc::from(view.shared_use().borrow().charges());
+        let shared = view.shared_use().map_or_else(Vec::new, |shared| shared.borrow().charges()).into();
         let mut batch = Batch { fence: self.fence, number, head, changes, shared, limit: BATCH };
         let began = Instant::now();
         let mut written = self.write_or_settle(&batch);
@@ -257,15 +268,10 @@ impl Fleet {
             batch.fence = self.fence;
             written = self.write_or_settle(&batch);
         }
-        let counted = written.inspect_err(|error| {
-            if let StoreError::Fleet(FleetError::UsedUp { provider, scope, used, left }) = error {
-                let (provider, scope) = (provider.clone(), scope.clone());
-                view.shared_use().borrow_mut().note(Counted { provider, scope, used: *used, left: *left });
-            }
-        })?;
-        for counted in counted {
-            view.shared_use().borrow_mut().note(counted);
+        if let Some(shared) = view.shared_use() {
+            note_use(&mut shared.borrow_mut(), &written, began);
         }
+        written?;
         self.has_written(number);
         (self.sequences, self.state) = (sequences, State::Behind);
         Ok(())
@@ -400,8 +406,9 @@ impl Fleet {
         }
     }
 
-    /// Writes all rows of the home into the database. It has none of the state yet, and the ledger up to the row `has`.
-    fn fill(&mut self, home: &Path, view: &View, has: i64) -> Result<(), StoreError> {
+    /// Writes all rows of the home into the database. It has none of the state yet, and the ledger up to the row `has`. The
+    /// use of shared quotas of today counts there, too, although it can be more than they permit.
+    fn fill(&mut self, home: &Path, (view, now): (&View, Timestamp), has: i64) -> Result<(), StoreError> {
         let connection = view.connection();
         let end = crate::open::head(view)?;
         let mut part = self.capture.ledger_part();
@@ -423,7 +430,8 @@ impl Fleet {
             self.keep(connection, number, &self.holder)?;
             let head = (end.seq, end.hash);
             let changes = Arc::from(state);
-            self.server.write(self.filling(number, head, changes))?;
+            let shared = used_before(view, now)?.into();
+            self.server.write(Batch { shared, ..self.filling(number, head, changes) })?;
             self.has_written(number);
             self.sequences = sequences;
             Ok(())
@@ -463,6 +471,19 @@ impl Fleet {
     }
 }
 
+/// Notes the use of shared quotas that a batch has learned. It was sent at this time.
+fn note_use(shared: &mut SharedUse, written: &Result<Vec<Counted>, StoreError>, sent: Instant) {
+    match written {
+        Ok(counted) => counted.iter().cloned().for_each(|counted| shared.note(counted, sent)),
+        Err(StoreError::Fleet(FleetError::UsedUp { provider, scope, used, left })) => {
+            let (provider, scope) = (provider.clone(), scope.clone());
+            shared.note(Counted { provider, scope, used: *used, left: *left }, sent);
+        }
+        Err(StoreError::Fleet(FleetError::Held { provider, scope })) => shared.note_held((provider, scope)),
+        Err(_) => {}
+    }
+}
+
 impl Drop for Fleet {
     /// Lets another home serve the host at once, unless effects may still be under way.
     fn drop(&mut self) {
@@ -473,6 +494,14 @@ impl Drop for Fleet {
             tracing::warn!(%error, host = %self.host, "the host stays reserved in the fleet's database until its lease stands still");
         }
     }
+}
+
+/// Returns the use of today of each shared quota, as a charge that is always permitted.
+fn used_before(view: &View, now: Timestamp) -> Result<Vec<SharedCharge>, StoreError> {
+    let used = counters::list(view, now)?.into_iter().filter(|used| used.caller == EVERYONE && used.used > 0);
+    Ok(used
+        .map(|Used { provider, scope, used: uses, .. }| SharedCharge { provider, scope, uses, most: LARGEST })
+        .collect())
 }
 
 /// Stores the names of the daemon that served the host last, and of the one that takes it over.

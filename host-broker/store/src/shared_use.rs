@@ -4,7 +4,13 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// A quota: the provider and the scope.
+pub(crate) type Quota<'a> = (&'a str, &'a str);
 type Key = (String, String);
+
+/// The time after which the use is asked for again. So a host soon knows a row that an administrator has corrected.
+const KNOWN: Duration = Duration::from_secs(60);
+/// The time for which a quota that another host holds is not tried again.
+const HELD: Duration = Duration::from_secs(5);
 
 /// The charge of one transaction to a shared quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,35 +29,58 @@ pub(crate) struct Counted {
     pub(crate) provider: String,
     pub(crate) scope: String,
     pub(crate) used: i64,
-    /// The time until the day of the database ends.
+    /// The time until the quota begins again, from the question on.
     pub(crate) left: Duration,
 }
 
-/// The use of shared quotas.
+/// The use of shared quotas. The one writer of a host of a fleet has one.
 #[derive(Debug, Default)]
 pub(crate) struct SharedUse {
-    /// The use, and the end of its day. No two clocks are compared.
-    counted: BTreeMap<Key, (i64, Instant)>,
+    /// The use, the time of the question, and the end of the day. No two clocks are compared.
+    counted: BTreeMap<Key, (i64, Instant, Instant)>,
+    /// The quotas that other hosts hold, and the time of the next attempt.
+    held: BTreeMap<Key, Instant>,
     /// The charges of the open transaction.
     charged: BTreeMap<Key, SharedCharge>,
 }
 
 impl SharedUse {
-    /// Returns the use of a quota, with the charges of the open transaction; `None` if no database has counted it today.
-    pub(crate) fn used(&self, (provider, scope): (&str, &str)) -> Option<i64> {
-        let key = (provider.to_owned(), scope.to_owned());
-        let (used, end) = self.counted.get(&key)?;
+    /// Returns the use of a quota, with the charges of the open transaction. What is not known is not used: the database
+    /// decides.
+    pub(crate) fn used(&self, quota: Quota<'_>) -> i64 {
+        let key = owned(quota);
         let charged = self.charged.get(&key).map_or(0, |charge| charge.uses);
-        (Instant::now() < *end).then(|| used.saturating_add(charged))
+        self.known(&key).map_or(0, |(used, _)| used).saturating_add(charged)
     }
 
-    /// Notes a charge of the open transaction.
-    pub(crate) fn charge(&mut self, (provider, scope): (&str, &str), uses: i64, most: i64) {
-        let key = (provider.to_owned(), scope.to_owned());
-        let none = || SharedCharge { provider: provider.to_owned(), scope: scope.to_owned(), uses: 0, most };
-        let charge = self.charged.entry(key).or_insert_with(none);
+    /// Returns the time until a quota begins again, if it is known.
+    pub(crate) fn left(&self, quota: Quota<'_>) -> Option<Duration> {
+        self.known(&owned(quota)).map(|(_, left)| left)
+    }
+
+    fn known(&self, key: &Key) -> Option<(i64, Duration)> {
+        let (used, asked, end) = self.counted.get(key)?;
+        let left = end.saturating_duration_since(Instant::now());
+        (!left.is_zero() && asked.elapsed() < KNOWN).then_some((*used, left))
+    }
+
+    /// Returns the time after which a quota that another host holds can be charged again.
+    pub(crate) fn held(&self, quota: Quota<'_>) -> Option<Duration> {
+        let left = self.held.get(&owned(quota))?.saturating_duration_since(Instant::now());
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// Notes a charge of the open transaction. Returns whether the known use permits it.
+    pub(crate) fn charge(&mut self, quota: Quota<'_>, uses: i64, most: i64) -> bool {
+        if self.used(quota).saturating_add(uses) > most {
+            return false;
+        }
+        let (provider, scope) = owned(quota);
+        let none = || SharedCharge { provider: provider.clone(), scope: scope.clone(), uses: 0, most };
+        let charge = self.charged.entry((provider.clone(), scope.clone())).or_insert_with(none);
         charge.uses = charge.uses.saturating_add(uses);
         charge.most = charge.most.min(most);
+        true
     }
 
     /// Returns the charges of the open transaction, in one order: two hosts must not wait for each other.
@@ -64,9 +93,18 @@ impl SharedUse {
         self.charged.clear();
     }
 
-    /// Notes the use that the database has counted.
-    pub(crate) fn note(&mut self, counted: Counted) {
-        let end = Instant::now() + counted.left;
-        self.counted.insert((counted.provider, counted.scope), (counted.used, end));
+    /// Notes the use that the database has counted. It was asked at this time.
+    pub(crate) fn note(&mut self, counted: Counted, asked: Instant) {
+        let Counted { provider, scope, used, left } = counted;
+        self.counted.insert((provider, scope), (used, asked, asked + left));
     }
+
+    /// Notes that another host holds a quota.
+    pub(crate) fn note_held(&mut self, quota: Quota<'_>) {
+        self.held.insert(owned(quota), Instant::now() + HELD);
+    }
+}
+
+fn owned((provider, scope): Quota<'_>) -> Key {
+    (provider.to_owned(), scope.to_owned())
 }

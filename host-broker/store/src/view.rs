@@ -5,7 +5,7 @@ use crate::open::SCHEMA_VERSION;
 use crate::shared_use::SharedUse;
 use crate::{DatabaseError, StoreError, at};
 use rusqlite::{CachedStatement, Connection, Params, Row, Statement};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 
 /// Reads of the evidence and the state: of an open transaction, or of the last commit.
 #[derive(Debug)]
@@ -15,7 +15,8 @@ pub struct View {
     statements: Cell<u64>,
     // The writer's.
     cache: Option<RefCell<Cache>>,
-    shared_use: RefCell<SharedUse>,
+    // The writer's, in a fleet.
+    shared_use: OnceCell<RefCell<SharedUse>>,
 }
 
 impl View {
@@ -29,7 +30,7 @@ impl View {
 
     /// Returns the view of a reader.
     pub(crate) fn over(connection: Connection) -> Self {
-        Self { connection, statements: Cell::new(0), cache: None, shared_use: RefCell::default() }
+        Self { connection, statements: Cell::new(0), cache: None, shared_use: OnceCell::new() }
     }
 
     /// Returns the view of the one writer, which keeps facts in memory.
@@ -54,14 +55,25 @@ impl View {
         Ok(value)
     }
 
-    /// Returns the use of shared quotas on all hosts.
-    pub(crate) fn shared_use(&self) -> &RefCell<SharedUse> {
-        &self.shared_use
+    /// Returns the use of shared quotas on all hosts of a fleet; `None` if this is not the writer of a host.
+    pub(crate) fn shared_use(&self) -> Option<&RefCell<SharedUse>> {
+        self.shared_use.get()
+    }
+
+    /// Makes this the view of a host of a fleet.
+    pub(crate) fn share(&self) {
+        self.shared_use.get_or_init(RefCell::default);
+    }
+
+    fn end_charges(&self) {
+        if let Some(shared) = self.shared_use() {
+            shared.borrow_mut().end();
+        }
     }
 
     /// Forgets all kept facts, and the charges of the transaction that is rolled back.
     pub(crate) fn forget(&self) {
-        self.shared_use.borrow_mut().end();
+        self.end_charges();
         if let Some(cache) = &self.cache {
             cache.take();
         }
@@ -69,7 +81,7 @@ impl View {
 
     /// Notes that the transaction is committed. Debug builds check that every kept fact is what is stored.
     pub(crate) fn committed(&self) {
-        self.shared_use.borrow_mut().end();
+        self.end_charges();
         let Some(cache) = &self.cache else { return };
         cache.borrow_mut().committed();
         if cfg!(debug_assertions) {

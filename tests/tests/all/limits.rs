@@ -19,6 +19,13 @@ fn down(limits: &str) -> tests::world::Builder {
     World::builder().config(&format!("{CONFIG}\n{limits}")).script("demo", &format!("{SCRIPT}\n{DOWN}"))
 }
 
+/// Goes to the beginning of a day, so that the test does not cross one.
+fn begin_a_day(world: &World) {
+    let day = Duration::from_secs(24 * 3600).as_millis();
+    let now = u128::try_from(world.now().millis()).unwrap();
+    world.clock.advance(Duration::from_millis(u64::try_from(day - now % day).unwrap()));
+}
+
 fn codes(group: &Group, action: &str, times: usize) -> Vec<String> {
     (0..times).map(|_| code(&group.call(action, json!({}))).to_owned()).collect()
 }
@@ -51,10 +58,7 @@ fn a_rate_lets_a_minutes_calls_through_at_once_and_then_as_many_as_flow() {
 fn a_quota_warns_then_refuses_until_the_next_day_and_outlives_the_daemon() {
     let mut world = world("[limits.developer.demo]\nwrite = { soft_daily_quota = 2, daily_quota = 3 }\n");
     let developer = world.group("developer");
-    let day = Duration::from_secs(24 * 3600).as_millis();
-    // To the beginning of a day, so that the test does not cross one.
-    let now = u128::try_from(world.now().millis()).unwrap();
-    world.clock.advance(Duration::from_millis(u64::try_from(day - now % day).unwrap()));
+    begin_a_day(&world);
     let notices = |reply: Value| reply["notices"].clone();
     assert_eq!(notices(developer.call("charge", json!({}))), Value::Null);
     assert_eq!(notices(developer.call("charge", json!({}))), Value::Null);
@@ -76,6 +80,7 @@ fn all_groups_share_a_quota_and_a_sum() {
     let mut world = world(
         "[shared_quotas.demo]\nwrite = 4\namounts = { charge = { param = \"n\", per_call = 9, per_day = 10 } }\n",
     );
+    begin_a_day(&world);
     let (developer, security) = (world.group("developer"), world.group("security"));
     let charge = |group: &Group, n: u32| group.call("charge", json!({ "n": n }));
     assert_eq!(code(&charge(&developer, 6)), "executed");

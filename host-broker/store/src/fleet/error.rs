@@ -28,6 +28,14 @@ pub enum FleetError {
         /// The time until the quota begins again.
         left: std::time::Duration,
     },
+    /// Another host holds a shared quota for too long: it has charged it, and its commit takes long. Nothing was written.
+    #[error("another host holds the shared quota of {provider} ({scope})")]
+    Held {
+        /// The provider, or its namespace.
+        provider: String,
+        /// The quota.
+        scope: String,
+    },
     /// Another daemon serves this host now.
     #[error("another daemon has taken over the host `{0}`; stop one of the two")]
     Fenced(String),

@@ -35,30 +35,46 @@ BEGIN
 END $$;
 
 -- Charges a quota that all hosts share, in the transaction of a batch. Returns the use with the charge, and the seconds
--- until the next day. It runs with the rights of its owner, so a host can only add to the use.
-CREATE OR REPLACE FUNCTION host_broker.charge(
-    host_ text, batch_ bigint, provider_ text, scope_ text, uses_ bigint, most_ bigint, OUT used bigint, OUT left_s bigint
+-- until the quota begins again. It runs with the rights of its owner, so a host can only add to the use.
+DROP FUNCTION IF EXISTS host_broker.charge;
+CREATE FUNCTION host_broker.charge(
+    host_ text, batch_ bigint, provider_ text, scope_ text, uses_ bigint, most_ bigint, wait_ms_ bigint,
+    OUT used bigint, OUT left_s bigint
 ) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    today date := (clock_timestamp() AT TIME ZONE 'UTC')::date;
+    largest CONSTANT bigint := 1000000000000000000;
+    day_ date;
+    now_ timestamp;
 BEGIN
-    IF uses_ < 0 OR current_setting('host_broker.batch', true) IS DISTINCT FROM host_ || '/' || batch_ THEN
+    IF current_setting('host_broker.batch', true) IS DISTINCT FROM host_ || '/' || batch_ THEN
         RAISE EXCEPTION 'no batch has begun' USING ERRCODE = 'HB001';
     END IF;
-    left_s := greatest(0, ceil(extract(epoch FROM (today + 1)::timestamp - (clock_timestamp() AT TIME ZONE 'UTC'))));
-    -- If the clock of the server was set back, the later day goes on.
-    INSERT INTO host_broker.shared_quotas AS q SELECT provider_, scope_, today, uses_ WHERE uses_ <= most_
-        ON CONFLICT (provider, scope) DO UPDATE SET
-            used = EXCLUDED.used + CASE WHEN q.day >= EXCLUDED.day THEN q.used ELSE 0 END,
-            day = greatest(q.day, EXCLUDED.day)
-        WHERE EXCLUDED.used + CASE WHEN q.day >= EXCLUDED.day THEN q.used ELSE 0 END <= most_
-        RETURNING q.used INTO used;
-    IF NOT FOUND THEN
-        SELECT q.used INTO used FROM host_broker.shared_quotas AS q
-            WHERE q.provider = provider_ AND q.scope = scope_ AND q.day >= today;
-        RAISE EXCEPTION 'the shared quota does not permit this' USING ERRCODE = 'HB006',
-            DETAIL = format('%s %s %s %s', coalesce(used, 0), left_s, provider_, scope_);
+    IF (uses_ BETWEEN 1 AND largest AND most_ BETWEEN 0 AND largest AND wait_ms_ BETWEEN 1 AND 8000) IS NOT TRUE THEN
+        RAISE EXCEPTION 'this is no charge' USING ERRCODE = '22023';
     END IF;
+    PERFORM set_config('lock_timeout', wait_ms_ || 'ms', true);
+    BEGIN
+        INSERT INTO host_broker.shared_quotas VALUES (provider_, scope_, '-infinity', 0) ON CONFLICT DO NOTHING;
+        SELECT q.used, q.day INTO used, day_ FROM host_broker.shared_quotas AS q
+            WHERE q.provider = provider_ AND q.scope = scope_ FOR UPDATE;
+    EXCEPTION WHEN lock_not_available THEN
+        RAISE EXCEPTION 'another host holds the shared quota' USING ERRCODE = 'HB007',
+            DETAIL = format('0 0 %s %s', provider_, scope_);
+    END;
+    -- Not before, because a day can begin during the wait. If the clock was set back, the later day goes on.
+    now_ := clock_timestamp() AT TIME ZONE 'UTC';
+    IF day_ < now_::date THEN
+        day_ := now_::date;
+        used := 0;
+    END IF;
+    left_s := ceil(extract(epoch FROM (day_ + 1)::timestamp - now_));
+    IF uses_ > most_ - used THEN
+        RAISE EXCEPTION 'the shared quota does not permit this' USING ERRCODE = 'HB006',
+            DETAIL = format('%s %s %s %s', used, left_s, provider_, scope_);
+    END IF;
+    used := used + uses_;
+    UPDATE host_broker.shared_quotas AS q SET used = charge.used, day = day_
+        WHERE q.provider = provider_ AND q.scope = scope_;
 END $$;
 
 -- Adds a host, whose broker connects with the role, or gives it another role.

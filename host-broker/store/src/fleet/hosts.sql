@@ -62,8 +62,8 @@ DROP POLICY IF EXISTS removed ON host_broker.commands;
 CREATE POLICY removed ON host_broker.commands FOR DELETE USING ((SELECT host_broker.own_host()) IN (host, sender));
 -- The use of the quotas that all hosts share. Only the function `charge` writes it.
 CREATE TABLE IF NOT EXISTS host_broker.shared_quotas (
-    provider text COLLATE "C" NOT NULL,
-    scope    text COLLATE "C" NOT NULL,  -- a level, or amount:<action>
+    provider text COLLATE "C" NOT NULL CHECK (octet_length(provider) <= 128),
+    scope    text COLLATE "C" NOT NULL CHECK (octet_length(scope) <= 160),  -- a level, or amount:<action>
     day      date   NOT NULL,            -- UTC, by the clock of the server
     used     bigint NOT NULL,            -- calls; of an amount millionths
     PRIMARY KEY (provider, scope)

@@ -37,12 +37,17 @@ const FENCED: &str = "HB001";
 const OTHER_VERSION: &str = "HB003";
 const UNSYNCED: &str = "HB004";
 const NO_STANDBY: &str = "HB005";
-/// The state of a charge that a shared quota does not permit. Its detail is the use, the seconds until the next day, the
-/// provider and the scope.
+/// The states of a charge that a shared quota does not permit, and of one that another host holds up. The detail is the
+/// use, the seconds until the quota begins again, the provider and the scope.
 const USED_UP: &str = "HB006";
+const HELD: &str = "HB007";
 /// Charges a shared quota of the open transaction.
 const CHARGE: &str = "SELECT used, left_s FROM host_broker.charge($1::text, $2::bigint, $3::text, $4::text, $5::bigint, \
-    $6::bigint)";
+    $6::bigint, $7::bigint)";
+/// The longest time for which the charges of a batch wait for other hosts, in milliseconds. All events of the batch wait.
+const CHARGES_WAIT_MS: usize = 3_000;
+/// The longest time until a quota begins again that is believed.
+const LEFT_MAX: i64 = 1_000_000_000;
 
 /// The beginnings of the states of a server that ends, only reads, is full, or waits for a lock. Each event would have the
 /// same answer.
@@ -168,6 +173,7 @@ impl Link {
             batch.fence, batch.number, !self.accepts_one_machine
         );
         let counted = RefCell::default();
+        let wait = i64::try_from(CHARGES_WAIT_MS / batch.shared.len().max(1)).unwrap_or(0).max(1);
         let mut asked: Vec<Asked<'_>> = Vec::new();
         asked.push(Box::pin(async { self.client.batch_execute(&begin).await.map(|()| true) }));
         for changed in batch.changes.iter() {
@@ -187,7 +193,7 @@ impl Link {
             }
         }
         // Last, because other hosts wait for these rows until the commit.
-        asked.extend(batch.shared.iter().map(|charge| self.charging((host, &batch.number), charge, &counted)));
+        asked.extend(batch.shared.iter().map(|charge| self.charging((host, &batch.number), charge, &wait, &counted)));
         let mut flight = Flight::of(asked);
         flight.send().await;
         // A statement that was not sent must not be missing in the transaction.
@@ -225,12 +231,13 @@ impl Link {
         &'c self,
         (host, number): (&'c str, &'c i64),
         charge: &'c SharedCharge,
+        wait: &'c i64,
         counted: &'c RefCell<Vec<Counted>>,
     ) -> Asked<'c> {
         Box::pin(async move {
             let SharedCharge { provider, scope, uses, most } = charge;
             let Some(statement) = &self.charge else { return Ok(false) };
-            let row = self.client.query_one(statement, &[&host, number, provider, scope, uses, most]).await?;
+            let row = self.client.query_one(statement, &[&host, number, provider, scope, uses, most, wait]).await?;
             let (used, left): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
             let (provider, scope, left) = (provider.clone(), scope.clone(), seconds(left));
             counted.borrow_mut().push(Counted { provider, scope, used, left });
@@ -240,7 +247,7 @@ impl Link {
 }
 
 fn seconds(number: i64) -> Duration {
-    Duration::from_secs(u64::try_from(number).unwrap_or(0))
+    Duration::from_secs(u64::try_from(number.min(LEFT_MAX)).unwrap_or(0))
 }
 
 /// Reads the messages of a connection until its end, and counts the warnings. A warning is counted before the answer of its
@@ -283,21 +290,23 @@ fn refusal(host: &str, error: &tokio_postgres::Error) -> FleetError {
         Some(FENCED) => FleetError::Fenced(host.to_owned()),
         Some(UNSYNCED) => FleetError::Unsynced(message(error)),
         Some(NO_STANDBY) => FleetError::Durability(message(error)),
-        Some(USED_UP) => used_up(error),
+        Some(code @ (USED_UP | HELD)) => uncharged(error, code).unwrap_or_else(|| refused(error)),
         Some(OTHER_VERSION) => FleetError::Refused("its tables are those of another version".to_owned()),
         Some(_) | None => refused(error),
     }
 }
 
-fn used_up(error: &tokio_postgres::Error) -> FleetError {
-    let detail = error.as_db_error().and_then(|said| said.detail()).unwrap_or_default();
-    let mut words = detail.splitn(4, ' ');
-    let read = || {
-        let (used, left) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        let (provider, scope) = (words.next()?.to_owned(), words.next()?.to_owned());
-        Some(FleetError::UsedUp { provider, scope, used, left: seconds(left) })
-    };
-    std::iter::once_with(read).flatten().next().unwrap_or_else(|| refused(error))
+/// Returns the reason why a shared quota was not charged.
+fn uncharged(error: &tokio_postgres::Error, code: &str) -> Option<FleetError> {
+    let mut words = error.as_db_error()?.detail()?.splitn(4, ' ');
+    let (used, left) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    let (provider, scope) = (words.next()?.to_owned(), words.next()?.to_owned());
+    let is_held = code == HELD;
+    Some(if is_held {
+        FleetError::Held { provider, scope }
+    } else {
+        FleetError::UsedUp { provider, scope, used, left: seconds(left) }
+    })
 }
 
 /// Returns an error of the server as a refusal. A server that ends or only reads, and a lost connection, cannot be reached.

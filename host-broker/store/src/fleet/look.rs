@@ -124,21 +124,14 @@ pub struct QuotaLook {
     pub used: i64,
 }
 
-/// Reads the use of the shared quotas, of today by the clock of the server.
+/// Reads the use of these shared quotas, of today by the clock of the server. A quota without a use is left out.
 ///
 /// # Errors
 /// [`StoreError::Fleet`] if the database cannot be read.
-pub fn look_at_quotas(settings: &Settings) -> Result<Vec<QuotaLook>, StoreError> {
-    const QUOTAS: &str = "SELECT provider, scope, used FROM host_broker.shared_quotas
-        WHERE day >= (clock_timestamp() AT TIME ZONE 'UTC')::date ORDER BY provider, scope";
+pub fn look_at_quotas(settings: &Settings, quotas: Vec<(String, String)>) -> Result<Vec<QuotaLook>, StoreError> {
     let server = Server::start(settings.clone(), Arc::from([]), None)?;
     super::check_version(&server)?;
-    let quota = |row: Vec<String>| {
-        let [provider, scope, used] = <[String; 3]>::try_from(row).ok()?;
-        Some(QuotaLook { provider, scope, used: used.parse().ok()? })
-    };
-    let quotas = server.ask(QUOTAS)?.into_iter().map(quota).collect::<Option<_>>();
-    Ok(quotas.ok_or_else(|| FleetError::Row("shared_quotas".to_owned()))?)
+    Ok(server.quotas(quotas)?)
 }
 
 /// The query of the settings that decide what the server keeps.

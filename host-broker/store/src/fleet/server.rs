@@ -5,6 +5,7 @@
 use super::changes::Changed;
 use super::error::FleetError;
 use super::link::{ANSWER, Link, unreachable, within};
+use super::look::QuotaLook;
 use super::servers::Servers;
 use super::settings::Settings;
 use super::tables::{self, Kind, Table};
@@ -234,6 +235,11 @@ impl Server {
         self.run(move |session| Box::pin(async move { session.ask(query).await }))
     }
 
+    /// Returns the use of these shared quotas today, as far as there is any.
+    pub(super) fn quotas(&self, quotas: Vec<(String, String)>) -> Result<Vec<QuotaLook>, FleetError> {
+        self.run(move |session| Box::pin(async move { session.quotas(quotas).await }))
+    }
+
     /// Returns the version of the tables; `None` if there are none.
     pub(super) fn version(&self) -> Result<Option<i64>, FleetError> {
         self.run(|session| Box::pin(async move { session.version().await }))
@@ -357,6 +363,20 @@ impl Session {
     async fn ask(&mut self, query: &str) -> Result<Vec<Vec<String>>, FleetError> {
         let link = self.link().await?;
         within(ANSWER, link.ask(query)).await
+    }
+
+    async fn quotas(&mut self, quotas: Vec<(String, String)>) -> Result<Vec<QuotaLook>, FleetError> {
+        const QUOTAS: &str = "SELECT provider, scope, used FROM host_broker.shared_quotas
+            WHERE (provider, scope) IN (SELECT * FROM unnest($1::text[], $2::text[]))
+                AND day >= (clock_timestamp() AT TIME ZONE 'UTC')::date";
+        let (providers, scopes): (Vec<String>, Vec<String>) = quotas.into_iter().unzip();
+        let link = self.link().await?;
+        let rows =
+            within(ANSWER, async { link.client.query(QUOTAS, &[&providers, &scopes]).await.map_err(unreachable) });
+        let look = |row: &tokio_postgres::Row| {
+            Ok(QuotaLook { provider: row.try_get(0)?, scope: row.try_get(1)?, used: row.try_get(2)? })
+        };
+        rows.await?.iter().map(|row| look(row).map_err(unreachable)).collect()
     }
 
     async fn take_over(&mut self, from: Known, holder: String, key_check: Option<Vec<u8>>) -> Result<i64, FleetError> {
@@ -541,7 +561,7 @@ impl Session {
         match &written {
             Ok(_) => self.batch = self.batch.max(number),
             // The transaction is rolled back, and the next attempt follows at once.
-            Err(FleetError::UsedUp { .. }) => {}
+            Err(FleetError::UsedUp { .. } | FleetError::Held { .. }) => {}
             Err(_) => self.link = None,
         }
         written

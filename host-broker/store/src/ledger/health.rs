@@ -65,7 +65,10 @@ impl Reason {
             StoreError::Clock { .. } => Self::ClockBehind,
             StoreError::Broken(_) => Self::Corrupt,
             StoreError::Locked { .. } => Self::Locked,
-            StoreError::Conflict { .. } | StoreError::Stored { .. } | StoreError::Segment { .. } => return None,
+            StoreError::Conflict { .. }
+            | StoreError::Stored { .. }
+            | StoreError::Segment { .. }
+            | StoreError::Fleet(FleetError::UsedUp { .. } | FleetError::Held { .. }) => return None,
             StoreError::Version { .. } => Self::Other,
             StoreError::Fleet(FleetError::Unreachable(_) | FleetError::Unknown(_)) => Self::FleetAway,
             StoreError::Fleet(FleetError::Fenced(_) | FleetError::Served(_)) => Self::Fenced,

@@ -266,7 +266,7 @@ fn a_shared_quota_is_charged_with_its_transaction_only() {
     let home = Home::new();
     let mut store = home.store();
     let quota = ("mock", "write");
-    let used = |view: &View| shared_quotas::used(view, quota, home.clock().now()).unwrap();
+    let used = |view: &View| shared_quotas::find(view, quota, home.clock().now()).unwrap().used;
     commit(&mut store, |tx| shared_quotas::use_up(tx, quota, 2, 4)).unwrap();
     let failed = commit(&mut store, |tx| {
         shared_quotas::use_up(tx, quota, 1, 4)?;
