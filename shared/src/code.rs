@@ -69,7 +69,7 @@ codes! {
         "This conversation has ended: another one has begun, or an operator has reset the exposure."
         "Begin a new conversation that has nothing of this one.";
     Busy "busy" Denied
-        "This group has too many calls in progress."
+        "Too many calls are in progress: those of this group, or those of the hosts that share a quota."
         "Wait until one of them ends, then try again.";
     NoMailbox "no_mailbox" Failed
         "The group's directory is not mounted in this sandbox, or cannot be written to; nothing was sent."

@@ -214,7 +214,7 @@ impl LimitLookup<'_> {
     fn shared(&self, (provider, scope): (&str, &str), (uses, most): (i64, i64), reason: String) -> Headroom {
         let quota = shared_quotas::find(self.view, (provider, scope), self.now)?;
         if let Some(wait) = quota.held {
-            let reason = format!("Another host holds the shared quota of {provider}.");
+            let reason = format!("Other hosts use the shared quota of {provider} at this moment.");
             return Ok(Err(LimitsFact::Exceeded { code: Code::Busy, reason, retry_after: Some(wait) }));
         }
         if quota.used.saturating_add(uses) > most {
@@ -285,8 +285,8 @@ pub fn prepared(tx: &Transaction<'_>, call: &Call) -> Result<(), StoreError> {
     counters::hand_trial_on(tx, &call.header.caller_key, call.provider.as_str())
 }
 
-/// Returns the counters of [`counters::list`], and each rate and quota of an active grant and each shared quota, used or
-/// not. `of_all` is the use of shared quotas on all hosts of a fleet; absent, that of this host is shown.
+/// Returns the counters of [`counters::list`], and each rate and quota of an active grant, used or not. Each shared quota
+/// is there, too. `of_all` is the use of shared quotas on all hosts of a fleet; absent, that of this host is shown.
 ///
 /// # Errors
 /// [`StoreError`] if it cannot be read.
@@ -326,18 +326,18 @@ pub fn in_force(
         }
     }
     all.retain(|used| used.caller != EVERYONE);
-    for (provider, scope, daily_quota) in all_shared(shared) {
+    for Shared { provider, scope, calls, .. } in all_shared(shared) {
         let is_its = |quota: &&QuotaLook| quota.provider == provider && quota.scope == scope;
         let used = match of_all {
             Some(of_all) => of_all.iter().find(is_its).map_or(0, |quota| quota.used),
-            None => shared_quotas::find(view, (&provider, &scope), now)?.used,
+            None => shared_quotas::own(view, (&provider, &scope), now)?,
         };
         all.push(Used {
             caller: EVERYONE.to_owned(),
             provider,
             scope,
             used,
-            daily_quota,
+            daily_quota: calls,
             rate_per_minute: None,
             taken: None,
             open_until: None,
@@ -347,12 +347,67 @@ pub fn in_force(
     Ok(all)
 }
 
-/// Returns the provider and the scope of each shared quota, and its number of calls.
-pub fn all_shared(shared: &SharedQuotas) -> impl Iterator<Item = (String, String, Option<u32>)> {
+/// A shared quota.
+struct Shared {
+    provider: String,
+    scope: String,
+    /// The number of calls a day; `None` for an amount.
+    calls: Option<u32>,
+    /// The most use of a day: calls, or an amount.
+    most: f64,
+}
+
+fn all_shared(shared: &SharedQuotas) -> impl Iterator<Item = Shared> {
     shared.tables().flat_map(|(provider, table)| {
         let levels = [Level::Read, Level::Write, Level::Production].into_iter();
-        let calls = levels.filter_map(|level| Some((word(level).to_owned(), Some(table.calls(level)?))));
-        let amounts = table.amounts.keys().map(|action| (amount_scope(action), None));
-        calls.chain(amounts).map(|(scope, most)| (provider.to_string(), scope, most))
+        let calls = levels.filter_map(|level| {
+            let calls = table.calls(level)?;
+            Some((word(level).to_owned(), Some(calls), f64::from(calls)))
+        });
+        let amounts =
+            table.amounts.iter().filter_map(|(action, table)| Some((amount_scope(action), None, table.per_day?)));
+        calls.chain(amounts).map(|(scope, calls, most)| Shared { provider: provider.to_string(), scope, calls, most })
     })
+}
+
+/// Returns the provider and the scope of each shared quota.
+pub fn shared_scopes(shared: &SharedQuotas) -> Vec<(String, String)> {
+    all_shared(shared).map(|Shared { provider, scope, .. }| (provider, scope)).collect()
+}
+
+/// The use of a shared quota by the callers of this host.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SharedUsed {
+    /// The provider, or its namespace.
+    pub provider: String,
+    /// The quota: a level, or `amount:<action>`.
+    pub scope: String,
+    /// The use of today: calls, or an amount.
+    pub used: f64,
+    /// The most use of a day.
+    pub most: f64,
+}
+
+/// Returns the use of each shared quota by the callers of this host.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read.
+pub fn shared_used(view: &View, now: Timestamp, shared: &SharedQuotas) -> Result<Vec<SharedUsed>, StoreError> {
+    all_shared(shared)
+        .map(|Shared { provider, scope, calls, most }| {
+            let used = shared_quotas::own(view, (&provider, &scope), now)?;
+            let used = if calls.is_some() { number(used) } else { number(used) / MILLION };
+            Ok(SharedUsed { provider, scope, used, most })
+        })
+        .collect()
+}
+
+fn number(count: i64) -> f64 {
+    #[expect(
+        clippy::as_conversions,
+        clippy::cast_precision_loss,
+        reason = "for people; a day's use is smaller than 2^53"
+    )]
+    let number = count as f64;
+    number
 }

@@ -71,7 +71,7 @@ impl Broker {
             && !call.is_internal()
             && intents::in_flight(tx, &call.header.caller_key)? >= self.config.broker.max_concurrent_calls
         {
-            let reason = Code::Busy.meaning().to_owned();
+            let reason = "This group has too many calls in progress.".to_owned();
             return Ok(Some(Refusal { retry_after: Some(limits::BUSY_RETRY), ..Refusal::new(Code::Busy, reason) }));
         }
         for feature in FEATURES {

@@ -64,8 +64,7 @@ impl Limits {
 /// # Errors
 /// [`StartError`]: the database cannot be read.
 fn of_all_hosts(context: &Context, config: &Config) -> Result<Option<Vec<QuotaLook>>, StartError> {
-    let quotas: Vec<_> =
-        limits::all_shared(&config.shared_quotas).map(|(provider, scope, _)| (provider, scope)).collect();
+    let quotas = limits::shared_scopes(&config.shared_quotas);
     if quotas.is_empty() {
         return Ok(None);
     }

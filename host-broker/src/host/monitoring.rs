@@ -66,6 +66,7 @@ impl Monitoring {
             clock: Arc::clone(&platform.clock),
             started_at,
             limits: ByteLimits::of(&loaded.config.broker),
+            shared_quotas: loaded.config.shared_quotas.clone(),
             one_at_a_time: Arc::new(Semaphore::new(1)),
         };
         Some(Exported { listener, address, exporter })

@@ -1,7 +1,7 @@
 //! The list of all metrics: name, kind, labels, meaning. The pages for operators are made from it.
 
 use prometheus::{
-    Gauge, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 
 /// The kind of a metric.
@@ -124,6 +124,10 @@ metrics! {
         "Bytes of rows and stored replies that count against the hourly evidence budget of a group. `external` is the external agent with the most bytes. A caller that is no configured group counts as `other`.";
     EVIDENCE_BUDGET_LIMIT "evidence_budget_limit_bytes" Gauge []
         "The hourly evidence budget of each group and each external agent: `evidence_mib_per_hour` of the configuration. Absent if there is no limit.";
+    SHARED_QUOTA_USED "shared_quota_used" Gauge ["provider" "scope"]
+        "The part of a shared quota that callers of this host have used today. The sum over the hosts of a fleet is the use. The scope is a level, or `amount:` and the action.";
+    SHARED_QUOTA_LIMIT "shared_quota_limit" Gauge ["provider" "scope"]
+        "The largest use of a shared quota in a day: `shared_quotas` of the configuration.";
     LEDGER_READABLE "ledger_readable" Gauge []
         "1 if this scrape could read the ledger in time. If not, the metrics that come from it are absent.";
     SINK_BEHIND "sink_rows_behind" Gauge ["sink"]
@@ -179,6 +183,13 @@ impl Described {
     /// Registers the family of gauges.
     pub(super) fn gauges(&self, registry: &Registry) -> Result<IntGaugeVec, prometheus::Error> {
         let family = IntGaugeVec::new(self.opts(), self.labels)?;
+        registry.register(Box::new(family.clone()))?;
+        Ok(family)
+    }
+
+    /// Registers the family of gauges whose values need not be whole.
+    pub(super) fn numbers(&self, registry: &Registry) -> Result<GaugeVec, prometheus::Error> {
+        let family = GaugeVec::new(self.opts(), self.labels)?;
         registry.register(Box::new(family.clone()))?;
         Ok(family)
     }

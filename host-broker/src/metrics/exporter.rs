@@ -6,8 +6,10 @@ use crate::mailboxes::Mailboxes;
 use crate::sinks::SinkStates;
 use config::BrokerTable;
 use engine::catalogue::Catalogue;
+use engine::limits::{SharedUsed, shared_used};
 use model::Clock;
 use model::errors::chain;
+use policy::shared_quotas::SharedQuotas;
 use prometheus::{Registry, TextEncoder};
 use serde_json::{Value, json};
 use shared::{Timestamp, limits};
@@ -50,6 +52,8 @@ pub struct Exporter {
     pub started_at: Timestamp,
     /// The limits of the configuration.
     pub limits: ByteLimits,
+    /// The quotas that all callers share.
+    pub shared_quotas: SharedQuotas,
     /// Lets one scrape read at a time.
     pub one_at_a_time: Arc<Semaphore>,
 }
@@ -135,7 +139,7 @@ pub struct NotWritten;
 
 /// What a scrape reads beside the loop.
 struct Read {
-    figures: Option<Figures>,
+    figures: Option<(Figures, Vec<SharedUsed>)>,
     coverage: Option<Coverage>,
     sizes: Sizes,
     space: Option<Space>,
@@ -207,7 +211,7 @@ impl Exporter {
 
     async fn read(&self) -> Option<Read> {
         let permit = timeout(WAIT, Arc::clone(&self.one_at_a_time).acquire_owned()).await.ok()?.ok()?;
-        let (home, clock) = (self.home.clone(), Arc::clone(&self.clock));
+        let (home, clock, quotas) = (self.home.clone(), Arc::clone(&self.clock), self.shared_quotas.clone());
         let read = tokio::task::spawn_blocking(move || {
             // A read that the disk holds up keeps the permit, so that threads do not pile up.
             let _permit = permit;
@@ -217,10 +221,14 @@ impl Exporter {
             let view = store::reader_until(&home, Instant::now() + READ);
             let read = view.and_then(|view| {
                 let figures = figures::figures(&view, clock.now())?;
-                Ok((figures, checkpoints::coverage(&view).inspect_err(unreadable).ok()))
+                let shared = shared_used(&view, clock.now(), &quotas)?;
+                Ok((figures, shared, checkpoints::coverage(&view).inspect_err(unreadable).ok()))
             });
-            let (figures, coverage) = read.inspect_err(unreadable).ok().unzip();
-            Read { figures, coverage: coverage.flatten(), sizes: figures::sizes(&home), space: Space::of(&home) }
+            let (figures, coverage) = match read.inspect_err(unreadable) {
+                Ok((figures, shared, coverage)) => (Some((figures, shared)), coverage),
+                Err(_unreadable) => (None, None),
+            };
+            Read { figures, coverage, sizes: figures::sizes(&home), space: Space::of(&home) }
         });
         timeout(READ * 2, read).await.ok()?.ok()
     }
@@ -231,8 +239,9 @@ impl Exporter {
         let is_readable = read.as_ref().is_some_and(|read| read.figures.is_some());
         described::LEDGER_READABLE.gauge(&registry)?.set(i64::from(is_readable));
         if let Some(Read { figures, coverage, sizes, space }) = read {
-            if let Some(figures) = figures {
+            if let Some((figures, shared)) = figures {
                 self.write_figures(&registry, &figures)?;
+                write_shared(&registry, &shared)?;
             }
             if let Some(coverage) = coverage {
                 described::CHECKPOINT_LAG.is(&registry, coverage.lag(self.clock.now()).as_secs_f64())?;
@@ -319,6 +328,18 @@ impl Exporter {
         }
         Ok(())
     }
+}
+
+/// Writes the shared quotas. Amounts are shown as the configuration has them.
+fn write_shared(registry: &Registry, shared: &[SharedUsed]) -> Result<(), prometheus::Error> {
+    let (used, limit) =
+        (described::SHARED_QUOTA_USED.numbers(registry)?, described::SHARED_QUOTA_LIMIT.numbers(registry)?);
+    for one in shared {
+        let labels = [one.provider.as_str(), one.scope.as_str()];
+        used.get_metric_with_label_values(&labels)?.set(one.used);
+        limit.get_metric_with_label_values(&labels)?.set(one.most);
+    }
+    Ok(())
 }
 
 fn signed(bytes: u64) -> i64 {

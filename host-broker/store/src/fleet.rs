@@ -33,9 +33,7 @@ pub use settings::Settings;
 
 use crate::ledger::chain::Head;
 use crate::ledger::segments;
-use crate::shared_use::{Counted, SharedCharge, SharedUse};
-use crate::state::counters::{self, Used};
-use crate::state::shared_quotas::EVERYONE;
+use crate::shared_use::{Counted, SharedUse};
 use crate::{StoreError, View, at};
 use changes::{Capture, Changed};
 use model::{HostName, Nonce};
@@ -45,7 +43,6 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
 use server::{BATCH, Batch, Known, Server};
-use shared::Timestamp;
 use shared::digest::Digest;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -56,8 +53,6 @@ use tables::{SEQUENCES, TABLES_VERSION, Table};
 
 /// The longest time for a batch that fills a database.
 const FILLED: Duration = Duration::from_secs(300);
-/// The largest use of a shared quota that the database counts.
-const LARGEST: i64 = 1_000_000_000_000_000_000;
 /// The most attempts to take a host over.
 const ATTEMPTS: usize = 5;
 /// A failure that comes sooner than this is that of a connection that had ended before.
@@ -101,11 +96,7 @@ impl Fleet {
     ///
     /// # Errors
     /// [`StoreError`]; another daemon may serve the host.
-    pub(crate) fn join(
-        (settings, key): (&Settings, &BodyKey),
-        home: &Path,
-        (view, now): (&View, Timestamp),
-    ) -> Result<Self, StoreError> {
+    pub(crate) fn join((settings, key): (&Settings, &BodyKey), home: &Path, view: &View) -> Result<Self, StoreError> {
         let connection = view.connection();
         view.share();
         let capture = Capture::attach(connection)?;
@@ -185,7 +176,7 @@ impl Fleet {
             None => {}
         }
         if !is_filled {
-            fleet.fill(home, (view, now), seq)?;
+            fleet.fill(home, view, seq)?;
         }
         fleet.recover(view)?;
         Ok(fleet)
@@ -260,8 +251,11 @@ impl Fleet {
         // A full disk shows before the database has the batch.
         connection.cache_flush().map_err(at("write the copy"))?;
         let (head, changes) = ((head.seq, head.hash), Arc::from(changes));
-        let shared = view.shared_use().map_or_else(Vec::new, |shared| shared.borrow().charges()).into();
-        let mut batch = Batch { fence: self.fence, number, head, changes, shared, limit: BATCH };
+        let (shared, wait_ms) = match view.shared_use() {
+            Some(shared) => (shared.borrow().charges().into(), shared.borrow().wait_ms()),
+            None => (Arc::from([]), 0),
+        };
+        let mut batch = Batch { fence: self.fence, number, head, changes, shared, wait_ms, limit: BATCH };
         let began = Instant::now();
         let mut written = self.write_or_settle(&batch);
         if matches!(written, Err(StoreError::Fleet(FleetError::Unreachable(_)))) && began.elapsed() < AT_ONCE {
@@ -406,9 +400,8 @@ impl Fleet {
         }
     }
 
-    /// Writes all rows of the home into the database. It has none of the state yet, and the ledger up to the row `has`. The
-    /// use of shared quotas of today counts there, too, although it can be more than they permit.
-    fn fill(&mut self, home: &Path, (view, now): (&View, Timestamp), has: i64) -> Result<(), StoreError> {
+    /// Writes all rows of the home into the database. It has none of the state yet, and the ledger up to the row `has`.
+    fn fill(&mut self, home: &Path, view: &View, has: i64) -> Result<(), StoreError> {
         let connection = view.connection();
         let end = crate::open::head(view)?;
         let mut part = self.capture.ledger_part();
@@ -430,8 +423,7 @@ impl Fleet {
             self.keep(connection, number, &self.holder)?;
             let head = (end.seq, end.hash);
             let changes = Arc::from(state);
-            let shared = used_before(view, now)?.into();
-            self.server.write(Batch { shared, ..self.filling(number, head, changes) })?;
+            self.server.write(self.filling(number, head, changes))?;
             self.has_written(number);
             self.sequences = sequences;
             Ok(())
@@ -448,7 +440,7 @@ impl Fleet {
 
     /// Returns a batch that fills the database.
     fn filling(&self, number: i64, head: (i64, Digest), changes: Arc<[Changed]>) -> Batch {
-        Batch { fence: self.fence, number, head, changes, shared: Arc::from([]), limit: FILLED }
+        Batch { fence: self.fence, number, head, changes, shared: Arc::from([]), wait_ms: 0, limit: FILLED }
     }
 
     fn has_written(&mut self, number: i64) {
@@ -494,14 +486,6 @@ impl Drop for Fleet {
             tracing::warn!(%error, host = %self.host, "the host stays reserved in the fleet's database until its lease stands still");
         }
     }
-}
-
-/// Returns the use of today of each shared quota, as a charge that is always permitted.
-fn used_before(view: &View, now: Timestamp) -> Result<Vec<SharedCharge>, StoreError> {
-    let used = counters::list(view, now)?.into_iter().filter(|used| used.caller == EVERYONE && used.used > 0);
-    Ok(used
-        .map(|Used { provider, scope, used: uses, .. }| SharedCharge { provider, scope, uses, most: LARGEST })
-        .collect())
 }
 
 /// Stores the names of the daemon that served the host last, and of the one that takes it over.

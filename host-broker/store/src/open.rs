@@ -92,13 +92,13 @@ impl Store {
             wal::grow(&path)?;
         }
         let fleet = match (records, fleet::host_of(&view)?) {
-            (Records::Fleet(settings, key), _) => Some(Fleet::join((settings, key), home, (&view, clock.now()))?),
+            (Records::Fleet(settings, key), _) => Some(Fleet::join((settings, key), home, &view)?),
             (Records::Own, Some(host)) => return Err(FleetError::NotConfigured(host).into()),
             (Records::Restored, Some(_)) => {
                 fleet::leave::end(&view)?;
                 None
             }
-            (Records::Leaving(settings, key), _) => fleet::leave::begin((settings, key), home, (&view, clock.now()))?,
+            (Records::Leaving(settings, key), _) => fleet::leave::begin((settings, key), home, &view)?,
             (Records::Own | Records::Restored, None) => None,
         };
         let (head, verified) = verify_tail(&view)?;

@@ -10,7 +10,14 @@ type Key = (String, String);
 /// The time after which the use is asked for again. So a host soon knows a row that an administrator has corrected.
 const KNOWN: Duration = Duration::from_secs(60);
 /// The time for which a quota that another host holds is not tried again.
-const HELD: Duration = Duration::from_secs(5);
+const HELD: Duration = Duration::from_secs(10);
+/// The longest time for which the charges of a batch wait for other hosts. All events of the batch wait.
+const WAIT_MS: i64 = 3_000;
+/// The same if other hosts have held a quota in this time.
+const SECOND_WAIT_MS: i64 = 500;
+const HELD_BEFORE: Duration = Duration::from_secs(60);
+/// The same while a quota is not tried again. A batch can charge many that other hosts hold, and learns of one at a time.
+const NEXT_WAIT_MS: i64 = 200;
 
 /// The charge of one transaction to a shared quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +75,18 @@ impl SharedUse {
     pub(crate) fn held(&self, quota: Quota<'_>) -> Option<Duration> {
         let left = self.held.get(&owned(quota))?.saturating_duration_since(Instant::now());
         (!left.is_zero()).then_some(left)
+    }
+
+    /// Returns the longest time for which the charges of a batch wait for other hosts, in milliseconds.
+    pub(crate) fn wait_ms(&self) -> i64 {
+        // The stored time is that of the next attempt.
+        let now = Instant::now();
+        let last = self.held.values().max();
+        match last {
+            Some(next) if *next > now => NEXT_WAIT_MS,
+            Some(next) if next.elapsed() < HELD_BEFORE => SECOND_WAIT_MS,
+            Some(_) | None => WAIT_MS,
+        }
     }
 
     /// Notes a charge of the open transaction. Returns whether the known use permits it.

@@ -175,6 +175,21 @@ fn the_evidence_of_each_group_and_the_limits_are_shown() {
 }
 
 #[test]
+fn the_use_of_shared_quotas_is_shown_in_calls_and_amounts() {
+    const QUOTAS: &str = "[shared_quotas.demo]\nwrite = 9\namounts = { charge = { param = \"n\", per_day = 7.5 } }\n";
+    let world = World::builder().config(&format!("{CONFIG}{METRICS}{QUOTAS}")).up();
+    world.grant("developer", 2);
+    assert_eq!(code(&world.group("developer").call("charge", json!({ "n": 1.25 }))), "executed");
+    let samples = Scraper::of(&world).samples();
+    let shown = |name: &str, scope: &str| {
+        samples[&format!("host_broker_shared_quota_{name}{{provider=\"demo\",scope=\"{scope}\"}}")].to_string()
+    };
+    let write = [shown("used", "write"), shown("limit", "write")];
+    assert_eq!(write, ["1", "9"]);
+    assert_eq!([shown("used", "amount:charge"), shown("limit", "amount:charge")], ["1.25", "7.5"]);
+}
+
+#[test]
 fn the_age_of_the_oldest_row_without_a_checkpoint_is_shown() {
     const REFUSED: &str =
         "CREATE TRIGGER refused BEFORE INSERT ON checkpoint BEGIN SELECT RAISE(ABORT, 'refused'); END";
@@ -446,7 +461,8 @@ fn what_the_loop_counts_allocates_nothing() {
 #[test]
 fn every_described_metric_is_served_and_no_other_one() {
     let sink = "[[sinks]]\nname = \"one\"\nkind = \"command\"\ncommand = [\"true\"]\n";
-    let world = World::builder().config(&format!("{CONFIG}{METRICS}{sink}")).up();
+    let quota = "[shared_quotas.demo]\nwrite = 9\n";
+    let world = World::builder().config(&format!("{CONFIG}{METRICS}{sink}{quota}")).up();
     let text = Scraper::of(&world).text();
     let described: BTreeMap<String, String> =
         described::ALL.iter().map(|one| (one.name.to_owned(), one.kind.word().to_owned())).collect();

@@ -35,7 +35,8 @@ BEGIN
 END $$;
 
 -- Charges a quota that all hosts share, in the transaction of a batch. Returns the use with the charge, and the seconds
--- until the quota begins again. It runs with the rights of its owner, so a host can only add to the use.
+-- until the quota begins again. It runs with the rights of its owner, so a host can only add to the use. All charges of a
+-- transaction wait for other hosts for so long at most.
 DROP FUNCTION IF EXISTS host_broker.charge;
 CREATE FUNCTION host_broker.charge(
     host_ text, batch_ bigint, provider_ text, scope_ text, uses_ bigint, most_ bigint, wait_ms_ bigint,
@@ -43,8 +44,10 @@ CREATE FUNCTION host_broker.charge(
 ) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     largest CONSTANT bigint := 1000000000000000000;
-    day_ date;
+    ms bigint := floor(1000 * extract(epoch FROM clock_timestamp()));
+    until_ bigint := nullif(current_setting('host_broker.charge_until', true), '')::bigint;
     now_ timestamp;
+    day_ date;
 BEGIN
     IF current_setting('host_broker.batch', true) IS DISTINCT FROM host_ || '/' || batch_ THEN
         RAISE EXCEPTION 'no batch has begun' USING ERRCODE = 'HB001';
@@ -52,29 +55,35 @@ BEGIN
     IF (uses_ BETWEEN 1 AND largest AND most_ BETWEEN 0 AND largest AND wait_ms_ BETWEEN 1 AND 8000) IS NOT TRUE THEN
         RAISE EXCEPTION 'this is no charge' USING ERRCODE = '22023';
     END IF;
-    PERFORM set_config('lock_timeout', wait_ms_ || 'ms', true);
+    IF until_ IS NULL THEN
+        until_ := ms + wait_ms_;
+        PERFORM set_config('host_broker.charge_until', until_::text, true);
+    END IF;
+    PERFORM set_config('lock_timeout', least(greatest(until_ - ms, 1), wait_ms_) || 'ms', true);
     BEGIN
-        INSERT INTO host_broker.shared_quotas VALUES (provider_, scope_, '-infinity', 0) ON CONFLICT DO NOTHING;
-        SELECT q.used, q.day INTO used, day_ FROM host_broker.shared_quotas AS q
-            WHERE q.provider = provider_ AND q.scope = scope_ FOR UPDATE;
+        -- One lock, so that hosts wait in a queue and only once.
+        PERFORM pg_advisory_xact_lock(hashtextextended('host_broker ' || provider_ || ' ' || scope_, 0));
+        -- Not before, because a day can begin during the wait. If the clock was set back, the later day goes on.
+        now_ := clock_timestamp() AT TIME ZONE 'UTC';
+        -- A difference, because a sum can be too large.
+        INSERT INTO host_broker.shared_quotas AS q SELECT provider_, scope_, now_::date, uses_ WHERE uses_ <= most_
+            ON CONFLICT (provider, scope) DO UPDATE SET
+                used = EXCLUDED.used + CASE WHEN q.day >= EXCLUDED.day THEN q.used ELSE 0 END,
+                day = greatest(q.day, EXCLUDED.day)
+            WHERE EXCLUDED.used <= most_ - CASE WHEN q.day >= EXCLUDED.day THEN q.used ELSE 0 END
+            RETURNING q.used, q.day INTO used, day_;
     EXCEPTION WHEN lock_not_available THEN
         RAISE EXCEPTION 'another host holds the shared quota' USING ERRCODE = 'HB007',
             DETAIL = format('0 0 %s %s', provider_, scope_);
     END;
-    -- Not before, because a day can begin during the wait. If the clock was set back, the later day goes on.
-    now_ := clock_timestamp() AT TIME ZONE 'UTC';
-    IF day_ < now_::date THEN
-        day_ := now_::date;
-        used := 0;
+    IF used IS NULL THEN
+        SELECT q.used, q.day INTO used, day_ FROM host_broker.shared_quotas AS q
+            WHERE q.provider = provider_ AND q.scope = scope_ AND q.day >= now_::date;
+        left_s := ceil(extract(epoch FROM (coalesce(day_, now_::date) + 1)::timestamp - now_));
+        RAISE EXCEPTION 'the shared quota does not permit this' USING ERRCODE = 'HB006',
+            DETAIL = format('%s %s %s %s', coalesce(used, 0), left_s, provider_, scope_);
     END IF;
     left_s := ceil(extract(epoch FROM (day_ + 1)::timestamp - now_));
-    IF uses_ > most_ - used THEN
-        RAISE EXCEPTION 'the shared quota does not permit this' USING ERRCODE = 'HB006',
-            DETAIL = format('%s %s %s %s', used, left_s, provider_, scope_);
-    END IF;
-    used := used + uses_;
-    UPDATE host_broker.shared_quotas AS q SET used = charge.used, day = day_
-        WHERE q.provider = provider_ AND q.scope = scope_;
 END $$;
 
 -- Adds a host, whose broker connects with the role, or gives it another role.

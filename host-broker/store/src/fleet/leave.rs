@@ -16,7 +16,6 @@ use crate::{Store, StoreError, View, at};
 use model::Clock;
 use rusqlite::Connection;
 use serde_json::json;
-use shared::Timestamp;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -57,11 +56,7 @@ impl Store {
 }
 
 /// Returns the fleet that a home leaves; `None` if the host is marked already, and only the home must still change.
-pub(crate) fn begin(
-    fleet: (&Settings, &BodyKey),
-    home: &Path,
-    (view, now): (&View, Timestamp),
-) -> Result<Option<Fleet>, StoreError> {
+pub(crate) fn begin(fleet: (&Settings, &BodyKey), home: &Path, view: &View) -> Result<Option<Fleet>, StoreError> {
     let host = fleet.0.host();
     let (copied, head) = (Copied::of(view.connection())?, crate::open::head(view)?);
     let is_other = match &copied {
@@ -76,7 +71,7 @@ pub(crate) fn begin(
     if !server.is_filled()? {
         return Err(FleetError::NotJoined(host.to_string()).into());
     }
-    match Fleet::join(fleet, home, (view, now)) {
+    match Fleet::join(fleet, home, view) {
         Err(StoreError::Fleet(FleetError::Left(_) | FleetError::Leaving(_))) => {}
         // Only a daemon finds out the outcomes of the other one.
         Ok(joined) if joined.has_ousted() => return Err(FleetError::Ousted(host.to_string()).into()),

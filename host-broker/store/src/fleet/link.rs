@@ -44,8 +44,6 @@ const HELD: &str = "HB007";
 /// Charges a shared quota of the open transaction.
 const CHARGE: &str = "SELECT used, left_s FROM host_broker.charge($1::text, $2::bigint, $3::text, $4::text, $5::bigint, \
     $6::bigint, $7::bigint)";
-/// The longest time for which the charges of a batch wait for other hosts, in milliseconds. All events of the batch wait.
-const CHARGES_WAIT_MS: usize = 3_000;
 /// The longest time until a quota begins again that is believed.
 const LEFT_MAX: i64 = 1_000_000_000;
 
@@ -173,7 +171,6 @@ impl Link {
             batch.fence, batch.number, !self.accepts_one_machine
         );
         let counted = RefCell::default();
-        let wait = i64::try_from(CHARGES_WAIT_MS / batch.shared.len().max(1)).unwrap_or(0).max(1);
         let mut asked: Vec<Asked<'_>> = Vec::new();
         asked.push(Box::pin(async { self.client.batch_execute(&begin).await.map(|()| true) }));
         for changed in batch.changes.iter() {
@@ -193,7 +190,9 @@ impl Link {
             }
         }
         // Last, because other hosts wait for these rows until the commit.
-        asked.extend(batch.shared.iter().map(|charge| self.charging((host, &batch.number), charge, &wait, &counted)));
+        asked.extend(
+            batch.shared.iter().map(|charge| self.charging((host, &batch.number), charge, (&batch.wait_ms, &counted))),
+        );
         let mut flight = Flight::of(asked);
         flight.send().await;
         // A statement that was not sent must not be missing in the transaction.
@@ -231,8 +230,7 @@ impl Link {
         &'c self,
         (host, number): (&'c str, &'c i64),
         charge: &'c SharedCharge,
-        wait: &'c i64,
-        counted: &'c RefCell<Vec<Counted>>,
+        (wait, counted): (&'c i64, &'c RefCell<Vec<Counted>>),
     ) -> Asked<'c> {
         Box::pin(async move {
             let SharedCharge { provider, scope, uses, most } = charge;

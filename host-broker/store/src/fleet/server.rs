@@ -66,6 +66,8 @@ pub(super) struct Batch {
     pub(super) changes: Arc<[Changed]>,
     /// Its charges to quotas that all hosts share.
     pub(super) shared: Arc<[SharedCharge]>,
+    /// The longest time for which these charges together wait for other hosts, in milliseconds.
+    pub(super) wait_ms: i64,
     /// The longest time.
     pub(super) limit: Duration,
 }

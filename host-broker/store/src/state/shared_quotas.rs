@@ -40,8 +40,16 @@ pub fn find(view: &View, quota: (&str, &str), now: Timestamp) -> Result<SharedQu
             let left = shared.left(quota).unwrap_or(left);
             Ok(SharedQuota { used: shared.used(quota), left, held: shared.held(quota) })
         }
-        None => Ok(SharedQuota { used: counters::used(view, &counter(quota), now)?, left, held: None }),
+        None => Ok(SharedQuota { used: own(view, quota, now)?, left, held: None }),
     }
+}
+
+/// Returns the use of today's quota by the callers of this host, in calls or millionths.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read.
+pub fn own(view: &View, quota: (&str, &str), now: Timestamp) -> Result<i64, StoreError> {
+    counters::used(view, &counter(quota), now)
 }
 
 /// Uses this much of today's quota, which permits at most `most`.

@@ -190,30 +190,60 @@ fn a_quota_begins_again_with_the_day_of_the_database() {
     database.run("UPDATE host_broker.shared_quotas SET day = day + 400");
     let (store, left) = refused(store);
     assert!((day * 400..day * 401).contains(&left), "{left:?}");
-    database.run("UPDATE host_broker.shared_quotas SET day = day - 401");
+    database.run("DELETE FROM host_broker.shared_quotas");
     drop(store);
     let mut store = open();
     assert!(charge(&mut store, QUOTA, 1, 5).unwrap());
     assert_eq!(in_database(database), "github|write|1");
 }
 
+/// A session that has charged quotas and does not end its transaction.
+struct Holder<'d> {
+    database: &'d FleetDatabase,
+    session: std::thread::JoinHandle<Result<String, String>>,
+}
+
+fn hold<'d>(database: &'d FleetDatabase, scopes: &[&str]) -> Holder<'d> {
+    let (server, name, role) = (database.server.clone(), database.name.clone(), format!("{}_a", database.name));
+    let charge = |scope: &&str| format!("SELECT host_broker.charge('a', 1, 'github', '{scope}', 1, 5, 1000); ");
+    let charges = scopes.iter().map(charge).collect::<Vec<String>>().concat();
+    let begin = "BEGIN; SELECT set_config('host_broker.batch', 'a/1', true)";
+    let statements = format!("{begin}; {charges} SELECT pg_sleep(600)");
+    let session = std::thread::spawn(move || server.try_run_as(&role, &name, &statements));
+    until("the quotas are held", || (database.run(&format!("SELECT count(*) {HOLDER}")) == "1").then_some(()));
+    Holder { database, session }
+}
+
+impl Holder<'_> {
+    fn end(self) {
+        self.database.run(&format!("SELECT pg_terminate_backend(pid) {HOLDER}"));
+        assert!(self.session.join().unwrap().is_err());
+    }
+}
+
 #[test]
-fn a_home_brings_the_use_of_today_into_the_database() {
+fn a_batch_learns_of_many_held_quotas_with_one_long_wait() {
     let home = Home::new();
     let Some(database) = database(&home) else { return };
-    let mut alone = home.store_alone();
-    assert!(charge(&mut alone, QUOTA, 4, 5).unwrap());
-    drop(alone);
-    let (_directory, mut b) = other(&home, database, "b");
-    assert!(charge(&mut b, QUOTA, 3, 5).unwrap());
-    let mut a = home.store();
-    // Both together have used more than it permits.
-    assert_eq!(in_database(database), "github|write|7");
-    drop(a);
-    a = home.store();
-    assert_eq!(in_database(database), "github|write|7", "only once");
-    assert!(charge(&mut a, QUOTA, 1, 5).unwrap_err().is_outdated());
-    assert_eq!(used(&home, &a), 7);
+    let mut store = home.store();
+    let scopes = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let holder = hold(database, &scopes);
+    // As a batch is decided again: calls with a quota that is held are refused, and the others charge theirs.
+    let mut attempt = || {
+        commit(&mut store, |tx| {
+            for quota in scopes.map(|scope| ("github", scope)) {
+                if shared_quotas::find(tx.view(), quota, tx.now())?.held.is_none() {
+                    shared_quotas::use_up(tx, quota, 1, 5)?;
+                }
+            }
+            tx.append(&Draft::new(RowKind::Refused, CALLER)).map(drop)
+        })
+    };
+    let attempts = std::iter::repeat_with(|| attempt().is_err_and(|error| error.is_outdated()));
+    let failed = attempts.take(64).take_while(|is_outdated| *is_outdated).count();
+    assert_eq!(failed, scopes.len(), "each attempt learns of one, and none is forgotten meanwhile");
+    assert_eq!(store.head().seq, 1);
+    holder.end();
 }
 
 #[test]
@@ -222,22 +252,15 @@ fn a_quota_that_another_host_holds_delays_others_only_for_a_while() {
     let Some(database) = database(&home) else { return };
     let mut store = home.store();
     assert!(charge(&mut store, QUOTA, 1, 5).unwrap());
-    let (server, name, role) = (database.server.clone(), database.name.clone(), format!("{}_a", database.name));
-    let holder = std::thread::spawn(move || {
-        let hold = "BEGIN; SELECT set_config('host_broker.batch', 'a/1', true);
-            SELECT host_broker.charge('a', 1, 'github', 'write', 1, 5, 1000); SELECT pg_sleep(600)";
-        server.try_run_as(&role, &name, hold)
-    });
-    until("the quota is held", || (database.run(&format!("SELECT count(*) {HOLDER}")) == "1").then_some(()));
+    let holder = hold(database, &["write"]);
     let error = charge(&mut store, QUOTA, 1, 5).unwrap_err();
     assert!(matches!(&error, StoreError::Fleet(FleetError::Held { scope, .. }) if scope == "write"), "{error}");
     assert!(error.is_outdated() && !error.is_of_all());
     let found = shared_quotas::find(store.view(), QUOTA, home.clock().now()).unwrap();
-    assert!(found.held.is_some_and(|left| left <= Duration::from_secs(5)), "{found:?}");
+    assert!(found.held.is_some_and(|left| left <= Duration::from_secs(10)), "{found:?}");
     assert!(!charge(&mut store, QUOTA, 1, 5).unwrap(), "it is not tried again yet");
     assert!(charge(&mut store, ("github", "read"), 1, 5).unwrap());
-    database.run(&format!("SELECT pg_terminate_backend(pid) {HOLDER}"));
-    assert!(holder.join().unwrap().is_err());
+    holder.end();
     until("the quota is tried again", || charge(&mut store, QUOTA, 1, 5).unwrap().then_some(()));
     assert_eq!(in_database(database), "github|read|1\ngithub|write|2");
 }

@@ -47,7 +47,8 @@ fn expressions() -> Vec<String> {
 #[test]
 fn prometheus_evaluates_each_rule_and_finds_values_for_each_panel() {
     let sink = "[[sinks]]\nname = \"one\"\nkind = \"command\"\ncommand = [\"true\"]\n";
-    let world = World::builder().config(&format!("{CONFIG}{METRICS}{sink}")).up();
+    let quota = "[shared_quotas.demo]\nwrite = 9\n";
+    let world = World::builder().config(&format!("{CONFIG}{METRICS}{sink}{quota}")).up();
     let scraper = Scraper::of(&world);
     let rules = page("prometheus-rules.yaml");
     let Some(prometheus) = PrometheusServer::start(scraper.visitor().host(), &rules) else { return };
