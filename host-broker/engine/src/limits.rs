@@ -6,6 +6,8 @@
 //! it will be empty, by the steady clock. A quota is a calendar day's. Only faults of the provider open its breaker,
 //! and one call tests whether the provider works again.
 
+pub mod shared_figures;
+
 use kernel::call::{Call, Prepared};
 use policy::facts::LimitsFact;
 use policy::limits::Charge;
@@ -14,6 +16,7 @@ use policy::shared_quotas::{SharedQuotaTable, SharedQuotas};
 use serde_json::Value;
 use shared::numbers::counted;
 use shared::{Action, Code, Level, Timestamp};
+use shared_figures::Shared;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use store::fleet::QuotaLook;
@@ -326,7 +329,7 @@ pub fn in_force(
         }
     }
     all.retain(|used| used.caller != EVERYONE);
-    for Shared { provider, scope, calls, .. } in all_shared(shared) {
+    for Shared { provider, scope, calls, .. } in shared_figures::all(shared) {
         let is_its = |quota: &&QuotaLook| quota.provider == provider && quota.scope == scope;
         let used = match of_all {
             Some(of_all) => of_all.iter().find(is_its).map_or(0, |quota| quota.used),
@@ -345,69 +348,4 @@ pub fn in_force(
     }
     all.sort_by(|a, b| (&a.caller, &a.provider, &a.scope).cmp(&(&b.caller, &b.provider, &b.scope)));
     Ok(all)
-}
-
-/// A shared quota.
-struct Shared {
-    provider: String,
-    scope: String,
-    /// The number of calls a day; `None` for an amount.
-    calls: Option<u32>,
-    /// The most use of a day: calls, or an amount.
-    most: f64,
-}
-
-fn all_shared(shared: &SharedQuotas) -> impl Iterator<Item = Shared> {
-    shared.tables().flat_map(|(provider, table)| {
-        let levels = [Level::Read, Level::Write, Level::Production].into_iter();
-        let calls = levels.filter_map(|level| {
-            let calls = table.calls(level)?;
-            Some((word(level).to_owned(), Some(calls), f64::from(calls)))
-        });
-        let amounts =
-            table.amounts.iter().filter_map(|(action, table)| Some((amount_scope(action), None, table.per_day?)));
-        calls.chain(amounts).map(|(scope, calls, most)| Shared { provider: provider.to_string(), scope, calls, most })
-    })
-}
-
-/// Returns the provider and the scope of each shared quota.
-pub fn shared_scopes(shared: &SharedQuotas) -> Vec<(String, String)> {
-    all_shared(shared).map(|Shared { provider, scope, .. }| (provider, scope)).collect()
-}
-
-/// The use of a shared quota by the callers of this host.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SharedUsed {
-    /// The provider, or its namespace.
-    pub provider: String,
-    /// The quota: a level, or `amount:<action>`.
-    pub scope: String,
-    /// The use of today: calls, or an amount.
-    pub used: f64,
-    /// The most use of a day.
-    pub most: f64,
-}
-
-/// Returns the use of each shared quota by the callers of this host.
-///
-/// # Errors
-/// [`StoreError`] if it cannot be read.
-pub fn shared_used(view: &View, now: Timestamp, shared: &SharedQuotas) -> Result<Vec<SharedUsed>, StoreError> {
-    all_shared(shared)
-        .map(|Shared { provider, scope, calls, most }| {
-            let used = shared_quotas::own(view, (&provider, &scope), now)?;
-            let used = if calls.is_some() { number(used) } else { number(used) / MILLION };
-            Ok(SharedUsed { provider, scope, used, most })
-        })
-        .collect()
-}
-
-fn number(count: i64) -> f64 {
-    #[expect(
-        clippy::as_conversions,
-        clippy::cast_precision_loss,
-        reason = "for people; a day's use is smaller than 2^53"
-    )]
-    let number = count as f64;
-    number
 }

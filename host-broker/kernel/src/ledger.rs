@@ -17,7 +17,7 @@ use store::ledger::checkpoints::Signed;
 use store::{ClockCheck, Durability, Store, StoreError, Undone};
 use tokio::time::Instant;
 
-/// The number of times that a batch is decided again because of newer facts of other hosts. Each attempt learns one.
+/// The number of times that a batch is decided again because of newer facts of other hosts. Each attempt learns one fact.
 const OUTDATED_MAX: usize = 64;
 
 /// The store of a home, written in batches only.
@@ -231,7 +231,7 @@ impl Ledger {
                     waiting.push((durability, others));
                 }
                 Lost::Unsynced { events } => waiting.push((Durability::Full, events)),
-                // The other hosts can be faster.
+                // Bounded, because other hosts can change the fact again before each attempt.
                 Lost::All { events, error } if error.is_outdated() && outdated < OUTDATED_MAX => {
                     outdated += 1;
                     waiting.push((durability, events));

@@ -16,8 +16,8 @@ use store::state::counters::Used;
 /// Show the limits of each grant, their use, and open circuit breakers.
 ///
 /// A rate limit counts the calls of the last minute. A quota counts the calls of today (UTC). Limits are in
-/// `[limits.GROUP.PROVIDER]` of broker.toml and in grants. The caller `all` is a quota of `[shared_quotas.PROVIDER]`,
-/// with the use on all hosts of a fleet.
+/// `[limits.GROUP.PROVIDER]` of broker.toml and in grants. The caller `all` stands for all groups and external
+/// agents, which share the quotas of `[shared_quotas.PROVIDER]`. In a fleet, their use is that of all hosts.
 #[derive(Debug, Args)]
 #[command(
     after_help = "--json prints {limits: [{caller, provider, scope, used, daily_quota, rate_per_minute, taken, open_until}], warnings: \
@@ -64,7 +64,7 @@ impl Limits {
 /// # Errors
 /// [`StartError`]: the database cannot be read.
 fn of_all_hosts(context: &Context, config: &Config) -> Result<Option<Vec<QuotaLook>>, StartError> {
-    let quotas = limits::shared_scopes(&config.shared_quotas);
+    let quotas = limits::shared_figures::scopes(&config.shared_quotas);
     if quotas.is_empty() {
         return Ok(None);
     }

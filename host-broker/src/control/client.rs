@@ -40,9 +40,10 @@ pub fn send(socket: &Path, request: &SocketRequest) -> Result<Option<Value>, Con
     }
     // The kernel resets a connection that is closed with an unread command.
     let is_closed = |kind| matches!(kind, std::io::ErrorKind::ConnectionReset | std::io::ErrorKind::BrokenPipe);
-    match sent.and(read) {
-        Err(error) if is_closed(error.kind()) => {}
-        ended => drop(ended.map_err(failed)?),
+    if let Err(error) = sent.and(read)
+        && !is_closed(error.kind())
+    {
+        return Err(failed(error));
     }
     // A daemon that stops closes its connections.
     let fault = match answer.trim() {

@@ -6,7 +6,7 @@ use crate::mailboxes::Mailboxes;
 use crate::sinks::SinkStates;
 use config::BrokerTable;
 use engine::catalogue::Catalogue;
-use engine::limits::{SharedUsed, shared_used};
+use engine::limits::shared_figures::{self, SharedUse};
 use model::Clock;
 use model::errors::chain;
 use policy::shared_quotas::SharedQuotas;
@@ -139,7 +139,7 @@ pub struct NotWritten;
 
 /// What a scrape reads beside the loop.
 struct Read {
-    figures: Option<(Figures, Vec<SharedUsed>)>,
+    figures: Option<(Figures, Vec<SharedUse>)>,
     coverage: Option<Coverage>,
     sizes: Sizes,
     space: Option<Space>,
@@ -221,7 +221,7 @@ impl Exporter {
             let view = store::reader_until(&home, Instant::now() + READ);
             let read = view.and_then(|view| {
                 let figures = figures::figures(&view, clock.now())?;
-                let shared = shared_used(&view, clock.now(), &quotas)?;
+                let shared = shared_figures::used(&view, clock.now(), &quotas)?;
                 Ok((figures, shared, checkpoints::coverage(&view).inspect_err(unreadable).ok()))
             });
             let (figures, coverage) = match read.inspect_err(unreadable) {
@@ -331,7 +331,7 @@ impl Exporter {
 }
 
 /// Writes the shared quotas. Amounts are shown as the configuration has them.
-fn write_shared(registry: &Registry, shared: &[SharedUsed]) -> Result<(), prometheus::Error> {
+fn write_shared(registry: &Registry, shared: &[SharedUse]) -> Result<(), prometheus::Error> {
     let (used, limit) =
         (described::SHARED_QUOTA_USED.numbers(registry)?, described::SHARED_QUOTA_LIMIT.numbers(registry)?);
     for one in shared {

@@ -98,7 +98,7 @@ impl Fleet {
     /// [`StoreError`]; another daemon may serve the host.
     pub(crate) fn join((settings, key): (&Settings, &BodyKey), home: &Path, view: &View) -> Result<Self, StoreError> {
         let connection = view.connection();
-        view.share();
+        view.join_fleet();
         let capture = Capture::attach(connection)?;
         let host = settings.host.clone();
         let (copied, of_another) = match Copied::of(connection)? {
@@ -221,7 +221,7 @@ impl Fleet {
     /// # Errors
     /// [`StoreError`]; the connection must not be used then.
     pub(crate) fn attach(&mut self, view: &View) -> Result<(), StoreError> {
-        view.share();
+        view.join_fleet();
         self.capture = Capture::attach(view.connection())?;
         Ok(())
     }

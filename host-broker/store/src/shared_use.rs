@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 pub(crate) type Quota<'a> = (&'a str, &'a str);
 type Key = (String, String);
 
-/// The time after which the use is asked for again. So a host soon knows a row that an administrator has corrected.
+/// The time for which a host decides with the use that it knows. So it soon learns of a row that an administrator has
+/// corrected.
 const KNOWN: Duration = Duration::from_secs(60);
 /// The time for which a quota that another host holds is not tried again.
 const HELD: Duration = Duration::from_secs(10);
@@ -52,8 +53,8 @@ pub(crate) struct SharedUse {
 }
 
 impl SharedUse {
-    /// Returns the use of a quota, with the charges of the open transaction. What is not known is not used: the database
-    /// decides.
+    /// Returns the use of a quota, with the charges of the open transaction. A use that is not known counts as 0, because the
+    /// database decides.
     pub(crate) fn used(&self, quota: Quota<'_>) -> i64 {
         let key = owned(quota);
         let charged = self.charged.get(&key).map_or(0, |charge| charge.uses);

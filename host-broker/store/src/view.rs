@@ -61,7 +61,7 @@ impl View {
     }
 
     /// Makes this the view of a host of a fleet.
-    pub(crate) fn share(&self) {
+    pub(crate) fn join_fleet(&self) {
         self.shared_use.get_or_init(RefCell::default);
     }
 

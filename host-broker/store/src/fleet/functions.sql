@@ -35,8 +35,8 @@ BEGIN
 END $$;
 
 -- Charges a quota that all hosts share, in the transaction of a batch. Returns the use with the charge, and the seconds
--- until the quota begins again. It runs with the rights of its owner, so a host can only add to the use. All charges of a
--- transaction wait for other hosts for so long at most.
+-- until the quota begins again. It runs with the rights of its owner, so a host can only add to the use. `wait_ms_` bounds
+-- the time for which all charges of a transaction together wait for other hosts.
 DROP FUNCTION IF EXISTS host_broker.charge;
 CREATE FUNCTION host_broker.charge(
     host_ text, batch_ bigint, provider_ text, scope_ text, uses_ bigint, most_ bigint, wait_ms_ bigint,

@@ -189,7 +189,7 @@ impl Link {
                 }));
             }
         }
-        // Last, because other hosts wait for these rows until the commit.
+        // Last, because other hosts wait for these quotas until the commit.
         asked.extend(
             batch.shared.iter().map(|charge| self.charging((host, &batch.number), charge, (&batch.wait_ms, &counted))),
         );
