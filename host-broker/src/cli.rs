@@ -392,7 +392,9 @@ impl From<crate::host::StartError> for CliError {
             | StartError::Callback { .. }
             | StartError::Metrics { .. } => Self::configuration(&error),
             StartError::Ledger(ledger) => of_ledger(ledger, &error),
-            StartError::Thread(_)
+            // A service manager starts the daemon again.
+            StartError::Policy { .. }
+            | StartError::Thread(_)
             | StartError::FirstRow(_)
             | StartError::Filter(_)
             | StartError::Meter(_)
@@ -458,6 +460,8 @@ fn of_fleet(fleet: &FleetError, error: &dyn std::error::Error) -> CliError {
         | FleetError::Refused(_)
         | FleetError::UsedUp { .. }
         | FleetError::Held { .. }
+        | FleetError::Stale(_)
+        | FleetError::StillUsed
         | FleetError::Changed
         | FleetError::Randomness
         | FleetError::Unknown(_)

@@ -21,6 +21,7 @@ use crate::assembly::ruleset::RulesetBuilder;
 use crate::daemon::Exchange;
 use crate::daemon::{EventSender, Message};
 use crate::fleet_commands::{AllHostsRequest, FleetRequest, OtherHosts, unknown_host};
+use crate::fleet_policy::UsedPolicy;
 use crate::host::StartError;
 use crate::host::reload::Reload;
 use crate::http::web::sign_in::Entrance;
@@ -209,6 +210,8 @@ pub struct CommandDispatcher {
     pub home: PathBuf,
     /// The other hosts of the fleet, if there are any.
     pub other_hosts: Option<Arc<OtherHosts>>,
+    /// The published policy that the running daemon uses, if it uses one.
+    pub policy: Option<watch::Receiver<UsedPolicy>>,
     /// The mailboxes of the running daemon.
     pub mailboxes: Option<Mailboxes>,
 }
@@ -545,6 +548,7 @@ mod tests {
             limits: String::new(),
             home: PathBuf::new(),
             other_hosts: None,
+            policy: None,
         }
     }
 

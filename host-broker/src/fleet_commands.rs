@@ -11,7 +11,7 @@
 
 mod receiving;
 mod sending;
-mod signed;
+pub(crate) mod signed;
 
 pub(crate) use sending::{NoReply, TIMEOUT, unknown_host};
 

@@ -15,6 +15,7 @@ use crate::assembly::secrets::load_secrets;
 use crate::assembly::vault::{checked_vault, open_vault};
 use crate::control;
 use crate::daemon::{Changes, Daemon, EventSender, Halted};
+use crate::fleet_policy::{self, PolicyFollower};
 use crate::http::web::sign_in::Address;
 use crate::http::{self, Server};
 use crate::mailboxes::{Mailboxes, MailboxesError};
@@ -35,7 +36,7 @@ use engine::request::ParseContext;
 use engine::ruleset::Ruleset;
 use inbox::Inbox;
 use kernel::Ledger;
-use model::{Clock, LedgerKey, NoRandomness, Random};
+use model::{Clock, HostName, LedgerKey, NoRandomness, Random};
 use monitoring::Monitoring;
 use platform::Platform;
 use platform::home::Home;
@@ -113,8 +114,8 @@ pub struct Host {
     callback: Option<(Server, SocketAddr)>,
     metrics: Option<(Server, SocketAddr)>,
     sinks: RunningSinks,
-    /// The task that executes the commands of other hosts.
-    fleet_commands: Option<AbortHandle>,
+    /// The tasks that execute the commands of other hosts, and receive their policy.
+    fleet_tasks: Vec<AbortHandle>,
     runtime: Handle,
 }
 
@@ -141,6 +142,14 @@ pub enum StartError {
     /// The database of the records.
     #[error("[store] of broker.toml cannot be used: {0}")]
     Store(String),
+    /// The policy that another host publishes. A later publication may be usable.
+    #[error("the policy of the host {from} cannot be used: {fault}")]
+    Policy {
+        /// The host.
+        from: HostName,
+        /// The fault and its repair.
+        fault: String,
+    },
     /// A group's directory.
     #[error(transparent)]
     Mailboxes(#[from] MailboxesError),
@@ -248,8 +257,13 @@ impl LoadedHome {
         let config = Arc::new(Config::parse(&text, &home.config(), &platform.environment, kinds)?);
         let is_written = purpose == Purpose::Serve && write_missing(&home, &config)?;
         let written = match files {
-            Some(files) if !is_written => files.written.clone(),
-            Some(_) | None => Written::read(&home, &config)?,
+            Some(files) if !is_written => Ok(files.written.clone()),
+            Some(_) | None => Written::read(&home, &config),
+        };
+        let (written, fault) = match (written, config.policy_from()) {
+            (Ok(written), _) => (written, None),
+            (Err(fault), Some(from)) => (Written::unknown(from, &config), Some(fault)),
+            (Err(fault), None) => return Err(fault.into()),
         };
         let files = Arc::new(OperatorFiles { config: text, written });
         permissions::check_named(&home, &config)?;
@@ -270,7 +284,18 @@ impl LoadedHome {
         let sinks = Sink::all(&config, &secrets, platform);
         let running = RuntimeDeps { scrubber, own, vault: Arc::clone(&vault), renewing: Arc::default() };
         let ruleset_builder = Arc::new(RulesetBuilder::new((&home, &config), &files, platform, secrets, running, &key));
-        let ruleset = ruleset_builder.build()?;
+        let built = fault.map_or_else(|| ruleset_builder.build(), |fault| Err(fault.into()));
+        let ruleset = match (built, config.policy_from().zip(fleet.as_ref())) {
+            (Err(fault), Some((from, _))) if purpose == Purpose::Command => {
+                tracing::warn!(%fault, "the published policy cannot be used, so nothing is permitted");
+                ruleset_builder.with_unknown_policy(from)?
+            }
+            (Err(_), Some((from, fleet))) => {
+                let policy = fleet_policy::receive((&home, &config), from, fleet, platform.ids.as_ref())?;
+                ruleset_builder.with_policy(None, &policy)?
+            }
+            (built, _) => built?,
+        };
         let reload = None;
         Ok(Self {
             home,
@@ -298,6 +323,7 @@ impl LoadedHome {
             Some(fleet) => fleet.open(home, clock, version, &self.key),
             None => Ledger::open(home, clock, version),
         }?;
+        ledger.follow(self.ruleset.policy.publication.clone());
         ledger.set_hourly_budget(self.config.broker.evidence_mib_per_hour.saturating_mul(1024 * 1024));
         Ok(ledger)
     }
@@ -308,11 +334,15 @@ impl LoadedHome {
         Broker::new(Arc::clone(&self.config), catalogue, policy, Arc::clone(ids))
             .with_filters(filters)
             .with_vault(Arc::clone(&self.vault))
+            .with_policy_signer(Arc::new(fleet_policy::Signature(self.home.clone())))
     }
 }
 
 /// Writes the profiles and rules that a home does not have. Returns whether it wrote any.
 fn write_missing(home: &Home, config: &Config) -> Result<bool, ConfigError> {
+    if config.policy_from().is_some() {
+        return Ok(false);
+    }
     let has_profiles = profiles::create_missing(home, config)?;
     if has_profiles && !config.groups.is_empty() {
         let path = home.profiles();
@@ -399,6 +429,8 @@ impl Host {
         let unnamed = socket.with_extension("new");
         let listener = bind(&unnamed, group, runtime)?;
         let mut dispatcher = loaded.running_dispatcher(platform, (listed, seen, &mailboxes))?;
+        let follower = PolicyFollower::new(loaded, platform.ids.as_ref())?;
+        dispatcher.policy = follower.as_ref().map(PolicyFollower::used);
         dispatcher.metrics = monitoring.url();
         let sinks = Sinks::new((&loaded.home, &platform.clock), &loaded.sinks, &durable);
         dispatcher.sinks = sinks.states.clone();
@@ -428,6 +460,7 @@ impl Host {
         runtime.spawn(control::listen(listener, dispatcher.clone(), reports.clone()));
         let others = dispatcher.other_hosts.as_ref();
         let fleet_commands = others.map(|others| others.start(runtime, dispatcher.clone(), reports.clone()));
+        let follower = follower.map(|follower| follower.start(runtime, reports.clone()));
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, clock) = (Arc::clone(&stop), Arc::clone(&platform.clock));
         let sweeper = thread("sweeper", move || keep_sweeping(&mailboxes, clock.as_ref(), &stopped)).map_err(ended)?;
@@ -436,7 +469,8 @@ impl Host {
             .map(|(listener, address)| (http::callback::serve(listener, address, reports.clone(), runtime), address));
         let metrics = exported.map(|exported| exported.serve(runtime));
         let (sinks, runtime) = (sinks.start(runtime), runtime.clone());
-        Ok(Self { reports, stop, broker, sweeper, socket, inbox, callback, metrics, sinks, fleet_commands, runtime })
+        let fleet_tasks = fleet_commands.into_iter().chain(follower).collect();
+        Ok(Self { reports, stop, broker, sweeper, socket, inbox, callback, metrics, sinks, fleet_tasks, runtime })
     }
 
     /// Where the inbox is, if it is served.
@@ -469,9 +503,7 @@ impl Host {
     /// [`LoopFailed`]; the daemon has stopped, too.
     pub fn join(self) -> Result<(), LoopFailed> {
         let ended = self.broker.join();
-        if let Some(fleet_commands) = self.fleet_commands {
-            fleet_commands.abort();
-        }
+        self.fleet_tasks.iter().for_each(AbortHandle::abort);
         self.stop.store(true, Ordering::Release);
         self.sweeper.thread().unpark();
         self.sweeper.join().ok();

@@ -11,6 +11,7 @@ pub mod log;
 pub mod daemon;
 pub mod control;
 pub mod fleet_commands;
+pub mod fleet_policy;
 pub mod metrics;
 pub mod http;
 pub mod providers;

@@ -143,6 +143,9 @@ codes! {
     KillSwitch "kill_switch" Denied
         "An operator has stopped these calls."
         "Wait until the operator lifts the stop.";
+    PolicyStale "policy_stale" Denied
+        "This host does not use the policy that its fleet has published last, so it executes no call."
+        "Try again in a few seconds; if this continues, tell the operator.";
     TaskRequired "task_required" Denied
         "A production action needs a task_id."
         "Ask the main group for a task and name it in task_id.";

@@ -23,6 +23,7 @@ mod all {
     mod files;
     mod fleet_commands;
     mod fleet_leaving;
+    mod fleet_policy;
     mod fleet_quotas;
     mod floods;
     mod flows;

@@ -20,6 +20,7 @@ pub mod metrics;
 mod policy;
 pub mod profiles;
 pub mod provider;
+pub mod published;
 pub mod rules;
 pub mod run;
 pub mod sinks;
@@ -49,7 +50,7 @@ use flows::FlowsTable;
 use identity::IdentityTable;
 use inspection::InspectionTable;
 use metrics::MetricsTable;
-use model::external;
+use model::{HostName, external};
 use platform::Environment;
 use schemars::{JsonSchema, Schema};
 use sinks::SinkTable;
@@ -256,6 +257,11 @@ impl Config {
     /// Returns whether this is the name of a group, or of all external agents.
     pub fn holds(&self, group: &Group) -> bool {
         self.groups.contains_key(group) || group == external()
+    }
+
+    /// Returns the host whose published policy this host uses; `None` if it uses its own directory `policy/`.
+    pub fn policy_from(&self) -> Option<&HostName> {
+        self.store.as_ref()?.policy_from.as_ref()
     }
 
     /// Returns the main group, if there is one.

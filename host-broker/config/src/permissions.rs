@@ -29,7 +29,8 @@ const STICKY: u32 = 0o1000;
 /// Directories of the home that are judged with everything in them.
 const WHOLE: [&str; 4] = ["policy", "keys", "accepted", "segments"];
 /// Files and directories of the home that are judged themselves.
-const SINGLE: [&str; 7] = ["broker.toml", "ledger.db", "ledger.db-wal", "ledger.db-shm", "lock", "ipc", "journals"];
+const SINGLE: [&str; 8] =
+    ["broker.toml", "publication.json", "ledger.db", "ledger.db-wal", "ledger.db-shm", "lock", "ipc", "journals"];
 
 /// Judges the home, the directories above it, and what every home has in it. A home that does not exist passes.
 ///

@@ -3,6 +3,7 @@
 use crate::ApprovesTable;
 use crate::approvals::ApprovalsTable;
 use crate::flows::FlowsTable;
+use model::Publication;
 use policy::limits::Limits;
 use policy::profile::Profiles;
 use policy::shared_quotas::SharedQuotas;
@@ -32,4 +33,6 @@ pub struct Policy {
     pub approvals: ApprovalsTable,
     /// The calls that each person can approve: a standing approval ends with the right of its approver.
     pub approvers: BTreeMap<String, ApprovesTable>,
+    /// The publication that profiles and rules are from; absent, they are from the home.
+    pub publication: Option<Publication>,
 }

@@ -2,16 +2,17 @@
 
 use crate::error::parse;
 use crate::known::Known;
-use crate::{Config, ConfigError, PersonTable, Policy, rules};
+use crate::published::PublishedPolicy;
+use crate::{Config, ConfigError, PersonTable, Policy, published, rules};
 use ::rules::{NamedProvider, RuleFile};
-use model::Patterns;
+use model::{HostName, Patterns, Publication};
 use platform::home::Home;
 use policy::profile::STARTING;
 use policy::profile::{ApprovalMode, Profile, Profiles};
 use serde::{Deserialize, Serialize};
 use shared::digest::Digest;
 use shared::{Group, Provider};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,10 @@ use std::path::{Path, PathBuf};
 pub struct Written {
     profiles: BTreeMap<Group, (PathBuf, Profile)>,
     rules: Vec<RuleFile>,
+    /// The groups that rules can name.
+    groups: BTreeSet<Group>,
+    /// The publication that they are from; absent, they are from `policy/`.
+    publication: Option<Publication>,
 }
 
 impl Written {
@@ -28,7 +33,27 @@ impl Written {
     /// # Errors
     /// [`ConfigError`], naming the file, the place and what to do.
     pub fn read(home: &Home, config: &Config) -> Result<Self, ConfigError> {
-        Ok(Self { profiles: read(home, config)?, rules: rules::files(home)? })
+        if let Some(policy) = published::of(home, config)? {
+            return Self::of(&policy, config);
+        }
+        let (profiles, rules) = (read(home, config)?, rules::files(home, config)?);
+        Ok(Self { profiles, rules, groups: config.groups.keys().cloned().collect(), publication: None })
+    }
+
+    /// Returns the files of a publication. Groups without a profile in it have the strict one.
+    ///
+    /// # Errors
+    /// [`ConfigError`], naming the file, the place and what to do.
+    pub fn of(policy: &PublishedPolicy, config: &Config) -> Result<Self, ConfigError> {
+        let (profiles, publication) = (own_profiles(policy, config)?, Some(policy.publication()));
+        Ok(Self { profiles, rules: policy.rules(&policy.place()), groups: policy.all_groups(config), publication })
+    }
+
+    /// Returns the strict policy of a host that does not know the publication which it uses. It is never in force.
+    pub fn unknown(from: &HostName, config: &Config) -> Self {
+        let publication = Some(Publication { host: from.clone(), number: 0, digest: Digest::ZERO });
+        let groups = config.groups.keys().cloned().collect();
+        Self { profiles: BTreeMap::new(), rules: Vec::new(), groups, publication }
     }
 
     /// Leaves a file of rules out.
@@ -49,23 +74,36 @@ impl Written {
             Some((name.clone(), Digest::of(&shared::json::canonical(table))))
         };
         let settings = providers.iter().filter_map(|named| digest(named.name)).collect();
-        let profiles = self.profiles(Known { config, providers })?;
-        let rules = rules::parse(&self.rules, config, providers)?;
+        let profiles = parsed(&self.profiles, Known { config, providers })?;
+        let rules = rules::parse(&self.rules, &self.groups, providers)?;
         let flows = config.flows.clone();
         let rights = |(name, table): (&String, &PersonTable)| Some((name.clone(), table.approves.clone()?));
         let approvers = config.people.iter().filter_map(rights).collect();
         let (limits, shared_quotas) = (config.limits.clone(), config.shared_quotas.clone());
         let (approvals, quorum) = (config.approvals.clone(), config.quorums());
-        Ok(Policy { quorum, profiles, rules, limits, shared_quotas, flows, settings, approvals, approvers })
+        let publication = self.publication.clone();
+        Ok(Policy {
+            quorum,
+            profiles,
+            rules,
+            limits,
+            shared_quotas,
+            flows,
+            settings,
+            approvals,
+            approvers,
+            publication,
+        })
     }
+}
 
-    fn profiles(&self, known: Known<'_>) -> Result<Profiles, ConfigError> {
-        for (path, profile) in self.profiles.values() {
-            check(profile, known).map_err(|fault| ConfigError::Inconsistent { path: path.clone(), fault })?;
-        }
-        let profiles = self.profiles.iter().map(|(group, (_, profile))| (group.clone(), profile.clone()));
-        Ok(Profiles::new(profiles.collect()))
+/// Checks profiles against the configuration and the catalogue.
+fn parsed(profiles: &BTreeMap<Group, (PathBuf, Profile)>, known: Known<'_>) -> Result<Profiles, ConfigError> {
+    for (path, profile) in profiles.values() {
+        check(profile, known).map_err(|fault| ConfigError::Inconsistent { path: path.clone(), fault })?;
     }
+    let profiles = profiles.iter().map(|(group, (_, profile))| (group.clone(), profile.clone()));
+    Ok(Profiles::new(profiles.collect()))
 }
 
 /// Returns the policy of the operators, from the present files.
@@ -119,7 +157,7 @@ fn checked(home: &Home, known: Known<'_>) -> Result<(), ConfigError> {
 /// # Errors
 /// [`ConfigError`], naming the file, the place and what to do.
 pub fn load(home: &Home, config: &Config, providers: &[NamedProvider<'_>]) -> Result<Profiles, ConfigError> {
-    Written { profiles: read(home, config)?, rules: Vec::new() }.profiles(Known { config, providers })
+    parsed(&read(home, config)?, Known { config, providers })
 }
 
 /// Returns the sorted entries of a directory of the operators; none if there is no such directory.
@@ -151,6 +189,9 @@ pub(super) fn profile_name(path: &Path) -> Option<&str> {
 /// # Errors
 /// [`ConfigError`], naming the file, the place and what to do.
 pub(super) fn read(home: &Home, config: &Config) -> Result<BTreeMap<Group, (PathBuf, Profile)>, ConfigError> {
+    if let Some(policy) = published::of(home, config)? {
+        return own_profiles(&policy, config);
+    }
     let read = |path: &Path, source| ConfigError::Read { path: path.into(), source };
     let mut profiles = BTreeMap::new();
     for path in entries(&home.profiles())? {
@@ -165,6 +206,11 @@ pub(super) fn read(home: &Home, config: &Config) -> Result<BTreeMap<Group, (Path
         profiles.insert(group, (path, profile));
     }
     Ok(profiles)
+}
+
+/// Returns the profiles of a publication for the groups of this host. It has profiles for the groups of all hosts.
+fn own_profiles(policy: &PublishedPolicy, config: &Config) -> Result<BTreeMap<Group, (PathBuf, Profile)>, ConfigError> {
+    Ok(policy.profiles(&policy.place())?.into_iter().filter(|(group, _)| config.holds(group)).collect())
 }
 
 /// Writes the starting profile of each group of a home without a directory for profiles. Returns whether it did.
@@ -210,7 +256,7 @@ fn write_in(directory: &Path, group: &Group, text: &str) -> Result<(), ConfigErr
 }
 
 /// Checks a profile. A line about an unknown action protects nothing.
-fn check(profile: &Profile, known: Known<'_>) -> Result<(), String> {
+pub(super) fn check(profile: &Profile, known: Known<'_>) -> Result<(), String> {
     for (provider, posture) in &profile.providers {
         if known.may_be_of_a_bridge(provider) {
             tracing::warn!(%provider, "the capability is not accepted; its lines in the profile have no effect yet");

@@ -1,10 +1,12 @@
 //! The files of the rules: `policy/*.cedar`.
 
 use crate::profiles::entries;
-use crate::{Config, ConfigError};
+use crate::{Config, ConfigError, published};
 use ::rules::{NamedProvider, RuleFile, Rules, SHIPPED};
 use model::external;
 use platform::home::Home;
+use shared::Group;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 const EXTENSION: &str = "cedar";
@@ -15,22 +17,29 @@ const EXTENSION: &str = "cedar";
 /// # Errors
 /// [`ConfigError`], naming the file, the line and what to do.
 pub fn load(home: &Home, config: &Config, providers: &[NamedProvider<'_>]) -> Result<Rules, ConfigError> {
-    parse(&files(home)?, config, providers)
+    parse(&files(home, config)?, &published::groups(home, config)?, providers)
 }
 
-/// Checks these files against the configuration and the catalogue.
+/// Checks these files against the groups that they can name and the catalogue.
 ///
 /// # Errors
 /// [`ConfigError::Rules`].
-pub fn parse(files: &[RuleFile], config: &Config, providers: &[NamedProvider<'_>]) -> Result<Rules, ConfigError> {
-    Ok(Rules::parse(files, providers, config.groups.keys().chain([external()]).cloned().collect())?)
+pub fn parse(
+    files: &[RuleFile],
+    groups: &BTreeSet<Group>,
+    providers: &[NamedProvider<'_>],
+) -> Result<Rules, ConfigError> {
+    Ok(Rules::parse(files, providers, groups.iter().chain([external()]).cloned().collect())?)
 }
 
-/// Returns the files of the home, by name.
+/// Returns the files of the home or of the publication that it uses, by name.
 ///
 /// # Errors
 /// [`ConfigError::Read`] with the file.
-pub fn files(home: &Home) -> Result<Vec<RuleFile>, ConfigError> {
+pub fn files(home: &Home, config: &Config) -> Result<Vec<RuleFile>, ConfigError> {
+    if let Some(policy) = published::of(home, config)? {
+        return Ok(policy.rules(&policy.place()));
+    }
     let found = paths(home)?;
     if found.is_empty() {
         return Ok(vec![RuleFile { path: shipped(home), text: SHIPPED.to_owned() }]);

@@ -36,6 +36,10 @@ pub struct StoreTable {
     /// can lose the last records.
     #[serde(default)]
     pub durability: Option<AcceptedDurability>,
+    /// The host whose published policy this host uses instead of its directory `policy/`. It needs a table in
+    /// `store.hosts`, unless it is this host. Absent means the directory `policy/`.
+    #[serde(default)]
+    pub policy_from: Option<HostName>,
     /// The other hosts that send commands to this one, or get commands from it. Absent means none.
     #[serde(default)]
     pub hosts: BTreeMap<HostName, OtherHost>,
@@ -83,13 +87,20 @@ impl StoreTable {
     /// # Errors
     /// The fault, with its remedy.
     pub(crate) fn check(&self, people: &BTreeMap<String, PersonTable>) -> Result<(), String> {
+        if let Some(from) = self.policy_from.as_ref().filter(|from| **from != self.host)
+            && !self.hosts.contains_key(from)
+        {
+            return Err(format!(
+                "store.policy_from: there is no table [store.hosts.{from}]; add it with `key`, which `fleet key` prints there"
+            ));
+        }
         for (name, other) in &self.hosts {
             let place = format!("store.hosts.{name}");
             if *name == self.host {
                 return Err(format!("{place}: this is the host itself; remove the table, or change store.host"));
             }
             if other.public_key().is_none() {
-                return Err(format!("{place}.key is not a public key; on that host, run: host-broker fleet key"));
+                return Err(format!("{place}.key is not a public key; the command `fleet key` prints it on that host"));
             }
             if let Some(unknown) = other.people.iter().find(|person| !people.contains_key(*person)) {
                 return Err(format!("{place}.people: there is no person `{unknown}`; add [people.{unknown}]"));
@@ -140,6 +151,12 @@ mod tests {
         assert!(table.hosts.values().all(|other| !other.inbox));
         let people = |name: &str| table.hosts[&name.parse().unwrap()].people.iter().cloned().collect::<Vec<_>>();
         assert_eq!((people("b"), people("c")), (vec![], vec!["ann".to_owned()]));
+        assert_eq!(parsed(least).unwrap().policy_from, None);
+        for from in ["a", "b"] {
+            let hosts = if from == "a" { String::new() } else { format!("[store.hosts.b]\nkey = \"{KEY}\"") };
+            let table = parsed(&format!("{least}policy_from = \"{from}\"\n{hosts}")).unwrap();
+            assert_eq!(table.policy_from.unwrap().as_str(), from);
+        }
         let table = parsed(&format!("{least}authorities = \"/etc/ca.pem\"")).unwrap();
         assert_eq!(table.authorities.as_deref(), Some(Path::new("/etc/ca.pem")));
     }
@@ -160,6 +177,7 @@ mod tests {
             (format!("{url}{host}[store.hosts.b]\nkey = \"hunter22\""), "is not a public key"),
             (format!("{url}{host}[store.hosts.b]\nkey = \"{KEY}\"\npeople = [\"bob\"]"), "add [people.bob]"),
             (format!("{url}{host}[store.hosts.B]\nkey = \"{KEY}\""), "not a valid host"),
+            (format!("{url}{host}policy_from = \"b\""), "there is no table [store.hosts.b]"),
             (format!("{url}{host}durability = \"one-machin\""), "did you mean `one-machine`?"),
             (format!("{url}{host}authority = \"ca.pem\""), "did you mean `authorities`?"),
             (format!("{url}hst = \"a\""), "did you mean `host`?"),

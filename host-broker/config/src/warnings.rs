@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 /// [`ConfigError`] if a file cannot be read.
 pub fn warnings(home: &Home, config: &Config) -> Result<Vec<String>, ConfigError> {
     let mut found = strict_groups(home, config)?;
-    found.extend(unused_files(home)?);
+    found.extend(unused_files(home, config)?);
     found.extend(config.groups.iter().filter_map(|(group, table)| foreign_mailbox(home, group, table.uid?)));
     found.extend(config.groups.keys().filter(|group| config.has_conversations(group)).map(|group| {
         format!(
@@ -65,11 +65,13 @@ fn strict_groups(home: &Home, config: &Config) -> Result<Vec<String>, ConfigErro
             Some(_) => return None,
             None => "no profile",
         };
-        let path = home.profile(group);
+        let place = match config.policy_from() {
+            Some(from) => format!("the policy of the host {from}"),
+            None => home.profile(group).display().to_string(),
+        };
         Some(format!(
-            "group {group} has {what}, so a person must agree to each of its writes; {} is the place for what you mean \
-             to relax",
-            path.display()
+            "group {group} has {what}, so a person must agree to each of its writes; {place} is the place for what you \
+             mean to relax"
         ))
     };
     Ok(config.groups.keys().filter_map(warning).collect())
@@ -127,7 +129,18 @@ fn foreign_mailbox(home: &Home, group: &Group, uid: u32) -> Option<String> {
 }
 
 /// Returns warnings about unread files beside the profiles and the rules: an editor's copy, or a misspelled name.
-fn unused_files(home: &Home) -> Result<Vec<String>, ConfigError> {
+fn unused_files(home: &Home, config: &Config) -> Result<Vec<String>, ConfigError> {
+    if let Some(from) = config.policy_from() {
+        let files = entries(&home.profiles())?.into_iter().chain(entries(&home.policy())?);
+        let is_empty = !files.into_iter().any(|path| path != home.profiles());
+        let warning = || {
+            format!(
+                "the files in {} are not read, because this host uses the policy of the host {from}; remove them",
+                home.policy().display()
+            )
+        };
+        return Ok(if is_empty { Vec::new() } else { vec![warning()] });
+    }
     let profiles = entries(&home.profiles())?.into_iter().filter(|path| profile_name(path).is_none());
     let rules = entries(&home.policy())?.into_iter();
     let rules = rules.filter(|path| !is_rule_file(path) && *path != home.profiles());

@@ -4,6 +4,7 @@
 use crate::capability_replies::CapabilityAnswers;
 use crate::catalogue::{Catalogue, CatalogueEntry};
 use crate::clean::Filters;
+use crate::commands::PolicySigner;
 use crate::flows::reads::Reads;
 use crate::follow_ups::{FollowUps, Uncommitted};
 
@@ -54,6 +55,8 @@ pub struct Broker {
     pub(crate) vault: Option<Arc<Vault>>,
     /// The keys of checkpoints; without them, none is written.
     pub(crate) checkpoint_keys: Option<CheckpointKeys>,
+    /// The signature of published policies; without it, none is published.
+    pub(crate) policy_signer: Option<Arc<dyn PolicySigner>>,
 }
 
 /// The keys that sign checkpoints.
@@ -99,6 +102,7 @@ impl Broker {
             filters: None,
             vault: None,
             checkpoint_keys: None,
+            policy_signer: None,
         }
     }
 
@@ -112,6 +116,12 @@ impl Broker {
     #[must_use]
     pub fn with_checkpoint_keys(self, keys: CheckpointKeys) -> Self {
         Self { checkpoint_keys: Some(keys), ..self }
+    }
+
+    /// Returns the same broker with a signature for published policies.
+    #[must_use]
+    pub fn with_policy_signer(self, signer: Arc<dyn PolicySigner>) -> Self {
+        Self { policy_signer: Some(signer), ..self }
     }
 
     /// Returns the same broker with filters, so that it can show people texts that it read itself.

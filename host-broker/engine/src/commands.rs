@@ -17,6 +17,7 @@ mod grant_approval;
 mod kill;
 mod operators;
 mod plan;
+mod publish;
 mod results;
 mod revoke;
 mod sessions;
@@ -26,6 +27,7 @@ mod tasks;
 pub(crate) use access::pause_key;
 pub use grant::grant_value;
 pub(crate) use plan::{cut_short, read_of_plan, rejoined};
+pub use publish::{PUBLICATION_MAX, PolicySigner};
 
 use crate::approval_requests;
 use crate::broker::Broker;
@@ -283,6 +285,7 @@ impl Broker {
             Command::ShareAccount { share, on, new } => {
                 self.share_account(tx, share, (*on, *new), &header.caller_key)?
             }
+            Command::PublishPolicy { files } => self.publish_policy(tx, files)?,
             Command::RenewVault { forget } => self.renew_vault(tx, *forget)?,
             Command::AcceptClock => self.accept_clock(tx)?,
             Command::Settle(finding) => by_person::settle(tx, header, finding)?,

@@ -17,7 +17,7 @@ use config::Policy;
 use kernel::call::{Header, Origin};
 use model::approval::{Approval, ApprovalReason, ApprovalState, SubjectKind};
 use model::card::{BYTES_MAX, Card};
-use model::{Caller, Nonce, Subject};
+use model::{Caller, Nonce, Publication, Subject};
 use provider::definitions::{Changed, ListedDefinitions, Withdrawn};
 use provider::pinned_definitions::{PinnedDefinitions, difference};
 use serde_json::{Map, Value, json};
@@ -104,46 +104,72 @@ impl Proposed {
     }
 }
 
-/// The accepted definitions of a provider, with the resulting ruleset.
+/// A new ruleset, with the reason for it.
 pub struct RulesetReplaced {
-    /// The provider.
-    pub provider: Provider,
-    /// The digest of the accepted definitions, if they could be read.
-    pub digest: Option<Digest>,
+    /// The reason.
+    pub cause: Cause,
     /// The new ruleset, or the reason why there is none. Then the old one stays in force.
     pub ruleset: Result<Ruleset, String>,
     /// Whether the operators' changes since the start are missing in it.
     pub is_behind: bool,
-    /// The approval request that approved it.
-    pub approval_request: Option<RequestId>,
     /// The destination of the reply.
     pub answer: Option<oneshot::Sender<Vec<u8>>>,
+}
+
+/// The reason for a new ruleset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cause {
+    /// The definitions of a provider were accepted.
+    Definitions {
+        /// The provider.
+        provider: Provider,
+        /// The digest of the accepted definitions, if they could be read.
+        digest: Option<Digest>,
+        /// The approval request that approved it.
+        approval_request: Option<RequestId>,
+    },
+    /// Another host of the fleet has published a policy.
+    Publication(Publication),
+}
+
+impl fmt::Display for Cause {
+    /// `the accepted definitions of files`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Definitions { provider, .. } => write!(f, "the accepted definitions of {provider}"),
+            Self::Publication(publication) => write!(f, "{publication}"),
+        }
+    }
 }
 
 impl fmt::Debug for RulesetReplaced {
     /// Omits the ruleset, which is large.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Exchanged({}, {:?})", self.provider, self.ruleset.as_ref().map(|ruleset| &ruleset.version))
+        write!(f, "RulesetReplaced({}, {:?})", self.cause, self.ruleset.as_ref().map(|ruleset| &ruleset.version))
     }
 }
 
 impl RulesetReplaced {
-    /// Returns the reply to the person who accepted the definitions.
+    /// Returns the reply to the person who accepted the definitions, or to the task that has received the policy.
     pub fn reply(&self) -> Value {
-        match &self.ruleset {
-            Ok(ruleset) => {
-                let listed = ruleset.catalogue.provider(&self.provider);
+        let ruleset = match &self.ruleset {
+            Ok(ruleset) => ruleset,
+            Err(why) => return json!({ "status": "failed", "error": why }),
+        };
+        let behind = if self.is_behind { BEHIND } else { "" };
+        let (but, data) = match &self.cause {
+            Cause::Definitions { provider, digest, .. } => {
+                let listed = ruleset.catalogue.provider(provider);
                 let idle = listed.and_then(|listed| listed.state.as_ref().err());
-                let but = idle.map_or_else(String::new, |why| format!(", but {} takes no calls: {why}", self.provider));
-                let behind = if self.is_behind { BEHIND } else { "" };
-                json!({
-                    "status": "executed",
-                    "summary": format!("It counts from now on{but}.{behind}"),
-                    "data": { "provider": self.provider, "digest": self.digest, "policy_version": ruleset.version },
-                })
+                let but = idle.map_or_else(String::new, |why| format!(", but {provider} takes no calls: {why}"));
+                (but, json!({ "provider": provider, "digest": digest, "policy_version": ruleset.version }))
             }
-            Err(why) => json!({ "status": "failed", "error": why }),
-        }
+            Cause::Publication(publication) => {
+                let data = json!({ "publication": publication, "policy_version": ruleset.version });
+                (String::new(), data)
+            }
+        };
+        json!({ "status": "executed", "summary": format!("It counts from now on{but}.{behind}"), "data": data })
     }
 }
 
@@ -263,7 +289,11 @@ impl Broker {
 
     /// Records a new ruleset, or that there is none, before it is in force.
     pub(crate) fn exchanged(&mut self, tx: &Transaction<'_>, exchanged: &RulesetReplaced) -> Result<(), StoreError> {
-        let RulesetReplaced { provider, digest, ruleset, is_behind: _, approval_request, answer: _ } = exchanged;
+        let RulesetReplaced { cause, ruleset, is_behind: _, answer: _ } = exchanged;
+        let (provider, digest, approval_request) = match cause {
+            Cause::Definitions { provider, digest, approval_request } => (provider, digest, approval_request),
+            Cause::Publication(publication) => return use_publication(tx, publication, ruleset),
+        };
         let (body, became) = match ruleset {
             Ok(ruleset) => {
                 (json!({ "exchanged": provider, "digest": digest, "policy_version": ruleset.version }), "accepted")
@@ -330,15 +360,30 @@ impl Broker {
     }
 
     /// Puts the ruleset in force.
-    pub fn hold_to(&mut self, ruleset: &Ruleset, exchanged: &Provider) {
+    pub fn hold_to(&mut self, ruleset: &Ruleset, cause: &Cause) {
         let Ruleset { catalogue, policy, filters, version: _ } = ruleset.clone();
         self.catalogue = catalogue;
         self.policy = policy;
         self.filters = Some(filters);
-        // The withdrawn tools of the replaced provider are read again.
-        self.withdrawn.remove(exchanged);
-        self.replaced.remove(exchanged);
+        if let Cause::Definitions { provider, .. } = cause {
+            // The withdrawn tools of the replaced provider are read again.
+            self.withdrawn.remove(provider);
+            self.replaced.remove(provider);
+        }
     }
+}
+
+/// Records that this host uses a publication of the policy, or that it cannot.
+fn use_publication(
+    tx: &Transaction<'_>,
+    publication: &Publication,
+    ruleset: &Result<Ruleset, String>,
+) -> Result<(), StoreError> {
+    let body = match ruleset {
+        Ok(ruleset) => json!({ "uses": publication, "policy_version": ruleset.version }),
+        Err(why) => json!({ "cannot_use": publication, "why": why }),
+    };
+    tx.append(&Draft { body, ..Draft::new(chain::RowKind::Noted, "broker") }).map(drop)
 }
 
 /// Returns the word that stands in place of an action.

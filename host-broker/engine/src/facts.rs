@@ -33,6 +33,7 @@ use store::state::grants;
 use store::state::grants::Grant;
 use store::state::kill;
 use store::state::proposals;
+use store::state::publications;
 use store::state::sessions;
 use store::{StoreError, View};
 
@@ -117,6 +118,7 @@ fn facts(
             Some(KillScope::Group(_)) => Some(KilledBy::Caller),
             Some(KillScope::Provider(_)) | None => None,
         },
+        stale: publications::stale(connection),
         person: person_fact(&call.header.behalf),
         provider_state: match (&call.target, killed) {
             (_, Some(KillScope::Provider(_))) => ProviderFact::Killed,

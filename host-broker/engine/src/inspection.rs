@@ -40,7 +40,7 @@ pub struct Inspector {
     suspicious: Treatment,
     hostile: Treatment,
     profiles: Profiles,
-    classifier: Option<Judge>,
+    classifier: Option<Arc<Judge>>,
     ids: Arc<dyn Random>,
 }
 
@@ -68,15 +68,25 @@ pub struct Inspection {
 impl Inspector {
     /// Makes an inspector with the treatments and the classifier of this configuration.
     pub fn new(table: &InspectionTable, profiles: Profiles, secrets: &Secrets, platform: &Platform) -> Self {
-        let classifier = table.classifier.clone().map(|table| Judge {
-            token: secrets.get(CLASSIFIER_TOKEN),
-            table,
-            commands: Arc::clone(&platform.commands),
-            http: Arc::clone(&platform.http),
-            fault: Mutex::default(),
+        let classifier = table.classifier.clone().map(|table| {
+            Arc::new(Judge {
+                token: secrets.get(CLASSIFIER_TOKEN),
+                table,
+                commands: Arc::clone(&platform.commands),
+                http: Arc::clone(&platform.http),
+                fault: Mutex::default(),
+            })
         });
         let (suspicious, hostile) = (table.suspicious, table.hostile);
         Self { suspicious, hostile, profiles, classifier, ids: Arc::clone(&platform.ids) }
+    }
+
+    /// Returns the inspector with other profiles. Both have the same classifier.
+    #[must_use]
+    pub fn with_profiles(&self, profiles: Profiles) -> Self {
+        let Self { suspicious, hostile, profiles: _, classifier, ids } = self;
+        let (classifier, ids) = (classifier.clone(), Arc::clone(ids));
+        Self { suspicious: *suspicious, hostile: *hostile, profiles, classifier, ids }
     }
 
     /// Returns why the classifier's last answer could not be used; `None` if it could, or if there is no classifier.

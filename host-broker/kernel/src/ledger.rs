@@ -6,7 +6,7 @@
 
 use crate::held::{Cost, Held, shares};
 use crate::proofs::{BatchWriter, Committed, Effect, Parts, Step, WriteError};
-use model::Clock;
+use model::{Clock, Publication};
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
@@ -135,6 +135,11 @@ impl Ledger {
     /// Sets the version of configuration and catalogue that later rows name.
     pub fn set_policy_version(&mut self, version: String) {
         self.store.set_policy_version(version);
+    }
+
+    /// Decides with this publication of the policy from now on; see [`Store::follow`].
+    pub fn follow(&mut self, publication: Option<Publication>) {
+        self.store.follow(publication);
     }
 
     /// Makes a daemon with another home wait after the end of this one; see [`Store::keep_host`].

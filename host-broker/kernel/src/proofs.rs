@@ -30,7 +30,9 @@ use store::state::one_time_values;
 use store::state::one_time_values::StoredValue;
 use store::state::replies;
 use store::state::replies::Delivery;
-use store::state::{approvals, external_grants, gates, idempotency, intents, proposals, sessions, standing_approvals};
+use store::state::{
+    approvals, external_grants, gates, idempotency, intents, proposals, publications, sessions, standing_approvals,
+};
 use store::{Receipt, StoreError, Transaction};
 use tokio::sync::oneshot;
 
@@ -327,10 +329,14 @@ pub fn record_intent<'tx, E: From<Effect>>(
 fn intent(tx: &Transaction<'_>, effect: &Effect, obligations: &Obligations) -> Result<Receipt, StoreError> {
     let approval = obligations.spend_approval.as_ref();
     let evidence = match effect {
-        Effect::Run(call) | Effect::Prepare(call) => tx.append(&Draft {
-            approval: approval.map(|approval| approval.reference.clone()),
-            ..call_intent(call, effect.stage())
-        })?,
+        Effect::Run(call) | Effect::Prepare(call) => {
+            publications::note_intent(tx);
+            tx.append(&Draft {
+                approval: approval.map(|approval| approval.reference.clone()),
+                ..call_intent(call, effect.stage())
+            })?
+        }
+        // It decides nothing: it finds out the outcome of an effect that a decision has started.
         Effect::Probe(probe) => tx.append(&probe_intent(probe))?,
     };
     gates::spend(tx, &obligations.spend_gates, evidence.seq)?;

@@ -47,6 +47,11 @@ impl Home {
         self.policy().join("profiles")
     }
 
+    /// The policy that another host of the fleet has published, if this host uses it.
+    pub fn publication(&self) -> PathBuf {
+        self.0.join("publication.json")
+    }
+
     /// A group's profile.
     pub fn profile(&self, group: &Group) -> PathBuf {
         self.profiles().join(format!("{group}.toml"))
@@ -93,7 +98,7 @@ impl Home {
     }
 }
 
-/// The number of calls of [`write_new`].
+/// The number of files that were written beside others.
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
 /// Writes a private file unless it exists, as a whole or not at all. Returns whether it did. Its directory is made, too.
@@ -101,26 +106,44 @@ static CALLS: AtomicU64 = AtomicU64::new(0);
 /// # Errors
 /// The system error; the file is not there then.
 pub fn write_new(path: &Path, bytes: &[u8]) -> Result<bool, std::io::Error> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
     if path.try_exists()? {
         return Ok(false);
     }
     let directory = path.parent().unwrap_or(path);
     make_private_directory(directory)?;
+    // A rename would replace the file of another process, which may have been the first.
+    match named_from(path, bytes, |beside| std::fs::hard_link(beside, path)) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error),
+        Ok(()) => std::fs::File::open(directory)?.sync_all().map(|()| true),
+    }
+}
+
+/// Writes a private file, or replaces it, as a whole or not at all.
+///
+/// # Errors
+/// The system error; the file is as before, or the new one.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), std::io::Error> {
+    named_from(path, bytes, |beside| std::fs::rename(beside, path))?;
+    std::fs::File::open(path.parent().unwrap_or(path))?.sync_all()
+}
+
+/// Writes a private file beside this one, and gives it its name.
+fn named_from(
+    path: &Path,
+    bytes: &[u8],
+    name: impl FnOnce(&Path) -> Result<(), std::io::Error>,
+) -> Result<(), std::io::Error> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
     // No other call uses it, in this process or another.
     let (process, call) = (std::process::id(), CALLS.fetch_add(1, Ordering::Relaxed));
     let beside = path.with_extension(format!("{process}-{call}.new"));
     let open = || std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside);
     let written = open().and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()));
-    // A rename would replace the file of another process, which may have been the first.
-    let named = written.and_then(|()| std::fs::hard_link(&beside, path));
+    let named = written.and_then(|()| name(&beside));
     std::fs::remove_file(&beside).ok();
-    match named {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
-        Err(error) => Err(error),
-        Ok(()) => std::fs::File::open(directory)?.sync_all().map(|()| true),
-    }
+    named
 }
 
 /// Makes a directory that only its owner may enter.
@@ -143,6 +166,9 @@ mod tests {
         assert!(write_new(&path, b"one").unwrap());
         assert!(!write_new(&path, b"two").unwrap(), "it exists");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one");
+        replace(&path, b"three").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "three");
+        replace(&folder.path().join("missing/a.toml"), b"one").unwrap_err();
         // The name of the last one is too long, but not that of the file beside it.
         let long = folder.path().join(format!("b.{}", "c".repeat(255)));
         write_new(&long, b"one").unwrap_err();

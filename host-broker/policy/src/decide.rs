@@ -18,6 +18,8 @@ use std::fmt;
 pub enum Step {
     /// Kill switches of everything and of the caller.
     KillSwitch,
+    /// The policy of this host is the one that is in force.
+    Policy,
     /// A grant in force.
     Grant,
     /// The person on whose behalf the call is made, and the chat.
@@ -147,8 +149,9 @@ fn stricter(own: Verdict, nested: Verdict) -> Verdict {
     if nested.strictness() > own.strictness() { nested } else { own }
 }
 
-const STEPS: [(Step, Judge); 15] = [
+const STEPS: [(Step, Judge); 16] = [
     (Step::KillSwitch, kill_switch),
+    (Step::Policy, policy),
     (Step::Grant, grant_verdict),
     (Step::Person, person),
     (Step::Catalogue, catalogue),
@@ -174,6 +177,14 @@ fn kill_switch(facts: &Facts) -> Verdict {
             format!("An operator has stopped all calls of {}.", uncapped(&facts.caller)),
         ),
     }
+}
+
+/// Requires the newest policy. The other steps are judged with the policy that this host has.
+fn policy(facts: &Facts) -> Verdict {
+    facts.stale.as_ref().map_or(Verdict::Permit, |used| {
+        let reason = format!("The policy of this host is {used}, which is not in force.");
+        Verdict::refuse(Code::PolicyStale, reason)
+    })
 }
 
 fn grant_verdict(facts: &Facts) -> Verdict {
@@ -481,6 +492,7 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::KillSwitch => "kill switch",
+            Self::Policy => "policy",
             Self::Grant => "grant",
             Self::Person => "person and chat",
             Self::Catalogue => "catalogue",

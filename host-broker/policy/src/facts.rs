@@ -3,7 +3,7 @@
 use crate::limits::Charge;
 use crate::profile::ApprovalMode;
 use model::approval::ApprovalReason;
-use model::{Exposed, Exposure};
+use model::{Exposed, Exposure, Publication};
 use shared::{Action, Code, Gate, Level, Provider};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,6 +20,8 @@ pub struct Facts {
     pub action: Action,
     /// The kill switch that stops the caller or everything.
     pub kill: Option<KilledBy>,
+    /// The publication of the policy with which this host decides, if it is not the one that is in force.
+    pub stale: Option<Publication>,
     /// The caller's grant at the provider.
     pub grant: GrantFact,
     /// The person behind the call.

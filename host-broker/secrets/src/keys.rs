@@ -104,6 +104,23 @@ pub fn fleet(home: &Home, ids: &dyn Random) -> Result<HostKey, KeyError> {
     HostKey::new(&bytes).map_err(|fault| KeyError::File { path: home.keys().join(FLEET), fault })
 }
 
+/// The same key; `None` if the home has none yet.
+///
+/// # Errors
+/// As [`ledger`].
+pub fn fleet_if_any(home: &Home) -> Result<Option<HostKey>, KeyError> {
+    if home.keys().join(FLEET).exists() { fleet(home, &NoKey).map(Some) } else { Ok(None) }
+}
+
+/// No randomness, because no key may be made.
+struct NoKey;
+
+impl Random for NoKey {
+    fn fill(&self, _bytes: &mut [u8]) -> Result<(), NoRandomness> {
+        Err(NoRandomness)
+    }
+}
+
 /// The master keys of the vault that lie in the home: the present one, made if there is none, and the one before it, while
 /// a new one takes over.
 ///

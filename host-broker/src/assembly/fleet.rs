@@ -58,6 +58,14 @@ impl FleetDatabase {
         fleet::look_at_quotas(&self.0, quotas)
     }
 
+    /// Reads the last publication of a host, as its number and its document. `None` if the host has published nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Fleet`]: it cannot be reached, or refuses this host.
+    pub fn publication(&self, host: &HostName) -> Result<Option<(i64, String)>, StoreError> {
+        fleet::publication(&self.0, host)
+    }
+
     /// Returns why no daemon of this host starts with this server, and the remedy.
     pub fn refusal(&self, look: &Look) -> Option<FleetError> {
         look.check(&self.0).err()

@@ -9,11 +9,13 @@
 use crate::assembly::catalogue::{self, Supplies};
 use crate::assembly::filters;
 use crate::daemon::EventSender;
+use crate::fleet_policy;
 use crate::host::StartError;
 use crate::host::reload::OperatorFiles;
 use config::Config;
 use config::Policy;
 use config::profiles::Written;
+use config::published::PublishedPolicy;
 use engine::catalogue::Catalogue;
 use engine::clean::{Filters, Schemas};
 use engine::definitions::{DefinitionsChanged, Proposed};
@@ -21,7 +23,7 @@ use engine::event::Event;
 use engine::inspection::Inspector;
 use engine::ruleset::Ruleset;
 use filter::{declared, holds_own};
-use model::LedgerKey;
+use model::{HostName, LedgerKey};
 use platform::Platform;
 use platform::home::Home;
 use provider::definitions::ListedDefinitions;
@@ -40,7 +42,8 @@ pub struct RulesetBuilder {
     platform: Platform,
     secrets: Secrets,
     runtime: RuntimeDeps,
-    files: Arc<OperatorFiles>,
+    // Another publication of the policy replaces them.
+    files: Mutex<Arc<OperatorFiles>>,
     key: Arc<LedgerKey>,
     // Of the configuration's text.
     text: Digest,
@@ -62,7 +65,7 @@ impl RulesetBuilder {
             platform: platform.clone(),
             secrets,
             runtime,
-            files: Arc::clone(files),
+            files: Mutex::new(Arc::clone(files)),
             key: Arc::clone(key),
             text: Config::digest(&files.config),
         }
@@ -70,7 +73,7 @@ impl RulesetBuilder {
 
     /// Returns the operators' files, as they were when they were read.
     pub fn files(&self) -> Arc<OperatorFiles> {
-        Arc::clone(&self.files)
+        Arc::clone(&self.files.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Builds the ruleset, with the accepted definitions of each provider.
@@ -81,7 +84,7 @@ impl RulesetBuilder {
         let catalogue = catalogue::catalogue(&self.config, &self.home, &self.platform, Some(&self.supplies()));
         let schemas = filters::schemas(&catalogue)?;
         let catalogue = self.cleaned(catalogue);
-        let policy = self.files.written.policy(&self.home, &self.config, &catalogue.named())?;
+        let policy = self.files().written.policy(&self.home, &self.config, &catalogue.named())?;
         let inspector = Inspector::new(&self.config.inspection, policy.profiles.clone(), &self.secrets, &self.platform);
         Ok(self.ruleset(catalogue, policy, schemas, Arc::new(inspector)))
     }
@@ -107,8 +110,47 @@ impl RulesetBuilder {
         let catalogue = present.catalogue.exchanged(is_its, self.cleaned(fresh));
         let kept = present.filters.schemas.iter().filter(|((of, _), _)| !is_its(of));
         schemas.extend(kept.map(|(of, schema)| (of.clone(), Arc::clone(schema))));
-        let policy = self.files.written.policy(&self.home, &self.config, &catalogue.named())?;
+        let policy = self.files().written.policy(&self.home, &self.config, &catalogue.named())?;
         Ok(self.ruleset(catalogue, policy, schemas, Arc::clone(&present.filters.inspector)))
+    }
+
+    /// Builds the ruleset with another publication of the policy, and keeps it in the home. `present` is the ruleset that it
+    /// replaces.
+    ///
+    /// # Errors
+    /// [`StartError`]: why a daemon with it would not start. Then the home is as before.
+    pub fn with_policy(&self, present: Option<&Ruleset>, policy: &PublishedPolicy) -> Result<Ruleset, StartError> {
+        let before = self.use_written(Written::of(policy, &self.config)?);
+        let built = match present {
+            Some(present) => self.with_present_catalogue(present),
+            None => self.build(),
+        };
+        let kept = built.and_then(|ruleset| Ok(fleet_policy::keep(&self.home, policy).map(|()| ruleset)?));
+        kept.inspect_err(|_fault| drop(self.use_written(before)))
+    }
+
+    /// Builds the ruleset of a host that does not know the policy which it uses.
+    ///
+    /// # Errors
+    /// As [`Self::build`].
+    pub fn with_unknown_policy(&self, from: &HostName) -> Result<Ruleset, StartError> {
+        self.use_written(Written::unknown(from, &self.config));
+        self.build()
+    }
+
+    /// Replaces the files of the policy. Returns the former ones.
+    fn use_written(&self, written: Written) -> Written {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = files.written.clone();
+        *files = Arc::new(OperatorFiles { config: files.config.clone(), written });
+        before
+    }
+
+    fn with_present_catalogue(&self, present: &Ruleset) -> Result<Ruleset, StartError> {
+        let catalogue = Catalogue::clone(&present.catalogue);
+        let policy = self.files().written.policy(&self.home, &self.config, &catalogue.named())?;
+        let inspector = present.filters.inspector.with_profiles(policy.profiles.clone());
+        Ok(self.ruleset(catalogue, policy, Schemas::clone(&present.filters.schemas), Arc::new(inspector)))
     }
 
     /// Returns the path of the accepted definitions of a provider.
@@ -134,7 +176,7 @@ impl RulesetBuilder {
     pub fn is_behind(&self) -> bool {
         let text = std::fs::read_to_string(self.home.config()).unwrap_or_default();
         Config::digest(&text) != self.text
-            || !Written::read(&self.home, &self.config).is_ok_and(|written| written == self.files.written)
+            || !Written::read(&self.home, &self.config).is_ok_and(|written| written == self.files().written)
     }
 
     /// Applies the ruleset to the servers, and tells the loop when one says something else of its tools, or has

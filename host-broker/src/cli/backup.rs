@@ -50,8 +50,19 @@ pub struct Backup {
 /// The file that marks a directory as an unfinished backup.
 const UNFINISHED: &str = "UNFINISHED";
 /// The files of a home that the daemon creates again, the keys, and the positions of sinks, which hold for one ledger.
-const RECREATED: [&str; 10] =
-    ["ledger.db-wal", "ledger.db-shm", "lock", "edit.lock", "reserve", "broker.sock", "ipc", "keys", "log", "sinks"];
+const RECREATED: [&str; 11] = [
+    "ledger.db-wal",
+    "ledger.db-shm",
+    "lock",
+    "edit.lock",
+    "reserve",
+    "broker.sock",
+    "ipc",
+    "keys",
+    "log",
+    "sinks",
+    "publication.json",
+];
 
 impl Backup {
     /// Runs the command.

@@ -2,6 +2,7 @@
 
 mod key;
 mod leave;
+mod publish;
 mod schema;
 mod status;
 
@@ -32,6 +33,11 @@ enum Command {
     /// Other hosts encrypt their commands for it.
     /// A home without the key gets one.
     Key(key::Key),
+    /// Publish a policy for the hosts of the fleet that name this one as `policy_from`.
+    ///
+    /// When the command returns, these hosts admit no call with an earlier policy. Each of them receives the new one
+    /// at once, and refuses calls with `policy_stale` until then.
+    Publish(publish::Publish),
     /// Take this home out of the database: from then on, only the home gets new records.
     ///
     /// The daemon must not run. The database keeps its rows, and no daemon serves the host from there any more.
@@ -49,6 +55,7 @@ impl Fleet {
             Command::Schema(schema) => schema.run(context),
             Command::Status(status) => status.run(context),
             Command::Key(key) => key.run(context),
+            Command::Publish(publish) => publish.run(context),
             Command::Leave(leave) => leave.run(context),
         }
     }

@@ -136,13 +136,17 @@ fn list(context: &Context) -> Result<(), CliError> {
 
 fn add(context: &Context, name: &Name, uid: Option<u32>, may_request: &[Provider]) -> Result<(), CliError> {
     let lock = edit::lock(context)?;
-    if context.config()?.groups.contains_key(name) {
+    let config = context.config()?;
+    if config.groups.contains_key(name) {
         return Err(CliError::usage(format!("there is a group `{name}` already; nothing was changed")));
     }
     edit::change_under(&lock, context, |text| added(text, name, uid, may_request))?;
     // The profile comes last: a group without one has the strict profile, and a profile without its group is invalid.
-    profiles::write(&context.home, name, policy::profile::STARTING)
-        .map_err(|error| CliError::configuration(&error).and_so("the group is added, with the strict profile"))?;
+    let published = config.policy_from();
+    if published.is_none() {
+        profiles::write(&context.home, name, policy::profile::STARTING)
+            .map_err(|error| CliError::configuration(&error).and_so("the group is added, with the strict profile"))?;
+    }
     let restart = running(context)?.is_some();
     let mailbox = context.home.mailbox(name);
     if let Some(uid) = uid {
@@ -154,8 +158,13 @@ fn add(context: &Context, name: &Name, uid: Option<u32>, may_request: &[Provider
     }
     let document = json!({ "group": name, "added": true, "mailbox": mailbox, "restart_needed": restart });
     context.output.show(&document, || {
+        let profile = published.map_or_else(String::new, |from| {
+            format!(
+                "Its profile is profiles/{name}.toml in the policy of the host {from}; without one, it is strict.\n"
+            )
+        });
         format!(
-            "Added group {name} without access. Its directory is {}.\n{}",
+            "Added group {name} without access. Its directory is {}.\n{profile}{}",
             mailbox.display(),
             follow_up(context, restart, "serves the group")
         )

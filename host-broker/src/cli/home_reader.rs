@@ -135,6 +135,8 @@ impl Context {
         if hello.as_ref().is_some_and(is_behind) {
             found.push(BEHIND.to_owned());
         }
+        let stale = hello.as_ref().and_then(|hello| hello.pointer("/data/policy/fault")?.as_str());
+        found.extend(stale.map(|fault| format!("this host executes no call, because {fault}")));
         let fault = hello.as_ref().and_then(|hello| hello.pointer("/data/classifier_fault")?.as_str());
         found.extend(
             fault.map(|fault| format!("the classifier failed, so the last result counted as suspicious: {fault}")),

@@ -7,8 +7,10 @@ use crate::cli::Context;
 use crate::cli::output::CliError;
 use ::rules::{RuleFile, Rules as RuleSet};
 use clap::{Args, Subcommand};
-use config::{Config, rules};
+use config::{Config, published, rules};
 use engine::catalogue::Catalogue;
+use shared::Group;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// Check the rules of policy/*.cedar and test changes to them.
@@ -78,9 +80,9 @@ impl Rules {
 }
 
 /// The files, or the home's if there are none.
-fn files(context: &Context, given: Vec<PathBuf>) -> Result<Vec<RuleFile>, CliError> {
+fn files(context: &Context, config: &Config, given: Vec<PathBuf>) -> Result<Vec<RuleFile>, CliError> {
     if given.is_empty() {
-        return rules::files(&context.home).map_err(|error| CliError::configuration(&error));
+        return rules::files(&context.home, config).map_err(|error| CliError::configuration(&error));
     }
     let read = |path: PathBuf| match std::fs::read_to_string(&path) {
         Ok(text) => Ok(RuleFile { path, text }),
@@ -89,6 +91,11 @@ fn files(context: &Context, given: Vec<PathBuf>) -> Result<Vec<RuleFile>, CliErr
     given.into_iter().map(read).collect()
 }
 
-fn parse(files: &[RuleFile], config: &Config, catalogue: &Catalogue) -> Result<RuleSet, CliError> {
-    rules::parse(files, config, &catalogue.named()).map_err(|error| CliError::configuration(&error))
+fn parse(files: &[RuleFile], groups: &BTreeSet<Group>, catalogue: &Catalogue) -> Result<RuleSet, CliError> {
+    rules::parse(files, groups, &catalogue.named()).map_err(|error| CliError::configuration(&error))
+}
+
+/// Returns the groups that rules can name.
+fn groups(context: &Context, config: &Config) -> Result<BTreeSet<Group>, CliError> {
+    published::groups(&context.home, config).map_err(|error| CliError::configuration(&error))
 }

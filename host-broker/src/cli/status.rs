@@ -43,7 +43,7 @@ use store::state::notices::Notice;
     after_help = "While broker.toml is invalid, the command shows the fault and the state of a running daemon. The exit code is \
     4 then.
 
---json prints {home, running, daemon: {version, pid, start, web, metrics, is_behind, limits, evidence: {cannot_write: \
+--json prints {home, running, daemon: {version, pid, start, web, metrics, is_behind, policy: {host, number, digest, fault}|null, limits, evidence: {cannot_write: \
     {since, reason: disk_full|read_only|clock_behind|corrupt|locked|io_error|fleet_away|fleet_refuses|fenced|other, error}, verification: {state: \
     waiting|running|whole|broken|unfinished, row, of, error}}, servers: {NAME: {state: \
     idle|starting|up|down, starts, fault, withdrawn: {TOOL: WHY}}}, receiving: {CHANNEL: FAULT}, sinks: {SINK: {kind, accepted, behind, failing: {since, reason}}}}, configuration: {error}|null, web, metrics, head: {seq, event_hash, time}, \
@@ -262,10 +262,11 @@ impl Page {
         let metrics = line("Metrics", "metrics");
         let (written, verified, invalid) = (self.cannot_write(), self.verified(), self.invalid());
         let (signed, limits) = (self.recorded.checkpoints.text(self.now), line("Limits ", "limits"));
+        let policy = self.policy().unwrap_or_default();
         let mut parts = vec![format!(
             "Home    {}
 Daemon  {running}{inbox}{back}{metrics}{invalid}
-Ledger  {head}{written}{verified}{signed}{limits}",
+Ledger  {head}{written}{verified}{signed}{limits}{policy}",
             self.home
         )];
         parts.push(self.groups());
@@ -323,6 +324,13 @@ Ledger  {head}{written}{verified}{signed}{limits}",
             parts.push(format!("Warnings:\n  {}", self.warnings.join("\n  ")));
         }
         parts.join("\n\n")
+    }
+
+    /// The published policy that the daemon uses. A warning says why it is not in force.
+    fn policy(&self) -> Option<String> {
+        let policy = self.data()?.get("policy")?;
+        let (host, number) = (policy.get("host")?.as_str()?, policy.get("number")?.as_i64()?);
+        Some(format!("\nPolicy  publication {number} of the host {host}"))
     }
 
     /// The channels whose answers cannot be fetched, as the daemon knows them.

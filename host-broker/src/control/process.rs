@@ -120,6 +120,7 @@ pub(super) fn hello(dispatcher: &CommandDispatcher) -> Value {
             "web": dispatcher.inbox.as_ref().map(|inbox| inbox.address().url()),
             "callback": dispatcher.callback,
             "metrics": dispatcher.metrics,
+            "policy": dispatcher.policy.as_ref().map(|policy| policy.borrow().clone()),
             "is_behind": dispatcher.ruleset_builder.as_ref().is_some_and(|builder| builder.is_behind()),
             "servers": servers(dispatcher),
             "sockets": sockets(dispatcher),

@@ -1,9 +1,10 @@
-//! Accepted definitions have an effect at once: a new ruleset is built beside the loop, and replaces the old one between two
-//! batches.
+//! Accepted definitions and published policies have an effect at once: a new ruleset is built beside the loop, and replaces
+//! the old one between two batches.
 
 use super::Loop;
 use crate::assembly::ruleset::RulesetBuilder;
-use engine::definitions::{RulesetReplaced, agreed, asked_about};
+use config::published::PublishedPolicy;
+use engine::definitions::{Cause, RulesetReplaced, agreed, asked_about};
 use engine::event::Event;
 use engine::ruleset::Ruleset;
 use model::errors::chain;
@@ -19,20 +20,36 @@ use tokio::sync::oneshot;
 /// Something was accepted.
 #[derive(Debug)]
 pub struct Exchange {
-    /// Of which provider.
-    pub provider: Provider,
     /// Where the reply goes.
     pub answer: Option<oneshot::Sender<Vec<u8>>>,
     what: What,
 }
 
-/// The accepted definitions.
+/// The accepted definitions of a provider, or the received policy.
 #[derive(Debug)]
 enum What {
     /// The definitions in the home, if they have this digest.
-    Home(Digest),
+    Home(Provider, Digest),
     /// The definitions of an approval request, or why they cannot be used.
-    Asked(RequestId, Result<Change, String>),
+    Asked(Provider, RequestId, Result<Change, String>),
+    /// A policy that another host has published.
+    Policy(Box<PublishedPolicy>),
+}
+
+impl What {
+    /// Returns the reason for the new ruleset, as far as it is known before.
+    fn cause(&self) -> Cause {
+        let definitions = |provider: &Provider, approval_request| Cause::Definitions {
+            provider: provider.clone(),
+            digest: None,
+            approval_request,
+        };
+        match self {
+            Self::Home(provider, _) => definitions(provider, None),
+            Self::Asked(provider, approval_request, _) => definitions(provider, Some(approval_request.clone())),
+            Self::Policy(policy) => Cause::Publication(policy.publication()),
+        }
+    }
 }
 
 /// The new definitions, and the digest of the ones that they replace.
@@ -45,7 +62,12 @@ struct Change {
 impl Exchange {
     /// Creates the exchange for the definitions in the home of this provider, if they have this digest.
     pub fn of_home(provider: Provider, digest: Digest, answer: oneshot::Sender<Vec<u8>>) -> Self {
-        Self { provider, answer: Some(answer), what: What::Home(digest) }
+        Self { answer: Some(answer), what: What::Home(provider, digest) }
+    }
+
+    /// Creates the exchange for a verified policy that another host has published.
+    pub fn of_publication(policy: PublishedPolicy, answer: oneshot::Sender<Vec<u8>>) -> Self {
+        Self { answer: Some(answer), what: What::Policy(Box::new(policy)) }
     }
 }
 
@@ -93,7 +115,7 @@ impl Loop {
                 )
             })
         });
-        self.exchange(Exchange { provider, answer: None, what: What::Asked(approval_request.clone(), said) });
+        self.exchange(Exchange { answer: None, what: What::Asked(provider, approval_request.clone(), said) });
     }
 
     /// Reads the approval requests again that could not be read before.
@@ -113,8 +135,8 @@ impl Loop {
         if self.exchanges.is_under_way {
             return;
         }
-        let Some(Exchange { provider, answer, what }) = self.exchanges.waiting.pop_front() else { return };
-        if let What::Asked(approval_request, _) = &what
+        let Some(Exchange { answer, what }) = self.exchanges.waiting.pop_front() else { return };
+        if let What::Asked(_, approval_request, _) = &what
             && !self.is_agreed_to(approval_request)
         {
             return self.exchange_next();
@@ -122,20 +144,22 @@ impl Loop {
         self.exchanges.is_under_way = true;
         let (ruleset_builder, present) = (Arc::clone(&self.daemon.ruleset_builder), self.daemon.ruleset.clone());
         let (reports, runtime) = (self.daemon.reports.clone(), self.daemon.runtime.clone());
-        let approval_request = match &what {
-            What::Home(_) => None,
-            What::Asked(approval_request, _) => Some(approval_request.clone()),
-        };
+        let cause = what.cause();
         self.daemon.runtime.spawn(async move {
-            let of = provider.clone();
-            let made = runtime.spawn_blocking(move || make(&ruleset_builder, &present, &of, what)).await;
+            let made = runtime.spawn_blocking(move || make(&ruleset_builder, &present, what)).await;
             let failed = |why| Made { digest: None, ruleset: Err(why), is_behind: false };
             let Made { digest, ruleset, is_behind } = match made {
                 Ok(Ok(made)) => made,
                 Ok(Err(why)) => failed(why),
                 Err(_panic) => failed("the broker itself failed".to_owned()),
             };
-            let exchanged = RulesetReplaced { provider, digest, ruleset, is_behind, approval_request, answer };
+            let cause = match cause {
+                Cause::Definitions { provider, digest: _, approval_request } => {
+                    Cause::Definitions { provider, digest, approval_request }
+                }
+                publication @ Cause::Publication(_) => publication,
+            };
+            let exchanged = RulesetReplaced { cause, ruleset, is_behind, answer };
             reports.happened(Event::RulesetReplaced(Box::new(exchanged)));
         });
     }
@@ -150,21 +174,22 @@ impl Loop {
     pub(super) fn exchanged(&mut self, exchanged: RulesetReplaced) {
         self.exchanges.is_under_way = false;
         let reply = exchanged.reply();
-        let RulesetReplaced { provider, ruleset, answer, .. } = exchanged;
+        let RulesetReplaced { cause, ruleset, answer, .. } = exchanged;
         match ruleset {
             Ok(ruleset) => {
-                tracing::info!(%provider, version = ruleset.version, "the accepted definitions are in force");
+                tracing::info!(%cause, version = ruleset.version, "a new ruleset is in force");
                 let daemon = &mut self.daemon;
-                daemon.broker.hold_to(&ruleset, &provider);
+                daemon.broker.hold_to(&ruleset, &cause);
                 daemon.intake.exchange(Arc::clone(&ruleset.catalogue), Arc::clone(&ruleset.filters));
                 daemon.ledger.set_policy_version(ruleset.version.clone());
+                daemon.ledger.follow(ruleset.policy.publication.clone());
                 daemon.meter.exchange(&ruleset.catalogue);
                 daemon.catalogue.send_replace(Arc::clone(&ruleset.catalogue));
                 daemon.ruleset_builder.watch(&ruleset, &daemon.reports);
                 daemon.ruleset = ruleset;
                 self.write_all_snapshots();
             }
-            Err(why) => tracing::warn!(%provider, why, "the accepted definitions cannot be used"),
+            Err(why) => tracing::warn!(%cause, why, "a ruleset cannot be used"),
         }
         // The command's sender may have gone.
         answer.map(|answer| answer.send(reply.to_string().into_bytes()).ok());
@@ -180,28 +205,34 @@ struct Made {
     is_behind: bool,
 }
 
-fn make(ruleset_builder: &RulesetBuilder, present: &Ruleset, provider: &Provider, what: What) -> Result<Made, String> {
+fn make(ruleset_builder: &RulesetBuilder, present: &Ruleset, what: What) -> Result<Made, String> {
     let meanwhile = "other definitions were accepted since; review them again";
-    let present_digest = || Ok::<_, String>(ruleset_builder.accepted_of(provider)?.map(|accepted| accepted.digest()));
-    let (accepted, before) = match what {
-        What::Asked(_, change) => {
+    let digest_of =
+        |provider: &Provider| Ok::<_, String>(ruleset_builder.accepted_of(provider)?.map(|accepted| accepted.digest()));
+    let (provider, accepted, before) = match what {
+        What::Asked(provider, _, change) => {
             let Change { before, after } = change?;
             // Accepted flagged names stay accepted if their definitions are unchanged; no person saw any others.
-            let after = match ruleset_builder.accepted_of(provider)? {
+            let after = match ruleset_builder.accepted_of(&provider)? {
                 Some(present) => after.keeping_flagged(&present),
                 None => after,
             };
-            (after, Some(before))
+            (provider, after, Some(before))
         }
-        What::Home(digest) => {
-            let accepted = ruleset_builder.accepted_of(provider)?.filter(|accepted| accepted.digest() == digest);
-            (accepted.ok_or(meanwhile)?, None)
+        What::Home(provider, digest) => {
+            let accepted = ruleset_builder.accepted_of(&provider)?.filter(|accepted| accepted.digest() == digest);
+            (provider, accepted.ok_or(meanwhile)?, None)
+        }
+        What::Policy(policy) => {
+            let ruleset = ruleset_builder.with_policy(Some(present), &policy).map_err(|error| chain(&error));
+            return Ok(Made { digest: None, ruleset, is_behind: ruleset_builder.is_behind() });
         }
     };
+    let provider = &provider;
     // A ruleset that a daemon would not start with is not kept, either.
     let ruleset = ruleset_builder.replace(present, provider, &accepted).map_err(|error| error.to_string());
     if let (Ok(_), Some(before)) = (&ruleset, before) {
-        let now = present_digest()?;
+        let now = digest_of(provider)?;
         if now != before && now != Some(accepted.digest()) {
             return Err(meanwhile.to_owned());
         }

@@ -10,11 +10,13 @@ use shared::json::parse_object_within;
 
 /// The kind of a document. No signature of one kind is valid for another, or for a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum DocumentKind {
+pub(crate) enum DocumentKind {
     /// A command for another host.
     Command,
     /// The reply to it.
     Reply,
+    /// A policy for other hosts.
+    Policy,
 }
 
 impl DocumentKind {
@@ -23,6 +25,7 @@ impl DocumentKind {
         match self {
             Self::Command => "host-broker fleet command v1\n",
             Self::Reply => "host-broker fleet reply v1\n",
+            Self::Policy => "host-broker fleet policy v1\n",
         }
     }
 }
@@ -40,7 +43,7 @@ struct Signed {
 ///
 /// # Errors
 /// [`serde_json::Error`] if it cannot be written as JSON.
-pub(super) fn sign(key: &OwnKey, kind: DocumentKind, document: &impl Serialize) -> Result<String, serde_json::Error> {
+pub(crate) fn sign(key: &OwnKey, kind: DocumentKind, document: &impl Serialize) -> Result<String, serde_json::Error> {
     let text = serde_json::to_string(document)?;
     let signature = URL_SAFE_NO_PAD.encode(key.sign(&with_line(kind, &text)));
     serde_json::to_string(&Signed { text, signature })
@@ -50,7 +53,7 @@ pub(super) fn sign(key: &OwnKey, kind: DocumentKind, document: &impl Serialize) 
 ///
 /// # Errors
 /// The fault. Nothing of a document with another signature is read.
-pub(super) fn verify<T: DeserializeOwned>(
+pub(crate) fn verify<T: DeserializeOwned>(
     key: &[u8; 32],
     (kind, bytes_max, nodes_max): (DocumentKind, usize, usize),
     signed_text: &str,

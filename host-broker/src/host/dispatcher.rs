@@ -37,6 +37,7 @@ impl LoadedHome {
             limits: platform.commands.limits_in_force(),
             home: self.home.path().to_owned(),
             other_hosts: None,
+            policy: None,
         }
     }
 

@@ -533,7 +533,7 @@ fn said(reply: &Reply, of: Option<&RequestId>) -> Response {
 }
 
 /// The HTTP status of each code; every other is a plain refusal.
-const STATUSES: [(Code, StatusCode); 17] = [
+const STATUSES: [(Code, StatusCode); 18] = [
     (Code::InvalidParams, StatusCode::BAD_REQUEST),
     (Code::FlowExternalToolUnknown, StatusCode::BAD_REQUEST),
     (Code::FlowHarnessUnsupported, StatusCode::BAD_REQUEST),
@@ -545,6 +545,7 @@ const STATUSES: [(Code, StatusCode); 17] = [
     (Code::QuotaExceeded, StatusCode::TOO_MANY_REQUESTS),
     (Code::BreakerOpen, StatusCode::SERVICE_UNAVAILABLE),
     (Code::EvidenceUnavailable, StatusCode::SERVICE_UNAVAILABLE),
+    (Code::PolicyStale, StatusCode::SERVICE_UNAVAILABLE),
     (Code::ProviderTimeout, StatusCode::GATEWAY_TIMEOUT),
     (Code::ProviderFailed, StatusCode::BAD_GATEWAY),
     (Code::ProviderRateLimited, StatusCode::BAD_GATEWAY),

@@ -117,7 +117,11 @@ impl StoreError {
 
     /// Returns whether the next attempt decides with a newer fact of another host.
     pub fn is_outdated(&self) -> bool {
-        matches!(self, Self::Fleet(FleetError::UsedUp { .. } | FleetError::Held { .. }))
+        let Self::Fleet(error) = self else { return false };
+        matches!(
+            error,
+            FleetError::UsedUp { .. } | FleetError::Held { .. } | FleetError::Stale(_) | FleetError::StillUsed
+        )
     }
 }
 

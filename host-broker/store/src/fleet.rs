@@ -27,7 +27,7 @@ mod tables;
 
 pub use encryption::BodyKey;
 pub use error::FleetError;
-pub use look::{DaemonState, HostLook, Look, QuotaLook, ServerDurability, look, look_at_quotas};
+pub use look::{DaemonState, HostLook, Look, QuotaLook, ServerDurability, look, look_at_quotas, publication};
 pub use schema::{host_script, schema_script};
 pub use settings::Settings;
 
@@ -255,7 +255,8 @@ impl Fleet {
             Some(shared) => (shared.borrow().charges().into(), shared.borrow().wait_ms()),
             None => (Arc::from([]), 0),
         };
-        let mut batch = Batch { fence: self.fence, number, head, changes, shared, wait_ms, limit: BATCH };
+        let publication = view.publication_use().borrow().needed().cloned();
+        let mut batch = Batch { fence: self.fence, number, head, changes, publication, shared, wait_ms, limit: BATCH };
         let began = Instant::now();
         let mut written = self.write_or_settle(&batch);
         if matches!(written, Err(StoreError::Fleet(FleetError::Unreachable(_)))) && began.elapsed() < AT_ONCE {
@@ -264,6 +265,11 @@ impl Fleet {
         }
         if let Some(shared) = view.shared_use() {
             note_use(&mut shared.borrow_mut(), &written, began);
+        }
+        match &written {
+            Err(StoreError::Fleet(FleetError::Stale(_))) => view.publication_use().borrow_mut().note_stale(),
+            Err(StoreError::Fleet(FleetError::StillUsed)) => view.publication_use().borrow_mut().note_used_elsewhere(),
+            Ok(_) | Err(_) => {}
         }
         written?;
         self.has_written(number);
@@ -440,7 +446,8 @@ impl Fleet {
 
     /// Returns a batch that fills the database.
     fn filling(&self, number: i64, head: (i64, Digest), changes: Arc<[Changed]>) -> Batch {
-        Batch { fence: self.fence, number, head, changes, shared: Arc::from([]), wait_ms: 0, limit: FILLED }
+        let (publication, shared) = (None, Arc::from([]));
+        Batch { fence: self.fence, number, head, changes, publication, shared, wait_ms: 0, limit: FILLED }
     }
 
     fn has_written(&mut self, number: i64) {

@@ -12,6 +12,7 @@ mod error;
 pub mod fleet;
 pub mod ledger;
 mod open;
+mod publication_use;
 mod reserve;
 mod shared_use;
 pub mod state;

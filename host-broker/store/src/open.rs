@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The statements of each version, the first one first. A version never changes.
-const VERSIONS: [&str; 9] = [
+const VERSIONS: [&str; 10] = [
     concat!(include_str!("schema/ledger.sql"), "\n", include_str!("schema/state.sql")),
     include_str!("schema/version_2.sql"),
     include_str!("schema/version_3.sql"),
@@ -32,8 +32,9 @@ const VERSIONS: [&str; 9] = [
     include_str!("schema/version_7.sql"),
     include_str!("schema/version_8.sql"),
     include_str!("schema/version_9.sql"),
+    include_str!("schema/version_10.sql"),
 ];
-pub(crate) const SCHEMA_VERSION: i64 = 9;
+pub(crate) const SCHEMA_VERSION: i64 = 10;
 /// The number of rows at the end of the chain that a start verifies; `evidence verify` verifies all.
 const VERIFIED_AT_START: i64 = 10_000;
 /// The number of prepared statements that are kept: more than there are, because parsing one takes longer than running
@@ -123,6 +124,7 @@ impl Store {
             suspect: false,
             minor: RefCell::default(),
             fleet,
+            publication: None,
             reserve,
             _lock: lock,
         })

@@ -21,6 +21,7 @@ pub mod one_time_values;
 pub mod operators;
 pub mod plan_steps;
 pub mod proposals;
+pub mod publications;
 pub mod quarantine;
 pub mod replies;
 pub mod requests;

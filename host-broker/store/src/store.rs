@@ -9,7 +9,7 @@ use crate::ledger::{checkpoints, export, segments};
 use crate::reserve::Reserve;
 use crate::steady::Steady;
 use crate::{StoreError, Transaction, View, at, open, wal};
-use model::Clock;
+use model::{Clock, Publication};
 use platform::lock::Lock;
 use shared::Timestamp;
 use std::cell::RefCell;
@@ -65,6 +65,8 @@ pub struct Store {
     pub(crate) minor: RefCell<Minor>,
     // The database of which this one is a copy.
     pub(crate) fleet: Option<Fleet>,
+    // The publication of the policy with which it decides.
+    pub(crate) publication: Option<Publication>,
     // Held until the store is dropped, so that there is no second writer.
     pub(crate) _lock: Lock,
 }
@@ -125,6 +127,13 @@ impl Store {
     /// Sets the version of configuration and catalogue that later rows name.
     pub fn set_policy_version(&mut self, version: String) {
         self.policy_version = version;
+    }
+
+    /// Decides with this publication of the policy from now on. An intent is committed only while it is in force. Absent, the
+    /// policy is that of the home.
+    pub fn follow(&mut self, publication: Option<Publication>) {
+        self.view.publication_use().borrow_mut().follow(publication.clone());
+        self.publication = publication;
     }
 
     /// Compares the machine's clock with the last row.
@@ -299,6 +308,7 @@ impl Store {
             fleet.distrust();
         }
         (self.view, self.log) = open::connection(&self.path)?;
+        self.view.publication_use().borrow_mut().follow(self.publication.clone());
         if self.suspect {
             wal::empty(self.view.connection(), &self.path)?;
             self.suspect = false;

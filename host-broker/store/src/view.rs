@@ -2,6 +2,7 @@
 
 use crate::cache::Cache;
 use crate::open::SCHEMA_VERSION;
+use crate::publication_use::PublicationUse;
 use crate::shared_use::SharedUse;
 use crate::{DatabaseError, StoreError, at};
 use rusqlite::{CachedStatement, Connection, Params, Row, Statement};
@@ -17,6 +18,8 @@ pub struct View {
     cache: Option<RefCell<Cache>>,
     // The writer's, in a fleet.
     shared_use: OnceCell<RefCell<SharedUse>>,
+    // The writer's.
+    publication_use: RefCell<PublicationUse>,
 }
 
 impl View {
@@ -30,7 +33,8 @@ impl View {
 
     /// Returns the view of a reader.
     pub(crate) fn over(connection: Connection) -> Self {
-        Self { connection, statements: Cell::new(0), cache: None, shared_use: OnceCell::new() }
+        let (shared_use, publication_use) = (OnceCell::new(), RefCell::default());
+        Self { connection, statements: Cell::new(0), cache: None, shared_use, publication_use }
     }
 
     /// Returns the view of the one writer, which keeps facts in memory.
@@ -60,20 +64,26 @@ impl View {
         self.shared_use.get()
     }
 
+    /// Returns the publication of the policy with which the writer decides.
+    pub(crate) fn publication_use(&self) -> &RefCell<PublicationUse> {
+        &self.publication_use
+    }
+
     /// Makes this the view of a host of a fleet.
     pub(crate) fn join_fleet(&self) {
         self.shared_use.get_or_init(RefCell::default);
     }
 
-    fn end_charges(&self) {
+    fn end_transaction(&self) {
+        self.publication_use.borrow_mut().end();
         if let Some(shared) = self.shared_use() {
             shared.borrow_mut().end();
         }
     }
 
-    /// Forgets all kept facts, and the charges of the transaction that is rolled back.
+    /// Forgets all kept facts, and what the transaction that is rolled back needs of the fleet.
     pub(crate) fn forget(&self) {
-        self.end_charges();
+        self.end_transaction();
         if let Some(cache) = &self.cache {
             cache.take();
         }
@@ -81,7 +91,7 @@ impl View {
 
     /// Notes that the transaction is committed. Debug builds check that every kept fact is what is stored.
     pub(crate) fn committed(&self) {
-        self.end_charges();
+        self.end_transaction();
         let Some(cache) = &self.cache else { return };
         cache.borrow_mut().committed();
         if cfg!(debug_assertions) {

@@ -10,7 +10,7 @@ mod fleet_database;
 mod postgres_server;
 #[cfg(test)]
 #[path = "../../../tests/src/tcp_proxy.rs"]
-#[expect(unreachable_pub, dead_code, reason = "it is a part of the harness for all tests")]
+#[expect(unreachable_pub, reason = "it is a part of the harness for all tests")]
 mod tcp_proxy;
 #[cfg(test)]
 #[path = "../../../tests/src/waiting.rs"]
@@ -33,6 +33,7 @@ mod fleet {
     #[path = "../conformance/facts.rs"]
     mod facts;
     mod leaving;
+    mod publications;
     mod quotas;
     mod tls;
     #[path = "../conformance/transactions.rs"]

@@ -303,7 +303,7 @@ fn what_lacks_its_secret_in_the_daemons_own_environment_is_not_shown_as_availabl
     world.run(&["grant", "developer", "github", "1"]).ok();
     let look = |arguments: &[&str]| finish(world.command(arguments).env("GITHUB_TOKEN", "x".repeat(40))).json();
     let explain = ["explain", "developer", "github.list_issues", "{\"repo\":\"octo/hello\"}", "--json"];
-    let verdict = || look(&explain)["steps"][3]["reason"].clone();
+    let verdict = || look(&explain)["steps"][4]["reason"].clone();
     let works = || look(&["status", "--json"])["providers"][0]["works"].clone();
     // Only this command has the secret.
     assert_eq!((verdict(), works()), (json!(null), json!(true)));

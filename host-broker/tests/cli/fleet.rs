@@ -45,6 +45,7 @@ fn a_home_without_the_table_is_no_host_of_a_fleet() {
     for command in ["status", "leave"] {
         world.run(&["fleet", command]).fails(3, &["no table [store]"]);
     }
+    world.run(&["fleet", "publish", "policy"]).fails(3, &["no table [store]"]);
     World::empty().run(&["fleet", "status"]).fails(4, &["host-broker init"]);
 }
 

@@ -52,6 +52,7 @@ fn where_there_is_no_home_every_command_says_how_to_make_one() {
         &["serve"],
         &["fleet", "status"],
         &["fleet", "leave"],
+        &["fleet", "publish", "policy"],
     ];
     for arguments in reads {
         world.run(arguments).fails(4, &["host-broker init"]);

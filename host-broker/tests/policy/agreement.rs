@@ -50,6 +50,7 @@ fn the_decision_agrees_with_the_policys_text_on_two_hundred_thousand_random_fact
     // A comparison that never meets a permit or some code compares nothing there.
     for code in [
         Code::KillSwitch,
+        Code::PolicyStale,
         Code::NoGrant,
         Code::GrantExpired,
         Code::ContextTokenMissing,
@@ -94,11 +95,16 @@ fn a_caller_without_a_grant_learns_nothing_about_provider_or_action() {
         one.grant = GrantFact::None;
         other.grant = GrantFact::None;
         other.kill = one.kill;
+        other.stale = one.stale.clone();
         other.provider = one.provider.clone();
         let (first, second) = (decide(&one).verdict, decide(&other).verdict);
         // Not only the code: the sentence too is the same whatever exists.
         prop_assert_eq!(&first, &second);
-        let expected = if one.kill.is_some() { Code::KillSwitch } else { Code::NoGrant };
+        let expected = match (&one.kill, &one.stale) {
+            (Some(_), _) => Code::KillSwitch,
+            (None, Some(_)) => Code::PolicyStale,
+            (None, None) => Code::NoGrant,
+        };
         prop_assert_eq!(Answer::of(&first), Answer::No(expected));
         Ok(())
     });
@@ -136,7 +142,7 @@ fn nothing_is_permitted_without_a_live_grant_at_an_enabled_provider() {
         }
         prop_assert_eq!(live.catalogued, Some(operation.declared));
         prop_assert_eq!(facts.provider_state, ProviderFact::Enabled);
-        prop_assert_eq!(facts.kill, None);
+        prop_assert_eq!((facts.kill, facts.stale), (None, None));
         Ok(())
     });
 }
@@ -145,6 +151,7 @@ fn nothing_is_permitted_without_a_live_grant_at_an_enabled_provider() {
 fn a_caller_has_the_authority_if_nothing_up_to_the_lists_stands_against_the_call() {
     let against_authority: &[fn(&Facts) -> bool] = &[
         |f| f.kill.is_some(),
+        |f| f.stale.is_some(),
         |f| f.provider_state != ProviderFact::Enabled,
         |f| f.operation.is_none(),
         |f| match (&f.grant, f.operation) {
@@ -229,7 +236,7 @@ fn the_verdict_is_the_strictest_judgement_and_every_step_is_judged_once_in_order
         sorted.sort_unstable();
         sorted.dedup();
         prop_assert_eq!(&steps, &sorted);
-        prop_assert_eq!(steps.len(), 15);
+        prop_assert_eq!(steps.len(), 16);
         let refused = decision.judgements.iter().any(|judgement| Answer::of(&judgement.verdict).is_refusal());
         prop_assert_eq!(refused, Answer::of(&decision.verdict).is_refusal());
         Ok(())

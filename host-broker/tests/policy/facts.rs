@@ -2,6 +2,7 @@
 
 use model::Exposed;
 use model::Exposure;
+use model::Publication;
 use model::approval::ApprovalReason;
 use policy::facts::{
     AccountFact, Agreed, AgreedBy, ChatsFact, EgressFact, Facts, GateFact, GrantFact, GuardFact, KilledBy, LimitsFact,
@@ -9,6 +10,7 @@ use policy::facts::{
 };
 use policy::profile::ApprovalMode;
 use proptest::prelude::*;
+use shared::digest::Digest;
 use shared::{Code, Level, Timestamp};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,6 +23,7 @@ pub(super) fn orderly() -> Facts {
         provider: "github".parse().unwrap(),
         action: "merge_pr".parse().unwrap(),
         kill: None,
+        stale: None,
         grant: GrantFact::Live(live(Level::Write, Level::Read)),
         person: PersonFact::Known,
         provider_state: ProviderFact::Enabled,
@@ -96,6 +99,11 @@ pub(super) fn session(before: Exposure, adds: Exposure) -> SessionFact {
     SessionFact { earlier: Arc::from([earlier]), adds, own: false, waived: false }
 }
 
+/// Another publication is in force than this one.
+pub(super) fn stale() -> Publication {
+    Publication { host: "a".parse().unwrap(), number: 3, digest: Digest::ZERO }
+}
+
 /// Nothing says who stands behind the call.
 pub(super) fn nobody(code: Code) -> PersonFact {
     PersonFact::Unknown { code, reason: code.meaning().to_owned() }
@@ -139,6 +147,7 @@ fn chosen(bytes: &[u8; 26]) -> Facts {
     let live = chosen_grant(bytes, declared);
     Facts {
         kill: choose(bytes[8], &[None, None, Some(KilledBy::Everything), Some(KilledBy::Caller)]),
+        stale: (bytes[24] % 16 == 1).then(stale),
         grant: choose(
             bytes[9],
             &[

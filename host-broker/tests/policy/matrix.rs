@@ -1,7 +1,9 @@
 //! The matrix that a person can read: what is decided about every combination that matters, compared with
 //! `authorization.txt` beside this file.
 
-use crate::policy::facts::{agreed, closed, exceeded, exposure, live, nobody, open, operation, orderly, session};
+use crate::policy::facts::{
+    agreed, closed, exceeded, exposure, live, nobody, open, operation, orderly, session, stale,
+};
 use crate::policy::model::{Answer, decided, model};
 use model::Exposure;
 use policy::decide::{Verdict, decide};
@@ -256,6 +258,7 @@ fn personal(facts: &mut Facts, code: Code) {
 const FAULTS: &[Fault] = &[
     ("all calls stopped", |f| f.kill = Some(KilledBy::Everything)),
     ("the caller's calls stopped", |f| f.kill = Some(KilledBy::Caller)),
+    ("another policy in force", |f| f.stale = Some(stale())),
     ("no grant", |f| f.grant = GrantFact::None),
     ("grant expired", |f| f.grant = GrantFact::Expired),
     ("a person's, no token", |f| personal(f, Code::ContextTokenMissing)),

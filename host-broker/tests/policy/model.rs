@@ -53,6 +53,8 @@ type Clause = (Step, fn(&Facts) -> Option<Answer>);
 const CLAUSES: &[Clause] = &[
     // 1. Global and group kill switch.
     (Step::KillSwitch, |f| no(Code::KillSwitch, f.kill.is_some())),
+    // In a fleet with one policy, its last publication.
+    (Step::Policy, |f| no(Code::PolicyStale, f.stale.is_some())),
     // 2. An active grant; not over.
     (Step::Grant, |f| no(Code::NoGrant, f.grant == GrantFact::None)),
     (Step::Grant, |f| no(Code::GrantExpired, f.grant == GrantFact::Expired)),

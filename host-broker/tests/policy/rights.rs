@@ -67,6 +67,7 @@ fn table() -> Vec<(Value, &'static str)> {
         (json!({ "type": "kill", "scope": "all", "on": false }), "yynnn"),
         (json!({ "type": "kill", "scope": { "provider": "mock" }, "on": false }), "yynnn"),
         (json!({ "type": "kill", "scope": { "group": "developer" }, "on": false }), "yynnn"),
+        (json!({ "type": "publish_policy", "files": {} }), "yynnn"),
         (json!({ "type": "accept_clock" }), "yynnn"),
         (json!({ "type": "reset_session", "group": "developer" }), "yynnn"),
         (json!({ "type": "settle", "request_id": "r1", "happened": true, "note": "seen" }), "yynnn"),
@@ -92,6 +93,7 @@ fn word(command: &Command) -> &'static str {
         Command::PurgeGroup { .. } => "purge_group",
         Command::ShareAccount { .. } => "share_account",
         Command::RenewVault { .. } => "renew_vault",
+        Command::PublishPolicy { .. } => "publish_policy",
         Command::Flow { .. } => "flow",
         Command::MintOperator(_) => "mint_operator",
         Command::RevokeOperator { .. } => "revoke_operator",
@@ -141,7 +143,7 @@ fn every_command_is_given_by_those_who_have_the_right_and_refused_to_all_others_
         }
         assert_eq!(found, expected, "{document}");
     }
-    assert_eq!(covered.len(), 24, "every command that becomes a row is in the table");
+    assert_eq!(covered.len(), 25, "every command that becomes a row is in the table");
 }
 
 #[test]

@@ -254,6 +254,7 @@ impl World {
                 limits: String::new(),
                 home: home.path().to_owned(),
                 other_hosts: None,
+                policy: None,
             },
             home,
             clock,

@@ -14,7 +14,7 @@ use shared::request::{
     ListRequest, PlanRequest, ResultRequest, RevokeRequest, TaskRequest, TasksRequest,
 };
 use shared::{Group, Provider, TaskId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use store::state::operators::TokenRequest;
 use store::state::sessions::SessionName;
 
@@ -171,6 +171,11 @@ pub enum Command {
         /// The owner of the session.
         group: SessionName,
     },
+    /// Publish a policy for the hosts of the fleet.
+    PublishPolicy {
+        /// The texts of its files, by their names in `policy/`.
+        files: BTreeMap<String, String>,
+    },
     /// Encrypt every record of the vault under the present master key.
     RenewVault {
         /// Whether records that cannot be opened are forgotten.
@@ -274,6 +279,7 @@ impl Command {
             | Self::ListOperators
             | Self::Kill { .. }
             | Self::ResetSession { .. }
+            | Self::PublishPolicy { .. }
             | Self::RenewVault { .. }
             | Self::AcceptClock => (Administrators, Administer, Adds),
         };
@@ -322,6 +328,7 @@ impl Command {
             | Self::RevokeOperator { .. }
             | Self::ListOperators
             | Self::ResetSession { .. }
+            | Self::PublishPolicy { .. }
             | Self::RenewVault { .. }
             | Self::AcceptClock => false,
         }

@@ -13,11 +13,11 @@ use store::fleet::{DaemonState, HostLook, Look, ServerDurability};
 #[command(
     after_help = "DAEMON is running, stopped (in an orderly way), silent (no sign for 15 seconds), left (`fleet leave`) or never. SEEN is the \
     time of its last sign. FENCE rises when a daemon takes over the host. ROWS is the number of rows of its ledger, and \
-    BATCHES that of its transactions.
+    BATCHES that of its transactions. POLICY is the publication that its daemon uses, if it does not use its own policy.
 
---json prints {host, hosts: [{host, daemon, seen_s, fence, rows, batches}], server_version, durability, \
-    warnings: [TEXT]}. host is this one. seen_s is the number of seconds since the last sign. durability is \
-    synchronous_standby, one_machine or none"
+--json prints {host, hosts: [{host, daemon, seen_s, fence, rows, batches, publication: {host, number}, publication_fault}], \
+    server_version, durability, warnings: [TEXT]}. host is this one. seen_s is the number of seconds since the last sign. \
+    publication is null for a host with its own policy. durability is synchronous_standby, one_machine or none"
 )]
 pub(super) struct Status {}
 
@@ -28,8 +28,11 @@ impl Status {
         let secrets = secret_of_store(&config, &context.platform);
         let fleet = FleetDatabase::new(&config, &secrets)?.ok_or_else(no_store)?;
         let look = Progress::during(context.output, "asking the database", || fleet.look())?;
-        let warnings: Vec<String> =
+        let mut warnings: Vec<String> =
             fleet.refusal(&look).iter().map(|refusal| format!("no daemon starts: {refusal}")).collect();
+        let refusing = look.hosts.iter().filter(|one| !one.publication_fault.is_empty());
+        warnings
+            .extend(refusing.map(|one| format!("the host {} executes no call: {}", one.host, one.publication_fault)));
         let hosts: Vec<_> = look
             .hosts
             .iter()
@@ -37,6 +40,8 @@ impl Status {
                 json!({
                     "host": one.host, "daemon": one.daemon.word(), "seen_s": one.seen.map(|seen| seen.as_secs()),
                     "fence": one.fence, "rows": one.rows, "batches": one.batches,
+                    "publication": one.publication.as_ref().map(|(host, number)| json!({ "host": host, "number": number })),
+                    "publication_fault": Some(&one.publication_fault).filter(|fault| !fault.is_empty()),
                 })
             })
             .collect();
@@ -51,10 +56,13 @@ impl Status {
                 .iter()
                 .map(|one| {
                     let figures = [one.fence, one.rows, one.batches].map(|figure| figure.to_string());
-                    [one.host.clone(), one.daemon.word().to_owned(), seen(one)].into_iter().chain(figures).collect()
+                    let used = one.publication.as_ref();
+                    let used = used.map_or("-".to_owned(), |(host, number)| format!("{number} of {host}"));
+                    let state = [one.host.clone(), one.daemon.word().to_owned(), seen(one)];
+                    state.into_iter().chain(figures).chain([used]).collect()
                 })
                 .collect();
-            let table = Output::table_or("No hosts.", &["HOST", "DAEMON", "SEEN", "FENCE", "ROWS", "BATCHES"], &rows);
+            let table = Output::table_or("No hosts.", &HEAD, &rows);
             let own = format!("This home is that of the host {}.", fleet.host());
             let promise = format!("PostgreSQL {} {promise}.", look.server_version);
             let warnings = warnings.iter().map(|warning| format!("Warning: {warning}"));
@@ -63,6 +71,8 @@ impl Status {
         Ok(())
     }
 }
+
+const HEAD: [&str; 7] = ["HOST", "DAEMON", "SEEN", "FENCE", "ROWS", "BATCHES", "POLICY"];
 
 /// Returns the time of the last sign of a daemon. So a watched page of running daemons does not change.
 fn seen(host: &HostLook) -> String {

@@ -1,6 +1,6 @@
 //! `policy check`: whether rules can be used, and which actions they do not reach.
 
-use super::{Check, files, parse};
+use super::{Check, files, groups, parse};
 use crate::cli::Context;
 use crate::cli::output::{CliError, Output};
 use config::{Config, profiles};
@@ -31,15 +31,15 @@ impl Check {
         let config = context.config()?;
         let catalogue = context.catalogue(&config);
         let fault = |error: &dyn std::error::Error| CliError::configuration(error);
-        let groups = config.groups.keys().cloned().collect();
-        let vocabulary = Vocabulary::new(&catalogue.named(), groups).map_err(|error| fault(&error))?;
+        let groups = groups(context, &config)?;
+        let vocabulary = Vocabulary::new(&catalogue.named(), groups.clone()).map_err(|error| fault(&error))?;
         if self.schema {
             let schema = vocabulary.text().map_err(|error| fault(&error))?;
             context.output.show(&json!({ "schema": schema }), || schema.clone());
             return Ok(());
         }
-        let files = files(context, self.files)?;
-        let rules = parse(&files, &config, &catalogue)?;
+        let files = files(context, &config, self.files)?;
+        let rules = parse(&files, &groups, &catalogue)?;
         let paths: Vec<String> = files.iter().map(|file| file.path.display().to_string()).collect();
         let hidden = hidden(&vocabulary);
         let unpermitted = unpermitted(context, &config, &catalogue, &rules)?;

@@ -1,6 +1,6 @@
 //! `policy test`: rules, tried on past decisions.
 
-use super::{Test, files, parse};
+use super::{Test, files, groups, parse};
 use crate::cli::Context;
 use crate::cli::output::{CliError, Output, Progress};
 use config::profiles;
@@ -56,7 +56,7 @@ impl Test {
         let config = context.config()?;
         let catalogue = context.catalogue(&config);
         let fault = |error: &dyn std::error::Error| CliError::configuration(error);
-        let rules = parse(&files(context, self.files)?, &config, &catalogue)?;
+        let rules = parse(&files(context, &config, self.files)?, &groups(context, &config)?, &catalogue)?;
         let mut trial = Trial {
             replay: Replay::new(&rules, Unknown::OfRows).map_err(|error| fault(&error))?,
             profiles: profiles::load(&context.home, &config, &catalogue.named()).map_err(|error| fault(&error))?,

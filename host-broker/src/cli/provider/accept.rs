@@ -181,7 +181,7 @@ impl Accept {
         let look = Look { name, now: &now, before: before.as_ref(), parts };
         let changes = look.changes()?;
         match &self.digest {
-            None => self.shown(context, &look, &changes),
+            None => self.shown(context, config, &look, &changes),
             Some(digest) if *digest == now.digest() => self.accepted(context, config, &look, &changes),
             Some(_) => Err(CliError::refused(format!(
                 "the definitions of {name} have changed; review them with: {} provider accept {name}",
@@ -191,11 +191,17 @@ impl Accept {
     }
 
     /// Returns the definitions for a person who decides.
-    fn shown(&self, context: &Context, look: &Look<'_>, changes: &[Change]) -> Result<Review, CliError> {
+    fn shown(
+        &self,
+        context: &Context,
+        config: &Config,
+        look: &Look<'_>,
+        changes: &[Change],
+    ) -> Result<Review, CliError> {
         if !self.flagged.is_empty() {
             look.parts.agreed(look.name, &self.flagged.iter().cloned().collect())?;
         }
-        let permits = permits::text(context, look.name, &look.parts.permitted);
+        let permits = permits::text(context, config, look.name, &look.parts.permitted);
         let body = |changes: &[Change]| look.text(changes, permits.as_ref());
         Ok(Review {
             digest: look.now.digest(),
@@ -234,7 +240,7 @@ impl Accept {
             !look.parts.flagged.contains_key(name) || self.flagged.iter().any(|flagged| flagged == name)
         };
         let permitted: Vec<Action> = look.parts.permitted.iter().filter(|tool| is_offered(tool)).cloned().collect();
-        let permits = permits::write(context, name, &permitted)?;
+        let permits = permits::write(context, config, name, &permitted)?;
         let written = edited.map(|edited| edited.write(context)).transpose()?.flatten();
         let (counts, said) = exchanged(context, name, digest, written)?;
         let again = if changes.is_empty() { String::new() } else { earlier_grants(context, name) };

@@ -1,4 +1,4 @@
-//! The commands that hosts send each other, over a connection of its own.
+//! The commands that hosts send each other, and what they publish, over a connection of its own.
 //!
 //! ```text
 //! sender: send ──► row ──► take :host        sender: reply ◄── row ◄── answer :host
@@ -10,7 +10,9 @@ use super::error::FleetError;
 use super::link::{ANSWER, Link, unreachable, within};
 use super::servers::Servers;
 use super::settings::Settings;
-use model::HostName;
+use super::tables;
+use model::{HostName, Publication};
+use shared::digest::Digest;
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
@@ -181,6 +183,38 @@ impl Commands {
         self.rows(ANSWER, &[&self.host().as_str(), &sender, &command.id, &reply]).await.map(drop)
     }
 
+    /// Asks for the last publication of a host. If it is the known one, or if there is none, this waits at most so long for a
+    /// sign of another one.
+    ///
+    /// # Errors
+    /// [`FleetError`].
+    pub async fn publication(&self, known: &Publication, most: Duration) -> Result<Heard, FleetError> {
+        const PUBLICATION: &str = "SELECT number, digest, CASE WHEN number <> $2 OR digest <> $3 THEN document END
+            FROM host_broker.publication WHERE host = $1";
+        let Publication { host, number, digest } = known;
+        let link = self.link().await?;
+        let mut notified = pin!(link.notified.notified());
+        notified.as_mut().enable();
+        let rows = self.rows(PUBLICATION, &[&host.as_str(), number, &digest.as_bytes().as_slice()]).await?;
+        let heard = rows.first().map_or(Ok(Heard::Nothing), heard)?;
+        if !matches!(heard, Heard::Other { .. }) {
+            timeout(most, notified).await.ok();
+        }
+        Ok(heard)
+    }
+
+    /// Shows other hosts which publication this one uses, and why it cannot use a later one.
+    ///
+    /// # Errors
+    /// [`FleetError`]; the other hosts may see the former state.
+    pub async fn show_publication(&self, used: &Publication, fault: &str) -> Result<(), FleetError> {
+        const SHOW: &str =
+            "UPDATE host_broker.hosts SET follows = $2, publication = $3, publication_fault = left($4, 1000)
+            WHERE host = $1 AND role = session_user::text";
+        let (own, host) = (self.host().as_str(), used.host.as_str());
+        self.rows(SHOW, &[&own, &host, &used.number, &fault]).await.map(drop)
+    }
+
     /// Removes a command of another host without an answer.
     ///
     /// # Errors
@@ -250,6 +284,33 @@ impl Commands {
         within(ANSWER, async { link.client.batch_execute(&listen).await.map_err(unreachable) }).await?;
         Ok(link)
     }
+}
+
+/// The last publication of a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Heard {
+    /// The host has published nothing.
+    Nothing,
+    /// It is the known one.
+    Same,
+    /// It is another one.
+    Other {
+        /// Its number.
+        number: i64,
+        /// The digest of the policy, as the database has it.
+        digest: Digest,
+        /// The document, as its host has written it.
+        document: String,
+    },
+}
+
+fn heard(row: &Row) -> Result<Heard, FleetError> {
+    let (number, digest) = (row.try_get(0).map_err(unreachable)?, row.try_get::<_, Vec<u8>>(1).map_err(unreachable)?);
+    let document: Option<String> = row.try_get(2).map_err(unreachable)?;
+    let Some(document) = document else { return Ok(Heard::Same) };
+    // A row that its host has not written is never used: its document has no valid signature.
+    let digest = digest.try_into().map_or(Digest::ZERO, Digest::from_bytes);
+    Ok(Heard::Other { number, digest, document: tables::decoded(document).unwrap_or_default() })
 }
 
 fn received(row: &Row) -> Result<ReceivedCommand, FleetError> {

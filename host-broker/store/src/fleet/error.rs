@@ -36,6 +36,13 @@ pub enum FleetError {
         /// The quota.
         scope: String,
     },
+    /// The publication of the policy with which this host has decided is not in force. Nothing was written; the next attempt
+    /// knows it.
+    #[error("{0} is not the policy that is in force")]
+    Stale(model::Publication),
+    /// Other hosts still use the former publication of this one. Nothing was written; the next attempt knows it.
+    #[error("other hosts still use the former publication of the policy")]
+    StillUsed,
     /// Another daemon serves this host now.
     #[error("another daemon has taken over the host `{0}`; stop one of the two")]
     Fenced(String),

@@ -86,6 +86,49 @@ BEGIN
     left_s := ceil(extract(epoch FROM (day_ + 1)::timestamp - now_));
 END $$;
 
+-- Returns the lock of the policy that a host publishes.
+CREATE OR REPLACE FUNCTION host_broker.publication_lock(host_ text) RETURNS bigint LANGUAGE sql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
+    AS 'SELECT hashtextextended(''host_broker.publication '' || host_, 0)';
+
+-- Holds the transaction to a publication of a host: it commits only while no other publication is in force.
+DROP FUNCTION IF EXISTS host_broker.hold_to;
+CREATE FUNCTION host_broker.hold_to(host_ text, number_ bigint, digest_ bytea) RETURNS void LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT pg_try_advisory_xact_lock_shared(host_broker.publication_lock(host_)) THEN
+        -- The host publishes at this moment. A refusal can be repeated, and other events of the batch wait, too.
+        PERFORM set_config('lock_timeout', '1s', true);
+        BEGIN
+            PERFORM pg_advisory_xact_lock_shared(host_broker.publication_lock(host_));
+        EXCEPTION WHEN lock_not_available THEN
+            RAISE EXCEPTION 'the host publishes at this moment' USING ERRCODE = 'HB008';
+        END;
+    END IF;
+    IF NOT EXISTS (SELECT FROM host_broker.publication WHERE host = host_ AND number = number_ AND digest = digest_) THEN
+        RAISE EXCEPTION 'another publication is in force' USING ERRCODE = 'HB008';
+    END IF;
+END $$;
+
+-- A host that publishes waits for the transactions that are held to its last publication, and wakes all hosts. Such a
+-- transaction may wait for a shared quota, and then for a standby.
+CREATE OR REPLACE FUNCTION host_broker.publish() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+BEGIN
+    BEGIN
+        PERFORM pg_advisory_xact_lock(host_broker.publication_lock(NEW.host));
+    EXCEPTION WHEN lock_not_available THEN
+        RAISE EXCEPTION 'other hosts still use the former publication' USING ERRCODE = 'HB009';
+    END;
+    PERFORM pg_notify('host_broker.' || h.host, '') FROM host_broker.hosts AS h;
+    RETURN NEW;
+END $$;
+CREATE OR REPLACE TRIGGER publish BEFORE INSERT OR UPDATE ON host_broker.publication
+    FOR EACH ROW EXECUTE FUNCTION host_broker.publish();
+-- Every host reads what another one publishes.
+DROP POLICY IF EXISTS seen ON host_broker.publication;
+CREATE POLICY seen ON host_broker.publication FOR SELECT USING (true);
+
 -- Adds a host, whose broker connects with the role, or gives it another role.
 CREATE OR REPLACE FUNCTION host_broker.admit(host_ text, role_ text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -99,12 +142,13 @@ BEGIN
     INSERT INTO host_broker.hosts (host, role) VALUES (host_, role_) ON CONFLICT (host) DO UPDATE SET role = EXCLUDED.role;
     EXECUTE format('GRANT USAGE ON SCHEMA host_broker TO %I', role_);
     EXECUTE format('GRANT SELECT ON host_broker.version, host_broker.hosts, host_broker.shared_quotas TO %I', role_);
-    EXECUTE format('GRANT UPDATE (fence, holder, writer, lease, batch, seq, hash, key_check, has_left) ON host_broker.hosts TO %I', role_);
+    EXECUTE format('GRANT UPDATE (fence, holder, writer, lease, batch, seq, hash, key_check, has_left, follows, publication, publication_fault) ON host_broker.hosts TO %I', role_);
     EXECUTE format('GRANT SELECT, INSERT ON LEDGER_TABLES TO %I', role_);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON STATE_TABLES TO %I', role_);
     EXECUTE format('GRANT SELECT, DELETE ON host_broker.commands TO %I', role_);
     EXECUTE format('GRANT INSERT (host, sender, id, command) ON host_broker.commands TO %I', role_);
     EXECUTE format('GRANT UPDATE (taken, reply) ON host_broker.commands TO %I', role_);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION host_broker.enter, host_broker.charge, host_broker.own_host, host_broker.raised TO %I', role_);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION host_broker.enter, host_broker.charge, host_broker.hold_to, host_broker.publication_lock, host_broker.own_host, host_broker.raised TO %I', role_);
 END $$;
-REVOKE ALL ON FUNCTION host_broker.admit, host_broker.enter, host_broker.charge, host_broker.own_host, host_broker.raised FROM PUBLIC;
+REVOKE ALL ON FUNCTION host_broker.admit, host_broker.enter, host_broker.charge, host_broker.hold_to,
+    host_broker.publication_lock, host_broker.publish, host_broker.own_host, host_broker.raised FROM PUBLIC;

@@ -26,6 +26,10 @@ CREATE TABLE IF NOT EXISTS host_broker.hosts (
 ALTER TABLE host_broker.hosts ADD COLUMN IF NOT EXISTS seen_at timestamptz;
 -- Whether its home has left the database. No daemon serves the host then.
 ALTER TABLE host_broker.hosts ADD COLUMN IF NOT EXISTS has_left boolean NOT NULL DEFAULT false;
+-- The host whose policy it uses, the number of that publication, and the reason why it cannot use a later one.
+ALTER TABLE host_broker.hosts ADD COLUMN IF NOT EXISTS follows text NOT NULL DEFAULT '';
+ALTER TABLE host_broker.hosts ADD COLUMN IF NOT EXISTS publication bigint NOT NULL DEFAULT 0;
+ALTER TABLE host_broker.hosts ADD COLUMN IF NOT EXISTS publication_fault text NOT NULL DEFAULT '';
 CREATE OR REPLACE FUNCTION host_broker.mark_seen() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     NEW.seen_at := clock_timestamp();

@@ -10,6 +10,7 @@ use super::server::{BATCH, Batch};
 use super::settings::{Connected, Settings};
 use super::tables::{Rows, TABLES_VERSION, Table, Values};
 use crate::shared_use::{Counted, SharedCharge};
+use model::Publication;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -44,6 +45,12 @@ const HELD: &str = "HB007";
 /// Charges a shared quota of the open transaction.
 const CHARGE: &str = "SELECT used, left_s FROM host_broker.charge($1::text, $2::bigint, $3::text, $4::text, $5::bigint, \
     $6::bigint, $7::bigint)";
+/// The state of a batch whose publication of the policy is not in force.
+const STALE: &str = "HB008";
+/// The state of a batch whose publication other hosts hold up, because they still use the former one.
+const STILL_USED: &str = "HB009";
+/// Checks that a publication of the policy is in force until the commit.
+const HOLD_TO: &str = "SELECT host_broker.hold_to($1::text, $2::bigint, $3::bytea)";
 /// The longest time until a quota begins again that is believed.
 const LEFT_MAX: i64 = 1_000_000_000;
 
@@ -67,6 +74,8 @@ pub(super) struct Link {
     statements: BTreeMap<(usize, bool, Rows), Statement>,
     // The statement that charges a shared quota.
     charge: Option<Statement>,
+    // The statement that checks a publication.
+    hold_to: Option<Statement>,
     /// Whether a server without a synchronous standby is accepted.
     accepts_one_machine: bool,
 }
@@ -84,7 +93,8 @@ impl Link {
         tokio::spawn(drive(connection, Arc::clone(&warnings), Arc::clone(&notified)));
         client.batch_execute(SESSION).await.map_err(unreachable)?;
         let accepts_one_machine = settings.accepts_one_machine;
-        let link = Self { client, warnings, notified, statements: BTreeMap::new(), charge: None, accepts_one_machine };
+        let (statements, charge, hold_to) = (BTreeMap::new(), None, None);
+        let link = Self { client, warnings, notified, statements, charge, hold_to, accepts_one_machine };
         if must_keep {
             // Another server may have taken over, with other settings.
             look::check_durability(&link.ask(look::SETTINGS).await?, accepts_one_machine)?;
@@ -153,6 +163,9 @@ impl Link {
         if self.charge.is_none() && !batch.shared.is_empty() {
             self.charge = Some(self.client.prepare(CHARGE).await.map_err(|error| refused(&error))?);
         }
+        if self.hold_to.is_none() && batch.publication.is_some() {
+            self.hold_to = Some(self.client.prepare(HOLD_TO).await.map_err(|error| refused(&error))?);
+        }
         Ok(())
     }
 
@@ -189,6 +202,8 @@ impl Link {
                 }));
             }
         }
+        // Late, because the host that publishes waits for the commit.
+        asked.extend(batch.publication.as_ref().map(|publication| self.holding_to(publication)));
         // Last, because other hosts wait for these quotas until the commit.
         asked.extend(
             batch.shared.iter().map(|charge| self.charging((host, &batch.number), charge, (&batch.wait_ms, &counted))),
@@ -197,7 +212,7 @@ impl Link {
         flight.send().await;
         // A statement that was not sent must not be missing in the transaction.
         if let Some(error) = flight.failed() {
-            let refusal = refusal(host, error);
+            let refusal = refusal((host, batch), error);
             self.client.batch_execute("ROLLBACK").await.map_err(unreachable)?;
             return Err(refusal);
         }
@@ -208,7 +223,7 @@ impl Link {
         // The transaction has failed with its statement, so its COMMIT was a rollback.
         let mut errors = answers.iter().filter_map(|answer| answer.as_ref().err());
         if let Some(error) = errors.find(|error| error.as_db_error().is_some()) {
-            return Err(refusal(host, error));
+            return Err(refusal((host, batch), error));
         }
         if let Some(error) = answers.iter().chain(&commit).chain(&keeps).find_map(|answer| answer.as_ref().err()) {
             return Err(FleetError::Unknown(text(error)));
@@ -223,6 +238,15 @@ impl Link {
             return Err(FleetError::Unknown(NO_LONGER_KEEPS.to_owned()));
         }
         Ok(counted.into_inner())
+    }
+
+    /// Returns the statement that checks a publication.
+    fn holding_to<'c>(&'c self, publication: &'c Publication) -> Asked<'c> {
+        Box::pin(async move {
+            let Some(statement) = &self.hold_to else { return Ok(false) };
+            let (host, digest) = (publication.host.as_str(), publication.digest.as_bytes().as_slice());
+            self.client.execute(statement, &[&host, &publication.number, &digest]).await.map(|_| true)
+        })
     }
 
     /// Returns the statement that charges a shared quota.
@@ -283,8 +307,10 @@ pub(super) async fn within<T>(
 }
 
 /// Returns the reason why a statement of a batch did not succeed.
-fn refusal(host: &str, error: &tokio_postgres::Error) -> FleetError {
+fn refusal((host, batch): (&str, &Batch), error: &tokio_postgres::Error) -> FleetError {
     match error.code().map(tokio_postgres::error::SqlState::code) {
+        Some(STILL_USED) => FleetError::StillUsed,
+        Some(STALE) => batch.publication.clone().map_or_else(|| refused(error), FleetError::Stale),
         Some(FENCED) => FleetError::Fenced(host.to_owned()),
         Some(UNSYNCED) => FleetError::Unsynced(message(error)),
         Some(NO_STANDBY) => FleetError::Durability(message(error)),

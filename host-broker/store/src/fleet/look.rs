@@ -4,6 +4,7 @@ use super::error::FleetError;
 use super::server::{STANDS_STILL, Server};
 use super::settings::Settings;
 use crate::StoreError;
+use model::HostName;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,6 +63,10 @@ pub struct HostLook {
     pub rows: i64,
     /// Its last batch.
     pub batches: i64,
+    /// The publication of the policy that its daemon uses, as its host and number, if it uses one.
+    pub publication: Option<(HostName, i64)>,
+    /// The reason why its daemon cannot use a later one; empty if there is none.
+    pub publication_fault: String,
 }
 
 /// The database of a fleet.
@@ -83,7 +88,8 @@ pub struct Look {
 /// [`StoreError::Fleet`] if the database cannot be read.
 pub fn look(settings: &Settings) -> Result<Look, StoreError> {
     const HOSTS: &str = "SELECT host, fence >> 32, seq, batch, holder = '',
-        floor(extract(epoch FROM clock_timestamp() - seen_at))::bigint, has_left FROM host_broker.hosts ORDER BY host";
+        floor(extract(epoch FROM clock_timestamp() - seen_at))::bigint, has_left, follows, publication,
+        publication_fault FROM host_broker.hosts ORDER BY host";
     let server = Server::start(settings.clone(), Arc::from([]), None)?;
     super::check_version(&server)?;
     let number = |text: Option<&String>| text.and_then(|text| text.parse().ok()).unwrap_or(0);
@@ -107,6 +113,8 @@ pub fn look(settings: &Settings) -> Result<Look, StoreError> {
             fence: number(row.get(1)),
             rows: number(row.get(2)),
             batches: number(row.get(3)),
+            publication: row.get(7).and_then(|host| host.parse().ok()).map(|host| (host, number(row.get(8)))),
+            publication_fault: row.get(9).cloned().unwrap_or_default(),
         }
     });
     let (server_version, durability, faults) = promise(&server.ask(SETTINGS)?);
@@ -132,6 +140,16 @@ pub fn look_at_quotas(settings: &Settings, quotas: Vec<(String, String)>) -> Res
     let server = Server::start(settings.clone(), Arc::from([]), None)?;
     super::check_version(&server)?;
     Ok(server.quotas(quotas)?)
+}
+
+/// Reads the last publication of a host, as its number and its document. `None` if the host has published nothing.
+///
+/// # Errors
+/// [`StoreError::Fleet`] if the database cannot be read.
+pub fn publication(settings: &Settings, host: &HostName) -> Result<Option<(i64, String)>, StoreError> {
+    let server = Server::start(settings.clone(), Arc::from([]), None)?;
+    super::check_version(&server)?;
+    Ok(server.publication(host.clone())?)
 }
 
 /// The query of the settings that decide what the server keeps.

@@ -11,6 +11,7 @@ use super::settings::Settings;
 use super::tables::{self, Kind, Table};
 use crate::shared_use::{Counted, SharedCharge};
 use futures_util::StreamExt as _;
+use model::{HostName, Publication};
 use rusqlite::types::Value;
 use shared::digest::Digest;
 use std::future::Future;
@@ -36,6 +37,9 @@ pub(super) const STANDS_STILL: Duration = Duration::from_secs(15);
 const LOOKED_EVERY: Duration = Duration::from_secs(1);
 /// The most bytes of rows that are read at once.
 const READ_AT_ONCE: usize = 1 << 20;
+
+/// Reads the last publication of a host.
+const PUBLICATION: &str = "SELECT number, document FROM host_broker.publication WHERE host = $1";
 
 /// A host, as the database has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +68,8 @@ pub(super) struct Batch {
     /// The end of the chain after it.
     pub(super) head: (i64, Digest),
     pub(super) changes: Arc<[Changed]>,
+    /// The publication of the policy that must be in force.
+    pub(super) publication: Option<Publication>,
     /// Its charges to quotas that all hosts share.
     pub(super) shared: Arc<[SharedCharge]>,
     /// The longest time for which these charges together wait for other hosts, in milliseconds.
@@ -242,6 +248,11 @@ impl Server {
         self.run(move |session| Box::pin(async move { session.quotas(quotas).await }))
     }
 
+    /// Returns the last publication of a host, as its number and its document.
+    pub(super) fn publication(&self, host: HostName) -> Result<Option<(i64, String)>, FleetError> {
+        self.run(move |session| Box::pin(async move { session.publication(&host).await }))
+    }
+
     /// Returns the version of the tables; `None` if there are none.
     pub(super) fn version(&self) -> Result<Option<i64>, FleetError> {
         self.run(|session| Box::pin(async move { session.version().await }))
@@ -381,9 +392,20 @@ impl Session {
         rows.await?.iter().map(|row| look(row).map_err(unreachable)).collect()
     }
 
+    async fn publication(&mut self, host: &HostName) -> Result<Option<(i64, String)>, FleetError> {
+        let link = self.link().await?;
+        let found =
+            within(ANSWER, async { link.client.query_opt(PUBLICATION, &[&host.as_str()]).await.map_err(unreachable) });
+        let Some(row) = found.await? else { return Ok(None) };
+        let document: String = row.try_get(1).map_err(unreachable)?;
+        let document = tables::decoded(document).ok_or_else(|| FleetError::Row("publication".to_owned()))?;
+        Ok(Some((row.try_get(0).map_err(unreachable)?, document)))
+    }
+
     async fn take_over(&mut self, from: Known, holder: String, key_check: Option<Vec<u8>>) -> Result<i64, FleetError> {
         const RAISE: &str = "UPDATE host_broker.hosts
-            SET fence = host_broker.raised(fence), lease = lease + 1, holder = $5, key_check = COALESCE($6, key_check)
+            SET fence = host_broker.raised(fence), lease = lease + 1, holder = $5, key_check = COALESCE($6, key_check),
+                follows = '', publication = 0, publication_fault = ''
             WHERE host = $1 AND fence = $2 AND lease = $3 AND batch = $4 AND NOT has_left RETURNING fence";
         let host = self.servers.settings.host.clone();
         let name = host.as_str();
@@ -563,7 +585,8 @@ impl Session {
         match &written {
             Ok(_) => self.batch = self.batch.max(number),
             // The transaction is rolled back, and the next attempt follows at once.
-            Err(FleetError::UsedUp { .. } | FleetError::Held { .. }) => {}
+            Err(FleetError::UsedUp { .. } | FleetError::Held { .. } | FleetError::Stale(_) | FleetError::StillUsed) => {
+            }
             Err(_) => self.link = None,
         }
         written

@@ -475,6 +475,7 @@ mod tests {
         operator_tokens: token_id bearer label parts scopes vault issued_by\n\
         plan_steps: caller request_id provider action digest asks outcome code\n\
         proposals: id caller proposed_by path summary patch_hash apply_as applied_by\n\
+        publication: digest document\n\
         quarantine: caller request_id provider action verdict reasons\n\
         quotas: caller provider scope\n\
         replies: caller request_id\n\

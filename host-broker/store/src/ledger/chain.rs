@@ -73,6 +73,8 @@ pub enum RowKind {
     SessionReset,
     /// A standing approval was ended.
     StandingEnded,
+    /// A policy was published for the hosts of the fleet.
+    Published,
     /// A version of a flow was proposed, deprecated or withdrawn.
     Flow,
     /// The oldest rows are in a segment.
@@ -119,6 +121,7 @@ impl RowKind {
             Self::Released => "released",
             Self::SessionReset => "session_reset",
             Self::StandingEnded => "standing_ended",
+            Self::Published => "published",
             Self::Flow => "flow",
             Self::Rotated => "rotated",
             Self::Checkpointed => "checkpointed",

@@ -17,7 +17,7 @@ const QUOTA: (&str, &str) = ("github", "write");
 const HOLDER: &str = "FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'";
 
 /// Opens a writer of another host, with a home of its own.
-fn other(home: &Home, database: &FleetDatabase, host: &str) -> (TempDir, Store) {
+pub(super) fn other(home: &Home, database: &FleetDatabase, host: &str) -> (TempDir, Store) {
     database.add(host);
     let directory = tempfile::tempdir().unwrap();
     let settings = database.settings(host, database.server.port);

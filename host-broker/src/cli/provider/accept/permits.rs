@@ -3,6 +3,7 @@
 use super::Name;
 use crate::cli::Context;
 use crate::cli::output::CliError;
+use config::Config;
 use platform::home::write_new;
 use shared::Action;
 use std::path::PathBuf;
@@ -12,10 +13,19 @@ pub(in crate::cli::provider) fn path(context: &Context, name: &Name) -> PathBuf 
     context.home.policy().join(format!("accepted-{name}.cedar"))
 }
 
-/// Returns the writes that an acceptance causes, for a person; `None` if it writes nothing.
-pub(super) fn text(context: &Context, name: &Name, tools: &[Action]) -> Option<String> {
-    let is_new = !tools.is_empty() && !path(context, name).exists();
-    is_new.then(|| {
+/// Returns the writes that an acceptance causes, or those that the policy of another host must permit, for a person; `None` if
+/// there are none.
+pub(super) fn text(context: &Context, config: &Config, name: &Name, tools: &[Action]) -> Option<String> {
+    if tools.is_empty() {
+        return None;
+    }
+    if let Some(from) = config.policy_from() {
+        return Some(format!(
+            "Where the tier is `rules`, a rule in the policy of the host {from} must permit {}.",
+            listed(tools)
+        ));
+    }
+    (!path(context, name).exists()).then(|| {
         format!(
             "The acceptance also writes policy/accepted-{name}.cedar, which permits {} where the tier is `rules`.",
             listed(tools)
@@ -31,7 +41,15 @@ fn listed(tools: &[Action]) -> String {
 ///
 /// # Errors
 /// [`CliError`] if the file cannot be written; the definitions are accepted then.
-pub(super) fn write(context: &Context, name: &Name, tools: &[Action]) -> Result<Option<String>, CliError> {
+pub(super) fn write(
+    context: &Context,
+    config: &Config,
+    name: &Name,
+    tools: &[Action],
+) -> Result<Option<String>, CliError> {
+    if config.policy_from().is_some() {
+        return Ok(text(context, config, name, tools).map(|text| format!(" {text}")));
+    }
     if tools.is_empty() {
         return Ok(None);
     }

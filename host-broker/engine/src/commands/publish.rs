@@ -1,0 +1,63 @@
+//! Publications of the policy for the hosts of a fleet.
+
+use super::CommandResult;
+use crate::broker::Broker;
+use config::published::PublishedPolicy;
+use serde_json::json;
+use shared::Code;
+use std::collections::BTreeMap;
+use store::ledger::chain::RowKind;
+use store::state::publications;
+use store::{StoreError, Transaction};
+
+/// The most bytes of a signed policy.
+pub const PUBLICATION_MAX: usize = 512 * 1024;
+
+/// The signature of this host.
+pub trait PolicySigner: Send + Sync {
+    /// Returns the signed policy.
+    ///
+    /// # Errors
+    /// The reason why this host cannot sign, and the remedy.
+    fn sign(&self, policy: &PublishedPolicy) -> Result<String, String>;
+}
+
+impl Broker {
+    /// Publishes a policy, if it is valid on this host.
+    pub(super) fn publish_policy(
+        &self,
+        tx: &Transaction<'_>,
+        files: &BTreeMap<String, String>,
+    ) -> Result<CommandResult, StoreError> {
+        let store = self.config.store.as_ref().zip(self.policy_signer.as_ref());
+        let Some((store, signer)) = store else {
+            let reason = "This host is in no fleet, so no other host reads its policy; add [store] to broker.toml.";
+            return Ok(CommandResult::no(Code::InvalidParams, reason));
+        };
+        let number = publications::last(tx.view())?.saturating_add(1);
+        let policy = PublishedPolicy { host: store.host.clone(), number, files: files.clone() };
+        if let Err(fault) = policy.check(&self.config, &self.catalogue.named()) {
+            return Ok(CommandResult::no(Code::InvalidParams, format!("{fault}; nothing was published.")));
+        }
+        let document = match signer.sign(&policy) {
+            Ok(document) => document,
+            Err(fault) => {
+                return Ok(CommandResult::no(Code::InvalidParams, format!("{fault}; nothing was published.")));
+            }
+        };
+        if document.len() > PUBLICATION_MAX {
+            let reason = format!("A policy has at most {} KiB; remove files.", PUBLICATION_MAX / 1024);
+            return Ok(CommandResult::no(Code::TooLarge, reason));
+        }
+        let publication = policy.publication();
+        if !publications::publish(tx, &publication, &document)? {
+            let reason = "Other hosts still use the former publication at this moment; repeat the command.";
+            return Ok(CommandResult::no(Code::Busy, reason));
+        }
+        let body = json!({ "number": number, "digest": publication.digest });
+        let summary = format!(
+            "Publication {number} of the policy is in force. For the hosts that use it: host-broker fleet status"
+        );
+        Ok(CommandResult::done(RowKind::Published, body.clone(), body, summary))
+    }
+}
