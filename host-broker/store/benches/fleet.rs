@@ -7,7 +7,8 @@
 //! calls. All stores take turns, so that a busy machine is busy for all. The distance is the time of a round trip, which a
 //! proxy adds. The server syncs its files.
 //!
-//! Then several hosts of one database run at the same time, without and with a quota that they share.
+//! Then several hosts of one database run at the same time: alone, with a quota that they share, and with a policy that one
+//! of them has published.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark that cannot run has nothing to say")]
 #![expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "figures")]
@@ -30,7 +31,8 @@ mod postgres_server;
 mod waiting;
 
 use fleet_database::{FleetDatabase, body_key};
-use model::Clock;
+use model::{Clock, Publication};
+use shared::digest::Digest;
 use shared::{RequestId, Timestamp};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -38,7 +40,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use store::ledger::chain::{Draft, RowKind};
 use store::state::intents::{self, OpenIntent};
-use store::state::shared_quotas;
+use store::state::{publications, shared_quotas};
 use store::{ClockCheck, Durability, Store, StoreError, Undone};
 use tempfile::TempDir;
 use waiting::{skipped, until};
@@ -47,8 +49,8 @@ const CALLER: &str = "group:developer";
 /// A quota that is never used up.
 const QUOTA: (&str, &str) = ("github", "write");
 const MOST: i64 = 1_000_000_000_000;
-/// The round trips, in microseconds.
-const DISTANCES: [u64; 3] = [0, 500, 2_000];
+/// The round trips, in microseconds, and whether each intent checks a published policy.
+const DISTANCES: [(u64, bool); 4] = [(0, false), (500, false), (500, true), (2_000, false)];
 const SIZES: [usize; 4] = [1, 16, 64, 256];
 /// The numbers of hosts that run at the same time, with so many calls in a batch, for this time.
 const HOSTS: [usize; 4] = [1, 2, 4, 8];
@@ -92,6 +94,7 @@ impl Measured {
         self.turn += 1;
         let began = Instant::now();
         let rows = commit(&mut self.store, |tx| {
+            publications::note_intent(tx);
             ids.iter()
                 .map(|id| {
                     let draft = Draft { request_id: Some(id), ..Draft::new(RowKind::Intended, CALLER) };
@@ -137,15 +140,21 @@ fn main() {
     let alone = Store::open(home.path(), Arc::clone(&clock), "p".to_owned()).unwrap();
     let mut stores = vec![Measured::new("SQLite alone".to_owned(), alone, home)];
     let mut databases = Vec::new();
-    for distance in DISTANCES {
+    for (distance, has_policy) in DISTANCES {
         let Some(database) = FleetDatabase::new() else { return };
         let server = database.server.port;
         let port = if distance == 0 { server } else { proxy(server, Duration::from_micros(distance / 2)) };
         let home = tempfile::tempdir().unwrap();
         let settings = database.settings("a", port);
         let records = (&settings, &body_key(home.path()));
-        let store = Store::open_in_fleet(home.path(), Arc::clone(&clock), "p".to_owned(), records).unwrap();
-        stores.push(Measured::new(format!("PostgreSQL at {:.1} ms", distance as f64 / 1_000.0), store, home));
+        let mut store = Store::open_in_fleet(home.path(), Arc::clone(&clock), "p".to_owned(), records).unwrap();
+        let name = format!("PostgreSQL at {:.1} ms", distance as f64 / 1_000.0);
+        let name = if has_policy { format!("{name}, with a published policy") } else { name };
+        if has_policy {
+            let publication = publish(&mut store);
+            store.follow(Some(publication));
+        }
+        stores.push(Measured::new(name, store, home));
         databases.push(database);
     }
     for turn in 0..=TURNS {
@@ -176,8 +185,8 @@ fn main() {
 
 /// Prints the calls a second of several hosts together.
 fn together(clock: &Arc<dyn Clock>) {
-    println!("\n| hosts at the same time | calls/s | with a shared quota |");
-    println!("| --- | --- | --- |");
+    println!("\n| hosts at the same time | calls/s | with a shared quota | with a published policy |");
+    println!("| --- | --- | --- | --- |");
     for hosts in HOSTS {
         let Some(database) = FleetDatabase::new() else { return };
         let stores = (0..hosts).map(|number| {
@@ -192,12 +201,17 @@ fn together(clock: &Arc<dyn Clock>) {
             Measured::new(host, store, home)
         });
         let mut stores: Vec<Measured> = stores.collect();
-        let [alone, shared] = [false, true].map(|shares| {
+        let publication = publish(&mut stores[0].store);
+        let rates = [(false, false), (true, false), (false, true)].map(|(shares, has_policy)| {
+            for one in &mut stores {
+                one.store.follow(has_policy.then(|| publication.clone()));
+            }
             // The first round prepares the statements.
             run(&mut stores, shares, Duration::from_millis(500));
             run(&mut stores, shares, TOGETHER)
         });
-        println!("| {hosts} | {alone:.0} | {shared:.0} |");
+        let [alone, shared, published] = rates;
+        println!("| {hosts} | {alone:.0} | {shared:.0} | {published:.0} |");
     }
 }
 
@@ -222,6 +236,13 @@ fn run(stores: &mut [Measured], shares: bool, time: Duration) -> f64 {
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     calls as f64 / began.elapsed().as_secs_f64()
+}
+
+/// Publishes a policy of the host `a`.
+fn publish(store: &mut Store) -> Publication {
+    let publication = Publication { host: "a".parse().unwrap(), number: 1, digest: Digest::ZERO };
+    assert!(commit(store, |tx| publications::publish(tx, &publication, "policy")));
+    publication
 }
 
 fn ms(time: Duration) -> f64 {
