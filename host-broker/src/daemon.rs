@@ -514,6 +514,7 @@ impl Loop {
         for next in std::mem::take(&mut batch.follow_ups) {
             follow_ups.append(next);
         }
+        self.postponed.append(&mut follow_ups.postponed);
         // Snapshots leave before the replies that say that they changed.
         self.write_snapshots(&follow_ups.stale_snapshots);
         // ORDER: replies leave in the order of their rows, because all up to the last one count as delivered.

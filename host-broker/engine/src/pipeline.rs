@@ -229,6 +229,11 @@ impl Broker {
             let answer = self.refuse(tx, &call, &Refusal::new(Code::Cancelled, reason));
             return closed(tx, event_of(call), answer);
         }
+        // The answer of a person is not lost. It is decided on again until it expires.
+        if call.is_resumed() && call.plan.is_none() && decision.is_for_this_moment() {
+            self.follow_ups.postponed.push(call.header.key());
+            return closed(tx, event_of(call), Ok(None));
+        }
         match self.before_the_effect(tx, &call, &decision) {
             Ok(Before::Go) => {}
             Ok(Before::Wait(of)) => return Ok(Step::Wait(event_of(call), of)),

@@ -102,6 +102,11 @@ impl Decision {
         self.judgements.iter().filter_map(ask).collect()
     }
 
+    /// Returns whether the call is refused only for this moment: other hosts use a shared quota, or have a newer policy.
+    pub fn is_for_this_moment(&self) -> bool {
+        matches!(self.verdict, Verdict::Refuse { code: Code::Busy | Code::PolicyStale, .. })
+    }
+
     /// Returns whether the caller has the authority (the steps up to the lists), independent of the other steps.
     pub fn has_authority(&self) -> bool {
         let refuses = |judgement: &Judgement| matches!(judgement.verdict, Verdict::Refuse { .. });

@@ -67,6 +67,7 @@ impl Monitoring {
             started_at,
             limits: ByteLimits::of(&loaded.config.broker),
             shared_quotas: loaded.config.shared_quotas.clone(),
+            policy: dispatcher.policy.clone(),
             one_at_a_time: Arc::new(Semaphore::new(1)),
         };
         Some(Exported { listener, address, exporter })

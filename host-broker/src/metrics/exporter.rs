@@ -2,6 +2,7 @@
 
 use super::Metrics;
 use super::described::{self, OTHER};
+use crate::fleet_policy::UsedPolicy;
 use crate::mailboxes::Mailboxes;
 use crate::sinks::SinkStates;
 use config::BrokerTable;
@@ -54,6 +55,8 @@ pub struct Exporter {
     pub limits: ByteLimits,
     /// The quotas that all callers share.
     pub shared_quotas: SharedQuotas,
+    /// The published policy that the daemon uses, if it uses one.
+    pub policy: Option<watch::Receiver<UsedPolicy>>,
     /// Lets one scrape read at a time.
     pub one_at_a_time: Arc<Semaphore>,
 }
@@ -280,6 +283,8 @@ impl Exporter {
         described::EVIDENCE_WRITABLE.gauge(registry)?.set(i64::from(health.cannot_write.is_none()));
         described::EVIDENCE_BROKEN.gauge(registry)?.set(i64::from(is_broken));
         described::VERIFIED_ROW.gauge(registry)?.set(verified);
+        let is_in_force = self.policy.as_ref().is_none_or(|policy| policy.borrow().fault.is_none());
+        described::POLICY_IN_FORCE.gauge(registry)?.set(i64::from(is_in_force));
         let undecided: usize = self.mailboxes.mailboxes().map(|mailbox| mailbox.undecided()).sum();
         described::UNDECIDED_DOCUMENTS.gauge(registry)?.set(i64::try_from(undecided).unwrap_or(i64::MAX));
         described::SINCE_TURN.is(registry, self.metrics.since_turn().as_secs_f64())?;

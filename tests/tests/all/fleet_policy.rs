@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::Output;
 use tests::fleet_database::FleetDatabase;
 use tests::group::{Group, call, code, error};
+use tests::scraper::{METRICS, Scraper};
 use tests::world::CONFIG;
 use tests::{World, evidence, until};
 
@@ -13,11 +14,24 @@ const CLOSED: &str = "[providers.demo]\nwrite = \"off\"\nproduction = \"off\"\n"
 /// A rule about a group that only one host has, as its profile shows.
 const RULES: &str = "forbid (principal == Group::\"elsewhere\", action, resource);\n";
 
+const ASKS: &str = "[providers.demo]\nwrite = \"human\"\n";
+/// A rule about a provider that only the publisher has.
+const OF_EXTRA: &str = "forbid (principal, action == Action::\"extra.charge\", resource);";
+
 /// A host that publishes, and others that use its policy.
 struct Fleet {
     database: FleetDatabase,
     a: World,
     others: Vec<World>,
+}
+
+impl Fleet {
+    /// Adds a provider to the publisher, on which no daemon runs.
+    fn add_provider(&self) {
+        let extra = "\n[providers.extra]\nkind = \"mock\"\nscript = \"demo.toml\"\n";
+        let config = std::fs::read_to_string(self.a.path("broker.toml")).unwrap();
+        self.a.rewrite("broker.toml", &format!("{config}{extra}"));
+    }
 }
 
 /// Makes the hosts; nothing is published and no daemon runs yet.
@@ -28,7 +42,7 @@ fn down(others: &[&str]) -> Option<Fleet> {
     let key = text(&a.cli(&["fleet", "key"]));
     let follow = |host: &&str| {
         database.add(host);
-        let world = World::builder().config(CONFIG).host(host, url(host)).down();
+        let world = World::builder().config(&format!("{CONFIG}{METRICS}")).host(host, url(host)).down();
         std::fs::remove_dir_all(world.path("policy")).unwrap();
         let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
         let config = config.replace("[store]\n", "[store]\npolicy_from = \"a\"\n");
@@ -159,19 +173,20 @@ fn a_host_that_cannot_use_the_last_publication_executes_no_call_and_says_why() {
     b.grant("developer", 2);
     let group = b.group("developer");
     becomes(&group, "executed");
+    let in_force = |b: &World| Scraper::of(b).text().lines().any(|line| line == "host_broker_policy_in_force 1");
+    assert!(in_force(b));
     let listed = text(&b.cli(&["policy", "check"]));
     assert!(listed.contains("publication 1 of the host a/own.cedar"), "{listed}");
-    // A provider that only the publisher has.
-    let extra = "\n[providers.extra]\nkind = \"mock\"\nscript = \"demo.toml\"\n";
-    let config = std::fs::read_to_string(fleet.a.path("broker.toml")).unwrap();
-    fleet.a.rewrite("broker.toml", &format!("{config}{extra}"));
-    text(&publish(&fleet.a, &[("own.cedar", "forbid (principal, action == Action::\"extra.charge\", resource);")]));
+    fleet.add_provider();
+    let b = &mut fleet.others[0];
+    text(&publish(&fleet.a, &[("own.cedar", OF_EXTRA)]));
     let refused = group.ask(call("charge", json!({})));
     assert_eq!(code(&refused), "policy_stale", "{refused}");
     let fault = until("the fault is shown", || Some(uses(&fleet.a, "b", 1)).filter(Value::is_string));
     assert!(fault.as_str().unwrap().contains("publication 2 of the host a cannot be used"), "{fault}");
     assert!(fault.as_str().unwrap().contains("extra"), "{fault}");
     assert!(error(&group.ask(call("echo", json!({})))).contains("publication 1 of the host a"));
+    assert!(!in_force(b));
     let shown = text(&b.cli(&["status"]));
     assert!(shown.contains("Policy  publication 1 of the host a\n"), "{shown}");
     assert!(shown.contains("this host executes no call, because publication 2"), "{shown}");
@@ -193,6 +208,32 @@ fn a_host_that_cannot_use_the_last_publication_executes_no_call_and_says_why() {
     b.start_process();
     becomes(&group, "action_denied");
     assert_eq!(uses(&fleet.a, "b", 4), Value::Null);
+    evidence::verify(&b.home());
+}
+
+#[test]
+fn an_approved_call_waits_for_the_policy_and_is_executed_once() {
+    let Some(mut fleet) = down(&["b"]) else { return };
+    text(&publish(&fleet.a, &with_profile(ASKS)));
+    let b = &mut fleet.others[0];
+    b.start_process();
+    b.grant("developer", 2);
+    let group = b.group("developer");
+    let id = group.send(call("charge", json!({})));
+    let asked = until("the approval request", || b.query("SELECT code FROM approvals WHERE state = 'waiting'").pop());
+    fleet.add_provider();
+    text(&publish(&fleet.a, &[("own.cedar", OF_EXTRA)]));
+    let b = &fleet.others[0];
+    assert_eq!(code(&group.ask(call("echo", json!({})))), "policy_stale");
+    let yes = b.command(json!({ "type": "answer", "code": asked["code"], "yes": true }));
+    assert_eq!(code(&yes), "executed", "{yes}");
+    // The decision comes before those about later calls.
+    assert_eq!(code(&group.ask(call("echo", json!({})))), "policy_stale");
+    assert_eq!((b.kinds_of(&group, &id).last().unwrap().as_str(), b.effects_of("charge").len()), ("asked", 0));
+    text(&publish(&fleet.a, &with_profile(ASKS)));
+    let reply = group.reply(&id);
+    assert_eq!(code(&reply), "executed", "{reply}");
+    assert_eq!(b.effects_of("charge").len(), 1);
     evidence::verify(&b.home());
 }
 
