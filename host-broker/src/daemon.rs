@@ -157,6 +157,8 @@ struct Loop {
     unchecked: VecDeque<(Arc<str>, RequestId)>,
     // Requests that are to be decided on again and could not be.
     postponed: Vec<(Arc<str>, RequestId)>,
+    // Those of them that the present batch has decided on.
+    postponing: Vec<(Arc<str>, RequestId)>,
     /// Whether something that people wanted applied at once was turned away.
     wanted: bool,
     // When the next approval request expires.
@@ -219,6 +221,7 @@ impl Daemon {
             asked: BTreeMap::new(),
             unchecked: VecDeque::new(),
             postponed: Vec::new(),
+            postponing: Vec::new(),
             wanted: true,
             lapses: Lapses { next: None, is_stale: true },
             notices: Notices::default(),
@@ -350,6 +353,7 @@ impl Loop {
                 Message::Happened(event) if self.stopping.is_none() => self.pending.push_back(event),
                 Message::Callback(back) if self.stopping.is_none() => self.bring_back(back),
                 Message::Accepted(exchange) if self.stopping.is_none() => self.exchange(exchange),
+                Message::Superseded(is_superseded) => self.daemon.ledger.note_superseded(is_superseded),
                 Message::Invoked(invocation) if self.stopping.is_none() => {
                     let is_permitted = self.may_call(&invocation.invoked);
                     let config = Arc::clone(self.daemon.broker.config());
@@ -514,7 +518,8 @@ impl Loop {
         for next in std::mem::take(&mut batch.follow_ups) {
             follow_ups.append(next);
         }
-        self.postponed.append(&mut follow_ups.postponed);
+        self.postponing.append(&mut follow_ups.postponed);
+        self.wanted |= follow_ups.is_wanted;
         // Snapshots leave before the replies that say that they changed.
         self.write_snapshots(&follow_ups.stale_snapshots);
         // ORDER: replies leave in the order of their rows, because all up to the last one count as delivered.
@@ -522,6 +527,7 @@ impl Loop {
             self.release_held();
         }
         self.follow(batch);
+        self.postponed.append(&mut self.postponing);
         if self.running == 0 && self.pending.is_empty() {
             // Nothing is under way whose sync they could wait for.
             self.release_held();

@@ -12,10 +12,10 @@ use crate::assembly::fleet::FleetDatabase;
 use crate::daemon::{EventSender, Exchange, Message};
 use crate::fleet_commands::signed::{DocumentKind, sign, verify};
 use crate::host::{LoadedHome, StartError};
-use config::published::PublishedPolicy;
+use config::published::{BYTES_MAX, PublishedPolicy};
 use config::store::OtherHost;
 use config::{Config, ConfigError};
-use engine::commands::{PUBLICATION_MAX, PolicySigner};
+use engine::commands::PolicySigner;
 use model::errors::chain;
 use model::{HostName, Publication, Random};
 use platform::home::Home;
@@ -23,17 +23,22 @@ use secrets::keys;
 use serde::Serialize;
 use serde_json::Value;
 use std::time::{Duration, Instant};
+use store::fleet::FleetError;
 use store::fleet::commands::{Commands, Heard};
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 
 /// The most values and keys of a signed policy.
-const NODES_MAX: usize = 10_000;
+const NODES_MAX: usize = 100_000;
+/// The most bytes of a signed policy: each byte of its files has at most seven there.
+const SIGNED_MAX: usize = 7 * BYTES_MAX + 64 * 1024;
 /// The interval at which the publication is read if no notification comes.
 const POLL: Duration = Duration::from_secs(1);
 /// The time after which a publication that cannot be used is tried again: the reason may have passed.
 const TRIED_AGAIN: Duration = Duration::from_secs(60);
+/// The time without a read after which the publications count as unreadable.
+const UNREAD: Duration = Duration::from_secs(10);
 /// The pause after the database could not be read or written.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -43,8 +48,22 @@ pub struct UsedPolicy {
     /// The publication.
     #[serde(flatten)]
     pub publication: Publication,
-    /// The reason why it is not the last one, or why the last one cannot be used. No call is executed then.
+    /// The reason why it is not the last one, why the last one cannot be used, or why it cannot be read.
     pub fault: Option<String>,
+    /// Whether another one is known to be in force. Then no call is executed.
+    pub is_superseded: bool,
+}
+
+impl UsedPolicy {
+    fn of(publication: Publication) -> Self {
+        Self { publication, fault: None, is_superseded: false }
+    }
+
+    /// Notes a fault. Returns whether it is a new one.
+    fn note(&mut self, fault: String, is_superseded: bool) -> bool {
+        let before = (self.fault.replace(fault), std::mem::replace(&mut self.is_superseded, is_superseded));
+        before != (self.fault.clone(), is_superseded)
+    }
 }
 
 /// Signs policies with the key of this host.
@@ -61,7 +80,10 @@ impl PolicySigner for Signature {
 
 /// Verifies and returns the policy of a document that the database has as this publication.
 fn verified(key: &[u8; 32], (host, number): (&HostName, i64), document: &str) -> Result<PublishedPolicy, String> {
-    let policy: PublishedPolicy = verify(key, (DocumentKind::Policy, PUBLICATION_MAX, NODES_MAX), document)?;
+    let policy: PublishedPolicy =
+        verify(key, (DocumentKind::Policy, SIGNED_MAX, NODES_MAX), document).map_err(|fault| {
+            format!("{fault}; compare the key in [store.hosts.{host}] with the one of `fleet key` there")
+        })?;
     if (&policy.host, policy.number) != (host, number) {
         return Err(format!("it was signed as {}", policy.publication()));
     }
@@ -140,7 +162,7 @@ impl PolicyFollower {
         let publication = loaded.ruleset.policy.publication.clone();
         let Some((publication, fleet)) = publication.zip(loaded.fleet.as_ref()) else { return Ok(None) };
         let key = key_of(&publication.host, &loaded.config, &loaded.home, ids)?;
-        let used = watch::channel(UsedPolicy { publication, fault: None }).0;
+        let used = watch::channel(UsedPolicy::of(publication)).0;
         Ok(Some(Self { commands: fleet.commands(), key, used }))
     }
 
@@ -155,25 +177,18 @@ impl PolicyFollower {
     }
 
     async fn follow(&self, reports: &EventSender) {
-        let UsedPolicy { publication: mut known, fault: _ } = self.used.borrow().clone();
-        let (mut is_away, mut shown, mut tried) = (false, None, Instant::now());
+        let mut known = self.used.borrow().publication.clone();
+        let (mut shown, mut tried, mut read) = (None, Instant::now(), Instant::now());
         loop {
             // The first one is that of the start.
             let used = self.used.borrow().clone();
+            // Each time, because the loop forgets it when it opens its copy again.
+            reports.send(Message::Superseded(used.is_superseded));
             if shown.as_ref() != Some(&used) {
                 let fault = used.fault.as_deref().unwrap_or_default();
                 shown = self.commands.show_publication(&used.publication, fault).await.is_ok().then_some(used);
             }
-            let pause = if shown.is_some() { POLL } else { PAUSE };
-            let heard = self.commands.publication(&known, pause).await;
-            if let Err(error) = &heard {
-                if !is_away {
-                    tracing::warn!(%error, "the publications of the policy cannot be read");
-                }
-                tokio::time::sleep(PAUSE).await;
-            }
-            is_away = heard.is_err();
-            match heard {
+            match self.commands.publication(&known, POLL).await {
                 Ok(Heard::Other { number, digest, document }) => {
                     known = Publication { number, digest, ..known };
                     tried = Instant::now();
@@ -184,16 +199,40 @@ impl PolicyFollower {
                     known = self.used.borrow().publication.clone();
                     let fault =
                         format!("the host {} has no publication in the database; publish the policy there", known.host);
-                    self.used.send_if_modified(|used| used.fault.replace(fault.clone()).as_ref() != Some(&fault));
+                    self.used.send_if_modified(|used| used.note(fault, true));
                 }
                 Ok(Heard::Same) if known == self.used.borrow().publication => {
-                    self.used.send_if_modified(|used| used.fault.take().is_some());
+                    let used = UsedPolicy::of(known.clone());
+                    self.used.send_if_modified(|before| std::mem::replace(before, used.clone()) != used);
                 }
                 // It could not be used.
                 Ok(Heard::Same) if tried.elapsed() > TRIED_AGAIN => known = self.used.borrow().publication.clone(),
-                Ok(Heard::Same) | Err(_) => {}
+                Ok(Heard::Same) => {}
+                Err(error) => {
+                    self.cannot_read(&error, read);
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
             }
+            read = Instant::now();
         }
+    }
+
+    /// Notes that the publications cannot be read for a while. The last read was at this time.
+    fn cannot_read(&self, error: &FleetError, read: Instant) {
+        if read.elapsed() < UNREAD {
+            return;
+        }
+        self.used.send_if_modified(|used| {
+            let is_superseded = used.is_superseded;
+            let host = &used.publication.host;
+            let is_new =
+                used.note(format!("the publications of the host {host} cannot be read: {error}"), is_superseded);
+            if is_new {
+                tracing::warn!(fault = used.fault, "the policy of this host may be superseded");
+            }
+            is_new
+        });
     }
 
     /// Puts a publication in force on this host.
@@ -215,14 +254,16 @@ impl PolicyFollower {
 
     fn note(&self, publication: Publication, done: Result<(), String>) {
         let Err(why) = done else {
-            self.used.send_replace(UsedPolicy { publication, fault: None });
+            self.used.send_replace(UsedPolicy::of(publication));
             return;
         };
+        // The place of a file begins with the publication.
+        let why = why.strip_prefix(&format!("{publication}/")).unwrap_or(&why);
         let fault = format!("{publication} cannot be used: {why}");
         self.used.send_if_modified(|used| {
-            let is_new = used.fault.replace(fault.clone()).as_ref() != Some(&fault);
+            let is_new = used.note(fault, true);
             if is_new {
-                tracing::error!(fault, "no call is executed, because another policy is in force");
+                tracing::error!(fault = used.fault, "no call is executed, because another policy is in force");
             }
             is_new
         });

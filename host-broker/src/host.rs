@@ -25,6 +25,7 @@ use crate::request_watcher::{ParseWorker, RequestWatcher};
 use crate::sinks::{RunningSinks, Sink, Sinks};
 use config::profiles::Written;
 use config::provider::Kinds;
+use config::published::PublishedPolicy;
 use config::socket::group_number;
 use config::warnings::warnings;
 use config::{Config, ConfigError};
@@ -257,14 +258,18 @@ impl LoadedHome {
         let config = Arc::new(Config::parse(&text, &home.config(), &platform.environment, kinds)?);
         let is_written = purpose == Purpose::Serve && write_missing(&home, &config)?;
         let written = match files {
-            Some(files) if !is_written => Ok(files.written.clone()),
+            // A published policy is that of the home, or is received again.
+            Some(files) if !is_written && config.policy_from().is_none() => Ok(files.written.clone()),
             Some(_) | None => Written::read(&home, &config),
         };
-        let (written, fault) = match (written, config.policy_from()) {
-            (Ok(written), _) => (written, None),
-            (Err(fault), Some(from)) => (Written::unknown(from, &config), Some(fault)),
-            (Err(fault), None) => return Err(fault.into()),
+        let written = match (written, config.policy_from()) {
+            (Err(fault), Some(from)) => {
+                tracing::warn!(%fault, "the published policy cannot be read");
+                Written::of(&PublishedPolicy::unknown(from), &config)?
+            }
+            (written, _) => written?,
         };
+        let is_unknown = written.is_unknown();
         let files = Arc::new(OperatorFiles { config: text, written });
         permissions::check_named(&home, &config)?;
         let notes = keys::continuity(&home, config.vault.key.is_none(), config.store.is_some())?;
@@ -284,17 +289,18 @@ impl LoadedHome {
         let sinks = Sink::all(&config, &secrets, platform);
         let running = RuntimeDeps { scrubber, own, vault: Arc::clone(&vault), renewing: Arc::default() };
         let ruleset_builder = Arc::new(RulesetBuilder::new((&home, &config), &files, platform, secrets, running, &key));
-        let built = fault.map_or_else(|| ruleset_builder.build(), |fault| Err(fault.into()));
-        let ruleset = match (built, config.policy_from().zip(fleet.as_ref())) {
-            (Err(fault), Some((from, _))) if purpose == Purpose::Command => {
-                tracing::warn!(%fault, "the published policy cannot be used, so nothing is permitted");
-                ruleset_builder.with_unknown_policy(from)?
-            }
-            (Err(_), Some((from, fleet))) => {
+        let built = ruleset_builder.build();
+        let ruleset = match config.policy_from().zip(fleet.as_ref()).filter(|_| is_unknown || built.is_err()) {
+            None => built?,
+            // A command of a person decides no call.
+            Some((from, _)) if purpose == Purpose::Command => ruleset_builder.with_unknown_policy(from)?,
+            Some((from, fleet)) => {
                 let policy = fleet_policy::receive((&home, &config), from, fleet, platform.ids.as_ref())?;
-                ruleset_builder.with_policy(None, &policy)?
+                match purpose {
+                    Purpose::Serve => ruleset_builder.keeping_policy(None, &policy)?,
+                    Purpose::Command | Purpose::Check => ruleset_builder.with_policy(None, &policy)?,
+                }
             }
-            (built, _) => built?,
         };
         let reload = None;
         Ok(Self {

@@ -5,7 +5,7 @@ use crate::known::Known;
 use crate::published::PublishedPolicy;
 use crate::{Config, ConfigError, PersonTable, Policy, published, rules};
 use ::rules::{NamedProvider, RuleFile};
-use model::{HostName, Patterns, Publication};
+use model::{Patterns, Publication};
 use platform::home::Home;
 use policy::profile::STARTING;
 use policy::profile::{ApprovalMode, Profile, Profiles};
@@ -49,11 +49,9 @@ impl Written {
         Ok(Self { profiles, rules: policy.rules(&policy.place()), groups: policy.all_groups(config), publication })
     }
 
-    /// Returns the strict policy of a host that does not know the publication which it uses. It is never in force.
-    pub fn unknown(from: &HostName, config: &Config) -> Self {
-        let publication = Some(Publication { host: from.clone(), number: 0, digest: Digest::ZERO });
-        let groups = config.groups.keys().cloned().collect();
-        Self { profiles: BTreeMap::new(), rules: Vec::new(), groups, publication }
+    /// Returns whether the host does not know the publication which it uses.
+    pub fn is_unknown(&self) -> bool {
+        self.publication.as_ref().is_some_and(|publication| publication.number == 0)
     }
 
     /// Leaves a file of rules out.

@@ -22,6 +22,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+/// The most bytes of the files of a policy, with their names.
+pub const BYTES_MAX: usize = 256 * 1024;
 /// The directory of the profiles in a policy.
 const PROFILES: &str = "profiles/";
 
@@ -42,6 +44,16 @@ pub struct PublishedPolicy {
 }
 
 impl PublishedPolicy {
+    /// Returns the strict policy of a host that does not know the publication which it uses. It is never in force.
+    pub fn unknown(from: &HostName) -> Self {
+        Self { host: from.clone(), number: 0, files: BTreeMap::new() }
+    }
+
+    /// Returns whether it is unknown.
+    pub fn is_unknown(&self) -> bool {
+        self.number == 0
+    }
+
     /// Returns the publication.
     pub fn publication(&self) -> Publication {
         let text = serde_json::to_value(self).map(|policy| shared::json::canonical(&policy));
@@ -93,13 +105,28 @@ impl PublishedPolicy {
     /// [`ConfigError`], naming the file, the place and the remedy.
     pub fn check(&self, config: &Config, providers: &[NamedProvider<'_>]) -> Result<(), ConfigError> {
         self.check_names()?;
+        let bytes = self.files.iter().fold(0_usize, |bytes, (name, text)| bytes + name.len() + text.len());
+        if bytes > BYTES_MAX {
+            let fault = format!("the files have {bytes} bytes, and a policy has at most {BYTES_MAX}; remove some");
+            return Err(ConfigError::Inconsistent { path: "policy".into(), fault });
+        }
         // The files are where the person has them.
         let place = Path::new("");
         for (path, profile) in self.profiles(place)?.values() {
             let fault = check(profile, Known { config, providers });
             fault.map_err(|fault| ConfigError::Inconsistent { path: path.clone(), fault })?;
         }
-        rules::parse(&self.rules(place), &self.groups().collect(), providers).map(drop)
+        let parsed = rules::parse(&self.rules(place), &self.groups().collect(), providers);
+        let needs_profile = |fault: String| {
+            let fault = format!(
+                "{fault}. In a policy for several hosts, a rule can name the groups with a profile: add profiles/GROUP.toml, which can be empty"
+            );
+            ConfigError::Inconsistent { path: "policy".into(), fault }
+        };
+        parsed.map(drop).map_err(|error| match error.to_string() {
+            fault if fault.contains("there is no group") => needs_profile(fault),
+            _ => error,
+        })
     }
 
     /// Checks the names of the files.
@@ -124,27 +151,24 @@ fn is_name(name: &str) -> bool {
     profile_of(name).is_some() || name.strip_suffix(".cedar").is_some_and(is_rules)
 }
 
-/// Returns the publication that this host uses; `None` if it uses its own `policy/`.
+/// Returns the publication that this host uses; `None` if it uses its own `policy/`. A host that has not received it yet has an
+/// unknown one.
 ///
 /// # Errors
-/// [`ConfigError`]: the host has not received it yet, or the file cannot be used.
+/// [`ConfigError`]: the file cannot be used.
 pub fn of(home: &Home, config: &Config) -> Result<Option<PublishedPolicy>, ConfigError> {
     let Some(from) = config.policy_from() else { return Ok(None) };
     let path = home.publication();
-    let inconsistent = |fault: String| ConfigError::Inconsistent { path: path.clone(), fault };
-    let none = || {
-        inconsistent(format!(
-            "this host uses the policy of the host {from} and has not received it yet; start the daemon: host-broker serve"
-        ))
-    };
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Err(none()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Some(PublishedPolicy::unknown(from))),
         Err(source) => return Err(ConfigError::Read { path, source }),
     };
-    let policy: PublishedPolicy = serde_json::from_str(&text)
-        .map_err(|fault| inconsistent(format!("{fault}; remove the file, and start the daemon: host-broker serve")))?;
-    if policy.host == *from { Ok(Some(policy)) } else { Err(none()) }
+    let policy: PublishedPolicy = serde_json::from_str(&text).map_err(|fault| ConfigError::Inconsistent {
+        path,
+        fault: format!("{fault}; remove the file, and start the daemon: host-broker serve"),
+    })?;
+    Ok(Some(if policy.host == *from { policy } else { PublishedPolicy::unknown(from) }))
 }
 
 /// Returns the groups that rules can name: those of the configuration, and those with a profile in the publication that this
@@ -172,7 +196,9 @@ pub fn files_in(directory: &Path) -> Result<(BTreeMap<String, String>, Vec<PathB
     let above = crate::profiles::entries(directory)?.into_iter().filter(|path| *path != profiles);
     for (prefix, path) in above.map(|path| ("", path)).chain(below) {
         let name = path.file_name().and_then(|name| name.to_str()).map(|name| format!("{prefix}{name}"));
-        match name.filter(|name| is_name(name)) {
+        // A pipe would be read for ever.
+        let is_file = std::fs::metadata(&path).is_ok_and(|found| found.is_file());
+        match name.filter(|name| is_name(name) && is_file) {
             Some(name) => {
                 let text = std::fs::read_to_string(&path).map_err(|source| read(&path, source))?;
                 files.insert(name, text);
@@ -209,7 +235,7 @@ mod tests {
         faults(&[("own.cedar", "")]).unwrap();
         faults(&[("own.cedar", ANY), ("profiles/elsewhere.toml", "")]).unwrap();
         for (files, words) in [
-            (&[("own.cedar", ANY)][..], "there is no group `elsewhere`"),
+            (&[("own.cedar", ANY)][..], "add profiles/GROUP.toml"),
             (&[("own.cedar", &ANY.replace("elsewhere", "developer"))], "there is no group `developer`"),
             (&[("own.cedar", "permit")], "own.cedar:1: "),
             (&[("profiles/developer.toml", "[providers.github]\nwrite = \"auto\"")], "there is no provider `github`"),
@@ -218,6 +244,7 @@ mod tests {
             (&[(".cedar", "")], "NAME.cedar"),
             (&[("profiles/a b.toml", "")], "profiles/GROUP.toml"),
             (&[("broker.toml", "")], "NAME.cedar"),
+            (&[("own.cedar", &" ".repeat(BYTES_MAX))], "a policy has at most 262144"),
         ] {
             let fault = faults(files).unwrap_err();
             assert!(fault.contains(words), "no `{words}` in {fault}");
@@ -230,8 +257,8 @@ mod tests {
         let home = Home::at(home.path().to_owned());
         assert_eq!(of(&home, &config("")).unwrap(), None);
         let config = config(STORE);
-        let fault = || of(&home, &config).unwrap_err().to_string();
-        assert!(fault().contains("has not received it yet"), "{}", fault());
+        let unknown = || of(&home, &config).unwrap().unwrap().is_unknown();
+        assert!(unknown());
         let write = |policy: &PublishedPolicy| {
             std::fs::write(home.publication(), serde_json::to_string(policy).unwrap()).unwrap();
         };
@@ -243,9 +270,10 @@ mod tests {
         let names: Vec<String> = groups(&home, &config).unwrap().iter().map(ToString::to_string).collect();
         assert_eq!(names, ["developer", "elsewhere"]);
         write(&PublishedPolicy { host: "c".parse().unwrap(), ..published });
-        assert!(fault().contains("has not received it yet"), "{}", fault());
+        assert!(unknown());
         std::fs::write(home.publication(), "{}").unwrap();
-        assert!(fault().contains("remove the file"), "{}", fault());
+        let fault = of(&home, &config).unwrap_err().to_string();
+        assert!(fault.contains("remove the file"), "{fault}");
     }
 
     #[test]

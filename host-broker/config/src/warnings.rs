@@ -6,7 +6,7 @@ use crate::inspection::ClassifierTable;
 use crate::profiles::{entries, profile_name, read};
 use crate::rules::is_rule_file;
 use crate::web::Loopback;
-use crate::{Config, ConfigError, socket};
+use crate::{Config, ConfigError, published, socket};
 use platform::home::{Home, quoted};
 use policy::profile::Profile;
 use shared::Group;
@@ -21,7 +21,14 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// [`ConfigError`] if a file cannot be read.
 pub fn warnings(home: &Home, config: &Config) -> Result<Vec<String>, ConfigError> {
-    let mut found = strict_groups(home, config)?;
+    let mut found = match published::of(home, config)? {
+        Some(policy) if policy.is_unknown() => vec![format!(
+            "this host uses the policy of the host {} and has not received it yet; the daemon receives it at its next start \
+             or reload",
+            policy.host
+        )],
+        Some(_) | None => strict_groups(home, config)?,
+    };
     found.extend(unused_files(home, config)?);
     found.extend(config.groups.iter().filter_map(|(group, table)| foreign_mailbox(home, group, table.uid?)));
     found.extend(config.groups.keys().filter(|group| config.has_conversations(group)).map(|group| {
@@ -135,7 +142,7 @@ fn unused_files(home: &Home, config: &Config) -> Result<Vec<String>, ConfigError
         let is_empty = !files.into_iter().any(|path| path != home.profiles());
         let warning = || {
             format!(
-                "the files in {} are not read, because this host uses the policy of the host {from}; remove them",
+                "the files in {} are not read, because this host uses the policy of the host {from}",
                 home.policy().display()
             )
         };

@@ -27,7 +27,7 @@ mod tasks;
 pub(crate) use access::pause_key;
 pub use grant::grant_value;
 pub(crate) use plan::{cut_short, read_of_plan, rejoined};
-pub use publish::{PUBLICATION_MAX, PolicySigner};
+pub use publish::PolicySigner;
 
 use crate::approval_requests;
 use crate::broker::Broker;

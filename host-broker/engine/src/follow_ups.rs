@@ -20,6 +20,8 @@ pub struct FollowUps {
     pub to_apply: Vec<ToApply>,
     /// The approved calls that are decided again after a moment.
     pub postponed: Vec<(Arc<str>, RequestId)>,
+    /// Whether an approved proposal is to be applied after a moment.
+    pub is_wanted: bool,
     /// Whether approval requests have changed, so the next one may expire at another time.
     pub approvals_changed: bool,
     /// The time that people took to answer, for each approval request that an answer has ended.
@@ -29,13 +31,13 @@ pub struct FollowUps {
 impl FollowUps {
     /// Adds the follow-ups of the next transaction.
     pub fn append(&mut self, next: Self) {
-        let Self { mut stale_snapshots, mut resolved, mut to_apply, mut postponed, approvals_changed, mut answered_in } =
-            next;
+        let Self { mut stale_snapshots, mut resolved, mut to_apply, mut postponed, mut answered_in, .. } = next;
+        self.is_wanted |= next.is_wanted;
+        self.approvals_changed |= next.approvals_changed;
         self.stale_snapshots.append(&mut stale_snapshots);
         self.resolved.append(&mut resolved);
         self.to_apply.append(&mut to_apply);
         self.postponed.append(&mut postponed);
-        self.approvals_changed |= approvals_changed;
         self.answered_in.append(&mut answered_in);
     }
 }

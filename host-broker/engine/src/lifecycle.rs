@@ -37,6 +37,9 @@ impl Broker {
         if let Some(members) = body.as_object_mut().filter(|_| !receives.is_empty()) {
             members.insert("receives".to_owned(), json!(receives));
         }
+        if let (Some(members), Some(publication)) = (body.as_object_mut(), &self.policy.publication) {
+            members.insert("uses".to_owned(), json!(publication));
+        }
         tx.append(&Draft { body, ..Draft::new(RowKind::Started, "broker") })?;
         counters::forget_trials(tx)?;
         one_time_values::free_undelivered(tx)?;

@@ -229,9 +229,7 @@ impl Broker {
             let answer = self.refuse(tx, &call, &Refusal::new(Code::Cancelled, reason));
             return closed(tx, event_of(call), answer);
         }
-        // The answer of a person is not lost. It is decided on again until it expires.
-        if call.is_resumed() && call.plan.is_none() && decision.is_for_this_moment() {
-            self.follow_ups.postponed.push(call.header.key());
+        if decision.is_for_this_moment() && self.is_postponed(&call) {
             return closed(tx, event_of(call), Ok(None));
         }
         match self.before_the_effect(tx, &call, &decision) {
@@ -260,6 +258,17 @@ impl Broker {
             }
             kernel::authorize::Outcome::Ask(call, reasons) => self.ask(tx, call, &reasons),
         }
+    }
+
+    /// Postpones a call that a person has approved, so that the answer is not lost. It expires.
+    fn is_postponed(&mut self, call: &Call) -> bool {
+        let is_approved = call.is_resumed() && call.plan.is_none();
+        if is_approved {
+            self.follow_ups.postponed.push(call.header.key());
+        }
+        let is_to_apply = call.is_internal();
+        self.follow_ups.is_wanted |= is_to_apply;
+        is_approved || is_to_apply
     }
 
     /// Refuses a call, and lets the features change their rows with it.

@@ -142,6 +142,11 @@ impl Ledger {
         self.store.follow(publication);
     }
 
+    /// Notes whether another publication of the policy is known to be in force; see [`Store::note_superseded`].
+    pub fn note_superseded(&mut self, is_superseded: bool) {
+        self.store.note_superseded(is_superseded);
+    }
+
     /// Makes a daemon with another home wait after the end of this one; see [`Store::keep_host`].
     pub fn keep_host(&mut self) {
         self.store.keep_host();

@@ -114,19 +114,33 @@ impl RulesetBuilder {
         Ok(self.ruleset(catalogue, policy, schemas, Arc::clone(&present.filters.inspector)))
     }
 
-    /// Builds the ruleset with another publication of the policy, and keeps it in the home. `present` is the ruleset that it
-    /// replaces.
+    /// Builds the ruleset with a publication of the policy. `present` is the ruleset that it replaces.
     ///
     /// # Errors
-    /// [`StartError`]: why a daemon with it would not start. Then the home is as before.
+    /// [`StartError`]: why a daemon with it would not start. Then the files are as before.
     pub fn with_policy(&self, present: Option<&Ruleset>, policy: &PublishedPolicy) -> Result<Ruleset, StartError> {
         let before = self.use_written(Written::of(policy, &self.config)?);
         let built = match present {
             Some(present) => self.with_present_catalogue(present),
             None => self.build(),
         };
-        let kept = built.and_then(|ruleset| Ok(fleet_policy::keep(&self.home, policy).map(|()| ruleset)?));
-        kept.inspect_err(|_fault| drop(self.use_written(before)))
+        built.inspect_err(|_fault| drop(self.use_written(before)))
+    }
+
+    /// Does the same, and keeps the publication in the home.
+    ///
+    /// # Errors
+    /// As [`Self::with_policy`]; the home is as before.
+    pub fn keeping_policy(&self, present: Option<&Ruleset>, policy: &PublishedPolicy) -> Result<Ruleset, StartError> {
+        let before = self.files().written.clone();
+        let ruleset = self.with_policy(present, policy)?;
+        match fleet_policy::keep(&self.home, policy) {
+            Ok(()) => Ok(ruleset),
+            Err(fault) => {
+                self.use_written(before);
+                Err(fault.into())
+            }
+        }
     }
 
     /// Builds the ruleset of a host that does not know the policy which it uses.
@@ -134,7 +148,7 @@ impl RulesetBuilder {
     /// # Errors
     /// As [`Self::build`].
     pub fn with_unknown_policy(&self, from: &HostName) -> Result<Ruleset, StartError> {
-        self.use_written(Written::unknown(from, &self.config));
+        self.use_written(Written::of(&PublishedPolicy::unknown(from), &self.config)?);
         self.build()
     }
 
@@ -175,8 +189,11 @@ impl RulesetBuilder {
     /// Checks whether the operators' files have changed since they were read.
     pub fn is_behind(&self) -> bool {
         let text = std::fs::read_to_string(self.home.config()).unwrap_or_default();
+        // The daemon itself replaces a published policy.
+        let is_published = self.config.policy_from().is_some();
         Config::digest(&text) != self.text
-            || !Written::read(&self.home, &self.config).is_ok_and(|written| written == self.files().written)
+            || !is_published
+                && !Written::read(&self.home, &self.config).is_ok_and(|written| written == self.files().written)
     }
 
     /// Applies the ruleset to the servers, and tells the loop when one says something else of its tools, or has

@@ -135,8 +135,7 @@ impl Context {
         if hello.as_ref().is_some_and(is_behind) {
             found.push(BEHIND.to_owned());
         }
-        let stale = hello.as_ref().and_then(|hello| hello.pointer("/data/policy/fault")?.as_str());
-        found.extend(stale.map(|fault| format!("this host executes no call, because {fault}")));
+        found.extend(hello.as_ref().and_then(stale_policy).map(|(fault, remedy)| format!("{fault}; {remedy}")));
         let fault = hello.as_ref().and_then(|hello| hello.pointer("/data/classifier_fault")?.as_str());
         found.extend(
             fault.map(|fault| format!("the classifier failed, so the last result counted as suspicious: {fault}")),
@@ -267,4 +266,22 @@ pub fn chat_type(text: &str) -> Result<ChatType, String> {
 pub fn person(text: &str) -> Result<Person, String> {
     let (issuer, sub) = text.split_once(':').ok_or("a person is an issuer and a name, such as broker:ann")?;
     Ok(Person::new(issuer.to_owned(), sub.to_owned()))
+}
+
+/// The beginning of the warning about a host that cannot use the last policy of its fleet.
+pub(in crate::cli) const NO_CALL: &str = "this host executes no call";
+
+/// Returns why the daemon of this [`ProcessRequest::Hello`](crate::control::ProcessRequest::Hello) reply cannot use or read the
+/// last policy of its fleet, and the remedy.
+pub(in crate::cli) fn stale_policy(hello: &Value) -> Option<(String, String)> {
+    let policy = hello.pointer("/data/policy")?;
+    let (host, fault) = (policy.get("host")?.as_str()?, policy.get("fault")?.as_str()?);
+    let remedy = format!(
+        "correct broker.toml of this host, then host-broker reload; or publish another policy on the host {host}"
+    );
+    if policy.get("is_superseded")?.as_bool()? {
+        return Some((format!("{NO_CALL}, because {fault}"), remedy));
+    }
+    let remedy = "until then, calls are refused if another policy is in force; see: host-broker fleet status";
+    Some((fault.to_owned(), remedy.to_owned()))
 }

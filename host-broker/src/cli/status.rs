@@ -43,7 +43,7 @@ use store::state::notices::Notice;
     after_help = "While broker.toml is invalid, the command shows the fault and the state of a running daemon. The exit code is \
     4 then.
 
---json prints {home, running, daemon: {version, pid, start, web, metrics, is_behind, policy: {host, number, digest, fault}|null, limits, evidence: {cannot_write: \
+--json prints {home, running, daemon: {version, pid, start, web, metrics, is_behind, policy: {host, number, digest, fault, is_superseded}|null, limits, evidence: {cannot_write: \
     {since, reason: disk_full|read_only|clock_behind|corrupt|locked|io_error|fleet_away|fleet_refuses|fenced|other, error}, verification: {state: \
     waiting|running|whole|broken|unfinished, row, of, error}}, servers: {NAME: {state: \
     idle|starting|up|down, starts, fault, withdrawn: {TOOL: WHY}}}, receiving: {CHANNEL: FAULT}, sinks: {SINK: {kind, accepted, behind, failing: {since, reason}}}}, configuration: {error}|null, web, metrics, head: {seq, event_hash, time}, \

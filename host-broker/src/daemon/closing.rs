@@ -51,7 +51,7 @@ impl Loop {
                 self.daemon.outbox.host_info(Some(&group), &self.daemon.host_info);
                 return;
             }
-            Event::Prepared(call) | Event::Resumed(call) if self.postponed.contains(&call.header.key()) => return,
+            Event::Prepared(call) | Event::Resumed(call) if self.postponing.contains(&call.header.key()) => return,
             // Its remote facts did not make it permitted, or a person did not.
             Event::Prepared(call) | Event::Resumed(call) => {
                 self.over(&call.header.key());

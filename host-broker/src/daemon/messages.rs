@@ -27,8 +27,10 @@ pub enum Message {
     Runs(Group, RequestId, Progress),
     /// A browser has brought a person back.
     Callback(OAuthCallback),
-    /// An operator has accepted the definitions of a provider.
+    /// An operator has accepted the definitions of a provider, or a policy was received.
     Accepted(Exchange),
+    /// Whether another publication of the policy is in force than the one that this host can use.
+    Superseded(bool),
     /// An external agent calls a tool.
     Invoked(Box<Invocation>),
     /// A request that must not overtake the call of an external agent that came before it.

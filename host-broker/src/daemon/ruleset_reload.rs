@@ -224,7 +224,7 @@ fn make(ruleset_builder: &RulesetBuilder, present: &Ruleset, what: What) -> Resu
             (provider, accepted.ok_or(meanwhile)?, None)
         }
         What::Policy(policy) => {
-            let ruleset = ruleset_builder.with_policy(Some(present), &policy).map_err(|error| chain(&error));
+            let ruleset = ruleset_builder.keeping_policy(Some(present), &policy).map_err(|error| chain(&error));
             return Ok(Made { digest: None, ruleset, is_behind: ruleset_builder.is_behind() });
         }
     };

@@ -129,7 +129,7 @@ metrics! {
     SHARED_QUOTA_LIMIT "shared_quota_limit" Gauge ["provider" "scope"]
         "The largest use of a shared quota in a day: `shared_quotas` of the configuration.";
     POLICY_IN_FORCE "policy_in_force" Gauge []
-        "1 if the policy of this host is in force. 0 if it cannot use the last publication of its fleet, and so executes no call. A host with its own policy has 1.";
+        "1 if the policy of this host is in force, as far as it knows. 0 if it cannot use the last publication of its fleet, and so executes no call, or cannot read it. A host with its own policy has 1.";
     LEDGER_READABLE "ledger_readable" Gauge []
         "1 if this scrape could read the ledger in time. If not, the metrics that come from it are absent.";
     SINK_BEHIND "sink_rows_behind" Gauge ["sink"]

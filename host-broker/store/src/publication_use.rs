@@ -3,15 +3,19 @@
 use model::Publication;
 use std::time::{Duration, Instant};
 
-/// The time after which a host tries again whether its publication is in force, or whether it can publish. It hears of a new
-/// publication earlier.
+/// The time after which a host tries again whether its publication is in force. It hears of a new one earlier.
 const TRIED_AGAIN: Duration = Duration::from_secs(1);
+/// The time after which a host tries again to publish. It is longer than the other waits of a batch, which is decided again
+/// in between.
+const PUBLISHED_AGAIN: Duration = Duration::from_secs(10);
 
 /// The publication of the one writer.
 #[derive(Debug, Default)]
 pub(crate) struct PublicationUse {
     /// Absent, the policy is that of the home.
     known: Option<Publication>,
+    /// Whether another publication is known to be in force.
+    is_superseded: bool,
     /// Whether the open transaction writes an intent, so that it commits only if the publication is in force.
     is_used: bool,
     /// The time of the next attempt, if the publication was not in force.
@@ -26,9 +30,15 @@ impl PublicationUse {
         *self = Self { known, used_until: self.used_until, ..Self::default() };
     }
 
-    /// Returns the publication, if it was not in force at the last attempt.
+    /// Notes whether another publication is known to be in force.
+    pub(crate) fn note_superseded(&mut self, is_superseded: bool) {
+        self.is_superseded = is_superseded;
+    }
+
+    /// Returns the publication, if it was not in force at the last attempt, or if another one is known to be.
     pub(crate) fn stale(&self) -> Option<&Publication> {
-        self.known.as_ref().filter(|_| self.stale_until.is_some_and(|until| Instant::now() < until))
+        let is_stale = self.is_superseded || self.stale_until.is_some_and(|until| Instant::now() < until);
+        self.known.as_ref().filter(|_| is_stale)
     }
 
     /// Notes that the open transaction writes an intent.
@@ -53,7 +63,7 @@ impl PublicationUse {
 
     /// Notes that other hosts still use the former publication of this one.
     pub(crate) fn note_used_elsewhere(&mut self) {
-        self.used_until = Some(Instant::now() + TRIED_AGAIN);
+        self.used_until = Some(Instant::now() + PUBLISHED_AGAIN);
     }
 
     /// Notes the end of the transaction.

@@ -136,6 +136,12 @@ impl Store {
         self.publication = publication;
     }
 
+    /// Notes whether another publication of the policy is known to be in force. Then no call is permitted. A publication that
+    /// is used from now on ends that.
+    pub fn note_superseded(&mut self, is_superseded: bool) {
+        self.view.publication_use().borrow_mut().note_superseded(is_superseded);
+    }
+
     /// Compares the machine's clock with the last row.
     ///
     /// # Errors

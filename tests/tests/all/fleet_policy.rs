@@ -1,5 +1,6 @@
 //! The policy that one host of a fleet publishes and others use.
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Output;
@@ -15,6 +16,7 @@ const CLOSED: &str = "[providers.demo]\nwrite = \"off\"\nproduction = \"off\"\n"
 const RULES: &str = "forbid (principal == Group::\"elsewhere\", action, resource);\n";
 
 const ASKS: &str = "[providers.demo]\nwrite = \"human\"\n";
+const FILES: &str = "\n[providers.files]\nkind = \"files\"\n";
 /// A rule about a provider that only the publisher has.
 const OF_EXTRA: &str = "forbid (principal, action == Action::\"extra.charge\", resource);";
 
@@ -42,7 +44,7 @@ fn down(others: &[&str]) -> Option<Fleet> {
     let key = text(&a.cli(&["fleet", "key"]));
     let follow = |host: &&str| {
         database.add(host);
-        let world = World::builder().config(&format!("{CONFIG}{METRICS}")).host(host, url(host)).down();
+        let world = World::builder().config(&format!("{CONFIG}{METRICS}{FILES}")).host(host, url(host)).down();
         std::fs::remove_dir_all(world.path("policy")).unwrap();
         let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
         let config = config.replace("[store]\n", "[store]\npolicy_from = \"a\"\n");
@@ -114,7 +116,7 @@ fn what_one_host_publishes_holds_on_all_hosts_when_the_command_returns() {
     let Some(mut fleet) = down(&["b", "c"]) else { return };
     // Without a daemon, too.
     let first = text(&publish(&fleet.a, &with_profile(OPEN)));
-    assert!(first.contains("Publication 1 of the policy is in force"), "{first}");
+    assert!(first.contains("Publication 1 of the host a is in force"), "{first}");
     fleet.a.start_process();
     for world in &mut fleet.others {
         world.start_process();
@@ -166,8 +168,8 @@ fn a_host_that_cannot_use_the_last_publication_executes_no_call_and_says_why() {
     // A service manager starts it again.
     assert_eq!(code_of, Some(1), "{words}");
     assert!(words.contains("has published none") && words.contains("fleet publish"), "{words}");
-    let (_, words) = said(&b.cli(&["policy", "check"]));
-    assert!(words.contains("has not received it yet"), "{words}");
+    let warned = text(&b.cli(&["config", "check"]));
+    assert!(warned.contains("has not received it yet"), "{warned}");
     text(&publish(&fleet.a, &with_profile(OPEN)));
     b.start_process();
     b.grant("developer", 2);
@@ -198,6 +200,11 @@ fn a_host_that_cannot_use_the_last_publication_executes_no_call_and_says_why() {
     b.start_process();
     assert_eq!(code(&group.ask(call("charge", json!({})))), "policy_stale");
     until("the fault is shown", || uses(&fleet.a, "b", 1).as_str().filter(|fault| fault.contains("extra")).map(|_| ()));
+    // Only the publisher publishes.
+    let (code_of, words) = said(&publish(b, &with_profile(OPEN)));
+    assert!(code_of == Some(3) && words.contains("uses the policy of the host a"), "{words}");
+    let (code_of, words) = said(&b.cli(&["doctor"]));
+    assert!(code_of != Some(0) && words.contains("PROBLEM  policy: this host executes no call"), "{words}");
     // The next publication ends it.
     text(&publish(&fleet.a, &with_profile(OPEN)));
     becomes(&group, "executed");
@@ -234,6 +241,39 @@ fn an_approved_call_waits_for_the_policy_and_is_executed_once() {
     let reply = group.reply(&id);
     assert_eq!(code(&reply), "executed", "{reply}");
     assert_eq!(b.effects_of("charge").len(), 1);
+    evidence::verify(&b.home());
+}
+
+#[test]
+fn an_approved_change_of_a_file_waits_for_the_policy() {
+    let Some(mut fleet) = down(&["b"]) else { return };
+    text(&publish(&fleet.a, &with_profile("write = \"human\"\n")));
+    let b = &mut fleet.others[0];
+    b.start_process();
+    let grant = json!({ "type": "grant", "group_folder": "developer", "provider": "files", "access_level": 2 });
+    assert_eq!(code(&b.command(grant)), "executed");
+    let group = b.group("developer");
+    let path = b.path("workspaces/developer/a.txt");
+    std::fs::write(&path, "one\n").unwrap();
+    let document = json!({
+        "type": "ext_call", "provider": "files", "action": "write_file",
+        "params": { "path": "a.txt", "content": "two\n" },
+    });
+    let proposed = group.ask(document);
+    assert_eq!(proposed["data"]["status"], "hitl_required", "{proposed}");
+    let asked = b.query("SELECT code FROM approvals WHERE state = 'waiting'").remove(0);
+    fleet.add_provider();
+    text(&publish(&fleet.a, &[("own.cedar", OF_EXTRA)]));
+    let b = &fleet.others[0];
+    let read = json!({ "type": "ext_call", "provider": "files", "action": "read_file", "params": { "path": "a.txt" } });
+    assert_eq!(code(&group.ask(read.clone())), "policy_stale");
+    let yes = b.command(json!({ "type": "answer", "code": asked["code"], "yes": true, "apply": true }));
+    assert_eq!(code(&yes), "executed", "{yes}");
+    assert_eq!(code(&group.ask(read)), "policy_stale");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\n");
+    text(&publish(&fleet.a, &with_profile("write = \"human\"\n")));
+    until("the change is applied", || (std::fs::read_to_string(&path).unwrap() == "two\n").then_some(()));
+    until("its outcome", || b.query("SELECT 1 FROM open_intents").is_empty().then_some(()));
     evidence::verify(&b.home());
 }
 
@@ -300,15 +340,15 @@ fn only_a_valid_policy_is_published() {
     let directory = policy(a, &[]);
     for (files, code_of, expected) in [
         (&[][..], 2, "has no file NAME.cedar"),
-        (&[("own.cedar", "permit")], 3, "own.cedar:1"),
-        (&[("own.cedar", RULES)], 3, "there is no group `elsewhere`"),
-        (&[("own.cedar", &RULES.replace("elsewhere", "developer"))], 3, "there is no group `developer`"),
-        (&[("profiles/developer.toml", "[providers.gitub]\nwrite = \"auto\"\n")], 3, "there is no provider `gitub`"),
-        (&[("profiles/developer.toml", "wrte = \"auto\"\n")], 3, "did you mean `write`?"),
+        (&[("own.cedar", "permit")], 4, "own.cedar:1"),
+        (&[("own.cedar", RULES)], 4, "there is no group `elsewhere`"),
+        (&[("own.cedar", &RULES.replace("elsewhere", "developer"))], 4, "there is no group `developer`"),
+        (&[("profiles/developer.toml", "[providers.gitub]\nwrite = \"auto\"\n")], 4, "there is no provider `gitub`"),
+        (&[("profiles/developer.toml", "wrte = \"auto\"\n")], 4, "did you mean `write`?"),
     ] {
         let (found, words) = said(&publish(a, files));
         assert!(found == Some(code_of) && words.contains(expected), "{found:?} {words}");
-        if code_of == 3 {
+        if code_of == 4 {
             assert!(words.contains("nothing was published"), "{words}");
             let (found, words) = said(&a.cli(&["fleet", "publish", directory.to_str().unwrap(), "--check"]));
             assert!(found == Some(4) && words.contains(expected), "{found:?} {words}");
@@ -318,12 +358,17 @@ fn only_a_valid_policy_is_published() {
     assert!(found == Some(2) && words.contains("missing"), "{words}");
     let long = format!("// {}\n", "x".repeat(600_000));
     let (found, words) = said(&publish(a, &[("own.cedar", &long)]));
-    assert!(found == Some(2) && words.contains("at most 512 KiB"), "{words}");
+    assert!(found == Some(4) && words.contains("at most 262144"), "{words}");
     assert_eq!(fleet.database.run("SELECT count(*) FROM host_broker.publication"), "0");
     let directory = policy(a, &[("own.cedar", ""), ("own.cedar.bak", "")]);
+    // It would be read for ever.
+    mknodat(CWD, directory.join("pipe.cedar"), FileType::Fifo, Mode::RUSR, 0).unwrap();
     let (found, words) = said(&a.cli(&["fleet", "publish", directory.to_str().unwrap(), "--check"]));
     assert!(
-        found == Some(0) && words.contains("Nothing was published") && words.contains("own.cedar.bak is not"),
+        found == Some(0)
+            && words.contains("Nothing was published")
+            && words.contains("own.cedar.bak is not")
+            && words.contains("pipe.cedar is not"),
         "{words}"
     );
     assert_eq!(fleet.database.run("SELECT count(*) FROM host_broker.publication"), "0");

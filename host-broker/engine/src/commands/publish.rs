@@ -10,9 +10,6 @@ use store::ledger::chain::RowKind;
 use store::state::publications;
 use store::{StoreError, Transaction};
 
-/// The most bytes of a signed policy.
-pub const PUBLICATION_MAX: usize = 512 * 1024;
-
 /// The signature of this host.
 pub trait PolicySigner: Send + Sync {
     /// Returns the signed policy.
@@ -34,6 +31,10 @@ impl Broker {
             let reason = "This host is in no fleet, so no other host reads its policy; add [store] to broker.toml.";
             return Ok(CommandResult::no(Code::InvalidParams, reason));
         };
+        if let Some(from) = store.policy_from.as_ref().filter(|from| **from != store.host) {
+            let reason = format!("This host uses the policy of the host {from}; run the command there.");
+            return Ok(CommandResult::no(Code::InvalidParams, reason));
+        }
         let number = publications::last(tx.view())?.saturating_add(1);
         let policy = PublishedPolicy { host: store.host.clone(), number, files: files.clone() };
         if let Err(fault) = policy.check(&self.config, &self.catalogue.named()) {
@@ -45,18 +46,15 @@ impl Broker {
                 return Ok(CommandResult::no(Code::InvalidParams, format!("{fault}; nothing was published.")));
             }
         };
-        if document.len() > PUBLICATION_MAX {
-            let reason = format!("A policy has at most {} KiB; remove files.", PUBLICATION_MAX / 1024);
-            return Ok(CommandResult::no(Code::TooLarge, reason));
-        }
         let publication = policy.publication();
         if !publications::publish(tx, &publication, &document)? {
-            let reason = "Other hosts still use the former publication at this moment; repeat the command.";
+            let reason = "Other hosts still use the former publication; repeat the command in 10 s.";
             return Ok(CommandResult::no(Code::Busy, reason));
         }
         let body = json!({ "number": number, "digest": publication.digest });
         let summary = format!(
-            "Publication {number} of the policy is in force. For the hosts that use it: host-broker fleet status"
+            "Publication {number} of the host {} is in force. For the hosts that use it: host-broker fleet status",
+            store.host
         );
         Ok(CommandResult::done(RowKind::Published, body.clone(), body, summary))
     }

@@ -3,6 +3,7 @@
 use super::Finding;
 use crate::cli::Context;
 use crate::cli::ask::running;
+use crate::cli::home_reader::stale_policy;
 use config::Config;
 use config::web::Loopback;
 use serde::Deserialize as _;
@@ -44,6 +45,7 @@ pub(super) fn examine(context: &Context, hello: Option<&Value>) -> Vec<Finding> 
     let mut found = vec![version(data), evidence(data)];
     found.extend(program(data));
     found.extend(outside(data));
+    found.extend(hello.and_then(stale_policy).map(|(fault, remedy)| Finding::problem("policy", fault, remedy)));
     found.push(Finding::ok("daemon", format!("it runs on {}", context.home.path().display())));
     found
 }

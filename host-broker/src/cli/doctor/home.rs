@@ -2,6 +2,7 @@
 
 use super::Finding;
 use crate::cli::Context;
+use crate::cli::home_reader::NO_CALL;
 use config::Config;
 use shared::Timestamp;
 use store::CLOCK_BEHIND_MAX;
@@ -25,12 +26,16 @@ pub(super) fn examine(context: &Context, config: &Config) -> Vec<Finding> {
         Err(error) => Finding::error("policy", &error),
     });
     match context.warnings(config) {
-        Ok(warnings) => found.extend(warnings.into_iter().map(|text| Finding {
-            check: "home".to_owned(),
-            state: super::State::Warning,
-            text,
-            remedy: None,
-        })),
+        Ok(warnings) => {
+            // The findings about the daemon have this one with its remedy.
+            let others = warnings.into_iter().filter(|text| !text.starts_with(NO_CALL));
+            found.extend(others.map(|text| Finding {
+                check: "home".to_owned(),
+                state: super::State::Warning,
+                text,
+                remedy: None,
+            }));
+        }
         Err(error) => found.push(Finding::error("home", &error)),
     }
     found.push(disk(context, config));

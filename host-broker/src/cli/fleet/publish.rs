@@ -6,7 +6,6 @@ use crate::cli::ask::ask;
 use crate::cli::output::CliError;
 use clap::Args;
 use config::published::{PublishedPolicy, files_in};
-use engine::commands::PUBLICATION_MAX;
 use engine::request::Command;
 use model::errors::chain;
 use serde_json::json;
@@ -48,19 +47,14 @@ impl Publish {
                 directory.display()
             )));
         }
-        // Each text is longer in a request.
-        if files.values().map(String::len).sum::<usize>() > PUBLICATION_MAX {
-            return Err(CliError::usage(format!(
-                "a policy has at most {} KiB; nothing was published",
-                PUBLICATION_MAX / 1024
-            )));
-        }
-        if !check {
-            return ask(context, Command::PublishPolicy { files });
-        }
         let policy = PublishedPolicy { host, number: 0, files };
         let catalogue = context.catalogue(&config);
-        policy.check(&config, &catalogue.named()).map_err(|error| CliError::configuration(&error))?;
+        policy
+            .check(&config, &catalogue.named())
+            .map_err(|error| CliError::configuration(&error).and_so("nothing was published"))?;
+        if !check {
+            return ask(context, Command::PublishPolicy { files: policy.files });
+        }
         let names: Vec<&String> = policy.files.keys().collect();
         context.output.show(&json!({ "host": policy.host, "files": names }), || {
             let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();

@@ -13,9 +13,11 @@ use store::fleet::{DaemonState, HostLook, Look, ServerDurability};
 #[command(
     after_help = "DAEMON is running, stopped (in an orderly way), silent (no sign for 15 seconds), left (`fleet leave`) or never. SEEN is the \
     time of its last sign. FENCE rises when a daemon takes over the host. ROWS is the number of rows of its ledger, and \
-    BATCHES that of its transactions. POLICY is the publication that its daemon uses, if it does not use its own policy.
+    BATCHES that of its transactions. PUBLISHED is the number of its last publication, and \
+    POLICY the publication that its daemon uses, if it does not use its own policy.
 
---json prints {host, hosts: [{host, daemon, seen_s, fence, rows, batches, publication: {host, number}, publication_fault}], \
+--json prints {host, hosts: [{host, daemon, seen_s, fence, rows, batches, published, publication: {host, number}, \
+    publication_fault}], \
     server_version, durability, warnings: [TEXT]}. host is this one. seen_s is the number of seconds since the last sign. \
     publication is null for a host with its own policy. durability is synchronous_standby, one_machine or none"
 )]
@@ -30,9 +32,8 @@ impl Status {
         let look = Progress::during(context.output, "asking the database", || fleet.look())?;
         let mut warnings: Vec<String> =
             fleet.refusal(&look).iter().map(|refusal| format!("no daemon starts: {refusal}")).collect();
-        let refusing = look.hosts.iter().filter(|one| !one.publication_fault.is_empty());
-        warnings
-            .extend(refusing.map(|one| format!("the host {} executes no call: {}", one.host, one.publication_fault)));
+        let faulty = look.hosts.iter().filter(|one| !one.publication_fault.is_empty());
+        warnings.extend(faulty.map(|one| format!("host {}: {}", one.host, one.publication_fault)));
         let hosts: Vec<_> = look
             .hosts
             .iter()
@@ -40,6 +41,7 @@ impl Status {
                 json!({
                     "host": one.host, "daemon": one.daemon.word(), "seen_s": one.seen.map(|seen| seen.as_secs()),
                     "fence": one.fence, "rows": one.rows, "batches": one.batches,
+                    "published": one.published,
                     "publication": one.publication.as_ref().map(|(host, number)| json!({ "host": host, "number": number })),
                     "publication_fault": Some(&one.publication_fault).filter(|fault| !fault.is_empty()),
                 })
@@ -59,7 +61,8 @@ impl Status {
                     let used = one.publication.as_ref();
                     let used = used.map_or("-".to_owned(), |(host, number)| format!("{number} of {host}"));
                     let state = [one.host.clone(), one.daemon.word().to_owned(), seen(one)];
-                    state.into_iter().chain(figures).chain([used]).collect()
+                    let published = one.published.map_or("-".to_owned(), |number| number.to_string());
+                    state.into_iter().chain(figures).chain([published, used]).collect()
                 })
                 .collect();
             let table = Output::table_or("No hosts.", &HEAD, &rows);
@@ -72,7 +75,7 @@ impl Status {
     }
 }
 
-const HEAD: [&str; 7] = ["HOST", "DAEMON", "SEEN", "FENCE", "ROWS", "BATCHES", "POLICY"];
+const HEAD: [&str; 8] = ["HOST", "DAEMON", "SEEN", "FENCE", "ROWS", "BATCHES", "PUBLISHED", "POLICY"];
 
 /// Returns the time of the last sign of a daemon. So a watched page of running daemons does not change.
 fn seen(host: &HostLook) -> String {

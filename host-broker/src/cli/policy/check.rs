@@ -127,7 +127,10 @@ fn effect(rule: &Rule) -> &'static str {
 }
 
 fn listing(paths: &[String], rules: &Rules) -> String {
-    let head = format!("The rules are valid: {} in {}.", rules.list().len(), paths.join(", "));
+    let head = match paths {
+        [] => "There is no file of rules.".to_owned(),
+        _ => format!("The rules are valid: {} in {}.", rules.list().len(), paths.join(", ")),
+    };
     let row = |rule: &Rule| {
         let place = format!("{}:{}", rule.path.display(), rule.line);
         vec![rule.name.clone(), effect(rule).to_owned(), place, rule.idle.unwrap_or_default().to_owned()]

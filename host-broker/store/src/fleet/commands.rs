@@ -30,6 +30,8 @@ pub const REPLY_MAX: usize = 8 * 1024 * 1024;
 const TAKEN_MAX: i64 = 16;
 /// The interval at which the rows are read if no notification comes. A pooler drops notifications.
 const POLL: Duration = Duration::from_secs(1);
+/// The longest name of a channel of notifications.
+const CHANNEL_MAX: usize = 63;
 /// The interval at which rows that nobody has removed are deleted.
 const CLEANED: Duration = Duration::from_secs(3600);
 
@@ -100,7 +102,7 @@ impl Commands {
     pub async fn send(&self, to: &HostName, id: &str, command: &str) -> Result<(), FleetError> {
         const SEND: &str = "WITH sent AS (INSERT INTO host_broker.commands (host, sender, id, command)
                 SELECT host, $2, $3, $4 FROM host_broker.hosts WHERE host = $1 AND NOT has_left RETURNING host)
-            SELECT pg_notify('host_broker.' || host, '') FROM sent";
+            SELECT pg_notify(left('host_broker.' || host, 63), '') FROM sent";
         self.clean().await?;
         let sent = self.rows(SEND, &[&to.as_str(), &self.host().as_str(), &id, &command]).await?;
         if !sent.is_empty() {
@@ -178,7 +180,7 @@ impl Commands {
     pub async fn answer(&self, command: &ReceivedCommand, reply: &str) -> Result<(), FleetError> {
         const ANSWER: &str = "WITH answered AS (UPDATE host_broker.commands SET reply = $4
                 WHERE host = $1 AND sender = $2 AND id = $3 AND reply IS NULL RETURNING sender)
-            SELECT pg_notify('host_broker.' || sender, '') FROM answered";
+            SELECT pg_notify(left('host_broker.' || sender, 63), '') FROM answered";
         let sender = command.sender.as_str();
         self.rows(ANSWER, &[&self.host().as_str(), &sender, &command.id, &reply]).await.map(drop)
     }
@@ -280,7 +282,9 @@ impl Commands {
 
     async fn open(&self) -> Result<Link, FleetError> {
         let link = self.servers.connect(true, 0).await?;
-        let listen = format!("LISTEN \"host_broker.{}\"", self.host());
+        // The server cuts a longer name of a channel, too.
+        let channel: String = format!("host_broker.{}", self.host()).chars().take(CHANNEL_MAX).collect();
+        let listen = format!("LISTEN \"{channel}\"");
         within(ANSWER, async { link.client.batch_execute(&listen).await.map_err(unreachable) }).await?;
         Ok(link)
     }

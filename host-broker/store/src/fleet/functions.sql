@@ -120,7 +120,7 @@ BEGIN
     EXCEPTION WHEN lock_not_available THEN
         RAISE EXCEPTION 'other hosts still use the former publication' USING ERRCODE = 'HB009';
     END;
-    PERFORM pg_notify('host_broker.' || h.host, '') FROM host_broker.hosts AS h;
+    PERFORM pg_notify(left('host_broker.' || h.host, 63), '') FROM host_broker.hosts AS h;
     RETURN NEW;
 END $$;
 CREATE OR REPLACE TRIGGER publish BEFORE INSERT OR UPDATE ON host_broker.publication

@@ -63,6 +63,8 @@ pub struct HostLook {
     pub rows: i64,
     /// Its last batch.
     pub batches: i64,
+    /// The number of the policy that it has published last.
+    pub published: Option<i64>,
     /// The publication of the policy that its daemon uses, as its host and number, if it uses one.
     pub publication: Option<(HostName, i64)>,
     /// The reason why its daemon cannot use a later one; empty if there is none.
@@ -89,7 +91,8 @@ pub struct Look {
 pub fn look(settings: &Settings) -> Result<Look, StoreError> {
     const HOSTS: &str = "SELECT host, fence >> 32, seq, batch, holder = '',
         floor(extract(epoch FROM clock_timestamp() - seen_at))::bigint, has_left, follows, publication,
-        publication_fault FROM host_broker.hosts ORDER BY host";
+        publication_fault, (SELECT p.number FROM host_broker.publication AS p WHERE p.host = h.host)
+        FROM host_broker.hosts AS h ORDER BY host";
     let server = Server::start(settings.clone(), Arc::from([]), None)?;
     super::check_version(&server)?;
     let number = |text: Option<&String>| text.and_then(|text| text.parse().ok()).unwrap_or(0);
@@ -113,6 +116,7 @@ pub fn look(settings: &Settings) -> Result<Look, StoreError> {
             fence: number(row.get(1)),
             rows: number(row.get(2)),
             batches: number(row.get(3)),
+            published: row.get(10).and_then(|number| number.parse().ok()),
             publication: row.get(7).and_then(|host| host.parse().ok()).map(|host| (host, number(row.get(8)))),
             publication_fault: row.get(9).cloned().unwrap_or_default(),
         }

@@ -304,6 +304,8 @@ async fn a_host_hears_of_a_publication_and_shows_which_one_it_uses() {
     };
     commands.show_publication(&of_a(1), &"é".repeat(2000)).await.unwrap();
     assert_eq!(shown("a"), (None, String::new()));
+    let published: Vec<_> = look(&settings).unwrap().hosts.into_iter().map(|one| (one.host, one.published)).collect();
+    assert_eq!(published, [("a".to_owned(), Some(2)), ("b".to_owned(), None)]);
     assert_eq!(shown("b"), (Some((name("a"), 1)), "é".repeat(1000)));
     // The next daemon of the host may use another policy.
     drop(b);
