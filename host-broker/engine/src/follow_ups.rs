@@ -31,9 +31,17 @@ pub struct FollowUps {
 impl FollowUps {
     /// Adds the follow-ups of the next transaction.
     pub fn append(&mut self, next: Self) {
-        let Self { mut stale_snapshots, mut resolved, mut to_apply, mut postponed, mut answered_in, .. } = next;
-        self.is_wanted |= next.is_wanted;
-        self.approvals_changed |= next.approvals_changed;
+        let Self {
+            mut stale_snapshots,
+            mut resolved,
+            mut to_apply,
+            mut postponed,
+            is_wanted,
+            approvals_changed,
+            mut answered_in,
+        } = next;
+        self.is_wanted |= is_wanted;
+        self.approvals_changed |= approvals_changed;
         self.stale_snapshots.append(&mut stale_snapshots);
         self.resolved.append(&mut resolved);
         self.to_apply.append(&mut to_apply);

@@ -229,7 +229,7 @@ impl Broker {
             let answer = self.refuse(tx, &call, &Refusal::new(Code::Cancelled, reason));
             return closed(tx, event_of(call), answer);
         }
-        if decision.is_for_this_moment() && self.is_postponed(&call) {
+        if decision.is_for_this_moment() && self.postpone(&call) {
             return closed(tx, event_of(call), Ok(None));
         }
         match self.before_the_effect(tx, &call, &decision) {
@@ -260,8 +260,8 @@ impl Broker {
         }
     }
 
-    /// Postpones a call that a person has approved, so that the answer is not lost. It expires.
-    fn is_postponed(&mut self, call: &Call) -> bool {
+    /// Postpones a call that a person has approved, so that the answer is not lost. It expires. Returns `false` for other calls.
+    fn postpone(&mut self, call: &Call) -> bool {
         let is_approved = call.is_resumed() && call.plan.is_none();
         if is_approved {
             self.follow_ups.postponed.push(call.header.key());
