@@ -37,6 +37,7 @@ use engine::request::ParseContext;
 use engine::ruleset::Ruleset;
 use inbox::Inbox;
 use kernel::Ledger;
+use model::errors::chain;
 use model::{Clock, HostName, LedgerKey, NoRandomness, Random};
 use monitoring::Monitoring;
 use platform::Platform;
@@ -293,13 +294,16 @@ impl LoadedHome {
         let ruleset = match config.policy_from().zip(fleet.as_ref()).filter(|_| is_unknown || built.is_err()) {
             None => built?,
             // A command of a person decides no call.
-            Some((from, _)) if purpose == Purpose::Command => ruleset_builder.with_unknown_policy(from)?,
+            Some((from, _)) if purpose == Purpose::Command => {
+                ruleset_builder.with_policy(None, &PublishedPolicy::unknown(from))?
+            }
             Some((from, fleet)) => {
                 let policy = fleet_policy::receive((&home, &config), from, fleet, platform.ids.as_ref())?;
-                match purpose {
-                    Purpose::Serve => ruleset_builder.keeping_policy(None, &policy)?,
-                    Purpose::Command | Purpose::Check => ruleset_builder.with_policy(None, &policy)?,
-                }
+                let built = match purpose {
+                    Purpose::Serve => ruleset_builder.keeping_policy(None, &policy),
+                    Purpose::Command | Purpose::Check => ruleset_builder.with_policy(None, &policy),
+                };
+                built.map_err(|fault| StartError::Policy { from: from.clone(), fault: chain(&fault) })?
             }
         };
         let reload = None;

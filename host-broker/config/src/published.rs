@@ -116,17 +116,7 @@ impl PublishedPolicy {
             let fault = check(profile, Known { config, providers });
             fault.map_err(|fault| ConfigError::Inconsistent { path: path.clone(), fault })?;
         }
-        let parsed = rules::parse(&self.rules(place), &self.groups().collect(), providers);
-        let needs_profile = |fault: String| {
-            let fault = format!(
-                "{fault}. In a policy for several hosts, a rule can name the groups with a profile: add profiles/GROUP.toml, which can be empty"
-            );
-            ConfigError::Inconsistent { path: "policy".into(), fault }
-        };
-        parsed.map(drop).map_err(|error| match error.to_string() {
-            fault if fault.contains("there is no group") => needs_profile(fault),
-            _ => error,
-        })
+        rules::parse(&self.rules(place), &self.groups().collect(), providers).map(drop)
     }
 
     /// Checks the names of the files.
@@ -196,7 +186,7 @@ pub fn files_in(directory: &Path) -> Result<(BTreeMap<String, String>, Vec<PathB
     let above = crate::profiles::entries(directory)?.into_iter().filter(|path| *path != profiles);
     for (prefix, path) in above.map(|path| ("", path)).chain(below) {
         let name = path.file_name().and_then(|name| name.to_str()).map(|name| format!("{prefix}{name}"));
-        // A pipe would be read for ever.
+        // Reading a pipe would block.
         let is_file = std::fs::metadata(&path).is_ok_and(|found| found.is_file());
         match name.filter(|name| is_name(name) && is_file) {
             Some(name) => {
@@ -235,7 +225,7 @@ mod tests {
         faults(&[("own.cedar", "")]).unwrap();
         faults(&[("own.cedar", ANY), ("profiles/elsewhere.toml", "")]).unwrap();
         for (files, words) in [
-            (&[("own.cedar", ANY)][..], "add profiles/GROUP.toml"),
+            (&[("own.cedar", ANY)][..], "in a published policy, add profiles/elsewhere.toml"),
             (&[("own.cedar", &ANY.replace("elsewhere", "developer"))], "there is no group `developer`"),
             (&[("own.cedar", "permit")], "own.cedar:1: "),
             (&[("profiles/developer.toml", "[providers.github]\nwrite = \"auto\"")], "there is no provider `github`"),

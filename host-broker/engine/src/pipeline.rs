@@ -229,7 +229,7 @@ impl Broker {
             let answer = self.refuse(tx, &call, &Refusal::new(Code::Cancelled, reason));
             return closed(tx, event_of(call), answer);
         }
-        if decision.is_for_this_moment() && self.postpone(&call) {
+        if decision.is_transient() && self.postpone(&call) {
             return closed(tx, event_of(call), Ok(None));
         }
         match self.before_the_effect(tx, &call, &decision) {

@@ -103,7 +103,7 @@ impl Decision {
     }
 
     /// Returns whether the call is refused only for this moment: other hosts use a shared quota, or have a newer policy.
-    pub fn is_for_this_moment(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         matches!(self.verdict, Verdict::Refuse { code: Code::Busy | Code::PolicyStale, .. })
     }
 

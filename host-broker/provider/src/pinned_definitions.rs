@@ -5,12 +5,11 @@
 //! writes there.
 
 use model::card::Change;
-use platform::home::make_private_directory;
+use platform::home::{make_private_directory, replace};
 use serde_json::{Map, Value};
 use shared::digest::Digest;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// The result in which a program listed its definitions. Two are equal if they say the same.
@@ -136,18 +135,7 @@ impl PinnedDefinitions {
         });
         let mut text = serde_json::to_vec_pretty(&document).unwrap_or_default();
         text.push(b'\n');
-        // The content names the file, because two commands may accept at the same time.
-        let unique: String = self.digest().hex().chars().take(16).collect();
-        let new = path.with_extension(format!("{unique}.new"));
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600);
-        let written = options.open(&new).and_then(|mut file| {
-            file.write_all(&text)?;
-            file.sync_all()?;
-            std::fs::rename(&new, path)?;
-            std::fs::File::open(directory)?.sync_all()
-        });
-        written.map_err(failed)
+        replace(path, &text).map_err(failed)
     }
 }
 

@@ -95,15 +95,20 @@ impl Vocabulary {
     /// name.
     pub(super) fn unknown(&self, named: &EntityUid) -> Option<(String, String)> {
         let (kind, name) = (named.type_name().basename(), named.id().unescaped());
-        let (known, table) = match kind {
-            "Group" => (self.groups.iter().any(|group| group.as_str() == name), "groups"),
-            "Provider" => (self.providers.iter().any(|provider| provider.as_str() == name), "providers"),
+        let (known, place) = match kind {
+            "Group" => (
+                self.groups.iter().any(|group| group.as_str() == name),
+                format!("[groups.{name}] to broker.toml; in a published policy, add profiles/{name}.toml"),
+            ),
+            "Provider" => (
+                self.providers.iter().any(|provider| provider.as_str() == name),
+                format!("[providers.{name}] to broker.toml"),
+            ),
             // The schema checks actions and other types.
             _ => return None,
         };
         let what = kind.to_lowercase();
-        let remedy = || format!("correct the name, or add [{table}.{name}] to broker.toml");
-        (!known).then(|| (format!("there is no {what} `{name}`"), remedy()))
+        (!known).then(|| (format!("there is no {what} `{name}`"), format!("correct the name, or add {place}")))
     }
 
     pub(super) fn group(&self, group: &Group) -> EntityUid {

@@ -12,10 +12,9 @@ use crate::daemon::EventSender;
 use crate::fleet_policy;
 use crate::host::StartError;
 use crate::host::reload::OperatorFiles;
-use config::Config;
-use config::Policy;
 use config::profiles::Written;
 use config::published::PublishedPolicy;
+use config::{Config, ConfigError, Policy};
 use engine::catalogue::Catalogue;
 use engine::clean::{Filters, Schemas};
 use engine::definitions::{DefinitionsChanged, Proposed};
@@ -23,7 +22,7 @@ use engine::event::Event;
 use engine::inspection::Inspector;
 use engine::ruleset::Ruleset;
 use filter::{declared, holds_own};
-use model::{HostName, LedgerKey};
+use model::LedgerKey;
 use platform::Platform;
 use platform::home::Home;
 use provider::definitions::ListedDefinitions;
@@ -81,10 +80,14 @@ impl RulesetBuilder {
     /// # Errors
     /// [`StartError`], with the fault and its repair.
     pub fn build(&self) -> Result<Ruleset, StartError> {
+        self.build_with(&self.files().written)
+    }
+
+    fn build_with(&self, written: &Written) -> Result<Ruleset, StartError> {
         let catalogue = catalogue::catalogue(&self.config, &self.home, &self.platform, Some(&self.supplies()));
         let schemas = filters::schemas(&catalogue)?;
         let catalogue = self.cleaned(catalogue);
-        let policy = self.files().written.policy(&self.home, &self.config, &catalogue.named())?;
+        let policy = written.policy(&self.home, &self.config, &catalogue.named())?;
         let inspector = Inspector::new(&self.config.inspection, policy.profiles.clone(), &self.secrets, &self.platform);
         Ok(self.ruleset(catalogue, policy, schemas, Arc::new(inspector)))
     }
@@ -119,12 +122,7 @@ impl RulesetBuilder {
     /// # Errors
     /// [`StartError`]: why a daemon with it would not start. Then the files are as before.
     pub fn with_policy(&self, present: Option<&Ruleset>, policy: &PublishedPolicy) -> Result<Ruleset, StartError> {
-        let before = self.use_written(Written::of(policy, &self.config)?);
-        let built = match present {
-            Some(present) => self.with_present_catalogue(present),
-            None => self.build(),
-        };
-        built.inspect_err(|_fault| drop(self.use_written(before)))
+        self.with_policy_then(present, policy, || Ok(()))
     }
 
     /// Does the same, and keeps the publication in the home.
@@ -132,37 +130,30 @@ impl RulesetBuilder {
     /// # Errors
     /// As [`Self::with_policy`]; the home is as before.
     pub fn keeping_policy(&self, present: Option<&Ruleset>, policy: &PublishedPolicy) -> Result<Ruleset, StartError> {
-        let before = self.files().written.clone();
-        let ruleset = self.with_policy(present, policy)?;
-        match fleet_policy::keep(&self.home, policy) {
-            Ok(()) => Ok(ruleset),
-            Err(fault) => {
-                self.use_written(before);
-                Err(fault.into())
-            }
-        }
+        self.with_policy_then(present, policy, || fleet_policy::keep(&self.home, policy))
     }
 
-    /// Builds the ruleset of a host that does not know the policy which it uses.
-    ///
-    /// # Errors
-    /// As [`Self::build`].
-    pub fn with_unknown_policy(&self, from: &HostName) -> Result<Ruleset, StartError> {
-        self.use_written(Written::of(&PublishedPolicy::unknown(from), &self.config)?);
-        self.build()
-    }
-
-    /// Replaces the files of the policy. Returns the former ones.
-    fn use_written(&self, written: Written) -> Written {
+    /// Builds the ruleset, runs the work, and only then replaces the files.
+    fn with_policy_then(
+        &self,
+        present: Option<&Ruleset>,
+        policy: &PublishedPolicy,
+        work: impl FnOnce() -> Result<(), ConfigError>,
+    ) -> Result<Ruleset, StartError> {
+        let written = Written::of(policy, &self.config)?;
+        let ruleset = match present {
+            Some(present) => self.with_present_catalogue(present, &written),
+            None => self.build_with(&written),
+        }?;
+        work()?;
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = files.written.clone();
         *files = Arc::new(OperatorFiles { config: files.config.clone(), written });
-        before
+        Ok(ruleset)
     }
 
-    fn with_present_catalogue(&self, present: &Ruleset) -> Result<Ruleset, StartError> {
+    fn with_present_catalogue(&self, present: &Ruleset, written: &Written) -> Result<Ruleset, StartError> {
         let catalogue = Catalogue::clone(&present.catalogue);
-        let policy = self.files().written.policy(&self.home, &self.config, &catalogue.named())?;
+        let policy = written.policy(&self.home, &self.config, &catalogue.named())?;
         let inspector = present.filters.inspector.with_profiles(policy.profiles.clone());
         Ok(self.ruleset(catalogue, policy, Schemas::clone(&present.filters.schemas), Arc::new(inspector)))
     }

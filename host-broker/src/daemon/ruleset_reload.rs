@@ -206,7 +206,7 @@ struct Made {
 }
 
 fn make(ruleset_builder: &RulesetBuilder, present: &Ruleset, what: What) -> Result<Made, String> {
-    let meanwhile = "other definitions were accepted since; review them again";
+    let outdated = "other definitions were accepted since; review them again";
     let digest_of =
         |provider: &Provider| Ok::<_, String>(ruleset_builder.accepted_of(provider)?.map(|accepted| accepted.digest()));
     let (provider, accepted, before) = match what {
@@ -221,7 +221,7 @@ fn make(ruleset_builder: &RulesetBuilder, present: &Ruleset, what: What) -> Resu
         }
         What::Home(provider, digest) => {
             let accepted = ruleset_builder.accepted_of(&provider)?.filter(|accepted| accepted.digest() == digest);
-            (provider, accepted.ok_or(meanwhile)?, None)
+            (provider, accepted.ok_or(outdated)?, None)
         }
         What::Policy(policy) => {
             let ruleset = ruleset_builder.keeping_policy(Some(present), &policy).map_err(|error| chain(&error));
@@ -234,7 +234,7 @@ fn make(ruleset_builder: &RulesetBuilder, present: &Ruleset, what: What) -> Resu
     if let (Ok(_), Some(before)) = (&ruleset, before) {
         let now = digest_of(provider)?;
         if now != before && now != Some(accepted.digest()) {
-            return Err(meanwhile.to_owned());
+            return Err(outdated.to_owned());
         }
         accepted.store(&ruleset_builder.accepted(provider)?).map_err(|error| error.to_string())?;
     }

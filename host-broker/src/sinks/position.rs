@@ -8,9 +8,7 @@
 use platform::home::{Home, make_private_directory, write_new};
 use serde::{Deserialize, Serialize};
 use shared::digest::Digest;
-use std::fs::OpenOptions;
-use std::io::{Error, ErrorKind, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
 use store::ledger::chain::Head;
 
@@ -92,13 +90,7 @@ fn replace(path: &Path, position: Position) -> Result<(), Error> {
         make_private_directory(directory)?;
         std::fs::File::open(directory.parent().unwrap_or(directory))?.sync_all()?;
     }
-    // Who has the lock of the home writes it.
-    let beside = path.with_extension("new");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-    file.write_all(&serde_json::to_vec(&position)?)?;
-    file.sync_all()?;
-    std::fs::rename(&beside, path)?;
-    std::fs::File::open(directory)?.sync_all()
+    platform::home::replace(path, &serde_json::to_vec(&position)?)
 }
 
 #[cfg(test)]

@@ -361,7 +361,7 @@ fn only_a_valid_policy_is_published() {
     assert!(found == Some(4) && words.contains("at most 262144"), "{words}");
     assert_eq!(fleet.database.run("SELECT count(*) FROM host_broker.publication"), "0");
     let directory = policy(a, &[("own.cedar", ""), ("own.cedar.bak", "")]);
-    // It would be read for ever.
+    // Reading it would block.
     mknodat(CWD, directory.join("pipe.cedar"), FileType::Fifo, Mode::RUSR, 0).unwrap();
     let (found, words) = said(&a.cli(&["fleet", "publish", directory.to_str().unwrap(), "--check"]));
     assert!(

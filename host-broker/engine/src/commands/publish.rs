@@ -37,10 +37,8 @@ impl Broker {
         }
         let number = publications::last(tx.view())?.saturating_add(1);
         let policy = PublishedPolicy { host: store.host.clone(), number, files: files.clone() };
-        if let Err(fault) = policy.check(&self.config, &self.catalogue.named()) {
-            return Ok(CommandResult::no(Code::InvalidParams, format!("{fault}; nothing was published.")));
-        }
-        let document = match signer.sign(&policy) {
+        let checked = policy.check(&self.config, &self.catalogue.named()).map_err(|fault| fault.to_string());
+        let document = match checked.and_then(|()| signer.sign(&policy)) {
             Ok(document) => document,
             Err(fault) => {
                 return Ok(CommandResult::no(Code::InvalidParams, format!("{fault}; nothing was published.")));

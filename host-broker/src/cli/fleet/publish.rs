@@ -37,7 +37,7 @@ impl Publish {
         let (files, others) = files_in(&directory).map_err(|error| CliError::usage(chain(&error)))?;
         for path in others {
             context.output.say(&format!(
-                "host-broker: {} is not published: its name is not NAME.cedar or profiles/GROUP.toml",
+                "host-broker: {} is not published: it is no file named NAME.cedar or profiles/GROUP.toml",
                 path.display()
             ));
         }

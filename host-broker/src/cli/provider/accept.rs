@@ -178,11 +178,11 @@ impl Accept {
                 None
             }
         };
-        let look = Look { name, now: &now, before: before.as_ref(), parts };
+        let look = Look { config, name, now: &now, before: before.as_ref(), parts };
         let changes = look.changes()?;
         match &self.digest {
-            None => self.shown(context, config, &look, &changes),
-            Some(digest) if *digest == now.digest() => self.accepted(context, config, &look, &changes),
+            None => self.shown(context, &look, &changes),
+            Some(digest) if *digest == now.digest() => self.accepted(context, &look, &changes),
             Some(_) => Err(CliError::refused(format!(
                 "the definitions of {name} have changed; review them with: {} provider accept {name}",
                 context.program()
@@ -191,17 +191,11 @@ impl Accept {
     }
 
     /// Returns the definitions for a person who decides.
-    fn shown(
-        &self,
-        context: &Context,
-        config: &Config,
-        look: &Look<'_>,
-        changes: &[Change],
-    ) -> Result<Review, CliError> {
+    fn shown(&self, context: &Context, look: &Look<'_>, changes: &[Change]) -> Result<Review, CliError> {
         if !self.flagged.is_empty() {
             look.parts.agreed(look.name, &self.flagged.iter().cloned().collect())?;
         }
-        let permits = permits::text(context, config, look.name, &look.parts.permitted);
+        let permits = permits::text(context, look.config, look.name, &look.parts.permitted);
         let body = |changes: &[Change]| look.text(changes, permits.as_ref());
         Ok(Review {
             digest: look.now.digest(),
@@ -216,20 +210,14 @@ impl Accept {
     }
 
     /// Accepts the definitions.
-    fn accepted(
-        &self,
-        context: &Context,
-        config: &Config,
-        look: &Look<'_>,
-        changes: &[Change],
-    ) -> Result<Review, CliError> {
+    fn accepted(&self, context: &Context, look: &Look<'_>, changes: &[Change]) -> Result<Review, CliError> {
         let (name, digest) = (look.name, look.now.digest());
         let flagged: BTreeSet<String> = self.flagged.iter().cloned().collect();
         look.parts.agreed(name, &flagged)?;
         let now = look.now.clone().with_flagged(flagged.clone());
         let edited = self.proposed.then(|| proposals::edited(context, name, &look.parts.proposed));
         let edited = edited.transpose()?;
-        could_start(context, edited.as_ref().map_or(config, |edited| &edited.config), name, &now)?;
+        could_start(context, edited.as_ref().map_or(look.config, |edited| &edited.config), name, &now)?;
         let command = request::Command::AcceptDefinitions { provider: name.clone(), digest, flagged };
         let reply = answer(context, command)?;
         refusal(&reply).map_or(Ok(()), Err)?;
@@ -240,7 +228,7 @@ impl Accept {
             !look.parts.flagged.contains_key(name) || self.flagged.iter().any(|flagged| flagged == name)
         };
         let permitted: Vec<Action> = look.parts.permitted.iter().filter(|tool| is_offered(tool)).cloned().collect();
-        let permits = permits::write(context, config, name, &permitted)?;
+        let permits = permits::write(context, look.config, name, &permitted)?;
         let written = edited.map(|edited| edited.write(context)).transpose()?.flatten();
         let (counts, said) = exchanged(context, name, digest, written)?;
         let again = if changes.is_empty() { String::new() } else { earlier_grants(context, name) };
@@ -429,6 +417,7 @@ const TOLD_MAX: usize = 64 * 1024 * 1024;
 
 /// The subject of a review.
 struct Look<'a> {
+    config: &'a Config,
     name: &'a Name,
     now: &'a PinnedDefinitions,
     before: Option<&'a PinnedDefinitions>,
