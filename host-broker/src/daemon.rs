@@ -568,7 +568,6 @@ impl Loop {
         }
         for (committed, cost) in batch.committed.into_iter().zip(batch.costs) {
             self.measure(&committed, cost);
-            let cost = cost.total();
             match committed {
                 Committed::Start(intended) => self.start_effect(intended),
                 Committed::Close(event, settled) => self.close(event, settled, cost),

@@ -23,6 +23,7 @@ pub mod provider;
 pub mod published;
 pub mod rules;
 pub mod run;
+pub mod secret_sources;
 pub mod sinks;
 pub mod socket;
 pub mod store;

@@ -8,6 +8,7 @@
 //! can replace one of them can replace the file.
 
 use crate::channels::Way;
+use crate::sinks::Target;
 use crate::{Config, ConfigError};
 use platform::commands::located;
 use platform::home::{Home, quoted};
@@ -139,10 +140,8 @@ fn named(config: &Config) -> impl Iterator<Item = &Path> {
 
 /// Returns the sources of secrets whose files an agent must not be given, and whose programs the broker starts.
 fn secrets(config: &Config) -> impl Iterator<Item = &SecretSource> {
-    let providers = config.providers.values().flat_map(|table| table.configured.secrets().into_values());
     let vault = config.vault.key.iter().chain(&config.vault.previous);
-    let issuers = config.identity.issuers.values().filter_map(|issuer| issuer.secret.as_ref());
-    providers.chain(vault).chain(issuers).chain(config.store.iter().map(|store| &store.url))
+    config.secrets().map(|secret| secret.source).chain(vault)
 }
 
 /// Returns how the programs of providers are started.
@@ -159,6 +158,10 @@ fn commands(config: &Config) -> impl Iterator<Item = &[String]> {
             None
         }
     });
+    let sinks = config.sinks.iter().filter_map(|table| match &table.target {
+        Target::Command(command) => Some(command),
+        Target::Http { .. } | Target::Syslog(_) | Target::Otlp { .. } => None,
+    });
     let classifier = config.inspection.classifier.iter().filter_map(|table| table.command.as_ref());
     let helpers = secrets(config).filter_map(|source| match source {
         SecretSource::Command { command } => Some(command),
@@ -167,7 +170,7 @@ fn commands(config: &Config) -> impl Iterator<Item = &[String]> {
         | SecretSource::EnvFile { .. }
         | SecretSource::Keyring { .. } => None,
     });
-    providers.chain(channels).chain(classifier).chain(helpers).map(Vec::as_slice)
+    providers.chain(channels).chain(sinks).chain(classifier).chain(helpers).map(Vec::as_slice)
 }
 
 /// The most interpreters of interpreters that the kernel starts.
@@ -520,6 +523,50 @@ mod tests {
             mode(path, 0o722);
             let fault = check_named(&home, config).unwrap_err().to_string();
             assert!(fault.contains(&path.display().to_string()), "{fault}");
+        }
+    }
+
+    /// Every place of a program or a secret in a configuration; `{}` is its path.
+    fn with_every_source(source: &str) -> Vec<Config> {
+        let sink = |rest: &str| format!("[[sinks]]\nname = \"own\"\n{rest}\n");
+        let channel = |rest: &str| format!("[[channels]]\nname = \"own\"\n{rest}\n");
+        let texts = [
+            sink(&format!("kind = \"http\"\nurl = \"https://example.com/\"\nbearer = {source}")),
+            sink(&format!("kind = \"otlp\"\nurl = \"https://example.com/\"\nbearer = {source}")),
+            channel(&format!("kind = \"telegram\"\nchat_id = 1\nbot_token = {source}")),
+            channel(&format!("kind = \"webhook\"\nurl = \"https://example.com/\"\nbearer = {source}")),
+            format!("[inspection.classifier]\nurl = \"https://example.com/\"\nmodel = \"small\"\ntoken = {source}\n"),
+            format!("[vault]\nkey = {source}\n"),
+            format!("[store]\nhost = \"a\"\nurl = {source}\n"),
+        ];
+        let parse = |text: String| {
+            Config::parse(&text, Path::new("/x/broker.toml"), &platform::Environment::new(), crate::KINDS)
+                .unwrap_or_else(|error| panic!("{error}: {text}"))
+        };
+        texts.into_iter().map(parse).collect()
+    }
+
+    #[test]
+    fn every_secret_is_kept_from_agents_and_every_program_that_prints_one_from_everybody() {
+        let (root, home) = made();
+        let folder = root.path().canonicalize().unwrap();
+        let (secret, program) = (folder.join("secret"), folder.join("program"));
+        for path in [&secret, &program] {
+            std::fs::write(path, "").unwrap();
+            mode(path, 0o700);
+        }
+        for config in with_every_source(&format!("{{ file = {secret:?} }}")) {
+            assert_eq!(reserved(&home, &config), std::slice::from_ref(&secret), "{config:?}");
+        }
+        let mut programs = with_every_source(&format!("{{ command = [{program:?}] }}"));
+        let sink = format!("[[sinks]]\nname = \"own\"\nkind = \"command\"\ncommand = [{program:?}]\n");
+        let parsed = Config::parse(&sink, Path::new("/x/broker.toml"), &platform::Environment::new(), crate::KINDS);
+        programs.push(parsed.unwrap());
+        programs.iter().for_each(|config| check_named(&home, config).unwrap());
+        mode(&program, 0o722);
+        for config in &programs {
+            let fault = check_named(&home, config).unwrap_err().to_string();
+            assert!(fault.contains(&program.display().to_string()), "{fault}: {config:?}");
         }
     }
 

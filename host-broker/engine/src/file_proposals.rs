@@ -55,8 +55,8 @@ pub(crate) enum Collected {
 pub(crate) struct FileProposals;
 
 impl Feature for FileProposals {
-    /// Supplies a call that lists proposals, or applies one.
-    fn before_decision(&self, connection: &View, now: Timestamp, call: &mut Call) -> Result<(), StoreError> {
+    /// Supplies a call that applies a proposal.
+    fn before_decision(&self, connection: &View, _: Timestamp, call: &mut Call) -> Result<(), StoreError> {
         let caller = &call.header.caller_key;
         let supplied = match call.target.invocation().map(Invocation::needs) {
             None
@@ -68,13 +68,10 @@ impl Feature for FileProposals {
                 | StoreRequest::ToPoll(_)
                 | StoreRequest::Accounts
                 | StoreRequest::ToUnlink(_)
-                | StoreRequest::Credential,
+                | StoreRequest::Credential
+                // SECURITY: only a permitted call has the store read a list.
+                | StoreRequest::Proposals,
             ) => return Ok(()),
-            Some(StoreRequest::Proposals) => {
-                let latest = proposals::latest(connection, Some(caller))?;
-                let own = latest.iter().filter(|proposal| !proposal.is_revert);
-                StoreInput::Proposals(own.map(|proposal| proposal.listed(now)).collect())
-            }
             Some(StoreRequest::ToApply(id, path)) => {
                 let found = proposals::find_at(connection, caller, id, path)?;
                 call.applies = found.is_some().then(|| id.clone());
@@ -99,10 +96,11 @@ impl Feature for FileProposals {
         Ok(is_full.then(approval_requests::too_many))
     }
 
-    /// Withdraws a proposal, or supplies the changes of the one that is applied.
+    /// Withdraws a proposal, or supplies the changes of the one that is applied, or a list.
     fn with_intent(&self, broker: &mut Broker, tx: &Transaction<'_>, call: &mut Call) -> Result<(), StoreError> {
         broker.withdraw(tx, call)?;
-        broker.hand_over(tx, call)
+        broker.hand_over(tx, call)?;
+        list(tx, call)
     }
 
     /// Drops the wish of a person whose immediate application is refused, so that no later request carries it out.
@@ -174,6 +172,17 @@ impl Feature for FileProposals {
     fn forget_old(&self, tx: &Transaction<'_>) -> Result<(), StoreError> {
         proposals::forget_old(tx)
     }
+}
+
+/// Supplies a permitted call with the latest proposals of its caller.
+fn list(tx: &Transaction<'_>, call: &mut Call) -> Result<(), StoreError> {
+    if !matches!(call.target.invocation().map(Invocation::needs), Some(StoreRequest::Proposals)) {
+        return Ok(());
+    }
+    let latest = proposals::latest(tx.view(), Some(&call.header.caller_key))?;
+    let own = latest.iter().filter(|proposal| !proposal.is_revert);
+    call.target.supply(StoreInput::Proposals(own.map(|proposal| proposal.listed(tx.now())).collect()));
+    Ok(())
 }
 
 impl Broker {

@@ -1,14 +1,13 @@
 //! Loads the secrets that the configuration names.
 
 use config::Config;
-use config::inspection::CLASSIFIER_TOKEN;
 use config::provider::ProviderTable;
+use config::secret_sources::{NamedSecret, SecretUser};
 use platform::Platform;
 use platform::commands::{Command, Commands, Ending};
 use provider::kind::secret_name;
-use secrets::identity::issuers;
 use secrets::source::{CommandOutput, Output, SecretSource};
-use secrets::{STORE_URL, SecretError, Secrets};
+use secrets::{SecretError, Secrets};
 use shared::Provider;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,29 +29,8 @@ pub fn secrets_at_hand(config: &Config, platform: &Platform) -> Secrets {
 }
 
 fn load_from(config: &Config, platform: &Platform, wanted: impl Fn(&SecretSource) -> bool) -> Secrets {
-    let mut sources = BTreeMap::new();
-    for (provider, table) in config.providers.iter().filter(|(_, table)| table.enabled) {
-        for (name, source) in table.configured.secrets().into_iter().filter(|(_, source)| wanted(source)) {
-            sources.insert(secret_name(provider, name), source.clone());
-        }
-    }
-    if let Some(source) =
-        config.inspection.classifier.as_ref().and_then(|classifier| classifier.token.as_ref()).filter(|s| wanted(s))
-    {
-        sources.insert(CLASSIFIER_TOKEN.to_owned(), source.clone());
-    }
-    sources.extend(sources_of_issuers(config, &wanted));
-    for table in &config.channels {
-        for (key, source) in table.secrets().into_iter().filter(|(_, source)| wanted(source)) {
-            sources.insert(table.secret_name(key), source.clone());
-        }
-    }
-    for table in &config.sinks {
-        if let Some(source) = table.secret().filter(|source| wanted(source)) {
-            sources.insert(table.secret_name(), source.clone());
-        }
-    }
-    sources.extend(source_of_store(config, &wanted));
+    let is_used = |user| !matches!(user, SecretUser::Provider(_, false));
+    let sources = sources(config, |secret| is_used(secret.user) && wanted(secret.source));
     let helper = Helper(Arc::clone(&platform.commands));
     platform.runtime.block_on(Secrets::load(&sources, &platform.environment, &helper))
 }
@@ -66,11 +44,14 @@ pub fn secret_warnings(config: &Config, platform: &Platform) -> Vec<(Option<Prov
         SecretSource::Env { .. } | SecretSource::Keyring { .. } | SecretSource::Command { .. } => false,
     };
     let provider = |name: &str| {
-        let mut tables = config.providers.iter();
-        let has_it = |provider: &Provider, table: &ProviderTable| {
-            table.configured.secrets().into_keys().any(|key| secret_name(provider, key) == name)
-        };
-        tables.find(|(provider, table)| has_it(provider, table)).map(|(provider, _)| provider.clone())
+        config.secrets().find(|secret| secret.name == name).and_then(|secret| match secret.user {
+            SecretUser::Provider(provider, _) => Some(provider.clone()),
+            SecretUser::Classifier
+            | SecretUser::Issuer
+            | SecretUser::Channel
+            | SecretUser::Sink
+            | SecretUser::Store => None,
+        })
     };
     let secrets = load_from(config, platform, is_file);
     secrets.faults().map(|(name, fault)| (provider(name), format!("the secret {name} is {fault}"))).collect()
@@ -79,26 +60,19 @@ pub fn secret_warnings(config: &Config, platform: &Platform) -> Vec<(Option<Prov
 /// Those that context tokens are verified with.
 pub fn secrets_of_issuers(config: &Config, platform: &Platform) -> Secrets {
     let helper = Helper(Arc::clone(&platform.commands));
-    let sources = sources_of_issuers(config, &|_| true);
+    let sources = sources(config, |secret| secret.user == SecretUser::Issuer);
     platform.runtime.block_on(Secrets::load(&sources, &platform.environment, &helper))
 }
 
 /// Loads the URL of the database with the records, and nothing else.
 pub fn secret_of_store(config: &Config, platform: &Platform) -> Secrets {
     let helper = Helper(Arc::clone(&platform.commands));
-    let sources: BTreeMap<_, _> = source_of_store(config, &|_| true).into_iter().collect();
+    let sources = sources(config, |secret| secret.user == SecretUser::Store);
     platform.runtime.block_on(Secrets::load(&sources, &platform.environment, &helper))
 }
 
-fn source_of_store(config: &Config, wanted: &impl Fn(&SecretSource) -> bool) -> Option<(String, SecretSource)> {
-    let source = config.store.as_ref().map(|store| &store.url).filter(|source| wanted(source))?;
-    Some((STORE_URL.to_owned(), source.clone()))
-}
-
-fn sources_of_issuers(config: &Config, wanted: &impl Fn(&SecretSource) -> bool) -> BTreeMap<String, SecretSource> {
-    let issuers = config.identity.issuers.iter();
-    let secrets = issuers.filter_map(|(name, table)| Some((issuers::secret_name(name), table.secret.clone()?)));
-    secrets.filter(|(_, source)| wanted(source)).collect()
+fn sources(config: &Config, wanted: impl Fn(&NamedSecret<'_>) -> bool) -> BTreeMap<String, SecretSource> {
+    config.secrets().filter(wanted).map(|secret| (secret.name, secret.source.clone())).collect()
 }
 
 /// One secret of a provider, as it can be seen without running anything.

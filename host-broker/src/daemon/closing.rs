@@ -6,10 +6,9 @@ use engine::clean::Filtered;
 use engine::event::Event;
 use engine::outcomes::{probe_for, report};
 use engine::request::Parsed;
-use kernel::Settled;
 use kernel::call::{Header, Origin};
+use kernel::{Cost, Settled};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::Instant;
 
 impl Loop {
@@ -37,7 +36,7 @@ impl Loop {
         }
     }
 
-    pub(super) fn close(&mut self, event: Event, settled: Option<Settled>, cost: Duration) {
+    pub(super) fn close(&mut self, event: Event, settled: Option<Settled>, cost: Cost) {
         let event = match event {
             Event::Finished(filtered) => match self.end_effect(filtered) {
                 Some(event) => event,
@@ -122,7 +121,8 @@ impl Loop {
         }
         if let Some((mailbox, lane)) = paced {
             let now = Instant::now();
-            mailbox.pace(lane).spend(cost + now.saturating_duration_since(began), now);
+            let disk = cost.shared + now.saturating_duration_since(began);
+            mailbox.pace(lane).spend(cost.own, disk, now);
             if is_unkept {
                 mailbox.pace(lane).count(now);
             }

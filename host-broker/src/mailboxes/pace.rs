@@ -19,9 +19,11 @@ const BURST: Duration = Duration::from_secs(10);
 /// The second bucket forgets a two-hundredth of the time that passes.
 const SHARE: u32 = 200;
 const TIME_BURST: Duration = Duration::from_millis(200);
-/// The most that one document costs its group: a stored reply of a megabyte takes some milliseconds, and a slow disk takes
-/// the rest.
-const COST_MAX: Duration = Duration::from_millis(10);
+/// The most that the disk costs a group for one document: a stored reply of a megabyte takes some milliseconds, and a slow
+/// disk takes the rest.
+const DISK_MAX: Duration = Duration::from_millis(10);
+/// The most that the steps of one document cost it: a process that stood still for minutes is held against nobody.
+const OWN_MAX: Duration = Duration::from_secs(1);
 
 /// When each bucket will be empty.
 #[derive(Debug, Default)]
@@ -34,10 +36,10 @@ impl Pace {
         fill(&mut buckets.0, EACH, now);
     }
 
-    /// Counts the time that the loop has spent on a document that was answered at once.
-    pub fn spend(&self, took: Duration, now: Instant) {
+    /// Counts the time that the loop has spent on a document that was answered at once: its own steps, and the disk.
+    pub fn spend(&self, own: Duration, disk: Duration, now: Instant) {
         let buckets = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        fill(&mut buckets.1, took.min(COST_MAX) * SHARE, now);
+        fill(&mut buckets.1, (own.min(OWN_MAX) + disk.min(DISK_MAX)) * SHARE, now);
     }
 
     /// Returns whether the group may send its next document; `others` says whether other groups are served now.
@@ -76,8 +78,12 @@ mod tests {
     fn documents_that_are_answered_at_once_take_a_two_hundredth_of_the_time_from_other_groups() {
         let (pace, start) = (Pace::default(), Instant::now());
         let took = Duration::from_millis(1);
-        let passed =
-            |now| (0..10_000).take_while(|_| pace.permits(true, now)).inspect(|_| pace.spend(took, now)).count();
+        let passed = |now| {
+            (0..10_000)
+                .take_while(|_| pace.permits(true, now))
+                .inspect(|_| pace.spend(took, Duration::ZERO, now))
+                .count()
+        };
         assert_eq!(passed(start), 200);
         assert_eq!(passed(start + SECOND), 5);
         assert!(pace.permits(false, start + SECOND), "nobody else is served");
@@ -87,7 +93,14 @@ mod tests {
     #[test]
     fn a_slow_disk_is_held_against_nobody_for_long() {
         let (pace, start) = (Pace::default(), Instant::now());
-        (0..20).for_each(|_| pace.spend(SECOND * 60, start));
+        (0..20).for_each(|_| pace.spend(Duration::ZERO, SECOND * 60, start));
         assert!(!pace.permits(true, start) && pace.permits(true, start + SECOND));
+    }
+
+    #[test]
+    fn a_document_that_takes_the_loop_long_is_paid_for_as_a_whole() {
+        let (pace, start) = (Pace::default(), Instant::now());
+        pace.spend(SECOND, Duration::ZERO, start);
+        assert!(!pace.permits(true, start + SECOND * 150) && pace.permits(true, start + SECOND * 200));
     }
 }

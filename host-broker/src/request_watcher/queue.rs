@@ -225,7 +225,7 @@ impl Queue {
         let read = self.mailbox.socket.read(began);
         self.reads_well = !read.is_empty();
         if read.is_empty() {
-            self.mailbox.pace(Lane::Refused).spend(began.elapsed(), began);
+            self.mailbox.pace(Lane::Refused).spend(began.elapsed(), Duration::ZERO, began);
         }
         for frame in read {
             self.push_frame(frame);
@@ -343,7 +343,7 @@ impl Queue {
     fn accept(&self, mut parsed: Parsed, took: Duration, parse_context: &ParseContext) -> Option<Event> {
         let (lane, now) = (lane(self.snapshot.as_deref(), &parsed), Instant::now());
         if lane == Lane::Refused {
-            self.mailbox.pace(lane).spend(took, now);
+            self.mailbox.pace(lane).spend(took, Duration::ZERO, now);
         }
         match parsed.origin_mut() {
             Origin::File(file) => file.lane = lane,

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The statements of each version, the first one first. A version never changes.
-const VERSIONS: [&str; 10] = [
+const VERSIONS: [&str; 11] = [
     concat!(include_str!("schema/ledger.sql"), "\n", include_str!("schema/state.sql")),
     include_str!("schema/version_2.sql"),
     include_str!("schema/version_3.sql"),
@@ -33,8 +33,9 @@ const VERSIONS: [&str; 10] = [
     include_str!("schema/version_8.sql"),
     include_str!("schema/version_9.sql"),
     include_str!("schema/version_10.sql"),
+    include_str!("schema/version_11.sql"),
 ];
-pub(crate) const SCHEMA_VERSION: i64 = 10;
+pub(crate) const SCHEMA_VERSION: i64 = 11;
 /// The number of rows at the end of the chain that a start verifies; `evidence verify` verifies all.
 const VERIFIED_AT_START: i64 = 10_000;
 /// The number of prepared statements that are kept: more than there are, because parsing one takes longer than running

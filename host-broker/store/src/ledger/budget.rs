@@ -1,7 +1,6 @@
-//! The bytes of rows and stored replies that a caller may cause in an hour.
+//! The bytes of rows and stored bodies that a caller may cause in an hour. Bodies are replies, requests, cards, changes.
 //!
-//! Two buckets for each group and each external agent leak steadily over an hour. Every row and stored reply fills the
-//! first; when it is full, the broker refuses new calls. Rows about requests that changed nothing also fill the second,
+//! Two buckets for each bounded caller leak steadily over an hour. Every row and stored body fills the first; when it is full, the broker refuses new calls. Rows about requests that changed nothing also fill the second,
 //! which is smaller. When that is full, the broker counts such requests in one row a minute instead of a row each. On a
 //! nearly full disk, both buckets count as full: first those of the caller that has used most. So bytes are counted
 //! where the configuration sets no bound, too.
@@ -118,10 +117,10 @@ impl Budgets {
     }
 }
 
-/// Returns whether the caller is bounded: groups and external agents are. People and the broker itself are not
-/// attackers.
+/// Returns whether the caller is bounded: groups, external agents and tokens of operators are. People and the broker
+/// itself are not attackers.
 fn is_bounded(caller: &str) -> bool {
-    caller.starts_with("group:") || caller.starts_with("agent:") || caller.starts_with("outside:")
+    ["group:", "agent:", "outside:", "operator:"].iter().any(|kind| caller.starts_with(kind))
 }
 
 fn micros(time: Timestamp) -> i64 {
@@ -173,11 +172,11 @@ mod tests {
     #[test]
     fn people_and_the_broker_are_not_bounded_and_no_bound_bounds_nobody() {
         let mut budgets = of(1);
-        for caller in ["person:alice", "broker", "operator:optk_1"] {
+        for caller in ["person:alice", "broker"] {
             budgets.charge(caller, usize::MAX, true, at(0));
             assert!(!budgets.folds(caller, at(0)) && budgets.refuses(caller, at(0)).is_none(), "{caller}");
         }
-        for agent in ["outside:fgrnt_1", "agent:0c1d"] {
+        for agent in ["outside:fgrnt_1", "agent:0c1d", "operator:optk_1"] {
             budgets.charge(agent, 2, true, at(0));
             assert!(budgets.folds(agent, at(0)), "{agent}");
         }

@@ -104,8 +104,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Charges a stored reply to the budget of its caller.
-    pub(crate) fn charge_reply(&self, caller: &str, bytes: usize) -> Result<(), StoreError> {
+    /// Charges stored bytes beside the rows to the budget of their caller: replies, requests, cards, changes.
+    pub(crate) fn charge_bytes(&self, caller: &str, bytes: usize) -> Result<(), StoreError> {
         self.count(bytes);
         let key = counted_as(self.view(), caller)?;
         self.minor.borrow_mut().budgets.charge(&key, bytes, false, self.steady());

@@ -302,6 +302,7 @@ pub fn ask(tx: &Transaction<'_>, approval_request: &NewApproval<'_>) -> Result<i
     let person = approval_request.person.map(serde_json::to_string).transpose();
     let person = person.map_err(|_bad| StoreError::Stored { what: "person" })?;
     let others = approval_request.others.iter().map(Provider::as_str).collect::<Vec<_>>().join(" ");
+    tx.charge_bytes(approval_request.caller, card.len() + approval_request.document.map_or(0, <[u8]>::len))?;
     tx.view()
         .prepare_cached(INSERT)
         .and_then(|mut s| {
@@ -443,6 +444,12 @@ pub(super) fn changed_one(
 /// [`StoreError`]; the approval request must then not be stored either.
 pub fn keep_sealed(tx: &Transaction<'_>, approval: i64, sealed: &SealedRequest) -> Result<(), StoreError> {
     let sealed = serde_json::to_string(sealed).map_err(|_bad| StoreError::Stored { what: "sealed request" })?;
+    let caller: String = tx
+        .view()
+        .prepare_cached("SELECT caller FROM approvals WHERE id = ?1")
+        .and_then(|mut s| s.query_row(params![approval], |row| row.get(0)))
+        .map_err(at("read an approval request"))?;
+    tx.charge_bytes(&caller, sealed.len())?;
     changed_one(tx, "UPDATE approvals SET sealed = ?2 WHERE id = ?1", params![approval, sealed])
 }
 

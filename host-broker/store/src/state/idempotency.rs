@@ -43,7 +43,9 @@ pub fn claimed(view: &View, claim: &ClaimKey<'_>) -> Result<Option<Claimed>, Sto
     const OWN: &str = "SELECT params_digest, request_id, 0 FROM idempotency
         WHERE caller = ?1 AND person IN (?6, '') AND account = ?2 AND provider = ?3 AND action = ?4 AND key = ?5
         ORDER BY person = ?6 DESC LIMIT 1";
-    const ANYBODYS: &str = "SELECT params_digest, request_id, person <> ?6 FROM idempotency
+    // Without the name of the index, SQLite reads all keys of the caller by the primary key.
+    const ANYBODYS: &str = "SELECT params_digest, request_id, person <> ?6
+        FROM idempotency INDEXED BY idempotency_key
         WHERE caller = ?1 AND account = ?2 AND provider = ?3 AND action = ?4 AND key = ?5
         ORDER BY person = ?6 DESC LIMIT 1";
     let ClaimKey { caller, person, account, provider, action, key } = claim;

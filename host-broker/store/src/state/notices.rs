@@ -170,7 +170,10 @@ pub fn waiting_channels(view: &View) -> Result<Vec<String>, StoreError> {
 /// # Errors
 /// [`StoreError`] if it cannot be read.
 pub fn due(view: &View, channel: &str, now: Timestamp) -> Result<Option<Notice>, StoreError> {
-    let condition = "state = 'due' AND channel = ?1 AND due_at <= ?2 ORDER BY due_at, id LIMIT 1";
+    // Without the name of the index, SQLite reads all earlier notices of the channel.
+    let condition = "id = (SELECT first.id FROM notices AS first INDEXED BY notices_due
+        WHERE first.state = 'due' AND first.channel = ?1 AND first.due_at <= ?2
+        ORDER BY first.due_at, first.id LIMIT 1)";
     select(view, condition, params![channel, now.millis()]).map(|found| found.into_iter().next())
 }
 

@@ -60,6 +60,7 @@ pub fn add(
     let asks = serde_json::to_string(&step.asks).map_err(|_bad| StoreError::Stored { what: "reasons" })?;
     let sealed = sealed.map(serde_json::to_string).transpose();
     let sealed = sealed.map_err(|_bad| StoreError::Stored { what: "sealed request" })?;
+    let bytes = document.len() + sealed.as_ref().map_or(0, String::len);
     let insert = params![
         step.plan,
         step.step,
@@ -73,7 +74,8 @@ pub fn add(
         document,
         sealed,
     ];
-    changed_one(tx, INSERT, insert)
+    changed_one(tx, INSERT, insert)?;
+    tx.charge_bytes(caller, bytes)
 }
 
 /// Returns the calls of a plan, in their order.

@@ -87,6 +87,8 @@ pub fn put(tx: &Transaction<'_>, entry: &NewQuarantined<'_>) -> Result<(), Store
     const ENOUGH: &str = "DELETE FROM quarantine WHERE caller = ?1 AND seq <=
         (SELECT seq FROM quarantine WHERE caller = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)";
     const INSERT: &str = "INSERT INTO quarantine VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+    let data = entry.data.to_string();
+    tx.charge_bytes(entry.caller, data.len())?;
     tx.view()
         .prepare_cached(INSERT)
         .and_then(|mut s| {
@@ -99,7 +101,7 @@ pub fn put(tx: &Transaction<'_>, entry: &NewQuarantined<'_>) -> Result<(), Store
                 i64::from(entry.level.number()),
                 entry.verdict,
                 serde_json::to_string(entry.reasons).unwrap_or_default(),
-                entry.data.to_string(),
+                data,
                 entry.summary,
                 tx.now().millis(),
             ])

@@ -34,7 +34,7 @@ pub fn keep(
             s.execute(params![seq, caller, id.as_str(), tx.steady().millis(), document, handing == Delivery::Over])
         })
         .map_err(at("keep a reply"))?;
-    tx.charge_reply(caller, document.len())
+    tx.charge_bytes(caller, document.len())
 }
 
 /// The longest chain of requests that were answered with each other's reply.

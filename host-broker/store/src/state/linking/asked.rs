@@ -153,7 +153,7 @@ pub fn waiting_of(view: &View, caller: &str) -> Result<Vec<i64>, StoreError> {
 /// [`StoreError`] if they cannot be counted; none may then be sent.
 pub fn approval_requests(view: &View, owner: &Owner<'_>) -> Result<usize, StoreError> {
     const COUNT: &str = "SELECT count(*) FROM account_links l JOIN approvals a ON a.id = l.approval
-        WHERE a.state = 'waiting' AND a.caller = ?1 AND l.person = ?2";
+        WHERE a.state <> 'closed' AND a.state = 'waiting' AND a.caller = ?1 AND l.person = ?2";
     let count: i64 = view
         .prepare_cached(COUNT)
         .and_then(|mut s| s.query_row(params![owner.caller, owner.person], |row| row.get(0)))
