@@ -475,8 +475,7 @@ impl Host {
         let (stopped, clock) = (Arc::clone(&stop), Arc::clone(&platform.clock));
         let sweeper = thread("sweeper", move || keep_sweeping(&mailboxes, clock.as_ref(), &stopped)).map_err(ended)?;
         let inbox = served.map(|inbox| inbox.serve(loaded, platform, dispatcher, reports.clone(), changes));
-        let callback = callback
-            .map(|(listener, address)| (http::callback::serve(listener, address, reports.clone(), runtime), address));
+        let callback = callback.map(|bound| http::callback::serve(bound, &loaded.home, platform, reports.clone()));
         let metrics = exported.map(|exported| exported.serve(runtime));
         let (sinks, runtime) = (sinks.start(runtime), runtime.clone());
         let fleet_tasks = fleet_commands.into_iter().chain(follower).collect();

@@ -18,7 +18,7 @@ pub struct BrokerTable {
     pub max_concurrent_calls: usize,
     /// The treatment of documents whose type is not one of this protocol.
     pub unknown_requests: UnknownRequests,
-    /// The hourly evidence budget of one group or external grant, in MiB: rows and stored replies. Above it, the broker
+    /// The hourly evidence budget of one group, external agent or operator token, in MiB: rows and stored bodies. Above it, the broker
     /// refuses the calls. Rows about requests that change nothing can use an eighth of it. Above that, the broker counts
     /// them in one row per minute. 0 means no limit.
     pub evidence_mib_per_hour: u64,

@@ -60,8 +60,12 @@ impl Cgroups {
     /// A clause that says why no subtree can be used. The broker is where it was then.
     pub fn enter() -> Result<Self, String> {
         let read = |path: &str| fs::read_to_string(path).map_err(|error| format!("{path} cannot be read: {error}"));
-        let (mounts, groups) = (read("/proc/self/mountinfo")?, read("/proc/self/cgroup")?);
-        let here = place(&mounts, &groups).ok_or("there is no cgroup v2 hierarchy")?;
+        Self::enter_at(&read("/proc/self/mountinfo")?, &read("/proc/self/cgroup")?)
+    }
+
+    /// Does so for a process with these mounts in these groups.
+    fn enter_at(mounts: &str, groups: &str) -> Result<Self, String> {
+        let here = place(mounts, groups).ok_or("there is no cgroup v2 hierarchy")?;
         let own = format!("broker.{}", std::process::id());
         // A reload executes the program again, and the process stays where it is.
         let was_moved = here.file_name().is_some_and(|name| name == own.as_str());

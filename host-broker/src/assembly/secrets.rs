@@ -29,7 +29,7 @@ pub fn secrets_at_hand(config: &Config, platform: &Platform) -> Secrets {
 }
 
 fn load_from(config: &Config, platform: &Platform, wanted: impl Fn(&SecretSource) -> bool) -> Secrets {
-    let is_used = |user| !matches!(user, SecretUser::Provider(_, false));
+    let is_used = |user: SecretUser<'_>| !matches!(user, SecretUser::Provider(_, false));
     let sources = sources(config, |secret| is_used(secret.user) && wanted(secret.source));
     let helper = Helper(Arc::clone(&platform.commands));
     platform.runtime.block_on(Secrets::load(&sources, &platform.environment, &helper))

@@ -4,6 +4,7 @@
 //! reaches. The broker gets the values, and their `state` names the link session. Everything else is decided there, and
 //! a person still approves the account. A browser with an unknown `state` hears only that it is unknown.
 
+use super::web::read_pool::ReadPool;
 use super::web::seal;
 use super::{Server, own_name};
 use crate::daemon::{EventSender, Message, OAuthCallback};
@@ -13,12 +14,17 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{Html, IntoResponse as _, Response};
 use axum::routing::get;
 use maud::{DOCTYPE, html};
+use model::Clock;
+use model::errors::chain;
+use platform::Platform;
+use platform::home::Home;
 use provider::linking::address::Brought;
 use shared::{Code, Reply, Status};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
+use store::state::linking;
 use tokio::net::TcpListener;
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use zeroize::Zeroizing;
@@ -30,18 +36,26 @@ const TIMEOUT: Duration = Duration::from_secs(125);
 #[derive(Clone)]
 struct Door {
     reports: EventSender,
+    read_pool: Arc<ReadPool>,
+    clock: Arc<dyn Clock>,
     port: u16,
 }
 
-/// Serves the route on this address.
-pub fn serve(listener: TcpListener, address: SocketAddr, reports: EventSender, runtime: &Handle) -> Server {
-    let door = Door { reports, port: address.port() };
+/// Serves the route on this address, for the flows of this home.
+pub fn serve(
+    (listener, address): (TcpListener, SocketAddr),
+    home: &Home,
+    platform: &Platform,
+    reports: EventSender,
+) -> (Server, SocketAddr) {
+    let (read_pool, clock) = (Arc::new(ReadPool::new(home.path().to_owned())), Arc::clone(&platform.clock));
+    let door = Door { reports, read_pool, clock, port: address.port() };
     // A request that only checks the existence of the page completes nothing.
     let route = || get(back).head(elsewhere);
     let router = Router::new().route("/callback", route()).route("/callback/{provider}", route());
     let router = router.fallback(elsewhere).with_state(door);
     tracing::info!(address = %url(address), "browsers are brought back to here");
-    Server::start(listener, router, CancellationToken::new(), runtime)
+    (Server::start(listener, router, CancellationToken::new(), &platform.runtime), address)
 }
 
 /// Returns the address to configure at a provider: `http://127.0.0.1:7421/callback`.
@@ -62,18 +76,48 @@ async fn back(State(door): State<Door>, request: Request) -> Response {
         Ok(brought) => brought,
         Err(code) => return page(StatusCode::BAD_REQUEST, code.meaning(), Some(code.remedy())),
     };
+    // Every user of this machine can call this address. Only the values of an open flow reach the loop.
+    match is_expected(&door, brought.state.clone()).await {
+        Some(true) => {}
+        Some(false) => return unknown(),
+        None => {
+            return page(StatusCode::SERVICE_UNAVAILABLE, "The broker cannot read its records.", Some("Try again."));
+        }
+    }
     let (answer, answered) = oneshot::channel();
     door.reports.send(Message::Callback(OAuthCallback { brought, url, answer }));
     match tokio::time::timeout(TIMEOUT, answered).await {
         Ok(Ok(reply)) => told(&reply),
-        Ok(Err(_no_flow)) => {
-            let code = Code::CapabilityAuthFlowInvalid;
-            page(StatusCode::NOT_FOUND, code.meaning(), Some("Ask the agent for a new page."))
-        }
+        Ok(Err(_no_flow)) => unknown(),
         Err(_elapsed) => {
             page(StatusCode::GATEWAY_TIMEOUT, "This took too long.", Some("Ask the agent for the outcome."))
         }
     }
+}
+
+/// Returns whether an open flow waits for this `state`; `None` if the records cannot be read.
+async fn is_expected(door: &Door, state: Option<String>) -> Option<bool> {
+    let (read_pool, now) = (Arc::clone(&door.read_pool), door.clock.now());
+    let look = move || {
+        read_pool.look(|view| {
+            linking::by_state(view, state.as_deref().unwrap_or_default(), now).map(|found| found.is_some())
+        })
+    };
+    match tokio::task::spawn_blocking(look).await {
+        Ok(Ok(is_expected)) => Some(is_expected),
+        Ok(Err(error)) => {
+            tracing::warn!(error = chain(&error), "the flow of a browser cannot be looked up");
+            None
+        }
+        Err(error) => {
+            tracing::error!(%error, "the flow of a browser cannot be looked up");
+            None
+        }
+    }
+}
+
+fn unknown() -> Response {
+    page(StatusCode::NOT_FOUND, Code::CapabilityAuthFlowInvalid.meaning(), Some("Ask the agent for a new page."))
 }
 
 fn path(uri: &Uri) -> &str {

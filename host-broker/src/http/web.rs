@@ -11,7 +11,7 @@ mod access;
 mod activity;
 mod decide;
 mod assets;
-mod read_pool;
+pub(in crate::http) mod read_pool;
 mod diff;
 mod ending;
 mod evidence;

@@ -121,7 +121,7 @@ metrics! {
     LEDGER_LIMIT "ledger_limit_bytes" Gauge []
         "Bytes of the database above which old rows move into segments: `ledger_mib` of the configuration. Absent if rows never move.";
     EVIDENCE_BUDGET_USED "evidence_budget_used_bytes" Gauge ["group"]
-        "Bytes of rows and stored replies that count against the hourly evidence budget of a group. `external` is the external agent with the most bytes. A caller that is no configured group counts as `other`.";
+        "Bytes of rows and stored bodies that count against the hourly evidence budget of a group. `external` is the external agent with the most bytes. A caller that is no configured group counts as `other`.";
     EVIDENCE_BUDGET_LIMIT "evidence_budget_limit_bytes" Gauge []
         "The hourly evidence budget of each group and each external agent: `evidence_mib_per_hour` of the configuration. Absent if there is no limit.";
     SHARED_QUOTA_USED "shared_quota_used" Gauge ["provider" "scope"]

@@ -312,6 +312,34 @@ enum Task {
     Remade(Remade),
 }
 
+/// The tasks that wait. Documents of groups and requests without a file take turns, so that many of these hold no group
+/// up.
+struct Turns<T> {
+    documents: VecDeque<T>,
+    remade: VecDeque<T>,
+    is_documents_turn: bool,
+}
+
+impl<T> Turns<T> {
+    fn new() -> Self {
+        Self { documents: VecDeque::new(), remade: VecDeque::new(), is_documents_turn: true }
+    }
+
+    fn add(&mut self, task: T, is_remade: bool) {
+        if is_remade { &mut self.remade } else { &mut self.documents }.push_back(task);
+    }
+
+    fn next(&mut self) -> Option<T> {
+        let [first, second] = if self.is_documents_turn {
+            [&mut self.documents, &mut self.remade]
+        } else {
+            [&mut self.remade, &mut self.documents]
+        };
+        self.is_documents_turn = !self.is_documents_turn;
+        first.pop_front().or_else(|| second.pop_front())
+    }
+}
+
 /// The sender of tasks to the worker. The worker ends when the last sender is dropped.
 #[derive(Debug, Clone)]
 pub struct ParseWorker(Sender<(Task, Arc<ParseContext>)>);
@@ -344,7 +372,13 @@ impl ParseWorker {
 }
 
 fn work(tasks: &Receiver<(Task, Arc<ParseContext>)>, reports: &EventSender) {
-    for (task, parse_context) in tasks {
+    let mut turns = Turns::new();
+    loop {
+        for (task, parse_context) in tasks.try_iter() {
+            let is_remade = matches!(task, Task::Remade(_));
+            turns.add((task, parse_context), is_remade);
+        }
+        let Some((task, parse_context)) = turns.next().or_else(|| tasks.recv().ok()) else { return };
         let began = Instant::now();
         let news = match task {
             Task::Remade(Remade { make, news }) => {
@@ -378,5 +412,22 @@ fn work(tasks: &Receiver<(Task, Arc<ParseContext>)>, reports: &EventSender) {
 fn guarded(group: &Group, parse: impl FnOnce()) {
     if catch_unwind(AssertUnwindSafe(parse)).is_err() {
         tracing::error!(%group, "a document could not be parsed because of a fault in the broker; it stays unanswered");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_requests_without_a_file_hold_no_group_up_and_none_of_them_is_lost() {
+        let mut turns = Turns::new();
+        (0..24).for_each(|agent| turns.add(("agent", agent), true));
+        turns.add(("group", 0), false);
+        turns.add(("group", 1), false);
+        let order: Vec<_> = std::iter::from_fn(|| turns.next()).collect();
+        assert_eq!(order.len(), 26);
+        assert_eq!(order[..4], [("group", 0), ("agent", 0), ("group", 1), ("agent", 1)]);
+        assert!(order[4..].iter().map(|(_, number)| *number).eq(2..24));
     }
 }

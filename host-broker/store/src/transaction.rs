@@ -36,7 +36,7 @@ pub struct Transaction<'c> {
     steady: Timestamp,
     policy_version: &'c str,
     pub(crate) minor: &'c RefCell<Minor>,
-    // The bytes of its rows and stored replies.
+    // The bytes of its rows and stored bodies.
     written: Cell<usize>,
 }
 
@@ -54,7 +54,7 @@ impl<'c> Transaction<'c> {
         Self { view, head, signed, clock, now, steady, policy_version, minor, written }
     }
 
-    /// Returns how many bytes of rows and stored replies are written so far.
+    /// Returns how many bytes of rows and stored bodies are written so far.
     pub fn written(&self) -> usize {
         self.written.get()
     }

@@ -441,3 +441,20 @@ fn a_channel_for_which_too_much_waits_takes_no_more_and_says_so() {
     answer(&world, &approval_request, true);
     assert_eq!(code(&developer.reply(&id)), "executed");
 }
+
+#[test]
+fn of_many_questions_of_one_group_a_channel_gets_five_at_once_and_the_others_apart() {
+    let world = world(|world| appends(world, "ops", ""));
+    let developer = world.group("developer");
+    for number in 0..7 {
+        ask(&world, &developer, call("charge", json!({ "cents": number })));
+    }
+    assert_eq!(wait_told(&world, "ops", 5).len(), 5);
+    let notices = until("every question has its notice", || {
+        let found = world.query("SELECT state, due_at FROM notices WHERE event = 'asked' ORDER BY id");
+        let is_sent = |row: &Value| row["state"] == "sent";
+        (found.len() == 7 && found.iter().filter(|row| is_sent(row)).count() >= 5).then_some(found)
+    });
+    let due: Vec<i64> = notices.iter().map(|row| row["due_at"].as_i64().unwrap()).collect();
+    assert_eq!((due[5] - due[4], due[6] - due[5]), (20_000, 20_000), "{notices:?}");
+}

@@ -95,6 +95,39 @@ fn a_group_that_an_earlier_broker_of_this_number_has_left_is_passed_over_or_used
     assert!(cgroups.delegate(false).unwrap_err().contains("cannot be entered"));
 }
 
+#[test]
+fn a_start_moves_the_broker_into_a_leaf_and_a_reload_finds_it_there() {
+    let root = tempfile::tempdir().unwrap();
+    let base = root.path().join("service");
+    fs::create_dir(&base).unwrap();
+    let (own, process) = (format!("broker.{}", std::process::id()), std::process::id().to_string());
+    let write = |file: &str, text: &str| fs::write(base.join(file), text).unwrap();
+    let read = |file: &str| fs::read_to_string(base.join(file)).unwrap_or_default();
+    let mounts = format!("30 24 0:26 / {} rw - cgroup2 cgroup2 rw\n", root.path().display());
+    let enter = |groups: &str| Cgroups::enter_at(&mounts, groups).map(|cgroups| cgroups.base);
+    assert_eq!(enter("4:memory:/service\n"), Err("there is no cgroup v2 hierarchy".to_owned()));
+    write("cgroup.controllers", "cpu memory pids io");
+    write("cgroup.subtree_control", "");
+    // A refusal changes nothing.
+    write("cgroup.procs", &format!("1\n{process}\n"));
+    assert!(enter("0::/service\n").unwrap_err().contains("other processes are in"));
+    assert!(!base.join(&own).exists() && read("cgroup.subtree_control").is_empty());
+    write("cgroup.procs", &format!("{process}\n"));
+    // A group of somebody else has no name of a broker.
+    fs::create_dir(base.join("another")).unwrap();
+    assert_eq!(enter("0::/service\n"), Ok(base.clone()));
+    assert_eq!(read(&format!("{own}/cgroup.procs")), process);
+    assert_eq!(read("cgroup.subtree_control"), "+memory +pids +cpu");
+    // After a reload the process is in its leaf, and nothing of the service is in the base.
+    write("cgroup.procs", "");
+    fs::remove_file(base.join(&own).join("cgroup.procs")).unwrap();
+    write("cgroup.subtree_control", "");
+    assert_eq!(enter(&format!("0::/service/{own}\n")), Ok(base.clone()));
+    assert_eq!(read("cgroup.subtree_control"), "+memory +pids +cpu");
+    assert!(!base.join(&own).join("cgroup.procs").exists(), "it is not moved again");
+    assert!(base.join("another").exists());
+}
+
 /// A group of the kernel's, for a test; `None` where none can be made.
 fn real(name: &str) -> Option<PathBuf> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();

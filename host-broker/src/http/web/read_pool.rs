@@ -57,7 +57,7 @@ const OVER_SEEN: usize = 50;
 const OVER_SHOWN: usize = 8;
 
 impl ReadPool {
-    pub(super) fn new(home: PathBuf) -> Self {
+    pub(in crate::http) fn new(home: PathBuf) -> Self {
         Self { home, reader: Mutex::new(None), most: None }
     }
 
