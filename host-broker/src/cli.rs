@@ -234,10 +234,22 @@ impl Context {
         let program = self.program();
         let commands = Arguments::command();
         let names = commands.get_subcommands().map(clap::Command::get_name).filter(|name| *name != "init");
-        names.fold(text.to_owned(), |text, name| {
-            text.replace(&format!("host-broker {name}"), &format!("{program} {name}"))
-        })
+        names.fold(text.to_owned(), |text, name| suggested(&text, name, &program))
     }
+}
+
+/// Returns the text with this program in front of each `host-broker NAME`. A sentence such as "host-broker runs" has no
+/// command.
+fn suggested(text: &str, name: &str, program: &str) -> String {
+    let command = format!("host-broker {name}");
+    let mut parts = text.split(&command);
+    let mut whole = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let is_word = !part.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '-' | '_'));
+        whole.push_str(if is_word { program } else { "host-broker" });
+        write!(whole, " {name}{part}").ok();
+    }
+    whole
 }
 
 /// Runs the command named by the process's arguments.

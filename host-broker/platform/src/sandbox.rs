@@ -117,7 +117,7 @@ impl Sandbox {
         env.push(("HOME".into(), STATE.into()));
         env.push(("TMPDIR".into(), "/tmp".into()));
         let mut outer = self.arguments();
-        if program.is_absolute() && !program.starts_with("/usr") {
+        if program.is_absolute() && !program.starts_with("/usr") && !self.shows(&program) {
             outer.extend(binding("--ro-bind", &program));
         }
         // Last, because the mounts before need a writable root.
@@ -182,6 +182,13 @@ impl Sandbox {
                 format!("{said}; this user cannot create namespaces; for the remedy: host-broker doctor")
             }
         }
+    }
+
+    /// Returns whether a program can be read and not changed, without a mount of its own. A link in a readable directory
+    /// cannot be a mount point: bubblewrap would have to create its target.
+    fn shows(&self, program: &Path) -> bool {
+        let is_below = |paths: &[PathBuf]| paths.iter().any(|path| program.starts_with(path));
+        is_below(&self.readable) && !is_below(&self.writable)
     }
 
     fn arguments(&self) -> Vec<OsString> {

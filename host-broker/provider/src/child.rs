@@ -87,8 +87,14 @@ impl Settings {
 
     /// Returns the fault of a program that fetches another one but can reach nothing. It would try for a minute.
     pub fn fetches_in_vain(&self) -> Option<String> {
-        let program = Path::new(started(&self.command)?).file_name()?.to_str()?;
-        let registry = FETCHERS.iter().find(|(fetcher, _)| *fetcher == program).map(|(_, registry)| *registry)?;
+        let path = started(&self.command)?;
+        let program = Path::new(path).file_name()?.to_str()?;
+        // A line of `env -S` is one argument.
+        let words = self.command.iter().flat_map(|argument| argument.split_whitespace());
+        let first = words.skip_while(|word| *word != path).skip(1).find(|word| !word.starts_with('-'));
+        let fetches =
+            |subcommands: &[&str]| subcommands.is_empty() || first.is_some_and(|word| subcommands.contains(&word));
+        let (_, _, registry) = FETCHERS.iter().find(|(fetcher, words, _)| *fetcher == program && fetches(words))?;
         let stays =
             self.command.iter().any(|argument| ["--offline", "--no-install", "--no"].contains(&argument.as_str()));
         (!stays && !self.has_network()).then(|| {
@@ -151,15 +157,21 @@ pub fn started(command: &[String]) -> Option<&str> {
     None
 }
 
-/// Programs that fetch another one first, and from where.
-const FETCHERS: [(&str, &str); 6] = [
-    ("npx", "\"registry.npmjs.org\""),
-    ("pnpx", "\"registry.npmjs.org\""),
-    ("bunx", "\"registry.npmjs.org\""),
-    ("uvx", "\"pypi.org\", \"files.pythonhosted.org\""),
-    ("uv", "\"pypi.org\", \"files.pythonhosted.org\""),
-    ("pipx", "\"pypi.org\", \"files.pythonhosted.org\""),
+/// Programs that fetch another one first, the subcommands with which they do (none means always), and from where.
+const FETCHERS: [(&str, &[&str], &str); 10] = [
+    ("npx", &[], NPM),
+    ("pnpx", &[], NPM),
+    ("bunx", &[], NPM),
+    ("npm", &["exec", "x", "create", "init"], NPM),
+    ("pnpm", &["dlx", "exec", "create"], NPM),
+    ("yarn", &["dlx", "create"], NPM),
+    ("bun", &["x", "create"], NPM),
+    ("uvx", &[], PYPI),
+    ("uv", &["run", "tool", "x"], PYPI),
+    ("pipx", &["run"], PYPI),
 ];
+const NPM: &str = "\"registry.npmjs.org\"";
+const PYPI: &str = "\"pypi.org\", \"files.pythonhosted.org\"";
 
 /// The sandbox that separates a program from the broker's home.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -397,7 +409,21 @@ mod tests {
         }
         let uvx = settings("command = [\"/usr/local/bin/uvx\", \"a-server\"]").fetches_in_vain().unwrap();
         assert!(uvx.contains("\"pypi.org\", \"files.pythonhosted.org\""), "{uvx}");
+        for fetches in [
+            "\"npm\", \"exec\", \"-y\", \"a-server\"",
+            "\"pnpm\", \"--silent\", \"dlx\", \"a-server\"",
+            "\"yarn\", \"dlx\", \"a-server\"",
+            "\"bun\", \"x\", \"a-server\"",
+            "\"uv\", \"tool\", \"run\", \"a-server\"",
+            "\"/usr/bin/env\", \"pipx\", \"run\", \"a-server\"",
+            "\"env\", \"-S\", \"A=b npm exec a-server\"",
+        ] {
+            let why = settings(&format!("command = [{fetches}]")).fetches_in_vain();
+            assert!(why.is_some_and(|why| why.contains("needs the network")), "{fetches}");
+        }
         for works in [
+            "command = [\"npm\", \"start\"]",
+            "command = [\"bun\", \"server.ts\"]",
             "command = [\"npx\", \"a-server\"]\nhosts = [\"registry.npmjs.org\"]",
             "command = [\"npx\", \"a-server\"]\nnetwork = true",
             "command = [\"npx\", \"a-server\"]\nisolation = \"none\"",

@@ -5,7 +5,7 @@ mod tail;
 
 use crate::cli::Context;
 use crate::cli::ask::ask;
-use crate::cli::home_reader::person;
+use crate::cli::home_reader::{person, unknown};
 use crate::cli::output::{CliError, Output};
 use crate::story::on_behalf;
 use clap::{Args, Subcommand, ValueEnum};
@@ -14,6 +14,7 @@ use engine::request;
 use model::Person;
 use serde_json::json;
 use shared::{Action, Code, Group, Provider, RequestId, Timestamp};
+use std::collections::BTreeSet;
 use store::View;
 use store::ledger::calls;
 use store::ledger::calls::{CallRecord, Filter};
@@ -182,6 +183,23 @@ impl Which {
     }
 }
 
+/// Checks whether a provider has the action of a list that is empty.
+///
+/// # Errors
+/// [`CliError`] that names the nearest one.
+fn known_action(context: &Context, filter: &Filter) -> Result<(), CliError> {
+    let Some(action) = &filter.action else { return Ok(()) };
+    let config = context.config()?;
+    let catalogue = context.catalogue_as_seen(&config)?;
+    let wanted = |name: &Provider| filter.provider.as_ref().is_none_or(|provider| provider == name);
+    let listed: Vec<_> = catalogue.providers().filter(|(name, _)| wanted(name)).map(|(_, listed)| listed).collect();
+    if listed.iter().any(|listed| listed.operations.contains_key(action)) {
+        return Ok(());
+    }
+    let known: BTreeSet<&Action> = listed.iter().flat_map(|listed| listed.operations.keys()).collect();
+    Err(unknown("action", action, known.into_iter()))
+}
+
 impl Calls {
     /// Runs the command.
     ///
@@ -200,6 +218,7 @@ impl Calls {
                 let records = calls::list(&ledger, &filter, limit)?;
                 if records.is_empty() {
                     context.knows(filter.group.as_ref(), filter.provider.as_ref())?;
+                    known_action(context, &filter)?;
                 }
                 let people = people(&ledger, &records)?;
                 context.output.show(&json!({ "calls": records }), || table(&records, &people));

@@ -6,6 +6,8 @@ use crate::cli::home_reader::{chat_type, known_group, person};
 use crate::cli::output::{CliError, Output};
 use clap::Args;
 use config::flows::FlowsTable;
+use config::{Config, near_miss};
+use engine::catalogue::Catalogue;
 use engine::facts;
 use engine::features;
 use engine::inspection::Inspector;
@@ -124,7 +126,12 @@ impl Explain {
             features::supply(view, now, &mut call)?;
             facts::judge(view, (now, steady_estimate(view, now)?), &call, &policy, Some(&filters))
         })?;
-        let explained = explain(&facts, &decision);
+        let mut explained = explain(&facts, &decision);
+        if let Some(hint) = hint(&config, &parse_context.catalogue, &call)
+            && let Some(explained) = explained.as_object_mut()
+        {
+            explained.insert("hint".to_owned(), hint.into());
+        }
         context.output.show(&explained, || text(&explained));
         Ok(())
     }
@@ -169,6 +176,21 @@ impl Explain {
     }
 }
 
+/// Returns the nearest names, if the configuration has no such provider, or the provider has no such action.
+fn hint(config: &Config, catalogue: &Catalogue, call: &Call) -> Option<String> {
+    let (provider, action) = (&call.provider, &call.action);
+    if config.table_of(provider).is_none() {
+        let near = near_miss(provider.as_str(), config.providers.keys().map(Provider::as_str));
+        return Some(format!("The configuration has no provider `{provider}`{near}."));
+    }
+    let listed = catalogue.provider(provider)?;
+    if listed.operations.is_empty() || listed.operations.contains_key(action) {
+        return None;
+    }
+    let near = near_miss(action.as_str(), listed.operations.keys().map(Action::as_str));
+    Some(format!("{provider} has no action `{action}`{near}."))
+}
+
 fn no_object(fault: &dyn Display) -> CliError {
     CliError::usage(format!("the parameters are not a JSON object: {fault}"))
 }
@@ -195,8 +217,12 @@ fn text(explained: &Value) -> String {
         (verdict, reason) if reason.is_empty() => verdict,
         (verdict, reason) => format!("{verdict} ({reason})"),
     };
+    let hint = match word(explained, "hint").as_str() {
+        "" => String::new(),
+        hint => format!("\n{hint}"),
+    };
     format!(
-        "{} calls {}.{}: {verdict}\n\n{}",
+        "{} calls {}.{}: {verdict}{hint}\n\n{}",
         word(explained, "caller"),
         word(explained, "provider"),
         word(explained, "action"),

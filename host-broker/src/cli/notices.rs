@@ -1,6 +1,7 @@
 //! `notices`: who was told of what.
 
 use crate::cli::Context;
+use crate::cli::home_reader::unknown;
 use crate::cli::output::{CliError, Output};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -49,6 +50,13 @@ impl Notices {
             found.retain(|notice| list.channel.as_ref().is_none_or(|channel| *channel == notice.channel));
             found.truncate(list.limit);
             documents = found.iter().map(|notice| document(&ledger, notice)).collect::<Result<Vec<_>, _>>()?;
+        }
+        // The records can have notices of a channel that is removed.
+        if let Some(channel) = list.channel.filter(|_| documents.is_empty()) {
+            let channels = context.config()?.channels;
+            if channels.iter().all(|table| table.name != channel) {
+                return Err(unknown("channel", &channel, channels.iter().map(|table| &table.name)));
+            }
         }
         context.output.show(&json!({ "notices": documents }), || {
             let row = |(notice, document): (&Notice, &Value)| {

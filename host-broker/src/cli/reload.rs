@@ -34,9 +34,9 @@ impl Reload {
         context.output.show(&json!({ "reloaded": true, "unready": unready, "warnings": warnings }), || {
             let line = |(name, state): (&String, &Value)| {
                 let reason = state.get("reason").and_then(Value::as_str).unwrap_or_default();
-                format!("{name} takes no calls: {reason}")
+                context.at_home(&format!("{name} takes no calls: {reason}"))
             };
-            let warnings = warnings.iter().map(|warning| format!("Warning: {warning}"));
+            let warnings = warnings.iter().map(|warning| context.at_home(&format!("Warning: {warning}")));
             let head = "The daemon uses the new configuration.".to_owned();
             [head].into_iter().chain(unready.iter().map(line)).chain(warnings).collect::<Vec<_>>().join("\n")
         });

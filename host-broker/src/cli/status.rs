@@ -43,7 +43,7 @@ use store::state::notices::Notice;
     after_help = "While broker.toml is invalid, the command shows the fault and the state of a running daemon. The exit code is \
     4 then.
 
---json prints {home, running, daemon: {version, pid, start, web, metrics, is_behind, policy: {host, number, digest, fault, is_superseded}|null, limits, evidence: {cannot_write: \
+--json prints {home, running, daemon: {version, pid, start, web, metrics, is_behind, policy: {host, number, digest, fault, is_superseded}|null, providers: [NAME], limits, evidence: {cannot_write: \
     {since, reason: disk_full|read_only|clock_behind|corrupt|locked|io_error|fleet_away|fleet_refuses|fenced|other, error}, verification: {state: \
     waiting|running|whole|broken|unfinished, row, of, error}}, servers: {NAME: {state: \
     idle|starting|up|down, starts, fault, withdrawn: {TOOL: WHY}}}, receiving: {CHANNEL: FAULT}, sinks: {SINK: {kind, accepted, behind, failing: {since, reason}}}}, configuration: {error}|null, web, metrics, head: {seq, event_hash, time}, \
@@ -385,12 +385,21 @@ Ledger  {head}{written}{verified}{signed}{limits}{policy}",
         if let Some(reason) = self.fault(provider, listed, &sights) {
             return reason;
         }
+        if self.is_unknown_to_daemon(provider) {
+            return "not known to the running daemon; to use it: host-broker reload".to_owned();
+        }
         match sights.iter().find(|sight| sight.source.runs_a_program()) {
             Some(Sight { secret, source, .. }) => {
                 format!("ready if {source} supplies its secret `{secret}`; to check: host-broker provider check")
             }
             None => self.server(provider).unwrap_or_else(|| "ready".to_owned()),
         }
+    }
+
+    /// Returns whether the daemon runs on an earlier configuration without this provider.
+    fn is_unknown_to_daemon(&self, provider: &Provider) -> bool {
+        let known = self.data().and_then(|data| data.get("providers")?.as_array());
+        known.is_some_and(|known| known.iter().all(|name| name != provider.as_str()))
     }
 
     /// Why a provider takes no calls: as the daemon knows it, or as far as that can be seen from here.

@@ -125,6 +125,7 @@ pub(super) fn hello(dispatcher: &CommandDispatcher) -> Value {
             "servers": servers(dispatcher),
             "sockets": sockets(dispatcher),
             "evidence": &*dispatcher.health.borrow(),
+            "providers": providers(dispatcher),
             "unready": unready(dispatcher),
             "classifier_fault": inspector.and_then(|inspector| inspector.classifier_fault()),
             "limits": dispatcher.limits,
@@ -132,6 +133,11 @@ pub(super) fn hello(dispatcher: &CommandDispatcher) -> Value {
             "sinks": dispatcher.sinks.all(),
         },
     })
+}
+
+/// Returns the names of all providers.
+fn providers(dispatcher: &CommandDispatcher) -> Vec<String> {
+    dispatcher.catalogue.borrow().providers().map(|(name, _)| name.to_string()).collect()
 }
 
 /// Returns the providers that take no calls, with the reason, as the daemon's own environment has it.

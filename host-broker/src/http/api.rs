@@ -119,7 +119,7 @@ impl Api {
     }
 }
 
-fn refused(status: StatusCode, code: Code, why: &str) -> Response {
+pub(super) fn refused(status: StatusCode, code: Code, why: &str) -> Response {
     document(status, &json!({ "status": "denied", "code": code.word(), "error": why }))
 }
 

@@ -20,6 +20,9 @@ mod mcp;
 mod openapi;
 mod operators;
 mod rates;
+mod under_way;
+
+pub(in crate::http) use under_way::UnderWay;
 
 use crate::control::CommandDispatcher;
 use crate::daemon::EventSender;
@@ -102,6 +105,8 @@ pub(super) struct Outside {
     pub(super) rates: Rates,
     /// How many of them are served at once.
     pub(super) places: Places,
+    /// The calls that MCP clients wait for.
+    pub(super) under_way: UnderWay,
 }
 
 /// People, who come to the same address, are to find a place, and operators beside any number of agents.

@@ -49,6 +49,7 @@ use model::errors::chain;
 pub(super) use read_pool::ReadPool;
 pub(super) use request_guard::{Closed, check_host, seal};
 use sessions::{Use, Visitor};
+use shared::Code;
 use sign_in::Entrance;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -120,6 +121,7 @@ pub fn router(web: Web) -> Router {
         pace: Mutex::default(),
         rates: external::Rates::default(),
         places: external::Places::default(),
+        under_way: external::UnderWay::default(),
     });
     let pages = Router::new()
         .route("/", get(inbox::page))
@@ -168,6 +170,7 @@ pub fn router(web: Web) -> Router {
 /// Checks every request, and adds the headers of every reply.
 async fn door(State(shared): State<Shared>, request: Request, next: Next) -> Response {
     let address = shared.web.entrance.address();
+    let is_page = !request.uri().path().starts_with("/api/");
     let mut response = match request_guard::check_host(address, request.uri(), request.headers()) {
         Ok(()) => match whole(shared.noted(request)).await {
             Ok(request) => match tokio::time::timeout(TIMEOUT, next.run(request)).await {
@@ -176,7 +179,8 @@ async fn door(State(shared): State<Shared>, request: Request, next: Next) -> Res
             },
             Err(response) => response,
         },
-        Err(closed) => plain(closed.status(), closed.words()),
+        Err(closed) if is_page => plain(closed.status(), closed.words()),
+        Err(closed) => api::refused(closed.status(), Code::MalformedRequest, closed.words()),
     };
     request_guard::seal(response.headers_mut());
     response

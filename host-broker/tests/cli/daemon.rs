@@ -72,7 +72,10 @@ fn a_daemon_on_an_earlier_configuration_is_named_wherever_that_matters() {
     assert!(!world.run(&["status"]).ok().contains(SAYS));
     let path = world.home.join("broker.toml");
     let text = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, format!("{text}\n[groups.late]\n")).unwrap();
+    std::fs::write(&path, format!("{text}\n[groups.late]\n[providers.files]\nkind = \"files\"\n")).unwrap();
+    let state = world.run(&["status"]).ok();
+    let line = state.lines().find(|line| line.starts_with("files")).unwrap_or_else(|| panic!("{state}"));
+    assert!(line.contains("not known to the running daemon") && !line.contains("ready"), "{state}");
     world.run(&["grant", "late", "mock", "1"]).fails(3, &["late", SAYS, "host-broker reload"]);
     assert_eq!(world.run(&["status", "--json"]).json()["daemon"]["is_behind"], true);
     for command in [["status"].as_slice(), &["config", "check"]] {

@@ -16,6 +16,10 @@ fn an_unknown_action_is_explained_as_such_by_every_step_that_needs_it() {
         assert_eq!(step(&explained, name)["code"], "unknown_action", "{name}");
     }
     assert!(!explained.to_string().contains("no_grant"), "{explained}");
+    let near = world.run(&["explain", "developer", "mock.ecko"]).ok();
+    assert!(near.contains("mock has no action `ecko` (did you mean 'echo'?)."), "{near}");
+    let far = world.run(&["explain", "developer", "mok.echo"]).ok();
+    assert!(far.contains("The configuration has no provider `mok` (did you mean 'mock'?)."), "{far}");
 }
 
 #[test]
@@ -71,7 +75,10 @@ fn a_list_of_a_name_that_nobody_knows_names_the_nearest_one() {
     world.run(&["calls", "list", "--provider", "mok"]).fails(3, &["did you mean `mock`?"]);
     world.run(&["calls", "tail", "--group", "develper"]).fails(3, &["did you mean `developer`?"]);
     world.run(&["proposals", "list", "--group", "develper"]).fails(3, &["did you mean `developer`?"]);
+    world.run(&["calls", "list", "--action", "ecko"]).fails(3, &["no action `ecko`", "did you mean `echo`?"]);
+    world.run(&["notices", "list", "--channel", "phone"]).fails(3, &["no channel `phone`"]);
     world.run(&["calls", "list", "--group", "developer"]).ok();
+    world.run(&["calls", "list", "--action", "echo"]).ok();
 }
 
 #[test]
@@ -155,4 +162,8 @@ fn every_command_that_a_result_suggests_names_the_home() {
             "{arguments:?}: {printed}"
         );
     }
+    // A sentence has no command in it.
+    let _daemon = world.serve();
+    let refused = world.run(&["serve", "--home", home]);
+    assert!(refused.err.contains("another host-broker runs on this home"), "{refused:?}");
 }

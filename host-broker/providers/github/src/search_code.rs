@@ -32,11 +32,14 @@ pub(super) struct SearchCode {
     limit: Limit,
     /// The page, from 1.
     #[serde(default = "first")]
-    #[schemars(range(min = 1, max = 10))]
-    page: u8,
+    #[schemars(range(min = 1, max = 1000))]
+    page: u16,
 }
 
-fn first() -> u8 {
+/// The most results of a search that GitHub returns (REST API, "Search").
+const RESULTS_MAX: usize = 1000;
+
+fn first() -> u16 {
     1
 }
 
@@ -51,7 +54,7 @@ pub(super) struct Found {
     is_incomplete: bool,
     /// The next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    next_page: Option<u8>,
+    next_page: Option<u16>,
 }
 
 /// A file with the text.
@@ -101,7 +104,7 @@ impl Read for SearchCode {
         }
         let total = count(&v, "/total_count").ok_or_else(unusual)?;
         let seen = u64::try_from(limit * page).unwrap_or(u64::MAX);
-        let next_page = (total > seen && self.page < 10).then_some(self.page + 1);
+        let next_page = self.page.checked_add(1).filter(|_| total > seen && limit * (page + 1) <= RESULTS_MAX);
         let summary = format!("files of {} with the text: {}", self.repo(), files.len());
         Ok((Found { files, total, is_incomplete: flag(&v, "/incomplete_results"), next_page }, summary))
     }

@@ -40,8 +40,9 @@ impl Outside {
 
     /// Has a tool called, and waits for the reply; the name of the request, and the reply or why there is none.
     pub(super) async fn call(&self, called: Called) -> Result<(RequestId, Reply), Box<Response>> {
-        let Called { access, tool, given, key, timeout, unless_left } = called;
+        let Called { access, tool, given, key, timeout, unless_left, rpc_id } = called;
         let request_id = self.fresh_id()?;
+        let _waiting = rpc_id.map(|id| self.under_way.begin((access.clone(), id), request_id.clone()));
         let (answer, receiver) = oneshot::channel();
         let of = request_id.clone();
         let mut asker = Asker { outside: self, access: access.clone(), of: of.clone(), withdraws: unless_left };
@@ -63,6 +64,22 @@ impl Outside {
         self.put(Caller::External(access), command, timeout).await.map(veiled)
     }
 
+    /// Withdraws the call of a request that a client has cancelled, if it is known which call that is.
+    pub(super) fn cancelled(&self, access: &GrantId, rpc_id: String) {
+        if let Some(of) = self.under_way.only(&(access.clone(), rpc_id)) {
+            self.withdraw(access.clone(), of);
+        }
+    }
+
+    /// Withdraws a call that has not started. Nobody waits for the reply.
+    fn withdraw(&self, access: GrantId, of: RequestId) {
+        let command = Command::Cancel(CancelRequest { of });
+        // ORDER: the call may still wait to be parsed.
+        if let Ok((event, _reply)) = self.request(Caller::External(access), command, limits::TIMEOUT_DEFAULT) {
+            self.reports.send(Message::Queued(Box::new(event)));
+        }
+    }
+
     /// Stops an earlier call of the access that has not started.
     pub(super) async fn cancel(&self, access: GrantId, of: RequestId) -> Result<Reply, Box<Response>> {
         let command = Command::Cancel(CancelRequest { of });
@@ -82,12 +99,7 @@ struct Asker<'a> {
 impl Drop for Asker<'_> {
     fn drop(&mut self) {
         if self.withdraws {
-            let command = Command::Cancel(CancelRequest { of: self.of.clone() });
-            let caller = Caller::External(self.access.clone());
-            // ORDER: the call may still wait to be parsed. No caller waits for this reply either.
-            if let Ok((event, _reply)) = self.outside.request(caller, command, limits::TIMEOUT_DEFAULT) {
-                self.outside.reports.send(Message::Queued(Box::new(event)));
-            }
+            self.outside.withdraw(self.access.clone(), self.of.clone());
         }
     }
 }
@@ -101,6 +113,8 @@ pub(super) struct Called {
     pub(super) timeout: Option<Duration>,
     /// Whether the call is withdrawn if the agent stops waiting before there is a reply.
     pub(super) unless_left: bool,
+    /// The id of the client's JSON-RPC request as JSON text, with which it can cancel the call.
+    pub(super) rpc_id: Option<String>,
 }
 
 /// `POST /api/v1/flows/external-tools/{tool_id}/invoke`
@@ -128,8 +142,9 @@ async fn invoked(
         Some(Some(key)) => Some(key),
         Some(None) => return Err(Box::new(invalid("Idempotency-Key: it is no key, or there are several."))),
     };
-    let (of, reply) =
-        outside.call(Called { access, tool, given, key, timeout: prefers(&headers), unless_left: false }).await?;
+    let (of, reply) = outside
+        .call(Called { access, tool, given, key, timeout: prefers(&headers), unless_left: false, rpc_id: None })
+        .await?;
     Ok(said(&reply, Some(&of)))
 }
 

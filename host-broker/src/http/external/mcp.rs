@@ -172,7 +172,8 @@ impl Server {
                 let tool: Opaque = name.parse().map_err(|_bad| answers::unknown_tool(name))?;
                 // From this revision on, to leave is to cancel; before it, it may be a connection that broke.
                 let unless_left = context.protocol_version().is_some_and(|own| own >= ProtocolVersion::V_2026_07_28);
-                let called = Called { access, tool, given, key: None, timeout, unless_left };
+                let rpc_id = serde_json::to_string(&context.id).ok();
+                let called = Called { access, tool, given, key: None, timeout, unless_left, rpc_id };
                 let called = async { self.outside.call(called).await.map(|(_, reply)| reply) };
                 let reply = unless_gone(context, called).await?;
                 // The refusal has its row; to the client a tool that it is not shown is none.

@@ -444,6 +444,7 @@ fn every_refusal_of_the_interface_has_a_code_and_an_unknown_path_is_not_found() 
         ("GET", "/api/v1/flows", &[own, ("Origin", "https://evil.example")], 403),
         ("PUT", "/api/v1/flows", &[own], 405),
         ("POST", "/api/v1/answers", &[("Authorization", "Bearer x")], 401),
+        ("POST", "/api/v1/answers", &[("Host", "evil.example")], 421),
     ] {
         let (found, refused) = heard(&agent.say(method, path, headers, if method == "GET" { "" } else { "{}" }));
         assert_eq!(found, status, "{method} {path} {headers:?}: {refused}");

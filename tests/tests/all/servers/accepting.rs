@@ -129,6 +129,35 @@ fn at_a_terminal_proposed_lines_take_a_question_and_flagged_names_an_option() {
 }
 
 #[test]
+fn a_program_that_is_a_link_out_of_its_environment_is_started() {
+    let python = Path::new("/usr/bin/python3");
+    if !installed(python) {
+        return skipped("there is no python3 to copy");
+    }
+    // As `python -m venv` does it: the environment has an absolute link to a Python outside of it and of /usr.
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let (real, environment) = (root.join("python/bin/python3"), root.join("environment"));
+    std::fs::create_dir_all(real.parent().unwrap()).unwrap();
+    std::fs::create_dir_all(environment.join("bin")).unwrap();
+    std::fs::copy(python, &real).unwrap();
+    std::os::unix::fs::symlink(&real, environment.join("bin/python3")).unwrap();
+    let program = misbehaving();
+    let start = environment.join("bin/python3");
+    let server = Server {
+        name: "odd",
+        command: &[start.to_str().unwrap(), program.to_str().unwrap()],
+        readable: &[&environment, program.parent().unwrap(), &directory()],
+        tools: TOOLS,
+        more: "timeout_seconds = 4\nvariables = { PYTHONHOME = \"/usr\" }",
+    };
+    let mut world = home(&[server], "");
+    accept(&world, "odd");
+    let developer = granted(&mut world);
+    assert_eq!(code(&developer.ask(read("echo"))), "executed");
+}
+
+#[test]
 fn a_program_that_fails_is_shown_with_what_it_says_on_standard_error() {
     let Some(world) = odd_home(&["--fails"], TOOLS) else { return };
     let failed = world.cli(&["provider", "accept", "odd"]);

@@ -38,10 +38,27 @@ pub(super) async fn serve(service: Service, outside: &Outside, request: Request<
         Some(Err(BatchError::NotJson)) => bad_request(None, &no_json()),
         Some(Err(fault)) => bad_request(None, &ErrorData::invalid_request(fault.to_string(), None)),
         None => match checked(&body, limits::REQUEST_NODES_MAX) {
+            Ok(None) if heed_cancellation(outside, &head, &body) => StatusCode::ACCEPTED.into_response(),
             Ok(id) => spoken(asked(&service, head, body).await, id).await,
             Err(fault) => bad_request(fault.id.as_ref(), &fault.error),
         },
     }
+}
+
+/// Withdraws the call whose request an agent's client cancels. Returns whether the message is such a notification.
+///
+/// Source: MCP, "Cancellation". An unknown request is ignored.
+fn heed_cancellation(outside: &Outside, head: &Parts, message: &[u8]) -> bool {
+    let Text::Message(envelope) = rpc::read(message) else { return false };
+    if envelope.kind != Kind::Notification || envelope.method.as_deref() != Some("notifications/cancelled") {
+        return false;
+    }
+    let message: Option<Value> = serde_json::from_slice(message).ok();
+    let id = message.as_ref().and_then(|message| message.pointer("/params/requestId"));
+    if let (Some(id), Some(Visitor::Agent(access))) = (id, head.extensions.get::<Visitor>()) {
+        outside.cancelled(access, id.to_string());
+    }
+    true
 }
 
 async fn asked(service: &Service, head: Parts, body: Bytes) -> Response {
@@ -79,7 +96,12 @@ async fn one_of_many(
     has_turn: bool,
 ) -> Option<Value> {
     let id = match (rpc::read(message.as_bytes()), checked) {
-        (Text::Message(envelope), _) if matches!(envelope.kind, Kind::Notification | Kind::Response) => return None,
+        (Text::Message(envelope), checked) if matches!(envelope.kind, Kind::Notification | Kind::Response) => {
+            if checked.is_ok() {
+                heed_cancellation(outside, head, message.as_bytes());
+            }
+            return None;
+        }
         (Text::Message(envelope), _) if envelope.method.as_deref() == Some("initialize") => {
             return Some(document(
                 envelope.id.as_ref(),

@@ -52,6 +52,7 @@ fn what_is_asked_for_is_given_within_what_the_operator_and_the_flow_allow() {
         &world,
         &json!({ "flow_version": "1.1.0", "requested_tools": ["note", "note"], "ttl_seconds": 10_000_000, "actor_label": "bot" }),
     );
+    assert!(long["summary"].as_str().unwrap().contains("No access may last longer than 86400 s"), "{long}");
     let grant = &long["data"]["grant"];
     let seconds = |member: &str| grant[member].as_str().unwrap().parse::<shared::Timestamp>().unwrap();
     assert_eq!(seconds("expires_at").since(seconds("issued_at")), Duration::from_hours(24));

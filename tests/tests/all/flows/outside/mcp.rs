@@ -206,6 +206,33 @@ fn who_leaves_withdraws_the_question_where_the_revision_says_so() {
     until("it is made", || (world.effects_of("charge").len() == 1).then_some(()));
 }
 
+#[test]
+fn a_client_of_an_older_revision_withdraws_its_call_with_a_notification() {
+    let mut world = world();
+    let agent = Agent::with_access(&mut world, &json!({}));
+    let other = Agent::with_access(&mut world, &json!({ "actor_label": "another" }));
+    let _connection = sent(&agent, 7, "2025-11-25", &json!({}));
+    let approval_request = approval_request(&world);
+    let is_waiting = || !world.query("SELECT id FROM approvals WHERE state = 'waiting'").is_empty();
+    let cancel = |agent: &Agent, id: Value| {
+        let message = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } });
+        let bearer = format!("Bearer {}", agent.bearer);
+        let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json"), ACCEPT];
+        let page = post(agent, &headers, &message.to_string());
+        assert_eq!(page.status, 202, "{message}");
+        // A later call of this agent is decided after the withdrawal.
+        call(agent, "ext_result", &json!({ "of": "r-unknown" }));
+    };
+    for (agent, id) in [(&other, json!(7)), (&agent, json!(8)), (&agent, json!("7")), (&agent, json!(null))] {
+        cancel(agent, id);
+        assert!(is_waiting(), "that is no request of this client");
+    }
+    cancel(&agent, json!(7));
+    until("it is withdrawn", || (!is_waiting()).then_some(()));
+    assert_ne!(code(&answer(&world, &approval_request, true)), "executed");
+    assert_eq!(world.effects_of("charge").len(), 0);
+}
+
 /// The call is parsed beside the loop, so its withdrawal must not overtake it.
 #[test]
 fn an_agent_that_leaves_at_once_withdraws_its_undecided_call() {
