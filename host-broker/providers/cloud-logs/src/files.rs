@@ -23,7 +23,7 @@ pub use listing::BadPattern;
 use listing::{FileRef, Listing, OpenError, Pattern, Stream, Unsteady};
 use model::Clock;
 use provider::contract::Running;
-use scan::{Depth, LogFile, Looked, ScanError};
+use scan::{Counts, Depth, LogFile, Looked, ScanError};
 use shared::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -101,11 +101,12 @@ impl Files {
             let Some(mut log) = self.opened(stream, file, skipped)? else { continue };
             let whole_stream = search.service.as_deref().is_none_or(|service| service == stream.service);
             match log.newest(stream, search, whole_stream, meter, newest) {
-                Ok(Looked { depth, leading, unsearched }) => {
+                Ok(Looked { depth, counts }) => {
                     if whole_stream || depth != Depth::NoTimes {
                         skipped.extend(depth_note(depth).map(|reason| Skipped::new(&stream.service, reason)));
                     }
-                    unplaced.add(&stream.service, if whole_stream { leading } else { 0 }, unsearched);
+                    let leading = if whole_stream { counts.leading } else { 0 };
+                    unplaced.add(&stream.service, Counts { leading, ..counts });
                 }
                 Err(fault) => note(fault, stream, skipped)?,
             }
@@ -232,32 +233,36 @@ fn depth_note(depth: Depth) -> Option<&'static str> {
     }
 }
 
-/// Counts of unplaced lines and unsearched parts of entries, over the files of a service.
+/// The counts over the files of each service.
 #[derive(Debug, Default)]
-struct Unplaced(BTreeMap<String, (u64, u64)>);
+struct Unplaced(BTreeMap<String, Counts>);
 
 impl Unplaced {
-    /// Adds lines before the first time stamp, and entries of which a part was not searched.
-    fn add(&mut self, service: &str, leading: u64, unsearched: u64) {
-        if leading > 0 || unsearched > 0 {
-            let (lines, entries) = self.0.entry(service.to_owned()).or_default();
-            *lines += leading;
-            *entries += unsearched;
+    fn add(&mut self, service: &str, counts: Counts) {
+        if counts != Counts::default() {
+            let sum = self.0.entry(service.to_owned()).or_default();
+            sum.leading += counts.leading;
+            sum.misplaced += counts.misplaced;
+            sum.unsearched += counts.unsearched;
         }
     }
 
     fn notes(self) -> Vec<Skipped> {
         let mut notes = Vec::new();
-        for (service, (lines, entries)) in self.0 {
+        for (service, counts) in self.0 {
             let mut note = |count: u64, one: &str, many: &str| match count {
                 0 => {}
                 1 => notes.push(Skipped::new(&service, &format!("1 {one}"))),
                 _ => notes.push(Skipped::new(&service, &format!("{count} {many}"))),
             };
             let (one, many) = ("line before the first time stamp belongs", "lines before the first time stamp belong");
-            note(lines, &format!("{one} to no entry"), &format!("{many} to no entry"));
+            note(counts.leading, &format!("{one} to no entry"), &format!("{many} to no entry"));
+            let (one, many) = ("line with a time stamp stands in an entry", "lines with a time stamp stand in entries");
+            let missing = "not in the answer";
+            note(counts.misplaced, &format!("{one} that is {missing}"), &format!("{many} that are {missing}"));
             let (one, many) = ("entry is too long", "entries are too long");
-            note(entries, &format!("{one} to be searched to its end"), &format!("{many} to be searched to their end"));
+            let end = "to be searched to";
+            note(counts.unsearched, &format!("{one} {end} its end"), &format!("{many} {end} their end"));
         }
         notes
     }

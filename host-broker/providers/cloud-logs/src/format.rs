@@ -1,10 +1,12 @@
 //! The parts of a line: the start of an entry, its time, its content.
 //!
 //! A file's first lines decide how all its lines are read ([`Profile`]): a line that does not begin an entry in that
-//! form continues the entry before it. No parser here fails; a line that is not understood is shown as it is.
+//! form continues the entry before it, unless its form begins entries further behind ([`LateForms`]). No parser here
+//! fails; a line that is not understood is shown as it is.
 
 mod access;
 mod json;
+mod late;
 mod logfmt;
 mod raw;
 mod syslog;
@@ -12,9 +14,11 @@ mod syslog;
 use crate::entry::Parsed;
 use crate::time;
 use crate::time::{Frame, Order};
+pub(crate) use late::{Form, LateForms};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Where structured lines keep their time, the most telling name first.
 const TIME_KEYS: [&str; 9] = ["timestamp", "@timestamp", "time", "ts", "datetime", "date", "eventTime", "asctime", "t"];
@@ -48,10 +52,12 @@ pub(crate) struct Profile {
     kind: Kind,
     frame: Frame,
     prefix: raw::Prefix,
+    late: BTreeSet<Form>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+/// How a line is structured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
     Json,
     Logfmt,
     Syslog,
@@ -81,12 +87,45 @@ impl Profile {
         } else {
             raw::Prefix::FRONT
         };
-        Self { kind, frame, prefix }
+        Self { kind, frame, prefix, late: BTreeSet::new() }
+    }
+
+    /// Checks whether forms that appear later may begin entries: not where only the first line of a paragraph does.
+    pub(crate) fn takes_late_forms(&self) -> bool {
+        self.kind != Kind::Raw || !self.prefix.is_of_paragraphs()
+    }
+
+    /// Adds forms in which lines begin entries, too.
+    pub(crate) fn add_forms(&mut self, forms: BTreeSet<Form>) {
+        self.late.extend(forms);
+    }
+
+    /// Returns the latest time that a line can have, in milliseconds since 1970.
+    pub(crate) fn ceiling(&self) -> i64 {
+        self.frame.ceiling()
     }
 
     /// The time of a line that begins an entry, in milliseconds since 1970.
     pub(crate) fn time(&self, line: &[u8]) -> Option<i64> {
         let line = unmarked(line);
+        self.first_time(line).or_else(|| self.late(line).map(|(_, time)| time))
+    }
+
+    /// Returns the form and the time of a line with a time near its front. It need not begin an entry.
+    pub(crate) fn stamped(&self, line: &[u8]) -> Option<(Form, i64)> {
+        Form::of(unmarked(line), self.frame)
+    }
+
+    /// Returns the form and the time of a line that begins an entry in a form that was added.
+    fn late(&self, line: &[u8]) -> Option<(Form, i64)> {
+        if self.late.is_empty() {
+            return None;
+        }
+        self.stamped(line).filter(|(form, _)| self.late.contains(form))
+    }
+
+    /// Returns the time of a line that begins an entry in a form of the first lines.
+    fn first_time(&self, line: &[u8]) -> Option<i64> {
         let raw = |prefix| raw::time(line, prefix, self.frame);
         if self.kind == Kind::Raw {
             return raw(&self.prefix);
@@ -97,15 +136,15 @@ impl Profile {
 
     /// Returns the content of an entry: the line that begins it, and the lines that continue it.
     pub(crate) fn parse(&self, line: &[u8], rest: &[u8]) -> Parsed {
-        let line = String::from_utf8_lossy(unmarked(line));
-        let structured = match self.kind {
-            Kind::Json => json::parse(&line),
-            Kind::Logfmt => logfmt::parse(&line),
-            Kind::Syslog => syslog::parse(&line),
-            Kind::Access => access::parse(&line),
-            Kind::Raw => None,
+        let line = unmarked(line);
+        let late = self.late(line).filter(|_| self.first_time(line).is_none());
+        let line = String::from_utf8_lossy(line);
+        let (kind, prefix) = match late {
+            None => (self.kind, &self.prefix),
+            Some((Form::Structured(kind), _)) => (kind, &self.prefix),
+            Some((Form::Text(_), _)) => (Kind::Raw, &raw::Prefix::ANY),
         };
-        let mut parsed = structured.unwrap_or_else(|| raw::parse(&line, &self.prefix, self.frame));
+        let mut parsed = kind.parse(&line).unwrap_or_else(|| raw::parse(&line, prefix, self.frame));
         if !rest.is_empty() {
             parsed.message.push('\n');
             parsed.message.push_str(String::from_utf8_lossy(rest).trim_end());
@@ -171,20 +210,32 @@ impl Kind {
         }
     }
 
+    /// Returns the content of a line in this form.
+    fn parse(self, line: &str) -> Option<Parsed> {
+        match self {
+            Self::Json => json::parse(line),
+            Self::Logfmt => logfmt::parse(line),
+            Self::Syslog => syslog::parse(line),
+            Self::Access => access::parse(line),
+            Self::Raw => None,
+        }
+    }
+
+    /// Returns the structured form of a line, and its time.
+    fn structured(line: &[u8], frame: Frame) -> Option<(Self, i64)> {
+        [Self::Json, Self::Access, Self::Syslog, Self::Logfmt].into_iter().find_map(|kind| {
+            let time = kind.time(line, frame)?;
+            // The time alone is not telling in these.
+            let is_certain = matches!(kind, Self::Json | Self::Logfmt);
+            (is_certain || kind.parse(&String::from_utf8_lossy(line)).is_some()).then_some((kind, time))
+        })
+    }
+
     /// The form that most of the first lines have.
     fn suggested(head: &[Vec<u8>], frame: Frame, prefix: &raw::Prefix) -> Self {
-        let of_line = |line: &[u8]| {
-            if json::time(line, frame).is_some() {
-                Some(Self::Json)
-            } else if access::time(line, frame).is_some() && access::parse(&String::from_utf8_lossy(line)).is_some() {
-                Some(Self::Access)
-            } else if syslog::time(line, frame).is_some() && syslog::parse(&String::from_utf8_lossy(line)).is_some() {
-                Some(Self::Syslog)
-            } else if logfmt::time(line, frame).is_some() {
-                Some(Self::Logfmt)
-            } else {
-                raw::time(line, prefix, frame).map(|_| Self::Raw)
-            }
+        let of_line = |line: &[u8]| match Self::structured(line, frame) {
+            Some((kind, _)) => Some(kind),
+            None => raw::time(line, prefix, frame).map(|_| Self::Raw),
         };
         let seen: Vec<Self> = head.iter().filter_map(|line| of_line(line)).collect();
         let votes = |kind: Self| seen.iter().filter(|k| **k == kind).count();

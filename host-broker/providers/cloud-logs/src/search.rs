@@ -59,17 +59,25 @@ impl Search {
 pub(crate) struct Newest {
     capacity: usize,
     kept: BTreeMap<Position, Record>,
+    /// The floor of the search that this is a part of.
+    least: Option<Position>,
 }
 
 impl Newest {
     /// Nothing yet.
     pub(crate) fn new(limit: usize) -> Self {
-        Self { capacity: limit.saturating_add(1), kept: BTreeMap::new() }
+        Self { capacity: limit.saturating_add(1), kept: BTreeMap::new(), least: None }
+    }
+
+    /// Returns an empty one for a part of the search. What it keeps can be offered, or dropped.
+    pub(crate) fn part(&self) -> Self {
+        Self { capacity: self.capacity, kept: BTreeMap::new(), least: self.floor() }
     }
 
     /// The position below which nothing is kept any more.
     pub(crate) fn floor(&self) -> Option<Position> {
-        if self.kept.len() < self.capacity { None } else { self.kept.first_key_value().map(|(position, _)| *position) }
+        let first = self.kept.first_key_value().map(|(position, _)| *position);
+        first.filter(|_| self.kept.len() >= self.capacity).max(self.least)
     }
 
     /// Keeps a record if it is among the newest. The same entry seen twice, in a file and in its half-made

@@ -19,13 +19,19 @@ pub(super) struct Gather<'a> {
     search: &'a Search,
     program: Option<&'a str>,
     newest: &'a mut Newest,
+    /// The time of the entry to which the next lines belong.
+    entry_time: Option<i64>,
     pending: Option<Pending>,
     unsearched: u64,
+    misplaced: u64,
+    has_late_lines: bool,
 }
 
 struct Pending {
     position: Position,
     text: Text,
+    /// How many of its lines would match if they were entries.
+    misplaced: u64,
 }
 
 /// The line that begins an entry, and as much as is kept of the lines that continue it.
@@ -46,7 +52,19 @@ impl<'a> Gather<'a> {
         program: Option<&'a str>,
         newest: &'a mut Newest,
     ) -> Self {
-        Self { profile, born, stream, search, program, newest, pending: None, unsearched: 0 }
+        Self {
+            profile,
+            born,
+            stream,
+            search,
+            program,
+            newest,
+            entry_time: None,
+            pending: None,
+            unsearched: 0,
+            misplaced: 0,
+            has_late_lines: false,
+        }
     }
 
     /// The position below which nothing is kept any more.
@@ -59,9 +77,20 @@ impl<'a> Gather<'a> {
         self.unsearched
     }
 
+    /// Returns how many lines have a time of their own that is searched for, and stand in entries that are not.
+    pub(super) fn misplaced(&self) -> u64 {
+        self.misplaced
+    }
+
+    /// Returns whether a line has a time that is later than that of its entry.
+    pub(super) fn has_late_lines(&self) -> bool {
+        self.has_late_lines
+    }
+
     /// Resets the counts: everything is read once more.
     pub(super) fn begin_again(&mut self) {
         self.unsearched = 0;
+        self.misplaced = 0;
     }
 
     /// Gathers all entries that start in the lines, and shows the time of each one to `seen`. A last line without an
@@ -72,6 +101,7 @@ impl<'a> Gather<'a> {
         settled: bool,
         seen: impl FnMut(i64),
     ) -> io::Result<()> {
+        self.entry_time = None;
         let read = self.read(lines, settled, seen);
         self.flush();
         read
@@ -95,27 +125,46 @@ impl<'a> Gather<'a> {
     }
 
     fn begin(&mut self, time: i64, line: Line<'_>) {
+        self.entry_time = Some(time);
         let at = |check| Position { time, stream: self.stream.key, born: self.born, place: line.offset, check };
         // The digest is made only of offered entries.
         if self.search.admits(at(0)) && self.newest.floor().is_none_or(|floor| at(u64::MAX) >= floor) {
-            self.pending = Some(Pending { position: at(0), text: Text::of(line) });
+            self.pending = Some(Pending { position: at(0), text: Text::of(line), misplaced: 0 });
         }
     }
 
     fn go_on(&mut self, line: Line<'_>) {
+        self.count(line.text);
         if let Some(pending) = &mut self.pending {
             pending.text.append(line);
         }
     }
 
+    /// Counts a line with a time of its own, unless its entry is found anyway.
+    fn count(&mut self, line: &[u8]) {
+        // Lines before the first entry are counted otherwise.
+        let Some(entry_time) = self.entry_time else { return };
+        let Some((_, time)) = self.profile.stamped(line) else { return };
+        self.has_late_lines |= time > entry_time;
+        // If only a program's entries are searched for, nothing says that it wrote this line.
+        let is_wanted =
+            self.program.is_none() && self.search.window.has(time) && self.search.wants(&self.profile.parse(line, b""));
+        match &mut self.pending {
+            Some(pending) => pending.misplaced += u64::from(is_wanted),
+            // An entry in the window has its place on another page.
+            None => self.misplaced += u64::from(is_wanted && !self.search.window.has(entry_time)),
+        }
+    }
+
     fn flush(&mut self) {
-        let Some(Pending { position, text }) = self.pending.take() else { return };
+        let Some(Pending { position, text, misplaced }) = self.pending.take() else { return };
         let parsed = self.profile.parse(&text.line, &text.rest);
         if self.program.is_some_and(|program| parsed.program.as_deref() != Some(program)) {
             return;
         }
         if !self.search.wants(&parsed) {
             self.unsearched += u64::from(text.cut && self.search.could_want(&parsed));
+            self.misplaced += misplaced;
             return;
         }
         let position = Position { check: check(&text.line), ..position };

@@ -58,6 +58,21 @@ impl Head {
     }
 }
 
+/// Returns how many of a file's first lines stand before its first entry, empty ones left out.
+///
+/// # Errors
+/// The source's.
+pub(super) fn leading<R: Read>(source: R, profile: &Profile) -> io::Result<u64> {
+    let mut lines = Lines::new(source, 0, PROBE);
+    let mut leading = 0;
+    while let Some(line) = lines.next()?
+        && profile.time(line.text).is_none()
+    {
+        leading += u64::from(!unmarked(line.text).is_empty());
+    }
+    Ok(leading)
+}
+
 /// Returns a file's first lines. An empty line may end a paragraph; further empty lines end nothing.
 fn first_lines<R: Read>(lines: &mut Lines<R>) -> io::Result<Vec<Vec<u8>>> {
     let mut first: Vec<Vec<u8>> = Vec::new();

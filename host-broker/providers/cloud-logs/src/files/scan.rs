@@ -8,17 +8,20 @@
 //! samples from the whole file and all that is read show. Otherwise the file is read whole, if it is not too large for
 //! that. Whenever a part that may hold entries of the window stays unread, the answer says so.
 //!
+//! A form of lines that appears behind the first lines is learned on demand ([`late`]).
+//!
 //! SECURITY: that order is the writers' word, and a line break in a request may forge a line with any time, to make a
 //! search stop or turn away before it reaches what it should not see. So no single line decides: medians do, and a
 //! place that was found by searching is looked at once more. Hiding takes a flood of forged lines, which shows.
 
-use super::gather::{Gather, Text};
+mod by_id;
+mod late;
+
+use super::gather::Gather;
 use super::head::{HEAD_BYTES, Head};
 use super::lines::{Lines, Meter, Span, Unpacked};
 use super::listing::{FileRef, Stream};
-use crate::entry::Record;
 use crate::format::{Format, Profile};
-use crate::position::{EntryId, Position, check};
 use crate::search::{Newest, Search};
 use crate::time::{Frame, Order, Zone};
 use crate::window::Window;
@@ -73,8 +76,17 @@ pub(super) enum ScanError {
 pub(super) struct Looked {
     /// The depth to which the file was read.
     pub(super) depth: Depth,
+    /// The counts of what is not in the answer.
+    pub(super) counts: Counts,
+}
+
+/// Counts of lines and entries that a search does not return.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Counts {
     /// How many lines, empty ones left out, stand before the first entry and belong to none.
     pub(super) leading: u64,
+    /// How many lines have a time of their own that is searched for, and stand in entries that are not.
+    pub(super) misplaced: u64,
     /// How many entries may match in the part that was not kept.
     pub(super) unsearched: u64,
 }
@@ -132,52 +144,63 @@ impl LogFile {
         meter: &Meter,
         newest: &mut Newest,
     ) -> Result<Looked, ScanError> {
-        let looked = |depth| Looked { depth, leading: 0, unsearched: 0 };
-        let Some(head) = self.head(meter)? else {
+        let looked = |depth| Looked { depth, counts: Counts::default() };
+        let Some(mut head) = self.head(meter)? else {
             return Ok(looked(if self.len == 0 { Depth::AsAsked } else { Depth::NoTimes }));
         };
         if !whole_stream && !head.profile.names_programs() {
             return Ok(looked(Depth::AsAsked));
         }
+        let program = search.service.as_deref().filter(|_| !whole_stream);
+        if !self.is_read_whole(&head) {
+            // The search by time needs all forms.
+            self.learn_late_forms(&mut head, meter);
+        }
+        let mut part = newest.part();
+        let (mut result, has_late_lines) = self.gather(&head, stream, search, program, meter, &mut part);
+        if has_late_lines && self.is_read_whole(&head) && self.learn_late_forms(&mut head, meter) {
+            part = newest.part();
+            (result, _) = self.gather(&head, stream, search, program, meter, &mut part);
+        }
+        // Also of a file that cannot be read to its end.
+        newest.offer_all(part.into_records());
+        result
+    }
+
+    /// Offers the newest entries. Returns whether lines of a form that was not learned may be entries, too.
+    fn gather(
+        &self,
+        head: &Head,
+        stream: &Stream,
+        search: &Search,
+        program: Option<&str>,
+        meter: &Meter,
+        newest: &mut Newest,
+    ) -> (Result<Looked, ScanError>, bool) {
         let window = search.open_window();
         let scope = Scope { profile: &head.profile, window, slack: slack(&head.profile, window), meter };
-        let program = search.service.as_deref().filter(|_| !whole_stream);
         let mut gather = Gather::new(&head.profile, head.born, stream, search, program, newest);
         let depth = if head.packed {
-            self.packed_newest(&mut gather, window, meter)?
+            self.packed_newest(&mut gather, window, meter)
         } else {
-            self.plain_newest(&head, &mut gather, &scope).map_err(|e| fault(&e, meter, false))?
+            self.plain_newest(head, &mut gather, &scope).map_err(|e| fault(&e, meter, false))
         };
         // The leading lines of a file that was last changed before the window do not count.
         let leading = if self.changed.saturating_add(DAY_MS) < window.since { 0 } else { head.leading };
-        Ok(Looked { depth, leading, unsearched: gather.unsearched() })
-    }
-
-    /// The entry with this id.
-    pub(super) fn entry(&mut self, stream: &Stream, id: EntryId, meter: &Meter) -> Result<Option<Record>, ScanError> {
-        let Some(head) = self.head(meter)? else { return Ok(None) };
-        if !head.packed && id.place >= self.len {
-            return Ok(None);
-        }
-        let capped = Cell::new(false);
-        let found = if head.packed {
-            let lines = Lines::new(Unpacked::new(&self.file, self.len, meter, &capped), 0, BLOCK);
-            entry_in(lines, &head, stream, id)
-        } else {
-            // From the byte before it: only behind a line's end there is a line's beginning.
-            let start = id.place.saturating_sub(1);
-            entry_in(Lines::new(Span::new(&self.file, start, self.len, meter), start, PROBE), &head, stream, id)
-        };
-        found.map_err(|e| fault(&e, meter, head.packed))
+        let counts = Counts { leading, misplaced: gather.misplaced(), unsearched: gather.unsearched() };
+        (depth.map(|depth| Looked { depth, counts }), gather.has_late_lines())
     }
 
     /// The times of the first and the last entry; a compressed file's last is when it last changed.
     pub(super) fn span(&mut self, meter: &Meter) -> Result<Option<(i64, i64)>, ScanError> {
-        let Some(head) = self.head(meter)? else { return Ok(None) };
+        let Some(mut head) = self.head(meter)? else { return Ok(None) };
         if head.packed {
             return Ok(Some((head.born, self.changed.max(head.born))));
         }
-        let latest = self.tail(&head.profile, meter).map_err(|e| fault(&e, meter, false))?;
+        let (mut latest, stamped) = self.tail(&head.profile, meter).map_err(|e| fault(&e, meter, false))?;
+        if stamped.is_some() && self.learn_late_forms(&mut head, meter) {
+            (latest, _) = self.tail(&head.profile, meter).map_err(|e| fault(&e, meter, false))?;
+        }
         Ok(Some((head.born, latest.unwrap_or(head.born))))
     }
 
@@ -190,26 +213,34 @@ impl LogFile {
         }
         let frame = Frame { zone: self.zone, latest: self.changed, order: Order::default() };
         let capped = Cell::new(false);
-        let read = if packed {
-            Head::read(Unpacked::new(&self.file, self.len, meter, &capped).take(HEAD_BYTES), self.format, frame, packed)
-        } else {
-            Head::read(Span::new(&self.file, 0, self.len.min(HEAD_BYTES), meter), self.format, frame, packed)
-        };
-        read.map_err(|e| fault(&e, meter, packed))
+        let source = self.content(packed, meter, &capped).take(HEAD_BYTES);
+        Head::read(source, self.format, frame, packed).map_err(|e| fault(&e, meter, packed))
     }
 
-    /// The latest time near the end.
-    fn tail(&self, profile: &Profile, meter: &Meter) -> io::Result<Option<i64>> {
+    /// The text of the file.
+    fn content<'m>(&'m self, packed: bool, meter: &'m Meter, capped: &'m Cell<bool>) -> Box<dyn Read + 'm> {
+        if packed {
+            Box::new(Unpacked::new(&self.file, self.len, meter, capped))
+        } else {
+            Box::new(Span::new(&self.file, 0, self.len, meter))
+        }
+    }
+
+    /// The latest time of an entry near the end, and of the lines there that have a time and begin no entry.
+    fn tail(&self, profile: &Profile, meter: &Meter) -> io::Result<(Option<i64>, Option<i64>)> {
         let mut reach = NEAR;
         loop {
             let start = self.len.saturating_sub(reach);
             let mut lines = self.lines_behind(start, self.len, PROBE, meter)?;
-            let mut latest = None;
+            let (mut latest, mut stamped) = (None, None);
             while let Some(line) = lines.next()? {
-                latest = latest.max(profile.time(line.text));
+                match profile.time(line.text) {
+                    Some(time) => latest = latest.max(Some(time)),
+                    None => stamped = stamped.max(profile.stamped(line.text).map(|(_, time)| time)),
+                }
             }
             if latest.is_some() || start == 0 {
-                return Ok(latest);
+                return Ok((latest, stamped));
             }
             reach = reach.saturating_mul(4);
         }
@@ -266,8 +297,9 @@ impl LogFile {
     }
 
     fn plain_newest(&self, head: &Head, gather: &mut Gather<'_>, scope: &Scope<'_>) -> io::Result<Depth> {
-        let Some(last) = self.tail(scope.profile, scope.meter)? else { return Ok(Depth::AsAsked) };
-        let latest = last.max(self.changed.saturating_add(DAY_MS)).saturating_add(scope.slack);
+        let (Some(last), stamped) = self.tail(scope.profile, scope.meter)? else { return Ok(Depth::AsAsked) };
+        let latest =
+            last.max(stamped.unwrap_or(last)).max(self.changed.saturating_add(DAY_MS)).saturating_add(scope.slack);
         if latest < scope.window.since || gather.floor().is_some_and(|floor| latest < floor.time) {
             return Ok(Depth::AsAsked);
         }
@@ -353,7 +385,7 @@ impl LogFile {
             return Ok(Depth::AsAsked);
         }
         let capped = Cell::new(false);
-        let mut lines = Lines::new(Unpacked::new(&self.file, self.len, meter, &capped), 0, BLOCK);
+        let mut lines = Lines::new(self.content(true, meter, &capped), 0, BLOCK);
         gather.lines(&mut lines, true, |_| {}).map_err(|e| fault(&e, meter, true))?;
         Ok(if capped.get() { Depth::Capped } else { Depth::AsAsked })
     }
@@ -369,28 +401,6 @@ fn slack(profile: &Profile, window: Window) -> i64 {
     // Wall clocks that are put back repeat an hour.
     let (from, to) = (window.since.saturating_sub(3 * HOUR_MS), window.until.saturating_add(3 * HOUR_MS));
     if profile.shifts_between(from, to) { DISORDER_MS + HOUR_MS } else { DISORDER_MS }
-}
-
-/// The entry with this id, if it is among the lines.
-fn entry_in<R: Read>(mut lines: Lines<R>, head: &Head, stream: &Stream, id: EntryId) -> io::Result<Option<Record>> {
-    let mut text = loop {
-        match lines.next()? {
-            Some(line) if line.offset < id.place => {}
-            Some(line) if line.offset == id.place => break Text::of(line),
-            Some(_) | None => return Ok(None),
-        }
-    };
-    if head.profile.time(text.line()) != Some(id.time) || check(text.line()) != id.check {
-        return Ok(None);
-    }
-    while !text.is_full()
-        && let Some(line) = lines.next()?
-        && head.profile.time(line.text).is_none()
-    {
-        text.append(line);
-    }
-    let position = Position { time: id.time, stream: id.stream, born: head.born, place: id.place, check: id.check };
-    Ok(Some(text.record(&head.profile, stream, position)))
 }
 
 fn fault(error: &io::Error, meter: &Meter, packed: bool) -> ScanError {

@@ -1,5 +1,6 @@
 mod complete;
 mod hostile;
+mod late;
 
 use super::*;
 use crate::entry::Record;

@@ -21,6 +21,15 @@ pub(super) fn time(line: &[u8], prefix: &Prefix, frame: Frame) -> Option<i64> {
     }
 }
 
+/// Returns the text before a line's first stamp, with each word as `w`, and the time in milliseconds since 1970.
+pub(super) fn form(line: &[u8], frame: Frame) -> Option<(Vec<u8>, i64)> {
+    let (form, stamp) = match at_front(line) {
+        Some((stamp, _)) => (Vec::new(), stamp),
+        None => prefix::inside(line).map(|(before, stamp, _)| (prefix::form(before), stamp))?,
+    };
+    stamp.instant(frame).map(|time| (form, time))
+}
+
 /// Returns whether a line has a date of three two-digit numbers.
 pub(super) fn is_short(line: &[u8]) -> bool {
     let stamp = at_front(line).map(|(stamp, _)| stamp).or_else(|| prefix::inside(line).map(|(_, stamp, _)| stamp));

@@ -3,7 +3,8 @@
 //! An entry must not be taken for the continuation of another. So if stamps stand behind a prefix, every line with a
 //! stamp begins an entry, with any prefix. There are two exceptions. In a file of paragraphs only the first line of a
 //! paragraph begins one. `Start-Date: …` begins an entry of apt's history, and `End-Date: …` a few lines later does
-//! not. If stamps stand at the front, a stamp further in counts only if the first lines repeat its form.
+//! not. If stamps stand at the front, a stamp further in counts only if the first lines repeat its form, or later lines
+//! do ([`late`](super::super::late)).
 
 use super::{FRONT, at_front, epoch};
 use crate::time;
@@ -43,6 +44,8 @@ pub(super) enum Found<'l> {
 impl Prefix {
     /// Only the front.
     pub(in crate::format) const FRONT: Self = Self { front: true, inside: Inside::None };
+    /// Any place near the front.
+    pub(in crate::format) const ANY: Self = Self { front: true, inside: Inside::Any };
 
     /// Returns the prefix of a file with these first lines, empty ones included.
     pub(in crate::format) fn learn(head: &[Vec<u8>], frame: Frame) -> Self {
@@ -65,6 +68,11 @@ impl Prefix {
             Inside::Forms(forms.into_iter().filter(|(_, count)| *count > 1).map(|(form, _)| form).collect())
         };
         Self { front: !front.is_empty() || inside == Inside::None, inside }
+    }
+
+    /// Returns whether only the first line of a paragraph begins an entry.
+    pub(in crate::format) fn is_of_paragraphs(&self) -> bool {
+        matches!(self.inside, Inside::Text(_))
     }
 
     /// Returns the stamp of a line, if it begins an entry.
@@ -131,7 +139,7 @@ fn without_digits(text: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the text with each word as `w` and each run of spaces as one: `web-1   | ` is `w | `.
-fn form(text: &[u8]) -> Vec<u8> {
+pub(super) fn form(text: &[u8]) -> Vec<u8> {
     let mut out: Vec<u8> = text
         .iter()
         .map(|b| if b.is_ascii_alphanumeric() || b"_-./@".contains(b) || !b.is_ascii() { b'w' } else { *b })
