@@ -1,5 +1,7 @@
 //! Credential keys: members of objects whose name says that their value is a credential.
 
+mod pairs;
+
 use super::values;
 use secrets::names;
 use secrets::search::mark::Stamp;
@@ -37,8 +39,8 @@ pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
     names::kinds().chain([AMBIGUOUS])
 }
 
-/// Replaces the value of every credential key, at any depth, also in strings that are JSON themselves.
-/// Says whether there was one.
+/// Replaces the value of every credential key, at any depth, also in strings that are JSON themselves. A name and its
+/// value may be two strings. Says whether there was one.
 ///
 /// `null`, `true`, `false` and empty strings hold no credential and stay.
 pub(super) fn redact(value: &mut Value, stamp: &Stamp) -> bool {
@@ -55,11 +57,19 @@ fn redact_in(value: &mut Value, stamp: &Stamp, embedded: usize) -> bool {
             }
             None => false,
         },
-        Value::Array(items) => items.iter_mut().fold(false, |any, item| redact_in(item, stamp, embedded) | any),
+        Value::Array(items) => {
+            let mut any = false;
+            for (at, kind) in pairs::in_items(items) {
+                any |= items.get_mut(at).is_some_and(|item| redact_whole(item, kind, stamp));
+            }
+            items.iter_mut().fold(any, |any, item| redact_in(item, stamp, embedded) | any)
+        }
         Value::Object(entries) => {
             let mut any = false;
-            for (key, item) in entries.iter_mut() {
-                any |= match credential(key, item) {
+            let pair = pairs::in_object(entries);
+            for (at, (key, item)) in entries.iter_mut().enumerate() {
+                let by_pair = pair.and_then(|(value, kind)| (value == at).then_some(kind));
+                any |= match credential(key, item).or(by_pair) {
                     Some(kind) => redact_whole(item, kind, stamp),
                     None => redact_in(item, stamp, embedded),
                 };
@@ -182,7 +192,7 @@ mod tests {
         stamp
     }
 
-    fn redacted(mut value: Value) -> (bool, String) {
+    pub(super) fn redacted(mut value: Value) -> (bool, String) {
         let any = redact(&mut value, &stamp());
         (any, value.to_string())
     }

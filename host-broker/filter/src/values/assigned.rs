@@ -5,8 +5,10 @@
 //! within bounds. The list of names is that of JSON's members (`names`); the requirements for a value are in
 //! `plausible`.
 
+mod cookies;
+
 use super::overlaps;
-use super::plausible::{self, Written};
+use super::plausible::{self, Spacing, Written};
 use secrets::names;
 use secrets::names::{NAME_BYTES_MAX, Name, Sort};
 use secrets::search::Found;
@@ -31,12 +33,28 @@ pub(super) fn find(text: &str, stamp: &Stamp, marks: &[Range<usize>], found: &mu
             continue;
         }
         let Some((name, after, is_tight)) = named(text, at, separator) else { continue };
+        if name.sort == Sort::Header && text.get(after..).is_some_and(cookies::begin) {
+            let (values, end) = cookies::values(text, after);
+            from = end;
+            for range in values.into_iter().filter(|range| !overlaps(marks, range)) {
+                let secret = text.get(range.clone()).unwrap_or_default();
+                if plausible::cookie(secret) {
+                    found.push(Found { range, mark: stamp.mark(name.kind, secret) });
+                }
+            }
+            continue;
+        }
         let Some(value) = value(text, after, name, separator) else { continue };
         from = value.range.end;
         let (Some(secret), false) = (text.get(value.range.clone()), overlaps(marks, &value.range)) else { continue };
+        let spacing = match text.as_bytes().get(after) {
+            _ if !is_tight => Spacing::Wide,
+            Some(b' ' | b'\t') => Spacing::AfterColon,
+            _ => Spacing::Tight,
+        };
         let written = Written {
             is_quoted: value.is_quoted,
-            is_tight,
+            spacing,
             is_setting: is_tight && matches!(separator, b'=' | b':') && is_variable(text, at),
             next: text.as_bytes().get(value.range.end).copied(),
         };
@@ -68,13 +86,17 @@ fn named(text: &str, at: usize, separator: u8) -> Option<(Name, usize, bool)> {
         return Some((names::ending(tag(text, at)?)?, after, true));
     }
     // A colon separates a header's name from its value; with another separator, such a name is a variable's.
+    let is_literal = |text: &str| begins_quoted(text) || cookies::begin(text);
     let takes =
-        |name: Name| name.sort != Sort::Header || separator == b':' || text.get(after..).is_some_and(begins_quoted);
+        |name: Name| name.sort != Sort::Header || separator == b':' || text.get(after..).is_some_and(is_literal);
     let (name, is_quoted) = name_before(text, at)?;
     match separator {
         // The second argument of a call whose first is the name.
         b',' => {
             let quote = name.start.checked_sub(1)?;
+            let before = |at: usize| at.checked_sub(1).and_then(|at| bytes.get(at));
+            // `(b'cookie', b'…')`.
+            let quote = quote - usize::from(matches!(before(quote), Some(b'b' | b'u')));
             let open = (quote - blanks_before(bytes, quote)).checked_sub(1)?;
             if !is_quoted || bytes.get(open) != Some(&b'(') {
                 return None;
@@ -90,6 +112,9 @@ fn named(text: &str, at: usize, separator: u8) -> Option<(Name, usize, bool)> {
     if let Some(listed) = names::ending(text.get(name.clone())?) {
         return takes(listed).then_some((listed, after, is_tight));
     }
+    if let Some(listed) = name_beside(text, name.clone()) {
+        return takes(listed).then_some((listed, after, is_tight));
+    }
     // `password: str = "…"`: the word before the separator is the name's type.
     let of_type = name.start - bytes.get(..name.start)?.iter().rev().take_while(|byte| **byte == b'&').count();
     let colon = of_type - blanks_before(bytes, of_type);
@@ -98,8 +123,33 @@ fn named(text: &str, at: usize, separator: u8) -> Option<(Name, usize, bool)> {
     names::ending(text.get(name)?).filter(|listed| takes(*listed)).map(|listed| (listed, after, false))
 }
 
+/// Returns the name in the member before a member `value`: `{'name': 'DB_PASSWORD', 'value': …}`, also in YAML.
+fn name_beside(text: &str, value: Range<usize>) -> Option<Name> {
+    let before = |at: usize, is: fn(&u8) -> bool| {
+        let bytes = text.as_bytes().get(..at).unwrap_or_default();
+        at - bytes.iter().rev().take(NAME_BYTES_MAX).take_while(|byte| is(byte)).count()
+    };
+    let is_gap = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'\\' | b',');
+    let is_name = |byte: &u8| is_name_byte(*byte);
+    if !text.get(value.clone())?.eq_ignore_ascii_case("value") {
+        return None;
+    }
+    let end = before(value.start, is_gap);
+    let start = before(end, is_name);
+    let separator = before(start, is_gap).checked_sub(1)?;
+    if end == value.start || !matches!(text.as_bytes().get(separator), Some(b':' | b'=')) {
+        return None;
+    }
+    let (member, _) = name_before(text, separator)?;
+    let is_named =
+        ["name", "key"].iter().any(|name| text.get(member.clone()).is_some_and(|text| text.eq_ignore_ascii_case(name)));
+    if is_named { names::ending(text.get(start..end)?) } else { None }
+}
+
 fn begins_quoted(text: &str) -> bool {
-    text.trim_start_matches([' ', '\t']).trim_start_matches('\\').starts_with(['"', '\'', '`'])
+    let text = text.trim_start_matches([' ', '\t']);
+    let text = text.strip_prefix(['b', 'u']).unwrap_or(text);
+    text.trim_start_matches('\\').starts_with(['"', '\'', '`'])
 }
 
 /// Returns the name of the tag that ends here.

@@ -8,6 +8,9 @@ use serde_json::Value;
 const CHECK_DIGITS: usize = 6;
 const CHECKED_LENGTH: usize = 36;
 
+/// The fewest bytes of a random text in a program.
+const RANDOM_BYTES_MIN: usize = 16;
+
 /// Passwords that stand for one in addresses and headers of manuals.
 const PLACEHOLDERS: [&str; 20] = [
     "password",
@@ -171,6 +174,21 @@ fn is_from_a_manual(text: &str) -> bool {
 pub(super) fn last_word(text: &str) -> bool {
     let word = text.rsplit([' ', '\t', '\n', '=', ':', '"', '\'']).find(|word| !word.is_empty()).unwrap_or_default();
     plausible::password(word)
+}
+
+/// Returns whether cookies are more than settings and words.
+pub(super) fn cookies(text: &str) -> bool {
+    plausible::cookie(text)
+}
+
+/// Returns whether the value of one of these cookies was made at random.
+pub(super) fn random_cookies(text: &str) -> bool {
+    text.split(';').filter_map(|cookie| cookie.split_once('=')).any(|(_, value)| random(value))
+}
+
+/// Returns whether a text was made at random.
+pub(super) fn random(text: &str) -> bool {
+    plausible::key(text, RANDOM_BYTES_MIN)
 }
 
 /// Returns whether the last argument of a call is a password. Names of signals, hosts and ports are none.

@@ -20,6 +20,8 @@ pub(super) struct Format {
     accept: fn(&str) -> bool,
     /// Whether an instance ends where the letters, digits, `_` and `-` end.
     bounded: bool,
+    /// Whether `accept` looks at the removed part alone.
+    alone: bool,
     compiled: OnceLock<Regex>,
 }
 
@@ -30,11 +32,16 @@ impl Format {
         pattern: &'static str,
         accept: fn(&str) -> bool,
     ) -> Self {
-        Self { kind, words, pattern, accept, bounded: true, compiled: OnceLock::new() }
+        Self { kind, words, pattern, accept, bounded: true, alone: false, compiled: OnceLock::new() }
     }
 
     const fn unbounded(mut self) -> Self {
         self.bounded = false;
+        self
+    }
+
+    const fn judged_alone(mut self) -> Self {
+        self.alone = true;
         self
     }
 
@@ -48,8 +55,8 @@ impl Format {
     pub(super) fn find(&self, text: &str, stamp: &Stamp, found: &mut Vec<Found>) {
         for captures in self.regex().captures_iter(text) {
             let Some(secret) = captures.name("secret") else { continue };
-            let whole = captures.get_match();
-            if (self.bounded && !is_bounded(text, &secret.range())) || !(self.accept)(whole.as_str()) {
+            let judged = if self.alone { secret } else { captures.get_match() };
+            if (self.bounded && !is_bounded(text, &secret.range())) || !(self.accept)(judged.as_str()) {
                 continue;
             }
             found.push(Found { range: secret.range(), mark: stamp.mark(self.kind, secret.as_str()) });
@@ -65,7 +72,7 @@ fn is_bounded(text: &str, range: &Range<usize>) -> bool {
 }
 
 /// All of them.
-pub(super) static FORMATS: [Format; 23] = [
+pub(super) static FORMATS: [Format; 28] = [
     Format::new(
         "github token",
         &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"],
@@ -239,4 +246,61 @@ pub(super) static FORMATS: [Format; 23] = [
         checks::last_field,
     )
     .unbounded(),
+    // The same where a terminal or an editor has made blanks of the tabs.
+    Format::new(
+        "cookie",
+        &["true /", "false /", "true  ", "false  ", "true\t/", "false\t/"],
+        concat!(
+            r"(?m)^[ \t]*(?:\#HttpOnly_)?[A-Za-z0-9.-]{3,253}[ \t]+(?:TRUE|FALSE)[ \t]+/\S*[ \t]+(?:TRUE|FALSE)[ \t]+",
+            r"[0-9]{1,12}[ \t]+\S+[ \t]+(?P<secret>\S{4,})",
+        ),
+        checks::last_field,
+    )
+    .unbounded(),
+    // Browsers copy a request with this option on a line of its own.
+    Format::new(
+        "cookie",
+        &["curl", "--cookie"],
+        concat!(
+            r"(?m)(?:(?:\bcurl\b[^\n]{0,512}?[ \t]|^[ \t]+)",
+            r#"-[A-Za-z]{0,8}b(?:[ \t]+["']?|["'])|(?:^|[ \t])--cookie(?:[ \t]+|=)["']?)"#,
+            r#"(?P<secret>[^\s"'=;$<]+=[^\s"';]*(?:;[ \t]*[^\s"'=;]+=[^\s"';]*)*)"#,
+        ),
+        checks::cookies,
+    )
+    .unbounded()
+    .judged_alone(),
+    // `{Cookie=sid=…, Host=h}`, `map[Cookie:[sid=…]]`: a header in brackets, which programs print.
+    Format::new(
+        "cookie",
+        &["cookie=", "cookie:"],
+        concat!(
+            r"(?i-u:cookie)[:=][ \t]*[\[({]{0,2}",
+            r#"(?P<secret>[^\s"'=;,<>(){}\[\]]+=[^\s"';,<>(){}\[\]]*(?:;[ \t]*[^\s"'=;,<>(){}\[\]]+=[^\s"';,<>(){}\[\]]*)*)"#,
+        ),
+        checks::random_cookies,
+    )
+    .unbounded()
+    .judged_alone(),
+    // The text that Python prints for its jars.
+    Format::new(
+        "cookie",
+        &["<cookie "],
+        r"<Cookie [^\s=<>]+=(?P<secret>[^\s<>]{8,}) for ",
+        checks::cookies,
+    )
+    .unbounded()
+    .judged_alone(),
+    // `Cookie("sid", "…")` of a program, `Cookie(version=0, name='sid', value='…')`.
+    Format::new(
+        "cookie",
+        &["cookie("],
+        concat!(
+            r#"(?i-u:cookie)\((?:["'][^"'\n]{1,128}["'],[ \t]*|[^()\n]{0,200}\bvalue=)"#,
+            r#"["'](?P<secret>[^"'\n]{16,})["']"#,
+        ),
+        checks::random,
+    )
+    .unbounded()
+    .judged_alone(),
 ];

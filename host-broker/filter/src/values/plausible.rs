@@ -10,12 +10,23 @@ use secrets::names::{NAME_BYTES_MAX, Sort};
 pub(super) struct Written {
     /// Between quotes, or between tags.
     pub(super) is_quoted: bool,
-    /// Without blanks around the separator from its name.
-    pub(super) is_tight: bool,
+    /// How far it is from its name.
+    pub(super) spacing: Spacing,
     /// After the name of a variable of the environment, as `DB_PASSWORD=…`.
     pub(super) is_setting: bool,
     /// The byte that follows it.
     pub(super) next: Option<u8>,
+}
+
+/// The blanks between a value and its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spacing {
+    /// None: `password=…`.
+    Tight,
+    /// After the colon only, as in settings, and in types of programs: `password: …`.
+    AfterColon,
+    /// Around the separator, as in programs.
+    Wide,
 }
 
 /// Words of which a placeholder has one.
@@ -109,22 +120,32 @@ pub(super) fn in_text(value: &str, sort: Sort, written: Written) -> bool {
         }
         // `password = pass1`, `f(password=pass1)`: variables of programs.
         Sort::Password => {
-            ends_there(written.next)
-                && is_bare(value)
-                && (written.is_setting && is_chosen_word(value, SETTING_BYTES_MIN)
-                    || has_letter_and_digit(value)
-                        && password(value)
-                        && !is_constant(value)
-                        && (written.is_tight || key(value, BARE_KEY_BYTES_MIN) || value.bytes().any(is_strong_sign)))
+            is_enclosed(value, written)
+                || ends_there(written.next)
+                    && is_bare(value)
+                    && (written.is_setting && is_chosen_word(value, SETTING_BYTES_MIN)
+                        || has_letter_and_digit(value)
+                            && password(value)
+                            && !is_constant(value)
+                            && (written.spacing != Spacing::Wide
+                                || key(value, BARE_KEY_BYTES_MIN)
+                                || value.bytes().any(is_strong_sign)))
         }
         Sort::Key if written.is_quoted => key(value, KEY_BYTES_MIN),
-        Sort::Key => ends_there(written.next) && is_bare(value) && key(value, BARE_KEY_BYTES_MIN),
+        Sort::Key => {
+            is_enclosed(value, written) || ends_there(written.next) && is_bare(value) && key(value, BARE_KEY_BYTES_MIN)
+        }
     }
 }
 
 /// Returns whether the value of a member of JSON is a credential, where the name is not enough.
 pub(crate) fn in_json(value: &str, sort: Sort) -> bool {
-    in_text(value, sort, Written { is_quoted: true, is_tight: true, is_setting: false, next: None })
+    in_text(value, sort, Written { is_quoted: true, spacing: Spacing::Tight, is_setting: false, next: None })
+}
+
+/// Returns whether the value of a variable or of a parameter is a credential.
+pub(crate) fn in_setting(value: &str, sort: Sort) -> bool {
+    in_text(value, sort, Written { is_quoted: true, spacing: Spacing::Tight, is_setting: true, next: None })
 }
 
 /// Returns whether a word may be a password that a person chose.
@@ -175,6 +196,11 @@ fn header(value: &str) -> bool {
     let is_code = value.starts_with(['#', '*', '&', '[', '@', '/']) || value.contains(['(', '{', '[', ')', '}']);
     let is_reference = ["<redacted: ", "::", "...", "…", " = "].iter().any(|sign| value.contains(sign));
     !is_code && !is_reference && credentials.any(told)
+}
+
+/// Returns whether cookies, or the value of one, are more than settings and words.
+pub(super) fn cookie(value: &str) -> bool {
+    header(value)
 }
 
 /// `123456789`: digits in their order.
@@ -251,6 +277,17 @@ fn is_bare(value: &str) -> bool {
     let ends_in_name = value.ends_with(|c: char| c.is_ascii_alphabetic()) && names::ending(value).is_some();
     let is_path = value.contains('.') && (ends_in_name || value.split('.').all(is_name));
     !value.contains(['(', '[', '{', '*']) && !is_path && !value.starts_with("0x")
+}
+
+/// Returns whether a random value stands in a list or in brackets: `(password=…)`, `api_key=…, ip=…`.
+///
+/// Programs write arguments and members so, and a type stands after a blank: `signing_key: Ed25519SigningKey,`.
+fn is_enclosed(value: &str, written: Written) -> bool {
+    let ends = written.next.is_some_and(|next| matches!(next, b',' | b')' | b'}' | b']' | b'|'));
+    let is_digit = |byte: &u8| byte.is_ascii_digit();
+    let numbers = value.as_bytes().split(|byte| !is_digit(byte)).filter(|run| !run.is_empty()).count();
+    let may_be_type = written.spacing == Spacing::AfterColon && (numbers < 2 || is_constant(value));
+    ends && written.spacing != Spacing::Wide && !may_be_type && is_bare(value) && key(value, BARE_KEY_BYTES_MIN)
 }
 
 /// Returns whether a value of a settings file, a command or an address ends here. In a program, other bytes follow.

@@ -199,6 +199,44 @@ fn tokens_of_the_vendored_set_are_found() {
 }
 
 #[test]
+fn cookies_of_commands_and_jars_are_found() {
+    let value = "k7Qz9fXw2LmP4vRt";
+    let cookie = "sid=k7Qz9fXw2LmP4vRt";
+    for (text, secret) in [
+        ("curl -b 'sid=k7Qz9fXw2LmP4vRt' https://h", cookie),
+        ("curl -b'sid=k7Qz9fXw2LmP4vRt' https://h", cookie),
+        ("curl https://h --cookie sid=k7Qz9fXw2LmP4vRt", cookie),
+        ("curl -s --cookie=sid=k7Qz9fXw2LmP4vRt https://h", cookie),
+        ("curl -sb \"lang=en; sid=k7Qz9fXw2LmP4vRt\" https://h", "lang=en; sid=k7Qz9fXw2LmP4vRt"),
+        ("curl 'https://h' \\\n  -H 'accept: */*' \\\n  -b 'sid=k7Qz9fXw2LmP4vRt' \\\n  --compressed", cookie),
+        ("h.example\tFALSE\t/\tTRUE\t0\tsid\tk7Qz9fXw2LmP4vRt\n", value),
+        ("h.example FALSE / TRUE 1830000000 sid k7Qz9fXw2LmP4vRt\n", value),
+        ("# jar\n  #HttpOnly_.h.example   TRUE   /app   FALSE   0   sid   k7Qz9fXw2LmP4vRt\nend", value),
+        ("sqlmap --cookie=\"sid=k7Qz9fXw2LmP4vRt\" -u https://h", cookie),
+        ("headers {Cookie=sid=k7Qz9fXw2LmP4vRt, Host=h}", cookie),
+        ("map[Accept:[*/*] Cookie:[sid=k7Qz9fXw2LmP4vRt]]", cookie),
+        ("sent (Cookie: sid=k7Qz9fXw2LmP4vRt)", cookie),
+        ("<RequestsCookieJar[<Cookie sid=k7Qz9fXw2LmP4vRt for h.example/>]>", value),
+        ("Cookie(version=0, name='sid', value='k7Qz9fXw2LmP4vRt', port=None)", value),
+    ] {
+        assert_eq!(redacted(text), [secret], "{text}");
+    }
+    for text in [
+        "curl -b cookies.txt -c cookies.txt https://h",
+        "curl --cookie-jar sid=k7Qz9fXw2LmP4vRt https://h",
+        "curl -b \"$COOKIES\" https://h",
+        "curl -b 'name=value' https://h",
+        "cookie: Option=parse(k7Qz9fXw2LmP4vRt)",
+        "{Cookie=theme=dark, Host=h}",
+        "curl -b 'lang=en; theme=dark' https://h",
+        "it is TRUE / and FALSE 12 or so it seems1",
+        "h.example FALSE / TRUE 0 sid your_value1",
+    ] {
+        assert_eq!(redacted(text), Vec::<String>::new(), "{text}");
+    }
+}
+
+#[test]
 fn passwords_in_files_and_statements_are_known_by_their_place() {
     for (text, password) in [
         ("db.internal:5432:app:root:hunter22\n", "hunter22"),

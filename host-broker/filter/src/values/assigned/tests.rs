@@ -53,6 +53,22 @@ fn a_value_is_found_however_its_name_is_put_beside_it() {
         ("consumer_secret: 'j49sk3j29djd',", "j49sk3j29djd"),
         ("oauth_consumer_key: '9djdj82h48djs9d2',", "9djdj82h48djs9d2"),
         ("\"auth\": \"X3Rva2VuOjEyMzQuMThqZjg0MWZrbDQwYU90\"", "X3Rva2VuOjEyMzQuMThqZjg0MWZrbDQwYU90"),
+        ("login password=k7Qz9fXw2LmP4vRt, ip=198.51.100.7", "k7Qz9fXw2LmP4vRt"),
+        ("INFO user=ada api_key=k7Qz9fXw2LmP4vRt, ip=198.51.100.7", "k7Qz9fXw2LmP4vRt"),
+        ("(password=k7Qz9fXw2LmP4vRt)", "k7Qz9fXw2LmP4vRt"),
+        ("{password=k7Qz9fXw2LmP4vRt}", "k7Qz9fXw2LmP4vRt"),
+        ("Login(user=ada, token: k7Qz9fXw2LmP4vRt)", "k7Qz9fXw2LmP4vRt"),
+        ("map[api_key:k7Qz9fXw2LmP4vRt]", "k7Qz9fXw2LmP4vRt"),
+        ("user=ada|secret=k7Qz9fXw2LmP4vRt|ip=198.51.100.7", "k7Qz9fXw2LmP4vRt"),
+        ("env:\n  - name: DB_PASSWORD\n    value: k7Qz9fXw2LmP4vRt\n", "k7Qz9fXw2LmP4vRt"),
+        ("env=[{\"name\":\"API_KEY\",\"value\":\"k7Qz9fXw2LmP4vRt\"}] started", "k7Qz9fXw2LmP4vRt"),
+        ("{'name': 'Cookie', 'value': 'sid=k7Qz9fXw2LmP4vRt'}", "sid=k7Qz9fXw2LmP4vRt"),
+        ("headers=[(b'Host', b'h'), (b'cookie', b'sid=k7Qz9fXw2LmP4vRt')]", "sid=k7Qz9fXw2LmP4vRt"),
+        ("cookies={'lang': u'en', b'sid': b'k7Qz9fXw2LmP4vRt'}", "k7Qz9fXw2LmP4vRt"),
+        ("requests.get(url, cookies={'sid':'k7Qz9fXw2LmP4vRt'})", "k7Qz9fXw2LmP4vRt"),
+        ("cookies = {\"lang\": \"en\", \"sid\": \"k7Qz9fXw2LmP4vRt\"}", "k7Qz9fXw2LmP4vRt"),
+        ("sent 'cookies': {'sid': 'k7Qz9fXw2LmP4vRt'}, 'x': 'k7Qz9fXw2LmP4vRs'", "k7Qz9fXw2LmP4vRt"),
+        ("log {\\\"cookies\\\": {\\\"sid\\\": \\\"k7Qz9fXw2LmP4vRt\\\"}}", "k7Qz9fXw2LmP4vRt"),
     ] {
         assert_eq!(secrets(text), [secret], "{text}");
     }
@@ -127,6 +143,19 @@ fn what_stands_for_a_credential_stays() {
         "DEFAULT_ADMIN_PASS = \"admin123\"",
         "password=\"testpass123\"",
         "should_pass(\"WinDLL('./_sqlite3.dll')\")",
+        "connect(password=hunter22, user=ada)",
+        "f(token=token_of_the_user2)",
+        "signing_key: Ed25519SigningKey,",
+        "pub Token: D3DKMT_PRESENTHISTORYTOKEN_0,",
+        "Self { password: password2, token: next_token_value22 }",
+        "cookies={'lang': 'en', 'theme': 'dark'}",
+        "cookies={name1: value1, sid: getSession(\"k7Qz9fXw2LmP4vRt\")}",
+        "cookie = {};",
+        "- name: DB_PASSWORD\n  valueFrom: k7Qz9fXw2LmP4vRt",
+        "- name: colour\n  value: k7Qz9fXw2LmP4vRt",
+        "- name: password\n  value: required",
+        "value: k7Qz9fXw2LmP4vRt",
+        "cookies={'sid': '",
     ] {
         assert_eq!(secrets(text), Vec::<&str>::new(), "{text}");
     }

@@ -1,0 +1,139 @@
+//! Credentials whose name and value are two strings of JSON: the headers and cookies of an HTTP archive, the
+//! environment of a container, the export of a browser's cookies, the arguments of a command.
+//!
+//! A name beside a value is weaker than the name of a member: forms and descriptions of APIs have it, too. So the value
+//! must look like a credential, as it must in a text. Only the value of a whole cookie needs no look.
+
+use super::values;
+use secrets::names;
+use serde_json::{Map, Value};
+
+/// The kind of a cookie's value: that of a member which holds cookies.
+const COOKIE: &str = "cookies";
+
+/// The names of members that hold the name of a value, in small letters.
+const NAME_MEMBERS: [&str; 4] = ["name", "key", "header", "variable"];
+
+/// Members that describe a cookie, in small letters and without separators. A browser's database has `host`.
+const COOKIE_MEMBERS: [&str; 8] =
+    ["httponly", "ishttponly", "samesite", "secure", "issecure", "expires", "expirationdate", "path"];
+
+/// Returns the position of the member that is a credential by the member beside it, and its kind.
+pub(super) fn in_object(entries: &Map<String, Value>) -> Option<(usize, &'static str)> {
+    let at = entries.keys().position(|key| key.eq_ignore_ascii_case("value"))?;
+    let value = entries.values().nth(at)?;
+    let is_name = |key: &str| NAME_MEMBERS.iter().any(|name| key.eq_ignore_ascii_case(name));
+    let mut names = entries.iter().filter(|(key, _)| is_name(key)).filter_map(|(_, name)| name.as_str()).peekable();
+    names.peek()?;
+    if is_cookie(entries) {
+        return Some((at, COOKIE));
+    }
+    names.find_map(|name| credential(name, value)).map(|kind| (at, kind))
+}
+
+/// Returns the positions of the items that are credentials by the items before them, and their kinds.
+///
+/// Node's `rawHeaders` and lists of two have a name at each even position. Arguments have it anywhere.
+pub(super) fn in_items(items: &[Value]) -> Vec<(usize, &'static str)> {
+    let are_pairs = items.len().is_multiple_of(2) && items.iter().all(Value::is_string);
+    let pair = |(at, (name, value)): (usize, (&Value, &Value))| {
+        let name = name.as_str()?;
+        let is_name = are_pairs && at.is_multiple_of(2) || name.starts_with("--");
+        is_name.then(|| credential(name, value)).flatten().map(|kind| (at + 1, kind))
+    };
+    items.iter().zip(items.iter().skip(1)).enumerate().filter_map(pair).collect()
+}
+
+/// Returns the kind of credential that a value of this name is.
+fn credential(name: &str, value: &Value) -> Option<&'static str> {
+    let listed = names::ending(name)?;
+    let is_whole = names::whole(name).is_some();
+    let is_one = |text: &str| values::in_json(text, listed.sort) || is_whole && values::in_setting(text, listed.sort);
+    let is_one = match value {
+        Value::String(text) => is_one(text),
+        Value::Array(items) => items.iter().filter_map(Value::as_str).any(is_one),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
+    };
+    is_one.then_some(listed.kind)
+}
+
+/// Returns whether an object with a name and a value is a cookie.
+fn is_cookie(entries: &Map<String, Value>) -> bool {
+    let letters: Vec<String> = entries.keys().map(|key| key.replace('_', "").to_ascii_lowercase()).collect();
+    let has = |wanted: &[&str]| letters.iter().any(|key| wanted.contains(&key.as_str()));
+    has(&["domain"]) && has(&COOKIE_MEMBERS) || has(&["host"]) && has(&["httponly", "ishttponly", "samesite"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::redacted;
+    use serde_json::json;
+
+    const SECRET: &str = "k7Qz9fXw2LmP4vRt";
+
+    #[test]
+    fn a_value_beside_its_name_is_judged_by_that_name() {
+        let cookie = format!("sid={SECRET}");
+        for value in [
+            json!({"name": "Cookie", "value": cookie}),
+            json!({"key": "Set-Cookie", "value": format!("{cookie}; Path=/")}),
+            json!({"name": "Authorization", "value": format!("Bearer {SECRET}")}),
+            json!({"spec": {"containers": [{"env": [{"name": "DB_PASSWORD", "value": SECRET}]}]}}),
+            json!({"Name": "API_KEY", "Value": SECRET, "Type": "PLAINTEXT"}),
+            json!({"key": "X-Api-Key", "value": SECRET, "type": "text", "enabled": true}),
+            json!({"name": "Set-Cookie", "value": ["a=b", cookie]}),
+            json!({"name": "password", "value": SECRET}),
+            json!(["Set-Cookie", cookie]),
+            json!([["host", "x"], ["set-cookie", cookie]]),
+            json!({"rawHeaders": ["Host", "x", "Cookie", cookie, "Accept", "*/*"]}),
+            json!(["psql", "--password", SECRET]),
+            json!({"text": json!([{"name": "Cookie", "value": cookie}]).to_string()}),
+        ] {
+            let (any, text) = redacted(value);
+            assert!(any && !text.contains(SECRET), "{text}");
+        }
+        assert!(redacted(json!({"name": "password", "value": "wossname"})).0);
+    }
+
+    #[test]
+    fn a_form_a_schema_and_a_list_of_words_stay() {
+        for value in [
+            json!({"name": "password", "value": "required"}),
+            json!({"name": "password", "type": "string", "value": "At least 8 characters"}),
+            json!({"key": "password", "value": "Passwort"}),
+            json!({"name": "token", "value": "access"}),
+            json!({"name": "Cookie", "value": "theme=dark"}),
+            json!({"name": "DB_PASSWORD", "value": "${DB_PASSWORD}"}),
+            json!({"name": "DB_PASSWORD", "valueFrom": {"secretKeyRef": {"name": "db", "key": "password1"}}}),
+            json!({"name": "Authorization", "value": "Bearer {{token}}"}),
+            json!({"name": "password", "value": null}),
+            json!({"name": "colour", "value": SECRET}),
+            json!({"name": ["password"], "value": SECRET}),
+            json!(["username", "password"]),
+            json!(["password", "password_confirmation", "token", "tokens"]),
+            json!(["user", "password", SECRET, "name"]),
+            json!(["user", "password", SECRET]),
+            json!(["cookie", 1]),
+            json!({"name": "www", "value": "198.51.100.7", "domain": "example.com", "ttl": 300}),
+            json!({"name": "x", "value": "y", "path": "/"}),
+        ] {
+            assert_eq!(redacted(value.clone()), (false, value.to_string()));
+        }
+    }
+
+    #[test]
+    fn every_export_of_a_browsers_cookies_loses_their_values() {
+        for value in [
+            json!([{"name": "sid", "value": "hunter2", "domain": "x", "path": "/", "httpOnly": true, "sameSite": "Lax"}]),
+            json!([{"domain": "x", "expirationDate": 1.5, "hostOnly": true, "name": "sid", "value": "hunter2"}]),
+            json!([{"Name": "sid", "Value": "hunter2", "Domain": "", "HttpOnly": true}]),
+            json!([{"key": "sid", "value": "hunter2", "domain": "x", "secure": false}]),
+            json!([{"name": "sid", "value": "hunter2", "host": "x", "is_http_only": 1}]),
+        ] {
+            let (any, text) = redacted(value);
+            assert!(any && !text.contains("hunter2") && text.contains("sid"), "{text}");
+        }
+        let value = json!([{"name": "sid", "value": "", "domain": "x", "secure": true}]);
+        assert_eq!(redacted(value.clone()), (false, value.to_string()));
+    }
+}

@@ -1,0 +1,66 @@
+//! Cookies in the members of a dictionary, as programs write and print them: `cookies={'sid': '…'}`.
+
+use super::{VALUE_BYTES_MAX, is_name_byte, quoted};
+use std::ops::Range;
+
+/// Returns whether the text begins with members.
+pub(super) fn begin(text: &str) -> bool {
+    text.trim_start_matches([' ', '\t']).starts_with('{')
+}
+
+/// Returns the places of the quoted values of the members that begin here, and where they end.
+pub(super) fn values(text: &str, from: usize) -> (Vec<Range<usize>>, usize) {
+    let mut cursor = Cursor { text, at: from };
+    cursor.skip(|byte| matches!(byte, b' ' | b'\t'));
+    cursor.skip(|byte| *byte == b'{');
+    let mut values = Vec::new();
+    while cursor.at < from + VALUE_BYTES_MAX {
+        cursor.skip(|byte| byte.is_ascii_whitespace() || *byte == b',');
+        if cursor.string().is_none() && cursor.skip(|byte| is_name_byte(*byte)) == 0 {
+            break;
+        }
+        cursor.skip(|byte| matches!(byte, b' ' | b'\t'));
+        if cursor.skip(|byte| *byte == b':') != 1 {
+            break;
+        }
+        cursor.skip(|byte| matches!(byte, b' ' | b'\t'));
+        match cursor.string() {
+            Some(value) => values.push(value),
+            None => {
+                cursor.skip(|byte| !matches!(byte, b',' | b'}' | b'\n'));
+            }
+        }
+    }
+    (values, cursor.at)
+}
+
+struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl Cursor<'_> {
+    fn rest(&self) -> &[u8] {
+        self.text.as_bytes().get(self.at..).unwrap_or_default()
+    }
+
+    /// Passes over these bytes. Returns how many they are.
+    fn skip(&mut self, is: impl Fn(&u8) -> bool) -> usize {
+        let count = self.rest().iter().take(VALUE_BYTES_MAX).take_while(|byte| is(byte)).count();
+        self.at += count;
+        count
+    }
+
+    /// Passes over a string, which is escaped in a text within a text. Returns the place of its content.
+    fn string(&mut self) -> Option<Range<usize>> {
+        let prefix = usize::from(matches!(self.rest(), [b'b' | b'u' | b'r', b'"' | b'\'', ..]));
+        let escapes = self.rest().iter().skip(prefix).take(8).take_while(|byte| **byte == b'\\').count();
+        let quote = self.rest().get(prefix + escapes).copied().filter(|byte| matches!(byte, b'"' | b'\''))?;
+        let start = self.at + prefix + escapes + 1;
+        let end = start + quoted(self.text.get(start..)?, quote, escapes > 0)?;
+        self.at = end;
+        self.skip(|byte| *byte == b'\\');
+        self.at += 1;
+        Some(start..end)
+    }
+}
