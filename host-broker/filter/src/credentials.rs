@@ -145,17 +145,19 @@ fn find(pieces: &Pieces<'_>, scrubber: &Scrubber, extent: Extent) -> Vec<pieces:
             let joined = pieces.joined(&sequence, "");
             joined.edits(scrubber.find_in_numbers(&joined.text), &mut edits);
         }
-        // Two parts may stand anywhere, with anything between them.
-        if pieces.are_several() {
+        // Parts may stand at edges of pieces or of lines, with anything between them. Two parts of a piece with several
+        // lines may be broken over lines, too.
+        let mut seam = [0; 4];
+        let seam = SEAM.encode_utf8(&mut seam);
+        if pieces.are_several() && pieces.have_lines() {
             for sequence in pieces.orders(&[Order::Document]) {
-                let joined = pieces.joined(&sequence, SEAM.encode_utf8(&mut [0; 4]));
+                let joined = pieces.joined(&sequence, seam);
                 joined.edits(scrubber.find_apart(&joined.text), &mut edits);
             }
         }
-        // Parts may stand at edges of pieces or of lines.
-        let lines = pieces.lines(SEAM.encode_utf8(&mut [0; 4]));
+        let lines = pieces.lines(seam);
         if lines.are_several() {
-            lines.edits(scrubber.find_scattered(&lines.text), &mut edits);
+            lines.edits(scrubber.find_parts(&lines.text), &mut edits);
         }
     }
     if extent == Extent::All {

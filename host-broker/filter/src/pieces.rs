@@ -64,6 +64,11 @@ impl<'a> Pieces<'a> {
         self.0.len() > 1
     }
 
+    /// Returns whether a piece has several lines.
+    pub(super) fn have_lines(&self) -> bool {
+        self.0.iter().any(|piece| piece.text.trim_end_matches('\n').contains('\n'))
+    }
+
     /// Returns the positions of the pieces in each of these orders, without an order that repeats an earlier one.
     pub(super) fn orders(&self, orders: &[Order]) -> Vec<Vec<usize>> {
         let mut sequences: Vec<Vec<usize>> = Vec::new();

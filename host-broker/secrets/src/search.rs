@@ -175,6 +175,31 @@ impl SecretSearch {
         found
     }
 
+    /// Finds what [`find_apart`](Self::find_apart) and [`find_scattered`](Self::find_scattered) find. Most texts hold
+    /// nothing, and making a view takes longer than searching it.
+    pub fn find_parts(&self, text: &str) -> Vec<Found> {
+        let marks = self.stamp.marks(text);
+        let mut found = Vec::new();
+        for undo in Undo::useful_for(text, HALF_ROW_DIGITS_MIN) {
+            let bytes = if marks.is_empty() { View::bytes_alone(text, undo) } else { None };
+            let may_find = |may_find: fn(&Search, Undo, &[u8]) -> bool| {
+                bytes.as_ref().is_none_or(|bytes| self.searches().any(|search| may_find(search, undo, bytes)))
+            };
+            let (apart, scattered) = (may_find(Search::may_find_apart), may_find(Search::may_find_scattered));
+            if !apart && !scattered {
+                continue;
+            }
+            let view = View::of(text, &marks, undo);
+            if apart {
+                self.searches().for_each(|search| search.find_apart(&view, &mut found));
+            }
+            if scattered {
+                self.searches().for_each(|search| search.find_scattered(&view, &mut found));
+            }
+        }
+        found
+    }
+
     /// Returns whether the view holds nothing, without the places of its bytes. Most texts hold nothing.
     fn is_free(
         &self,

@@ -97,6 +97,97 @@ fn a_secret_in_up_to_five_parts_is_found_in_any_document() {
     assert!(faults.is_empty(), "{} of {tried} leak\n{shown}", faults.len());
 }
 
+/// A value with the part as a whole piece, or as a whole line of one.
+fn place_whole(part: &str, random: &mut Random) -> Value {
+    match random.below(6) {
+        0 => json!(part),
+        1 => json!({part: noise(random)}),
+        2 => json!({"t": random.pick(&NOISE), "line": part}),
+        3 => json!([[noise(random)], [part]]),
+        4 => json!(format!("{}\n{part}\n", random.pick(&NOISE))),
+        _ => json!(format!("first\n{part}\nlast")),
+    }
+}
+
+/// The lines of one text, with noise between the parts.
+fn text(parts: &[String], random: &mut Random) -> Value {
+    let noise = |random: &mut Random| random.pick(&NOISE).to_owned();
+    let mut lines = vec![noise(random)];
+    for part in parts {
+        lines.push(part.clone());
+        lines.extend((0..random.below(3)).map(|_| noise(random)));
+    }
+    json!(lines.join("\n"))
+}
+
+#[test]
+fn parts_of_one_to_three_bytes_are_found_as_whole_pieces_and_lines() {
+    let scrubber = scrubber(&SECRETS);
+    let forms = SECRETS.into_iter().flat_map(forms);
+    // The ends of base64 depend on the bytes beside the secret. Numbers of few digits say less than letters.
+    let forms: Vec<_> = forms.filter(|(form, _)| !form.contains("base64") && !form.contains("decimal")).collect();
+    let (mut random, mut tried, mut faults) = (Random(17), 0, Vec::new());
+    while tried < DOCUMENTS {
+        let (form, units) = &forms[random.below(forms.len())];
+        let count = 3 + random.below(3);
+        let mut parts = cut(units, count - 1, 1, &mut random);
+        // One part at least is short.
+        let longest = (0..parts.len()).max_by_key(|part| parts[*part].len()).unwrap_or_default();
+        let rest = parts[longest].split_off(1);
+        parts.insert(longest + 1, rest);
+        if parts.iter().all(|part| part.len() < 5) {
+            continue;
+        }
+        tried += 1;
+        let texts: Vec<String> = parts.iter().map(|part| part.concat()).collect();
+        let telling = parts.iter().zip(&texts).filter(|(part, _)| part.len() > 6);
+        let telling: Vec<&str> = telling.map(|(_, text)| text.as_str()).collect();
+        let document = if random.below(5) < 2 {
+            text(&texts, &mut random)
+        } else {
+            let mut items: Vec<Value> = Vec::new();
+            for part in &texts {
+                items.extend((0..random.below(4)).map(|_| noise(&mut random)));
+                items.push(place_whole(part, &mut random));
+            }
+            for at in (1..items.len()).rev().filter(|_| count.is_multiple_of(2)) {
+                items.swap(at, random.below(at + 1));
+            }
+            json!({"content": items, "isError": false})
+        };
+        if let Some(fault) = fault(&document, &telling, &scrubber) {
+            faults.push(format!("{fault}: {form}, {texts:?}, {document}"));
+        }
+    }
+    let shown = faults.iter().take(25).cloned().collect::<Vec<_>>().join("\n");
+    assert!(faults.is_empty(), "{} of {tried} leak\n{shown}", faults.len());
+}
+
+#[test]
+fn short_parts_of_a_secret_leave_with_the_long_ones() {
+    let scrubber = scrubber(&["k7Qz-9fXw2-Lm4tRb8"]);
+    for (document, parts) in [
+        (json!(["k7Qz-9fX", "noise", "w2-", "noise", "Lm4tRb8"]), &["k7Qz", "w2-", "Lm4t"][..]),
+        (json!(["k7Q", "noise", "z-9", "noise", "fXw2-", "noise", "Lm4tRb8"]), &["k7Q", "z-9", "fXw2", "Lm4t"]),
+        (json!("log\nk7Q\nnoise\nz-9fXw2-Lm4tRb8\nend"), &["k7Q", "z-9f"]),
+        (json!("log\nLm4tRb8\nnoise\nk7Qz-9\nmore\nfX\nend\nw2-\n"), &["Lm4t", "k7Qz", "fX", "w2-"]),
+    ] {
+        let mut cleaned = document.clone();
+        assert_eq!(credentials::scrub(&mut cleaned, &scrubber, Extent::Own), Scrubbed::Redacted, "{document}");
+        let left = cleaned.to_string();
+        assert!(parts.iter().all(|part| !left.contains(part)), "{left}");
+        assert_eq!(credentials::scrub(&mut cleaned, &scrubber, Extent::Own), Scrubbed::Untouched, "{document}");
+    }
+    // A short part beside other text, and a secret of which a byte is missing.
+    for document in [
+        json!(["k7Qz-9fX", "noise", "a w2-", "noise", "Lm4tRb8"]),
+        json!(["k7Qz-9fX", "noise", "w2", "noise", "Lm4tRb8"]),
+    ] {
+        let mut cleaned = document.clone();
+        assert_eq!(credentials::scrub(&mut cleaned, &scrubber, Extent::Own), Scrubbed::Untouched, "{document}");
+    }
+}
+
 fn text_of(alphabet: &[u8], length: usize, random: &mut Random) -> String {
     (0..length).map(|_| char::from(random.pick(alphabet))).collect()
 }
@@ -106,6 +197,43 @@ const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRS
 /// A hundred secrets, half of them of eight to fifteen bytes.
 fn hundred(random: &mut Random) -> Vec<String> {
     (0..100).map(|n| text_of(LETTERS, if n < 50 { 8 + n % 8 } else { 40 }, random)).collect()
+}
+
+/// Few and many short texts, numbers and lists of all letters, as documents have them.
+#[test]
+fn short_texts_of_many_lengths_hold_no_scattered_secret() {
+    let mut random = Random(19);
+    let mut secrets = hundred(&mut random);
+    // Secrets of few letters, which chance makes more easily.
+    secrets.extend((0..50).map(|n| text_of(b"etaoinshrdlu", 8 + n % 12, &mut random)));
+    secrets.extend((0..20).map(|n| text_of(b"0123456789", 10 + n % 12, &mut random)));
+    secrets.extend((0..20).map(|_| text_of(b"0123456789abcdef", 32, &mut random)));
+    let scrubber = scrubber(&secrets.iter().map(String::as_str).collect::<Vec<_>>());
+    let seam = secrets::search::view::SEAM.to_string();
+    let alphabets = [LETTERS, b"etaoinshrdlu", b"abcdefghijklmnopqrstuvwxyz", b"0123456789abcdef", b"0123456789"];
+    for count in [4, 16, 64, 256, 1024, 16_384] {
+        for round in 0..(20_000 / count).clamp(2, 100) {
+            let alphabet = alphabets[round % alphabets.len()];
+            let longest = 1 + random.below(6);
+            let items: Vec<String> = (0..count)
+                .map(|_| {
+                    let length = 1 + random.below(longest);
+                    text_of(alphabet, length, &mut random)
+                })
+                .collect();
+            let found = scrubber.find_scattered(&items.join(&seam));
+            assert!(found.is_empty(), "{count} of up to {longest}: {found:?}");
+        }
+    }
+    for numbers in [0..256, 97..123, 32..127, 100..1000] {
+        let decimal: Vec<String> = numbers.clone().map(|n: u32| n.to_string()).collect();
+        let hexadecimal: Vec<String> = numbers.clone().map(|n| format!("{n:02x}")).collect();
+        let letters: Vec<String> = numbers.filter_map(|n| char::from_u32(n).map(String::from)).collect();
+        for items in [decimal, hexadecimal, letters] {
+            let found = scrubber.find_scattered(&items.join(&seam));
+            assert!(found.is_empty(), "{items:?}: {found:?}");
+        }
+    }
 }
 
 #[test]
@@ -120,6 +248,10 @@ fn lists_of_random_texts_hold_no_scattered_secret() {
         ("short digits", &b"0123456789"[..], 4),
         ("short texts", LETTERS, 4),
         ("words", &b"etaoinshrdlu"[..], 7),
+        ("shorter texts", LETTERS, 3),
+        ("pairs of hexadecimal digits", &b"0123456789abcdef"[..], 2),
+        ("three digits", &b"0123456789"[..], 3),
+        ("letters", LETTERS, 1),
     ] {
         let items: Vec<String> = (0..size / length).map(|_| text_of(alphabet, length, &mut random)).collect();
         let found = scrubber.find_scattered(&items.join(&secrets::search::view::SEAM.to_string()));

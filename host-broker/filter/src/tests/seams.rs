@@ -69,7 +69,7 @@ pub(super) fn forms(secret: &str) -> Vec<(&'static str, Units)> {
 
 type Shape = (&'static str, fn(&str, &str) -> Value);
 
-const SHAPES: [Shape; 32] = [
+const SHAPES: [Shape; 35] = [
     ("a list", |a, b| json!([a, b])),
     ("a list with neighbours", |a, b| json!(["key", a, b, "end"])),
     ("a list with numbers beside it", |a, b| json!(["12", a, b, 34])),
@@ -104,6 +104,9 @@ const SHAPES: [Shape; 32] = [
     }),
     ("far apart", |a, b| json!({"first": [a], "between": vec!["some line"; 50], "last": {"x": {"y": [b]}}})),
     ("two lines of a text", |a, b| json!(format!("log\n{a}\n{b}\nend"))),
+    ("two lines with noise between", |a, b| json!(format!("log\n{a}\nnoise\n{b}\nend"))),
+    ("ends of lines with noise between", |a, b| json!(format!("1: {a}\nnoise\n{b} :3\nend"))),
+    ("lines in another order", |a, b| json!({"n": 1, "text": format!("{b}\r\nnoise\r\nmore\r\n{a}\r\n")})),
     ("two strings of a program", |a, b| json!(format!("['{a}', '{b}']"))),
     ("JSON in a string", |a, b| json!(json!({"a": a, "m": "noise", "z": b}).to_string())),
     ("JSON in content", |a, b| {

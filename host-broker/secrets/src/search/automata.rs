@@ -1,7 +1,7 @@
 //! The automata for some secrets: every form in the views of a text, and halves of forms at its seams.
 
 use super::Found;
-use super::scattered::{Groups, Run};
+use super::scattered::{Groups, Run, work};
 use crate::search::forms::{self, Needle};
 use crate::search::mark::Stamp;
 use crate::search::view::{SEAM, Undo, View};
@@ -145,8 +145,12 @@ impl Search {
             return;
         }
         for piece in pieces(view.bytes()) {
+            let short = view.bytes().get(piece.clone()).and_then(|text| scattered.of_short(text));
+            if let Some(pattern) = short {
+                self.add_part(view, pattern, piece.clone(), &piece, found);
+            }
             patterns.runs(view.bytes(), &piece, &mut |Run { pattern, range, .. }| {
-                if scattered.contains(&pattern) {
+                if scattered.has(pattern) {
                     self.add_part(view, pattern, range, &piece, found);
                 }
             });
@@ -241,6 +245,7 @@ impl Patterns {
         };
         for window in windows {
             for hit in self.halves.find_overlapping_iter(bytes.get(window.clone()).unwrap_or_default()) {
+                work::add(1);
                 let (half, edge) = (hit.pattern().as_usize() / 2, Edge::of_half(hit.pattern().as_usize()));
                 let (start, end) = (window.start + hit.start(), window.start + hit.end());
                 let Some((index, needle)) =
@@ -283,7 +288,9 @@ impl Patterns {
             for edge in [Edge::Beginning, Edge::End] {
                 for length in 1..=PART_BYTES_MIN.min(text.len()) {
                     let splits = wanted.get(&(edge, edge_of(text, edge, length)));
+                    work::add(1);
                     for split in splits.into_iter().flatten() {
+                        work::add(1);
                         let Some(other) = self.other(*split).filter(|other| other.len() <= text.len()) else {
                             continue;
                         };

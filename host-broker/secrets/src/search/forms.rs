@@ -11,9 +11,10 @@
 //! Some encodings are not looked for, because a caller that can run a program in front of the broker can always find
 //! one more. These are: compression, encryption, and rules of the caller's own (rot13, base32, base58, base85,
 //! Punycode); dumps with offsets between the bytes; a writing of the rarer kinds inside another one (quoted-printable
-//! of HTML, base64 of percent-escapes); three times base64; two halves that are in two replies; three or more parts of
-//! which one has fewer than four bytes or touches no edge of a piece or line, or that chance could make of so many
-//! pieces (`scrub/scattered.rs`). A provider is trusted with its secret; the filter is for accidental leaks.
+//! of HTML, base64 of percent-escapes); three times base64; two halves that are in two replies; two parts of which one
+//! touches no edge of a piece or line. Three or more parts are not looked for if one of them touches no such edge, if one
+//! of fewer than four bytes is no whole piece or line, or if chance could make them of so many pieces
+//! (`search/scattered.rs`). A provider is trusted with its secret; the filter is for accidental leaks.
 
 use super::view::{Undo, View};
 use base64::Engine as _;
