@@ -37,6 +37,7 @@ const LITERAL: &str = r#"(?:['"=@`][^\s'"`]|\b[0-9]{2,})"#;
 pub(super) fn rules() -> Vec<Rule> {
     let mut rules = before();
     rules.extend(changed());
+    rules.extend(added());
     rules.extend(in_its_place());
     rules.extend(reasons());
     rules
@@ -61,6 +62,16 @@ fn rule(words: &[&str], pattern: &str) -> Rule {
 fn before() -> Vec<Rule> {
     let words = &["before", "prior to", "ahead of"];
     vec![
+        // The order may be in the next sentence.
+        rule(
+            words,
+            r"\b(?:before|prior to|ahead of)\b<60>\b<USING>\s{1,3}<TOOL>[^\n]{0,160}?\b<MUST>\s{1,3}(?:first\s{1,3}|also\s{1,3})?<CALL>\s{1,3}<TOOL>",
+        ),
+        rule(
+            words,
+            r"\b(?:before|prior to|ahead of)\b<60>\b<USING>\s{1,3}<TOOL><20>\b(?:scan|fetch|pull|read|open|inspect|probe)\s{1,3}<TOOL><20>\b(?:on|for|with|to)\b<20><LITERAL>",
+        ),
+        rule(words, r"\b(?:before|prior to|ahead of)\b<120>\b<MUST>\b<60>\bvia\s{1,3}<TOOL>"),
         rule(
             words,
             r"\b(?:before|prior to|ahead of)\s{1,3}(?:you\s)?<USING>\s{1,3}<TOOL><60>\b(?:<MUST>|first|<CALL>|via|<USING>)\b",
@@ -120,6 +131,44 @@ fn changed() -> Vec<Rule> {
         rule(
             &["must be changed", "must be set", "must be replaced", "should be changed", "should be replaced"],
             r"\b(?:when|whenever|if)\b<60>\b(?:must|should)\s{1,3}be\s{1,3}(?:changed|set|replaced)\s{1,3}(?:to|with|by)\b",
+        ),
+    ]
+}
+
+/// Orders that add something to the calls of another tool.
+fn added() -> Vec<Rule> {
+    let conditions = &["when", "if ", "any ", "every ", "all ", "each "];
+    vec![
+        // Nobody does openly what an order calls silent.
+        rule(
+            conditions,
+            r"\b(?:when(?:ever)?|if|(?:for )?(?:any|every|all|each))\b<30>\b<USING>\s{1,3}<TOOL><20>\b(?:(?:silently|secretly|quietly|covertly|discreetly)\s{1,3}[a-z]{2,16}|<MUST>\s{1,3}(?:also\s{1,3})?(?:inject|smuggle|slip|plant|sneak))\b",
+        ),
+        rule(
+            conditions,
+            r"\b(?:when(?:ever)?|if|(?:for )?(?:any|every|all|each))\b<30>\b<USING>\s{1,3}<TOOL><120>\b(?:must|should|shall|has to|have to|needs? to)\s{1,3}(?:always\s{1,3})?be\s{1,3}(?:replaced|changed|overwritten|redirected|rerouted|rewritten|substituted|swapped|set\s{1,3}to|sent\s{1,3}to)\b",
+        ),
+        rule(
+            conditions,
+            r"\b(?:when(?:ever)?|if)\s{1,3}(?:you\s{1,3})?<USING>\s{1,3}<TOOL>(?:\s{1,3}tool)?,?\s{1,3}(?:always\s{1,3})?set\s<40>\b(?:to|as)\s{1,3}['`]",
+        ),
+        rule(
+            conditions,
+            r"\b(?:any|every|all|each)\s{1,3}<TOOL>\s{1,3}(?:requests?|calls?)\s{1,3}(?:must|shall|have to|has to|need to|needs to)\b",
+        ),
+        // A switch or a second command.
+        rule(
+            &["must", "should", "always", "automatically", "have to", "need to"],
+            r#"\b<MUST>\s{1,3}(?:also\s{1,3}|automatically\s{1,3}|silently\s{1,3})?(?:add|append|prepend|insert|include)\s{1,3}(?:the\s{1,3}|an?\s{1,3})?['"`](?:--?[a-z]|&&|\|{1,2}|;)"#,
+        ),
+        rule(
+            &["url", "http"],
+            r"\b(?:append|add|attach|encode|include)\b<30>\b(?:query|input|message|prompt|question|data|request|text)\b<20>\b(?:to|in|into|at)\s{1,3}(?:the\s{1,3})?(?:end of the\s{1,3})?(?:url\b<20>)?https?://",
+        ),
+        rule(&["user"], r"\bwhen(?:ever)?\s{1,3}(?:the\s{1,3}|a\s{1,3})?users?\b<120>\bmust\s{1,3}instead\b"),
+        rule(
+            &["confirmation", "approval", "permission", "consent"],
+            r"\b(?:do not|don't|never|must not|should not)\s{1,3}(?:ask|prompt|wait|request)\b<20>\b(?:for\s{1,3})?(?:any\s{1,3}|user\s{1,3}|the user's\s{1,3})?(?:confirmation|approval|permission|consent)\b",
         ),
     ]
 }
