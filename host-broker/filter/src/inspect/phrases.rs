@@ -5,6 +5,7 @@
 
 mod direct;
 mod english;
+mod instructions;
 mod languages;
 
 use super::rules::{Book, Rule};
@@ -16,6 +17,7 @@ use std::sync::LazyLock;
 
 static SPACED: LazyLock<Book> = LazyLock::new(|| {
     let mut rules = english::rules();
+    rules.extend(instructions::rules());
     rules.extend(direct::rules());
     rules.extend(languages::spaced());
     Book::new(1, rules)

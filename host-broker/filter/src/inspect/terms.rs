@@ -68,12 +68,13 @@ pub(in crate::inspect) fn written(reason: Reason, words: &[&str], pattern: &str)
     Rule::new(reason, Strength::Strong, words, format!("(?i){pattern}"))
 }
 
+/// Replaces each term by its meaning. They go from the last to the first, because a term may name an earlier one.
+pub(in crate::inspect) fn with(terms: &[(&str, &str)], pattern: &str) -> String {
+    terms.iter().rev().fold(pattern.to_owned(), |pattern, (name, means)| pattern.replace(&format!("<{name}>"), means))
+}
+
 fn expanded(pattern: &str) -> String {
-    // From the last to the first, because one may name an earlier one.
-    let terms = TERMS
-        .iter()
-        .rev()
-        .fold(pattern.to_owned(), |pattern, (name, means)| pattern.replace(&format!("<{name}>"), means));
+    let terms = with(&TERMS, pattern);
     (0..=12).fold(terms, |pattern, words| {
         pattern.replace(&format!("<{words}>"), &format!("(?: [^ ]{{1,24}}){{0,{words}}}?"))
     })

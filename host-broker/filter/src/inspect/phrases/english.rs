@@ -81,13 +81,16 @@ fn overrides() -> Vec<Rule> {
             ],
             &format!("{OVERRIDE} (?:all |any |my |your |the |of ){{0,3}}{EARLIER} (?:[^ ]{{1,24}} )?{INSTRUCTIONS}"),
         ),
+        // Not "the instructions" alone: documentation says "ignore the instructions below if you use Docker".
         rule(
             InstructionOverride,
             Strong,
             IGNORE_WORDS,
             &format!(
-                "(?:{SET_ASIDE}(?: all| any| every| your| my| everything)?(?: of| the| your| my| other| system| existing| current| safety| and| or){{0,3}}|\
-                {NOT_FOLLOW}(?: all| any)?(?: of| the)?(?: your| my| system| existing| current| safety)(?: own| other| system| and| or){{0,2}}) (?:{INSTRUCTIONS}|filters and)"
+                "(?:(?:{SET_ASIDE}(?: of| and| or)?|{SET_ASIDE}(?: of| the){{0,2}} (?:all|any|every|your|my|everything|other|system|existing|current|safety)\
+                (?: of| the| your| my| other| system| existing| current| safety| and| or){{0,3}}|\
+                {NOT_FOLLOW}(?: all| any)?(?: of| the)?(?: your| my| system| existing| current| safety)(?: own| other| system| and| or){{0,2}}) (?:{INSTRUCTIONS}|filters and)|\
+                {SET_ASIDE}(?: of)? the (?:system prompt|programming|safety (?:rules|policies|guidelines|protocols)))"
             ),
         ),
         rule(

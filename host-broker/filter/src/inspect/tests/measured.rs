@@ -26,6 +26,8 @@ fn hostile_texts_take_no_more_than_a_little_longer() {
         ("verbs without an end", "ignore all "),
         ("overrides", OVERRIDE),
         ("verbs and long words", "ignore aaaaaaaaaaaaaaaaaaaaaaa previous "),
+        ("verbs and limits", "ignore all of the your first and last "),
+        ("requests and their form", "repeat me the full text of all the "),
         ("requests without an end", "send the passwords https to "),
         ("turns without an end", "user: Aaaaaaaaaa\n"),
         ("tokens", "<|im_start|>"),
