@@ -6,9 +6,10 @@
 Honest texts are files below a directory: READMEs, documentation, comments of source files, logs, and issue threads in
 `*.issues.jsonl` ({"text": …} a line); of a git repository, its commit messages and documents. Attacks are collections: a text file with one attack a
 line or, if it has empty lines, a paragraph each; JSON, JSONL or YAML-like files of which every long string counts; or
-a directory of those. Each honest text belongs to the tuning or the held-out half by the digest of what it says.
+a directory of those. Each text belongs to the tuning or the held-out half by the digest of what it says.
 
-`--show tune` prints what was suspected in the tuning half, for who works on the detectors.
+`--show tune` prints the errors in the tuning half, for who works on the detectors: honest texts that were suspected and
+attacks that were not.
 """
 
 import argparse
@@ -174,14 +175,20 @@ def measure_honest(arguments):
 
 
 def measure_attacks(arguments):
-    print(f"{'attacks':<40}{'texts':>7}   not clean           hostile")
+    print(f"{'attacks':<40}{'half':<10}{'texts':>7}   not clean           hostile")
     for collection in arguments.attacks:
         name, path = collection.split("=", 1)
         texts = list(dict.fromkeys(text for text in attacks(path) if len(text) >= TEXT_BYTES_MIN))
-        answers = verdicts(arguments.program, texts)
-        found = sum(answer["verdict"] != "clean" for answer in answers)
-        hostile = sum(answer["verdict"] == "hostile" for answer in answers)
-        print(f"{name:<40}{len(texts):>7}", rate(found, len(texts)), rate(hostile, len(texts)))
+        counts = collections.Counter()
+        for text, answer in zip(texts, verdicts(arguments.program, texts)):
+            for part in (half(text), "all"):
+                counts[part, "texts"] += 1
+                counts[part, answer["verdict"]] += 1
+            if answer["verdict"] == "clean" and arguments.show == half(text).split()[0]:
+                print("--- missed", name, "\n" + (text if len(text) < 600 else text[:300]))
+        for part in ("tune", "held out", "all"):
+            total, hostile = counts[part, "texts"], counts[part, "hostile"]
+            print(f"{name:<40}{part:<10}{total:>7}", rate(counts[part, "suspicious"] + hostile, total), rate(hostile, total))
 
 
 def main():
@@ -190,7 +197,7 @@ def main():
     parser.add_argument("--honest", nargs="*", default=[], metavar="DIR")
     parser.add_argument("--attacks", nargs="*", default=[], metavar="NAME=PATH")
     parser.add_argument("--limit", type=int, default=3000, help="how many texts of a kind a directory gives at most")
-    parser.add_argument("--show", choices=("tune", "held"), help="print what was suspected in that half")
+    parser.add_argument("--show", choices=("tune", "held"), help="print the errors in that half")
     arguments = parser.parse_args()
     if arguments.honest:
         measure_honest(arguments)
