@@ -41,7 +41,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// A document by its number.
 type Weapon = fn(u64) -> String;
 
-const WEAPONS: [(&str, Weapon); 11] = [
+const WEAPONS: [(&str, Weapon); 14] = [
     ("calls that are refused", |n| document(n, "echo", "{}", "")),
     ("equal numbers that cannot be kept", |n| {
         document(n, "echo", &format!(r#"{{"n":[{}9007199254740993]}}"#, "9007199254740993,".repeat(3_900)), "")
@@ -63,7 +63,47 @@ const WEAPONS: [(&str, Weapon); 11] = [
     ("one id again and again", |n| document(0, "echo", &format!(r#"{{"n":{n}}}"#), "")),
     ("keys of idempotency", |n| document(n, "echo", "{}", &format!(r#","idempotency_key":"key-{n}""#))),
     ("no documents", |n| format!("{{ {n}")),
+    ("lists of proposals", of_files),
+    ("plans of sixteen such lists", |n| {
+        let list = r#"{"provider":"files","action":"list_proposals","params":{}}"#;
+        let calls = [list; 16].join(",");
+        format!(r#"{{"type":"ext_plan","request_id":"{}","reason":"Work","calls":[{calls}]}}"#, id(n))
+    }),
+    ("requests for access", |n| {
+        format!(
+            r#"{{"type":"ext_request","request_id":"{}","provider":"mock","access_level":2,"reason":"Work","duration_s":3600}}"#,
+            id(n)
+        )
+    }),
 ];
+
+/// The rows that the attacker's group has left behind before.
+const OLD_ROWS: u64 = 100_000;
+
+/// Fills the records with the idempotency keys and the proposals of a long history. Their rows of the ledger are in
+/// segments by then, so they have none.
+fn remember(home: &Path) {
+    let ledger = rusqlite::Connection::open(home.join("ledger.db")).unwrap();
+    let numbers = format!("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {OLD_ROWS})");
+    let filled = format!(
+        "BEGIN;
+         {numbers} INSERT INTO idempotency SELECT 'group:g1', '', '', 'mock', 'echo', 'old-' || i, zeroblob(32), 'old-' || i,
+             -i, (SELECT ms FROM steady) FROM n;
+         {numbers} INSERT INTO approvals (code, kind, caller, request_id, provider, action, level, digest, quorum, state,
+             became, asked_seq, asked_at, expires_at, reply_by, told)
+             SELECT 'old-' || i, 'file', 'group:g1', 'old-' || i, 'files', 'apply_proposal', 2, zeroblob(32), 1, 'closed',
+             'denied', -i, 0, 0, 0, 1 FROM n;
+         INSERT INTO proposals (id, approval, caller, proposed_by, path, summary, patch_hash, until, is_revert)
+             SELECT 'hitl-' || id, id, caller, request_id, 'a', 'a', digest, 0, 0 FROM approvals;
+         COMMIT;"
+    );
+    ledger.execute_batch(&filled).unwrap();
+}
+
+fn of_files(n: u64) -> String {
+    let id = id(n);
+    format!(r#"{{"type":"ext_call","request_id":"{id}","provider":"files","action":"list_proposals","params":{{}}}}"#)
+}
 
 fn id(n: u64) -> String {
     format!("siege-{n}")
@@ -170,6 +210,7 @@ async fn siege(programs: &Programs, home: &Path, level: Option<u8>, each: Durati
     let text = std::fs::read_to_string(&config).unwrap();
     // The timed group has no limits; the attacker has the limits of every group.
     let text = text.replace("[limits.\"*\".\"*\"]", "[limits.g0.\"*\"]").replace("1000000", "64");
+    let text = format!("{text}[providers.files]\nkind = \"files\"\n");
     std::fs::write(&config, text).unwrap();
     let grants = [Some((0, 1)), level.map(|level| (1, level))];
     for (group, level) in grants.into_iter().flatten() {
@@ -177,6 +218,7 @@ async fn siege(programs: &Programs, home: &Path, level: Option<u8>, each: Durati
         grant.args(["grant", &format!("g{group}"), "mock", &level.to_string(), "--home"]).arg(home);
         assert!(grant.stdout(Stdio::null()).status().unwrap().success());
     }
+    remember(home);
     let mut broker = Broker::serve(programs, home);
     let own = client(programs.shim(&broker.mailbox(0), Transport::Socket)).await;
     let nobody = home.with_extension("nobody");

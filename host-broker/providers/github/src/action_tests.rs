@@ -161,7 +161,7 @@ async fn parameters_that_do_not_fit_say_where() {
         ("get_file", json!({ "ref": "a..b" }), "/ref"),
         ("search_code", json!({ "text": "" }), "/text"),
         ("search_code", json!({ "extension": "rs repo:mallory/x" }), "/extension"),
-        ("search_code", json!({ "page": 11 }), "/page"),
+        ("search_code", json!({ "page": 1001 }), "/page"),
         ("add_labels", json!({ "labels": [] }), "/labels"),
         ("request_review", json!({ "reviewers": ["o/../x"] }), "/reviewers/0"),
         ("merge_pr", json!({ "method": "octopus" }), "/method"),

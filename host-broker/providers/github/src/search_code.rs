@@ -103,9 +103,27 @@ impl Read for SearchCode {
             files.push(File { path: text(item, "/path").ok_or_else(unusual)?, url: text(item, "/html_url") });
         }
         let total = count(&v, "/total_count").ok_or_else(unusual)?;
-        let seen = u64::try_from(limit * page).unwrap_or(u64::MAX);
-        let next_page = self.page.checked_add(1).filter(|_| total > seen && limit * (page + 1) <= RESULTS_MAX);
+        let next_page = next_page(self.page, limit, total);
         let summary = format!("files of {} with the text: {}", self.repo(), files.len());
         Ok((Found { files, total, is_incomplete: flag(&v, "/incomplete_results"), next_page }, summary))
+    }
+}
+
+/// Returns the page after this one, if GitHub has one.
+fn next_page(page: u16, limit: usize, total: u64) -> Option<u16> {
+    let next = page.checked_add(1)?;
+    let seen = u64::try_from(limit * usize::from(page)).unwrap_or(u64::MAX);
+    (total > seen && limit * usize::from(next) <= RESULTS_MAX).then_some(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_go_on_as_far_as_github_returns_results() {
+        assert_eq!((next_page(1, 30, 30), next_page(1, 30, 31)), (None, Some(2)));
+        assert_eq!((next_page(10, 30, 5_000), next_page(32, 30, 5_000)), (Some(11), Some(33)));
+        assert_eq!((next_page(33, 30, 5_000), next_page(10, 100, 5_000)), (None, None));
     }
 }
