@@ -562,7 +562,9 @@ mod tests {
         let sink = format!("[[sinks]]\nname = \"own\"\nkind = \"command\"\ncommand = [{program:?}]\n");
         let parsed = Config::parse(&sink, Path::new("/x/broker.toml"), &platform::Environment::new(), crate::KINDS);
         programs.push(parsed.unwrap());
-        programs.iter().for_each(|config| check_named(&home, config).unwrap());
+        for config in &programs {
+            check_named(&home, config).unwrap();
+        }
         mode(&program, 0o722);
         for config in &programs {
             let fault = check_named(&home, config).unwrap_err().to_string();

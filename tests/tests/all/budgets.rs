@@ -57,6 +57,23 @@ fn the_result_of_an_open_question_costs_no_row_and_no_reply_for_each_request() {
 }
 
 #[test]
+fn what_waits_for_a_person_counts_against_the_evidence_of_its_caller() {
+    const ASKED: usize = 7;
+    let world = World::builder().config(&CONFIG.replace("[broker]", "[broker]\nevidence_mib_per_hour = 1")).up();
+    world.grant("developer", 1);
+    let developer = world.group("developer");
+    let text = "x".repeat(200_000);
+    for n in 0..ASKED {
+        developer.send(call("agree", json!({ "n": n, "text": text })));
+    }
+    until("each is asked or refused", || {
+        let waiting = world.query("SELECT id FROM approvals WHERE state = 'waiting'").len();
+        (waiting + count(&world, "kind = 'refused'") == ASKED).then_some(())
+    });
+    assert_eq!(code(&developer.call("echo", json!({}))), "rate_limited");
+}
+
+#[test]
 fn a_caller_that_has_used_up_its_evidence_changes_nothing_more_and_still_reads_and_ends() {
     let world = scarce();
     world.grant("main", 1);
