@@ -1,5 +1,7 @@
 //! Credential keys: members of objects whose name says that their value is a credential.
 
+mod document;
+mod embedded;
 mod pairs;
 
 use super::values;
@@ -28,15 +30,9 @@ const DESCRIBING: [&str; 13] = [
 /// Beginnings of values that Ansible and SOPS have encrypted.
 const ENCRYPTED: [&str; 2] = ["$ANSIBLE_VAULT;", "ENC[AES256_GCM,"];
 
-/// How deep JSON is looked for inside strings: upstream servers like to send their results as text.
-const EMBEDDED_MAX: usize = 3;
-
-/// The kind of a string that two readers of JSON would read differently.
-const AMBIGUOUS: &str = "ambiguous json";
-
 /// The kinds that [`redact`] marks.
 pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
-    names::kinds().chain([AMBIGUOUS])
+    names::kinds().chain([embedded::AMBIGUOUS])
 }
 
 /// Replaces the value of every credential key, at any depth, also in strings that are JSON themselves. A name and its
@@ -44,13 +40,9 @@ pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
 ///
 /// `null`, `true`, `false` and empty strings hold no credential and stay.
 pub(super) fn redact(value: &mut Value, stamp: &Stamp) -> bool {
-    redact_in(value, stamp, 0)
-}
-
-fn redact_in(value: &mut Value, stamp: &Stamp, embedded: usize) -> bool {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
-        Value::String(text) => match redact_embedded(text, stamp, embedded) {
+        Value::String(text) => match embedded::redact(text, stamp) {
             Some(redacted) => {
                 *text = redacted;
                 true
@@ -62,16 +54,17 @@ fn redact_in(value: &mut Value, stamp: &Stamp, embedded: usize) -> bool {
             for (at, kind) in pairs::in_items(items) {
                 any |= items.get_mut(at).is_some_and(|item| redact_whole(item, kind, stamp));
             }
-            items.iter_mut().fold(any, |any, item| redact_in(item, stamp, embedded) | any)
+            items.iter_mut().fold(any, |any, item| redact(item, stamp) | any)
         }
         Value::Object(entries) => {
             let mut any = false;
-            let pair = pairs::in_object(entries);
+            let found = pairs::in_object(entries.iter().map(|(key, item)| (key.as_str(), item)));
+            let mut found = found.into_iter().peekable();
             for (at, (key, item)) in entries.iter_mut().enumerate() {
-                let by_pair = pair.and_then(|(value, kind)| (value == at).then_some(kind));
+                let by_pair = found.next_if(|(found, _)| *found == at).map(|(_, kind)| kind);
                 any |= match credential(key, item).or(by_pair) {
                     Some(kind) => redact_whole(item, kind, stamp),
-                    None => redact_in(item, stamp, embedded),
+                    None => redact(item, stamp),
                 };
             }
             any
@@ -161,32 +154,12 @@ fn is_version(value: &Value, kind: &str) -> bool {
     kind == "cookie" && version.split('.').count() == 3 && version.split('.').all(is_number)
 }
 
-/// Returns the text with its credentials replaced, if it is JSON and has any. It is written again only then.
-fn redact_embedded(text: &str, stamp: &Stamp, embedded: usize) -> Option<String> {
-    if embedded >= EMBEDDED_MAX || !text.trim_start().starts_with(['{', '[', '"']) {
-        return None;
-    }
-    let mut value: Value = serde_json::from_str(text).ok()?;
-    if redact_in(&mut value, stamp, embedded + 1) {
-        return Some(value.to_string());
-    }
-    // Of a key that occurs twice only the last was looked at.
-    let hides = mentions_credential(text) && shared::json::parse(text.as_bytes()).is_err();
-    hides.then(|| stamp.mark(AMBIGUOUS, text))
-}
-
-fn mentions_credential(text: &str) -> bool {
-    let letters: String =
-        text.chars().filter(|c| !matches!(c, '_' | '-' | ' ')).map(|c| c.to_ascii_lowercase()).collect();
-    names::kinds().any(|name| letters.contains(name))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
 
-    fn stamp() -> Stamp {
+    pub(super) fn stamp() -> Stamp {
         let mut stamp = Stamp::new([3; 32]);
         kinds().for_each(|kind| stamp.learn(kind));
         stamp

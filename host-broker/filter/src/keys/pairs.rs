@@ -5,8 +5,8 @@
 //! must look like a credential, as it must in a text. Only the value of a whole cookie needs no look.
 
 use super::values;
-use secrets::names;
-use serde_json::{Map, Value};
+use secrets::names::{self, Name};
+use serde_json::Value;
 
 /// The kind of a cookie's value: that of a member which holds cookies.
 const COOKIE: &str = "cookies";
@@ -18,48 +18,87 @@ const NAME_MEMBERS: [&str; 4] = ["name", "key", "header", "variable"];
 const COOKIE_MEMBERS: [&str; 8] =
     ["httponly", "ishttponly", "samesite", "secure", "issecure", "expires", "expirationdate", "path"];
 
-/// Returns the position of the member that is a credential by the member beside it, and its kind.
-pub(super) fn in_object(entries: &Map<String, Value>) -> Option<(usize, &'static str)> {
-    let at = entries.keys().position(|key| key.eq_ignore_ascii_case("value"))?;
-    let value = entries.values().nth(at)?;
-    let is_name = |key: &str| NAME_MEMBERS.iter().any(|name| key.eq_ignore_ascii_case(name));
-    let mut names = entries.iter().filter(|(key, _)| is_name(key)).filter_map(|(_, name)| name.as_str()).peekable();
-    names.peek()?;
-    if is_cookie(entries) {
-        return Some((at, COOKIE));
+/// A value, of which strings and lists of strings matter.
+pub(super) trait Part: Sized {
+    /// Returns the text of a string.
+    fn text(&self) -> Option<&str>;
+
+    /// Returns the items of a list.
+    fn items(&self) -> &[Self];
+}
+
+impl Part for Value {
+    fn text(&self) -> Option<&str> {
+        self.as_str()
     }
-    names.find_map(|name| credential(name, value)).map(|kind| (at, kind))
+
+    fn items(&self) -> &[Self] {
+        self.as_array().map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Returns the positions of the members that are credentials by the members beside them, in order, and their kinds.
+///
+/// A name may occur twice. Then every pair of a name and a value counts, because readers differ in which they take.
+pub(super) fn in_object<'a, T: Part + 'a>(
+    entries: impl Iterator<Item = (&'a str, &'a T)> + Clone,
+) -> Vec<(usize, &'static str)> {
+    let is_value = |key: &str| key.eq_ignore_ascii_case("value");
+    let is_name = |key: &str| NAME_MEMBERS.iter().any(|name| key.eq_ignore_ascii_case(name));
+    let mut names = entries.clone().filter(|(key, _)| is_name(key)).filter_map(|(_, name)| name.text()).peekable();
+    if names.peek().is_none() || !entries.clone().any(|(key, _)| is_value(key)) {
+        return Vec::new();
+    }
+    let is_cookie = is_cookie(entries.clone().map(|(key, _)| key));
+    // Each kind of name is tried once, however many names there are.
+    let mut kinds: Vec<Named> = names.filter_map(Named::of).collect();
+    kinds.sort_by_key(|named| (named.listed.kind, named.is_whole));
+    kinds.dedup();
+    let kind = |value: &T| {
+        if is_cookie { Some(COOKIE) } else { kinds.iter().find_map(|named| named.credential(value)) }
+    };
+    let values = entries.enumerate().filter(|(_, (key, _))| is_value(key));
+    values.filter_map(|(at, (_, value))| Some((at, kind(value)?))).collect()
 }
 
 /// Returns the positions of the items that are credentials by the items before them, and their kinds.
 ///
 /// Node's `rawHeaders` and lists of two have a name at each even position. Arguments have it anywhere.
-pub(super) fn in_items(items: &[Value]) -> Vec<(usize, &'static str)> {
-    let are_pairs = items.len().is_multiple_of(2) && items.iter().all(Value::is_string);
-    let pair = |(at, (name, value)): (usize, (&Value, &Value))| {
-        let name = name.as_str()?;
+pub(super) fn in_items<T: Part>(items: &[T]) -> Vec<(usize, &'static str)> {
+    let are_pairs = items.len().is_multiple_of(2) && items.iter().all(|item| item.text().is_some());
+    let pair = |(at, (name, value)): (usize, (&T, &T))| {
+        let name = name.text()?;
         let is_name = are_pairs && at.is_multiple_of(2) || name.starts_with("--");
-        is_name.then(|| credential(name, value)).flatten().map(|kind| (at + 1, kind))
+        is_name.then(|| Named::of(name)?.credential(value)).flatten().map(|kind| (at + 1, kind))
     };
     items.iter().zip(items.iter().skip(1)).enumerate().filter_map(pair).collect()
 }
 
-/// Returns the kind of credential that a value of this name is.
-fn credential(name: &str, value: &Value) -> Option<&'static str> {
-    let listed = names::ending(name)?;
-    let is_whole = names::whole(name).is_some();
-    let is_one = |text: &str| values::in_json(text, listed.sort) || is_whole && values::in_setting(text, listed.sort);
-    let is_one = match value {
-        Value::String(text) => is_one(text),
-        Value::Array(items) => items.iter().filter_map(Value::as_str).any(is_one),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
-    };
-    is_one.then_some(listed.kind)
+/// A name beside a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Named {
+    listed: Name,
+    is_whole: bool,
+}
+
+impl Named {
+    fn of(name: &str) -> Option<Self> {
+        Some(Self { listed: names::ending(name)?, is_whole: names::whole(name).is_some() })
+    }
+
+    /// Returns the kind of credential that a value of this name is.
+    fn credential<T: Part>(self, value: &T) -> Option<&'static str> {
+        let Self { listed, is_whole } = self;
+        let is_one =
+            |text: &str| values::in_json(text, listed.sort) || is_whole && values::in_setting(text, listed.sort);
+        let mut texts = value.text().into_iter().chain(value.items().iter().filter_map(T::text));
+        texts.any(is_one).then_some(listed.kind)
+    }
 }
 
 /// Returns whether an object with a name and a value is a cookie.
-fn is_cookie(entries: &Map<String, Value>) -> bool {
-    let letters: Vec<String> = entries.keys().map(|key| key.replace('_', "").to_ascii_lowercase()).collect();
+fn is_cookie<'a>(keys: impl Iterator<Item = &'a str>) -> bool {
+    let letters: Vec<String> = keys.map(|key| key.replace('_', "").to_ascii_lowercase()).collect();
     let has = |wanted: &[&str]| letters.iter().any(|key| wanted.contains(&key.as_str()));
     has(&["domain"]) && has(&COOKIE_MEMBERS) || has(&["host"]) && has(&["httponly", "ishttponly", "samesite"])
 }
