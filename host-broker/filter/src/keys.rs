@@ -75,7 +75,8 @@ pub(super) fn redact(value: &mut Value, stamp: &Stamp) -> bool {
 /// Returns the kind of credential that this member is. Its whole name decides, or the end of its name and its value.
 fn credential(key: &str, value: &Value) -> Option<&'static str> {
     if let Some(name) = names::whole(key) {
-        return (!describes(value) && !is_version(value, name.kind)).then_some(name.kind);
+        let is_package = name.kind.starts_with("cookie") && (is_version(value) || is_place(value));
+        return (!describes(value) && !is_package).then_some(name.kind);
     }
     let name = names::ending(key)?;
     value.as_str().is_some_and(|text| values::in_json(text, name.sort)).then_some(name.kind)
@@ -147,11 +148,20 @@ fn describes(value: &Value) -> bool {
 /// Checks whether this is the version of the package `cookie`, on which half of the web's servers depend.
 ///
 /// A browser's cookie is never one.
-fn is_version(value: &Value, kind: &str) -> bool {
+fn is_version(value: &Value) -> bool {
     let Value::String(text) = value else { return false };
     let version = text.strip_prefix(['^', '~']).unwrap_or(text);
     let is_number = |part: &str| (1..=3).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
-    kind == "cookie" && version.split('.').count() == 3 && version.split('.').all(is_number)
+    version.split('.').count() == 3 && version.split('.').all(is_number)
+}
+
+/// Checks whether this is the path of such a package, or of a page about it.
+fn is_place(value: &Value) -> bool {
+    match value {
+        Value::String(text) => values::is_path(text),
+        Value::Array(items) => !items.is_empty() && items.iter().all(is_place),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
+    }
 }
 
 #[cfg(test)]
@@ -269,6 +279,18 @@ mod tests {
     }
 
     #[test]
+    fn the_path_of_a_package_is_no_cookie() {
+        for path in [json!(["./dist/types/helper/cookie"]), json!("/api/Cookies.html#cookie"), json!("../cookie.js")] {
+            let value = json!({"*": {"cookie": path}});
+            assert_eq!(redacted(value.clone()), (false, value.to_string()));
+            assert!(redacted(json!({"password": path})).0);
+        }
+        for cookie in ["/sid=x", "/k7Qz9fXw2LmP4vRt", "./k7Qz", "dist/types", "/a; b"] {
+            assert!(redacted(json!({"cookie": [cookie]})).0, "{cookie}");
+        }
+    }
+
+    #[test]
     fn json_inside_a_string_is_looked_into() {
         let inner = json!({"ok": 1, "refreshToken": "hunter2"}).to_string();
         let (any, text) = redacted(json!([{"type": "text", "text": json!([inner]).to_string()}]));
@@ -289,9 +311,13 @@ mod tests {
         {
             assert!(redacted(json!({ key: value })).0, "{key}");
         }
-        for (key, value) in
-            [("new_password", "New password"), ("token", "word"), ("nextPageToken", "k7Qz9fXw2LmP4vRt8Yb")]
-        {
+        for (key, value) in [
+            ("new_password", "New password"),
+            ("token", "word"),
+            ("nextPageToken", "k7Qz9fXw2LmP4vRt8Yb"),
+            ("pass", "リスト項目に<ul>、<ol>の親要素が存在します"),
+            ("pass", "元素具有足夠的顏色對比4"),
+        ] {
             assert!(!redacted(json!({ key: value })).0, "{key}");
         }
         for key in ["cookies", "cookie_jar", "session_token"] {

@@ -17,7 +17,7 @@ mod plausible;
 pub mod rule;
 
 pub(super) use self::checks::is_stand_in;
-pub(super) use self::plausible::{in_json, in_setting, is_reference};
+pub(super) use self::plausible::{in_json, in_setting, is_path, is_reference};
 
 use self::crafted::FORMATS;
 use self::rule::{Rule, RuleTable};

@@ -116,6 +116,14 @@ pub(super) fn url_password(url: &str) -> bool {
     let authority = url.split_once("://").map_or(url, |(_, authority)| authority);
     let (userinfo, host) = authority.rsplit_once('@').unwrap_or((authority, ""));
     let password = userinfo.split_once(':').map_or("", |(_, password)| password);
+    // `https://host:443,user:password@other`: several hosts, of which the first has no user.
+    let after_port = |(port, rest): (&str, &str)| {
+        let is_port = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+        is_port && rest.split_once(':').is_some_and(|(_, password)| is_stand_in(password))
+    };
+    // `cvs://:pserver:user@host`: a method and a user.
+    let is_without_user =
+        userinfo.starts_with(':') && password.contains(':') || password.split_once(',').is_some_and(after_port);
     let is_variable = password.contains(['$', '{', '[', '(', '|']) || password.starts_with('%') && password.len() < 4;
     let is_masked = password.bytes().all(|b| matches!(b, b'*' | b'x' | b'X' | b'.' | b'-' | b'_'));
     // RFC 2606 and 6761 reserve these hosts for manuals and tests. A text there that is no plain word still counts as a
@@ -128,7 +136,7 @@ pub(super) fn url_password(url: &str) -> bool {
     let is_plain = word.split('%').all(is_word) && password.len() - word.len() <= 3;
     password.len() >= PASSWORD_BYTES_MIN
         && !(is_reserved && is_plain)
-        && !(is_variable || is_masked || is_stand_in(password))
+        && !(is_variable || is_masked || is_without_user || is_stand_in(password))
 }
 
 /// After the name of the header: a user and a password, or anything that is not plainly a word.
@@ -137,7 +145,8 @@ pub(super) fn authorization(header: &str) -> bool {
     let has_digit = credential.bytes().any(|b| b.is_ascii_digit());
     let is_from_a_test = ["test", "token", "fake", "mock", "dummy"].iter().any(|word| credential.contains(word))
         && plausible::is_made_of_words(credential);
-    if is_basic { is_user_and_password(credential) } else { credential.len() >= 16 && has_digit && !is_from_a_test }
+    let is_empty = is_from_a_test || plausible::is_monotonous(credential);
+    if is_basic { is_user_and_password(credential) } else { credential.len() >= 16 && has_digit && !is_empty }
 }
 
 /// Without it: the word alone also occurs in prose, so more is asked.

@@ -30,7 +30,7 @@ pub(super) enum Spacing {
 }
 
 /// Words of which a placeholder has one.
-const PLACEHOLDER_WORDS: [&str; 35] = [
+const PLACEHOLDER_WORDS: [&str; 37] = [
     "example",
     "sample",
     "(?",
@@ -39,6 +39,8 @@ const PLACEHOLDER_WORDS: [&str; 35] = [
     "dummy",
     "fake",
     "a1b2c3",
+    "1a2b3c",
+    "jbswy3dpehpk3pxp",
     "placeholder",
     "changeme",
     "change_me",
@@ -155,6 +157,7 @@ pub(super) fn password(value: &str) -> bool {
     value.len() >= PASSWORD_BYTES_MIN
         && !is_placeholder(value)
         && !has_blank(value)
+        && !is_sentence(value)
         && (has_letter_and_digit(value)
             || digits == value.len() && digits >= 6
             || has_sign && value.len() >= SIGNED_BYTES_MIN && value.bytes().any(|byte| byte.is_ascii_alphabetic()))
@@ -189,7 +192,8 @@ fn header(value: &str) -> bool {
     let parts = value.split([';', ',', ' ']).map(str::trim).filter(|part| !part.is_empty());
     let mut credentials = parts.map(|part| part.split_once('=').unwrap_or(("", part)));
     let told = |(name, text): (&str, &str)| {
-        let text = text.trim_matches(['"', '\'']);
+        // `[cookie: string]: string;` declares members of any name.
+        let text = text.trim_matches(['"', '\'']).trim_end_matches([']', ':']);
         let is_random = text.len() >= 8 && password(text) && !is_made_of_words(text) && !is_counted(text);
         !is_attribute(name) && (checks::is_user_and_password(text) || is_random && !is_basic)
     };
@@ -232,6 +236,7 @@ pub(super) fn is_placeholder(value: &str) -> bool {
         || ["${", "$(", "{{", "%s", "%(", "#{", "<%", "://", "->", "::", "()", "...", "…"]
             .iter()
             .any(|sign| lower.contains(sign))
+        || has_gap(&lower)
         || is_monotonous(&lower)
         || lower.matches("\\x").count() >= 2
 }
@@ -249,8 +254,30 @@ pub(crate) fn is_reference(value: &str) -> bool {
     named.iter().find_map(|(open, close)| within(open, close)).is_some_and(is_name)
 }
 
+/// `share-{portfolio_id}`: a text of a program with a variable in it.
+fn has_gap(value: &str) -> bool {
+    const LETTERS_MIN: usize = 3;
+    value.split('{').skip(1).filter_map(|rest| rest.split_once('}')).any(|(name, _)| {
+        name.len() >= LETTERS_MIN && name.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'.'))
+    })
+}
+
+/// Returns whether the value is a sentence of a script that writes no blanks between words.
+fn is_sentence(value: &str) -> bool {
+    const LETTERS_MIN: usize = 4;
+    value.chars().filter(|c| matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}')).count() >= LETTERS_MIN
+}
+
+/// Returns whether the value is the path of a file or of a page.
+pub(crate) fn is_path(value: &str) -> bool {
+    let is_rooted = ["/", "./", "../", "https://", "http://"].iter().any(|start| value.starts_with(start));
+    is_rooted
+        && !value.contains(['=', ';', ' '])
+        && value.split(['/', '#']).all(|part| !key(part, BARE_KEY_BYTES_MIN) && !has_letter_and_digit(part))
+}
+
 /// Returns whether the value repeats one letter, or one short row of letters.
-fn is_monotonous(value: &str) -> bool {
+pub(super) fn is_monotonous(value: &str) -> bool {
     let mut letters: Vec<char> = value.chars().filter(|c| c.is_alphanumeric()).collect();
     letters.sort_unstable();
     letters.dedup();

@@ -128,6 +128,7 @@ fn only_the_password_of_a_url_is_taken_out() {
         ("redis://u:ключ@host", "ключ"),
         ("postgres://app:k7Qz9f@db.example.com/x", "k7Qz9f"),
         ("http://proxyuser:proxypass@proxy.company.com:8080", "proxypass"),
+        ("https://foo.com:123,foo:k7Qz9f@bar.com/x", "123,foo:k7Qz9f"),
     ] {
         assert_eq!(redacted(text), [password], "{text}");
     }
@@ -141,6 +142,8 @@ fn only_the_password_of_a_url_is_taken_out() {
         "ftp://rms:secret123@example.com",
         "https://user:letmein@www.example.org/",
         "moz://foo:bar@servo/baz",
+        "cvs://:pserver:anoncvs@sources.redhat.com:/cvs/src",
+        "https://foo.com:123,foo:bar@bar.com/x",
     ] {
         assert_eq!(redacted(text), Vec::<String>::new(), "{text}");
     }
@@ -159,7 +162,12 @@ fn headers_in_text_lose_their_credential() {
     ] {
         assert!(redacted(&text).contains(secret), "{text}");
     }
-    for text in ["Authorization: Bearer <token>", "basic authentication", "Bearer authentication-scheme-of-rfc6750"] {
+    for text in [
+        "Authorization: Bearer <token>",
+        "basic authentication",
+        "Bearer authentication-scheme-of-rfc6750",
+        "authorization: \"token 0000000000000000000000000000000000000001\"",
+    ] {
         assert_eq!(redacted(text), Vec::<String>::new(), "{text}");
     }
 }

@@ -36,6 +36,7 @@ fn a_value_is_found_however_its_name_is_put_beside_it() {
         ("X-Api-Key: nAH2VzKrMrRjySLlt8HCdFU3tM2TUuUZgh39NX", KEY),
         ("curl -H 'PRIVATE-TOKEN: nAH2VzKrMrRjySLlt8HCdFU3tM2TUuUZgh39NX' https://h", KEY),
         ("> Cookie: theme=dark; sid=k7Qz9fXw2LmP\r\n", "theme=dark; sid=k7Qz9fXw2LmP"),
+        ("[Cookie: sid=k7Qz9fXw2LmP]: user logged in", "sid=k7Qz9fXw2LmP]: user logged in"),
         ("< Set-Cookie: sid=k7Qz9fXw2LmP; Path=/; HttpOnly", "sid=k7Qz9fXw2LmP; Path=/; HttpOnly"),
         ("Authorization: ApiKey k7Qz9fXw2LmP", "ApiKey k7Qz9fXw2LmP"),
         (
@@ -156,6 +157,10 @@ fn what_stands_for_a_credential_stays() {
         "- name: password\n  value: required",
         "value: k7Qz9fXw2LmP4vRt",
         "cookies={'sid': '",
+        "cookies: {\n    [cookie: string]: string;\n}",
+        "portfolio_share_token = f\"share-{portfolio_id}-{org_type}-{org_value}\"",
+        "self.update_token = \"1a2b3c4d-5e6f-7a8b-9c0d-1e2f3a4b5c6d\"",
+        "otpauth://totp/KeePassXC:none?secret=JBSWY3DPEHPK3PXP&period=30",
     ] {
         assert_eq!(secrets(text), Vec::<&str>::new(), "{text}");
     }
