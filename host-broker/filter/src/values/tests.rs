@@ -77,6 +77,8 @@ fn tokens_of_well_known_services_are_found() {
         format!("sk-{}", n(48)),
         format!("sk-ant-api03-{}", n(90)),
         format!("sk-proj-{}_{}", n(60), n(60)),
+        format!("SUA{}", noise(6, 55, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")),
+        format!("SOA{}", noise(7, 53, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")),
     ] {
         for text in [token.clone(), format!("key: \"{token}\","), format!("({token})")] {
             assert_eq!(redacted(&text), std::slice::from_ref(&token), "{text}");
@@ -183,6 +185,7 @@ fn what_only_looks_random_stays() {
         "https://hooks.slack.com/services/T00000000/B00000000/XXXXXXXXXXXXXXXXXXXXXXXX",
         "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
         "class=\"sk-folding-cube-animation-delayed-by-two\"",
+        "SNAPSHOTSSWHICHARENOTRENEWEDBEFORETHEENDOFTHISMONTHENDS",
         "risk-sk-abcdefghijklmnopqrstuvwxyz0123456789ABC",
     ] {
         assert_eq!(redacted(text), Vec::<String>::new(), "{text}");
