@@ -104,11 +104,12 @@ const REFERENCES: [&str; 22] = [
     "projects/",
 ];
 
-/// The fewest bytes of a password, of one in a setting, of one with signs and no digit, of a key in quotes, of a key
-/// without.
+/// The fewest bytes of a password, of one in a setting, of one with signs and no digit, of a password made at random
+/// of letters, of a key in quotes, of a key without.
 const PASSWORD_BYTES_MIN: usize = 5;
 const SETTING_BYTES_MIN: usize = 4;
 const SIGNED_BYTES_MIN: usize = 8;
+const RANDOM_LETTERS_MIN: usize = 20;
 const KEY_BYTES_MIN: usize = 10;
 const BARE_KEY_BYTES_MIN: usize = 16;
 
@@ -118,6 +119,7 @@ pub(super) fn in_text(value: &str, sort: Sort, written: Written) -> bool {
         Sort::Header => header(value),
         Sort::Password if written.is_quoted => {
             password(value) && (written.is_setting || !is_about_credentials(value))
+                || key(value, RANDOM_LETTERS_MIN)
                 || written.is_setting && is_chosen_word(value, SETTING_BYTES_MIN)
         }
         // `password = pass1`, `f(password=pass1)`: variables of programs.
@@ -126,6 +128,7 @@ pub(super) fn in_text(value: &str, sort: Sort, written: Written) -> bool {
                 || ends_there(written.next)
                     && is_bare(value)
                     && (written.is_setting && is_chosen_word(value, SETTING_BYTES_MIN)
+                        || is_unspeakable(value) && key(value, RANDOM_LETTERS_MIN)
                         || has_letter_and_digit(value)
                             && password(value)
                             && !is_constant(value)
@@ -173,6 +176,7 @@ pub(super) fn key(value: &str, least: usize) -> bool {
     let least_surprise = if value.len() < 20 { 2.7 } else { 3.0 };
     value.len() >= least
         && !is_placeholder(value)
+        && !is_sentence(value)
         && (!has_blank(value) || strange >= 6)
         && value.bytes().any(|byte| byte.is_ascii_alphabetic())
         && (digits >= 2 || strange >= 4 && value.len() >= 24 || is_unspeakable(value))
