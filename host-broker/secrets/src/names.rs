@@ -26,6 +26,13 @@ pub struct Name {
     is_sure: bool,
 }
 
+impl Name {
+    /// Returns whether the whole name makes any value a credential.
+    pub fn is_sure(self) -> bool {
+        self.is_sure
+    }
+}
+
 const fn sure(kind: &'static str, sort: Sort) -> Name {
     Name { kind, sort, is_sure: true }
 }

@@ -6,6 +6,7 @@
 //! `plausible`.
 
 mod cookies;
+mod headers;
 
 use super::overlaps;
 use super::plausible::{self, Spacing, Written};
@@ -56,9 +57,11 @@ pub(super) fn find(text: &str, stamp: &Stamp, marks: &[Range<usize>], found: &mu
             is_quoted: value.is_quoted,
             spacing,
             is_setting: is_tight && matches!(separator, b'=' | b':') && is_variable(text, at),
+            is_certain: spacing != Spacing::Wide && (name.is_sure() || headers::is_parameter(text, at, separator)),
             next: text.as_bytes().get(value.range.end).copied(),
         };
-        if plausible::in_text(secret, name.sort, written) {
+        let is_opaque = || separator == b':' && headers::begins_line(text, at) && headers::is_opaque(name.kind, secret);
+        if plausible::in_text(secret, name.sort, written) || is_opaque() {
             found.push(Found { range: value.range, mark: stamp.mark(name.kind, secret) });
         }
     }

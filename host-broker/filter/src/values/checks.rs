@@ -146,7 +146,11 @@ pub(super) fn authorization(header: &str) -> bool {
     let is_from_a_test = ["test", "token", "fake", "mock", "dummy"].iter().any(|word| credential.contains(word))
         && plausible::is_made_of_words(credential);
     let is_empty = is_from_a_test || plausible::is_monotonous(credential);
-    if is_basic { is_user_and_password(credential) } else { credential.len() >= 16 && has_digit && !is_empty }
+    if is_basic {
+        decoded(credential).is_some_and(|text| !is_from_a_manual(&text) || is_of_a_person(&text))
+    } else {
+        credential.len() >= 16 && has_digit && !is_empty
+    }
 }
 
 /// Without it: the word alone also occurs in prose, so more is asked.
@@ -165,10 +169,19 @@ fn credential(text: &str) -> (bool, &str) {
 
 /// RFC 7617: the base64 of `user:password`.
 pub(super) fn is_user_and_password(credential: &str) -> bool {
-    let decoded = STANDARD_NO_PAD.decode(credential.trim_end_matches('=')).ok();
-    decoded
-        .and_then(|bytes| String::from_utf8(bytes).ok())
-        .is_some_and(|text| text.contains(':') && !text.contains(char::is_control) && !is_from_a_manual(&text))
+    decoded(credential).is_some_and(|text| !is_from_a_manual(&text))
+}
+
+/// Returns the user and the password, with the colon between them.
+fn decoded(credential: &str) -> Option<String> {
+    let bytes = STANDARD_NO_PAD.decode(credential.trim_end_matches('=')).ok()?;
+    String::from_utf8(bytes).ok().filter(|text| text.contains(':') && !text.contains(char::is_control))
+}
+
+/// Returns whether the user is none that manuals have. Then even `password` may be the password.
+fn is_of_a_person(text: &str) -> bool {
+    let (user, password) = text.split_once(':').unwrap_or_default();
+    user.len() >= 3 && password.len() > 4 && user != "Aladdin" && !plausible::is_about_credentials(user)
 }
 
 /// Returns whether a user and a password are those of RFC 7617, a placeholder, or two rows of one letter.
@@ -213,6 +226,12 @@ pub(super) fn last_argument(call: &str) -> bool {
 pub(super) fn last_field(line: &str) -> bool {
     let field = line.trim_end().rsplit([':', '\t', ' ', '"', '\'']).find(|field| !field.is_empty()).unwrap_or_default();
     field.len() >= 4 && !plausible::is_placeholder(field)
+}
+
+/// Returns whether the last word of a command is a password: a word that a person chose, too.
+pub(super) fn last_login(command: &str) -> bool {
+    let word = command.rsplit(':').next().unwrap_or_default();
+    last_word(command) || plausible::is_chosen_word(word, 4) && !plausible::is_about_credentials(word)
 }
 
 /// Returns whether the last field of a line is a password that is no placeholder: a word that a person chose, too.

@@ -72,7 +72,7 @@ fn is_bounded(text: &str, range: &Range<usize>) -> bool {
 }
 
 /// All of them.
-pub(super) static FORMATS: [Format; 28] = [
+pub(super) static FORMATS: [Format; 30] = [
     Format::new(
         "github token",
         &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"],
@@ -156,6 +156,23 @@ pub(super) static FORMATS: [Format; 28] = [
         checks::bare_authorization,
     )
     .unbounded(),
+    // With the response, passwords can be tried without the server.
+    Format::new(
+        "authorization",
+        &["digest "],
+        concat!(
+            r#"(?i-u:authorization)(?:\\*["'])?[ \t]*[:=][ \t]*(?:\\*["'])?(?i-u:digest)[ \t][^\n]{1,1024}?"#,
+            r#"\bresponse=\\*["']?(?P<secret>[0-9a-f]{32,64})"#,
+        ),
+        checks::anything,
+    ),
+    Format::new(
+        "password",
+        &["password \"", "password\t\""],
+        r#"(?m)^[ \t]*(?i-u:password)[ \t]+"(?P<secret>[^\s"]{5,256})"[ \t]*$"#,
+        checks::last_word,
+    )
+    .unbounded(),
     // Names that a blank separates from their value: `.netrc`, command lines, SQL. Also fields known by their position.
     Format::new(
         "password",
@@ -181,7 +198,7 @@ pub(super) static FORMATS: [Format; 28] = [
             r#"\bcurl\b[^\n]{0,512}?[ \t](?:-u|--user)[ \t=]*["']?[^\s:"'$<{]{1,128}:"#,
             r#"(?P<secret>[^\s"'<>()\[\]{}|;&,`]{4,256})"#,
         ),
-        checks::last_word,
+        checks::last_login,
     )
     .unbounded(),
     Format::new(

@@ -14,6 +14,8 @@ pub(super) struct Written {
     pub(super) spacing: Spacing,
     /// After the name of a variable of the environment, as `DB_PASSWORD=…`.
     pub(super) is_setting: bool,
+    /// After a name that makes any value of JSON a credential, or after that of a parameter.
+    pub(super) is_certain: bool,
     /// The byte that follows it.
     pub(super) next: Option<u8>,
 }
@@ -136,21 +138,31 @@ pub(super) fn in_text(value: &str, sort: Sort, written: Written) -> bool {
                                 || key(value, BARE_KEY_BYTES_MIN)
                                 || value.bytes().any(is_strong_sign)))
         }
-        Sort::Key if written.is_quoted => key(value, KEY_BYTES_MIN),
+        Sort::Key if written.is_quoted => key(value, KEY_BYTES_MIN) || checks::is_user_and_password(value),
         Sort::Key => {
-            is_enclosed(value, written) || ends_there(written.next) && is_bare(value) && key(value, BARE_KEY_BYTES_MIN)
+            let is_short = || written.is_certain && numbers(value) > 1 && key(value, KEY_BYTES_MIN);
+            is_enclosed(value, written)
+                || ends_there(written.next) && is_bare(value) && (key(value, BARE_KEY_BYTES_MIN) || is_short())
         }
     }
 }
 
 /// Returns whether the value of a member of JSON is a credential, where the name is not enough.
 pub(crate) fn in_json(value: &str, sort: Sort) -> bool {
-    in_text(value, sort, Written { is_quoted: true, spacing: Spacing::Tight, is_setting: false, next: None })
+    in_text(
+        value,
+        sort,
+        Written { is_quoted: true, spacing: Spacing::Tight, is_setting: false, is_certain: false, next: None },
+    )
 }
 
 /// Returns whether the value of a variable or of a parameter is a credential.
 pub(crate) fn in_setting(value: &str, sort: Sort) -> bool {
-    in_text(value, sort, Written { is_quoted: true, spacing: Spacing::Tight, is_setting: true, next: None })
+    in_text(
+        value,
+        sort,
+        Written { is_quoted: true, spacing: Spacing::Tight, is_setting: true, is_certain: false, next: None },
+    )
 }
 
 /// Returns whether a word may be a password that a person chose.
@@ -315,10 +327,13 @@ fn is_bare(value: &str) -> bool {
 /// Programs write arguments and members so, and a type stands after a blank: `signing_key: Ed25519SigningKey,`.
 fn is_enclosed(value: &str, written: Written) -> bool {
     let ends = written.next.is_some_and(|next| matches!(next, b',' | b')' | b'}' | b']' | b'|'));
-    let is_digit = |byte: &u8| byte.is_ascii_digit();
-    let numbers = value.as_bytes().split(|byte| !is_digit(byte)).filter(|run| !run.is_empty()).count();
-    let may_be_type = written.spacing == Spacing::AfterColon && (numbers < 2 || is_constant(value));
+    let may_be_type = written.spacing == Spacing::AfterColon && (numbers(value) < 2 || is_constant(value));
     ends && written.spacing != Spacing::Wide && !may_be_type && is_bare(value) && key(value, BARE_KEY_BYTES_MIN)
+}
+
+/// Returns how many numbers are in the value.
+fn numbers(value: &str) -> usize {
+    value.as_bytes().split(|byte| !byte.is_ascii_digit()).filter(|run| !run.is_empty()).count()
 }
 
 /// Returns whether a value of a settings file, a command or an address ends here. In a program, other bytes follow.
@@ -427,7 +442,7 @@ pub(super) fn is_made_of_words(value: &str) -> bool {
 }
 
 /// `Curve25519SeedBin`: words that begin with capitals, and one number.
-fn is_camel_case(value: &str) -> bool {
+pub(super) fn is_camel_case(value: &str) -> bool {
     let runs = |is: fn(&u8) -> bool| {
         value.as_bytes().chunk_by(|a, b| is(a) == is(b)).filter(|run| run.first().is_some_and(is)).count()
     };

@@ -175,6 +175,54 @@ fn headers_in_text_lose_their_credential() {
 }
 
 #[test]
+fn a_header_that_surely_has_a_credential_loses_it() {
+    for (text, secret) in [
+        ("Authorization: opaquesecretvalue\r\n", "opaquesecretvalue"),
+        ("GET / HTTP/1.1\n> Authorization: Bearer opaquesecretvalue", "Bearer opaquesecretvalue"),
+        ("Authorization: Basic am9objpwYXNzd29yZA==", "am9objpwYXNzd29yZA=="),
+        (
+            "Authorization: Digest username=\"ada\", response=\"6629fae49393a05397450978507c4ef1\", opaque=\"x\"",
+            "6629fae49393a05397450978507c4ef1",
+        ),
+        ("Cookie: session=opaque", "session=opaque"),
+        ("curl -H 'Cookie: lang=en; sid=opaque' https://h", "lang=en; sid=opaque"),
+        ("X-Api-Key: Zq8rT2mK9wX4", "Zq8rT2mK9wX4"),
+        ("curl -H \"PRIVATE-TOKEN: Zq8rT2mK9w\" https://h", "Zq8rT2mK9w"),
+        ("token=Zq8rT2mK9w", "Zq8rT2mK9w"),
+        ("https://h/x?access_token=Zq8rT2mK9w&y=1", "Zq8rT2mK9w"),
+        ("identity \"ada@h\"\n  password \"Xk29ddLq\"\n", "Xk29ddLq"),
+        ("{\"auth\": \"dXNlcjpYazI5ZGRMcQ==\"}", "dXNlcjpYazI5ZGRMcQ=="),
+        ("curl -u 'admin:hunter' https://h", "hunter"),
+    ] {
+        assert!(redacted(text).iter().any(|found| found == secret), "{text}: {:?}", redacted(text));
+    }
+    for text in [
+        "Authorization: Bearer <token>",
+        "Authorization: Bearer TOKEN",
+        "Authorization: Bearer authentication",
+        "Authorization: Bearer your-token-goes-here",
+        "Authorization: required",
+        "Authorization: AuthorizationCodeFlow",
+        "Authorization: the caller must be an administrator",
+        "Authorization: Basic dXNlcjpwYXNzd29yZA==",
+        "Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==",
+        "Cookie: name=value",
+        "Cookie: session=value",
+        "Cookie: session=<session>",
+        "X-Api-Key: your-key",
+        "X-Api-Key: api-key-2",
+        "authorization: unauthenticated",
+        "token=next_token2",
+        "password \"required\"",
+        "The password \"Xk29ddLq\" is wrong.",
+        "curl -u user:pass https://h",
+        "curl -u username:password https://h",
+    ] {
+        assert_eq!(redacted(text), Vec::<String>::new(), "{text}");
+    }
+}
+
+#[test]
 fn what_only_looks_random_stays() {
     for text in [
         "commit 46c2e58a5f3c9d1b7e8f0a2b4c6d8e0f1a3b5c7d",
