@@ -1,9 +1,14 @@
 //! The look of a credential beside its name: a value chosen or made to be secret. Words of a program, references to a
 //! secret and placeholders of a manual are none.
 
+mod placeholders;
+
+pub(crate) use self::placeholders::is_reference;
+pub(super) use self::placeholders::{is_monotonous, is_placeholder};
+
 use super::checks;
 use secrets::names;
-use secrets::names::{NAME_BYTES_MAX, Sort};
+use secrets::names::Sort;
 
 /// How a value is written.
 #[derive(Debug, Clone, Copy)]
@@ -31,47 +36,6 @@ pub(super) enum Spacing {
     Wide,
 }
 
-/// Words of which a placeholder has one.
-const PLACEHOLDER_WORDS: [&str; 37] = [
-    "example",
-    "sample",
-    "(?",
-    "('",
-    "(\"",
-    "dummy",
-    "fake",
-    "a1b2c3",
-    "1a2b3c",
-    "jbswy3dpehpk3pxp",
-    "placeholder",
-    "changeme",
-    "change_me",
-    "change-me",
-    "changeit",
-    "replace",
-    "your",
-    "insert",
-    "redacted",
-    "hidden",
-    "masked",
-    "required",
-    "optional",
-    "undefined",
-    "secret_here",
-    "goes_here",
-    "goes-here",
-    "xxxx",
-    "****",
-    "....",
-    "1234567890",
-    "abcdef",
-    "foobar",
-    "lorem",
-    "notasecret",
-    "not-a-secret",
-    "not_a_secret",
-];
-
 /// Words beside the names of passwords that are types, labels, placeholders and words of programs.
 const COMMON_WORDS: &str = "password passwords passwd pass passphrase pwd secret secrets token tokens key keys string text \
     varchar char bytes object hidden input field value values type name none null true false test \
@@ -79,32 +43,6 @@ const COMMON_WORDS: &str = "password passwords passwd pass passphrase pwd secret
     prompt stdin env config basic bearer login user username admin root auth new old current confirm \
     confirmation invalid wrong incorrect valid missing reset forgot change update auto always never \
     optional required my some the any foo bar baz credentials";
-
-/// Beginnings of values that refer to the place of a secret.
-const REFERENCES: [&str; 22] = [
-    "/",
-    "./",
-    "../",
-    "~/",
-    "$",
-    "%",
-    "<",
-    "{",
-    "[",
-    "(",
-    "#",
-    "@",
-    "*",
-    "http://",
-    "https://",
-    "file:",
-    "env:",
-    "op://",
-    "arn:",
-    "vault:",
-    "ref:",
-    "projects/",
-];
 
 /// The fewest bytes of a password, of one in a setting, of one with signs and no digit, of a password made at random
 /// of letters, of a key in quotes, of a key without.
@@ -244,40 +182,6 @@ pub(super) fn is_chosen_word(value: &str, least: usize) -> bool {
         && !value.split(['_', '-']).any(|part| part.is_empty() || COMMON_WORDS.split(' ').any(|word| word == part))
 }
 
-/// Returns whether the value stands for a credential, or says where it is.
-pub(super) fn is_placeholder(value: &str) -> bool {
-    let lower = value.to_lowercase();
-    REFERENCES.iter().any(|start| lower.starts_with(start))
-        || PLACEHOLDER_WORDS.iter().any(|word| lower.contains(word))
-        || ["${", "$(", "{{", "%s", "%(", "#{", "<%", "://", "->", "::", "()", "...", "…"]
-            .iter()
-            .any(|sign| lower.contains(sign))
-        || has_gap(&lower)
-        || is_monotonous(&lower)
-        || lower.matches("\\x").count() >= 2
-}
-
-/// Returns whether the whole value names a variable or a gap: `${TOKEN}`, `Bearer $TOKEN`, `{{ token }}`, `<token>`.
-pub(crate) fn is_reference(value: &str) -> bool {
-    let value = ["Bearer ", "Basic ", "token "].iter().find_map(|scheme| value.strip_prefix(scheme)).unwrap_or(value);
-    let is_name = |name: &str| {
-        let name = name.trim();
-        (1..=NAME_BYTES_MAX).contains(&name.len())
-            && name.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-' | b'.' | b' '))
-    };
-    let within = |open: &str, close: &str| value.strip_prefix(open).and_then(|rest| rest.strip_suffix(close));
-    let named = [("${{", "}}"), ("{{", "}}"), ("${", "}"), ("<", ">"), ("%", "%"), ("$", "")];
-    named.iter().find_map(|(open, close)| within(open, close)).is_some_and(is_name)
-}
-
-/// `share-{portfolio_id}`: a text of a program with a variable in it.
-fn has_gap(value: &str) -> bool {
-    const LETTERS_MIN: usize = 3;
-    value.split('{').skip(1).filter_map(|rest| rest.split_once('}')).any(|(name, _)| {
-        name.len() >= LETTERS_MIN && name.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'.'))
-    })
-}
-
 /// Returns whether the value is a sentence of a script that writes no blanks between words.
 fn is_sentence(value: &str) -> bool {
     const LETTERS_MIN: usize = 4;
@@ -290,14 +194,6 @@ pub(crate) fn is_path(value: &str) -> bool {
     is_rooted
         && !value.contains(['=', ';', ' '])
         && value.split(['/', '#']).all(|part| !key(part, BARE_KEY_BYTES_MIN) && !has_letter_and_digit(part))
-}
-
-/// Returns whether the value repeats one letter, or one short row of letters.
-pub(super) fn is_monotonous(value: &str) -> bool {
-    let mut letters: Vec<char> = value.chars().filter(|c| c.is_alphanumeric()).collect();
-    letters.sort_unstable();
-    letters.dedup();
-    letters.len() < 4
 }
 
 fn has_blank(value: &str) -> bool {
