@@ -1,5 +1,6 @@
 //! Takes credentials out of values: the broker's own secrets, then known formats.
 
+use super::document;
 use super::pieces::{self, Order, Pieces};
 use super::scrub::Scrubber;
 use secrets::search::view::SEAM;
@@ -92,7 +93,7 @@ fn scrub_embedded(value: &mut Value, scrubber: &Scrubber, depth: usize) -> Scrub
             let Some(mut document) = Embedded::in_text(text) else { return none };
             let outcome = scrub_in(&mut document.value, None, scrubber, Extent::Own, depth + 1);
             if outcome == Scrubbed::Redacted {
-                *text = document.written();
+                *text = document.written(text);
             }
             outcome
         }
@@ -126,10 +127,20 @@ impl Embedded {
         Some(Self { value, is_lines: true })
     }
 
-    fn written(&self) -> String {
-        let Some(items) = self.value.as_array().filter(|_| self.is_lines) else { return self.value.to_string() };
-        let lines: Vec<String> = items.iter().map(Value::to_string).collect();
-        lines.join("\n") + "\n"
+    /// Returns the text with the values of the document. What did not change stays as it was, where that is possible.
+    fn written(&self, text: &str) -> String {
+        let Some(items) = self.value.as_array().filter(|_| self.is_lines) else {
+            return document::rewritten(text, &self.value).unwrap_or_else(|| self.value.to_string());
+        };
+        let mut items = items.iter();
+        let mut write = |line: &str| {
+            if line.trim().is_empty() {
+                return line.to_owned();
+            }
+            let value = items.next().unwrap_or(&Value::Null);
+            document::rewritten(line, value).unwrap_or_else(|| format!("{value}\n"))
+        };
+        text.split_inclusive('\n').map(&mut write).collect()
     }
 }
 

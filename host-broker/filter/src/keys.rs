@@ -1,6 +1,5 @@
 //! Credential keys: members of objects whose name says that their value is a credential.
 
-mod document;
 mod embedded;
 mod pairs;
 

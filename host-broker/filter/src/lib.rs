@@ -11,6 +11,7 @@ pub mod credentials;
 mod cut;
 pub mod declared;
 pub mod delimiters;
+mod document;
 pub mod inspect;
 mod keys;
 mod pieces;

@@ -144,6 +144,23 @@ fn file_contents_are_searched_only_for_the_brokers_own_secrets() {
 }
 
 #[test]
+fn a_text_of_json_stays_as_it_is_around_an_own_secret() {
+    let scrubber = scrubber(&[TOKEN]);
+    let escaped = TOKEN.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect::<Vec<_>>().concat();
+    for (before, after) in [
+        ("{\n  \"id\": 12345678901234567890123, \"f\": 1.10, \"b\":\"", "\", \"a\" :\"\\u0061\"}\n"),
+        ("{\"z\":1.0, \"a\":\"", "\"}\r\n\n{\"z\": 2.00}"),
+    ] {
+        for secret in [TOKEN, &escaped] {
+            let cleaned = clean(json!(format!("{before}{secret}{after}")), &rules(&scrubber)).data.unwrap();
+            let text = cleaned.as_str().unwrap();
+            let mark = text.strip_prefix(before).and_then(|rest| rest.strip_suffix(after)).unwrap_or(text);
+            assert!(marks_of(mark).next() == Some(mark), "{text}");
+        }
+    }
+}
+
+#[test]
 fn a_long_result_is_cut_after_it_was_searched() {
     let scrubber = scrubber(&[TOKEN]);
     // The secret lies across the cut.

@@ -1,8 +1,8 @@
 //! Credential keys in a text that is JSON. Only the values of credentials are replaced: numbers, the order and the
 //! number of members, blanks and escapes stay as the sender wrote them.
 
-use super::document::{self, Content, Escapes, Node, Unread};
 use super::{credential, holds_none, pairs};
+use crate::document::{self, Content, Escapes, Node, Unread};
 use secrets::names;
 use secrets::search::mark::Stamp;
 use std::ops::Range;

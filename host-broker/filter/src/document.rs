@@ -67,6 +67,46 @@ impl Node<'_> {
     }
 }
 
+/// Writes a text that is JSON again, with the values of this document. Only values that differ are written, and objects
+/// with a name twice; `None` if a name differs.
+pub(super) fn rewritten(text: &str, value: &Value) -> Option<String> {
+    let root = read(text).ok()?;
+    let mut writer = Writer { text, done: 0, written: String::with_capacity(text.len()) };
+    writer.node(&root, value)?;
+    writer.written.push_str(text.get(writer.done..)?);
+    Some(writer.written)
+}
+
+struct Writer<'a> {
+    text: &'a str,
+    /// The end of the part that is written.
+    done: usize,
+    written: String,
+}
+
+impl Writer<'_> {
+    fn node(&mut self, node: &Node<'_>, value: &Value) -> Option<()> {
+        match (&node.content, value) {
+            (Content::Items(items), Value::Array(values)) if items.len() == values.len() => {
+                items.iter().zip(values).try_for_each(|(item, value)| self.node(item, value))
+            }
+            (Content::Members(members), Value::Object(values)) if members.len() == values.len() => {
+                members.iter().try_for_each(|(name, member)| self.node(member, values.get(name.as_ref())?))
+            }
+            _ if node.value(self.text).as_ref() == Some(value) => Some(()),
+            (Content::Text(_), _) => self.replace(node.place.start.checked_sub(1)?..node.place.end + 1, value),
+            _ => self.replace(node.place.clone(), value),
+        }
+    }
+
+    fn replace(&mut self, range: Range<usize>, value: &Value) -> Option<()> {
+        self.written.push_str(self.text.get(self.done..range.start)?);
+        self.written.push_str(&value.to_string());
+        self.done = range.end;
+        Some(())
+    }
+}
+
 /// Reads what the parser has accepted.
 struct Reader<'a> {
     text: &'a str,
@@ -272,6 +312,23 @@ mod tests {
         assert_eq!(read("[1,]").err(), Some(Unread::NotJson));
         assert_eq!(read(&("[".repeat(129) + &"]".repeat(129))).err(), Some(Unread::TooDeep));
         assert!(read(&("[".repeat(128) + &"]".repeat(128))).is_ok());
+    }
+
+    #[test]
+    fn only_a_value_that_differs_is_written_again() {
+        let text = " {\"b\" : 1.10,\t\"a\":[\"\\u0061\", 12345678901234567890123, \"x\" ], \"c\":null }\n";
+        let mut value: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(rewritten(text, &value).as_deref(), Some(text));
+        value["a"][2] = json!("\"y");
+        value["c"] = json!([1]);
+        let expected = text.replace("\"x\"", "\"\\\"y\"").replace("null", "[1]");
+        assert_eq!(rewritten(text, &value), Some(expected));
+        assert_eq!(rewritten(text, &json!({"b": 1, "a": [], "d": null})), None);
+        let twice = "{\"n\":1.0, \"b\":{\"a\":\"x\",\"a\":1}}";
+        assert_eq!(
+            rewritten(twice, &json!({"n": 1.0, "b": {"a": 1}})).as_deref(),
+            Some("{\"n\":1.0, \"b\":{\"a\":1}}")
+        );
     }
 
     #[test]
