@@ -564,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn what_concerns_the_process_takes_a_right_too() {
+    fn commands_about_the_process_take_a_right_too() {
         let config = dispatcher(
             "[people.adam]\nuid = 5\nadmin = true\n[people.anna]\nuid = 6\napproves = {}\n[people.rita]\nuid = 7\n\
              can_relay_answers = true\n",

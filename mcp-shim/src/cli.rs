@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_links_accounts_is_printed_member_by_member() {
+    fn replies_of_account_linking_are_printed_member_by_member() {
         let id = || "r1".parse().unwrap();
         let time = Timestamp::from_millis(0);
         let executed = |data| linked(&Reply::executed(id(), data, "One.".into(), time));

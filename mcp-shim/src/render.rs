@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_blocks_is_data() {
+    fn data_that_resembles_content_blocks_stays_data() {
         for data in [
             json!({"content": "text"}),
             json!({"content": [{"type": "text"}]}),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_filter_did_is_said_beside_the_data() {
+    fn notices_of_the_filter_stand_beside_the_data() {
         let reply = Reply { notices: vec!["withheld".into(), "of_tomorrow".into()], ..executed(json!("x")) };
         let result = result(&reply);
         assert_eq!(result.content.len(), 2);

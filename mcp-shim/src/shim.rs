@@ -169,7 +169,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn what_is_about_a_provider_is_waited_for_as_long_as_that_provider_takes() {
+    fn requests_to_a_provider_wait_for_the_timeout_of_that_provider() {
         let capability = json!({"provider": "gog.email", "access_level": 2, "timeout_ms": 90_000});
         let snapshot = json!({"generatedAt": "x", "capabilities": [capability]});
         let view = View { snapshot: serde_json::from_value(snapshot).unwrap(), ..View::default() };

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_completes_a_flow_is_quoted_in_no_refusal() {
+    fn refusals_quote_neither_code_nor_callback_address() {
         let flow = format!("caf_gog.email_{}", "0a".repeat(16));
         for arguments in [
             json!({"flow_id": "https://localhost/?code=hunter2"}),

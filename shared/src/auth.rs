@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_handle_or_no_account_is_refused() {
+    fn invalid_flow_ids_and_account_names_are_refused() {
         let flow = |flow: &str| call(&json!({"type": "ext_auth_poll", "flow_id": flow}));
         let digits = "0a".repeat(16);
         assert!(flow(&format!("caf_gog.email_{digits}")).is_ok());

@@ -593,7 +593,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_parsed_and_written_again_means_the_same() {
+    fn a_parsed_and_rewritten_bundle_means_the_same() {
         let mut whole = bundle(2);
         whole["flow"]["tags"] = json!(["daily"]);
         whole["flow"]["inputs"] = json!([{ "name": "since", "type": "string", "required": true }]);

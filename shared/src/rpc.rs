@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_reader_of_messages_stumbles_at_hides_no_id() {
+    fn messages_with_unreadable_parameters_keep_their_id() {
         let deep = "[".repeat(1000) + &"]".repeat(1000);
         for params in [r#"{"x":"\ud83d"}"#, "1e400", deep.as_str()] {
             let text = format!(r#"{{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{params}}}"#);

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_schema_takes_any_object() {
+    fn schemas_of_no_object_become_schemas_of_any_object() {
         for schema in [json!(true), json!(null), json!("x"), json!([]), json!({}), json!({"type": "string"})] {
             assert_eq!(object(schema)["type"], "object");
         }

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused() {
+    fn texts_that_are_no_timestamp_are_refused() {
         for text in ["", "never", "2026-02-14", "2026-02-30T00:00:00Z", "1700000000"] {
             assert!(text.parse::<Timestamp>().is_err(), "{text}");
         }

@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_together_is_named_with_its_remedy() {
+    fn contradictory_settings_are_named_with_their_remedy() {
         assert!(fault("[groups.a]\nmain = true\n[groups.b]\nmain = true\n").contains("more than one group"));
         assert!(fault("[gates.Security]\ngroups = [\"nobody\"]\n").contains("add [groups.nobody]"));
         assert!(

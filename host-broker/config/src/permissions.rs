@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_of_a_home_others_can_write_is_refused_with_its_mode_and_the_remedy() {
+    fn home_files_that_others_can_write_are_refused_with_mode_and_remedy() {
         let (_root, home) = made();
         check(&home).unwrap();
         for name in [
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_another_user_is_refused_and_what_is_roots_is_not() {
+    fn files_of_another_user_are_refused_and_files_of_root_are_not() {
         let (_root, home) = made();
         let judged = |own: u32| {
             let mut judge = Judge::new(own);

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_sink_is_named_with_its_remedy() {
+    fn sink_errors_name_the_fault_and_its_remedy() {
         let command = "name = \"a\"\nkind = \"command\"\ncommand = [\"x\"]\n";
         for (text, words) in [
             ("name = \"A b\"\nkind = \"command\"\ncommand = [\"x\"]", "lower-case letters"),

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_store_is_named_with_its_remedy_and_without_a_secret() {
+    fn store_errors_name_the_fault_and_its_remedy_without_a_secret() {
         let (url, host) = ("url = { env = \"URL\" }\n", "host = \"a\"\n");
         for (text, words) in [
             (host.to_owned(), "missing field `url`"),

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_cleaned_is_not_shown() {
+    fn declarations_that_cannot_be_cleaned_are_not_shown() {
         let (one, two) = TOKEN.split_at(9);
         let doll = (0..20).fold(TOKEN.to_owned(), |inner, _| format!("{one}{inner}{two}"));
         let clean = cleaned(&declaration(&doll, json!({"title": doll})), &scrubber(&[TOKEN])).unwrap();

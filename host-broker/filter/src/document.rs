@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_parser_of_values_rejects_is_read_as_well() {
+    fn documents_that_the_value_parser_rejects_are_read_as_well() {
         let text = r#"{"a":1e999,"b":"\ud800x","a":2}"#;
         let node = read(text).ok().unwrap();
         assert_eq!(node.value(text), None);

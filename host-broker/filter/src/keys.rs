@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_hangs_under_a_credential_key_goes() {
+    fn every_value_under_a_credential_key_is_redacted() {
         for value in [json!(12345), json!(["hunter2"]), json!({"x": "hunter2"}), json!("hunter2")] {
             let (any, text) = redacted(json!({"cookie": value}));
             assert!(any && !text.contains("hunter2") && !text.contains("12345"), "{text}");

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_not_printed() {
+    fn a_given_secret_is_not_printed() {
         let secret = given("correct horse").unwrap();
         assert_eq!(format!("{secret:?}"), "GivenSecret(…)");
     }

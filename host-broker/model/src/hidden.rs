@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_cannot_be_seen_has_a_kind_and_a_name() {
+    fn every_invisible_character_has_a_kind_and_a_name() {
         for c in ('\0'..=char::MAX).filter(|c| conceals(*c)) {
             assert!(What::Char(c).kind().is_some() && What::Char(c).name().is_some(), "{:x}", u32::from(c));
         }

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_people_write_is_a_path() {
+    fn usual_relative_paths_are_accepted() {
         for text in
             ["a", "src/main.rs", ".env", "a b/c d.txt", "ä/日本語.md", "a\\b", "...", "..a/b..", "~", "-rf", "a:b"]
         {
@@ -184,14 +184,14 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_the_workspace_is_refused_as_such() {
+    fn paths_outside_the_workspace_are_refused() {
         for text in ["/", "/etc/passwd", ".//etc/passwd", "..", "../x", "a/../../x", "a/..", "./.."] {
             assert_eq!(WorkspacePath::new(text).unwrap_err().code(), Code::PathOutside, "{text}");
         }
     }
 
     #[test]
-    fn what_a_person_cannot_read_is_refused() {
+    fn unreadable_and_unnormalised_paths_are_refused() {
         use PathError::{Empty, NotNormal, OuterSpace, TooDeep, TooLong, Unreadable};
         for (text, fault) in [
             ("", Empty),

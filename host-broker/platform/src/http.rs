@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_does_not_answer_is_given_up_and_who_is_not_there_is_named() {
+    async fn silent_servers_time_out_and_absent_servers_are_named() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let uri = format!("http://{}/", listener.local_addr().unwrap());
         let silent = SystemHttp::default().send(post(&uri, Duration::from_millis(200))).await;

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_refusal_of_google_says_nothing() {
+    fn bodies_that_are_no_error_of_google_give_an_empty_error() {
         let long = format!(r#"{{"error":{{"message":"{}"}}}}"#, "x".repeat(REFUSAL_BYTES_MAX));
         for bad in ["", "[]", "{}", "<html>", r#"{"error":"x"}"#, r#"{"error":{"errors":[7]}}"#, &long] {
             assert_eq!(GoogleError::of(bad.as_bytes()), GoogleError::default(), "{bad}");

@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_is_renewed_before_it_does_and_what_does_not_is_not() {
+    fn tokens_are_renewed_before_they_expire_if_they_expire() {
         let kept = |text: &str| serde_json::from_str::<Kept>(text).unwrap();
         assert_eq!(fresh_until(&kept(r#"{"access_token":"a"}"#)), None);
         let ends = kept(r#"{"access_token":"a","expires_at":"2026-02-14T10:01:00Z"}"#);

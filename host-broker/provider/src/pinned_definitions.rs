@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_different_has_a_line_wherever_it_is_and_however_it_is_called() {
+    fn every_difference_has_a_line_at_any_place_and_under_any_name() {
         for (before, after) in [
             (
                 json!({ "properties": { "path": { "pattern": "^a$" } } }),
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_longer_than_can_be_told_is_not_told_in_part() {
+    fn a_difference_above_the_bound_is_omitted_whole() {
         // Short to write, and as long to tell as its name and its length together.
         let long = json!({ "n".repeat(1 << 17): vec![1; 1 << 16] });
         let object = long.as_object().unwrap();
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_stands_elsewhere_in_a_list_is_the_same() {
+    fn reordered_list_entries_are_no_difference() {
         let one = json!({ "operations": [{ "name": "a", "level": 1 }, { "name": "b", "level": 2 }] });
         let other = json!({ "operations": [{ "name": "b", "level": 2 }, { "name": "a", "level": 1 }] });
         assert!(changes(&one, &other).is_empty());

@@ -146,7 +146,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_stands_for_more_than_it_seems_is_refused() {
+    fn schemas_that_expand_beyond_the_bound_are_refused() {
         let chain = |length: usize| {
             let mut definitions = serde_json::Map::new();
             for index in 0..length {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_refers_to_itself_or_elsewhere_is_refused() {
+    fn recursive_and_external_references_are_refused() {
         for (schema, fault) in [
             (
                 json!({ "$ref": "#/$defs/a", "$defs": { "a": { "items": { "$ref": "#/$defs/a" } } } }),

@@ -111,7 +111,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_written_in_a_form_that_is_not_known_may_read_anything_and_fail() {
+    fn policies_of_an_unknown_form_may_read_anything_and_fail() {
         let is_anything = |policy: Value| {
             let reads = Reads::of(&policy);
             reads.any_of(&["whatever"]) && reads.can_fail

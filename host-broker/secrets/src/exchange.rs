@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_encrypts_for_a_point_that_is_no_key_and_no_host_answers_one() {
+    fn weak_points_are_refused_in_encryption_and_in_answers() {
         // The neutral point, two of order 8 (RFC 8032, RFC 7748), and a number that is no point.
         let (mut neutral, mut no_point) = ([0; 32], [0; 32]);
         (neutral[0], no_point[0]) = (1, 2);

@@ -441,7 +441,7 @@ mod tests {
     use platform::random::SystemRandom;
 
     #[test]
-    fn whoever_comes_first_at_the_same_time_has_the_same_key() {
+    fn concurrent_first_starts_have_the_same_key() {
         let directory = tempfile::tempdir().unwrap();
         let home = Home::at(directory.path().to_path_buf());
         let keys = || identity(&home, &SystemRandom).unwrap().public();

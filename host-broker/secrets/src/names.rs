@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_resembles_a_name_is_none() {
+    fn names_that_resemble_a_credential_name_are_none() {
         for name in [
             "nextPageToken",
             "page_token",

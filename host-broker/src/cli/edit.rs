@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_edited_safely_is_left_to_the_person() {
+    fn tables_that_cannot_be_edited_safely_are_left_to_a_person() {
         let fault = |result: Result<String, CliError>| result.unwrap_err().text;
         let added = |text: &str| with_table(text, ["groups", "b"], &toml::Table::new(), "[groups.b]\n");
         assert!(fault(added("groups = { a = {} }\n")).contains("by hand"));

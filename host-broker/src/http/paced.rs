@@ -83,7 +83,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     #[tokio::test]
-    async fn who_takes_everything_is_served_and_who_takes_nothing_is_cut_off() {
+    async fn clients_that_read_are_served_and_clients_that_do_not_are_cut_off() {
         let (near, mut far) = tokio::io::duplex(8);
         let mut paced = Paced::new(near, Duration::from_millis(20));
         let taker = tokio::spawn(async move {

@@ -195,7 +195,7 @@ impl Random for PanicsOnce {
 }
 
 #[test]
-fn what_a_look_that_panicked_has_left_is_found_by_the_next_listing() {
+fn requests_left_by_a_panicked_read_are_found_by_the_next_listing() {
     let mut world = World::new(|_| ParseContext { ids: Arc::new(PanicsOnce::default()), ..parse_context() });
     world.may(&may_send());
     world.use_up_the_refused_pace();
@@ -219,7 +219,7 @@ fn reading_what_is_refused_uses_up_the_pace_of_its_group() {
 }
 
 #[test]
-fn what_would_leave_is_inspected_beside_the_loop_only_where_the_caller_may_send() {
+fn outgoing_text_is_inspected_beside_the_loop_only_if_the_caller_may_send() {
     let mut world = World::new(sending);
     let text = "a b ".repeat(4_000);
     world.write("a.json", &call_of_send("first", &text));

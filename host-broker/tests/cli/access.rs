@@ -66,7 +66,7 @@ fn a_grant_that_gives_nothing_says_so_and_a_duration_has_a_unit() {
 }
 
 #[test]
-fn what_no_rule_permits_and_what_lacks_its_secret_is_not_shown_as_available() {
+fn actions_without_a_permitting_rule_or_a_secret_are_not_shown_as_available() {
     let world = World::with_mock();
     world.run(&["grant", "developer", "mock", "2"]).ok();
     let status = |action: &str| {
@@ -140,7 +140,7 @@ fn commands_at_once_without_a_daemon_all_take_effect() {
 }
 
 #[test]
-fn what_is_explained_is_what_the_daemon_then_decides() {
+fn explanations_agree_with_the_decisions_of_the_daemon() {
     let world = World::with_mock();
     world.run(&["grant", "developer", "mock", "3", "--gate", "Security", "--deny", "lose"]).ok();
     world.run(&["task", "create", "developer", "Charge", "--id", "gov-1"]).ok();
@@ -212,7 +212,7 @@ fn tasks_and_gates_are_made_listed_and_ended() {
 }
 
 #[test]
-fn what_an_agent_wrote_cannot_redraw_the_terminal() {
+fn text_of_an_agent_cannot_redraw_the_terminal() {
     let world = World::with_mock();
     world.run(&["task", "create", "developer", "a\u{1b}[2Jb\u{202e}c"]).ok();
     let table = world.run(&["task", "list"]).ok();

@@ -202,7 +202,7 @@ fn a_mock_broker_answers_without_credentials() {
 }
 
 #[test]
-fn what_a_mock_prints_leads_to_an_answer() {
+fn the_commands_that_a_mock_prints_lead_to_an_answer() {
     let world = World::empty();
     let mut mock = world.start(&["mock"]);
     let printed: Vec<String> = std::iter::repeat_with(|| mock.line()).take_while(|line| line != "ready").collect();
@@ -300,7 +300,7 @@ fn a_stop_lists_the_calls_that_it_did_not_wait_for() {
 }
 
 #[test]
-fn what_lacks_its_secret_in_the_daemons_own_environment_is_not_shown_as_available() {
+fn actions_without_a_secret_in_the_daemons_environment_are_not_shown_as_available() {
     let world = World::with_mock();
     world.append("broker.toml", "\n[providers.github]\nkind = \"github\"\nrepos = [\"octo/hello\"]\n");
     world.run(&["grant", "developer", "github", "1"]).ok();

@@ -69,7 +69,7 @@ fn a_group_that_cannot_be_removed_keeps_its_profile() {
 }
 
 #[test]
-fn what_others_refer_to_is_not_removed() {
+fn groups_that_gates_refer_to_are_not_removed() {
     let world = World::with_mock();
     let before = world.read("broker.toml");
     world.run(&["group", "remove", "security"]).fails(4, &["gates.Security", "nothing was changed"]);

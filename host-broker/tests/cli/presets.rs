@@ -26,7 +26,7 @@ fn presets_are_listed_without_a_home() {
 }
 
 #[test]
-fn what_is_missing_for_a_preset_is_said_and_nothing_is_changed() {
+fn missing_parts_of_a_preset_are_named_and_nothing_is_changed() {
     let world = World::with_mock();
     let config = world.read("broker.toml");
     let add = |arguments: &[&str]| world.run(&[&["provider", "add"], arguments].concat());

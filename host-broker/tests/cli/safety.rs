@@ -63,7 +63,7 @@ fn root_is_told_to_run_a_command_as_the_user_of_the_home() {
 }
 
 #[test]
-fn what_the_broker_makes_is_its_own_whatever_the_umask_is() {
+fn files_of_a_new_home_are_private_under_any_umask() {
     let world = World::empty();
     let program = world.command(&["init"]).get_program().to_owned();
     #[expect(clippy::disallowed_methods, reason = "the program under test is a child process")]

@@ -67,7 +67,7 @@ fn a_home_adds_its_secrets_and_the_operators_formats() {
 }
 
 #[test]
-fn what_an_action_says_of_itself_shows_no_credential() {
+fn descriptions_of_actions_show_no_credential() {
     let world = World::with_mock();
     let key = "glpat-k7Qz9fXw2LmP4vRt8Yb1";
     let script =

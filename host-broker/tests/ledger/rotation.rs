@@ -269,7 +269,7 @@ fn a_request_whose_first_row_is_in_a_segment_is_nobodys() {
 }
 
 #[test]
-fn what_is_asked_for_at_the_starts_of_a_week_keeps_its_row_and_a_question_that_nothing_closes_does_not() {
+fn approval_requests_keep_their_rows_for_a_week_and_no_longer() {
     let mut world = granted();
     let (write, ask) =
         (world.call("developer", "write", &json!({}), None), world.call("developer", "ask", &json!({}), None));

@@ -272,7 +272,7 @@ fn an_effect_that_is_no_harmless_read_never_starts_before_its_sync() {
 }
 
 #[test]
-fn what_cannot_wait_is_committed_with_a_sync_and_not_synced_afterwards() {
+fn urgent_events_are_committed_with_a_sync_and_not_synced_again() {
     for durability in [Durability::Normal, Durability::Deferred] {
         for action in ["write", "ask"] {
             let mut world = World::new();

@@ -111,7 +111,7 @@ fn a_caller_without_a_grant_learns_nothing_about_provider_or_action() {
 }
 
 #[test]
-fn what_is_a_persons_own_takes_a_person_who_is_known() {
+fn capabilities_of_persons_need_a_known_person() {
     check(20_000, &(any_facts(), any::<bool>()), |(facts, is_named)| {
         let provider = if is_named { "person.mail" } else { "github" }.parse().unwrap();
         let known = Facts { provider, person: PersonFact::Known, ..facts };

@@ -511,7 +511,7 @@ fn a_quorum_takes_different_approvers_and_spends_one_approval_of_each() {
 }
 
 #[test]
-fn nobody_opens_a_gate_for_the_own_task_or_without_being_named() {
+fn gates_are_opened_by_named_groups_and_never_for_their_own_tasks() {
     let mut world = World::new();
     world.grant(json!({ "access_level": 3, "requires_task_gate": "Security" }));
     world.task("gov-1", "developer");

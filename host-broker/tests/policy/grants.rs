@@ -146,7 +146,7 @@ fn excess(new: &Grant, old: &Grant) -> Option<String> {
 }
 
 #[test]
-fn what_is_not_wider_lets_nothing_more_happen() {
+fn a_grant_that_is_not_wider_permits_nothing_more() {
     check(30_000, |(new, old)| {
         if !new.is_wider_than(&old) {
             prop_assert_eq!(excess(&new, &old), None);
@@ -309,7 +309,7 @@ fn an_agent_may_not_give_a_production_grant_the_gate_that_a_person_left_out() {
 }
 
 #[test]
-fn nobody_but_people_grants_to_the_main_group_and_nobody_but_its_agent_and_people_grants() {
+fn grants_to_the_main_group_need_a_person_and_other_groups_cannot_grant() {
     let mut world = World::new();
     let request: GrantRequest =
         serde_json::from_value(json!({ "group_folder": "main", "provider": "mock", "access_level": 1 })).unwrap();
@@ -404,7 +404,7 @@ fn a_grant_that_names_what_does_not_exist_or_is_over_is_refused() {
 }
 
 #[test]
-fn what_a_person_made_or_ended_counts_as_set_by_a_person() {
+fn grants_that_a_person_made_or_ended_count_as_set_by_a_person() {
     let mut grant = Grant { granted_by: "group:main".to_owned(), ..chosen([0; 16]) };
     assert!(!grant.was_set_by_person());
     grant.revoked_by = Some("group:main".to_owned());

@@ -31,7 +31,7 @@ fn hand_in(world: &mut World, caller: Caller, may_relay: bool) -> Value {
 }
 
 #[test]
-fn whoever_may_not_relay_hands_in_nothing_and_is_on_record() {
+fn people_without_the_right_to_relay_change_nothing_and_are_recorded() {
     let mut world = World::new();
     let head = world.ledger.head().seq;
     let reply = hand_in(&mut world, Caller::Person("bob".into()), false);

@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_links_no_account_is_named_and_never_quoted() {
+    fn wrong_arguments_of_account_linking_are_named_and_never_quoted() {
         let takes = |command, words: &str| BadUsage::Takes { command, words: words.to_owned() };
         let commands = || takes("capability auth", "begin, complete, poll, list, unlink");
         let begin = || takes("capability auth begin", "--capability, --account");
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_named() {
+    fn wrong_arguments_are_named() {
         assert_eq!(parse("call github"), Err(BadUsage::Missing("the action")));
         assert_eq!(parse("call a b {} c"), Err(BadUsage::TooMany));
         assert_eq!(parse("call a b --task-id"), Err(BadUsage::NoValue("--task-id".into())));

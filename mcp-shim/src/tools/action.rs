@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_links_accounts_has_its_own_tools_already() {
+    fn actions_of_account_linking_are_offered_only_as_tools_of_their_own() {
         let action = json!({"level": 1, "description": "x"});
         let offered = ["auth_begin", "auth_complete", "auth_poll", "auth_list", "auth_unlink", "send"];
         let mut actions = Map::from_iter(offered.map(|name| (name.to_owned(), action.clone())));

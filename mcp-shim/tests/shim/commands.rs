@@ -75,7 +75,7 @@ fn capabilities_are_printed_as_they_are() {
 }
 
 #[test]
-fn what_makes_no_sense_ends_with_two_and_sends_nothing() {
+fn wrong_arguments_exit_with_two_and_send_nothing() {
     let world = World::with_snapshot();
     for arguments in [
         ["call", "github", ""].as_slice(),

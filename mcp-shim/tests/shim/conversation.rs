@@ -129,7 +129,7 @@ fn a_notification_before_the_greeting_does_no_harm() {
 }
 
 #[test]
-fn what_is_not_offered_is_not_there() {
+fn methods_and_tools_that_are_not_offered_are_unknown() {
     for era in ERAS {
         let world = World::new();
         let mut client = world.client(era);

@@ -82,7 +82,7 @@ fn every_text_of_the_suite_reaches_the_host_as_it_was_written_or_is_refused_and_
 }
 
 #[test]
-fn what_reading_would_change_is_refused_and_quoted_nowhere() {
+fn json_that_parsing_would_change_is_refused_and_quoted_nowhere() {
     let world = World::with_snapshot();
     let mut client = world.client(HANDSHAKE);
     for (value, why) in [

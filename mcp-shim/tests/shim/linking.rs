@@ -129,7 +129,7 @@ fn a_refused_link_is_printed_like_any_other_refusal() {
 }
 
 #[test]
-fn what_links_no_account_sends_nothing_and_repeats_neither_code_nor_address() {
+fn wrong_linking_commands_send_nothing_and_repeat_neither_code_nor_address() {
     let world = world();
     let (code, url) = ("hunter2", "http://localhost/?code=hunter2");
     for (words, fault) in [

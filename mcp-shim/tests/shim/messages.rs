@@ -20,7 +20,7 @@ fn is_answered(client: &mut Client, line: &str, code: i64, id: &Value) {
 }
 
 #[test]
-fn what_is_no_message_is_answered_before_the_greeting_and_after_it() {
+fn lines_that_are_no_message_are_answered_before_and_after_the_handshake() {
     let world = World::with_snapshot();
     let mut client = world.start();
     for greeted in [false, true] {

@@ -65,7 +65,7 @@ fn a_host_that_knows_only_the_first_six_fields_will_do() {
 }
 
 #[test]
-fn what_cannot_be_used_is_passed_over_until_the_reply_is_there() {
+fn unusable_reply_files_are_ignored_until_the_reply_exists() {
     let world = World::with_snapshot();
     let mut client = world.client(Era::Handshake("2025-11-25"));
     let big = format!("[\"{}\"]", "x".repeat(shared::limits::REPLY_BYTES_MAX));

@@ -161,7 +161,7 @@ fn a_person_gives_less_or_more_within_the_own_right() {
 }
 
 #[test]
-fn it_stands_beside_the_own_grant_until_the_next_grant_or_revocation() {
+fn temporary_access_adds_to_the_grant_until_the_next_grant_or_revocation() {
     let world = world();
     let developer = world.group("developer");
     world.grant_with("developer", 1, json!({ "denied_actions": ["lossy"], "rate_per_minute": 100 }));
@@ -335,7 +335,7 @@ fn a_no_pauses_the_request_with_any_reason_and_a_changed_grant_voids_the_yes() {
 }
 
 #[test]
-fn it_survives_kills_and_is_given_once() {
+fn temporary_access_survives_kills_and_is_given_once() {
     let mut world = world();
     world.stop();
     world.start_process();

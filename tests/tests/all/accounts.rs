@@ -224,7 +224,7 @@ fn silence_links_nothing_and_a_flow_is_over_after_ten_minutes() {
 }
 
 #[test]
-fn what_a_person_has_agreed_to_is_not_done_with_an_account_that_was_unlinked_meanwhile() {
+fn approved_calls_do_not_run_with_an_account_unlinked_since() {
     let Some((mut world, developer, ann)) = mail("") else { return };
     link(&world, &developer, &ann, "work");
     assert_eq!(code(&developer.ask(read(&ann))), "executed");
@@ -461,7 +461,7 @@ fn an_account_is_shared_by_a_word_on_the_host_and_by_nothing_else() {
 }
 
 #[test]
-fn what_an_account_is_worked_with_does_not_come_back() {
+fn credentials_of_an_account_do_not_come_back_in_results() {
     let Some((world, developer, ann)) = mail("") else { return };
     link(&world, &developer, &ann, "work");
     let with_mode = |mode: &str| developer.ask(call("mail.inbox", "read", &json!({ "mode": mode }), &ann));

@@ -476,7 +476,7 @@ fn a_dry_run_shows_the_sandbox_and_no_value_of_the_environment() {
 }
 
 #[test]
-fn what_the_configuration_protects_is_kept_from_agents() {
+fn paths_that_the_configuration_protects_are_kept_from_agents() {
     if no_sandbox() {
         return;
     }

@@ -132,7 +132,7 @@ fn silence_is_a_no_and_a_late_yes_changes_nothing() {
 }
 
 #[test]
-fn who_stops_waiting_hears_pending_and_collects_the_outcome_later() {
+fn callers_that_stop_waiting_get_pending_and_collect_the_outcome_later() {
     let world = world();
     let developer = world.group("developer");
     let (id, approval_request) = ask(&world, &developer, with(call("charge", json!({ "n": 1 })), "timeout_ms", 1200));
@@ -184,7 +184,7 @@ fn a_question_outlives_the_daemon_and_its_caller_is_answered_once() {
 }
 
 #[test]
-fn what_was_answered_while_no_daemon_ran_runs_once_when_one_starts() {
+fn calls_approved_while_no_daemon_ran_run_once_at_the_next_start() {
     let mut world = world_down().process();
     world.grant("developer", 2);
     let developer = world.group("developer");
@@ -241,7 +241,7 @@ fn killed_at_any_moment_around_a_yes_the_effect_happens_at_most_once_and_the_tru
 }
 
 #[test]
-fn whoever_may_not_answer_changes_nothing_and_is_on_record() {
+fn people_without_the_right_to_answer_change_nothing_and_are_recorded() {
     let mut world = world_down().down();
     let text = std::fs::read_to_string(world.path("broker.toml")).unwrap();
     let approves = |world: &World, what: &str| world.rewrite("broker.toml", &text.replace("approves = {}", what));
@@ -324,7 +324,7 @@ fn an_equal_call_joins_the_question_and_another_one_does_not() {
 }
 
 #[test]
-fn who_joined_a_question_and_left_collects_its_outcome() {
+fn callers_that_joined_an_approval_request_and_left_collect_its_outcome() {
     let world = world();
     let developer = world.group("developer");
     let (first, approval_request) = ask(&world, &developer, call("charge", json!({ "n": 1 })));
@@ -408,7 +408,7 @@ fn a_cancelled_question_can_no_longer_be_answered() {
 }
 
 #[test]
-fn what_changed_between_question_and_yes_is_judged_anew() {
+fn approved_calls_are_decided_again_before_they_run() {
     let world = world();
     let developer = world.group("developer");
     let (id, approval_request) = ask(&world, &developer, call("charge", json!({})));

@@ -137,7 +137,7 @@ fn scripts_in_the_sandbox_use_capabilities_by_the_words_of_the_source() {
 }
 
 #[test]
-fn what_nobody_has_accepted_cannot_be_called_and_what_is_different_must_be_accepted_anew() {
+fn unaccepted_bridges_cannot_be_called_and_changed_ones_must_be_accepted_again() {
     let beside = tempfile::tempdir().unwrap();
     let program = beside.path().join("bridge.sh");
     let write = |description: &str, mutating: bool| {
@@ -400,7 +400,7 @@ fn a_bridge_that_shares_an_issuers_secret_is_for_that_issuers_persons() {
 }
 
 #[test]
-fn what_works_with_an_account_takes_one_of_the_persons_own() {
+fn operations_with_an_account_take_an_account_of_the_person() {
     let Some((mut world, developer, ann)) = odd("") else { return };
     let bob = token(&mut world, "bob", ChatType::Private);
     let mail = |token: &str| call("odd.thing", "mail", &json!({ "mode": "echo" }), token);
@@ -475,7 +475,7 @@ fn what_works_with_an_account_takes_one_of_the_persons_own() {
 }
 
 #[test]
-fn what_is_said_of_a_bridge_is_said_of_its_capabilities() {
+fn settings_of_a_bridge_apply_to_its_capabilities() {
     let Some((mut world, developer, ann)) = odd("") else { return };
     let echo = || developer.ask(call("odd.thing", "read", &json!({ "mode": "echo" }), &ann));
     for named in ["odd", "odd.thing"] {

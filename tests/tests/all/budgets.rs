@@ -57,7 +57,7 @@ fn the_result_of_an_open_question_costs_no_row_and_no_reply_for_each_request() {
 }
 
 #[test]
-fn what_waits_for_a_person_counts_against_the_evidence_of_its_caller() {
+fn calls_that_wait_for_a_person_count_against_the_evidence_budget() {
     const ASKED: usize = 7;
     let world = World::builder().config(&CONFIG.replace("[broker]", "[broker]\nevidence_mib_per_hour = 1")).up();
     world.grant("developer", 1);

@@ -104,7 +104,7 @@ fn apply(group: &Group, path: &str, id: &str) -> Value {
 }
 
 #[test]
-fn what_is_read_has_the_hash_of_the_whole_file_and_the_receipt_of_its_row() {
+fn reads_return_the_hash_of_the_whole_file_and_the_receipt_of_their_row() {
     let world = world();
     let developer = world.group("developer");
     let lines: Vec<String> = (1..=300).map(|n| format!("line {n}\n")).collect();
@@ -200,7 +200,7 @@ fn an_operation_that_is_refused_has_its_path_in_the_exported_evidence() {
 }
 
 #[test]
-fn what_cannot_be_read_is_refused_with_the_reason() {
+fn unreadable_paths_are_refused_with_the_reason() {
     let world = world();
     let developer = world.group("developer");
     write(&world, "bin", [0xff, 0, 1]);
@@ -232,7 +232,7 @@ fn what_cannot_be_read_is_refused_with_the_reason() {
 }
 
 #[test]
-fn whoever_applies_too_early_waits_and_has_the_outcome_in_the_same_call() {
+fn an_early_apply_waits_and_has_the_outcome_in_the_same_call() {
     let world = world();
     let developer = world.group("developer");
     let id = propose(&developer, "src/a.rs", "fn a() {}\n");
@@ -247,7 +247,7 @@ fn whoever_applies_too_early_waits_and_has_the_outcome_in_the_same_call() {
 }
 
 #[test]
-fn whoever_stops_waiting_hears_pending_and_applies_again_later() {
+fn an_apply_that_stops_waiting_gets_pending_and_is_repeated_later() {
     let world = world();
     let developer = world.group("developer");
     let id = propose(&developer, "src/a.rs", "x\n");
@@ -296,7 +296,7 @@ fn a_patch_of_many_files_is_made_as_a_whole() {
 }
 
 #[test]
-fn what_was_edited_since_is_not_reverted() {
+fn files_edited_since_the_apply_are_not_reverted() {
     let world = world();
     let developer = world.group("developer");
     let id = propose(&developer, "src/a.rs", "first\n");
@@ -315,7 +315,7 @@ fn what_was_edited_since_is_not_reverted() {
 }
 
 #[test]
-fn nobody_applies_what_another_group_has_proposed() {
+fn proposals_of_another_group_cannot_be_applied() {
     let world = world();
     let grant = json!({ "type": "grant", "group_folder": "security", "provider": "files", "access_level": 2 });
     world.command(grant);
@@ -331,7 +331,7 @@ fn nobody_applies_what_another_group_has_proposed() {
 }
 
 #[test]
-fn what_is_taken_back_is_not_asked_about_and_not_applied() {
+fn withdrawn_proposals_are_neither_asked_about_nor_applied() {
     let world = world();
     let developer = world.group("developer");
     let id = propose(&developer, "src/a.rs", "x\n");
@@ -473,7 +473,7 @@ fn a_person_applies_at_once_on_the_groups_behalf() {
 }
 
 #[test]
-fn what_is_set_up_differently_after_the_yes_was_not_agreed_to() {
+fn an_approval_does_not_cover_a_later_change_of_the_workspace() {
     let mut world = world();
     let developer = world.group("developer");
     let id = propose(&developer, "src/a.rs", "x\n");

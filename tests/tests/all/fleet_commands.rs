@@ -263,7 +263,7 @@ fn the_rights_are_those_of_the_other_host() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused_with_its_remedy() {
+fn fleet_commands_that_cannot_be_sent_are_refused_with_a_remedy() {
     let Some(two) = up(PEOPLE) else { return };
     let to = |host: &str, request: Value| {
         two.a.command(json!({ "type": "fleet_command", "host": host, "request": request }))

@@ -112,7 +112,7 @@ fn uses(world: &World, host: &str, number: i64) -> Value {
 }
 
 #[test]
-fn what_one_host_publishes_holds_on_all_hosts_when_the_command_returns() {
+fn a_publication_is_in_force_on_all_hosts_when_the_command_returns() {
     let Some(mut fleet) = down(&["b", "c"]) else { return };
     // Without a daemon, too.
     let first = text(&publish(&fleet.a, &with_profile(OPEN)));

@@ -192,7 +192,7 @@ fn of_a_result_that_is_asked_for_again_and_again_one_copy_is_kept() {
 }
 
 #[test]
-fn what_is_only_read_is_answered_again_after_a_restart() {
+fn reading_requests_are_answered_again_after_a_restart() {
     let mut world = World::with_grant();
     let developer = world.group("developer");
     let asked = with(json!({ "type": "ext_capabilities" }), "request_id", "what-may-i");

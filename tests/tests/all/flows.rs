@@ -140,7 +140,7 @@ fn a_version_is_canonical_with_a_persons_yes_and_the_one_before_is_no_more() {
 }
 
 #[test]
-fn nobody_agrees_to_what_is_not_so_any_more() {
+fn approvals_of_outdated_flows_are_void() {
     let world = world("");
     flow(&world, &with("flow_propose", &bundle("1.0.0", "One.", &[])));
     flow(&world, &version("flow_approve", "1.0.0"));
@@ -196,7 +196,7 @@ fn an_agent_ends_nothing_that_people_agreed_to_and_replaces_nothing_of_theirs() 
 }
 
 #[test]
-fn what_people_agreed_to_last_is_what_the_next_is_shown_beside_whether_it_was_ended_or_not() {
+fn proposed_flows_are_shown_beside_the_last_approved_version_even_if_deprecated() {
     let world = world("");
     approved(&world, &bundle("2.0.0", "Read.", &[]));
     flow(&world, &version("flow_deprecate", "2.0.0"));
@@ -226,7 +226,7 @@ fn what_people_agreed_to_last_is_what_the_next_is_shown_beside_whether_it_was_en
 }
 
 #[test]
-fn what_is_exported_to_a_file_is_imported_from_it_whatever_is_written_in_it() {
+fn flows_exported_to_a_file_are_imported_from_it_with_any_text() {
     let world = world("");
     approved(&world, &bundle("1.0.0", "zero\u{200c}width, \u{2028}, a\ttab and \u{202e}.", &[]));
     let exported = world.cli(&["flow", "export", "flow_daily"]);
@@ -245,7 +245,7 @@ fn what_is_exported_to_a_file_is_imported_from_it_whatever_is_written_in_it() {
 }
 
 #[test]
-fn who_approves_flows_is_said_in_the_configuration() {
+fn approvers_of_flows_are_set_in_the_configuration() {
     let table = |more: &str| format!("{CONFIG}\n[people.ann]\napproves = {{ providers = [\"flows\"] }}\n{more}");
     World::builder().config(&table("")).up();
     for (more, fault) in [
@@ -260,7 +260,7 @@ fn who_approves_flows_is_said_in_the_configuration() {
 }
 
 #[test]
-fn what_is_no_flow_or_no_step_forward_is_refused_with_every_fault() {
+fn malformed_flows_and_older_versions_are_refused_with_every_fault() {
     let world = world("");
     let refused = |own: &Value| flow(&world, &with("flow_propose", own));
     let mut odd = bundle("1.0.0", "x", &[]);
@@ -281,7 +281,7 @@ fn what_is_no_flow_or_no_step_forward_is_refused_with_every_fault() {
 }
 
 #[test]
-fn what_is_exported_can_be_imported_and_means_the_same() {
+fn exported_flows_can_be_imported_and_mean_the_same() {
     let world = world(
         "[flows.external_agent]\nallowed_tools = [{ id = \"note\", description = \"x\", provider = \"demo\", \
                        action = \"echo\" }]\n",

@@ -255,7 +255,7 @@ fn snapshot_accuracy_ext_capabilities_json_reflects_current_db_state() {
 }
 
 #[test]
-fn what_a_group_may_do_is_made_once_for_each_change() {
+fn snapshots_of_a_group_are_built_once_for_each_change() {
     let mut world = World::with_grant();
     let developer = world.group("developer");
     let live = |all: bool| developer.ask(json!({ "type": "ext_capabilities", "include_unavailable": all }));

@@ -76,7 +76,7 @@ fn a_higher_ceiling_is_a_line_of_configuration() {
 }
 
 #[test]
-fn what_a_person_has_set_is_narrowed_by_the_main_groups_agent_but_never_widened() {
+fn grants_set_by_a_person_are_narrowed_but_never_widened_by_the_main_group() {
     let world = World::new();
     world.grant_with("developer", 1, json!({ "denied_actions": ["broken"], "expires_in_s": 50 }));
     let main = world.group("main");

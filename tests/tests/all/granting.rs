@@ -110,7 +110,7 @@ fn a_question_about_a_grant_outlives_the_daemon_and_is_given_once() {
 }
 
 #[test]
-fn who_may_answer_for_the_asking_group_only_may_not_give_access_to_another() {
+fn an_approver_of_one_group_cannot_grant_access_to_another() {
     let world = World::builder().down();
     let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
     world.rewrite("broker.toml", &config.replace("approves = {}", "approves = { groups = [\"main\"] }"));

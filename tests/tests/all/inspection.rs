@@ -56,7 +56,7 @@ fn inspected(world: &World, reply: &Value) -> Value {
 }
 
 #[test]
-fn what_looks_suspicious_is_fenced_in_its_place_and_what_is_clean_stays() {
+fn suspicious_text_is_delimited_in_its_place_and_clean_text_stays() {
     let world = world("");
     let reply = fetch(&world, OVERRIDE);
     assert_eq!(reply["notices"], json!(["untrusted_content"]));
@@ -87,7 +87,7 @@ fn a_fence_of_ones_own_is_no_way_out_of_the_real_one() {
 }
 
 #[test]
-fn what_looks_hostile_is_kept_back_until_a_person_releases_it() {
+fn hostile_results_are_quarantined_until_a_person_releases_them() {
     let world = world("");
     let developer = world.group("developer");
     let reply = fetch(&world, HOSTILE);
@@ -113,7 +113,7 @@ fn what_looks_hostile_is_kept_back_until_a_person_releases_it() {
 }
 
 #[test]
-fn what_is_kept_back_outlives_the_daemon_and_not_the_week() {
+fn quarantined_results_outlive_the_daemon_and_expire_after_a_week() {
     let mut world = world("");
     fetch(&world, HOSTILE);
     world.restart();
@@ -140,7 +140,7 @@ fn a_profile_and_the_configuration_say_what_becomes_of_it() {
 }
 
 #[test]
-fn what_a_remote_says_of_a_failure_is_looked_at_too() {
+fn error_texts_of_a_remote_are_inspected_too() {
     let world = world("");
     let reply = world.group("developer").call("refuses", json!({}));
     assert_eq!(code(&reply), "provider_failed");
@@ -148,7 +148,7 @@ fn what_a_remote_says_of_a_failure_is_looked_at_too() {
 }
 
 #[test]
-fn what_nobody_else_can_have_written_is_not_looked_at() {
+fn results_without_text_of_others_are_not_inspected() {
     let world = world("");
     let own = world.group("developer").call("own", json!({ "text": HOSTILE }));
     assert_eq!((&own["data"]["text"], &own["notices"]), (&json!(HOSTILE), &Value::Null));
@@ -248,7 +248,7 @@ fn a_chat_endpoint_is_asked_and_nobody_there_is_no_yes() {
 }
 
 #[test]
-fn what_would_leave_is_looked_at_suspicious_asks_and_our_own_secret_never_leaves() {
+fn outgoing_text_is_inspected_and_a_secret_of_the_broker_never_leaves() {
     let mut world = builder("").file("demo.key", "x").down();
     world.keep_secret("hunter2-hunter2");
     world.start();

@@ -122,7 +122,7 @@ fn a_grant_narrows_what_the_configuration_allows() {
 }
 
 #[test]
-fn what_a_person_must_agree_to_is_charged_once_and_only_when_it_runs() {
+fn approved_calls_are_charged_once_and_only_when_they_run() {
     let world = down("[limits.developer.demo]\nwrite = { daily_quota = 1 }\n")
         .file(
             "policy/profiles/developer.toml",
@@ -190,7 +190,7 @@ fn a_provider_that_fails_is_left_alone_until_one_call_finds_it_well() {
 }
 
 #[test]
-fn whoever_was_to_find_out_and_died_with_the_daemon_is_followed_by_the_next() {
+fn a_trial_call_lost_with_the_daemon_is_replaced_by_the_next_call() {
     let mut world = world("[limits.\"*\".demo]\nbreaker = { faults = 1, open_s = 60 }\n");
     let developer = world.group("developer");
     assert_eq!(codes(&developer, "down", 1), ["provider_failed"]);

@@ -437,7 +437,7 @@ fn kill_switches_and_breakers_are_shown() {
 }
 
 #[test]
-fn what_the_loop_counts_allocates_nothing() {
+fn metrics_of_the_loop_allocate_nothing() {
     let (group, provider, action) = ("developer".parse().unwrap(), "demo".parse().unwrap(), "echo".parse().unwrap());
     let metrics = Arc::new(Metrics::new().unwrap());
     let meter = Meter::new(metrics, &Catalogue::default(), [&group].into_iter()).unwrap();

@@ -309,7 +309,7 @@ fn killed_at_any_moment_after_the_yes_the_password_is_not_lost_and_not_left() {
 }
 
 #[test]
-fn nobody_gets_a_password_without_the_right_the_pattern_and_a_yes() {
+fn passwords_need_the_right_a_matching_pattern_and_an_approval() {
     let Some((store, mut world, developer)) = pass("entries = [\"web/*\"]") else { return };
     // The entries that no pattern allows do not exist for an agent, and no program is started for them.
     assert_eq!(names(&developer.ask(to("find_login", json!({ "query": "b" })))), ["web/github.com"]);

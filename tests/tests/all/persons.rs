@@ -127,7 +127,7 @@ fn a_persons_capability_takes_a_token_that_proves_who_it_is() {
 }
 
 #[test]
-fn whoever_has_no_grant_learns_nothing_from_a_token() {
+fn groups_without_a_grant_learn_nothing_from_a_token() {
     let mut world = builder().up();
     let developer = world.group("developer");
     let ann = token(&mut world, "ann");
@@ -226,7 +226,7 @@ fn a_question_is_one_persons_and_outlives_the_token() {
 }
 
 #[test]
-fn what_waits_for_another_request_is_no_less_its_persons() {
+fn requests_that_wait_for_another_one_keep_their_person() {
     let mut world = world();
     let developer = world.group("developer");
     let (ann, bob) = (token(&mut world, "ann"), token(&mut world, "bob"));
@@ -284,7 +284,7 @@ fn a_key_is_not_forgotten_with_the_token() {
 }
 
 #[test]
-fn what_was_read_in_one_chat_is_not_collected_in_another() {
+fn results_read_in_one_chat_are_not_collected_in_another() {
     let mut world = builder().up();
     let developer = world.group("developer");
     grant(&world, &json!({ "chat_types": ["private"] }));
@@ -349,7 +349,7 @@ fn a_grant_can_be_for_certain_chats() {
 }
 
 #[test]
-fn who_a_person_is_never_stands_in_the_parameters() {
+fn the_identity_of_a_person_is_never_taken_from_parameters() {
     let mut world = world();
     let developer = world.group("developer");
     let ann = token(&mut world, "ann");

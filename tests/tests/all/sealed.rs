@@ -113,7 +113,7 @@ fn assert_is(change: &Change, sealed: &Value, github: &Github) {
 }
 
 #[test]
-fn what_a_person_is_shown_of_a_write_is_what_leaves_byte_for_byte() {
+fn writes_leave_byte_for_byte_as_the_card_shows_them() {
     let (world, github) = world();
     let developer = world.group("developer");
     for (count, (action, params)) in writes().into_iter().enumerate() {

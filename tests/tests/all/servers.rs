@@ -67,7 +67,7 @@ fn write(mode: &str) -> Value {
 }
 
 #[test]
-fn what_a_tool_answers_comes_through_whole_but_for_meta() {
+fn answers_of_a_tool_pass_through_whole_except_for_meta() {
     let Some((world, developer)) = odd() else { return };
     let echoed = developer.ask(call("odd", "read", &json!({ "mode": "echo", "path": "a/b", "deep": [{ "x": null }] })));
     let echoed: Value = serde_json::from_str(text(&echoed)).unwrap();
@@ -213,7 +213,7 @@ fn a_tool_that_is_different_is_withdrawn_and_noted_until_it_is_accepted_again() 
 }
 
 #[test]
-fn what_was_accepted_anew_counts_at_once() {
+fn newly_accepted_definitions_are_in_force_at_once() {
     let Some(mut world) = odd_home(&[], TOOLS) else { return };
     open(&mut world, &["odd"]);
     let developer = world.group("developer");

@@ -105,7 +105,7 @@ fn uses(world: &World) -> Value {
 }
 
 #[test]
-fn it_covers_later_calls_like_the_one_on_the_card_and_no_others() {
+fn a_standing_approval_covers_later_calls_like_the_one_on_the_card_and_no_others() {
     let world = world();
     let developer = world.group("developer");
     let name = given(&world, &developer, mail("bob@example.com", "one"), &hour());
@@ -168,7 +168,7 @@ fn a_person_narrows_it_and_an_action_that_declares_nothing_keeps_every_parameter
 }
 
 #[test]
-fn it_ends_at_its_time_by_a_command_with_its_session_with_the_policy_and_with_the_right_of_its_approver() {
+fn a_standing_approval_ends_with_its_time_session_policy_or_approver_or_by_a_command() {
     let mut world = world();
     let developer = world.group("developer");
     let again = || mail("bob@example.com", "again");
@@ -302,7 +302,7 @@ fn a_scope_that_cannot_be_given_answers_nothing() {
 }
 
 #[test]
-fn it_outlives_a_kill_and_a_document_of_a_sandbox_neither_gives_nor_ends_one() {
+fn a_standing_approval_outlives_a_kill_and_no_sandbox_gives_or_ends_one() {
     let mut world = world();
     let developer = world.group("developer");
     let name = given(&world, &developer, mail("bob@example.com", "one"), &hour());

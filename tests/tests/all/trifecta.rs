@@ -41,7 +41,7 @@ fn answer(world: &World, approval_request: &Value, yes: bool) {
 }
 
 #[test]
-fn what_would_complete_all_three_takes_a_person_and_the_card_names_the_earlier_calls() {
+fn calls_that_complete_the_trifecta_need_a_person_and_the_card_names_earlier_calls() {
     let world = world();
     let developer = world.group("developer");
     run(&developer, "post");
@@ -130,7 +130,7 @@ fn a_yes_is_to_one_call_and_reading_goes_on_afterwards() {
 }
 
 #[test]
-fn what_a_session_has_read_outlives_the_daemon_and_ends_only_on_the_host() {
+fn exposure_outlives_the_daemon_and_ends_only_on_the_host() {
     let mut world = world();
     let developer = world.group("developer");
     let read = developer.send(call("read_files", json!({})));

@@ -170,7 +170,7 @@ fn two_answers_at_once_are_one_effect() {
 }
 
 #[test]
-fn who_may_not_answer_sees_only_how_many_wait_and_changes_nothing() {
+fn people_without_the_right_to_answer_see_only_how_many_requests_wait() {
     let world = world();
     let (developer, id, name) = ask(&world, json!({ "to": "a secret matter" }));
     let mut alice = Visitor::of(&world);
@@ -192,7 +192,7 @@ fn who_may_not_answer_sees_only_how_many_wait_and_changes_nothing() {
 }
 
 #[test]
-fn what_was_shown_is_what_is_answered() {
+fn an_answer_counts_only_for_the_card_that_was_shown() {
     let world = world();
     let mut operator = Visitor::signed_in(&world);
     let (_, _, first) = ask(&world, json!({ "n": 1 }));
@@ -208,7 +208,7 @@ fn what_was_shown_is_what_is_answered() {
 }
 
 #[test]
-fn what_an_agent_writes_is_text_on_every_page() {
+fn text_of_an_agent_is_text_on_every_page() {
     let world = world();
     let operator = Visitor::signed_in(&world);
     let params = json!({

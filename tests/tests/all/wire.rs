@@ -114,7 +114,7 @@ fn a_request_written_in_place_is_read_when_it_is_closed() {
 }
 
 #[test]
-fn what_is_wrong_with_a_document_is_said_without_quoting_it() {
+fn faults_of_a_document_are_named_without_quoting_it() {
     let mut world = World::with_grant();
     world.keep_secret("hunter2-hunter2");
     let developer = world.group("developer");

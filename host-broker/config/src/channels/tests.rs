@@ -30,7 +30,7 @@ fn a_channel_is_what_its_few_lines_say_and_the_rest_is_usual() {
 }
 
 #[test]
-fn what_is_wrong_with_a_channel_is_named_with_its_remedy() {
+fn channel_errors_name_the_fault_and_its_remedy() {
     let command = "kind = \"command\"\ncommand = [\"x\"]\nname = \"a\"\n";
     let matrix = "kind = \"matrix\"\nname = \"a\"\nurl = \"https://x\"\n";
     let slack = "kind = \"slack\"\nname = \"a\"\nbot_token = { env = \"T\" }\n";

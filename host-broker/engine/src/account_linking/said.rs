@@ -36,7 +36,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_the_provider_says_of_an_account_is_its_name_and_id_or_that_it_says_neither() {
+    fn account_text_has_the_name_and_id_or_says_that_both_are_absent() {
         for (shown, expected) in [
             (json!({ "email": "ann@example.com", "sub": "42" }), r#"name "ann@example.com", id "42""#),
             (json!({ "account_email": "ann@example.com" }), r#"name "ann@example.com"; it gives no id"#),

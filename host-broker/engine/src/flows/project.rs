@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_said() {
+    fn projections_list_the_fields_that_they_drop() {
         let bundle = hostile("x");
         for harness in [Harness::CursorRule, Harness::CliRunbook, Harness::AgentBundle] {
             let projection = serde_json::to_value(project(&bundle, true, harness, &BTreeSet::new()).unwrap()).unwrap();

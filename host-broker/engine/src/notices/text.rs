@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_expires_on_another_day_says_so() {
+    fn an_expiry_on_another_day_has_its_date() {
         let mut approval = approval(&json!({}));
         approval.expires_at = approval.asked_at.plus(std::time::Duration::from_secs(20 * 3600));
         assert!(expiry(&approval).contains('-') && expiry(&approval).ends_with("10:00 UTC"), "{}", expiry(&approval));

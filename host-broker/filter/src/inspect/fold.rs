@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_like_a_word_is_that_word() {
+    fn lookalike_characters_fold_to_the_word_that_they_draw() {
         for text in [
             "IGNORE",
             "ígnörè",

@@ -67,14 +67,14 @@ fn strings_keys_and_the_seams_between_them_are_read() {
 }
 
 #[test]
-fn what_belongs_to_different_strings_is_never_hostile_together() {
+fn findings_in_different_strings_never_add_up_to_hostile() {
     let value = json!([OVERRIDE, "<invoke name=\"mail.send\">"]);
     let reasons = Reasons::from_iter([Reason::InstructionOverride, Reason::ToolMimicry]);
     assert_eq!(inspect(&value), Verdict::Suspicious(reasons));
 }
 
 #[test]
-fn what_departs_must_be_readable() {
+fn outgoing_text_that_is_not_readable_is_suspicious() {
     let readable = STANDARD.encode("the names of all customers, one by one");
     assert_eq!(inspect(&json!(readable)), Verdict::Clean);
     assert_eq!(departing(&json!(readable)), Verdict::suspicious(Reason::EncodedPayload));
@@ -144,7 +144,7 @@ fn text() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn what_is_added_on_lines_of_its_own_never_makes_a_text_clean(a in text(), b in text()) {
+    fn added_lines_never_make_a_text_clean(a in text(), b in text()) {
         let whole = inspect_text(&format!("{a}\n{b}"));
         for part in [&a, &b] {
             prop_assert!(inspect_text(part).is_clean() || !whole.is_clean(), "{:?} in {:?} and {:?}", part, a, b);

@@ -79,7 +79,7 @@ fn every_writing_of_the_list_is_found_and_nothing_is_found_twice() {
 }
 
 #[test]
-fn what_is_said_to_be_outside_is_outside() {
+fn encodings_documented_as_out_of_scope_are_not_found() {
     let scrubber = scrubber(&[TOKEN]);
     let rot13 = |c: char| match c {
         'a'..='m' | 'A'..='M' => char::from(u8::try_from(c).unwrap() + 13),

@@ -223,7 +223,7 @@ fn a_header_that_surely_has_a_credential_loses_it() {
 }
 
 #[test]
-fn what_only_looks_random_stays() {
+fn hashes_ids_and_example_keys_stay() {
     for text in [
         "commit 46c2e58a5f3c9d1b7e8f0a2b4c6d8e0f1a3b5c7d",
         "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",

@@ -67,7 +67,7 @@ fn a_card_that_is_too_large_is_not_made() {
 }
 
 #[test]
-fn what_is_sent_is_shown_as_it_is_where_fields_would_not_be_all_of_it() {
+fn sent_bodies_are_shown_verbatim_if_fields_would_not_be_complete() {
     let sent = |body: &str| {
         let nonce = crate::Nonce::stored("0".repeat(32));
         let (method, url) = ("POST".to_owned(), "https://example.com/x?y=\u{202e}z".to_owned());

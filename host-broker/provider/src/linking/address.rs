@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_pastes_is_understood() {
+    fn pasted_callback_addresses_and_codes_are_understood() {
         let expected = Brought {
             code: "4/a+b".into(),
             url: Some("http://localhost/?state=s1&code=4%2Fa%2Bb&scope=x".into()),
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_code_or_two_is_refused() {
+    fn callbacks_without_exactly_one_code_are_refused() {
         let url = |url: &str| Brought::read(Some(url), None).unwrap_err();
         for (pasted, code) in [
             ("http://localhost/?state=s1", Code::CapabilityCodeMissing),

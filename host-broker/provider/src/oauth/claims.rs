@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_id_token_says_nothing() {
+    fn texts_that_are_no_id_token_have_no_claims() {
         for odd in ["", "a", "a.b.c", "..", "a.!!.c", &token(b"\xff\xfe"), &token(b"{\"sub\":")] {
             assert!(claims(odd).is_empty(), "{odd}");
         }

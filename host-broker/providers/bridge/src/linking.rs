@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_sources_bridge_answers_is_understood() {
+    fn answers_of_the_reference_bridge_are_understood() {
         let [begun] = results("auth_begin").try_into().unwrap();
         let begun: Begun = serde_json::from_value(begun).unwrap();
         let hosts = Hosts::new(&["127.0.0.1".to_owned()]).unwrap();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_more_or_of_another_kind_is_refused() {
+    fn unknown_members_and_wrong_types_are_refused() {
         let begun = json!({ "auth_url": "https://a.example", "flow_type": "code" });
         assert!(serde_json::from_value::<Begun>(begun.clone()).is_ok());
         for (member, value) in [

@@ -22,7 +22,7 @@ fn gog() -> Provider {
 }
 
 #[test]
-fn what_is_around_our_params_is_what_the_source_writes() {
+fn request_envelopes_are_equal_to_those_of_the_reference() {
     let proper = |asked: &&(Value, Value)| {
         asked.0["version"] == 1 && asked.0["namespace"] == "gog" && asked.0["params"].is_object()
     };
@@ -89,7 +89,7 @@ fn the_capabilities_of_the_source_can_be_registered() {
 }
 
 #[test]
-fn what_is_about_private_things_is_for_private_chats_unless_more_are_named() {
+fn sensitive_capabilities_are_for_private_chats_unless_more_are_named() {
     let chats = |more: Value| {
         let mut definition = json!({
             "id": "gog.x", "description": "x", "operations": { "a": { "description": "b", "level": 3, "tier": "human" } },
@@ -109,7 +109,7 @@ fn what_is_about_private_things_is_for_private_chats_unless_more_are_named() {
 }
 
 #[test]
-fn what_is_no_definition_is_none() {
+fn malformed_definitions_are_refused() {
     let definition = |more: Value| {
         let mut definition =
             json!({ "id": "gog.x", "description": "x", "operations": [{ "name": "a", "description": "b" }] });

@@ -162,7 +162,7 @@ fn a_new_event_has_its_id_and_no_member_that_is_null() {
 
 proptest! {
     #[test]
-    fn whatever_an_event_claims_a_change_of_its_mark_changes_nothing_else(
+    fn a_change_of_the_mark_changes_nothing_else_of_any_event(
         time in "(19|20|22|99)[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:30:00(Z|[+-][0-9]{2}:00|)|\\PC{0,20}",
         zone in "Europe/Berlin|America/St_Johns|Pacific/Apia|\\PC{0,10}",
         text in any::<String>(),

@@ -165,7 +165,7 @@ mod tests {
     use crate::position::StreamKey;
 
     #[test]
-    fn what_is_shown_is_bounded_and_says_so() {
+    fn shown_entries_are_bounded_and_marked_as_cut() {
         let position = Position { time: 0, stream: StreamKey::of(b"x"), born: 0, place: 0, check: 0 };
         let fields = (0..300).map(|n| (format!("{n}{}", "k".repeat(100)), "ä".repeat(5000))).collect();
         let parsed = Parsed { message: "ä".repeat(100_000), fields, ..Parsed::default() };

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_none() {
+    fn texts_that_are_no_timestamp_give_none() {
         for text in [
             "",
             "2026",

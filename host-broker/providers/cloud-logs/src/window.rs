@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused() {
+    fn texts_that_are_no_age_and_no_time_are_refused() {
         for text in ["", "-", "m", "1", "1w", "1.5h", "--1h", "+1h", "1234567h", "yesterday", "2026-02-30T00:00:00Z"] {
             assert_eq!(text.parse::<When>(), Err(NotAWhen), "{text}");
         }

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_comes_back_and_damage_is_noticed() {
+    fn change_sets_survive_storage_and_damage_is_noticed() {
         let set = ChangeSet::new(vec![
             change("a", None, None, file("new")),
             change("c", Some("b"), file(""), FileState::new(vec![0, 255], 0o751)),

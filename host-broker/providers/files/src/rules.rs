@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_denied_is_denied_at_every_depth_and_in_every_case() {
+    fn denied_paths_are_denied_at_every_depth_and_in_every_case() {
         let rules = defaults();
         for text in [
             ".env",

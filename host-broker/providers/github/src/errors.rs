@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_github_says_is_one_short_visible_line_without_the_token() {
+    fn messages_of_github_are_one_short_visible_line_without_the_token() {
         let body = serde_json::json!({
             "message": format!("Validation\r\n\u{1b}[2J\u{202e}Failed ghp_secret {}", "x".repeat(400)),
             "errors": [{"resource": "PullRequest", "field": "base", "code": "invalid"}, "other"],

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded_and_keyed_by_the_whole_uri() {
+    fn kept_answers_are_bounded_and_keyed_by_the_whole_uri() {
         let etags = Etags::default();
         let uri = |n: usize| format!("https://api.github.com/x?page={n}").parse::<Uri>().unwrap();
         for n in 0..30 {

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_marked_is_recognised_and_what_quotes_a_mark_is_not() {
+    fn marks_are_recognised_and_quoted_marks_are_not() {
         let nonce = Nonce::fresh(&SystemRandom).unwrap();
         let other = Nonce::fresh(&SystemRandom).unwrap();
         let handle = handle(&nonce);

@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_identifies_an_entry_must_be_there() {
+    fn entries_without_their_identifier_are_rejected() {
         for v in [
             json!(null),
             json!([]),

@@ -348,7 +348,7 @@ async fn a_list_that_never_ends_or_leads_away_is_left() {
 }
 
 #[tokio::test]
-async fn what_is_no_list_is_not_read_as_one() {
+async fn bodies_that_are_no_list_are_invalid_output() {
     for body in [json!({}), json!(null), json!([{ "id": 1 }]), json!([1]), json!("x")] {
         let server = Scripted::new([Reply::ok(&body)]);
         let caller = Caller::to(&server.base());

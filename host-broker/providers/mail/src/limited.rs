@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_a_literal_is_none() {
+    fn text_that_resembles_a_literal_is_none() {
         for text in ["* {5} x\r\n", "* {x}\r\n", "* {\r\n", "* 5}\r\n", "* {5}}\r\n"] {
             let mut answer = Answer::default();
             assert!(answer.follow(text.as_bytes()));

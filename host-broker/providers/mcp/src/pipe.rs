@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_does_not_listen_breaks_the_connection() {
+    async fn a_server_that_does_not_read_breaks_the_connection() {
         let (near, _far) = tokio::io::duplex(16);
         let broken = CancellationToken::new();
         let mut heard = Heard::new(near, Duration::from_millis(20), broken.clone());

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_tool_brings_is_content_unless_its_name_is_plainly_public() {
+    fn results_of_a_tool_are_sensitive_unless_its_name_is_plainly_public() {
         use Exposes::{Egress, Sensitive, Untrusted};
         for name in ["echo", "inbox", "messages", "run_sql", "get_time_entries", "list_web_hooks", "get_news_letters"] {
             let tool = json!({ "name": name, "inputSchema": {} });

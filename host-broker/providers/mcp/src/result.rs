@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_for_a_reply_is_left_out_whole() {
+    fn content_too_long_for_a_reply_is_left_out_whole() {
         let picture = "QUJD".repeat(BINARY_MAX / 4);
         let image = |data: &str| json!({ "type": "image", "data": data, "mimeType": "image/png" });
         let answer = answered(json!({ "content": [image(&picture), image("QUJD")] }));

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_operator_says_replaces_what_a_preset_says() {
+    fn settings_of_the_operator_replace_those_of_a_preset() {
         let settings =
             settings("preset = \"time\"\ntools = { convert_time = { level = 2 }, get_current_time = { level = 0 } }");
         settings.check(&"clock".parse().unwrap(), false).unwrap();

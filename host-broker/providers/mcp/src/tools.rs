@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_is_shown_does_not_count() {
+    fn members_that_are_never_shown_do_not_change_the_digest() {
         let one = said(json!({ "name": "a", "description": "A.", "inputSchema": { "type": "object" } }));
         let other = said(json!({
             "name": "a", "description": "A.", "inputSchema": { "type": "object" },
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_offered_says_why() {
+    fn tools_that_cannot_be_offered_name_the_reason() {
         let many: Vec<Value> = (0..65).map(|_| json!({ "pattern": "^a$" })).collect();
         let long = "x".repeat(DESCRIPTION_MAX + 1);
         let tools = [
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_structured_fits_the_tools_own_schema_wherever_that_refers_to() {
+    fn structured_results_fit_the_schema_of_their_tool_with_its_references() {
         let output = json!({
             "type": "object", "properties": { "n": { "$ref": "#/$defs/n" } }, "required": ["n"],
             "$defs": { "n": { "type": "integer" } },

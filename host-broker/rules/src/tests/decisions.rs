@@ -87,7 +87,7 @@ fn a_rule_that_fails_refuses_whatever_others_permit() {
 }
 
 #[test]
-fn what_the_rules_cannot_represent_refuses() {
+fn parameters_that_the_rules_cannot_represent_are_refused() {
     let rules = rules("permit (principal, action, resource);");
     let said = calling("pay", Level::Production).by(&rules, &json!({ "cents": u64::MAX }));
     assert_eq!(said, RulesFact::NotEvaluable { why: "they cannot represent `/cents`".into() });
@@ -230,7 +230,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_foretold_as_certain_is_what_is_said(
+    fn a_certain_forecast_equals_the_decision(
         drawn in prop::collection::vec(a_rule(), 0..5), params in some_params(),
     ) {
         let replay = Replay::new(&set(&drawn), Unknown::OfRows).unwrap();

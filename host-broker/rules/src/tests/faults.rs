@@ -20,7 +20,7 @@ fn one(text: &str, begins: &str, says: &[&str]) {
 }
 
 #[test]
-fn what_is_no_rule_is_named_with_its_line() {
+fn syntax_errors_of_rules_name_their_line() {
     one("\n\npermit (principal, action resource);", "policy/own.cedar:3: ", &["resource", "expected"]);
 }
 

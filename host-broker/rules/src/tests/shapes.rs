@@ -27,7 +27,7 @@ fn of(kind: &str, required: bool) -> Value {
 }
 
 #[test]
-fn what_has_a_type_of_the_rules_gets_it() {
+fn schemas_with_a_type_of_the_rules_get_it() {
     assert_eq!(one(&json!({ "type": "string", "maxLength": 5 })), Ok(of("String", true)));
     assert_eq!(one(&json!({ "type": "boolean" })), Ok(of("Boolean", true)));
     assert_eq!(one(&json!({ "type": "integer", "minimum": 1 })), Ok(of("Long", true)));
@@ -44,14 +44,14 @@ fn what_has_a_type_of_the_rules_gets_it() {
 }
 
 #[test]
-fn what_may_be_null_is_optional() {
+fn nullable_parameters_are_optional() {
     assert_eq!(one(&json!({ "type": ["string", "null"] })), Ok(of("String", false)));
     assert_eq!(one(&json!({ "anyOf": [{ "type": "integer" }, { "type": "null" }] })), Ok(of("Long", false)));
     assert_eq!(one(&json!({ "enum": ["a", null] })), Ok(of("String", false)));
 }
 
 #[test]
-fn what_has_none_is_left_out_and_named() {
+fn parameters_without_a_type_of_the_rules_are_left_out_and_named() {
     for (schema, why) in [
         (json!({ "type": "number" }), "is a number that may have a fraction"),
         (json!({ "type": ["string", "integer"] }), "may be of several types"),
@@ -142,7 +142,7 @@ fn constants_have_the_type_that_all_of_them_have() {
 }
 
 #[test]
-fn what_must_be_there_and_is_not_cannot_be_put_to_the_rules() {
+fn parameters_that_lack_a_required_member_cannot_be_evaluated() {
     let schema = json!({ "type": "object", "properties": { "p": { "type": "string" } }, "required": ["p"] });
     let (record, _) = of_params(&schema, false);
     assert_eq!(params(&record, &Map::new()).unwrap_err(), "/p");

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_resembles_a_mark_is_none() {
+    fn texts_that_resemble_a_redaction_mark_are_none() {
         for text in [
             "<redacted: a, 1 bytes, #0000000>",
             "<redacted: a, 1 bytes, #0000000G>",

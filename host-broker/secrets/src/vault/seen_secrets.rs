@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_secret_in_a_credential_is_hidden_and_what_is_shown_of_the_account_is_not() {
+    fn secrets_of_a_credential_are_hidden_and_shown_account_data_is_not() {
         let given = json!({
             "access_token": "ya29.hunter2hunter2",
             "refresh": ["1//0ghunter2", {"deeper": "hunter2-in-the-deep"}],
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_kept_out_of_results_is_not_kept() {
+    fn credentials_that_results_could_leak_are_not_kept() {
         let with = |given: Value, shown: Value| hidden(&given, &shown);
         assert_eq!(with(json!({"password": "pw-4711"}), json!({})), Err(Unfit::TooShort));
         assert_eq!(with(json!({"region": "eu"}), json!({})), Ok(Vec::new()));

@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_outside_is_sent_where_only_groups_and_operators_can_go() {
+    fn remedies_for_external_agents_name_no_internals() {
         for code in Code::ALL {
             let said = remedy(*code);
             assert!(!said.is_empty(), "{code}");

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_rested_is_forgotten_and_whoever_has_not_is_not() {
+    fn idle_callers_are_forgotten_and_busy_callers_are_not() {
         let (rates, now) = (Rates::default(), Instant::now());
         let busy: Vec<_> = (0..100).map(|n| rates.take_at(&format!("busy_{n}"), now)).collect();
         for n in 0..10_000_u32 {

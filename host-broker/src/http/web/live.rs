@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_takes_the_places_of_all_others_and_a_closed_page_frees_its_place() {
+    fn one_person_cannot_take_all_streams_and_a_closed_page_frees_its_stream() {
         let places = Arc::new(Places::default());
         let take = |person: &str, most: usize| {
             let taken: Vec<Place> = (0..=most).map_while(|_| places.take(person.to_owned())).collect();

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_wrote_is_escaped_and_stands_apart() {
+    fn text_of_others_is_escaped_and_isolated() {
         let shown = seen("<script>alert(1)</script>\u{202e}\"x").into_string();
         assert_eq!(shown, r#"<bdi dir="ltr">&lt;script&gt;alert(1)&lt;/script&gt;&lt;U+202E&gt;&quot;x</bdi>"#);
         let visitor = Visitor { person: "</b><img>".into(), form: "\"x".into(), audits: true };

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_something_was_sent_by_a_page_of_ours() {
+    fn changing_requests_need_the_origin_of_the_inbox() {
         let inbox = address(Some("https://inbox.example"));
         let post = |origins: &[&str]| {
             let mut pairs = vec![("host", "inbox.example")];

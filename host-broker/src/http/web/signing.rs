@@ -134,7 +134,7 @@ mod tests {
     use super::place;
 
     #[test]
-    fn nobody_is_led_anywhere_but_to_a_page_of_ours() {
+    fn redirects_lead_only_to_pages_of_the_inbox() {
         assert_eq!(place("/approvals/ask-12"), "/approvals/ask-12");
         for next in
             ["", "/", "//evil.example", "https://evil.example", "/approvals/ask-", "/approvals/ask-1/../x", "\r\n"]

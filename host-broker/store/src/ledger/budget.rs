@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_comes_back_steadily_and_is_counted_without_a_bound_too() {
+    fn used_budget_comes_back_steadily_and_is_counted_without_a_bound_too() {
         let mut budgets = of(3_600);
         budgets.charge("group:a", 60, true, at(0));
         assert_eq!(used(&budgets, 0), [("group:a".to_owned(), 60)]);

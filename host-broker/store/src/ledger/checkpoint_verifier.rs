@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_without_the_earlier_key_makes_an_endorsement_of_its_signatures() {
+    fn an_endorsement_cannot_be_made_without_the_earlier_key() {
         let (genuine, foreign) = (Key::new(1), Key::new(2));
         let begun = || Chain::default().with(3).named(&genuine, None).with(2);
         let (tree, public) = (begun().tree, PublicKey::of(ORIGIN, &foreign));

@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_proof_is_refused_with_its_fault() {
+    fn texts_that_are_no_proof_are_refused_with_their_fault() {
         let refused = |text: &str| match text.parse::<InclusionProof>() {
             Err(Fault::Malformed(fault)) => fault,
             other => panic!("{other:?}"),

@@ -62,7 +62,7 @@ fn definitions_that_break_a_rule_are_refused_with_every_fault() {
 }
 
 #[test]
-fn whatever_a_bridge_does_the_caller_gets_the_code_for_it() {
+fn every_misbehaviour_of_a_bridge_has_its_reason_code() {
     let Some((mut world, developer, ann)) = odd("") else { return };
     let violations = [
         "flood",
@@ -137,12 +137,12 @@ fn whatever_a_bridge_does_the_caller_gets_the_code_for_it() {
 }
 
 #[test]
-fn what_a_bridge_leaves_behind_dies_with_it() {
+fn processes_that_a_bridge_leaves_behind_die_with_it() {
     leaves_nothing_behind("");
 }
 
 #[test]
-fn what_a_bridge_with_hosts_leaves_behind_dies_with_it() {
+fn processes_that_a_bridge_with_hosts_leaves_behind_die_with_it() {
     leaves_nothing_behind("hosts = [\"api.ext.invalid\"]");
 }
 
@@ -179,7 +179,7 @@ fn leaves_nothing_behind(more: &str) {
 }
 
 #[test]
-fn what_was_open_when_the_broker_was_started_is_no_bridges() {
+fn descriptors_open_at_the_start_of_the_broker_reach_no_bridge() {
     let Some((mut world, developer, ann)) = odd("") else { return };
     world.stop();
     world.start_process_with_descriptor(Path::new("/"));
@@ -193,7 +193,7 @@ fn what_was_open_when_the_broker_was_started_is_no_bridges() {
 }
 
 #[test]
-fn what_is_in_the_kernels_keyrings_is_the_brokers_and_no_bridges() {
+fn kernel_keyrings_of_the_broker_are_out_of_reach_for_bridges() {
     if !is_apart() {
         return skipped("bubblewrap cannot make a namespace here");
     }
@@ -410,7 +410,7 @@ fn hosts_that_nothing_would_keep_a_program_to_and_other_nonsense_are_refused() {
 }
 
 #[test]
-fn what_holds_the_home_is_shown_to_no_bridge() {
+fn directories_that_hold_the_home_are_shown_to_no_bridge() {
     let Some(world) = odd_home("") else { return };
     if !is_apart() {
         return skipped("bubblewrap cannot make a namespace here");

@@ -58,7 +58,7 @@ fn a_small_patch_of_many_large_files_is_a_large_change() {
 }
 
 #[test]
-fn whoever_waits_to_apply_can_stop_and_then_nothing_is_applied() {
+fn a_cancelled_apply_applies_nothing() {
     let world = world();
     let developer = world.group("developer");
     let id = propose(&developer, "src/a.rs", "x\n");
@@ -77,7 +77,7 @@ fn whoever_waits_to_apply_can_stop_and_then_nothing_is_applied() {
 }
 
 #[test]
-fn what_was_free_is_not_applied_once_it_is_free_no_more() {
+fn proposals_made_under_auto_need_an_approval_once_the_tier_is_human() {
     let free = "[providers.files]\npaths = { \"docs/\" = \"auto\" }\n";
     let mut world = builder().file("policy/profiles/developer.toml", free).up();
     give(&world);
@@ -110,7 +110,7 @@ fn a_yes_is_taken_back_until_it_is_used() {
 }
 
 #[test]
-fn what_a_person_wants_at_once_is_not_forgotten_by_a_daemon_that_is_down() {
+fn approvals_to_apply_at_once_outlive_a_daemon_that_is_down() {
     let mut world = world();
     let developer = world.group("developer");
     let id = propose(&developer, "src/a.rs", "x\n");
@@ -130,7 +130,7 @@ fn what_a_person_wants_at_once_is_not_forgotten_by_a_daemon_that_is_down() {
 }
 
 #[test]
-fn whoever_may_not_answer_reverts_nothing_and_leaves_nothing() {
+fn people_without_the_right_to_answer_revert_nothing_and_leave_nothing() {
     let mut world = world();
     let developer = world.group("developer");
     let id = propose(&developer, "src/a.rs", "x\n");
@@ -169,7 +169,7 @@ fn an_undoing_that_is_refused_is_not_left_for_the_agent() {
 }
 
 #[test]
-fn what_cannot_be_told_whole_as_json_is_refused_with_the_reason() {
+fn reads_too_large_for_a_reply_as_json_are_refused() {
     let world = world();
     let developer = world.group("developer");
     write(&world, "src/quotes.txt", format!("{}\n", "\"".repeat(130_000)));

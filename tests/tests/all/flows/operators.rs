@@ -352,7 +352,7 @@ fn a_token_is_for_one_vault_and_what_it_reads_is_kept_nowhere() {
 }
 
 #[test]
-fn what_a_token_has_given_ends_with_it_and_it_ends_nothing_that_people_agreed_to() {
+fn external_grants_of_a_token_end_with_it_and_it_cannot_end_approved_flows() {
     let mut world = world(TOOLS);
     approved(&world, &bundle("1.0.0", "Note it.", &["note"]));
     let operator = Operator::with(&mut world, &["--scopes", ALL]);
@@ -414,7 +414,7 @@ fn operators_find_a_place_however_many_agents_wait() {
 }
 
 #[test]
-fn what_an_operator_sends_is_read_strictly() {
+fn requests_of_operators_are_parsed_strictly() {
     let mut world = world(TOOLS);
     approved(&world, &bundle("1.0.0", "Note it.", &["note"]));
     let operator = Operator::with(&mut world, &["--scopes", ALL]);

@@ -179,7 +179,7 @@ fn an_agent_outside_reads_its_flow_and_calls_its_tools_and_nothing_else() {
 }
 
 #[test]
-fn whoever_shows_no_bearer_or_anothers_learns_nothing() {
+fn requests_without_a_bearer_or_with_a_foreign_one_learn_nothing() {
     let mut world = world();
     let agent = Agent::with_access(&mut world, &json!({}));
     let other = Agent::with_access(&mut world, &json!({}));
@@ -349,7 +349,7 @@ fn no_call_more_than_were_given_however_many_come_at_once_and_whoever_dies() {
 }
 
 #[test]
-fn what_was_begun_was_counted_whoever_dies() {
+fn started_calls_are_counted_even_if_the_daemon_dies() {
     let mut world = builder("").down();
     world.rewrite("policy/profiles/external.toml", "write = \"auto\"\n");
     world.start_process();
@@ -454,7 +454,7 @@ fn every_refusal_of_the_interface_has_a_code_and_an_unknown_path_is_not_found() 
 }
 
 #[test]
-fn what_ends_an_access_ends_all_of_it_and_a_kill_switch_too() {
+fn revocation_and_kill_switch_end_an_external_grant_completely() {
     let mut world = world();
     let agent = Agent::with_access(&mut world, &json!({ "requested_tools": ["note"] }));
     let (_, reply) = agent.invoke("note", &json!({ "text": "hi" }));
@@ -505,7 +505,7 @@ fn a_production_tool_takes_its_gate_and_a_person_each_time() {
 }
 
 #[test]
-fn what_is_told_again_and_again_is_kept_once_and_what_went_wrong_is_told_without_names() {
+fn repeated_replies_are_stored_once_and_failures_name_no_remote_text() {
     let more = "[[flows.external_agent.allowed_tools]]\nid = \"broken\"\ndescription = \"Fails\"\nprovider = \"demo\"\n\
                 action = \"broken\"\n";
     let mut world = builder(more).up();
@@ -529,7 +529,7 @@ fn what_is_told_again_and_again_is_kept_once_and_what_went_wrong_is_told_without
 }
 
 #[test]
-fn what_is_sent_means_one_thing_and_all_of_it() {
+fn ambiguous_or_lossy_json_of_external_agents_is_refused() {
     let mut world = world();
     let agent = Agent::with_access(&mut world, &json!({}));
     let mcp = |body: &str| agent.say("POST", "/mcp", &[("Accept", "application/json, text/event-stream")], body);

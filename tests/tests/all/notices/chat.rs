@@ -37,7 +37,7 @@ fn a_yes_from_a_chat_lets_the_call_run_once_and_says_who_and_through_whom() {
 }
 
 #[test]
-fn whoever_is_nobody_or_may_not_answer_changes_nothing_and_is_on_record() {
+fn chat_answers_of_unknown_or_unauthorized_people_change_nothing_and_are_recorded() {
     let world = world(|_| String::new());
     let developer = world.group("developer");
     let (id, approval_request) = ask(&world, &developer, call("charge", json!({})));

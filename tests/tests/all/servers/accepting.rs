@@ -21,7 +21,7 @@ fn granted(world: &mut World) -> Group {
 }
 
 #[test]
-fn what_looks_like_an_attack_is_accepted_only_by_name() {
+fn tools_that_look_like_an_attack_are_accepted_only_by_name() {
     let Some(mut world) = odd_home(&["--poisoned"], TOOLS) else { return };
     let look = said(&world.cli(&["provider", "accept", "odd"]));
     assert!(look.contains("FLAGGED: page: its description looks like an attack on an agent"), "{look}");

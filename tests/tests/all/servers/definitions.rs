@@ -202,7 +202,7 @@ fn answered(approval_request: &str) -> Command {
 }
 
 #[test]
-fn what_is_accepted_at_the_command_line_counts_at_once_and_answers_the_question() {
+fn definitions_accepted_by_command_are_in_force_at_once_and_close_the_approval_request() {
     let Some((world, developer)) = odd() else { return };
     let process = text(&developer.ask(read("pid"))).to_owned();
     change(&developer, "for_good");
@@ -244,7 +244,7 @@ fn a_tool_that_is_new_is_offered_once_it_is_accepted_and_granted() {
 }
 
 #[test]
-fn nobody_is_asked_about_an_attack_or_shown_a_secret() {
+fn definitions_with_an_attack_or_a_secret_make_no_approval_request() {
     let Some((mut world, developer)) = odd() else { return };
     for what in ["attack", "secret"] {
         change(&developer, what);
@@ -261,7 +261,7 @@ fn nobody_is_asked_about_an_attack_or_shown_a_secret() {
 }
 
 #[test]
-fn nobody_accepts_what_no_daemon_would_start_with() {
+fn definitions_that_no_daemon_would_start_with_are_not_accepted() {
     let Some((world, developer)) = odd() else { return };
     let profile = "write = \"auto\"\n[providers.odd]\nactions = { write = \"human\" }\n";
     world.rewrite("policy/profiles/developer.toml", profile);

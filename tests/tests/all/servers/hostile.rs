@@ -8,7 +8,7 @@ use tests::servers::{call, open, text};
 use tests::{runs, skipped, until};
 
 #[test]
-fn whatever_a_server_does_the_caller_gets_the_code_for_it() {
+fn every_misbehaviour_of_a_server_has_its_reason_code() {
     let Some((mut world, developer)) = odd() else { return };
     for mode in ["secret", "complain"] {
         let reply = developer.ask(read(mode));
@@ -77,7 +77,7 @@ fn a_write_in_whose_middle_the_broker_is_killed_is_unknown_and_not_made_again() 
 }
 
 #[test]
-fn what_a_server_asks_is_refused() {
+fn requests_of_a_server_to_the_client_are_refused() {
     let Some((_world, developer)) = odd() else { return };
     let asked: Value = serde_json::from_str(text(&developer.ask(read("ask")))).unwrap();
     let refused = json!({

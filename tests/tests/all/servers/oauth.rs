@@ -296,7 +296,7 @@ fn an_account_that_the_server_knows_no_more_is_linked_anew() {
 }
 
 #[test]
-fn whatever_the_token_server_does_a_code_is_sent_once() {
+fn an_authorization_code_is_sent_once_even_if_the_token_server_fails() {
     let Some(stage) = stage(&[]) else { return };
     let ann = stage.ann.clone();
     for (fault, expected) in [
@@ -371,7 +371,7 @@ fn a_person_types_a_code_elsewhere_and_brings_nothing_back() {
 }
 
 #[test]
-fn what_cannot_be_so_in_the_table_is_said() {
+fn invalid_oauth_settings_of_a_server_are_named() {
     let good = table("http://127.0.0.1:1/mcp", "http://127.0.0.1:1");
     for (from, to, why) in [
         ("\"team.tasks\"", "tasks", "name in two parts"),

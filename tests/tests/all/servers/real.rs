@@ -285,7 +285,7 @@ fn a_server_of_the_sdk_elsewhere_is_called_like_one_here() {
 }
 
 #[test]
-fn what_is_structured_fits_the_servers_own_schema() {
+fn structured_results_fit_the_schema_of_a_real_server() {
     let Some((program, readable)) = from_pip("mcp-server-time") else { return };
     let readable: Vec<&Path> = readable.iter().map(PathBuf::as_path).collect();
     let world = opened(Server {

@@ -54,7 +54,7 @@ fn a_server_elsewhere_is_called_whatever_way_it_answers() {
 }
 
 #[test]
-fn whatever_a_server_elsewhere_does_the_caller_gets_the_code_for_it() {
+fn every_misbehaviour_of_a_remote_server_has_its_reason_code() {
     let Some(remote) = remote(&[]) else { return };
     let (world, developer) = opened(&remote);
     for (mode, reads, writes) in [

@@ -68,7 +68,7 @@ fn older_calls_are_on_further_pages() {
 }
 
 #[test]
-fn nobody_else_reads_the_activity() {
+fn only_auditors_read_the_activity() {
     let (world, mut alice) = as_alice("approves = {}\n");
     let (_, id, _) = ask(&world, json!({}));
     let story = format!("/activity/developer/{id}");

@@ -38,7 +38,7 @@ fn a_link_signs_in_once_and_looking_at_it_spends_nothing() {
 }
 
 #[test]
-fn what_no_page_of_ours_sent_answers_nothing() {
+fn forms_that_no_page_of_the_inbox_sent_answer_nothing() {
     let world = world();
     let operator = Visitor::signed_in(&world);
     let (developer, id, name) = ask(&world, json!({}));
@@ -141,7 +141,7 @@ fn every_reply_forbids_what_a_page_of_ours_never_does() {
 }
 
 #[test]
-fn who_comes_by_a_link_on_another_site_is_led_on_to_the_question_and_nowhere_else() {
+fn visitors_from_another_site_continue_to_the_approval_request_and_nowhere_else() {
     let world = world();
     let (_, _, name) = ask(&world, json!({}));
     let path = format!("/approvals/{name}");
@@ -204,7 +204,7 @@ fn a_token_signs_in_its_person_and_a_flood_of_wrong_ones_is_slowed_down() {
 }
 
 #[test]
-fn who_is_greedy_or_slow_is_cut_off_and_calls_go_on() {
+fn greedy_and_slow_clients_are_cut_off_and_calls_go_on() {
     let world = world();
     let operator = Visitor::signed_in(&world);
     let origin = operator.origin().to_owned();

@@ -166,7 +166,7 @@ fn an_administrator_grants_from_the_page_with_the_rules_of_the_command_line() {
 }
 
 #[test]
-fn nobody_grants_without_the_right_the_value_of_the_session_and_a_page_of_the_inbox() {
+fn grants_on_the_web_need_the_right_the_session_value_and_a_page_of_the_inbox() {
     let fields = |value: &str| {
         [("form", value), ("group", "developer"), ("provider", "demo"), ("level", "2")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()))

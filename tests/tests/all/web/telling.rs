@@ -168,7 +168,7 @@ fn times_are_in_one_zone_that_is_said_once_with_their_age_beside() {
 }
 
 #[test]
-fn what_would_come_together_is_three_lists() {
+fn the_trifecta_is_shown_as_three_lists() {
     let more = "\n[providers.diary]\nkind = \"mock\"\nscript = \"diary.toml\"\n";
     let script = "[actions.read]\nlevel = 1\nexposes = [\"sensitive\"]\n\n[actions.mail]\nlevel = 1\nexposes = [\"untrusted\"]\n";
     let world = builder(more).file("diary.toml", script).up();

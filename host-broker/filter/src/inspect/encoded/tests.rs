@@ -39,7 +39,7 @@ fn a_wrapped_blob_is_read_over_its_lines_and_each_line_by_itself() {
 }
 
 #[test]
-fn what_is_not_text_says_nothing() {
+fn encoded_data_that_is_no_text_decodes_to_nothing() {
     let noise: Vec<u8> = (0..300_u32).map(|n| u8::try_from(n * n * 31 % 251).unwrap()).collect();
     for text in [
         &STANDARD.encode(noise),

@@ -12,7 +12,7 @@ fn tags(text: &str) -> String {
 }
 
 #[test]
-fn what_tags_say_is_read() {
+fn text_in_tag_characters_is_read() {
     let (verdict, message) = verdict(&format!("A nice page.{} The end.", tags("say hello")));
     assert_eq!(message.as_deref(), Some("say hello"));
     assert_eq!(verdict.word(), "hostile");
@@ -20,7 +20,7 @@ fn what_tags_say_is_read() {
 }
 
 #[test]
-fn what_selectors_say_is_read() {
+fn text_in_variation_selectors_is_read() {
     let selectors: String =
         "secret message".bytes().map(|b| char::from_u32(0xE0100 + u32::from(b) - 16).unwrap()).collect();
     let (verdict, message) = verdict(&format!("😀{selectors}"));

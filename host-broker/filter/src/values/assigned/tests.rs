@@ -78,7 +78,7 @@ fn a_value_is_found_however_its_name_is_put_beside_it() {
 }
 
 #[test]
-fn what_stands_for_a_credential_stays() {
+fn placeholders_for_credentials_stay() {
     for text in [
         "password=${DB_PASSWORD}",
         "password=$PASSWORD",

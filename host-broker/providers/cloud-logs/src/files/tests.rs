@@ -303,7 +303,7 @@ fn programs_in_a_shared_file_can_be_asked_for() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said() {
+fn unreadable_log_files_are_reported_with_the_reason() {
     let world = World::new();
     world.write("a.log.xz", b"\xfd7zXZ\0rest");
     world.write("b.log", "no times here\nnone\n");
@@ -314,7 +314,7 @@ fn what_cannot_be_read_is_said() {
 }
 
 #[test]
-fn what_is_missing_of_another_service_is_not_said() {
+fn skipped_files_of_another_service_are_not_reported() {
     let world = World::new();
     world.write("a.log.xz", b"\xfd7zXZ\0rest");
     world.write("b.log", "2026-02-14 10:00:00 one\n");

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_entry_is_counted() {
+    fn undecodable_journal_lines_are_counted() {
         let output = b"-- No entries --\n\n{}\n[1]\n{\"__CURSOR\":1}\n{\"__CURSOR\":\"x\",\"__REALTIME_TIMESTAMP\":\"9";
         for (cut, undecoded) in [(true, 3), (false, 4)] {
             let found = entries(output, cut, StreamKey::of(b"x"), Shown::Whole);

@@ -162,7 +162,7 @@ fn empty(ending: Ending, stderr: &[u8]) -> Finished {
 }
 
 #[tokio::test]
-async fn what_an_agent_writes_stands_behind_the_end_of_the_options() {
+async fn text_of_an_agent_stands_behind_the_end_of_the_options() {
     let (commands, journald) = scripted(|| Ok(empty(Ending::Exited(0), b"")));
     let service = Some("--vacuum-size=1".to_owned());
     journald.search(&Search { service, needle: Some("--flush".into()), ..search(5) }, soon()).await.unwrap();
@@ -174,7 +174,7 @@ async fn what_an_agent_writes_stands_behind_the_end_of_the_options() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_with_journalctl_is_told_apart() {
+async fn faults_of_journalctl_are_told_apart() {
     let fault = |answer| async move { scripted(answer).1.search(&search(5), soon()).await.unwrap_err() };
     assert_eq!(fault(|| Err(CommandError::Deadline)).await, BackendError::Deadline);
     let absent = fault(|| Err(CommandError::NotFound("journalctl".into()))).await;

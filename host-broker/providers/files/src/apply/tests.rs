@@ -204,7 +204,7 @@ fn a_set_is_applied_once_and_can_be_undone() {
 type Edit = fn(&Path);
 
 #[test]
-fn whatever_is_not_as_it_was_is_left_alone() {
+fn files_that_differ_from_their_base_are_left_alone() {
     let edits: [(&str, Edit); 12] = [
         ("content", |root| fs::write(root.join("src/a"), "x\n").unwrap()),
         ("permissions", |root| fs::set_permissions(root.join("gone"), fs::Permissions::from_mode(0o600)).unwrap()),

@@ -64,7 +64,7 @@ rename to b c
 }
 
 #[test]
-fn what_nobody_could_read_is_not_shown() {
+fn binary_content_has_no_diff() {
     for bytes in [&b"\xff"[..], b"a\0b"] {
         let before = FileState::created(b"x".to_vec(), false);
         let set = ChangeSet::write(path("f"), Some(before), bytes.to_vec()).unwrap();
@@ -74,7 +74,7 @@ fn what_nobody_could_read_is_not_shown() {
 }
 
 #[test]
-fn what_hides_in_a_text_is_made_visible() {
+fn hidden_characters_of_a_diff_are_made_visible() {
     let shown = diff(vec![
         change("a", None, Some("x\n"), Some(("x\r\n", 0o644))),
         change("b", None, None, Some(("if \u{202e}x\u{1b}[2K\n", 0o644))),

@@ -144,7 +144,7 @@ fn refusal(tree: &Tree, patch: &str) -> String {
 const TEN: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n";
 
 #[test]
-fn what_git_takes_is_taken_alike() {
+fn patches_that_git_takes_give_the_same_result() {
     let twice = "x\na\ny\n-\n-\n-\nx\na\ny\n";
     let f = "diff --git a/f b/f\n--- a/f\n+++ b/f\n";
     let cases: Vec<(&str, Tree, String)> = vec![
@@ -217,7 +217,7 @@ fn a_hunk_of_the_beginning_or_the_end_fits_nowhere_else() {
 }
 
 #[test]
-fn what_git_and_patch_put_in_different_places_is_refused() {
+fn patches_that_git_and_gnu_patch_apply_differently_are_refused() {
     let files = tree(&[("f", TEN)]);
     let f = "--- a/f\n+++ b/f\n";
     // Git puts the line at the end, GNU patch behind line 3.
@@ -233,7 +233,7 @@ fn what_git_and_patch_put_in_different_places_is_refused() {
 }
 
 #[test]
-fn what_is_refused_is_refused_with_its_place_and_reason() {
+fn refused_patches_name_the_place_and_the_reason() {
     let files = tree(&[("f", TEN), ("g", "x\n"), ("d/h", "x\n"), ("src/a", ""), ("e", "")]);
     let f = "diff --git a/f b/f\n--- a/f\n+++ b/f\n";
     let new = "new file mode 100644\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+x\n";

@@ -51,7 +51,7 @@ fn nothing_outside_is_reached_through_links() {
 }
 
 #[test]
-fn what_is_mounted_inside_is_not_entered() {
+fn mounts_inside_the_workspace_are_not_entered() {
     let workspace = Workspace::open(Path::new("/")).unwrap();
     let by_component = Workspace { by_component: true, ..Workspace::open(Path::new("/")).unwrap() };
     for workspace in [workspace, by_component] {

@@ -262,7 +262,7 @@ fn old_tokens_have_the_rules_of_all_but_for_what_they_may_leave_out() {
 }
 
 #[test]
-fn what_two_readers_could_read_differently_is_refused() {
+fn ambiguous_tokens_are_refused() {
     let claims = Value::Object(good()).to_string();
     assert!(read_now(&raw(r#"{"alg":"EdDSA"}"#, &claims)).is_ok());
     for (header, why) in [

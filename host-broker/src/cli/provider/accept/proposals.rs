@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_edited_safely_is_left_to_the_operator() {
+    fn tool_tables_that_cannot_be_edited_safely_are_left_to_the_operator() {
         for text in [
             "[providers]\nodd = { kind = \"mcp\", command = [\"x\"], tools = {} }\n",
             "[providers.odd]\nkind = \"mcp\"\ntools = { look = { level = 1 } }\n",

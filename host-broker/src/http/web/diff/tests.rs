@@ -25,7 +25,7 @@ fn line(number: u64, text: &str) -> Line<'_> {
 }
 
 #[test]
-fn what_goes_stands_beside_what_comes_with_its_numbers() {
+fn removed_lines_stand_beside_added_lines_with_their_numbers() {
     let text = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -10,3 +10,4 @@ fn main\n one\n-two\n+2\n+2b\n three\n";
     let parts = side_by_side(text);
     let expected = [

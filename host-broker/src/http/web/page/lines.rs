@@ -91,7 +91,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_a_reader_sees_is_the_value_and_no_markup_is_made_of_it(
+        fn shown_values_are_complete_and_make_no_markup(
             value in prop_oneof![".{0,40}", "\"?(<U\\+[0-9A-F]{0,5}>|<[0-9]{0,3} spaces>|\\\\n|\\\\|<b>|&|x){0,12}\"?"],
         ) {
             let page = shown(&value);

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_sides_is_shown_line_by_line() {
+    fn cards_without_two_sides_are_shown_line_by_line() {
         for (kind, field) in [
             (SubjectKind::Grant, "other"),
             (SubjectKind::Grant, "gives"),

@@ -24,7 +24,7 @@ fn the_grants_of_one_agent_count_together() {
 }
 
 #[test]
-fn what_is_asked_for_is_given_within_what_the_operator_and_the_flow_allow() {
+fn external_grants_stay_within_the_limits_of_operator_and_flow() {
     let mut world = world();
     let refused = |request: Value| code(&mint(&world, &request)).to_owned();
     assert_eq!(refused(json!({ "requested_tools": [] })), "invalid_params");
@@ -148,7 +148,7 @@ fn a_profile_that_says_nothing_of_writes_lets_none_pass() {
 }
 
 #[test]
-fn it_is_explained_what_would_be_decided_about_a_tool() {
+fn explanations_show_the_decision_about_a_tool_of_an_external_agent() {
     let mut world = builder("").down();
     world.start_process();
     approved(&world, &bundle("1.0.0", "Note it.", &["note", "charge"]));

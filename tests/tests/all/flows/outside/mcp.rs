@@ -110,7 +110,7 @@ fn a_tool_has_the_schema_of_its_result_and_is_gone_while_its_provider_is_off() {
 }
 
 #[test]
-fn what_waited_for_a_person_is_collected_by_whoever_asked_and_nobody_else() {
+fn approved_calls_are_collected_only_by_the_external_agent_that_asked() {
     let mut world = world();
     let [agent, other] = [(); 2].map(|()| Agent::with_access(&mut world, &json!({})));
     let of = waiting(&agent, 3);
@@ -187,7 +187,7 @@ fn stateless() -> Value {
 
 /// The stateless revision says that to leave is to cancel; before it, a connection that breaks cancels nothing.
 #[test]
-fn who_leaves_withdraws_the_question_where_the_revision_says_so() {
+fn leaving_agents_withdraw_their_approval_request_if_the_revision_says_so() {
     let mut world = world();
     let agent = Agent::with_access(&mut world, &json!({}));
     let leave = |n: u64, revision: &str, meta: Value| {
@@ -388,7 +388,7 @@ fn every_error_of_http_is_an_error_of_the_protocol() {
 }
 
 #[test]
-fn what_is_no_message_is_answered_as_the_specification_says() {
+fn bodies_that_are_no_message_are_answered_as_the_specification_says() {
     let mut world = world();
     let agent = Agent::with_access(&mut world, &json!({}));
     let call = |arguments: &str| {

@@ -5,7 +5,7 @@ use super::super::operators::{ALL, Operator};
 use super::*;
 
 #[test]
-fn what_agents_and_operators_send_with_a_secret_of_the_brokers_own_is_refused_and_kept_nowhere() {
+fn requests_with_a_secret_of_the_broker_are_refused_and_stored_nowhere() {
     let mut world = builder("").down();
     learn(&world);
     world.keep_secret(SECRET);

@@ -73,7 +73,7 @@ fn a_gzip_bomb_is_read_only_so_far_and_the_answer_says_so() {
 }
 
 #[test]
-fn what_writers_put_into_lines_does_no_harm() {
+fn hostile_bytes_in_log_lines_do_no_harm() {
     let world = World::new();
     world.write(
         "app.log",

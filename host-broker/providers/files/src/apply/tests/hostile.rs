@@ -60,7 +60,7 @@ const EDITS: [&str; 5] = [
 ];
 
 #[test]
-fn whoever_interferes_at_whatever_point_loses_nothing_and_reaches_nothing() {
+fn interference_at_any_point_of_an_apply_loses_nothing_and_reaches_nothing() {
     for (deed, act) in DEEDS {
         for n in 0.. {
             let home = Home::new();
@@ -109,7 +109,7 @@ fn whoever_interferes_at_whatever_point_loses_nothing_and_reaches_nothing() {
 }
 
 #[test]
-fn whoever_interferes_before_a_recovery_does_not_stop_it() {
+fn interference_before_a_recovery_does_not_stop_it() {
     for (deed, act) in DEEDS {
         for n in 0.. {
             let home = Home::new();

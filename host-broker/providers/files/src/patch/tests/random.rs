@@ -56,7 +56,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
 
     #[test]
-    fn what_git_applies_is_applied_alike_and_what_it_refuses_is_refused(
+    fn random_patches_are_applied_or_refused_as_by_git(
         old in text(),
         change in edits(),
         drift in edits(),
